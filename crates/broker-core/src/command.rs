@@ -1,0 +1,253 @@
+//! What a client may ask of the core.
+//!
+//! Invariant: every command is atomic: its records land in one journal batch, or none does.
+
+use std::time::Duration;
+
+use crate::{ClientId, LinkId, LockId, LockToken, Message, Properties, QueueId, SequenceNumber, Ticket};
+
+/// All that one connection asked in one go, in order.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// Who asks.
+    pub client: ClientId,
+    /// What, in order.
+    pub commands: Vec<Command>,
+}
+
+/// The place of a message store by name. Names compare without regard to ASCII case.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct EntityPath {
+    /// Name of the queue (later: `topic/Subscriptions/name`), as the client wrote it.
+    pub entity: Box<str>,
+    /// Which of its stores.
+    pub sub_queue: SubQueue,
+}
+
+/// The stores of one entity.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum SubQueue {
+    /// The entity's own messages.
+    Main,
+    /// `$DeadLetterQueue`.
+    DeadLetter,
+}
+
+/// How a consumer takes messages.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ReceiveMode {
+    /// Each delivery is locked until settled or the lock expires.
+    PeekLock,
+    /// A message is gone when it is handed out.
+    ReceiveAndDelete,
+    /// Distribution mode `copy`: every message once, in order, without lock or effect.
+    Browse,
+}
+
+/// What a settlement does to a locked message.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// Processed: remove it.
+    Complete,
+    /// Give it back and count a failed delivery. The properties are merged into the stored message.
+    Abandon(Properties),
+    /// Give it back without counting.
+    Release,
+    /// Move it to the dead-letter store with these properties added (the reason among them).
+    DeadLetter(Properties),
+    /// Set it aside, to be fetched by sequence number only.
+    Defer(Properties),
+}
+
+/// What becomes of a consumer's locked messages when it closes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum UnsettledPolicy {
+    /// The locks run on until they expire (Service Bus).
+    KeepLocks,
+    /// They return at once, without counting (plain AMQP; `released`).
+    Release,
+    /// They return at once and count as failed (`modified{delivery-failed}` as default outcome).
+    Fail,
+}
+
+/// One request. A `ticket` asks for an answer; where it is an `Option`, `None` means that nobody waits for one.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// First command of a client.
+    Connect,
+    /// Last command of a client: all its producers and consumers close. Consumers close as the policy given with
+    /// each `OpenConsumer` says.
+    Disconnect,
+    /// Ask to publish to an entity. Answer: `Effect::ProducerOpened` or `Effect::AttachRefused`.
+    OpenProducer {
+        /// The new link.
+        producer: LinkId,
+        /// Where to.
+        path: EntityPath,
+        /// Create the queue with defaults when missing.
+        auto_create: bool,
+    },
+    /// Give the link up.
+    CloseProducer {
+        /// Which.
+        producer: LinkId,
+    },
+    /// Ask to receive from an entity. Answer: `Effect::ConsumerOpened` or `Effect::AttachRefused`.
+    OpenConsumer {
+        /// The new link.
+        consumer: LinkId,
+        /// Where from.
+        path: EntityPath,
+        /// How.
+        mode: ReceiveMode,
+        /// What becomes of its locks when it closes.
+        unsettled: UnsettledPolicy,
+        /// Create the queue with defaults when missing.
+        auto_create: bool,
+    },
+    /// Give the link up; locks as its `UnsettledPolicy` says.
+    CloseConsumer {
+        /// Which.
+        consumer: LinkId,
+    },
+    /// Allow deliveries until the link's delivery-count reaches `limit` (an absolute count that starts at 0 with
+    /// the link; it may go down). With `drain` the unused rest is given up at once and answered by
+    /// `Effect::Drained`.
+    Credit {
+        /// Which consumer.
+        consumer: LinkId,
+        /// Deliveries since the link opened at which to stop.
+        limit: u64,
+        /// Use up what cannot be filled now.
+        drain: bool,
+    },
+    /// Allow deliveries to this client until the bytes of message payload handed out since `Connect` reach
+    /// `limit`. Before the first such command the limit is 0.
+    ByteBudget {
+        /// Absolute number of payload bytes.
+        limit: u64,
+    },
+    /// Enqueue one message. Answer with a ticket: `Effect::Published` or `Effect::PublishRefused`.
+    Publish {
+        /// From `Effect::ProducerOpened`.
+        queue: QueueId,
+        /// What.
+        message: Message,
+        /// Who waits.
+        ticket: Option<Ticket>,
+    },
+    /// Enqueue several messages, all or none, with consecutive numbers. Answer as for `Publish`.
+    PublishBatch {
+        /// From `Effect::ProducerOpened`.
+        queue: QueueId,
+        /// In order; not empty.
+        messages: Vec<Message>,
+        /// Who waits.
+        ticket: Option<Ticket>,
+    },
+    /// Enqueue where `path` names the target (anonymous terminus). Answer as for `Publish`, with
+    /// `PublishError::NotFound` for a missing entity.
+    PublishTo {
+        /// Where to.
+        path: EntityPath,
+        /// What; more than one for a batch message.
+        messages: Vec<Message>,
+        /// Create the queue with defaults when missing.
+        auto_create: bool,
+        /// Who waits.
+        ticket: Option<Ticket>,
+    },
+    /// Settle one delivery by its lock. Answer: `Effect::Settled` or `Effect::SettleRefused`.
+    Settle {
+        /// From the delivery.
+        queue: QueueId,
+        /// From the delivery.
+        sequence: SequenceNumber,
+        /// From the delivery.
+        lock: LockId,
+        /// What to do.
+        outcome: Outcome,
+        /// Who waits.
+        ticket: Option<Ticket>,
+    },
+    /// Settle by token, from any connection (`update-disposition`): all or none. Answer: `Effect::Settled` or
+    /// `Effect::SettleRefused`.
+    SettleByToken {
+        /// The store that the management node belongs to.
+        path: EntityPath,
+        /// Which locks.
+        tokens: Vec<LockToken>,
+        /// What to do with each.
+        outcome: Outcome,
+        /// Who waits.
+        ticket: Ticket,
+    },
+    /// Extend locks to now + lock duration: all or none. Answer: `Effect::Renewed` or `Effect::SettleRefused`.
+    RenewLocks {
+        /// The store that the management node belongs to.
+        path: EntityPath,
+        /// Which locks.
+        tokens: Vec<LockToken>,
+        /// Who waits.
+        ticket: Ticket,
+    },
+    /// Look without touching. Answer: `Effect::Peeked` or `Effect::RequestRefused`.
+    Peek {
+        /// Which store.
+        path: EntityPath,
+        /// First number to show.
+        from: SequenceNumber,
+        /// At most this many messages.
+        count: u32,
+        /// Stop before the payloads exceed this many bytes (but show at least one).
+        bytes: u64,
+        /// Who waits.
+        ticket: Ticket,
+    },
+    /// Create a queue. Answer: `Effect::EntityDone` or `Effect::RequestRefused`.
+    CreateQueue {
+        /// Its name.
+        name: Box<str>,
+        /// Its properties.
+        settings: QueueSettings,
+        /// Who waits.
+        ticket: Ticket,
+    },
+    /// Delete a queue with all it holds; its links are told by `Effect::EntityDeleted`. Answer as for `CreateQueue`.
+    DeleteQueue {
+        /// Its name.
+        name: Box<str>,
+        /// Who waits.
+        ticket: Ticket,
+    },
+}
+
+/// The properties of a queue (`service-bus-entities` 2.1), as far as the core acts on them.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct QueueSettings {
+    /// How long a lock lasts. Default 1 minute, at most 5 minutes.
+    pub lock_duration: Duration,
+    /// Deliveries after which a message is dead-lettered. Default 10.
+    pub max_delivery_count: u32,
+    /// Default and cap of a message's time to live; `None` is for ever.
+    pub default_time_to_live: Option<Duration>,
+    /// Expired messages go to the dead-letter store instead of away.
+    pub dead_letter_on_expiration: bool,
+    /// Largest message in bytes, as sent. `None`: the broker's own limit.
+    pub max_message_bytes: Option<u64>,
+    /// Largest total of stored payload bytes; sends beyond it are refused. `None`: no limit.
+    pub max_size_bytes: Option<u64>,
+}
+
+impl Default for QueueSettings {
+    fn default() -> Self {
+        Self {
+            lock_duration: Duration::from_secs(60),
+            max_delivery_count: 10,
+            default_time_to_live: None,
+            dead_letter_on_expiration: false,
+            max_message_bytes: None,
+            max_size_bytes: None,
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! What the core tells a client.
+//!
+//! Invariant: an effect is shown to nobody before the records it depends on are durable (`broker-node` sees to it).
+
+use bytes::Bytes;
+
+use crate::{LinkId, LockId, LockToken, Properties, QueueId, SequenceNumber, Ticket, Timestamp};
+
+/// One answer or event, for one client.
+#[derive(Clone, Debug)]
+pub enum Effect {
+    /// Answer to `OpenProducer`.
+    ProducerOpened {
+        /// The link.
+        producer: LinkId,
+        /// What it publishes to.
+        queue: QueueInfo,
+    },
+    /// Answer to `OpenConsumer`.
+    ConsumerOpened {
+        /// The link.
+        consumer: LinkId,
+        /// What it receives from.
+        queue: QueueInfo,
+    },
+    /// `OpenProducer` or `OpenConsumer` failed; the link does not exist.
+    AttachRefused {
+        /// The link that was asked for.
+        link: LinkId,
+        /// Why.
+        error: AttachError,
+    },
+    /// Everything published under tickets `first..=last` is accepted.
+    Published {
+        /// First ticket.
+        first: Ticket,
+        /// Last ticket; equal to `first` for one.
+        last: Ticket,
+    },
+    /// Nothing was stored of what was published under this ticket.
+    PublishRefused {
+        /// The ticket.
+        ticket: Ticket,
+        /// Why.
+        error: PublishError,
+    },
+    /// A message for a consumer.
+    Delivery(Delivery),
+    /// The settlements under tickets `first..=last` are done.
+    Settled {
+        /// First ticket.
+        first: Ticket,
+        /// Last ticket.
+        last: Ticket,
+    },
+    /// The settlement or renewal under this ticket changed nothing.
+    SettleRefused {
+        /// The ticket.
+        ticket: Ticket,
+        /// Why.
+        error: SettleError,
+    },
+    /// Answer to `Credit` with `drain`, after the deliveries that used credit: the delivery-count is now `count`.
+    Drained {
+        /// The consumer.
+        consumer: LinkId,
+        /// Its delivery-count: the limit that was drained to.
+        count: u64,
+    },
+    /// Answer to `RenewLocks`.
+    Renewed(Renewed),
+    /// Answer to `Peek`.
+    Peeked {
+        /// The ticket.
+        ticket: Ticket,
+        /// In order of sequence number; empty when there is nothing.
+        messages: Vec<Peeked>,
+    },
+    /// Answer to `CreateQueue` and `DeleteQueue`.
+    EntityDone {
+        /// The ticket.
+        ticket: Ticket,
+    },
+    /// A request with a ticket failed for its entity.
+    RequestRefused {
+        /// The ticket.
+        ticket: Ticket,
+        /// Why.
+        error: EntityError,
+    },
+    /// The entity of this link is gone; the link does not exist any more.
+    EntityDeleted {
+        /// The link.
+        link: LinkId,
+    },
+}
+
+/// What a link needs to know of its entity.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct QueueInfo {
+    /// The store.
+    pub queue: QueueId,
+    /// The entity's name as it was first written.
+    pub name: Box<str>,
+    /// Largest message it takes, in bytes; `None`: the broker's own limit.
+    pub max_message_bytes: Option<u64>,
+}
+
+/// A message on its way to a consumer.
+#[derive(Clone, Debug)]
+pub struct Delivery {
+    /// The consumer.
+    pub consumer: LinkId,
+    /// The store it comes from.
+    pub queue: QueueId,
+    /// Its number.
+    pub sequence: SequenceNumber,
+    /// Its lock; `None` in receive-and-delete and browse.
+    pub lock: Option<Lock>,
+    /// What was stored.
+    pub stored: Stored,
+}
+
+/// A lock just granted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Lock {
+    /// For settling on the same link.
+    pub id: LockId,
+    /// For settling from anywhere.
+    pub token: LockToken,
+    /// When it ends.
+    pub until: Timestamp,
+}
+
+/// A stored message and what the broker knows about it.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// When the broker took it.
+    pub enqueued_at: Timestamp,
+    /// When it expires; `None`: never.
+    pub expires_at: Option<Timestamp>,
+    /// Failed deliveries before this one.
+    pub delivery_count: u32,
+    /// 0 active, 1 deferred, 2 scheduled.
+    pub state: u8,
+    /// Whether it was ever handed out before (AMQP `first-acquirer` is its opposite).
+    pub acquired_before: bool,
+    /// Broker-added application properties.
+    pub properties: Properties,
+    /// The sections as they arrived.
+    pub payload: Bytes,
+}
+
+/// A message shown by `Peek`.
+#[derive(Clone, Debug)]
+pub struct Peeked {
+    /// Its number.
+    pub sequence: SequenceNumber,
+    /// The message.
+    pub stored: Stored,
+}
+
+/// Locks extended by `RenewLocks`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Renewed {
+    /// The ticket.
+    pub ticket: Ticket,
+    /// New ends, in the order of the request's tokens.
+    pub until: Vec<Timestamp>,
+}
+
+/// Why a link could not be opened.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum AttachError {
+    /// No such entity.
+    #[error("the messaging entity `{0}` could not be found")]
+    NotFound(Box<str>),
+    /// The name cannot be an entity's.
+    #[error("`{0}` is not a valid entity name")]
+    InvalidName(Box<str>),
+    /// A dead-letter store takes no sends.
+    #[error("messages cannot be sent to the sub-queue of `{0}`")]
+    SubQueueSend(Box<str>),
+    /// A limit of the broker.
+    #[error("the limit of {limit} {what} is reached")]
+    LimitReached {
+        /// What is limited.
+        what: &'static str,
+        /// How many are allowed.
+        limit: u64,
+    },
+}
+
+/// Why a publish was refused.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum PublishError {
+    /// The entity is missing, or was deleted while the message travelled.
+    #[error("the messaging entity `{0}` could not be found")]
+    NotFound(Box<str>),
+    /// The message is larger than the entity takes.
+    #[error("the message has {bytes} bytes, `{entity}` takes at most {limit}")]
+    TooLarge {
+        /// The entity's name.
+        entity: Box<str>,
+        /// The message's size.
+        bytes: u64,
+        /// The entity's limit.
+        limit: u64,
+    },
+    /// The entity is full.
+    #[error("`{entity}` holds {bytes} bytes and takes at most {limit}")]
+    EntityFull {
+        /// The entity's name.
+        entity: Box<str>,
+        /// What it holds.
+        bytes: u64,
+        /// Its limit.
+        limit: u64,
+    },
+    /// The disk's reserve is reached: sends wait until space is freed.
+    #[error("the broker's storage is full")]
+    StorageFull,
+    /// A dead-letter store takes no sends.
+    #[error("messages cannot be sent to the sub-queue of `{0}`")]
+    SubQueueSend(Box<str>),
+}
+
+/// Why a settlement or renewal was refused.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum SettleError {
+    /// The lock expired, was given up, or never existed.
+    #[error("the lock is lost")]
+    LockLost,
+    /// The entity does not exist any more.
+    #[error("the entity is gone")]
+    EntityGone,
+}
+
+/// Why an entity request was refused.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum EntityError {
+    /// No such entity.
+    #[error("the messaging entity `{0}` could not be found")]
+    NotFound(Box<str>),
+    /// The name is taken.
+    #[error("the messaging entity `{0}` already exists")]
+    AlreadyExists(Box<str>),
+    /// The name cannot be an entity's.
+    #[error("`{0}` is not a valid entity name")]
+    InvalidName(Box<str>),
+    /// A property is out of its range.
+    #[error("`{property}` is {value}, allowed is {allowed}")]
+    OutOfRange {
+        /// The property.
+        property: &'static str,
+        /// What was asked.
+        value: Box<str>,
+        /// What is allowed.
+        allowed: &'static str,
+    },
+    /// Stored bytes could not be read back.
+    #[error("the broker's storage failed")]
+    Storage,
+    /// A limit of the broker.
+    #[error("the limit of {limit} {what} is reached")]
+    LimitReached {
+        /// What is limited.
+        what: &'static str,
+        /// How many are allowed.
+        limit: u64,
+    },
+}

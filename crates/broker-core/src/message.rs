@@ -1,0 +1,40 @@
+//! A message as the core sees it: bytes that it never reads, and the few facts it decides by.
+//!
+//! Invariant: the payload is stored and delivered exactly as it came.
+
+use bytes::Bytes;
+use std::time::Duration;
+
+use crate::Timestamp;
+
+/// A message to be enqueued. The gateway has read the facts from the payload's sections.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Message {
+    /// The encoded sections as they arrived.
+    pub payload: Bytes,
+    /// `header.ttl`, or what `properties.absolute-expiry-time` says where there is no ttl.
+    pub time_to_live: Option<Duration>,
+    /// `header.durable`; informational, for every accepted message is durable when the journal is.
+    pub durable: bool,
+    /// `properties.group-id`.
+    pub session_id: Option<Box<str>>,
+    /// Canonical text of `properties.message-id`; filled only for entities that detect duplicates.
+    pub message_id: Option<Box<str>>,
+    /// Message annotation `x-opt-scheduled-enqueue-time`.
+    pub scheduled_enqueue_time: Option<Timestamp>,
+}
+
+/// Application properties that the broker adds to or replaces in a stored message: the dead-letter reason and
+/// description, and "properties to modify" of a settlement. Kept beside the untouched payload; the gateway
+/// merges them on the way out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Properties(pub Vec<(Box<str>, PropertyValue)>);
+
+/// A value of a modified application property.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PropertyValue {
+    /// A string that the broker itself wrote.
+    Text(Box<str>),
+    /// A value a client sent, as the protocol encoded it (constructor byte included). The core does not read it.
+    Encoded(Bytes),
+}
