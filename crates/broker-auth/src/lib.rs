@@ -1,1 +1,42 @@
-//! See docs/ARCHITECTURE.md.
+//! Who is this, and may they? Shared access keys and their tokens, users, client certificates, rights per entity.
+//!
+//! Invariant: an answer depends on the configured credentials and the arguments alone. The time is an argument,
+//! no secret is ever part of a `Debug` or `Display` text, and whatever is not granted is refused.
+//!
+//! A connection asks [`Authority::sasl_mechanisms`], then [`Authority::sasl`] for its [`Identity`], puts that
+//! into its [`Grants`], adds what [`Authority::verify_token`] gives for each `put-token`, and asks
+//! [`Grants::allows`] before each link and each management request.
+
+mod authority;
+mod certificate;
+mod credentials;
+mod grants;
+mod rights;
+mod sas;
+mod scope;
+mod secret;
+
+pub use authority::{Authority, Identity, PeerFacts, SaslError, TokenError};
+pub use certificate::certificate_subject;
+pub use credentials::{Access, Anonymous, ClientCertificate, Credentials, NamedKey, User};
+pub use grants::{Denied, Grant, Grants, TooManyGrants};
+pub use rights::{Right, Rights, UnknownRight};
+pub use sas::SasError;
+pub use scope::Scope;
+pub use secret::Secret;
+
+/// The name of the built-in development key; the Azure emulator's.
+pub const DEVELOPMENT_KEY_NAME: &str = "RootManageSharedAccessKey";
+
+/// The text of the built-in development key; the Azure emulator's. Public knowledge, so it opens nothing but a
+/// broker that only its own machine can reach.
+pub const DEVELOPMENT_KEY: &str = "SAS_KEY_VALUE";
+
+/// Longest token in bytes that is looked at. A SAS token is under 2 KiB, a JWT with many claims under 16.
+pub const TOKEN_BYTES_MAX: usize = 16 * 1024;
+
+/// Longest audience in bytes. Entity paths have at most 260 characters, in a URI with host and sub-queue.
+pub const AUDIENCE_BYTES_MAX: usize = 2 * 1024;
+
+/// Most audiences that one connection may hold grants for.
+pub const GRANTS_MAX: usize = 4096;

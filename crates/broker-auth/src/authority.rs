@@ -1,0 +1,259 @@
+//! Judges log-ins and tokens.
+//!
+//! Invariant: rights come only from a verified key, password or certificate, or from the operator's word that
+//! anonymous clients may do everything.
+
+use crate::{
+    AUDIENCE_BYTES_MAX, Access, Anonymous, Credentials, Grant, Right, SasError, Scope, Secret,
+    TOKEN_BYTES_MAX,
+    sas::{self, SasToken},
+    scope::Resource,
+};
+
+/// What the transport knows of a peer before it says anything.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct PeerFacts {
+    /// The connection is encrypted.
+    pub tls: bool,
+    /// The peer is on this machine.
+    pub loopback: bool,
+    /// The subject of the verified client certificate, if it showed one; see [`crate::certificate_subject`].
+    pub certificate_subject: Option<String>,
+}
+
+/// Who a connection belongs to and what that alone, without any token, permits.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Identity {
+    name: Box<str>,
+    access: Access,
+}
+
+impl Identity {
+    /// Somebody without rights; what every connection is before SASL.
+    pub fn nobody() -> Self {
+        Self { name: "anonymous".into(), access: Access::NONE }
+    }
+
+    /// Name of the user, key or certificate subject; `anonymous` without one. For logs.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// True if `right` holds at `scope` by the log-in alone.
+    pub fn allows(&self, scope: &Scope, right: Right) -> bool {
+        self.access.rights.contains(right) && self.access.reaches(scope)
+    }
+}
+
+/// Why a SASL exchange ends with outcome `auth` (code 1).
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum SaslError {
+    /// The client chose a mechanism that was not offered to it.
+    #[error("mechanism was not offered")]
+    NotOffered,
+    /// PLAIN or EXTERNAL without an initial response. A gateway may ask for it with an empty challenge.
+    #[error("initial response is missing")]
+    MissingResponse,
+    /// The response does not have the mechanism's form.
+    #[error("response is malformed")]
+    Malformed,
+    /// No such user, or another password. Deliberately one answer for both.
+    #[error("user name or password is wrong")]
+    WrongCredentials,
+    /// The client's certificate belongs to nobody that is configured.
+    #[error("certificate is not configured")]
+    UnknownCertificate,
+}
+
+/// Why a token grants nothing. The texts begin as the cloud service's do.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum TokenError {
+    /// Longer than [`TOKEN_BYTES_MAX`].
+    #[error("MalformedToken: the token has {0} bytes, at most {TOKEN_BYTES_MAX} are accepted")]
+    TooLong(usize),
+    /// The audience is longer than [`AUDIENCE_BYTES_MAX`].
+    #[error("InvalidAudience: the audience has {0} bytes, at most {AUDIENCE_BYTES_MAX} are accepted")]
+    AudienceTooLong(usize),
+    /// A token type that is neither SAS nor JWT.
+    #[error(
+        "MalformedToken: the token type is not known, expected `servicebus.windows.net:sastoken` or `jwt`"
+    )]
+    UnknownKind,
+    /// No usable SAS token.
+    #[error("MalformedToken: {0}")]
+    Malformed(#[from] SasError),
+    /// No configured key has the name in `skn`.
+    #[error("InvalidSignature: the token names a key that does not exist")]
+    UnknownKey,
+    /// Somebody else's key, or a changed text.
+    #[error("InvalidSignature: The token has an invalid signature.")]
+    WrongSignature,
+    /// Its time is over.
+    #[error("ExpiredToken: the token expired at {expired_at} (Unix seconds), now it is {now}")]
+    Expired {
+        /// Seconds since 1970.
+        expired_at: u64,
+        /// Seconds since 1970.
+        now: u64,
+    },
+    /// Neither `sr` nor the key reaches the audience.
+    #[error("InvalidAudience: the token or its key is for another place than the audience")]
+    WrongAudience,
+    /// A token of an identity provider, and none is configured.
+    #[error("JWT tokens are refused: no identity provider is configured; use a shared access key")]
+    JwtNotConfigured,
+}
+
+/// Knows the configured credentials.
+#[derive(Debug)]
+pub struct Authority {
+    credentials: Credentials,
+}
+
+impl Authority {
+    /// Judges by `credentials` alone.
+    pub const fn new(credentials: Credentials) -> Self {
+        Self { credentials }
+    }
+
+    /// What to offer to this peer, in the order of the cloud service. .NET needs `MSSBCBS`, Python and JavaScript
+    /// `ANONYMOUS`; both grant nothing yet. `EXTERNAL` is offered to the owner of a certificate only, because
+    /// some clients prefer it wherever they see it.
+    pub fn sasl_mechanisms(&self, peer: &PeerFacts) -> Vec<&'static str> {
+        let plain = peer.tls || peer.loopback || self.credentials.plain_without_tls;
+        [
+            (MSSBCBS, true),
+            (PLAIN, plain),
+            (ANONYMOUS, true),
+            (EXTERNAL, peer.tls && peer.certificate_subject.is_some()),
+        ]
+        .into_iter()
+        .filter_map(|(name, offered)| offered.then_some(name))
+        .collect()
+    }
+
+    /// Judges the choice and the initial response of `sasl-init`.
+    pub fn sasl(
+        &self,
+        peer: &PeerFacts,
+        mechanism: &str,
+        response: Option<&[u8]>,
+    ) -> Result<Identity, SaslError> {
+        if !self.sasl_mechanisms(peer).contains(&mechanism) {
+            return Err(SaslError::NotOffered);
+        }
+        match mechanism {
+            PLAIN => self.plain(response.ok_or(SaslError::MissingResponse)?),
+            EXTERNAL => self.external(peer, response),
+            // The response is trace text (RFC 4505); JavaScript puts its key name there.
+            ANONYMOUS if self.credentials.anonymous == Anonymous::Allow => {
+                Ok(Identity { access: Access::namespace(crate::Rights::ALL), ..Identity::nobody() })
+            }
+            _ => Ok(Identity::nobody()),
+        }
+    }
+
+    /// RFC 4616: authorisation identity, NUL, name, NUL, password. The name may be a user's or a key's.
+    fn plain(&self, response: &[u8]) -> Result<Identity, SaslError> {
+        let text = std::str::from_utf8(response).map_err(|_| SaslError::Malformed)?;
+        let mut parts = text.split('\0');
+        let (Some(acts_as), Some(name), Some(password), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(SaslError::Malformed);
+        };
+        if !acts_as.is_empty() && acts_as != name {
+            return Err(SaslError::WrongCredentials);
+        }
+        let access = self.password_access(name, password.as_bytes()).ok_or(SaslError::WrongCredentials)?;
+        Ok(Identity { name: name.into(), access: access.clone() })
+    }
+
+    fn password_access(&self, name: &str, password: &[u8]) -> Option<&Access> {
+        let user = |user: &'_ crate::User| user.name == name && proves(&user.password, password);
+        let by_user = self.credentials.users.iter().find(|each| user(each)).map(|user| &user.access);
+        by_user.or_else(|| {
+            let mut keys = self.credentials.keys.iter().filter(|key| key.name == name);
+            keys.find(|key| key.secrets().any(|secret| proves(secret, password))).map(|key| &key.access)
+        })
+    }
+
+    /// RFC 4422 A: the response may name whom to act as; empty or absent means the certificate's owner.
+    fn external(&self, peer: &PeerFacts, response: Option<&[u8]>) -> Result<Identity, SaslError> {
+        let subject = peer.certificate_subject.as_deref().ok_or(SaslError::NotOffered)?;
+        if response.is_some_and(|acts_as| !acts_as.is_empty() && acts_as != subject.as_bytes()) {
+            return Err(SaslError::WrongCredentials);
+        }
+        let mut known = self.credentials.certificates.iter();
+        let owner = known.find(|known| known.subject == subject).ok_or(SaslError::UnknownCertificate)?;
+        Ok(Identity { name: subject.into(), access: owner.access.clone() })
+    }
+
+    /// Judges the token of a `put-token` request (`service-bus-wire` 2.2, 2.4) at `now`, in seconds since 1970.
+    ///
+    /// `kind` is the request's `type`, empty when absent. It decides nothing for a SAS token, which shows itself.
+    /// The grant is for the audience, with the rights of the key.
+    pub fn verify_token(
+        &self,
+        token: &str,
+        kind: &str,
+        audience: &str,
+        now: u64,
+    ) -> Result<Grant, TokenError> {
+        if token.len() > TOKEN_BYTES_MAX {
+            return Err(TokenError::TooLong(token.len()));
+        }
+        if audience.len() > AUDIENCE_BYTES_MAX {
+            return Err(TokenError::AudienceTooLong(audience.len()));
+        }
+        if !kind.is_empty() && !TOKEN_KINDS.iter().any(|known| known.eq_ignore_ascii_case(kind)) {
+            return Err(TokenError::UnknownKind);
+        }
+        if !sas::is_sas(token) {
+            return Err(TokenError::JwtNotConfigured);
+        }
+        self.verify_sas(&SasToken::parse(token)?, &Resource::parse(audience), now)
+    }
+
+    fn verify_sas(&self, token: &SasToken<'_>, audience: &Resource, now: u64) -> Result<Grant, TokenError> {
+        let named: Vec<_> = self.credentials.keys.iter().filter(|key| token.is_by(&key.name)).collect();
+        if named.is_empty() {
+            return Err(TokenError::UnknownKey);
+        }
+        let mut signers = named
+            .into_iter()
+            .filter(|key| key.secrets().any(|secret| token.is_signed_with(secret)))
+            .peekable();
+        if signers.peek().is_none() {
+            return Err(TokenError::WrongSignature);
+        }
+        if now >= token.expires_at {
+            return Err(TokenError::Expired { expired_at: token.expires_at, now });
+        }
+        let key = signers
+            .find(|key| token.resource.covers(audience) && key.access.reaches(&audience.scope))
+            .ok_or(TokenError::WrongAudience)?;
+        Ok(Grant {
+            scope: audience.scope.clone(),
+            rights: key.access.rights,
+            expires_at: token.expires_at,
+            key: key.name.as_str().into(),
+        })
+    }
+}
+
+/// An empty secret is nobody's password.
+fn proves(secret: &Secret, presented: &[u8]) -> bool {
+    !secret.is_empty() && secret.matches(presented)
+}
+
+const MSSBCBS: &str = "MSSBCBS";
+const PLAIN: &str = "PLAIN";
+const ANONYMOUS: &str = "ANONYMOUS";
+const EXTERNAL: &str = "EXTERNAL";
+
+/// Every spelling of a token type in use; Python says `jwt` for SAS tokens too.
+const TOKEN_KINDS: [&str; 4] = ["jwt", "amqp:jwt", "servicebus.windows.net:sastoken", "amqp:sastoken"];
+
+#[cfg(test)]
+mod tests;

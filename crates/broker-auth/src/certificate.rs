@@ -1,0 +1,144 @@
+//! Reads the subject out of a certificate that the TLS layer has verified.
+//!
+//! Invariant: bytes that are not a certificate give `None`; two different subjects never give one text.
+
+use std::fmt::Write as _;
+
+/// The subject of a DER certificate as RFC 4514 writes it, such as `CN=orders,O=Example`: last name first,
+/// special characters escaped, attributes without a short name as `OID.hex=#hex`. `None` if it cannot be read or
+/// is empty.
+pub fn certificate_subject(certificate: &[u8]) -> Option<String> {
+    let mut outer = Der(certificate);
+    let mut fields = Der(Der(outer.take(SEQUENCE)?).take(SEQUENCE)?);
+    if fields.0.first() == Some(&VERSION) {
+        fields.take(VERSION)?;
+    }
+    fields.take(INTEGER)?; // serial number
+    fields.take(SEQUENCE)?; // signature algorithm
+    fields.take(SEQUENCE)?; // issuer
+    fields.take(SEQUENCE)?; // validity
+    let mut names = Der(fields.take(SEQUENCE)?);
+    let mut parts = Vec::new();
+    while !names.0.is_empty() {
+        parts.push(relative_name(names.take(SET)?)?);
+    }
+    parts.reverse();
+    (!parts.is_empty()).then(|| parts.join(","))
+}
+
+/// One relative distinguished name: attributes joined by `+`.
+fn relative_name(set: &[u8]) -> Option<String> {
+    let mut attributes = Der(set);
+    let mut text = String::new();
+    while !attributes.0.is_empty() {
+        let mut attribute = Der(attributes.take(SEQUENCE)?);
+        let id = attribute.take(OBJECT_ID)?;
+        let value = attribute.0;
+        let (tag, content) = attribute.any()?;
+        if !text.is_empty() {
+            text.push('+');
+        }
+        match (short_name(id), printable(tag, content)) {
+            (Some(name), Some(value)) => {
+                text.push_str(name);
+                text.push('=');
+                escape(value, &mut text);
+            }
+            _ => write_hex(id, value, &mut text),
+        }
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+/// DER elements, one after the other.
+struct Der<'b>(&'b [u8]);
+
+impl<'b> Der<'b> {
+    /// The content of the next element, which must have this tag.
+    fn take(&mut self, tag: u8) -> Option<&'b [u8]> {
+        self.any().and_then(|(found, content)| (found == tag).then_some(content))
+    }
+
+    fn any(&mut self) -> Option<(u8, &'b [u8])> {
+        let (&tag, rest) = self.0.split_first()?;
+        let (&first, mut rest) = rest.split_first()?;
+        let mut length = usize::from(first);
+        if first >= 0x80 {
+            // A certificate is shorter than 2^32; indefinite lengths (0x80) are not DER.
+            let (digits, after) = rest.split_at_checked(usize::from(first & 0x7f))?;
+            if digits.is_empty() || digits.len() > 4 {
+                return None;
+            }
+            length = digits.iter().fold(0_usize, |sum, &digit| (sum << 8) | usize::from(digit));
+            rest = after;
+        }
+        let (content, after) = rest.split_at_checked(length)?;
+        self.0 = after;
+        Some((tag, content))
+    }
+}
+
+fn short_name(id: &[u8]) -> Option<&'static str> {
+    match id {
+        [0x55, 0x04, 0x03] => Some("CN"),
+        [0x55, 0x04, 0x06] => Some("C"),
+        [0x55, 0x04, 0x07] => Some("L"),
+        [0x55, 0x04, 0x08] => Some("ST"),
+        [0x55, 0x04, 0x0a] => Some("O"),
+        [0x55, 0x04, 0x0b] => Some("OU"),
+        [0x09, 0x92, 0x26, 0x89, 0x93, 0xf2, 0x2c, 0x64, 0x01, 0x19] => Some("DC"),
+        [0x09, 0x92, 0x26, 0x89, 0x93, 0xf2, 0x2c, 0x64, 0x01, 0x01] => Some("UID"),
+        _ => None,
+    }
+}
+
+fn printable(tag: u8, content: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(content).ok()?;
+    match tag {
+        UTF8_STRING => Some(text),
+        PRINTABLE_STRING | IA5_STRING if text.is_ascii() => Some(text),
+        _ => None,
+    }
+}
+
+fn escape(value: &str, out: &mut String) {
+    let last = value.chars().count().saturating_sub(1);
+    for (at, letter) in value.chars().enumerate() {
+        match letter {
+            '\0'..='\x1f' | '\x7f' => hex_pair(letter as u8, "\\", out),
+            '"' | '+' | ',' | ';' | '<' | '>' | '\\' | '=' => out.extend(['\\', letter]),
+            '#' | ' ' if at == 0 => out.extend(['\\', letter]),
+            ' ' if at == last => out.extend(['\\', letter]),
+            _ => out.push(letter),
+        }
+    }
+}
+
+/// The attribute type and the whole element of its value in hexadecimal digits. The type is not spelt as dotted
+/// numbers: nobody configures by it, it only has to stay distinct.
+fn write_hex(id: &[u8], value: &[u8], out: &mut String) {
+    out.push_str("OID.");
+    for &byte in id {
+        hex_pair(byte, "", out);
+    }
+    out.push_str("=#");
+    for &byte in value {
+        hex_pair(byte, "", out);
+    }
+}
+
+fn hex_pair(byte: u8, before: &str, out: &mut String) {
+    write!(out, "{before}{byte:02x}").expect("a String takes whatever is written to it");
+}
+
+const INTEGER: u8 = 0x02;
+const OBJECT_ID: u8 = 0x06;
+const UTF8_STRING: u8 = 0x0c;
+const PRINTABLE_STRING: u8 = 0x13;
+const IA5_STRING: u8 = 0x16;
+const SEQUENCE: u8 = 0x30;
+const SET: u8 = 0x31;
+const VERSION: u8 = 0xa0;
+
+#[cfg(test)]
+mod tests;

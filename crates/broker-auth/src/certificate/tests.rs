@@ -1,0 +1,95 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn element(tag: u8, content: &[u8]) -> Vec<u8> {
+    let length = content.len();
+    let mut out = vec![tag];
+    match u8::try_from(length) {
+        Ok(short @ 0..=0x7f) => out.push(short),
+        Ok(byte) => out.extend([0x81, byte]),
+        Err(_) => {
+            out.extend([0x82, u8::try_from(length >> 8).unwrap(), u8::try_from(length & 0xff).unwrap()]);
+        }
+    }
+    out.extend(content);
+    out
+}
+
+fn attribute(id: &[u8], tag: u8, value: &[u8]) -> Vec<u8> {
+    element(SEQUENCE, &[element(OBJECT_ID, id), element(tag, value)].concat())
+}
+
+/// A certificate up to its subject, which is all that is read.
+fn certificate(names: &[Vec<u8>], version: bool) -> Vec<u8> {
+    let subject: Vec<u8> = names.iter().flat_map(|name| element(SET, name)).collect();
+    let version = if version { element(VERSION, &element(INTEGER, &[2])) } else { Vec::new() };
+    let fields = [
+        version,
+        element(INTEGER, &[1]),
+        element(SEQUENCE, &[5, 0]),
+        element(SEQUENCE, &[]),
+        element(SEQUENCE, &[]),
+        element(SEQUENCE, &subject),
+    ];
+    element(SEQUENCE, &element(SEQUENCE, &fields.concat()))
+}
+
+const CN: &[u8] = &[0x55, 4, 3];
+const O: &[u8] = &[0x55, 4, 10];
+
+#[test]
+fn subjects_are_written_as_rfc_4514_says() {
+    let long = "x".repeat(300);
+    let cases: [(Vec<Vec<u8>>, Option<&str>); 9] = [
+        (
+            vec![attribute(O, UTF8_STRING, b"Shop"), attribute(CN, PRINTABLE_STRING, b"till")],
+            Some("CN=till,O=Shop"),
+        ),
+        (vec![attribute(CN, UTF8_STRING, "kasa Łódź".as_bytes())], Some("CN=kasa Łódź")),
+        // A comma inside a name must not look like a second name.
+        (vec![attribute(CN, UTF8_STRING, b"x,CN=admin")], Some("CN=x\\,CN\\=admin")),
+        (vec![attribute(CN, UTF8_STRING, b" #a\n ")], Some("CN=\\ #a\\0a\\ ")),
+        (vec![attribute(CN, UTF8_STRING, b"#a")], Some("CN=\\#a")),
+        (
+            vec![[attribute(CN, UTF8_STRING, b"a"), attribute(O, UTF8_STRING, b"b")].concat()],
+            Some("CN=a+O=b"),
+        ),
+        (vec![attribute(&[0x55, 4, 5], PRINTABLE_STRING, b"7")], Some("OID.550405=#130137")),
+        (vec![attribute(CN, UTF8_STRING, long.as_bytes())], None),
+        (vec![], None),
+    ];
+    for (names, expected) in cases {
+        let expected = if names.first().is_some_and(|name| name.len() > 300) {
+            Some(format!("CN={long}"))
+        } else {
+            expected.map(Into::into)
+        };
+        for version in [true, false] {
+            assert_eq!(certificate_subject(&certificate(&names, version)), expected);
+        }
+    }
+}
+
+#[test]
+fn a_cut_certificate_has_no_subject() {
+    let whole = certificate(&[attribute(CN, UTF8_STRING, b"till")], true);
+    for length in 0..whole.len() {
+        assert_eq!(certificate_subject(&whole[..length]), None, "{length}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn reading_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _subject = certificate_subject(&bytes);
+    }
+
+    #[test]
+    fn reading_changed_certificates_never_panics(at in 0_usize..60, to in any::<u8>()) {
+        let mut bytes = certificate(&[attribute(O, UTF8_STRING, b"Shop"), attribute(CN, UTF8_STRING, b"till")], true);
+        let at = at % bytes.len();
+        bytes[at] = to;
+        let _subject = certificate_subject(&bytes);
+    }
+}

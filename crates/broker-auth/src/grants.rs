@@ -1,0 +1,120 @@
+//! What one connection may do: by its log-in, and by the tokens it has put.
+//!
+//! Invariant: a grant counts until the second it expires and never after; their number is bounded.
+
+use std::collections::BTreeMap;
+
+use crate::{GRANTS_MAX, Identity, Right, Rights, Scope};
+
+/// What one verified token permits.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Grant {
+    /// Where, with everything below.
+    pub scope: Scope,
+    /// What.
+    pub rights: Rights,
+    /// Seconds since 1970 from which on it is void.
+    pub expires_at: u64,
+    /// Name of the key that signed. For logs.
+    pub key: Box<str>,
+}
+
+/// Why something may not be done.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Denied {
+    /// Neither the log-in nor any token gives the right there.
+    #[error("Unauthorized access. '{right}' claim(s) are required to perform this operation on {scope}.")]
+    Missing {
+        /// What is missing.
+        right: Right,
+        /// Where.
+        scope: Scope,
+    },
+    /// A token gave it, but its time is over.
+    #[error("ExpiredToken: the token for {scope} expired at {expired_at} (Unix seconds), put a new one")]
+    Expired {
+        /// Where.
+        scope: Scope,
+        /// Seconds since 1970.
+        expired_at: u64,
+    },
+}
+
+/// The connection holds [`GRANTS_MAX`] grants that have not expired.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("the connection holds tokens for {GRANTS_MAX} audiences, no more are accepted")]
+pub struct TooManyGrants;
+
+/// The rights of one connection.
+#[derive(Clone, Debug)]
+pub struct Grants {
+    identity: Identity,
+    /// By place, then by key: a new token of a key for a place replaces the old one. A connection has few keys.
+    by_scope: BTreeMap<Box<str>, Vec<Grant>>,
+    count: usize,
+}
+
+impl Grants {
+    /// What the log-in gives. Before SASL: [`Identity::nobody`].
+    pub const fn new(identity: Identity) -> Self {
+        Self { identity, by_scope: BTreeMap::new(), count: 0 }
+    }
+
+    /// Who the connection belongs to.
+    pub const fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Adds the grant of a token, or renews the one it replaces.
+    pub fn add(&mut self, grant: Grant, now: u64) -> Result<(), TooManyGrants> {
+        let at_scope = self.by_scope.get_mut(grant.scope.as_str());
+        if let Some(old) = at_scope.and_then(|all| all.iter_mut().find(|old| old.key == grant.key)) {
+            *old = grant;
+            return Ok(());
+        }
+        if self.count >= GRANTS_MAX {
+            self.forget_expired(now);
+        }
+        if self.count >= GRANTS_MAX {
+            return Err(TooManyGrants);
+        }
+        self.by_scope.entry(grant.scope.as_str().into()).or_default().push(grant);
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Answers whether `right` holds at `scope` at `now`, in seconds since 1970.
+    pub fn allows(&self, scope: &Scope, right: Right, now: u64) -> Result<(), Denied> {
+        match self.valid_until(scope, right) {
+            Some(end) if now < end => Ok(()),
+            Some(expired_at) => Err(Denied::Expired { scope: scope.clone(), expired_at }),
+            None => Err(Denied::Missing { right, scope: scope.clone() }),
+        }
+    }
+
+    /// Seconds since 1970 until which `right` holds at `scope`: for ever (`u64::MAX`) by the log-in, else as long
+    /// as the longest of the tokens. `None` if it never did.
+    pub fn valid_until(&self, scope: &Scope, right: Right) -> Option<u64> {
+        if self.identity.allows(scope, right) {
+            return Some(u64::MAX);
+        }
+        scope
+            .ancestry()
+            .filter_map(|place| self.by_scope.get(place))
+            .flatten()
+            .filter(|grant| grant.rights.contains(right))
+            .map(|grant| grant.expires_at)
+            .max()
+    }
+
+    fn forget_expired(&mut self, now: u64) {
+        self.by_scope.retain(|_, grants| {
+            grants.retain(|grant| now < grant.expires_at);
+            !grants.is_empty()
+        });
+        self.count = self.by_scope.values().map(Vec::len).sum();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,35 @@
+use super::*;
+
+#[test]
+fn manage_implies_the_others_and_they_imply_nothing() {
+    let cases = [
+        // held, Send, Listen, Manage
+        (Rights::NONE, [false, false, false]),
+        (Rights::NONE.with(Right::Send), [true, false, false]),
+        (Rights::NONE.with(Right::Listen), [false, true, false]),
+        (Rights::NONE.with(Right::Send).with(Right::Listen), [true, true, false]),
+        (Rights::NONE.with(Right::Manage), [true, true, true]),
+        (Rights::ALL, [true, true, true]),
+    ];
+    for case @ (held, expected) in cases {
+        let found = [Right::Send, Right::Listen, Right::Manage].map(|right| held.contains(right));
+        assert_eq!(found, expected, "{case:?}");
+    }
+}
+
+#[test]
+fn rights_are_read_in_any_case() {
+    assert_eq!("Send".parse(), Ok(Right::Send));
+    assert_eq!("LISTEN".parse(), Ok(Right::Listen));
+    assert_eq!("manage".parse(), Ok(Right::Manage));
+    assert_eq!("sends".parse::<Right>(), Err(UnknownRight));
+}
+
+#[test]
+fn a_list_of_rights_becomes_a_set() {
+    let rights: Rights = [Right::Listen, Right::Send].into_iter().collect();
+    assert!(
+        rights.contains(Right::Send) && rights.contains(Right::Listen) && !rights.contains(Right::Manage)
+    );
+    assert!(Rights::from_iter([]).is_empty());
+}

@@ -1,0 +1,141 @@
+//! Places in the namespace, and how the many spellings of one become equal.
+//!
+//! Invariant: two texts that differ in scheme, port, case of ASCII letters, or doubled or trailing slashes alone
+//! name the same place; a place covers itself and what lies below it, never a sibling whose name only starts alike.
+
+use std::{fmt, net::Ipv4Addr};
+
+/// The namespace, or a path in it: an entity, a sub-queue, a subscription, a node such as `$management`.
+#[derive(Clone, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Scope(Box<str>);
+
+impl Scope {
+    /// The whole namespace.
+    pub fn namespace() -> Self {
+        Self::default()
+    }
+
+    /// The place that an address names: a path such as `orders/$DeadLetterQueue`, or a URI such as
+    /// `sb://localhost:5672/orders` whose scheme, host and port are ignored.
+    pub fn of(address: &str) -> Self {
+        match address.split_once("://") {
+            Some((scheme, rest)) if is_scheme(scheme) => Self::of_path(after_host(rest)),
+            _ => Self::of_path(address),
+        }
+    }
+
+    fn of_path(path: &str) -> Self {
+        let path = path.split('?').next().unwrap_or_default();
+        let mut out = String::with_capacity(path.len());
+        for segment in path.split('/').filter(|segment| !segment.is_empty()) {
+            if !out.is_empty() {
+                out.push('/');
+            }
+            out.extend(segment.chars().map(|letter| letter.to_ascii_lowercase()));
+        }
+        Self(out.into_boxed_str())
+    }
+
+    /// True if `other` is this place or lies below it.
+    pub fn covers(&self, other: &Self) -> bool {
+        if self.0.is_empty() {
+            return true;
+        }
+        other.0.strip_prefix(&*self.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// The normal spelling: lower case, segments joined by `/`, empty for the namespace.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The place itself and the ones above it, down to the namespace.
+    pub(crate) fn ancestry(&self) -> impl Iterator<Item = &str> {
+        std::iter::successors(Some(self.as_str()), |path| parent(path))
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() { f.write_str("the namespace") } else { write!(f, "`{}`", self.0) }
+    }
+}
+
+/// What a token's `sr` or an audience names.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Resource {
+    host: Option<Box<str>>,
+    /// The place under the host.
+    pub(crate) scope: Scope,
+}
+
+impl Resource {
+    /// Reads `scheme://host[:port]/path`, the same without scheme, or a bare path.
+    ///
+    /// Without a scheme the first segment is a host only if it cannot be an entity: with a port, an address, a
+    /// `localhost`, or a name of the cloud service. Guessing wider would turn a token for the entity `orders` into
+    /// one for the host `orders`, that is: for everything.
+    pub(crate) fn parse(text: &str) -> Self {
+        let text = text.trim();
+        let (authority, certain) = match text.split_once("://") {
+            Some((scheme, rest)) if is_scheme(scheme) => (rest, true),
+            _ => (text, false),
+        };
+        let host = host_of(authority);
+        if certain || names_a_host(host) {
+            let host = Some(without_port(host).to_ascii_lowercase().into_boxed_str());
+            return Self { host, scope: Scope::of_path(after_host(authority)) };
+        }
+        Self { host: None, scope: Scope::of_path(text) }
+    }
+
+    /// True if a token for `self` is good for `audience`: same host (where both have one), and a prefix by segments.
+    pub(crate) fn covers(&self, audience: &Self) -> bool {
+        let same_host = match (&self.host, &audience.host) {
+            (Some(ours), Some(theirs)) => ours == theirs,
+            _ => true,
+        };
+        same_host && self.scope.covers(&audience.scope)
+    }
+}
+
+fn parent(path: &str) -> Option<&str> {
+    match path.rfind('/') {
+        Some(at) => path.get(..at),
+        None => (!path.is_empty()).then_some(""),
+    }
+}
+
+fn is_scheme(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+}
+
+fn host_of(authority: &str) -> &str {
+    authority.split(['/', '?']).next().unwrap_or_default()
+}
+
+fn after_host(authority: &str) -> &str {
+    authority.get(host_of(authority).len()..).unwrap_or_default()
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') => name,
+        _ => host,
+    }
+}
+
+fn names_a_host(segment: &str) -> bool {
+    let name = segment.to_ascii_lowercase();
+    name.contains(':')
+        || name == "localhost"
+        || name.parse::<Ipv4Addr>().is_ok()
+        || CLOUD_SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
+}
+
+/// How the hosts of the cloud service end.
+const CLOUD_SUFFIXES: [&str; 3] =
+    [".servicebus.windows.net", ".servicebus.usgovcloudapi.net", ".servicebus.chinacloudapi.cn"];
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,15 @@
+use super::*;
+
+#[test]
+fn debug_does_not_show_the_text() {
+    assert_eq!(format!("{:?}", Secret::new("hunter2")), "Secret(…)");
+}
+
+#[test]
+fn only_the_same_text_matches() {
+    let secret = Secret::new("hunter2");
+    assert!(secret.matches(b"hunter2"));
+    for other in ["", "hunter", "hunter22", "Hunter2", "hunter2\0"] {
+        assert!(!secret.matches(other.as_bytes()), "{other:?}");
+    }
+}
