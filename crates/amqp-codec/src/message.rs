@@ -1,0 +1,19 @@
+//! Messages rewritten for delivery, taken out of a batch, and built.
+//!
+//! Invariant: the body and the footer are never rewritten.
+
+mod batch;
+mod build;
+mod rewrite;
+
+pub use batch::{BATCH_FORMAT, batch_messages};
+pub use build::MessageBuilder;
+pub use rewrite::{
+    PropertyChanges, application_properties_with, properties_with, write_header,
+    write_lock_token_annotations, write_message_annotations,
+};
+
+pub use crate::raw::AnnotationValue;
+
+#[cfg(test)]
+mod tests;
