@@ -1,0 +1,109 @@
+//! What the machine itself allows, as the generator's sibling `limits` measures it.
+//!
+//! Invariant: a limit that could not be read is absent, never zero.
+
+use std::fmt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::scenario::{Scenario, Work};
+use crate::Fallible;
+
+/// The figures that ratios are taken against.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Limits {
+    /// A bare loop of append and fdatasync, a second.
+    pub(super) append_syncs: Option<f64>,
+    /// Median of one fdatasync into a preallocated file, in microseconds.
+    pub(super) sync_us: Option<f64>,
+    /// Best rate of fdatasynced large writes into a preallocated file, in bytes a second.
+    pub(super) disk_bytes: Option<f64>,
+    /// Loopback TCP one way in large writes, in bytes a second.
+    pub(super) tcp_bytes: Option<f64>,
+}
+
+/// Seconds for each of its measurements.
+const SECONDS: &str = "1";
+
+impl Limits {
+    /// Measures on the disk of `folder`. Without the sibling nothing is known.
+    pub(super) fn measure(load: &Path, folder: &Path) -> Fallible<Self> {
+        let program = load.with_file_name("limits");
+        if !program.is_file() {
+            println!("no `limits` beside the generator: no ratios to the machine");
+            return Ok(Self::default());
+        }
+        println!("measuring the machine");
+        let disk = output(Command::new(&program).arg("disk").arg(folder).arg(SECONDS))?;
+        let tcp = output(Command::new(&program).args(["tcp", SECONDS]))?;
+        Ok(Self::read(&disk, &tcp))
+    }
+
+    fn read(disk: &str, tcp: &str) -> Self {
+        let best = disk
+            .lines()
+            .filter(|line| line.starts_with("overwrite + fdatasync"))
+            .filter_map(|line| before(line, "MB/s"))
+            .fold(None, |best: Option<f64>, rate| Some(best.map_or(rate, |best| best.max(rate))));
+        let small = row(disk, "overwrite + fdatasync", "rec    1024");
+        Self {
+            append_syncs: row(disk, "append + fdatasync", "rec").and_then(|line| before(line, "ops/s")),
+            sync_us: small.and_then(|line| after(line, "p50")),
+            disk_bytes: best.map(|rate| rate * 1e6),
+            tcp_bytes: row(tcp, "tcp bulk", " 65536 byte")
+                .and_then(|line| before(line, "GB/s"))
+                .map(|rate| rate * 1e9),
+        }
+    }
+
+    /// The most messages a second that the machine would carry in `scenario`.
+    pub(super) fn messages(&self, scenario: &Scenario) -> Option<f64> {
+        let Work::Throughput { size, window, .. } = scenario.work else { return None };
+        let size = f64::from(size);
+        // Each message crosses the loopback twice.
+        let wire = self.tcp_bytes? / size / 2.0;
+        match (scenario.durable, window) {
+            (false, _) => Some(wire),
+            (true, 1) => self.append_syncs,
+            (true, _) => Some(wire.min(self.disk_bytes? / size)),
+        }
+    }
+}
+
+impl fmt::Display for Limits {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut words = Vec::new();
+        words.extend(self.append_syncs.map(|rate| format!("append + fdatasync {rate:.0}/s")));
+        words.extend(
+            self.sync_us.map(|time| format!("fdatasync into preallocated space {time:.0} µs (median)")),
+        );
+        words.extend(self.disk_bytes.map(|rate| format!("disk {:.2} GB/s", rate / 1e9)));
+        words.extend(self.tcp_bytes.map(|rate| format!("loopback TCP {:.2} GB/s", rate / 1e9)));
+        if words.is_empty() {
+            words.push("not measured".to_owned());
+        }
+        write!(out, "Machine limits: {}.", words.join(", "))
+    }
+}
+
+fn output(command: &mut Command) -> Fallible<String> {
+    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn row<'a>(text: &'a str, start: &str, part: &str) -> Option<&'a str> {
+    text.lines().find(|line| line.starts_with(start) && line.contains(part))
+}
+
+/// The number before the word `unit`.
+fn before(line: &str, unit: &str) -> Option<f64> {
+    line.split_once(unit)?.0.split_whitespace().last()?.parse().ok()
+}
+
+/// The number after the word `name`.
+fn after(line: &str, name: &str) -> Option<f64> {
+    line.split_once(name)?.1.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,51 @@
+//! What a figure was measured on.
+//!
+//! Invariant: the description names no path and no host.
+
+use std::process::Command;
+
+use crate::workspace::Workspace;
+
+/// Lets the brokers and the generator, which share this session, compete with each other and hardly with
+/// the rest of the machine. The kernel may have no such file or not let us: the run goes on.
+pub(super) fn claim_the_cpu() {
+    if std::fs::write("/proc/self/autogroup", "-19").is_err() {
+        println!("cannot raise this session's weight: other work on this machine will show in the figures");
+    }
+}
+
+/// Processor, cores, memory, kernel and compiler in one line.
+pub(super) fn description() -> String {
+    let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
+    let cpu = read("/proc/cpuinfo");
+    let cpu =
+        cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ").map(|(_, name)| name));
+    let memory = read("/proc/meminfo");
+    let memory = memory
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse().ok());
+    let gib = memory.map_or(0, |kb: u64| kb.div_ceil(1_048_576));
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let (kernel, rustc) = (said("uname", &["-sr"]), said("rustc", &["--version"]));
+    format!("{}, {cores} cores, {gib} GiB, {kernel}, {rustc}", cpu.unwrap_or("unknown processor"))
+}
+
+/// The commit, with a `+` when the tree differs from it.
+pub(super) fn commit(workspace: &Workspace) -> String {
+    let git = |words: &[&str]| {
+        let output = Command::new("git").args(words).current_dir(&workspace.root).output();
+        output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
+    };
+    let changed = !git(&["status", "--porcelain", "--untracked-files=no"]).is_empty();
+    format!("{}{}", git(&["rev-parse", "--short", "HEAD"]), if changed { "+" } else { "" })
+}
+
+/// The day in UTC.
+pub(super) fn today() -> String {
+    said("date", &["-u", "+%Y-%m-%d"])
+}
+
+fn said(program: &str, words: &[&str]) -> String {
+    let output = Command::new(program).args(words).output();
+    output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
+}

@@ -1,0 +1,120 @@
+//! `cargo xtask test`: installs what the tests need, runs every suite, adds up what they report.
+//!
+//! Invariant: the last line is `N passed, M failed`, and the exit code is success only when M is 0,
+//! N is not, and no suite was left out for a reason other than `--only`.
+
+mod expectations;
+mod interop;
+mod rust;
+
+use std::time::{Duration, Instant};
+
+use crate::args::Args;
+use crate::counts::Counts;
+use crate::workspace::Workspace;
+use crate::{Fallible, Verdict, fuzz, process, sim, table};
+
+/// One line of the report.
+struct Row {
+    suite: String,
+    counts: Counts,
+    /// What a reader should know: runs, reasons, what could not be installed.
+    note: String,
+}
+
+impl Row {
+    fn new(suite: impl Into<String>, counts: Counts, note: impl Into<String>) -> Self {
+        Self { suite: suite.into(), counts, note: note.into() }
+    }
+
+    fn failed(suite: impl Into<String>, note: impl Into<String>) -> Self {
+        Self::new(suite, Counts::failure(), note)
+    }
+}
+
+const SIM_LIMIT: Duration = Duration::from_secs(20 * 60);
+
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Fallible<Verdict> {
+    args.only(&["--only", "--seeds", "--fuzz-seconds"], &["--list"])?;
+    let suites = interop::discover(workspace)?;
+    let mut names = vec!["cargo".to_owned(), "sim".to_owned(), "fuzz".to_owned()];
+    names.extend(suites.iter().map(|suite| suite.name.clone()));
+    if args.flag("--list") {
+        println!("{}", names.join("\n"));
+        return Ok(Verdict::Good);
+    }
+    let only = args.list("--only");
+    if let Some(unknown) = only.iter().find(|name| !names.contains(name)) {
+        return Err(format!("no suite `{unknown}`; `--list` names them").into());
+    }
+    let wanted = |name: &str| only.is_empty() || only.iter().any(|one| one == name);
+
+    let start = Instant::now();
+    let mut rows = Vec::new();
+    let broker = if workspace.has("ferrybus") { Some(workspace.release_binary("ferrybus")?) } else { None };
+    if wanted("cargo") {
+        rows.extend(rust::run(workspace, broker.as_deref())?);
+    }
+    if wanted("sim") && workspace.has(sim::PACKAGE) {
+        rows.push(simulate(workspace, args.value_or("--seeds", sim::SEEDS)?)?);
+    }
+    if wanted("fuzz") {
+        rows.extend(fuzz_all(workspace, args.value_or("--fuzz-seconds", fuzz::SECONDS)?)?);
+    }
+    let chosen: Vec<_> = suites.into_iter().filter(|suite| wanted(&suite.name)).collect();
+    rows.extend(interop::run(workspace, broker.as_deref(), &chosen)?);
+    Ok(report(&rows, start.elapsed()))
+}
+
+/// The simulator counts as one test: its seeds are cases of the same statement.
+fn simulate(workspace: &Workspace, seeds: u64) -> Fallible<Row> {
+    let log = workspace.target.join("test-logs/sim.log");
+    let ran = process::run(&mut sim::command(workspace, seeds), &log, SIM_LIMIT)?;
+    Ok(if ran.ok {
+        Row::new("sim", Counts::success(), format!("{} seeds", table::thousands(seeds)))
+    } else {
+        Row::failed("sim", ran.reason)
+    })
+}
+
+/// Each fuzz target counts as one test. Without nightly they are skipped, and the note says so: the
+/// stored corpora are replayed by ordinary tests of the same crates in any case.
+fn fuzz_all(workspace: &Workspace, seconds: u64) -> Fallible<Vec<Row>> {
+    let targets = fuzz::targets(workspace)?;
+    if targets.is_empty() {
+        return Ok(Vec::new());
+    }
+    if let Err(missing) = fuzz::install() {
+        let skipped = Counts { skipped: targets.len() as u64, ..Counts::default() };
+        return Ok(vec![Row::new("fuzz", skipped, missing.to_string())]);
+    }
+    let run = |target: &fuzz::Target| {
+        let ran = target.run(workspace, seconds)?;
+        Ok(if ran.ok {
+            let runs = fuzz::runs(&ran.text).map_or_else(|| "?".to_owned(), table::thousands);
+            Row::new(target.label(), Counts::success(), format!("{runs} inputs in {seconds} s"))
+        } else {
+            Row::failed(target.label(), ran.reason)
+        })
+    };
+    targets.iter().map(run).collect()
+}
+
+/// Prints the table and the closing line.
+fn report(rows: &[Row], took: Duration) -> Verdict {
+    let mut total = Counts::default();
+    let mut lines = Vec::new();
+    for row in rows {
+        total += row.counts;
+        let Counts { passed, failed, skipped } = row.counts;
+        // Most crates have no doc tests and some binaries no unit tests: empty rows say nothing.
+        if row.counts != Counts::default() {
+            let cells = [passed, failed, skipped].map(|count| count.to_string());
+            lines.push([row.suite.clone()].into_iter().chain(cells).chain([row.note.clone()]).collect());
+        }
+    }
+    println!("\n{}", table::markdown(&["suite", "passed", "failed", "skipped", "note"], &lines));
+    println!("{} s", took.as_secs());
+    println!("{} passed, {} failed", total.passed, total.failed);
+    if total.failed == 0 && total.passed > 0 { Verdict::Good } else { Verdict::Bad }
+}

@@ -1,0 +1,176 @@
+//! The suites of clients that nobody here wrote: `interop/<client>/suite.toml`.
+//!
+//! A suite says how it is set up and run; it starts its own broker from `FERRYBUS_BIN` and writes what
+//! became of each case to `FERRYBUS_RESULTS`. What may fail stands in `interop/expectations.toml`.
+//!
+//! Invariant: a suite that wrote no results counts as a failure, whatever its exit code.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::Row;
+use super::expectations::{Case, Expectations, Status};
+use crate::workspace::Workspace;
+use crate::{Fallible, process, setup};
+
+/// One folder of `interop/`.
+pub(super) struct Suite {
+    pub(super) name: String,
+    folder: PathBuf,
+    /// Debian packages beyond those its files imply.
+    apt: Vec<String>,
+    setup: Vec<String>,
+    run: String,
+    limit: Duration,
+}
+
+/// Time for a suite that sets no `timeout_s`.
+const LIMIT_SECONDS: u64 = 900;
+const SETUP_LIMIT: Duration = Duration::from_secs(20 * 60);
+
+/// All suites, by name.
+pub(super) fn discover(workspace: &Workspace) -> Fallible<Vec<Suite>> {
+    let mut suites = Vec::new();
+    for entry in std::fs::read_dir(workspace.root.join("interop")).into_iter().flatten() {
+        let file = entry?.path().join("suite.toml");
+        if file.is_file() {
+            suites.push(read(&file).map_err(|error| format!("`{}`: {error}", file.display()))?);
+        }
+    }
+    suites.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(suites)
+}
+
+fn read(file: &Path) -> Fallible<Suite> {
+    let table: toml::Table = toml::from_str(&std::fs::read_to_string(file)?)?;
+    let text = |key: &str| table.get(key).and_then(toml::Value::as_str).map(str::to_owned);
+    let list = |key: &str| match table.get(key) {
+        Some(toml::Value::Array(items)) => {
+            items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
+        }
+        Some(toml::Value::String(one)) => vec![one.clone()],
+        _ => Vec::new(),
+    };
+    let seconds = table.get("timeout_s").and_then(toml::Value::as_integer);
+    Ok(Suite {
+        name: text("name").ok_or("no `name`")?,
+        folder: file.parent().ok_or("no folder")?.to_owned(),
+        apt: list("apt"),
+        setup: list("setup"),
+        run: text("run").ok_or("no `run`")?,
+        limit: Duration::from_secs(
+            seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(LIMIT_SECONDS),
+        ),
+    })
+}
+
+/// Sets up and runs `suites`, one after the other.
+pub(super) fn run(workspace: &Workspace, broker: Option<&Path>, suites: &[Suite]) -> Fallible<Vec<Row>> {
+    if suites.is_empty() {
+        return Ok(Vec::new());
+    }
+    let Some(broker) = broker else {
+        return Ok(vec![Row::failed("interop", "the workspace has no package `ferrybus` yet")]);
+    };
+    let file = workspace.root.join("interop/expectations.toml");
+    let expectations = if file.is_file() { std::fs::read_to_string(&file)? } else { String::new() };
+    let expectations =
+        Expectations::read(&expectations).map_err(|error| format!("`{}`: {error}", file.display()))?;
+    suites.iter().map(|suite| suite.row(workspace, broker, &expectations)).collect()
+}
+
+impl Suite {
+    fn row(&self, workspace: &Workspace, broker: &Path, expectations: &Expectations) -> Fallible<Row> {
+        println!("\n== {} ==", self.name);
+        if let Err(error) = self.set_up(workspace, broker) {
+            return Ok(Row::failed(&self.name, error.to_string()));
+        }
+        let results = self.scratch(workspace).join("results.json");
+        let ran = process::run(
+            &mut self.shell(workspace, broker, &self.run)?,
+            &self.log(workspace, "run"),
+            self.limit,
+        )?;
+        let cases = match std::fs::read_to_string(&results) {
+            Ok(text) => cases(&text)?,
+            Err(_) => return Ok(Row::failed(&self.name, format!("no results: {}", ran.reason))),
+        };
+        let judged = expectations.judge(&self.name, &cases);
+        for problem in &judged.problems {
+            println!("{}: {problem}", self.name);
+        }
+        let mut counts = judged.counts;
+        let mut note = judged.note;
+        if counts.failed == 0 && !ran.ok && !judged.expected_failures {
+            counts.failed = 1;
+            note = ran.reason;
+        }
+        Ok(Row::new(&self.name, counts, note))
+    }
+
+    fn set_up(&self, workspace: &Workspace, broker: &Path) -> Fallible<()> {
+        let scratch = self.scratch(workspace);
+        if scratch.is_dir() {
+            std::fs::remove_dir_all(&scratch)?;
+        }
+        std::fs::create_dir_all(scratch.join("state"))?;
+        setup::install(&setup::packages_for(&self.folder, &self.apt))?;
+        setup::make_venv(workspace)?;
+        for (index, line) in self.setup.iter().enumerate() {
+            let log = self.log(workspace, &format!("setup-{index}"));
+            let ran = process::run(&mut self.shell(workspace, broker, line)?, &log, SETUP_LIMIT)?;
+            if !ran.ok {
+                return Err(format!("`{line}`: {}", ran.reason).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// A shell in the suite's folder with all that the suite is promised.
+    fn shell(&self, workspace: &Workspace, broker: &Path, line: &str) -> Fallible<Command> {
+        let scratch = self.scratch(workspace);
+        let mut command = Command::new("sh");
+        command.args(["-c", line]).current_dir(&self.folder);
+        command.env("FERRYBUS_BIN", broker);
+        command.env("FERRYBUS_HOST_STATE", scratch.join("state"));
+        command.env("FERRYBUS_RESULTS", scratch.join("results.json"));
+        command.env("VIRTUAL_ENV", setup::venv(workspace));
+        command.env("PATH", setup::path_with_venv(workspace)?);
+        command.env("PYTHONPATH", workspace.root.join("interop/lib"));
+        command.env("PYTHONDONTWRITEBYTECODE", "1");
+        command.env("CARGO_TARGET_DIR", workspace.target.join("interop"));
+        Ok(command)
+    }
+
+    fn scratch(&self, workspace: &Workspace) -> PathBuf {
+        workspace.target.join("interop-state").join(&self.name)
+    }
+
+    fn log(&self, workspace: &Workspace, step: &str) -> PathBuf {
+        workspace.target.join("test-logs").join(format!("{}-{step}.log", self.name))
+    }
+}
+
+/// `[{"case": …, "status": "passed|failed|skipped", "detail": …}]`
+fn cases(text: &str) -> Fallible<Vec<Case>> {
+    let value: Value = serde_json::from_str(text)?;
+    let cases = value.as_array().ok_or("results are not a list")?;
+    cases
+        .iter()
+        .map(|case| {
+            let field = |name: &str| case.get(name).and_then(Value::as_str);
+            let status = field("status").unwrap_or_default();
+            Ok(Case {
+                name: field("case").ok_or("a result has no `case`")?.to_owned(),
+                status: Status::read(status).ok_or_else(|| format!("a result has the status `{status}`"))?,
+                detail: field("detail").unwrap_or_default().to_owned(),
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,41 @@
+//! `cargo xtask tidy`: the rules of the house that no compiler checks.
+//!
+//! Invariant: every finding names a file or a crate and says what to do; findings fail the run, notes do not.
+
+mod arrows;
+mod bans;
+mod layout;
+mod reasons;
+mod requirements;
+mod sources;
+
+use crate::args::Args;
+use crate::workspace::Workspace;
+use crate::{Fallible, Verdict};
+
+/// What the rules found.
+#[derive(Debug, Default)]
+struct Findings {
+    broken: Vec<String>,
+    notes: Vec<String>,
+}
+
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Fallible<Verdict> {
+    args.only(&[], &[])?;
+    let files = workspace.files()?;
+    let mut findings = Findings::default();
+    arrows::check(&workspace.packages, &mut findings);
+    reasons::check(workspace, &mut findings)?;
+    bans::check(workspace, &mut findings)?;
+    layout::check(&files, &mut findings);
+    sources::check(workspace, &files, &mut findings)?;
+    requirements::check(workspace, &files, &mut findings)?;
+    for note in &findings.notes {
+        println!("note: {note}");
+    }
+    for broken in &findings.broken {
+        println!("{broken}");
+    }
+    println!("tidy: {} files, {} findings", files.len(), findings.broken.len());
+    Ok(if findings.broken.is_empty() { Verdict::Good } else { Verdict::Bad })
+}

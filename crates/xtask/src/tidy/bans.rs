@@ -1,0 +1,47 @@
+//! The pure crates ban clocks, chance and hash order in a `clippy.toml` of their own.
+//!
+//! Invariant: a crate's own `clippy.toml` replaces the root's, so it repeats every rule of it.
+
+use std::path::Path;
+
+use super::{Findings, arrows};
+use crate::Fallible;
+use crate::workspace::Workspace;
+
+/// What each pure crate must name among its disallowed methods and types.
+const BANNED: [&str; 4] = [
+    "std::time::Instant::now",
+    "std::time::SystemTime::now",
+    "std::thread::sleep",
+    "std::collections::HashMap",
+];
+
+/// `broker-admin` serves HTTP on the server's clock; the rest below the server is pure.
+const IMPURE: [&str; 1] = ["broker-admin"];
+
+pub(super) fn check(workspace: &Workspace, findings: &mut Findings) -> Fallible<()> {
+    let root = workspace.read(".clippy.toml")?;
+    let pure = arrows::below_server().filter(|name| !IMPURE.contains(name) && workspace.has(name));
+    for name in pure {
+        let file = Path::new("crates").join(name).join("clippy.toml");
+        let Ok(text) = workspace.read(&file) else {
+            findings.broken.push(format!(
+                "{}: missing; a pure crate bans clocks, chance and hash order",
+                file.display()
+            ));
+            continue;
+        };
+        let lines = root.lines().filter(|line| is_rule(line) && !text.contains(line.trim()));
+        findings
+            .broken
+            .extend(lines.map(|line| format!("{}: lacks the root's line `{line}`", file.display())));
+        let free = BANNED.iter().filter(|path| !text.contains(&format!("\"{path}\"")));
+        findings.broken.extend(free.map(|path| format!("{}: does not ban `{path}`", file.display())));
+    }
+    Ok(())
+}
+
+/// Names that documentation may write without backticks are no rule: each crate has its own.
+fn is_rule(line: &str) -> bool {
+    !line.trim().is_empty() && !line.starts_with("doc-valid-idents")
+}

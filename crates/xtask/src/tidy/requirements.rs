@@ -1,0 +1,78 @@
+//! The tests that `docs/requirements.md` names exist.
+//!
+//! Invariant: a name in the last column is a test of this repository, or the row is open.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use super::Findings;
+use crate::Fallible;
+use crate::workspace::Workspace;
+
+const FILE: &str = "docs/requirements.md";
+
+/// Families of statements; a row begins with one of them.
+const FAMILIES: [&str; 5] = ["SET-", "EXP-", "SEQ-", "RTTL-", "CARD-"];
+
+/// One statement and the names in its last column.
+#[derive(Debug, Eq, PartialEq)]
+struct Row<'a> {
+    id: &'a str,
+    tests: Vec<&'a str>,
+}
+
+pub(super) fn check(workspace: &Workspace, files: &[PathBuf], findings: &mut Findings) -> Fallible<()> {
+    let text = workspace.read(FILE)?;
+    let known = known(workspace, files)?;
+    let mut open = 0;
+    for row in rows(&text) {
+        open += usize::from(row.tests.is_empty());
+        let unknown = row.tests.iter().filter(|name| !known.contains(**name));
+        findings
+            .broken
+            .extend(unknown.map(|name| format!("{FILE}: {} names `{name}`, which is no test", row.id)));
+    }
+    if open > 0 {
+        findings.notes.push(format!("{FILE}: {open} statements have no test yet"));
+    }
+    Ok(())
+}
+
+fn rows(text: &str) -> impl Iterator<Item = Row<'_>> {
+    text.lines().filter_map(|line| {
+        let cells: Vec<&str> =
+            line.trim().strip_prefix('|')?.strip_suffix('|')?.split('|').map(str::trim).collect();
+        let id = *cells.first()?;
+        let tests = cells.last()?.split('`').skip(1).step_by(2).collect();
+        FAMILIES.iter().any(|family| id.starts_with(family)).then_some(Row { id, tests })
+    })
+}
+
+/// Names of functions in Rust, and of cases in the interop suites as `interop: <case>`.
+fn known(workspace: &Workspace, files: &[PathBuf]) -> Fallible<BTreeSet<String>> {
+    let mut known = BTreeSet::new();
+    for file in files {
+        let ending = file.extension().and_then(std::ffi::OsStr::to_str);
+        if ending == Some("rs") {
+            known.extend(functions(&workspace.read(file)?).map(str::to_owned));
+        }
+        if file.starts_with("interop")
+            && ending.is_some_and(|ending| ["py", "js", "rs", "cpp"].contains(&ending))
+        {
+            known.extend(quoted(&workspace.read(file)?).map(|case| format!("interop: {case}")));
+        }
+    }
+    Ok(known)
+}
+
+fn functions(text: &str) -> impl Iterator<Item = &str> {
+    text.split("fn ").skip(1).filter_map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next())
+}
+
+/// What stands between double quotes, each line on its own.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().flat_map(|line| line.split('"').skip(1).step_by(2))
+}
+
+#[cfg(test)]
+mod tests;

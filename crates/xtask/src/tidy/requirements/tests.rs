@@ -1,0 +1,25 @@
+use super::{Row, functions, quoted, rows};
+
+#[test]
+fn the_last_column_names_the_tests_of_a_statement() {
+    let text = "\
+| id | statement | tests |
+|---|---|---|
+| SET-1 | A send with `accepted`. | `a_send_is_settled`, `interop: send one` |
+| SET-2 | A refusal. | open |
+";
+    let rows: Vec<Row<'_>> = rows(text).collect();
+    let expected = [
+        Row { id: "SET-1", tests: vec!["a_send_is_settled", "interop: send one"] },
+        Row { id: "SET-2", tests: vec![] },
+    ];
+    assert_eq!(rows, expected);
+}
+
+#[test]
+fn functions_and_cases_are_found_in_their_sources() {
+    let names: Vec<_> = functions("#[test]\nfn one_thing() {}\nasync fn another(x: u8) {}\n").collect();
+    assert_eq!(names, ["one_thing", "another"]);
+    let cases: Vec<_> = quoted("@suite.case(\"send one\", ttl=1)\nx = \"peek\"\n").collect();
+    assert_eq!(cases, ["send one", "peek"]);
+}

@@ -1,0 +1,70 @@
+use std::path::Path;
+
+use super::{Findings, MARKS, has_invariant, is_test, rust, unfinished};
+
+fn findings(file: &str, text: &str) -> Findings {
+    let mut findings = Findings::default();
+    rust(Path::new(file), text, &mut findings);
+    unfinished(Path::new(file), text, &mut findings);
+    findings
+}
+
+#[test]
+fn a_file_may_have_600_lines_and_not_601() {
+    let head = "//! Cuts frames.\n//!\n//! Invariant: none is lost.\n";
+    for (lines, broken, notes) in [(400, 0, 0), (401, 0, 1), (600, 0, 1), (601, 1, 0)] {
+        let text = format!("{head}{}", "x\n".repeat(lines - 3));
+        let found = findings("crates/amqp-codec/src/frame.rs", &text);
+        assert_eq!((found.broken.len(), found.notes.len()), (broken, notes), "{lines} lines");
+    }
+}
+
+#[test]
+fn modules_below_the_server_state_an_invariant() {
+    let cases = [
+        // file, documentation, allowed
+        ("crates/amqp-codec/src/frame.rs", "//! Frames.\n//!\n//! Invariant: all.\n", true),
+        ("crates/amqp-codec/src/frame.rs", "//! Frames.\n", false),
+        ("crates/amqp-codec/src/frame/tests.rs", "use super::x;\n", true),
+        ("crates/amqp-codec/benches/frame.rs", "fn main() {}\n", true),
+        ("crates/broker-server/src/task.rs", "//! Tasks.\n", true),
+    ];
+    for row @ (file, text, allowed) in cases {
+        assert_eq!(findings(file, text).broken.is_empty(), allowed, "{row:?}");
+    }
+}
+
+#[test]
+fn an_invariant_counts_only_in_the_documentation_of_the_module() {
+    assert!(has_invariant("#![forbid(unsafe_code)]\n//! A.\n//! **Invariant:** b.\n"));
+    assert!(!has_invariant("//! A.\nfn f() {}\n//! Invariant: late.\n"));
+    assert!(!has_invariant("//! The word Invariant: inside a line.\n"));
+}
+
+#[test]
+fn work_for_later_names_its_issue() {
+    let mark = MARKS[0];
+    for (rest, broken) in [("(#12): more", 0), (": more", 1), ("(#): more", 1), ("(me): more", 1)] {
+        let text = format!("//! Invariant: x.\n// {mark}{rest}\n");
+        assert_eq!(findings("crates/amqp-codec/src/a.rs", &text).broken.len(), broken, "{rest}");
+    }
+}
+
+#[test]
+fn tests_benches_and_fuzzers_are_told_from_production() {
+    for (file, expected) in [
+        ("crates/a/src/slot/tests.rs", true),
+        ("crates/a/src/slot/tests/locks.rs", true),
+        ("tests/it/send.rs", true),
+        ("crates/a/fuzz/fuzz_targets/guard.rs", true),
+        ("crates/a/src/slot.rs", false),
+        ("crates/xtask/src/test.rs", false),
+    ] {
+        assert_eq!(is_test(Path::new(file)), expected, "{file}");
+    }
+}
+
+#[test]
+fn a_module_is_not_called_mod() {
+    assert_eq!(findings("crates/xtask/src/a/mod.rs", "").broken.len(), 1);
+}
