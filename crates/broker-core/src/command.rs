@@ -191,7 +191,7 @@ pub enum Command {
         /// Who waits.
         ticket: Ticket,
     },
-    /// Look without touching. Answer: `Effect::Peeked` or `Effect::RequestRefused`.
+    /// Look without touching. Answer, at the next `pump`: `Effect::Peeked` or `Effect::RequestRefused`.
     Peek {
         /// Which store.
         path: EntityPath,
@@ -225,17 +225,18 @@ pub enum Command {
 /// The properties of a queue (`service-bus-entities` 2.1), as far as the core acts on them.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct QueueSettings {
-    /// How long a lock lasts. Default 1 minute, at most 5 minutes.
+    /// How long a lock lasts. Default 1 minute, at least 1 millisecond, at most 5 minutes.
     pub lock_duration: Duration,
     /// Deliveries after which a message is dead-lettered. Default 10.
     pub max_delivery_count: u32,
-    /// Default and cap of a message's time to live; `None` is for ever.
+    /// Default and cap of a message's time to live; `None` is for ever. Zero: only a waiting consumer gets it.
     pub default_time_to_live: Option<Duration>,
     /// Expired messages go to the dead-letter store instead of away.
     pub dead_letter_on_expiration: bool,
-    /// Largest message in bytes, as sent. `None`: the broker's own limit.
+    /// Largest message in bytes, as sent. `None`: the broker's own limit, which also caps it.
     pub max_message_bytes: Option<u64>,
-    /// Largest total of stored payload bytes; sends beyond it are refused. `None`: no limit.
+    /// Largest total of stored bytes, dead letters and about 50 bytes of record for each message included; sends
+    /// beyond it are refused. `None`: no limit.
     pub max_size_bytes: Option<u64>,
 }
 

@@ -102,8 +102,8 @@ pub struct QueueInfo {
     pub queue: QueueId,
     /// The entity's name as it was first written.
     pub name: Box<str>,
-    /// Largest message it takes, in bytes; `None`: the broker's own limit.
-    pub max_message_bytes: Option<u64>,
+    /// Largest message it takes, in bytes: the smaller of its own and the broker's limit.
+    pub max_message_bytes: u64,
 }
 
 /// A message on its way to a consumer.
@@ -137,13 +137,14 @@ pub struct Lock {
 pub struct Stored {
     /// When the broker took it.
     pub enqueued_at: Timestamp,
-    /// When it expires; `None`: never.
+    /// When it expires; `None`: never. A message shown by `Peek` has it only if it brought a time to live of its
+    /// own (`service-bus-entities` 5.2).
     pub expires_at: Option<Timestamp>,
     /// Failed deliveries before this one.
     pub delivery_count: u32,
     /// 0 active, 1 deferred, 2 scheduled.
     pub state: u8,
-    /// Whether it was ever handed out before (AMQP `first-acquirer` is its opposite).
+    /// Whether it was handed out before (AMQP `first-acquirer` is its opposite). A restart may forget it.
     pub acquired_before: bool,
     /// Broker-added application properties.
     pub properties: Properties,
@@ -234,6 +235,12 @@ pub enum SettleError {
     /// The entity does not exist any more.
     #[error("the entity is gone")]
     EntityGone,
+    /// A message of a dead-letter store cannot be dead-lettered. The lock goes on.
+    #[error("a dead-lettered message cannot be dead-lettered again")]
+    AlreadyDeadLetter,
+    /// The stored message could not be read back to be changed. The lock goes on.
+    #[error("the broker's storage failed")]
+    Storage,
 }
 
 /// Why an entity request was refused.

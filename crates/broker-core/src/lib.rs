@@ -3,14 +3,34 @@
 //! Invariant: the outputs depend on the inputs alone. Commands, time and the lock-token key come in as
 //! arguments; records and effects go out through [`Output`]. No socket, file, clock, thread or hash order.
 
+mod client;
 mod command;
+mod config;
+mod deadlines;
 mod effect;
+mod id_map;
 mod ids;
+mod machine;
+mod merge;
 mod message;
+mod name;
 mod output;
+mod record;
+mod slot;
+mod slots;
+mod store;
+mod token;
 
-pub use command::{Batch, Command, EntityPath, Outcome, QueueSettings, ReceiveMode, SubQueue, UnsettledPolicy};
-pub use effect::{AttachError, Delivery, Effect, EntityError, Lock, Peeked, PublishError, QueueInfo, Renewed, SettleError, Stored};
+pub use command::{
+    Batch, Command, EntityPath, Outcome, QueueSettings, ReceiveMode, SubQueue, UnsettledPolicy,
+};
+pub use config::CoreConfig;
+pub use effect::{
+    AttachError, Delivery, Effect, EntityError, Lock, Peeked, PublishError, QueueInfo, Renewed, SettleError,
+    Stored,
+};
 pub use ids::{ClientId, LinkId, LockId, LockToken, Position, QueueId, SequenceNumber, Ticket, Timestamp};
-pub use message::{Message, PropertyValue, Properties};
+pub use machine::{Core, QueueView, ReplayError};
+pub use message::{Message, Properties, PropertyValue};
 pub use output::{Output, StorageError, StoredRecord};
+pub use record::RecordError;

@@ -1,6 +1,7 @@
 //! Where the core's decisions go, and where it reads a stored message back.
 //!
-//! Invariant: the core keeps no payload; it remembers positions, and reads through this trait.
+//! Invariant: the core keeps no payload; it remembers positions, and reads through this trait. It never asks for a
+//! record that it appended in the same call.
 
 use bytes::Bytes;
 
@@ -21,9 +22,13 @@ pub struct StorageError {
 
 /// The core's surroundings, implemented by `broker-node`.
 pub trait Output {
-    /// Appends one record, given in parts that belong together, and says where it begins.
-    /// All records of one command end up in one atomic journal batch.
-    fn record(&mut self, parts: &[&[u8]]) -> Position;
+    /// Appends one record: the bytes of `index`, then those of `rest`. Says where it begins and the length by which
+    /// `read` and `release` are to be asked. Replay needs the index alone. All records of one call of the core end
+    /// up in one atomic journal batch.
+    fn record(&mut self, index: &[u8], rest: &[&[u8]]) -> (Position, u32);
+    /// The record at `at` is dead: the journal need not carry it when it cleans up. It may be forgotten only after
+    /// everything appended before this call is durable.
+    fn release(&mut self, at: Position, length: u32);
     /// Tells a client something; released when all records appended before are durable.
     fn effect(&mut self, client: ClientId, effect: Effect);
     /// Reads a record back, from memory if it is recent, else from disk.

@@ -1,0 +1,64 @@
+//! Clients and their links.
+//!
+//! Invariant: a consumer's `place` says where else its number stands, and nowhere else does it.
+
+use std::collections::BTreeMap;
+
+use crate::{ClientId, LinkId, QueueId, ReceiveMode, UnsettledPolicy, slot::ConsumerNumber};
+
+/// One connection.
+#[derive(Debug, Default)]
+pub(crate) struct Client {
+    pub(crate) links: BTreeMap<LinkId, Link>,
+    /// Payload bytes that may be handed out, absolute.
+    pub(crate) budget: u64,
+    /// Payload bytes handed out.
+    pub(crate) handed: u64,
+    /// Consumers that have credit but no budget.
+    pub(crate) blocked: Vec<ConsumerNumber>,
+}
+
+/// What a link is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Link {
+    Producer { queue: QueueId },
+    Consumer { number: ConsumerNumber },
+}
+
+/// Where a consumer waits for its next message.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Place {
+    /// Nowhere: it has no credit.
+    Idle,
+    /// In its store's ring (or ring of browsers).
+    Ring,
+    /// Among its client's blocked ones.
+    Blocked,
+}
+
+/// One receiving link.
+#[derive(Debug)]
+pub(crate) struct Consumer {
+    pub(crate) client: ClientId,
+    pub(crate) link: LinkId,
+    pub(crate) queue: QueueId,
+    pub(crate) mode: ReceiveMode,
+    pub(crate) unsettled: UnsettledPolicy,
+    /// Deliveries at which to stop, absolute.
+    pub(crate) limit: u64,
+    /// Deliveries made or given up.
+    pub(crate) count: u64,
+    /// A drain is to be answered.
+    pub(crate) drain: bool,
+    pub(crate) place: Place,
+    /// It was given a lock at some time.
+    pub(crate) took_locks: bool,
+    /// Where a browsing consumer goes on.
+    pub(crate) browse_from: u64,
+}
+
+impl Consumer {
+    pub(crate) fn has_credit(&self) -> bool {
+        self.count < self.limit
+    }
+}

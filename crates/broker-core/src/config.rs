@@ -1,0 +1,43 @@
+//! What the core is given at its start.
+//!
+//! Invariant: every limit has a name, a unit and a default.
+
+use crate::QueueSettings;
+
+/// Limits and the token key.
+#[derive(Clone, Debug)]
+pub struct CoreConfig {
+    /// Key of the lock tokens: random, and new for each start of the process, so that tokens of an earlier start
+    /// prove nothing.
+    pub token_key: [u8; 16],
+    /// Largest message of all queues, in bytes as sent. Default 1 MiB.
+    pub max_message_bytes: u64,
+    /// Most queues. Default 10,000.
+    pub max_queues: u64,
+    /// Most producers and consumers of one client. Default 5,000.
+    pub max_links_per_client: u64,
+    /// Most bytes of broker-added properties of one message (`service-bus-entities` 23). Default 64 KiB.
+    pub max_properties_bytes: usize,
+    /// Most messages that one call of `pump` delivers or shows, and that one call of `handle_deadline` treats.
+    /// Default 1,024.
+    pub pump_messages_max: u32,
+    /// Payload bytes after which one call of `pump` stops. Default 1 MiB.
+    pub pump_bytes_max: u64,
+    /// Properties of a queue that is created because a client attached to it.
+    pub auto_create: QueueSettings,
+}
+
+impl Default for CoreConfig {
+    fn default() -> Self {
+        Self {
+            token_key: [0; 16],
+            max_message_bytes: 1 << 20,
+            max_queues: 10_000,
+            max_links_per_client: 5_000,
+            max_properties_bytes: 64 << 10,
+            pump_messages_max: 1_024,
+            pump_bytes_max: 1 << 20,
+            auto_create: QueueSettings::default(),
+        }
+    }
+}

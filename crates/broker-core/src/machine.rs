@@ -1,0 +1,165 @@
+//! The core itself: takes commands and time, gives records and effects.
+//!
+//! Invariant: the state after replaying the records equals the state that wrote them, but for locks, links, credit
+//! and what only one process knows (`acquired_before`, unreadable messages).
+
+mod dead_letter;
+mod deadline;
+mod entities;
+mod links;
+mod peek;
+mod publish;
+mod pump;
+mod recovery;
+mod settle;
+mod views;
+
+pub use recovery::ReplayError;
+pub use views::QueueView;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::{
+    Batch, ClientId, Command, CoreConfig, Output, QueueId, Timestamp,
+    client::{Client, Consumer},
+    id_map::IdMap,
+    machine::peek::PeekRequest,
+    merge::Merge,
+    slot::ConsumerNumber,
+    store::Store,
+    token::Tokens,
+};
+
+/// One partition's queues.
+///
+/// Inputs, in the order in which the node gives them:
+/// - once: [`Core::replay`] for each record of the journal, then [`Core::recovered`];
+/// - then, over and over: [`Core::handle_deadline`], [`Core::handle_batch`] for what the clients ask, and
+///   [`Core::pump`] as long as it says that there is more; [`Core::relocate`] and [`Core::segment_done`] when the
+///   journal cleans up.
+///
+/// Each call is one atomic unit: its records belong into one journal batch. The node must make them readable
+/// (`Output::read`) before its next call. `now` never goes back: the node sees to it.
+#[derive(Debug)]
+pub struct Core {
+    config: CoreConfig,
+    tokens: Tokens,
+    /// Key of the name → main store.
+    names: BTreeMap<Box<str>, QueueId>,
+    stores: IdMap<QueueId, Box<Store>>,
+    clients: IdMap<ClientId, Client>,
+    consumers: IdMap<ConsumerNumber, Consumer>,
+    /// The earliest deadline of each store that has one. It may be earlier than needed, never later.
+    timers: BTreeSet<(Timestamp, QueueId)>,
+    /// Stores that may have something to hand out.
+    active: VecDeque<QueueId>,
+    /// Waiting for the next `pump`.
+    peeks: VecDeque<PeekRequest>,
+    merge: Merge,
+    next_store: u32,
+    next_consumer: u32,
+    next_lock: u32,
+}
+
+impl Core {
+    /// An empty broker.
+    pub fn new(config: CoreConfig) -> Self {
+        let tokens = Tokens::new(config.token_key);
+        Self {
+            config,
+            tokens,
+            names: BTreeMap::new(),
+            stores: IdMap::default(),
+            clients: IdMap::default(),
+            consumers: IdMap::default(),
+            timers: BTreeSet::new(),
+            active: VecDeque::new(),
+            peeks: VecDeque::new(),
+            merge: Merge::default(),
+            next_store: 1,
+            next_consumer: 1,
+            next_lock: 1,
+        }
+    }
+
+    /// Does what one client asked in one go. Runs of answers and of removals are merged, so this is the way to go
+    /// for more than one command.
+    pub fn handle_batch(&mut self, now: Timestamp, batch: Batch, out: &mut impl Output) {
+        for command in batch.commands {
+            self.dispatch(now, batch.client, command, out);
+        }
+        self.merge.flush(out);
+    }
+
+    /// Does one thing that a client asked.
+    ///
+    /// A client that did not connect, or has disconnected, may still publish and settle, for such commands carry
+    /// all they need. Anything else it asks is ignored.
+    pub fn handle(&mut self, now: Timestamp, client: ClientId, command: Command, out: &mut impl Output) {
+        self.dispatch(now, client, command, out);
+        self.merge.flush(out);
+    }
+
+    fn dispatch(&mut self, now: Timestamp, client: ClientId, command: Command, out: &mut impl Output) {
+        match command {
+            Command::Publish { queue, message, ticket } => {
+                self.publish(now, client, queue, std::slice::from_ref(&message), ticket, out);
+            }
+            Command::Settle { queue, sequence, lock, outcome, ticket } => {
+                self.settle(now, client, (queue, sequence, lock), outcome, ticket, out);
+            }
+            Command::PublishBatch { queue, messages, ticket } => {
+                self.publish(now, client, queue, &messages, ticket, out);
+            }
+            Command::PublishTo { path, messages, auto_create, ticket } => {
+                self.publish_to(now, client, &path, &messages, auto_create, ticket, out);
+            }
+            Command::SettleByToken { path, tokens, outcome, ticket } => {
+                self.settle_by_token(now, client, &path, &tokens, &outcome, ticket, out);
+            }
+            Command::RenewLocks { path, tokens, ticket } => {
+                self.renew_locks(now, client, &path, &tokens, ticket, out);
+            }
+            Command::Credit { consumer, limit, drain } => self.credit(client, consumer, limit, drain),
+            Command::ByteBudget { limit } => self.byte_budget(client, limit),
+            Command::Peek { path, from, count, bytes, ticket } => {
+                self.peeks.push_back(PeekRequest { client, path, from, count, bytes, ticket });
+            }
+            command => self.dispatch_link(now, client, command, out),
+        }
+    }
+
+    /// The commands that open and close things.
+    fn dispatch_link(&mut self, now: Timestamp, client: ClientId, command: Command, out: &mut impl Output) {
+        match command {
+            Command::Connect => self.connect(client),
+            Command::Disconnect => self.disconnect(now, client, out),
+            Command::OpenProducer { producer, path, auto_create } => {
+                self.open_producer(now, client, producer, &path, auto_create, out);
+            }
+            Command::OpenConsumer { consumer, path, mode, unsettled, auto_create } => {
+                self.open_consumer(now, client, consumer, &path, (mode, unsettled), auto_create, out);
+            }
+            Command::CloseProducer { producer: link } | Command::CloseConsumer { consumer: link } => {
+                self.close_link(now, client, link, out);
+            }
+            Command::CreateQueue { name, settings, ticket } => {
+                self.create_queue_for(client, &name, settings, ticket, out);
+            }
+            Command::DeleteQueue { name, ticket } => self.delete_queue(client, &name, ticket, out),
+            _ => debug_assert!(false, "`dispatch` treats all other commands"),
+        }
+    }
+}
+
+/// Notes that a store may have something to hand out.
+fn wake(store: &mut Store, active: &mut VecDeque<QueueId>) {
+    let somebody_waits = !store.ring.is_empty() || !store.browsers.is_empty() || !store.draining.is_empty();
+    if somebody_waits && !store.queued {
+        store.queued = true;
+        active.push_back(store.id);
+    }
+}
+
+#[cfg(test)]
+mod tests;

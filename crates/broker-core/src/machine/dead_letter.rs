@@ -1,0 +1,175 @@
+//! Messages move to the dead-letter store, expire, and get new properties.
+//!
+//! Invariant: a message is in its queue or in the dead-letter store, never in both or neither: both records belong
+//! to the same call.
+
+use std::collections::BTreeMap;
+
+use super::{Core, pump::read_message, settle::Addition, wake};
+use crate::{
+    Output, Properties, PropertyValue, QueueId,
+    record::{MessageIndex, OpenRecord, encode_properties},
+    slot::{Slot, State},
+};
+
+const REASON: &str = "DeadLetterReason";
+const DESCRIPTION: &str = "DeadLetterErrorDescription";
+/// Longest reason and description (`service-bus-entities` 12).
+const REASON_CHARS_MAX: usize = 4096;
+
+impl Core {
+    /// The message has failed as often as it may.
+    pub(super) fn dead_letter_delivered(
+        &mut self,
+        queue: QueueId,
+        sequence: u64,
+        limit: u32,
+        mut addition: Addition,
+        out: &mut impl Output,
+    ) {
+        let text = format!("Message could not be consumed after {limit} delivery attempts.");
+        addition.properties = with_reason(addition.properties, "MaxDeliveryCountExceeded", &text);
+        self.dead_letter(queue, sequence, addition, out);
+    }
+
+    /// The message's time is over: away with it, or to the dead-letter store.
+    pub(super) fn expire(
+        &mut self,
+        queue: QueueId,
+        sequence: u64,
+        mut addition: Addition,
+        out: &mut impl Output,
+    ) {
+        let keep =
+            self.main_of(queue).is_some_and(|entity| entity.definition.settings.dead_letter_on_expiration);
+        if keep {
+            let text = "The message expired and was dead lettered.";
+            addition.properties = with_reason(addition.properties, "TTLExpiredException", text);
+            self.dead_letter(queue, sequence, addition, out);
+        } else {
+            self.discard(queue, sequence, out);
+        }
+    }
+
+    /// Moves a message with its number, enqueued time and count. One that cannot be read stays, hidden.
+    pub(super) fn dead_letter(
+        &mut self,
+        queue: QueueId,
+        sequence: u64,
+        addition: Addition,
+        out: &mut impl Output,
+    ) {
+        let Some(target) = self.main_of(queue).map(|entity| entity.definition.dead_letter) else { return };
+        let Some(store) = self.stores.get_mut(&queue) else { return };
+        let Some(slot) = store.slots.get(sequence).copied() else { return };
+        let read = addition.record.map_or_else(|| read_message(queue, sequence, &slot, out).ok(), Some);
+        let opened = read.and_then(|record| Some((record.properties().ok()?, record)));
+        let Some((stored, record)) = opened else {
+            store.set_damaged(sequence);
+            return;
+        };
+        let merged = self.bounded(stored, addition.properties);
+        self.discard(queue, sequence, out);
+        let index = MessageIndex {
+            queue: target,
+            delivery_count: slot.delivery_count,
+            state: State::Active,
+            due: None,
+            own_ttl: None,
+            ..record.index
+        };
+        let (position, length) = append(index, &merged, &record, out);
+        let Some(store) = self.stores.get_mut(&target) else { return };
+        let mut moved = Slot::new(position, length, index.enqueued_at, index.expires_at);
+        moved.delivery_count = slot.delivery_count;
+        store.insert(sequence, moved);
+        wake(store, &mut self.active);
+    }
+
+    /// Appends a message anew with more properties. Where they grow too large it is dead-lettered instead, or, in
+    /// a dead-letter store, keeps what it had.
+    pub(super) fn rewrite(
+        &mut self,
+        queue: QueueId,
+        sequence: u64,
+        properties: Properties,
+        record: &OpenRecord,
+        out: &mut impl Output,
+    ) {
+        let Ok(stored) = record.properties() else { return };
+        let mut merged = merge(stored.clone(), properties);
+        if encode_properties(&merged).len() > self.config.max_properties_bytes {
+            if self.stores.get(&queue).is_some_and(|store| !store.is_dead_letter()) {
+                let properties = with_reason(Properties::default(), HEADER_SIZE, HEADER_SIZE_TEXT);
+                let addition = Addition { properties, record: Some(record.clone()) };
+                return self.dead_letter(queue, sequence, addition, out);
+            }
+            merged = stored;
+        }
+        let Some(store) = self.stores.get_mut(&queue) else { return };
+        let Some(slot) = store.slots.get(sequence).copied() else { return };
+        let index = MessageIndex { delivery_count: slot.delivery_count, state: slot.state, ..record.index };
+        let (position, length) = append(index, &merged, record, out);
+        out.release(slot.position, slot.length);
+        store.set_position(sequence, position, length);
+    }
+
+    /// What a dead letter carries. Where that is too large, the reason why it is here remains, if that is not too
+    /// large either.
+    fn bounded(&self, stored: Properties, mut more: Properties) -> Properties {
+        for (key, value) in &mut more.0 {
+            if let PropertyValue::Text(text) = value
+                && matches!(&**key, REASON | DESCRIPTION)
+                && let Some((end, _)) = text.char_indices().nth(REASON_CHARS_MAX)
+            {
+                *text = text.get(..end).unwrap_or_default().into();
+            }
+        }
+        let fits =
+            |properties: &Properties| encode_properties(properties).len() <= self.config.max_properties_bytes;
+        let whole = merge(stored.clone(), more.clone());
+        if fits(&whole) {
+            return whole;
+        }
+        more.0.retain(|(key, _)| matches!(&**key, REASON | DESCRIPTION));
+        let short = merge(stored.clone(), more);
+        if fits(&short) { short } else { with_reason(stored, HEADER_SIZE, HEADER_SIZE_TEXT) }
+    }
+}
+
+const HEADER_SIZE: &str = "HeaderSizeExceeded";
+const HEADER_SIZE_TEXT: &str = "The size of the message's properties exceeds the quota.";
+
+fn append(
+    mut index: MessageIndex,
+    properties: &Properties,
+    record: &OpenRecord,
+    out: &mut impl Output,
+) -> (crate::Position, u32) {
+    let properties = encode_properties(properties);
+    index.properties_length =
+        u32::try_from(properties.len()).expect("properties are limited to far less than 4 GiB");
+    out.record(index.encode().as_slice(), &[&properties, &record.payload()])
+}
+
+fn with_reason(properties: Properties, reason: &str, description: &str) -> Properties {
+    let text = |text: &str| PropertyValue::Text(text.into());
+    let more = vec![(REASON.into(), text(reason)), (DESCRIPTION.into(), text(description))];
+    merge(properties, Properties(more))
+}
+
+/// `more` replaces what has the same key, and stands behind the rest.
+fn merge(base: Properties, more: Properties) -> Properties {
+    let mut places: BTreeMap<Box<str>, usize> =
+        base.0.iter().enumerate().map(|(place, (key, _))| (key.clone(), place)).collect();
+    let mut merged = base.0;
+    for (key, value) in more.0 {
+        if let Some(entry) = places.get(&key).and_then(|place| merged.get_mut(*place)) {
+            entry.1 = value;
+        } else {
+            places.insert(key.clone(), merged.len());
+            merged.push((key, value));
+        }
+    }
+    Properties(merged)
+}

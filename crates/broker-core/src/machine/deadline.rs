@@ -1,0 +1,120 @@
+//! Time passes: locks end, messages expire, schedules come due.
+//!
+//! Invariant: nothing is polled; one table says when to look next, and each look at a store is bounded.
+
+use std::time::Duration;
+
+use super::{Core, publish::Arrival, publish::accept, pump::read_message, settle::Addition, wake};
+use crate::{
+    Output, QueueId, Timestamp,
+    deadlines::Run,
+    slot::{Slot, State},
+};
+
+/// What an instant was kept for.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Lock,
+    Expiry,
+    Schedule,
+}
+
+impl Core {
+    /// When `handle_deadline` wants to be called next. It may find nothing to do then.
+    pub fn deadline(&self) -> Option<Timestamp> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// Does what is due. Says whether more is due already: the work of one call is bounded.
+    pub fn handle_deadline(&mut self, now: Timestamp, out: &mut impl Output) -> bool {
+        let mut left = self.config.pump_messages_max.max(1);
+        while let Some((at, queue)) = self.timers.first().copied()
+            && at <= now
+            && left > 0
+        {
+            left = self.run_store(now, queue, left, out);
+            self.rearm(queue);
+        }
+        self.merge.flush(out);
+        self.deadline().is_some_and(|at| at <= now)
+    }
+
+    fn run_store(&mut self, now: Timestamp, queue: QueueId, mut left: u32, out: &mut impl Output) -> u32 {
+        let Some(store) = self.stores.get_mut(&queue) else {
+            self.timers.pop_first();
+            return left;
+        };
+        store.disarm(&mut self.timers);
+        for kind in [Kind::Lock, Kind::Expiry, Kind::Schedule] {
+            while left > 0
+                && let Some(run) = self.pop_due(now, queue, kind)
+            {
+                left = left.saturating_sub(1 + self.run(now, queue, kind, run, out));
+            }
+        }
+        left
+    }
+
+    fn pop_due(&mut self, now: Timestamp, queue: QueueId, kind: Kind) -> Option<Run> {
+        let store = self.stores.get_mut(&queue)?;
+        match kind {
+            Kind::Lock => &mut store.locks,
+            Kind::Expiry => &mut store.expiries,
+            Kind::Schedule => &mut store.schedule,
+        }
+        .pop_due(now)
+    }
+
+    /// Treats one run; says how many messages it touched.
+    fn run(&mut self, now: Timestamp, queue: QueueId, kind: Kind, run: Run, out: &mut impl Output) -> u32 {
+        let mut touched = 0;
+        let mut from = run.first;
+        while let Some(store) = self.stores.get(&queue)
+            && let Some(sequence) = store.slots.next_before(from, run.sequences().end)
+        {
+            from = sequence + 1;
+            let Some(slot) = store.slots.get(sequence) else { continue };
+            match kind {
+                Kind::Lock if slot.is_locked() && slot.until <= now => {
+                    self.give_back(now, queue, sequence, true, Addition::default(), out);
+                }
+                Kind::Expiry if slot.state == State::Active && !slot.is_locked() && slot.is_expired(now) => {
+                    self.expire(queue, sequence, Addition::default(), out);
+                }
+                Kind::Schedule if slot.state == State::Scheduled && slot.until <= now => {
+                    self.activate(now, queue, sequence, out);
+                }
+                _ => continue,
+            }
+            touched += 1;
+        }
+        touched
+    }
+
+    /// A scheduled message arrives, as if it were sent now (SEQ-9). One that cannot be read stays, hidden.
+    fn activate(&mut self, now: Timestamp, queue: QueueId, sequence: u64, out: &mut impl Output) {
+        let Some(store) = self.stores.get_mut(&queue) else { return };
+        let Some(slot) = store.slots.get(sequence) else { return };
+        let Ok(record) = read_message(queue, sequence, slot, out) else {
+            store.set_damaged(sequence);
+            return;
+        };
+        let arrival = Arrival {
+            time_to_live: record.index.own_ttl.map(Duration::from_millis),
+            due: None,
+            flags: record.index.flags,
+            properties_length: record.index.properties_length,
+        };
+        self.discard(queue, sequence, out);
+        let Some(store) = self.stores.get_mut(&queue) else { return };
+        accept(store, now, &arrival, &record.rest, out);
+        wake(store, &mut self.active);
+    }
+}
+
+impl Core {
+    /// Whether a message may not be handed out: its time is over, and its deadline will treat it.
+    pub(super) fn is_over(slot: &Slot, is_dead_letter: bool, now: Timestamp) -> bool {
+        !is_dead_letter && slot.is_expired(now)
+    }
+}

@@ -1,0 +1,232 @@
+//! Clients connect, attach, grant credit and leave.
+//!
+//! Invariant: a link stands in its client's list and in its store's, or in neither.
+
+use super::{Core, settle::Addition, wake};
+use crate::{
+    AttachError, ClientId, Effect, EntityError, EntityPath, LinkId, Output, QueueId, ReceiveMode, SubQueue,
+    Timestamp, UnsettledPolicy,
+    client::{Client, Consumer, Link, Place},
+    slot::ConsumerNumber,
+};
+
+impl Core {
+    pub(super) fn connect(&mut self, client: ClientId) {
+        self.clients.entry(client).or_default();
+    }
+
+    pub(super) fn disconnect(&mut self, now: Timestamp, client: ClientId, out: &mut impl Output) {
+        let links: Vec<LinkId> = self
+            .clients
+            .get(&client)
+            .map(|client| client.links.keys().copied().collect())
+            .unwrap_or_default();
+        for link in links {
+            self.close_link(now, client, link, out);
+        }
+        self.clients.remove(&client);
+    }
+
+    pub(super) fn open_producer(
+        &mut self,
+        now: Timestamp,
+        client: ClientId,
+        link: LinkId,
+        path: &EntityPath,
+        auto_create: bool,
+        out: &mut impl Output,
+    ) {
+        let opened = match path.sub_queue {
+            SubQueue::Main => self.prepare_link(now, client, link, path, auto_create, out),
+            SubQueue::DeadLetter => Err(AttachError::SubQueueSend(path.entity.clone())),
+        };
+        self.finish_link(client, link, opened, |_, queue| Link::Producer { queue }, out);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of one command")]
+    pub(super) fn open_consumer(
+        &mut self,
+        now: Timestamp,
+        client: ClientId,
+        link: LinkId,
+        path: &EntityPath,
+        (mode, unsettled): (ReceiveMode, UnsettledPolicy),
+        auto_create: bool,
+        out: &mut impl Output,
+    ) {
+        let opened = self.prepare_link(now, client, link, path, auto_create, out);
+        let make = |core: &mut Self, queue| {
+            let number = ConsumerNumber(core.next_consumer);
+            core.next_consumer = core.next_consumer.wrapping_add(1);
+            let consumer = Consumer {
+                client,
+                link,
+                queue,
+                mode,
+                unsettled,
+                limit: 0,
+                count: 0,
+                drain: false,
+                place: Place::Idle,
+                took_locks: false,
+                browse_from: 0,
+            };
+            core.consumers.insert(number, consumer);
+            Link::Consumer { number }
+        };
+        self.finish_link(client, link, opened, make, out);
+    }
+
+    /// Finds the store for a new link. A link of the same number is closed: the gateway says that it is gone.
+    fn prepare_link(
+        &mut self,
+        now: Timestamp,
+        client: ClientId,
+        link: LinkId,
+        path: &EntityPath,
+        auto_create: bool,
+        out: &mut impl Output,
+    ) -> Result<QueueId, AttachError> {
+        self.close_link(now, client, link, out);
+        let links = self.clients.get(&client).map_or(0, |client| client.links.len());
+        let limit = self.config.max_links_per_client;
+        if links as u64 >= limit {
+            return Err(AttachError::LimitReached { what: "links per connection", limit });
+        }
+        self.resolve_or_create(path, auto_create, out).map_err(|error| match error {
+            EntityError::InvalidName(name) => AttachError::InvalidName(name),
+            EntityError::LimitReached { what, limit } => AttachError::LimitReached { what, limit },
+            _ => AttachError::NotFound(path.entity.clone()),
+        })
+    }
+
+    fn finish_link(
+        &mut self,
+        client: ClientId,
+        link: LinkId,
+        opened: Result<QueueId, AttachError>,
+        link_of: impl FnOnce(&mut Self, QueueId) -> Link,
+        out: &mut impl Output,
+    ) {
+        if !self.clients.contains_key(&client) {
+            return;
+        }
+        let opened = opened.and_then(|id| {
+            let info =
+                self.info(id).ok_or_else(|| AttachError::NotFound(format!("queue {}", id.0).into()))?;
+            Ok((id, info))
+        });
+        let effect = match opened {
+            Err(error) => Effect::AttachRefused { link, error },
+            Ok((id, queue)) => {
+                let made = link_of(self, id);
+                if let Some(client) = self.clients.get_mut(&client) {
+                    client.links.insert(link, made);
+                }
+                if let Some(store) = self.stores.get_mut(&id) {
+                    store.links.insert((client, link));
+                }
+                match made {
+                    Link::Producer { .. } => Effect::ProducerOpened { producer: link, queue },
+                    Link::Consumer { .. } => Effect::ConsumerOpened { consumer: link, queue },
+                }
+            }
+        };
+        self.merge.effect(client, effect, out);
+    }
+
+    pub(super) fn close_link(
+        &mut self,
+        now: Timestamp,
+        client: ClientId,
+        link: LinkId,
+        out: &mut impl Output,
+    ) {
+        let Some(state) = self.clients.get_mut(&client) else { return };
+        match state.links.remove(&link) {
+            Some(Link::Producer { queue }) => {
+                if let Some(store) = self.stores.get_mut(&queue) {
+                    store.links.remove(&(client, link));
+                }
+            }
+            Some(Link::Consumer { number }) => self.close_consumer(now, number, out),
+            None => {}
+        }
+    }
+
+    fn close_consumer(&mut self, now: Timestamp, number: ConsumerNumber, out: &mut impl Output) {
+        let Some(consumer) = self.consumers.remove(&number) else { return };
+        let Some(store) = self.stores.get_mut(&consumer.queue) else { return };
+        store.links.remove(&(consumer.client, consumer.link));
+        store.draining.retain(|waiting| *waiting != number);
+        match consumer.place {
+            Place::Idle => {}
+            Place::Ring => {
+                store.ring.retain(|waiting| *waiting != number);
+                store.browsers.retain(|waiting| *waiting != number);
+            }
+            Place::Blocked => {
+                if let Some(client) = self.clients.get_mut(&consumer.client) {
+                    client.blocked.retain(|waiting| *waiting != number);
+                }
+            }
+        }
+        let fail = match consumer.unsettled {
+            UnsettledPolicy::KeepLocks => return,
+            UnsettledPolicy::Release => false,
+            UnsettledPolicy::Fail => true,
+        };
+        if consumer.took_locks {
+            for sequence in store.locked_by(number) {
+                self.give_back(now, consumer.queue, sequence, fail, Addition::default(), out);
+            }
+        }
+        self.rearm(consumer.queue);
+    }
+
+    pub(super) fn credit(&mut self, client: ClientId, link: LinkId, limit: u64, drain: bool) {
+        let Some(Link::Consumer { number }) =
+            self.clients.get(&client).and_then(|c| c.links.get(&link)).copied()
+        else {
+            return;
+        };
+        let Some(consumer) = self.consumers.get_mut(&number) else { return };
+        let Some(store) = self.stores.get_mut(&consumer.queue) else { return };
+        consumer.limit = limit;
+        consumer.drain = drain;
+        if drain && !store.draining.contains(&number) {
+            store.draining.push(number);
+        }
+        if consumer.has_credit() && consumer.place == Place::Idle {
+            enter_ring(consumer, number, store);
+        }
+        wake(store, &mut self.active);
+    }
+
+    pub(super) fn byte_budget(&mut self, client: ClientId, limit: u64) {
+        let Some(client) = self.clients.get_mut(&client) else { return };
+        client.budget = limit;
+        if client.handed >= client.budget {
+            return;
+        }
+        let Client { blocked, .. } = client;
+        for number in blocked.drain(..) {
+            if let Some(consumer) = self.consumers.get_mut(&number)
+                && let Some(store) = self.stores.get_mut(&consumer.queue)
+            {
+                enter_ring(consumer, number, store);
+                wake(store, &mut self.active);
+            }
+        }
+    }
+}
+
+/// Puts a consumer behind those that wait for a message.
+fn enter_ring(consumer: &mut Consumer, number: ConsumerNumber, store: &mut crate::store::Store) {
+    consumer.place = Place::Ring;
+    if consumer.mode == ReceiveMode::Browse {
+        store.browsers.push_back(number);
+    } else {
+        store.ring.push_back(number);
+    }
+}

@@ -1,0 +1,76 @@
+//! Looking without touching (`service-bus-entities` 19).
+//!
+//! Invariant: showing a message changes nothing about it.
+
+use super::{
+    Core,
+    pump::{Bound, read_message, stored},
+};
+use crate::{
+    ClientId, Effect, EntityError, EntityPath, Output, Peeked, SequenceNumber, Ticket, record::OWN_TTL,
+};
+
+/// A `Peek` that waits for the next pump.
+#[derive(Debug)]
+pub(super) struct PeekRequest {
+    pub(super) client: ClientId,
+    pub(super) path: EntityPath,
+    pub(super) from: SequenceNumber,
+    pub(super) count: u32,
+    pub(super) bytes: u64,
+    pub(super) ticket: Ticket,
+}
+
+impl Core {
+    pub(super) fn answer_peeks(&mut self, bound: &mut Bound, out: &mut impl Output) {
+        while !bound.is_spent()
+            && let Some(request) = self.peeks.pop_front()
+        {
+            let ticket = request.ticket;
+            let effect = match self.peek(&request, bound, out) {
+                Ok(messages) => Effect::Peeked { ticket, messages },
+                Err(error) => Effect::RequestRefused { ticket, error },
+            };
+            self.merge.effect(request.client, effect, out);
+        }
+    }
+
+    fn peek(
+        &mut self,
+        request: &PeekRequest,
+        bound: &mut Bound,
+        out: &mut impl Output,
+    ) -> Result<Vec<Peeked>, EntityError> {
+        let missing = || EntityError::NotFound(request.path.entity.clone());
+        let queue = self.resolve(&request.path).ok_or_else(missing)?;
+        let store = self.stores.get_mut(&queue).ok_or_else(missing)?;
+        let mut messages = Vec::new();
+        let mut bytes = 0;
+        let mut next = store.slots.next(request.from.0);
+        while let Some(sequence) = next
+            && messages.len() < request.count as usize
+            && !bound.is_spent()
+        {
+            next = store.slots.next(sequence + 1);
+            let Some(slot) = store.slots.get(sequence).copied().filter(|slot| !slot.is_damaged()) else {
+                continue;
+            };
+            let read = read_message(queue, sequence, &slot, out)
+                .and_then(|record| Ok((record.index.flags, stored(&slot, &record)?)));
+            let Ok((flags, mut stored)) = read else {
+                store.set_damaged(sequence);
+                continue;
+            };
+            bytes += stored.payload.len() as u64;
+            if bytes > request.bytes && !messages.is_empty() {
+                break;
+            }
+            bound.spend(stored.payload.len());
+            if flags & OWN_TTL == 0 {
+                stored.expires_at = None;
+            }
+            messages.push(Peeked { sequence: SequenceNumber(sequence), stored });
+        }
+        Ok(messages)
+    }
+}

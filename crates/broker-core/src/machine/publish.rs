@@ -1,0 +1,161 @@
+//! Messages come in.
+//!
+//! Invariant: all messages of one command get consecutive numbers, or none is stored.
+
+use std::time::Duration;
+
+use super::{Core, wake};
+use crate::{
+    ClientId, Effect, EntityPath, Message, Output, PublishError, QueueId, Ticket, Timestamp,
+    merge::Answer,
+    record::{DURABLE, MessageIndex, OWN_TTL},
+    slot::{Slot, State},
+    store::{Role, Store},
+};
+
+/// What decides about a message on its arrival.
+pub(super) struct Arrival {
+    pub(super) time_to_live: Option<Duration>,
+    /// In the future, for a scheduled message.
+    pub(super) due: Option<Timestamp>,
+    /// The record's flags.
+    pub(super) flags: u8,
+    /// Length of the properties in front of the payload.
+    pub(super) properties_length: u32,
+}
+
+impl Core {
+    pub(super) fn publish(
+        &mut self,
+        now: Timestamp,
+        client: ClientId,
+        queue: QueueId,
+        messages: &[Message],
+        ticket: Option<Ticket>,
+        out: &mut impl Output,
+    ) {
+        if let Err(error) = self.check_publish(queue, messages, out) {
+            return self.refuse_publish(client, ticket, error, out);
+        }
+        let Some(store) = self.stores.get_mut(&queue) else { return };
+        for message in messages {
+            let arrival = Arrival {
+                time_to_live: message.time_to_live,
+                due: message.scheduled_enqueue_time.filter(|due| *due > now),
+                flags: if message.durable { DURABLE } else { 0 },
+                properties_length: 0,
+            };
+            accept(store, now, &arrival, &message.payload, out);
+        }
+        store.arm(&mut self.timers);
+        wake(store, &mut self.active);
+        if let Some(ticket) = ticket {
+            self.merge.answer(client, Answer::Published, ticket, out);
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of one command")]
+    pub(super) fn publish_to(
+        &mut self,
+        now: Timestamp,
+        client: ClientId,
+        path: &EntityPath,
+        messages: &[Message],
+        auto_create: bool,
+        ticket: Option<Ticket>,
+        out: &mut impl Output,
+    ) {
+        match self.resolve_or_create(path, auto_create, out) {
+            Ok(queue) => self.publish(now, client, queue, messages, ticket, out),
+            Err(_) => self.refuse_publish(client, ticket, PublishError::NotFound(path.entity.clone()), out),
+        }
+    }
+
+    fn refuse_publish(
+        &mut self,
+        client: ClientId,
+        ticket: Option<Ticket>,
+        error: PublishError,
+        out: &mut impl Output,
+    ) {
+        if let Some(ticket) = ticket {
+            self.merge.effect(client, Effect::PublishRefused { ticket, error }, out);
+        }
+    }
+
+    fn check_publish(
+        &self,
+        queue: QueueId,
+        messages: &[Message],
+        out: &impl Output,
+    ) -> Result<(), PublishError> {
+        let missing = || PublishError::NotFound(format!("queue {}", queue.0).into());
+        let store = self.stores.get(&queue).ok_or_else(missing)?;
+        let Some(entity) = store.entity() else {
+            let name = self.main_of(queue).ok_or_else(missing)?.definition.name.clone();
+            return Err(PublishError::SubQueueSend(name));
+        };
+        if out.storage_full() {
+            return Err(PublishError::StorageFull);
+        }
+        let settings = &entity.definition.settings;
+        let limit = self.max_message_bytes(settings);
+        let largest = messages.iter().map(|message| message.payload.len() as u64).max().unwrap_or_default();
+        if largest > limit {
+            let entity = entity.definition.name.clone();
+            return Err(PublishError::TooLarge { entity, bytes: largest, limit });
+        }
+        let Some(limit) = settings.max_size_bytes else { return Ok(()) };
+        let dead_letters =
+            self.stores.get(&entity.definition.dead_letter).map_or(0, |store| store.counts.bytes);
+        let bytes = store.counts.bytes + dead_letters;
+        let more: u64 = messages.iter().map(|message| message.payload.len() as u64).sum();
+        if bytes.saturating_add(more) > limit {
+            return Err(PublishError::EntityFull { entity: entity.definition.name.clone(), bytes, limit });
+        }
+        Ok(())
+    }
+}
+
+/// Stores one message under the next number. `rest` is its properties, if any, and its payload. Says the number.
+pub(super) fn accept(
+    store: &mut Store,
+    now: Timestamp,
+    arrival: &Arrival,
+    rest: &[u8],
+    out: &mut impl Output,
+) -> u64 {
+    let Role::Main(entity) = &mut store.role else { return 0 };
+    let definition = &mut entity.definition;
+    let sequence = definition.next_sequence;
+    definition.next_sequence += 1;
+    // The smaller of the two; a scheduled message begins to age when it is due (EXP-5, EXP-6).
+    let ttl = match (arrival.time_to_live, definition.settings.default_time_to_live) {
+        (Some(own), Some(default)) => Some(own.min(default)),
+        (own, default) => own.or(default),
+    };
+    let expires_at = if arrival.due.is_some() { None } else { ttl.map(|ttl| now.after(ttl)) };
+    let own = if arrival.time_to_live.is_some() { OWN_TTL } else { 0 };
+    let index = MessageIndex {
+        queue: store.id,
+        sequence,
+        enqueued_at: now,
+        expires_at: expires_at.unwrap_or(Timestamp::MAX),
+        delivery_count: 0,
+        state: if arrival.due.is_some() { State::Scheduled } else { State::Active },
+        flags: arrival.flags | own,
+        properties_length: arrival.properties_length,
+        due: arrival.due,
+        own_ttl: arrival.due.and(arrival.time_to_live).map(millis),
+    };
+    let (position, length) = out.record(index.encode().as_slice(), &[rest]);
+    let mut slot = Slot::new(position, length, now, index.expires_at);
+    slot.state = index.state;
+    slot.until = arrival.due.unwrap_or(Timestamp::MAX);
+    store.insert(sequence, slot);
+    sequence
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,308 @@
+//! Messages go out: to consumers with credit whose client has byte budget, one after the other.
+//!
+//! Invariant: messages leave in the retrieval order; each goes to the consumer that has waited longest. A message
+//! that is received and deleted is recorded as gone before it is handed out.
+
+use super::{Core, wake};
+use crate::{
+    ClientId, Delivery, Effect, Lock, LockId, Output, Properties, QueueId, ReceiveMode, SequenceNumber,
+    StorageError, Stored, Timestamp,
+    client::{Client, Consumer, Place},
+    id_map::IdMap,
+    merge::Merge,
+    record::OpenRecord,
+    slot::{ConsumerNumber, Slot, State},
+    store::Store,
+    token::Tokens,
+};
+
+/// Most messages that one store hands out before it is another store's turn.
+const TURN: u32 = 256;
+
+/// What one call of `pump` may still do.
+pub(super) struct Bound {
+    pub(super) messages: u32,
+    pub(super) bytes: u64,
+}
+
+impl Bound {
+    pub(super) fn spend(&mut self, bytes: usize) {
+        self.messages = self.messages.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes as u64);
+    }
+
+    pub(super) fn is_spent(&self) -> bool {
+        self.messages == 0 || self.bytes == 0
+    }
+}
+
+/// Why a store stopped handing out.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Stop {
+    NoMessage,
+    NoConsumer,
+    Bound,
+}
+
+impl Core {
+    /// Hands messages to consumers and answers `Peek` and drain. Bounded; says whether there is more to do. Call it
+    /// when the records of earlier calls can be read.
+    pub fn pump(&mut self, now: Timestamp, out: &mut impl Output) -> bool {
+        let mut bound = Bound {
+            messages: self.config.pump_messages_max.max(1),
+            bytes: self.config.pump_bytes_max.max(1),
+        };
+        self.answer_peeks(&mut bound, out);
+        while !bound.is_spent()
+            && let Some(queue) = self.active.pop_front()
+        {
+            self.pump_store(now, queue, &mut bound, out);
+        }
+        self.merge.flush(out);
+        !self.active.is_empty() || !self.peeks.is_empty()
+    }
+
+    fn pump_store(&mut self, now: Timestamp, queue: QueueId, bound: &mut Bound, out: &mut impl Output) {
+        let Some(store) = self.stores.get_mut(&queue) else { return };
+        store.queued = false;
+        let mut hand = Hand {
+            now,
+            clients: &mut self.clients,
+            consumers: &mut self.consumers,
+            tokens: &self.tokens,
+            merge: &mut self.merge,
+            next_lock: &mut self.next_lock,
+            held: Vec::new(),
+        };
+        let stop = hand.deliver(store, bound, out);
+        let browsed = hand.browse(store, bound, out);
+        // Gone before handed out.
+        hand.merge.flush_removed(out);
+        for (client, delivery) in std::mem::take(&mut hand.held) {
+            hand.merge.effect(client, Effect::Delivery(delivery), out);
+        }
+        hand.answer_drains(store, stop, out);
+        if stop == Stop::Bound || !browsed {
+            wake(store, &mut self.active);
+        }
+        store.arm(&mut self.timers);
+    }
+}
+
+/// Reads a message back and makes sure that it is the one.
+pub(super) fn read_message(
+    queue: QueueId,
+    sequence: u64,
+    slot: &Slot,
+    out: &mut impl Output,
+) -> Result<OpenRecord, StorageError> {
+    let at = slot.position;
+    let record = out.read(at, slot.length)?;
+    let record =
+        OpenRecord::open(&record).map_err(|error| StorageError { at, reason: error.to_string().into() })?;
+    if record.index.sequence != sequence || record.index.queue != queue {
+        return Err(StorageError { at, reason: "another message lies there".into() });
+    }
+    Ok(record)
+}
+
+/// A message as a client sees it.
+pub(super) fn stored(slot: &Slot, record: &OpenRecord) -> Result<Stored, StorageError> {
+    let properties = if record.index.properties_length == 0 {
+        Properties::default()
+    } else {
+        let broken =
+            |error: crate::RecordError| StorageError { at: slot.position, reason: error.to_string().into() };
+        record.properties().map_err(broken)?
+    };
+    Ok(Stored {
+        enqueued_at: record.index.enqueued_at,
+        expires_at: (slot.expires_at != Timestamp::MAX).then_some(slot.expires_at),
+        delivery_count: slot.delivery_count,
+        state: slot.state as u8,
+        acquired_before: slot.is_acquired(),
+        properties,
+        payload: record.payload(),
+    })
+}
+
+/// The parts of the core that handing out needs while a store is borrowed.
+struct Hand<'a> {
+    now: Timestamp,
+    clients: &'a mut IdMap<ClientId, Client>,
+    consumers: &'a mut IdMap<ConsumerNumber, Consumer>,
+    tokens: &'a Tokens,
+    merge: &'a mut Merge,
+    next_lock: &'a mut u32,
+    /// Deliveries of messages that are gone with them: they wait for the record of their removal.
+    held: Vec<(ClientId, Delivery)>,
+}
+
+impl Hand<'_> {
+    /// Gives messages to the consumers of the ring.
+    fn deliver(&mut self, store: &mut Store, bound: &mut Bound, out: &mut impl Output) -> Stop {
+        for _ in 0..TURN {
+            if bound.is_spent() {
+                return Stop::Bound;
+            }
+            let Some(sequence) = store.next_ready() else { return Stop::NoMessage };
+            let Some(slot) = store.slots.get(sequence).copied() else { return Stop::NoMessage };
+            if Core::is_over(&slot, store.is_dead_letter(), self.now) {
+                store.take(sequence);
+                continue;
+            }
+            let Some(number) = self.next_consumer(store) else { return Stop::NoConsumer };
+            let read = read_message(store.id, sequence, &slot, out).and_then(|record| stored(&slot, &record));
+            if let Ok(stored) = read {
+                bound.spend(stored.payload.len());
+                self.hand_out(store, number, sequence, &slot, stored, out);
+            } else {
+                store.set_damaged(sequence);
+                store.ring.push_front(number);
+            }
+        }
+        Stop::Bound
+    }
+
+    /// Takes the consumer whose turn it is out of the ring. Those that cannot take anything leave it.
+    fn next_consumer(&mut self, store: &mut Store) -> Option<ConsumerNumber> {
+        while let Some(number) = store.ring.pop_front() {
+            if self.may_take(number) {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    /// Whether a consumer just taken from a ring has credit and budget; if not, notes where it waits instead.
+    fn may_take(&mut self, number: ConsumerNumber) -> bool {
+        let Some(consumer) = self.consumers.get_mut(&number) else { return false };
+        consumer.place = Place::Idle;
+        if !consumer.has_credit() {
+            return false;
+        }
+        let Some(client) = self.clients.get_mut(&consumer.client) else { return false };
+        if client.handed >= client.budget {
+            consumer.place = Place::Blocked;
+            client.blocked.push(number);
+            return false;
+        }
+        consumer.place = Place::Ring;
+        true
+    }
+
+    fn hand_out(
+        &mut self,
+        store: &mut Store,
+        number: ConsumerNumber,
+        sequence: u64,
+        slot: &Slot,
+        stored: Stored,
+        out: &mut impl Output,
+    ) {
+        let Some(consumer) = self.consumers.get_mut(&number) else { return };
+        let (client, link) = (consumer.client, consumer.link);
+        consumer.count += 1;
+        if let Some(client) = self.clients.get_mut(&client) {
+            client.handed += stored.payload.len() as u64;
+        }
+        if consumer.has_credit() {
+            store.ring.push_back(number);
+        } else {
+            consumer.place = Place::Idle;
+        }
+        let sequence_number = SequenceNumber(sequence);
+        let mut delivery =
+            Delivery { consumer: link, queue: store.id, sequence: sequence_number, lock: None, stored };
+        if consumer.mode == ReceiveMode::ReceiveAndDelete {
+            store.remove(sequence);
+            self.merge.removed(store.id, sequence, out);
+            out.release(slot.position, slot.length);
+            self.held.push((client, delivery));
+            return;
+        }
+        consumer.took_locks = true;
+        let id = LockId(*self.next_lock);
+        *self.next_lock = self.next_lock.wrapping_add(1);
+        let until = self.now.after(store.lock_duration);
+        store.take(sequence);
+        store.lock(sequence, id, number, until);
+        let token = self.tokens.seal(store.id, id, sequence_number);
+        delivery.lock = Some(Lock { id, token, until });
+        out.effect(client, Effect::Delivery(delivery));
+    }
+
+    /// Shows messages to the browsing consumers. Says whether each got all that it could take.
+    fn browse(&mut self, store: &mut Store, bound: &mut Bound, out: &mut impl Output) -> bool {
+        for _ in 0..store.browsers.len() {
+            let Some(number) = store.browsers.pop_front() else { break };
+            while self.may_take(number) {
+                if bound.is_spent() {
+                    store.browsers.push_front(number);
+                    return false;
+                }
+                if !self.show_next(store, number, bound, out) {
+                    store.browsers.push_back(number);
+                    break;
+                }
+            }
+        }
+        true
+    }
+
+    /// Shows one message; says no where there is none to show.
+    fn show_next(
+        &mut self,
+        store: &mut Store,
+        number: ConsumerNumber,
+        bound: &mut Bound,
+        out: &mut impl Output,
+    ) -> bool {
+        let Some(consumer) = self.consumers.get_mut(&number) else { return false };
+        let Some(sequence) = store.slots.next(consumer.browse_from) else { return false };
+        consumer.browse_from = sequence + 1;
+        bound.messages = bound.messages.saturating_sub(1);
+        let Some(slot) = store.slots.get(sequence).copied() else { return true };
+        let is_over = Core::is_over(&slot, store.is_dead_letter(), self.now);
+        if slot.state != State::Active || slot.is_damaged() || is_over {
+            return true;
+        }
+        let Ok(stored) =
+            read_message(store.id, sequence, &slot, out).and_then(|record| stored(&slot, &record))
+        else {
+            store.set_damaged(sequence);
+            return true;
+        };
+        consumer.count += 1;
+        bound.bytes = bound.bytes.saturating_sub(stored.payload.len() as u64);
+        if let Some(client) = self.clients.get_mut(&consumer.client) {
+            client.handed += stored.payload.len() as u64;
+        }
+        let sequence = SequenceNumber(sequence);
+        let delivery = Delivery { consumer: consumer.link, queue: store.id, sequence, lock: None, stored };
+        out.effect(consumer.client, Effect::Delivery(delivery));
+        true
+    }
+
+    /// Answers those whose drain is complete: the credit is used, or there is nothing left to use it for.
+    fn answer_drains(&mut self, store: &mut Store, stop: Stop, out: &mut impl Output) {
+        let waiting = std::mem::take(&mut store.draining);
+        for number in waiting {
+            let Some(consumer) = self.consumers.get_mut(&number).filter(|consumer| consumer.drain) else {
+                continue;
+            };
+            let is_empty = match consumer.mode {
+                ReceiveMode::Browse => store.slots.next(consumer.browse_from).is_none(),
+                ReceiveMode::PeekLock | ReceiveMode::ReceiveAndDelete => stop == Stop::NoMessage,
+            };
+            if consumer.has_credit() && !is_empty {
+                store.draining.push(number);
+                continue;
+            }
+            consumer.drain = false;
+            consumer.count = consumer.count.max(consumer.limit);
+            let drained = Effect::Drained { consumer: consumer.link, count: consumer.count };
+            self.merge.effect(consumer.client, drained, out);
+        }
+    }
+}

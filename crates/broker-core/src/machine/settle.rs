@@ -1,0 +1,282 @@
+//! Locks end: settlement, renewal, return.
+//!
+//! Invariant: a refused settlement changes nothing. A lock is checked to the millisecond, whether or not its
+//! deadline has been treated.
+
+use super::{Core, wake};
+use crate::{
+    ClientId, Effect, EntityPath, LockId, LockToken, Outcome, Output, Properties, QueueId, Renewed,
+    SequenceNumber, SettleError, Ticket, Timestamp,
+    merge::Answer,
+    record::{OpenRecord, encode_changed},
+    slot::State,
+};
+
+/// What a settlement adds to a message: the properties, and the record to write them to. The record is there
+/// whenever properties are.
+#[derive(Debug, Default)]
+pub(super) struct Addition {
+    pub(super) properties: Properties,
+    pub(super) record: Option<OpenRecord>,
+}
+
+impl Core {
+    pub(super) fn settle(
+        &mut self,
+        now: Timestamp,
+        client: ClientId,
+        (queue, sequence, lock): (QueueId, SequenceNumber, LockId),
+        outcome: Outcome,
+        ticket: Option<Ticket>,
+        out: &mut impl Output,
+    ) {
+        let done = self.try_settle(now, (queue, sequence.0, lock), outcome, out);
+        match (done, ticket) {
+            (Ok(()), Some(ticket)) => self.merge.answer(client, Answer::Settled, ticket, out),
+            (Err(error), Some(ticket)) => {
+                self.merge.effect(client, Effect::SettleRefused { ticket, error }, out);
+            }
+            (_, None) => {}
+        }
+    }
+
+    fn try_settle(
+        &mut self,
+        now: Timestamp,
+        (queue, sequence, lock): (QueueId, u64, LockId),
+        outcome: Outcome,
+        out: &mut impl Output,
+    ) -> Result<(), SettleError> {
+        let store = self.stores.get(&queue).ok_or(SettleError::EntityGone)?;
+        store.slots.get(sequence).ok_or(SettleError::LockLost)?.check_lock(lock, now)?;
+        let record = self.record_for(queue, sequence, &outcome, out)?;
+        self.apply(now, queue, sequence, outcome, record, out);
+        Ok(())
+    }
+
+    /// All or none.
+    #[expect(clippy::too_many_arguments, reason = "the fields of one command")]
+    pub(super) fn settle_by_token(
+        &mut self,
+        now: Timestamp,
+        client: ClientId,
+        path: &EntityPath,
+        tokens: &[LockToken],
+        outcome: &Outcome,
+        ticket: Ticket,
+        out: &mut impl Output,
+    ) {
+        match self.prepare_tokens(now, path, tokens, outcome, out) {
+            Ok(prepared) => {
+                for (queue, sequence, record) in prepared {
+                    self.apply(now, queue, sequence, outcome.clone(), record, out);
+                }
+                self.merge.answer(client, Answer::Settled, ticket, out);
+            }
+            Err(error) => self.merge.effect(client, Effect::SettleRefused { ticket, error }, out),
+        }
+    }
+
+    /// Checks each token and reads what its outcome needs, so that nothing can fail afterwards.
+    fn prepare_tokens(
+        &mut self,
+        now: Timestamp,
+        path: &EntityPath,
+        tokens: &[LockToken],
+        outcome: &Outcome,
+        out: &mut impl Output,
+    ) -> Result<Vec<(QueueId, u64, Option<OpenRecord>)>, SettleError> {
+        let mut locks = self.check_tokens(now, path, tokens)?;
+        // A token given twice settles once.
+        locks.sort_unstable();
+        locks.dedup();
+        let mut prepared = Vec::with_capacity(locks.len());
+        for (queue, sequence) in locks {
+            prepared.push((queue, sequence, self.record_for(queue, sequence, outcome, out)?));
+        }
+        Ok(prepared)
+    }
+
+    /// The messages that tokens prove the lock of, in the order of the tokens.
+    fn check_tokens(
+        &self,
+        now: Timestamp,
+        path: &EntityPath,
+        tokens: &[LockToken],
+    ) -> Result<Vec<(QueueId, u64)>, SettleError> {
+        let addressed = self.resolve(path).ok_or(SettleError::EntityGone)?;
+        let entity = self.main_of(addressed).ok_or(SettleError::EntityGone)?.definition.queue;
+        let check = |token: &LockToken| {
+            let (queue, lock, sequence) = self.tokens.open(*token);
+            // Clients settle dead letters through the management node of the queue as well.
+            let owner = self.main_of(queue).ok_or(SettleError::LockLost)?;
+            if owner.definition.queue != entity {
+                return Err(SettleError::LockLost);
+            }
+            let slot = self.stores.get(&queue).and_then(|store| store.slots.get(sequence.0));
+            slot.ok_or(SettleError::LockLost)?.check_lock(lock, now)?;
+            Ok((queue, sequence.0))
+        };
+        tokens.iter().map(check).collect()
+    }
+
+    pub(super) fn renew_locks(
+        &mut self,
+        now: Timestamp,
+        client: ClientId,
+        path: &EntityPath,
+        tokens: &[LockToken],
+        ticket: Ticket,
+        out: &mut impl Output,
+    ) {
+        let effect = match self.check_tokens(now, path, tokens) {
+            Err(error) => Effect::SettleRefused { ticket, error },
+            Ok(locks) => {
+                let until =
+                    locks.into_iter().map(|(queue, sequence)| self.renew(now, queue, sequence)).collect();
+                Effect::Renewed(Renewed { ticket, until })
+            }
+        };
+        self.merge.effect(client, effect, out);
+    }
+
+    fn renew(&mut self, now: Timestamp, queue: QueueId, sequence: u64) -> Timestamp {
+        let Some(store) = self.stores.get_mut(&queue) else { return now };
+        let until = now.after(store.lock_duration);
+        store.renew(sequence, until);
+        store.arm(&mut self.timers);
+        until
+    }
+
+    /// Reads the record where the outcome has to write it anew, and refuses what cannot be done.
+    fn record_for(
+        &mut self,
+        queue: QueueId,
+        sequence: u64,
+        outcome: &Outcome,
+        out: &mut impl Output,
+    ) -> Result<Option<OpenRecord>, SettleError> {
+        let needed = match outcome {
+            Outcome::Complete | Outcome::Release => false,
+            Outcome::Abandon(properties) | Outcome::Defer(properties) => !properties.0.is_empty(),
+            Outcome::DeadLetter(_) => {
+                if self.stores.get(&queue).is_some_and(|store| store.is_dead_letter()) {
+                    return Err(SettleError::AlreadyDeadLetter);
+                }
+                true
+            }
+        };
+        if !needed {
+            return Ok(None);
+        }
+        let slot = self.stores.get(&queue).and_then(|store| store.slots.get(sequence));
+        let slot = slot.ok_or(SettleError::LockLost)?;
+        let record =
+            super::pump::read_message(queue, sequence, slot, out).map_err(|_| SettleError::Storage)?;
+        record.properties().map_err(|_| SettleError::Storage)?;
+        Ok(Some(record))
+    }
+
+    /// Does what was checked.
+    fn apply(
+        &mut self,
+        now: Timestamp,
+        queue: QueueId,
+        sequence: u64,
+        outcome: Outcome,
+        record: Option<OpenRecord>,
+        out: &mut impl Output,
+    ) {
+        match outcome {
+            Outcome::Complete => self.discard(queue, sequence, out),
+            Outcome::Release => self.give_back(now, queue, sequence, false, Addition::default(), out),
+            Outcome::Abandon(properties) => {
+                self.give_back(now, queue, sequence, true, Addition { properties, record }, out);
+            }
+            Outcome::DeadLetter(properties) => {
+                self.dead_letter(queue, sequence, Addition { properties, record }, out);
+            }
+            Outcome::Defer(properties) => self.defer(queue, sequence, Addition { properties, record }, out),
+        }
+    }
+
+    /// A message is gone for good.
+    pub(super) fn discard(&mut self, queue: QueueId, sequence: u64, out: &mut impl Output) {
+        if let Some(slot) = self.stores.get_mut(&queue).and_then(|store| store.remove(sequence)) {
+            self.merge.removed(queue, sequence, out);
+            out.release(slot.position, slot.length);
+        }
+    }
+
+    /// A lock ends without a decision: the message returns to its place, unless it was delivered too often or its
+    /// time is over. The limit of deliveries goes first, for it keeps the message.
+    pub(super) fn give_back(
+        &mut self,
+        now: Timestamp,
+        queue: QueueId,
+        sequence: u64,
+        failed: bool,
+        addition: Addition,
+        out: &mut impl Output,
+    ) {
+        let Some(store) = self.stores.get_mut(&queue) else { return };
+        let Some(slot) = store.slots.get_mut(sequence) else { return };
+        // A lock that ran out before it was given up counts as failed, whoever comes first.
+        let failed = failed || now >= slot.until;
+        if failed {
+            slot.delivery_count = slot.delivery_count.saturating_add(1);
+        }
+        let (count, state, expired) = (slot.delivery_count, slot.state, slot.is_expired(now));
+        store.unlock(sequence);
+        if let Some(entity) = store.entity() {
+            let limit = entity.definition.settings.max_delivery_count;
+            if failed && count >= limit {
+                return self.dead_letter_delivered(queue, sequence, limit, addition, out);
+            }
+            if expired && state == State::Active {
+                return self.expire(queue, sequence, addition, out);
+            }
+        }
+        self.store_change(queue, sequence, addition, failed, out);
+        if let Some(store) = self.stores.get_mut(&queue) {
+            store.put_back(sequence);
+            wake(store, &mut self.active);
+        }
+    }
+
+    fn defer(&mut self, queue: QueueId, sequence: u64, addition: Addition, out: &mut impl Output) {
+        let Some(store) = self.stores.get_mut(&queue) else { return };
+        store.unlock(sequence);
+        store.set_state(sequence, State::Deferred);
+        self.store_change(queue, sequence, addition, true, out);
+    }
+
+    /// Records the count and state that a message has now, and its new properties if there are any.
+    fn store_change(
+        &mut self,
+        queue: QueueId,
+        sequence: u64,
+        addition: Addition,
+        changed: bool,
+        out: &mut impl Output,
+    ) {
+        if let Some(record) = addition.record {
+            return self.rewrite(queue, sequence, addition.properties, &record, out);
+        }
+        let Some(slot) = self.stores.get(&queue).and_then(|store| store.slots.get(sequence)) else { return };
+        if changed {
+            let (position, length) =
+                out.record(&encode_changed(queue, sequence, slot.delivery_count, slot.state), &[]);
+            // It lies behind its message, which the journal forgets or moves first, with all it says: nobody needs
+            // to carry it.
+            out.release(position, length);
+        }
+    }
+
+    /// Puts a store under its earliest deadline.
+    pub(super) fn rearm(&mut self, queue: QueueId) {
+        if let Some(store) = self.stores.get_mut(&queue) {
+            store.arm(&mut self.timers);
+        }
+    }
+}

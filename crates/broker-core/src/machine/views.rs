@@ -1,0 +1,122 @@
+//! What there is to see of the queues.
+//!
+//! Invariant: looking changes nothing.
+
+use super::Core;
+use crate::{QueueId, QueueSettings, Timestamp, slot::Slot, store::Store};
+
+/// One queue and its counts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueueView<'a> {
+    /// Its main store.
+    pub queue: QueueId,
+    /// Its dead-letter store.
+    pub dead_letter_queue: QueueId,
+    /// As first written.
+    pub name: &'a str,
+    /// Its properties.
+    pub settings: &'a QueueSettings,
+    /// Messages in the retrieval order or locked.
+    pub active: u64,
+    /// Locked messages, deferred ones included. Locks whose end has not been treated yet count.
+    pub locked: u64,
+    /// Set aside.
+    pub deferred: u64,
+    /// Not due yet.
+    pub scheduled: u64,
+    /// In the dead-letter store.
+    pub dead_letter: u64,
+    /// Messages that cannot be read from storage and are hidden until the next start.
+    pub damaged: u64,
+    /// Stored bytes, dead letters included.
+    pub bytes: u64,
+    /// When the first of its messages was enqueued.
+    pub oldest: Option<Timestamp>,
+    /// The number that the next message gets.
+    pub next_sequence: u64,
+    /// Producers and consumers, those of the dead-letter store included.
+    pub links: u64,
+}
+
+impl Core {
+    /// All queues in order of name.
+    pub fn queues(&self) -> impl Iterator<Item = QueueView<'_>> {
+        self.names.values().filter_map(|queue| self.view(*queue))
+    }
+
+    /// One queue by name.
+    pub fn queue(&self, name: &str) -> Option<QueueView<'_>> {
+        self.view(*self.names.get(&crate::name::key(name))?)
+    }
+
+    fn view(&self, queue: QueueId) -> Option<QueueView<'_>> {
+        let store = self.stores.get(&queue)?;
+        let definition = &store.entity()?.definition;
+        let dead_letters = self.stores.get(&definition.dead_letter)?;
+        Some(QueueView {
+            queue,
+            dead_letter_queue: definition.dead_letter,
+            name: &definition.name,
+            settings: &definition.settings,
+            active: store.counts.active as u64,
+            locked: store.counts.locked as u64,
+            deferred: store.counts.deferred as u64,
+            scheduled: store.counts.scheduled as u64,
+            dead_letter: dead_letters.slots.len() as u64,
+            damaged: (store.counts.damaged + dead_letters.counts.damaged) as u64,
+            bytes: store.counts.bytes + dead_letters.counts.bytes,
+            oldest: store.slots.iter().next().map(|(_, slot)| slot.enqueued_at()),
+            next_sequence: definition.next_sequence,
+            links: (store.links.len() + dead_letters.links.len()) as u64,
+        })
+    }
+
+    /// A number that two cores share if a restart could not tell them apart: the same queues with the same
+    /// messages in the same states. Locks, links, credit and positions in the journal are left out.
+    pub fn digest(&self) -> u64 {
+        let mut digest = Digest(0xCBF2_9CE4_8422_2325);
+        for view in self.queues() {
+            digest
+                .text(&format!("{} {:?} {:?} {}", view.name, view.queue, view.settings, view.next_sequence));
+            for id in [view.queue, view.dead_letter_queue] {
+                if let Some(store) = self.stores.get(&id) {
+                    digest.store(store);
+                }
+            }
+        }
+        digest.0
+    }
+}
+
+/// FNV-1a.
+struct Digest(u64);
+
+impl Digest {
+    fn byte(&mut self, byte: u8) {
+        self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3);
+    }
+
+    fn text(&mut self, text: &str) {
+        text.bytes().for_each(|byte| self.byte(byte));
+        self.byte(0xFF);
+    }
+
+    fn number(&mut self, number: u64) {
+        number.to_le_bytes().into_iter().for_each(|byte| self.byte(byte));
+    }
+
+    fn store(&mut self, store: &Store) {
+        self.number(u64::from(store.id.0));
+        for (sequence, slot) in store.slots.iter() {
+            self.slot(sequence, slot);
+        }
+    }
+
+    fn slot(&mut self, sequence: u64, slot: &Slot) {
+        self.number(sequence);
+        self.number(slot.enqueued_at().as_millis());
+        self.number(slot.expires_at.as_millis());
+        self.number(u64::from(slot.delivery_count));
+        self.byte(slot.state as u8);
+    }
+}

@@ -1,0 +1,179 @@
+//! Records: facts as bytes, byte by byte in `docs/record-format.md`.
+//!
+//! Invariant: decoding what was encoded gives the same fact; decoding anything else gives an error, never a panic.
+
+mod definition;
+mod message;
+mod properties;
+mod reader;
+
+pub(crate) use definition::Definition;
+pub(crate) use message::{ACQUIRED, DURABLE, MessageIndex, OWN_TTL, OpenRecord};
+pub(crate) use properties::{decode_properties, encode_properties};
+
+use crate::{QueueId, record::reader::Reader, slot::State};
+
+/// Version of the record format, the first byte of every record.
+pub(crate) const VERSION: u8 = 1;
+
+/// Bytes that are no record of this format.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum RecordError {
+    /// The bytes end before the record does.
+    #[error("the record ends early, `{field}` is missing")]
+    Short {
+        /// What should follow.
+        field: &'static str,
+    },
+    /// Written by a newer program, or no record.
+    #[error("record format {version} is not known, this program reads format {VERSION}")]
+    Version {
+        /// What the record says.
+        version: u8,
+    },
+    /// Written by a newer program, or no record.
+    #[error("record kind {kind} is not known")]
+    Kind {
+        /// What the record says.
+        kind: u8,
+    },
+    /// A number out of its range.
+    #[error("`{field}` is {value}, which has no meaning")]
+    Value {
+        /// Which.
+        field: &'static str,
+        /// What it is.
+        value: u64,
+    },
+    /// A text that is none.
+    #[error("`{field}` is not valid UTF-8")]
+    Text {
+        /// Which.
+        field: &'static str,
+    },
+}
+
+/// Kinds of record, the second byte.
+pub(crate) mod kind {
+    pub(crate) const DEFINITION: u8 = 1;
+    pub(crate) const DELETED: u8 = 2;
+    pub(crate) const MESSAGE: u8 = 3;
+    pub(crate) const REMOVED: u8 = 4;
+    pub(crate) const CHANGED: u8 = 5;
+}
+
+/// One fact, read from a record's index.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Fact {
+    /// A queue exists with these properties.
+    Definition(Definition),
+    /// A queue and its dead-letter store are gone.
+    Deleted { queue: QueueId, dead_letter: QueueId },
+    /// A message lies here.
+    Message(MessageIndex),
+    /// Messages are gone: runs of numbers.
+    Removed { queue: QueueId, runs: Vec<(u64, u32)> },
+    /// A message has another count or state.
+    Changed { queue: QueueId, sequence: u64, delivery_count: u32, state: State },
+}
+
+impl Fact {
+    /// Reads the index of a record. Bytes after it are ignored, so the whole record will do as well.
+    pub(crate) fn decode(index: &[u8]) -> Result<Self, RecordError> {
+        let mut reader = Reader::new(index);
+        let version = reader.u8("version")?;
+        if version != VERSION {
+            return Err(RecordError::Version { version });
+        }
+        match reader.u8("kind")? {
+            kind::DEFINITION => Ok(Self::Definition(Definition::decode(&mut reader)?)),
+            kind::DELETED => {
+                reader.u16("reserved")?;
+                Ok(Self::Deleted {
+                    queue: QueueId(reader.u32("queue")?),
+                    dead_letter: QueueId(reader.u32("dead_letter")?),
+                })
+            }
+            kind::MESSAGE => Ok(Self::Message(MessageIndex::decode(&mut reader)?)),
+            kind::REMOVED => decode_removed(&mut reader),
+            kind::CHANGED => {
+                let state = decode_state(reader.u8("state")?)?;
+                reader.u8("reserved")?;
+                Ok(Self::Changed {
+                    queue: QueueId(reader.u32("queue")?),
+                    sequence: reader.u64("sequence")?,
+                    delivery_count: reader.u32("delivery_count")?,
+                    state,
+                })
+            }
+            kind => Err(RecordError::Kind { kind }),
+        }
+    }
+}
+
+/// A `Deleted` record.
+pub(crate) fn encode_deleted(queue: QueueId, dead_letter: QueueId) -> [u8; 12] {
+    let mut record = [0; 12];
+    put(&mut record, 0, &[VERSION, kind::DELETED]);
+    put(&mut record, 4, &queue.0.to_le_bytes());
+    put(&mut record, 8, &dead_letter.0.to_le_bytes());
+    record
+}
+
+/// A `Changed` record.
+pub(crate) fn encode_changed(queue: QueueId, sequence: u64, delivery_count: u32, state: State) -> [u8; 20] {
+    let mut record = [0; 20];
+    put(&mut record, 0, &[VERSION, kind::CHANGED, state as u8]);
+    put(&mut record, 4, &queue.0.to_le_bytes());
+    put(&mut record, 8, &sequence.to_le_bytes());
+    put(&mut record, 16, &delivery_count.to_le_bytes());
+    record
+}
+
+/// Most runs in one `Removed` record.
+pub(crate) const REMOVED_RUNS_MAX: usize = 512;
+
+/// Writes a `Removed` record of at most [`REMOVED_RUNS_MAX`] runs over `record`.
+pub(crate) fn encode_removed(record: &mut Vec<u8>, queue: QueueId, runs: &[(u64, u32)]) {
+    record.clear();
+    let count = u16::try_from(runs.len()).expect("the caller keeps to REMOVED_RUNS_MAX");
+    record.extend_from_slice(&[VERSION, kind::REMOVED]);
+    record.extend_from_slice(&count.to_le_bytes());
+    record.extend_from_slice(&queue.0.to_le_bytes());
+    for (first, count) in runs {
+        record.extend_from_slice(&first.to_le_bytes());
+        record.extend_from_slice(&count.to_le_bytes());
+    }
+}
+
+fn decode_removed(reader: &mut Reader<'_>) -> Result<Fact, RecordError> {
+    let count = reader.u16("run count")?;
+    if usize::from(count) > REMOVED_RUNS_MAX {
+        return Err(RecordError::Value { field: "run count", value: u64::from(count) });
+    }
+    let queue = QueueId(reader.u32("queue")?);
+    let mut runs = Vec::with_capacity(usize::from(count));
+    for _ in 0..count {
+        runs.push((reader.u64("first")?, reader.u32("count")?));
+    }
+    Ok(Fact::Removed { queue, runs })
+}
+
+fn decode_state(state: u8) -> Result<State, RecordError> {
+    match state {
+        0 => Ok(State::Active),
+        1 => Ok(State::Deferred),
+        2 => Ok(State::Scheduled),
+        other => Err(RecordError::Value { field: "state", value: u64::from(other) }),
+    }
+}
+
+/// Writes `bytes` at `at`; both ends are constants of the format.
+fn put(record: &mut [u8], at: usize, bytes: &[u8]) {
+    for (place, byte) in record.iter_mut().skip(at).zip(bytes) {
+        *place = *byte;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! What the core remembers of one queued message: 48 bytes, the payload stays in the journal.
+//!
+//! Invariant: `until` is the end of a lock exactly while `LOCKED` is set, else a due time exactly while the
+//! state is `Scheduled`, else meaningless.
+
+use crate::{LockId, Position, SettleError, Timestamp};
+
+/// One attachment of a consumer, over all clients. Names the holder of a lock; never reused.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(crate) struct ConsumerNumber(pub(crate) u32);
+
+/// Where a message stands (`service-bus-entities` 3). A lock is an attribute, not a state.
+///
+/// ```text
+///  Scheduled ── due ──▶ (gone; a new Active message)
+///  Active ── defer (under a lock) ──▶ Deferred ── settle (under a lock) ──▶ gone
+///    └── complete · dead-letter (under a lock), expiry (without) ──▶ gone
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+pub(crate) enum State {
+    /// In the retrieval order.
+    Active = 0,
+    /// Set aside; fetched by number only.
+    Deferred = 1,
+    /// Not yet enqueued.
+    Scheduled = 2,
+}
+
+/// What the core remembers of one message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    /// Its record in the journal.
+    pub(crate) position: Position,
+    /// [`Timestamp::MAX`]: never.
+    pub(crate) expires_at: Timestamp,
+    /// See the module's invariant.
+    pub(crate) until: Timestamp,
+    /// Length of its record.
+    pub(crate) length: u32,
+    /// Failed deliveries so far.
+    pub(crate) delivery_count: u32,
+    /// The lock last granted.
+    pub(crate) lock: LockId,
+    /// Who got that lock.
+    pub(crate) holder: ConsumerNumber,
+    /// Where the message stands.
+    pub(crate) state: State,
+    flags: u8,
+    /// 48 bits of milliseconds last until the year 10889.
+    enqueued: [u8; 6],
+}
+
+/// A lock runs.
+const LOCKED: u8 = 1;
+/// It was handed out at least once since the process started.
+const ACQUIRED: u8 = 2;
+/// Its record could not be read: it is hidden until the next start.
+const DAMAGED: u8 = 4;
+
+impl Slot {
+    /// A message that nobody has seen yet.
+    pub(crate) fn new(
+        position: Position,
+        length: u32,
+        enqueued_at: Timestamp,
+        expires_at: Timestamp,
+    ) -> Self {
+        let mut enqueued = [0; 6];
+        for (place, byte) in enqueued.iter_mut().zip(enqueued_at.as_millis().to_le_bytes()) {
+            *place = byte;
+        }
+        Self {
+            position,
+            expires_at,
+            until: Timestamp::MAX,
+            length,
+            delivery_count: 0,
+            lock: LockId(0),
+            holder: ConsumerNumber(0),
+            state: State::Active,
+            flags: 0,
+            enqueued,
+        }
+    }
+
+    /// When the broker took it.
+    pub(crate) fn enqueued_at(&self) -> Timestamp {
+        let mut millis = [0; 8];
+        for (place, byte) in millis.iter_mut().zip(self.enqueued) {
+            *place = byte;
+        }
+        Timestamp::from_millis(u64::from_le_bytes(millis))
+    }
+
+    /// First instant at which it may not be handed out any more. A time to live of zero leaves it the millisecond
+    /// in which it arrived, so that a waiting consumer still gets it (`service-bus-entities` 5.4, 5.5).
+    pub(crate) fn dies_at(&self) -> Timestamp {
+        if self.expires_at == self.enqueued_at() {
+            Timestamp::from_millis(self.expires_at.as_millis().saturating_add(1))
+        } else {
+            self.expires_at
+        }
+    }
+
+    /// Whether its time to live has passed.
+    pub(crate) fn is_expired(&self, now: Timestamp) -> bool {
+        self.expires_at != Timestamp::MAX && now >= self.dies_at()
+    }
+
+    /// Whether a consumer may have it, expiry aside.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.state == State::Active && self.flags & (LOCKED | DAMAGED) == 0
+    }
+
+    /// Whether a lock runs (or has run out without anybody having noticed yet).
+    pub(crate) fn is_locked(&self) -> bool {
+        self.flags & LOCKED != 0
+    }
+
+    /// Whether it was handed out before.
+    pub(crate) fn is_acquired(&self) -> bool {
+        self.flags & ACQUIRED != 0
+    }
+
+    /// Whether its record could not be read.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.flags & DAMAGED != 0
+    }
+
+    /// Notes that it was handed out before.
+    pub(crate) fn set_acquired(&mut self) {
+        self.flags |= ACQUIRED;
+    }
+
+    /// Starts a lock.
+    pub(crate) fn start_lock(&mut self, lock: LockId, holder: ConsumerNumber, until: Timestamp) {
+        self.lock = lock;
+        self.holder = holder;
+        self.until = until;
+        self.flags |= LOCKED | ACQUIRED;
+    }
+
+    /// Ends the lock.
+    pub(crate) fn end_lock(&mut self) {
+        self.until = Timestamp::MAX;
+        self.flags &= !LOCKED;
+    }
+
+    /// Hides it: its record cannot be read.
+    pub(crate) fn set_damaged(&mut self) {
+        self.flags |= DAMAGED;
+    }
+
+    /// Whether `lock` still permits to settle. The end of the lock itself is too late.
+    pub(crate) fn check_lock(&self, lock: LockId, now: Timestamp) -> Result<(), SettleError> {
+        if self.is_locked() && self.lock == lock && now < self.until {
+            Ok(())
+        } else {
+            Err(SettleError::LockLost)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

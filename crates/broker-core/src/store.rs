@@ -1,0 +1,350 @@
+//! One message store: the messages of a queue, or its dead letters.
+//!
+//! Invariant: an unlocked active message that can be read is in the retrieval order exactly once: at or after
+//! `cursor`, or in `returned`. The counts are the sums over the slots.
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    time::Duration,
+};
+
+use crate::{
+    ClientId, LinkId, LockId, Position, QueueId, Timestamp,
+    deadlines::{Deadlines, Run},
+    record::Definition,
+    slot::{ConsumerNumber, Slot, State},
+    slots::Slots,
+};
+
+/// What a store is for.
+#[derive(Debug)]
+pub(crate) enum Role {
+    /// A queue's own messages; carries what concerns the whole entity.
+    Main(Box<Entity>),
+    /// The dead letters of another store.
+    DeadLetter {
+        /// The main store.
+        of: QueueId,
+    },
+    /// Seen in the journal, but the definition has not come yet. Only during replay.
+    Unknown,
+}
+
+/// A queue.
+#[derive(Debug)]
+pub(crate) struct Entity {
+    pub(crate) definition: Definition,
+    /// Where the definition lies.
+    pub(crate) position: Position,
+    pub(crate) length: u32,
+}
+
+/// Sums over the slots of a store.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Counts {
+    /// Active, locked or not.
+    pub(crate) active: usize,
+    pub(crate) deferred: usize,
+    pub(crate) scheduled: usize,
+    /// Of the others, how many are locked.
+    pub(crate) locked: usize,
+    /// Of the others, how many cannot be read.
+    pub(crate) damaged: usize,
+    /// Of the others, how many may expire.
+    pub(crate) expiring: usize,
+    /// Record bytes.
+    pub(crate) bytes: u64,
+}
+
+/// The messages of a queue, or its dead letters.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) id: QueueId,
+    pub(crate) role: Role,
+    pub(crate) lock_duration: Duration,
+    pub(crate) slots: Slots,
+    pub(crate) counts: Counts,
+    /// Highest number that replay saw.
+    pub(crate) seen: u64,
+    /// Nothing at or after this number was ever taken from the retrieval order.
+    cursor: u64,
+    /// Numbers before `cursor` that are in the retrieval order.
+    returned: BTreeSet<u64>,
+    pub(crate) locks: Deadlines,
+    pub(crate) expiries: Deadlines,
+    pub(crate) schedule: Deadlines,
+    /// The deadline under which the core has this store in its table.
+    armed: Timestamp,
+    /// Consumers with credit, in turn.
+    pub(crate) ring: VecDeque<ConsumerNumber>,
+    /// Browsing consumers with credit, in turn.
+    pub(crate) browsers: VecDeque<ConsumerNumber>,
+    /// Consumers that wait for `Effect::Drained`.
+    pub(crate) draining: Vec<ConsumerNumber>,
+    /// All producers and consumers.
+    pub(crate) links: BTreeSet<(ClientId, LinkId)>,
+    /// It is in the core's list of stores to pump.
+    pub(crate) queued: bool,
+}
+
+impl Store {
+    pub(crate) fn new(id: QueueId, role: Role, lock_duration: Duration) -> Self {
+        Self {
+            id,
+            role,
+            lock_duration,
+            slots: Slots::default(),
+            counts: Counts::default(),
+            seen: 0,
+            cursor: 0,
+            returned: BTreeSet::new(),
+            locks: Deadlines::default(),
+            expiries: Deadlines::default(),
+            schedule: Deadlines::default(),
+            armed: Timestamp::MAX,
+            ring: VecDeque::new(),
+            browsers: VecDeque::new(),
+            draining: Vec::new(),
+            links: BTreeSet::new(),
+            queued: false,
+        }
+    }
+
+    /// Puts a message in. Its number may lie anywhere.
+    pub(crate) fn insert(&mut self, sequence: u64, slot: Slot) {
+        let replaced = self.slots.insert(sequence, slot);
+        debug_assert!(replaced.is_none(), "a sequence number is used once");
+        self.count_in(&slot);
+        self.remind(sequence, &slot);
+        if slot.is_ready() && sequence < self.cursor {
+            self.returned.insert(sequence);
+        }
+    }
+
+    /// Takes a message out, locked or not.
+    pub(crate) fn remove(&mut self, sequence: u64) -> Option<Slot> {
+        let slot = self.slots.remove(sequence)?;
+        self.count_out(&slot);
+        if slot.is_ready() && sequence < self.cursor {
+            self.returned.remove(&sequence);
+        }
+        Some(slot)
+    }
+
+    /// The next message of the retrieval order. It stays there until it is taken.
+    pub(crate) fn next_ready(&mut self) -> Option<u64> {
+        let fresh = loop {
+            let Some(sequence) = self.slots.next(self.cursor) else { break None };
+            self.cursor = sequence;
+            if self.slots.get(sequence).is_some_and(Slot::is_ready) {
+                break Some(sequence);
+            }
+            self.cursor = sequence + 1;
+        };
+        match (self.returned.first().copied(), fresh) {
+            (Some(returned), Some(fresh)) => Some(returned.min(fresh)),
+            (returned, fresh) => returned.or(fresh),
+        }
+    }
+
+    /// Takes a message from the retrieval order; it stays in the store.
+    pub(crate) fn take(&mut self, sequence: u64) {
+        if sequence < self.cursor {
+            self.returned.remove(&sequence);
+        } else {
+            self.cursor = sequence + 1;
+        }
+    }
+
+    /// Locks a message that was taken.
+    pub(crate) fn lock(&mut self, sequence: u64, lock: LockId, holder: ConsumerNumber, until: Timestamp) {
+        let Some(slot) = self.slots.get_mut(sequence) else { return };
+        slot.start_lock(lock, holder, until);
+        self.counts.locked += 1;
+        self.push_lock(until, sequence);
+    }
+
+    /// Gives a running lock a new end.
+    pub(crate) fn renew(&mut self, sequence: u64, until: Timestamp) {
+        let Some(slot) = self.slots.get_mut(sequence) else { return };
+        slot.until = until;
+        self.push_lock(until, sequence);
+    }
+
+    fn push_lock(&mut self, until: Timestamp, sequence: u64) {
+        self.locks.push(until, sequence);
+        if self.locks.is_bloated(self.counts.locked) {
+            let slots = &self.slots;
+            self.locks.compact(|run| any(slots, *run, |slot| slot.is_locked() && slot.until == run.at));
+        }
+    }
+
+    /// Ends a lock. The message stays where it stands: see `put_back`.
+    pub(crate) fn unlock(&mut self, sequence: u64) {
+        let Some(slot) = self.slots.get_mut(sequence) else { return };
+        slot.end_lock();
+        self.counts.locked -= 1;
+    }
+
+    /// Puts an unlocked message back to its place in the retrieval order.
+    pub(crate) fn put_back(&mut self, sequence: u64) {
+        if sequence < self.cursor && self.slots.get(sequence).is_some_and(Slot::is_ready) {
+            self.returned.insert(sequence);
+        }
+    }
+
+    /// Sets a message's state, which moves it from one count to another.
+    pub(crate) fn set_state(&mut self, sequence: u64, state: State) {
+        let Some(slot) = self.slots.get_mut(sequence) else { return };
+        let before = *slot;
+        slot.state = state;
+        let after = *slot;
+        self.count_out(&before);
+        self.count_in(&after);
+    }
+
+    /// Says that a message lies somewhere else now.
+    pub(crate) fn set_position(&mut self, sequence: u64, position: Position, length: u32) {
+        let Some(slot) = self.slots.get_mut(sequence) else { return };
+        self.counts.bytes = self.counts.bytes - u64::from(slot.length) + u64::from(length);
+        slot.position = position;
+        slot.length = length;
+    }
+
+    /// Hides a message that cannot be read; it is out of the retrieval order until the next start.
+    pub(crate) fn set_damaged(&mut self, sequence: u64) {
+        let Some(slot) = self.slots.get_mut(sequence) else { return };
+        let (was_ready, was_damaged) = (slot.is_ready(), slot.is_damaged());
+        slot.set_damaged();
+        self.counts.damaged += usize::from(!was_damaged);
+        if was_ready && sequence < self.cursor {
+            self.returned.remove(&sequence);
+        }
+    }
+
+    /// Numbers of the messages that this consumer has locked, in order.
+    pub(crate) fn locked_by(&self, holder: ConsumerNumber) -> Vec<u64> {
+        let mut held = Vec::new();
+        for run in self.locks.runs() {
+            let mut from = run.first;
+            while let Some(sequence) = self.slots.next_before(from, run.sequences().end) {
+                let slot = self.slots.get(sequence);
+                if slot.is_some_and(|slot| slot.is_locked() && slot.holder == holder) {
+                    held.push(sequence);
+                }
+                from = sequence + 1;
+            }
+        }
+        held.sort_unstable();
+        held.dedup();
+        held
+    }
+
+    /// Puts the store under its earliest deadline in the core's table, if that is earlier than what stands there.
+    pub(crate) fn arm(&mut self, timers: &mut BTreeSet<(Timestamp, QueueId)>) {
+        let next =
+            [&self.locks, &self.expiries, &self.schedule].into_iter().filter_map(Deadlines::next).min();
+        let Some(next) = next.filter(|next| *next < self.armed) else { return };
+        timers.remove(&(self.armed, self.id));
+        timers.insert((next, self.id));
+        self.armed = next;
+    }
+
+    /// Takes the store out of the core's table.
+    pub(crate) fn disarm(&mut self, timers: &mut BTreeSet<(Timestamp, QueueId)>) {
+        timers.remove(&(self.armed, self.id));
+        self.armed = Timestamp::MAX;
+    }
+
+    /// Computes from the slots what replay left out. Nothing is locked and everything is in the retrieval order.
+    pub(crate) fn rebuild(&mut self) {
+        self.counts = Counts::default();
+        self.cursor = 0;
+        self.returned = BTreeSet::new();
+        let slots = std::mem::take(&mut self.slots);
+        let mut due = Vec::new();
+        for (sequence, slot) in slots.iter() {
+            self.count_in(slot);
+            if slot.expires_at != Timestamp::MAX || slot.state == State::Scheduled {
+                due.push((slot.dies_at().min(slot.until), sequence));
+            }
+        }
+        self.slots = slots;
+        // In order of time almost all of them go the short way.
+        due.sort_unstable();
+        for (_, sequence) in due {
+            if let Some(slot) = self.slots.get(sequence).copied() {
+                self.remind(sequence, &slot);
+            }
+        }
+    }
+
+    /// The entity, for a main store.
+    pub(crate) fn entity(&self) -> Option<&Entity> {
+        if let Role::Main(entity) = &self.role { Some(entity) } else { None }
+    }
+
+    /// Whether this is a dead-letter store: no limit of deliveries and no expiry (`service-bus-entities` 12).
+    pub(crate) fn is_dead_letter(&self) -> bool {
+        matches!(self.role, Role::DeadLetter { .. })
+    }
+
+    fn remind(&mut self, sequence: u64, slot: &Slot) {
+        if slot.state == State::Scheduled {
+            self.schedule.push(slot.until, sequence);
+            if self.schedule.is_bloated(self.counts.scheduled) {
+                let slots = &self.slots;
+                self.schedule.compact(|run| {
+                    any(slots, *run, |slot| slot.state == State::Scheduled && slot.until == run.at)
+                });
+            }
+        } else if slot.expires_at != Timestamp::MAX && !self.is_dead_letter() {
+            self.expiries.push(slot.dies_at(), sequence);
+            if self.expiries.is_bloated(self.counts.expiring) {
+                let slots = &self.slots;
+                self.expiries.compact(|run| any(slots, *run, |slot| slot.dies_at() == run.at));
+            }
+        }
+    }
+
+    fn count_in(&mut self, slot: &Slot) {
+        *self.counts.of(slot.state) += 1;
+        self.counts.locked += usize::from(slot.is_locked());
+        self.counts.damaged += usize::from(slot.is_damaged());
+        self.counts.expiring += usize::from(slot.expires_at != Timestamp::MAX);
+        self.counts.bytes += u64::from(slot.length);
+    }
+
+    fn count_out(&mut self, slot: &Slot) {
+        *self.counts.of(slot.state) -= 1;
+        self.counts.locked -= usize::from(slot.is_locked());
+        self.counts.damaged -= usize::from(slot.is_damaged());
+        self.counts.expiring -= usize::from(slot.expires_at != Timestamp::MAX);
+        self.counts.bytes -= u64::from(slot.length);
+    }
+}
+
+impl Counts {
+    fn of(&mut self, state: State) -> &mut usize {
+        match state {
+            State::Active => &mut self.active,
+            State::Deferred => &mut self.deferred,
+            State::Scheduled => &mut self.scheduled,
+        }
+    }
+}
+
+/// Whether any message of a run answers to `test`.
+fn any(slots: &Slots, run: Run, test: impl Fn(&Slot) -> bool) -> bool {
+    let mut from = run.first;
+    while let Some(sequence) = slots.next_before(from, run.sequences().end) {
+        if slots.get(sequence).is_some_and(&test) {
+            return true;
+        }
+        from = sequence + 1;
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests;

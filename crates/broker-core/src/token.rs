@@ -1,0 +1,47 @@
+//! Lock tokens that describe their own lock.
+//!
+//! Invariant: without the key nobody can make a token or read one; with it, a token says which lock it proves, so
+//! no table of tokens is kept.
+
+use aes::{
+    Aes128,
+    cipher::{BlockDecrypt, BlockEncrypt, KeyInit},
+};
+
+use crate::{LockId, LockToken, QueueId, SequenceNumber};
+
+/// Turns locks into tokens and back: one block of AES-128 over queue, lock and sequence number.
+pub(crate) struct Tokens(Aes128);
+
+impl Tokens {
+    /// The key must be new for each start of the process: that voids the tokens of earlier starts.
+    pub(crate) fn new(key: [u8; 16]) -> Self {
+        Self(Aes128::new(&key.into()))
+    }
+
+    /// The token of a lock.
+    pub(crate) fn seal(&self, queue: QueueId, lock: LockId, sequence: SequenceNumber) -> LockToken {
+        let plain = u128::from(queue.0) << 96 | u128::from(lock.0) << 64 | u128::from(sequence.0);
+        let mut block = plain.to_be_bytes().into();
+        self.0.encrypt_block(&mut block);
+        LockToken(u128::from_be_bytes(block.into()))
+    }
+
+    /// The lock of a token. A forged one names a lock that does not exist, but for one chance in 2^64 or so.
+    #[expect(clippy::cast_possible_truncation, reason = "cuts the block into its three fields")]
+    pub(crate) fn open(&self, token: LockToken) -> (QueueId, LockId, SequenceNumber) {
+        let mut block = token.0.to_be_bytes().into();
+        self.0.decrypt_block(&mut block);
+        let plain = u128::from_be_bytes(block.into());
+        (QueueId((plain >> 96) as u32), LockId((plain >> 64) as u32), SequenceNumber(plain as u64))
+    }
+}
+
+impl std::fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tokens(key hidden)")
+    }
+}
+
+#[cfg(test)]
+mod tests;
