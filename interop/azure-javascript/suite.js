@@ -1,0 +1,466 @@
+"use strict";
+// `@azure/service-bus` for JavaScript against the broker.
+
+const assert = require("node:assert/strict");
+const childProcess = require("node:child_process");
+const fs = require("node:fs");
+const os = require("node:os");
+const path = require("node:path");
+const { ServiceBusClient } = require("@azure/service-bus");
+const Long = require("long");
+const { Broker, certificateIn, makeCertificate, pause } = require("../lib/broker.js");
+const { Suite } = require("../lib/cases.js");
+
+const SHORT_LOCK = { lock_duration: "PT5S" };
+const WAIT = 10_000; // ms that a message which must come may take
+const SILENCE = 1_000; // ms after which a queue counts as empty
+
+// The SDK takes a further authority only from an environment variable that node
+// reads when it starts: so the suite makes the certificate, then starts itself.
+const tlsDirectory = process.env.FERRYBUS_INTEROP_TLS;
+if (!tlsDirectory) {
+  const directory = fs.mkdtempSync(path.join(os.tmpdir(), "ferrybus-interop-tls-"));
+  const { ca } = makeCertificate(directory);
+  const done = childProcess.spawnSync(process.execPath, process.argv.slice(1), {
+    stdio: "inherit",
+    env: { ...process.env, NODE_EXTRA_CA_CERTS: ca, FERRYBUS_INTEROP_TLS: directory },
+  });
+  fs.rmSync(directory, { recursive: true, force: true });
+  process.exit(done.status ?? 1);
+}
+const certificate = certificateIn(tlsDirectory);
+
+const suite = new Suite("azure-javascript", { certificate });
+
+/** Runs `use` with a client and closes it, whatever happens. */
+async function withClient({ broker, tls }, use, { key, ...options } = {}) {
+  const retryOptions = { maxRetries: 3, retryDelayInMs: 200, timeoutInMs: 20_000 };
+  const client = new ServiceBusClient(broker.connectionString({ key, tls }), { retryOptions, ...options });
+  try {
+    return await use(client);
+  } finally {
+    await client.close();
+  }
+}
+
+async function one(receiver) {
+  const [message] = await receiver.receiveMessages(1, { maxWaitTimeInMs: WAIT });
+  assert.ok(message, "no message came");
+  return message;
+}
+
+async function many(receiver, count) {
+  const taken = [];
+  while (taken.length < count) {
+    const more = await receiver.receiveMessages(count - taken.length, { maxWaitTimeInMs: WAIT });
+    assert.ok(more.length > 0, `${taken.length} of ${count} messages came`);
+    taken.push(...more);
+  }
+  return taken;
+}
+
+async function assertEmpty(receiver) {
+  const left = await receiver.receiveMessages(1, { maxWaitTimeInMs: SILENCE });
+  assert.deepEqual(left.map(({ body }) => body), []);
+}
+
+async function rejects(promise, code) {
+  await assert.rejects(promise, (error) => {
+    assert.equal(error.code, code, `${error.code}: ${error.message}`);
+    return true;
+  });
+}
+
+function bodies(messages) {
+  return messages.map(({ body }) => body);
+}
+
+/** Declares a case that gets a client with a sender and a receiver of its queue. */
+function queueCase(name, settings, body) {
+  if (typeof settings === "function") [settings, body] = [{}, settings];
+  suite.case(name, settings, (context) =>
+    withClient(context, async (client) => {
+      const sender = client.createSender(context.queue);
+      const receiver = client.createReceiver(context.queue, { maxAutoLockRenewalDurationInMs: 0 });
+      const deadLetters = client.createReceiver(context.queue, { subQueueType: "deadLetter" });
+      await body({ ...context, client, sender, receiver, deadLetters });
+    }),
+  );
+}
+
+queueCase("send-one", async ({ sender, receiver }) => {
+  await sender.sendMessages({ body: "hello" });
+  const message = await one(receiver);
+  assert.equal(message.body, "hello");
+  await receiver.completeMessage(message);
+});
+
+queueCase("send-batch", async ({ sender, receiver }) => {
+  const batch = await sender.createMessageBatch();
+  assert.ok(batch.maxSizeInBytes >= 262_144);
+  for (let number = 0; number < 50; number++) assert.ok(batch.tryAddMessage({ body: number }));
+  await sender.sendMessages(batch);
+  await sender.sendMessages([{ body: "only one in its batch" }]);
+  const taken = await many(receiver, 51);
+  assert.deepEqual(bodies(taken), [...Array(50).keys(), "only one in its batch"]);
+  const first = taken[0].sequenceNumber;
+  taken.forEach(({ sequenceNumber }, index) => assert.ok(sequenceNumber.equals(first.add(index))));
+  for (const message of taken) await receiver.completeMessage(message);
+});
+
+queueCase("send-1000-pipelined", async ({ sender, receiver }) => {
+  await Promise.all(Array.from({ length: 1000 }, (_, number) => sender.sendMessages({ body: number })));
+  const taken = await many(receiver, 1000);
+  assert.deepEqual(bodies(taken), [...Array(1000).keys()]);
+  await Promise.all(taken.map((message) => receiver.completeMessage(message)));
+  assert.deepEqual(await receiver.peekMessages(1, { fromSequenceNumber: Long.ONE }), []);
+});
+
+queueCase("peek-lock-complete", async ({ sender, receiver }) => {
+  await sender.sendMessages([{ body: "one" }, { body: "two" }]);
+  for (const expected of ["one", "two"]) {
+    const message = await one(receiver);
+    assert.equal(message.body, expected);
+    assert.equal(message.deliveryCount, 0);
+    await receiver.completeMessage(message);
+  }
+  await assertEmpty(receiver);
+});
+
+queueCase("peek-lock-abandon", async ({ sender, receiver }) => {
+  await sender.sendMessages([{ body: "one" }, { body: "two" }]);
+  const first = await one(receiver);
+  await receiver.abandonMessage(first, { tried: "once" });
+  const again = await one(receiver);
+  assert.equal(again.body, "one", "an abandoned message keeps its place");
+  assert.ok(again.sequenceNumber.equals(first.sequenceNumber));
+  assert.equal(again.deliveryCount, 1);
+  assert.equal(again.applicationProperties.tried, "once");
+  assert.notEqual(again.lockToken, first.lockToken);
+  await receiver.completeMessage(again);
+  await receiver.completeMessage(await one(receiver));
+  await assertEmpty(receiver);
+});
+
+queueCase("peek-lock-dead-letter", async ({ sender, receiver, deadLetters }) => {
+  await sender.sendMessages([{ body: "bad" }, { body: "worse" }]);
+  await receiver.deadLetterMessage(await one(receiver), {
+    deadLetterReason: "unreadable",
+    deadLetterErrorDescription: "the total is not a number",
+    line: 5,
+  });
+  await receiver.deadLetterMessage(await one(receiver));
+  await assertEmpty(receiver);
+  const [bad, worse] = await many(deadLetters, 2);
+  assert.equal(bad.body, "bad");
+  assert.equal(bad.deadLetterReason, "unreadable");
+  assert.equal(bad.deadLetterErrorDescription, "the total is not a number");
+  assert.equal(bad.applicationProperties.line, 5);
+  assert.equal(worse.body, "worse");
+  assert.equal(worse.deadLetterReason, undefined);
+  await deadLetters.completeMessage(bad);
+  await deadLetters.completeMessage(worse);
+  await assertEmpty(deadLetters);
+});
+
+queueCase("peek-lock-defer", async ({ sender, receiver }) => {
+  await sender.sendMessages([{ body: "later" }, { body: "now" }]);
+  const deferred = await one(receiver);
+  await receiver.deferMessage(deferred);
+  const message = await one(receiver);
+  assert.equal(message.body, "now");
+  await receiver.completeMessage(message);
+  await assertEmpty(receiver);
+  const peeked = await receiver.peekMessages(5, { fromSequenceNumber: deferred.sequenceNumber });
+  assert.deepEqual(bodies(peeked), ["later"]);
+  assert.equal(peeked[0].state, "deferred");
+});
+
+queueCase("receive-and-delete", async ({ client, queue, sender }) => {
+  await sender.sendMessages([{ body: "a" }, { body: "b" }, { body: "c" }]);
+  const receiver = client.createReceiver(queue, { receiveMode: "receiveAndDelete" });
+  assert.deepEqual(bodies(await many(receiver, 3)), ["a", "b", "c"]);
+  await assertEmpty(receiver);
+  assert.deepEqual(await receiver.peekMessages(1), []);
+});
+
+queueCase("subscribe", async ({ sender, receiver }) => {
+  const seen = [];
+  const all = new Promise((resolve, reject) => {
+    receiver.subscribe(
+      {
+        processMessage: async ({ body }) => {
+          seen.push(body);
+          if (seen.length === 20) resolve();
+        },
+        processError: async ({ error }) => reject(error),
+      },
+      { maxConcurrentCalls: 4 },
+    );
+  });
+  await sender.sendMessages(Array.from({ length: 20 }, (_, number) => ({ body: number })));
+  await all;
+  await receiver.close();
+  assert.deepEqual(seen.sort((a, b) => a - b), [...Array(20).keys()]);
+});
+
+queueCase("lock-renewal", SHORT_LOCK, async ({ client, queue, sender, receiver }) => {
+  await sender.sendMessages({ body: "long work" });
+  const message = await one(receiver);
+  const firstEnd = message.lockedUntilUtc.getTime();
+  await pause(2_000); // so that the renewed lock outlives the first one by as much
+  const renewed = await receiver.renewMessageLock(message);
+  assert.ok(renewed.getTime() >= firstEnd + 1_500, `${renewed.getTime() - firstEnd} ms`);
+  await pause(firstEnd - Date.now() + 300);
+  const other = client.createReceiver(queue);
+  await assertEmpty(other);
+  await receiver.completeMessage(message);
+  assert.deepEqual(await receiver.peekMessages(1, { fromSequenceNumber: Long.ONE }), []);
+});
+
+queueCase("lock-loss", SHORT_LOCK, async ({ sender, receiver }) => {
+  await sender.sendMessages({ body: "too slow" });
+  const message = await one(receiver);
+  await pause(message.lockedUntilUtc.getTime() - Date.now() + 300);
+  await rejects(receiver.renewMessageLock(message), "MessageLockLost");
+  await rejects(receiver.completeMessage(message), "MessageLockLost");
+  const again = await one(receiver);
+  assert.equal(again.body, "too slow");
+  assert.equal(again.deliveryCount, 1);
+  await receiver.completeMessage(again);
+});
+
+queueCase("delivery-count-to-dead-letter", { max_delivery_count: 3 }, async ({ sender, receiver, deadLetters }) => {
+  await sender.sendMessages({ body: "poison" });
+  for (let failed = 0; failed < 3; failed++) {
+    const message = await one(receiver);
+    assert.equal(message.deliveryCount, failed);
+    await receiver.abandonMessage(message);
+  }
+  await assertEmpty(receiver);
+  const message = await one(deadLetters);
+  assert.equal(message.body, "poison");
+  assert.equal(message.deadLetterReason, "MaxDeliveryCountExceeded");
+  assert.ok(message.deadLetterErrorDescription);
+  await deadLetters.completeMessage(message);
+});
+
+queueCase("peek", async ({ sender, receiver }) => {
+  await sender.sendMessages(Array.from({ length: 10 }, (_, number) => ({ body: number })));
+  const held = await one(receiver);
+  const seen = [];
+  while (seen.length < 10) {
+    const fromSequenceNumber = seen.length > 0 ? seen.at(-1).sequenceNumber.add(1) : held.sequenceNumber;
+    const more = await receiver.peekMessages(4, { fromSequenceNumber });
+    assert.ok(more.length > 0, `peeked ${seen.length} of 10`);
+    seen.push(...more);
+  }
+  assert.deepEqual(bodies(seen), [...Array(10).keys()]);
+  assert.ok(seen.every(({ state, lockToken }) => state === "active" && lockToken === undefined));
+  const [bare] = await receiver.peekMessages(1, { fromSequenceNumber: held.sequenceNumber, omitMessageBody: true });
+  assert.ok(bare.sequenceNumber.equals(held.sequenceNumber));
+  await receiver.completeMessage(held);
+  for (const message of await many(receiver, 9)) {
+    assert.equal(message.deliveryCount, 0, "peeking is not delivering");
+    await receiver.completeMessage(message);
+  }
+});
+
+queueCase("two-competing-receivers", async (context) => {
+  const { sender, receiver: left } = context;
+  await sender.sendMessages(Array.from({ length: 10 }, (_, number) => ({ body: number })));
+  await withClient(context, async (otherClient) => {
+    const right = otherClient.createReceiver(context.queue);
+    const [mine, theirs] = await Promise.all([many(left, 5), many(right, 5)]);
+    const seen = bodies([...mine, ...theirs]).sort((a, b) => a - b);
+    assert.deepEqual(seen, [...Array(10).keys()]);
+    await Promise.all(mine.map((message) => left.completeMessage(message)));
+    await Promise.all(theirs.map((message) => right.completeMessage(message)));
+    await assertEmpty(left);
+  });
+});
+
+suite.case("wrong-key", (context) =>
+  withClient(
+    context,
+    async (client) => {
+      await rejects(client.createSender(context.queue).sendMessages({ body: "" }), "UnauthorizedAccess");
+      await rejects(client.createReceiver(context.queue).receiveMessages(1), "UnauthorizedAccess");
+    },
+    { key: "WRONG_KEY", retryOptions: { maxRetries: 0 } },
+  ),
+);
+
+queueCase("missing-queue", async ({ client }) => {
+  const [sender, receiver] = [client.createSender("no-such-queue"), client.createReceiver("no-such-queue")];
+  await rejects(sender.sendMessages({ body: "" }), "MessagingEntityNotFound");
+  await rejects(receiver.receiveMessages(1), "MessagingEntityNotFound");
+  await rejects(receiver.peekMessages(1), "MessagingEntityNotFound");
+});
+
+queueCase("oversized-message", async ({ sender, receiver }) => {
+  await rejects(sender.sendMessages({ body: Buffer.alloc(2 << 20) }), "MessageSizeExceeded");
+  const batch = await sender.createMessageBatch();
+  assert.equal(batch.tryAddMessage({ body: Buffer.alloc(2 << 20) }), false);
+  await sender.sendMessages({ body: "fits" });
+  const message = await one(receiver);
+  assert.equal(message.body, "fits");
+  await receiver.completeMessage(message);
+});
+
+queueCase("large-message", async ({ sender, receiver }) => {
+  const body = Buffer.alloc(900 * 1024, Buffer.from([...Array(251).keys()]));
+  await sender.sendMessages({ body });
+  const message = await one(receiver);
+  assert.ok(body.equals(message.body));
+  await receiver.completeMessage(message);
+});
+
+queueCase("receive-time-out-on-empty-queue", async ({ sender, receiver }) => {
+  const started = Date.now();
+  assert.deepEqual(await receiver.receiveMessages(5, { maxWaitTimeInMs: 1_000 }), []);
+  assert.ok(Date.now() - started < 4_000);
+  // The drain was answered in time, so the receiver still works.
+  await sender.sendMessages({ body: "after the silence" });
+  const message = await one(receiver);
+  assert.equal(message.body, "after the silence");
+  await receiver.completeMessage(message);
+});
+
+queueCase("annotations-and-header", SHORT_LOCK, async ({ sender, receiver }) => {
+  const before = Date.now();
+  await sender.sendMessages({
+    body: { annotated: true },
+    bodyType: "value",
+    header: { priority: 7, durable: true, timeToLive: 60_000 },
+    messageAnnotations: { "x-opt-partition-key": "pk", "x-opt-ours": 42 },
+  });
+  const message = await one(receiver);
+  assert.ok(message.sequenceNumber.greaterThanOrEqual(1));
+  assert.ok(Math.abs(message.enqueuedTimeUtc.getTime() - before) < 5_000);
+  const lock = message.lockedUntilUtc - message.enqueuedTimeUtc;
+  assert.ok(lock >= 5_000 && lock < 15_000, `locked for ${lock} ms`);
+  assert.match(message.lockToken, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
+  assert.match(message.messageId, /^[0-9a-f]{32}$/, "the broker gives an id to a message without one");
+  assert.equal(message.partitionKey, "pk");
+  assert.equal(message.timeToLive, 60_000);
+  assert.equal(message.expiresAtUtc - message.enqueuedTimeUtc, 60_000);
+  assert.equal(message.state, "active");
+  const { header, messageAnnotations } = message._rawAmqpMessage;
+  assert.equal(header.deliveryCount, 0);
+  assert.equal(header.priority, 7);
+  assert.equal(messageAnnotations["x-opt-ours"], 42);
+  await receiver.completeMessage(message);
+});
+
+queueCase("round-trip", async ({ sender, receiver }) => {
+  const sentBodies = [
+    ["data", { json: [1, "two"] }],
+    ["value", { list: [1, 2, "three", true], nested: { a: -1, b: 2.5 } }],
+    ["value", null],
+    ["sequence", [["a", 1, true], [2.5, "b"]]],
+  ];
+  const fields = {
+    messageId: "id-1",
+    to: "there",
+    subject: "the subject",
+    replyTo: "back",
+    correlationId: "corr-1",
+    contentType: "application/json",
+    sessionId: "group",
+    replyToSessionId: "answers",
+  };
+  const applicationProperties = {
+    small: 7,
+    negative: -5,
+    large: 2 ** 33,
+    float: 1.25,
+    yes: true,
+    no: false,
+    nothing: null,
+    text: "grüße ✓",
+    time: new Date(Date.UTC(2030, 1, 3, 4, 5, 6, 789)),
+  };
+  for (const [bodyType, body] of sentBodies) {
+    await sender.sendMessages({
+      body,
+      bodyType,
+      properties: { ...fields, subject: fields.subject, groupId: fields.sessionId, replyToGroupId: fields.replyToSessionId },
+      applicationProperties,
+      footer: { checksum: 99 },
+    });
+  }
+  for (const [bodyType, body] of sentBodies) {
+    const message = await one(receiver);
+    assert.equal(message._rawAmqpMessage.bodyType, bodyType);
+    // The SDK flattens nothing: several sequence sections come back as they were sent.
+    assert.deepEqual(message.body, body);
+    for (const [name, wanted] of Object.entries(fields)) assert.deepEqual(message[name], wanted, name);
+    // The SDK hands out timestamps as numbers.
+    assert.deepEqual(message.applicationProperties, { ...applicationProperties, time: Number(applicationProperties.time) });
+    assert.equal(message._rawAmqpMessage.footer.checksum, 99);
+    await receiver.completeMessage(message);
+  }
+});
+
+queueCase("link-close-and-reopen", async ({ client, queue }) => {
+  for (let round = 0; round < 3; round++) {
+    const sender = client.createSender(queue);
+    await sender.sendMessages({ body: round });
+    await sender.close();
+    const receiver = client.createReceiver(queue);
+    const message = await one(receiver);
+    assert.equal(message.body, round);
+    await receiver.completeMessage(message);
+    await receiver.close();
+  }
+});
+
+queueCase("settle-after-the-link-is-gone", async ({ client, queue, sender, deadLetters }) => {
+  await sender.sendMessages([{ body: "complete me" }, { body: "dead-letter me" }]);
+  const gone = client.createReceiver(queue);
+  const [first, second] = await many(gone, 2);
+  await gone.close();
+  // The SDK settles through `$management` by lock token when the link is closed.
+  const other = client.createReceiver(queue);
+  await other.completeMessage(first);
+  await other.deadLetterMessage(second, { deadLetterReason: "late" });
+  await assertEmpty(other);
+  const message = await one(deadLetters);
+  assert.equal(message.body, "dead-letter me");
+  assert.equal(message.deadLetterReason, "late");
+  await deadLetters.completeMessage(message);
+});
+
+suite.case("broker-restart", async ({ tls, queue }) => {
+  const broker = await Broker.start({ [queue]: {} }, { durability: "fsync", certificate });
+  try {
+    await withClient(
+      { broker, tls },
+      async (client) => {
+        const sender = client.createSender(queue);
+        await sender.sendMessages({ body: "before the crash" });
+        await one(client.createReceiver(queue)); // locked when the broker dies
+        await broker.restart({ kill: true });
+        await sender.sendMessages({ body: "after the crash" });
+        await broker.restart();
+        const receiver = client.createReceiver(queue);
+        for (const expected of ["before the crash", "after the crash"]) {
+          const message = await one(receiver);
+          assert.equal(message.body, expected);
+          await receiver.completeMessage(message);
+        }
+        await assertEmpty(receiver);
+      },
+      { retryOptions: { maxRetries: 10, retryDelayInMs: 200, timeoutInMs: 20_000 } },
+    );
+  } finally {
+    broker.remove();
+  }
+});
+
+suite.skip("send-pre-settled", "the SDK has no API for pre-settled sends");
+suite.skip("peek-lock-release", "the SDK never sends the `released` outcome");
+suite.skip("anonymous-relay", "a sender is always bound to a queue or topic");
+
+suite.run();

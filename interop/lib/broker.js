@@ -1,0 +1,178 @@
+"use strict";
+// Starts, kills and restarts the broker that a suite runs against: the twin of
+// `broker.py`.
+//
+// Invariant: when a suite's process ends, no broker that it started is left
+// running and no file that it made is left behind, unless
+// `FERRYBUS_INTEROP_KEEP` is set.
+
+const childProcess = require("node:child_process");
+const fs = require("node:fs");
+const net = require("node:net");
+const os = require("node:os");
+const path = require("node:path");
+
+const KEY_NAME = "RootManageSharedAccessKey";
+const KEY = "SAS_KEY_VALUE";
+
+const START_MS_MAX = 30_000;
+const STOP_MS_MAX = 15_000;
+
+// Below the range from which Linux takes the local ports of outgoing
+// connections; `broker.py` says why.
+const PORT_MIN = 20_000;
+const PORT_MAX = 29_999;
+
+const brokers = new Set();
+process.on("exit", () => brokers.forEach((broker) => broker.remove()));
+
+function canListen(port) {
+  return new Promise((resolve) => {
+    const probe = net.createServer();
+    probe.once("error", () => resolve(false));
+    probe.listen(port, "127.0.0.1", () => probe.close(() => resolve(true)));
+  });
+}
+
+/** A TCP port on the loopback address that nobody listens on. */
+async function freePort() {
+  for (let attempt = 0; attempt < 1000; attempt++) {
+    const port = PORT_MIN + Math.floor(Math.random() * (PORT_MAX - PORT_MIN + 1));
+    if (await canListen(port)) return port;
+  }
+  throw new Error(`no free port between ${PORT_MIN} and ${PORT_MAX}`);
+}
+
+function canConnect(port) {
+  return new Promise((resolve) => {
+    const socket = net.connect(port, "127.0.0.1");
+    socket.once("connect", () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once("error", () => resolve(false));
+  });
+}
+
+function binary() {
+  if (!process.env.FERRYBUS_BIN) {
+    throw new Error("set FERRYBUS_BIN to the path of the ferrybus binary");
+  }
+  return process.env.FERRYBUS_BIN;
+}
+
+function pause(milliseconds) {
+  return new Promise((resolve) => setTimeout(resolve, milliseconds));
+}
+
+/** The files that `ferrybus cert dev` leaves in `directory`. */
+function certificateIn(directory) {
+  return {
+    ca: path.join(directory, "ca.pem"),
+    certificate: path.join(directory, "server.pem"),
+    key: path.join(directory, "server-key.pem"),
+  };
+}
+
+/** A development CA and a server certificate, made by `ferrybus cert dev`. */
+function makeCertificate(directory) {
+  childProcess.execFileSync(binary(), ["cert", "dev", "--out", directory], { stdio: "pipe" });
+  const made = certificateIn(directory);
+  for (const file of Object.values(made)) fs.accessSync(file);
+  return made;
+}
+
+class Broker {
+  /**
+   * `queues` maps each queue's name to its settings, written as one `[[queue]]`
+   * of `ferrybus.toml` each.
+   */
+  static async start(queues, options = {}) {
+    const broker = new Broker();
+    broker.directory = fs.mkdtempSync(path.join(os.tmpdir(), "ferrybus-interop-"));
+    broker.logPath = path.join(broker.directory, "broker.log");
+    broker.port = await freePort();
+    broker.tlsPort = await freePort();
+    const config = path.join(broker.directory, "ferrybus.toml");
+    fs.writeFileSync(config, configText(queues));
+    const tls = options.certificate ?? makeCertificate(path.join(broker.directory, "tls"));
+    broker.ca = tls.ca;
+    broker.certificate = tls;
+    broker.arguments = [
+      "serve",
+      ...["--listen", `127.0.0.1:${broker.port}`],
+      ...["--data", path.join(broker.directory, "data")],
+      ...["--durability", options.durability ?? "os"],
+      ...["--config", config],
+      ...(options.anonymous ? ["--anonymous", "allow"] : []),
+      ...["--tls-cert", tls.certificate, "--tls-key", tls.key],
+      ...["--listen-tls", `127.0.0.1:${broker.tlsPort}`],
+    ];
+    brokers.add(broker);
+    await broker.launch();
+    return broker;
+  }
+
+  async launch() {
+    const log = fs.openSync(this.logPath, "a");
+    const running = childProcess.spawn(binary(), this.arguments, {
+      stdio: ["ignore", log, log],
+      cwd: this.directory,
+    });
+    fs.closeSync(log);
+    this.process = running;
+    this.ended = new Promise((resolve) => running.once("exit", resolve));
+    const deadline = Date.now() + START_MS_MAX;
+    for (const port of [this.port, this.tlsPort]) {
+      while (!(await canConnect(port))) {
+        if (running.exitCode !== null || Date.now() > deadline) {
+          throw new Error(`no listener on port ${port}:\n${this.logTail()}`);
+        }
+        await pause(5);
+      }
+    }
+  }
+
+  /** Ends the process and starts it again on the same data and ports. */
+  async restart({ kill = false } = {}) {
+    this.process.kill(kill ? "SIGKILL" : "SIGTERM");
+    let late;
+    const limit = new Promise((_, reject) => {
+      late = setTimeout(() => reject(new Error("the broker did not end in time")), STOP_MS_MAX);
+    });
+    await Promise.race([this.ended, limit]);
+    clearTimeout(late);
+    await this.launch();
+  }
+
+  /** Kills the process and removes what it wrote. */
+  remove() {
+    this.process?.kill("SIGKILL");
+    brokers.delete(this);
+    if (!process.env.FERRYBUS_INTEROP_KEEP) {
+      fs.rmSync(this.directory, { recursive: true, force: true });
+    }
+  }
+
+  logTail(lines = 20) {
+    if (!fs.existsSync(this.logPath)) return "";
+    return fs.readFileSync(this.logPath, "utf8").split("\n").slice(-lines).join("\n");
+  }
+
+  /** What an application of Service Bus would paste. */
+  connectionString({ key = KEY, tls = false } = {}) {
+    const port = tls ? this.tlsPort : this.port;
+    const text = `Endpoint=sb://localhost:${port};SharedAccessKeyName=${KEY_NAME};SharedAccessKey=${key}`;
+    return tls ? text : `${text};UseDevelopmentEmulator=true`;
+  }
+}
+
+function configText(queues) {
+  return Object.entries(queues)
+    .map(([name, settings]) =>
+      ["[[queue]]", ...Object.entries({ name, ...settings }).map(([key, value]) => `${key} = ${JSON.stringify(value)}`), ""].join("\n"),
+    )
+    .join("\n");
+}
+
+module.exports = { Broker, KEY, KEY_NAME, certificateIn, makeCertificate, pause };

@@ -1,0 +1,202 @@
+"""Starts, kills and restarts the broker that a suite runs against.
+
+Invariant: when a suite's process ends, no broker that it started is left
+running and no file that it made is left behind, unless
+`FERRYBUS_INTEROP_KEEP` is set.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pathlib
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+KEY_NAME = "RootManageSharedAccessKey"
+KEY = "SAS_KEY_VALUE"
+
+START_SECONDS_MAX = 30
+STOP_SECONDS_MAX = 15
+
+# Below the range from which Linux takes the local ports of outgoing
+# connections: a client that reconnects while the broker is down could
+# otherwise be given the broker's own port and end up connected to itself.
+PORT_MIN, PORT_MAX = 20_000, 29_999
+
+
+def free_port() -> int:
+    """A TCP port on the loopback address that nobody listens on."""
+    for _ in range(1_000):
+        port = random.randint(PORT_MIN, PORT_MAX)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise RuntimeError(f"no free port between {PORT_MIN} and {PORT_MAX}")
+
+
+def broker_binary() -> str:
+    """The path of the binary under test, from `FERRYBUS_BIN`."""
+    path = os.environ.get("FERRYBUS_BIN")
+    if not path:
+        raise SystemExit("set FERRYBUS_BIN to the path of the ferrybus binary")
+    return path
+
+
+class Certificate:
+    """A development CA and a server certificate, made by `ferrybus cert dev`."""
+
+    def __init__(self, directory: pathlib.Path):
+        command = [broker_binary(), "cert", "dev", "--out", str(directory)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"`{' '.join(command)}` failed: {done.stderr.strip()}")
+        self.ca = directory / "ca.pem"
+        self.certificate = directory / "server.pem"
+        self.key = directory / "server-key.pem"
+        for path in (self.ca, self.certificate, self.key):
+            if not path.exists():
+                raise RuntimeError(f"`ferrybus cert dev` made no {path.name}")
+
+
+def _toml_value(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+class Broker:
+    """One broker process with its own data directory and ports.
+
+    `queues` maps each queue's name to its settings, written as one `[[queue]]`
+    of `ferrybus.toml` each.
+    """
+
+    def __init__(
+        self,
+        queues: dict[str, dict[str, object]],
+        *,
+        durability: str = "os",
+        anonymous: bool = False,
+        auto_create: bool = False,
+        tls: bool = True,
+    ):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="ferrybus-interop-"))
+        self.port = free_port()
+        self.tls_port = free_port() if tls else None
+        self.log_path = self.directory / "broker.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        config = self.directory / "ferrybus.toml"
+        config.write_text(self._config_text(queues), encoding="utf-8")
+        self._command = [
+            broker_binary(), "serve",
+            "--listen", f"127.0.0.1:{self.port}",
+            "--data", str(self.directory / "data"),
+            "--durability", durability,
+            "--config", str(config),
+        ]  # fmt: skip
+        if anonymous:
+            self._command += ["--anonymous", "allow"]
+        if auto_create:
+            self._command += ["--auto-create"]
+        self.ca: str | None = None
+        if tls:
+            made = Certificate(self.directory / "tls")
+            self.ca = str(made.ca)
+            self._command += [
+                "--tls-cert", str(made.certificate),
+                "--tls-key", str(made.key),
+                "--listen-tls", f"127.0.0.1:{self.tls_port}",
+            ]  # fmt: skip
+        atexit.register(self.close)
+
+    @staticmethod
+    def _config_text(queues: dict[str, dict[str, object]]) -> str:
+        lines = []
+        for name, settings in queues.items():
+            lines += ["[[queue]]", f"name = {_toml_value(name)}"]
+            lines += [f"{key} = {_toml_value(value)}" for key, value in settings.items()]
+            lines.append("")
+        return "\n".join(lines)
+
+    def start(self) -> "Broker":
+        """Starts the process and returns once it accepts connections."""
+        with open(self.log_path, "ab") as log:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.directory
+            )
+        deadline = time.monotonic() + START_SECONDS_MAX
+        for port in filter(None, (self.port, self.tls_port)):
+            self._wait_for_listener(port, deadline)
+        return self
+
+    def _wait_for_listener(self, port: int, deadline: float) -> None:
+        while True:
+            code = self._process.poll()
+            if code is not None:
+                raise RuntimeError(f"the broker exited with {code}:\n{self.log_tail()}")
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                return
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"no listener on port {port}:\n{self.log_tail()}") from None
+                time.sleep(0.005)
+
+    def stop(self) -> None:
+        """SIGTERM; the broker must end by itself within its bounded time."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL: the process gets no chance to write anything."""
+        self._end(signal.SIGKILL)
+
+    def _end(self, how: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(how)
+        try:
+            process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise RuntimeError(f"still running {STOP_SECONDS_MAX} s after {how.name}") from None
+
+    def restart(self, *, kill: bool = False) -> None:
+        """Ends the process and starts it again on the same data and ports."""
+        if kill:
+            self.kill()
+        else:
+            self.stop()
+        self.start()
+
+    def close(self) -> None:
+        """Ends the process and removes what it wrote."""
+        self._end(signal.SIGKILL)
+        if not os.environ.get("FERRYBUS_INTEROP_KEEP"):
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def log_tail(self, lines: int = 20) -> str:
+        """The last lines that the broker printed."""
+        if not self.log_path.exists():
+            return ""
+        return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:])
+
+    def connection_string(self, *, key: str = KEY, tls: bool = False) -> str:
+        """What an application of Service Bus would paste."""
+        authority = f"localhost:{self.tls_port}" if tls else f"localhost:{self.port}"
+        text = (
+            f"Endpoint=sb://{authority};SharedAccessKeyName={KEY_NAME};SharedAccessKey={key}"
+        )
+        return text if tls else text + ";UseDevelopmentEmulator=true"

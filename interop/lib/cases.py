@@ -1,0 +1,160 @@
+"""Runs the cases of one suite and writes what became of each.
+
+Invariant: every case that is declared is reported exactly once for each
+transport, also when it hangs or its thread dies.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import json
+import os
+import pathlib
+import sys
+import threading
+import time
+import traceback
+from typing import Callable
+
+from broker import Broker
+
+CASE_SECONDS_MAX = 90
+WORKERS = 4
+TRANSPORTS = ("plain", "tls")
+
+
+class Skip(Exception):
+    """Raised by a case that the client has no API for."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Context:
+    """What a case gets: where to connect, and a queue of its own."""
+
+    broker: Broker
+    transport: str
+    queue: str
+
+    @property
+    def tls(self) -> bool:
+        return self.transport == "tls"
+
+    @property
+    def port(self) -> int:
+        return self.broker.tls_port if self.tls else self.broker.port
+
+    @property
+    def ca(self) -> str:
+        return self.broker.ca
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    name: str
+    body: Callable[[Context], None]
+    settings: dict[str, object]
+
+
+class Suite:
+    """The cases of one client and what became of them."""
+
+    def __init__(self, name: str, *, anonymous: bool = False, transports=TRANSPORTS):
+        self.name = name
+        self._anonymous = anonymous
+        self._transports = transports
+        self._cases: list[Case] = []
+        self._skipped: dict[str, str] = {}
+        self._results: list[dict[str, str]] = []
+        self._lock = threading.Lock()
+
+    def case(self, name: str, **settings: object):
+        """Declares a case; `settings` become those of its queue."""
+
+        def declare(body):
+            self._cases.append(Case(name, body, settings))
+            return body
+
+        return declare
+
+    def skip(self, name: str, reason: str) -> None:
+        """Declares a case that this client cannot express."""
+        self._skipped[name] = reason
+
+    def run(self) -> None:
+        """Runs everything and ends the process: 0 when no case failed."""
+        wanted = sys.argv[1:]
+        chosen = [
+            (case, transport)
+            for case in self._cases
+            for transport in self._transports
+            if not wanted or any(word in f"{transport}/{case.name}" for word in wanted)
+        ]
+        if not wanted:
+            for name, reason in self._skipped.items():
+                self._report(name, "skipped", reason)
+        queues = {queue_name(case, transport): case.settings for case, transport in chosen}
+        broker = Broker(queues, anonymous=self._anonymous).start()
+        with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
+            for case, transport in chosen:
+                context = Context(broker, transport, queue_name(case, transport))
+                pool.submit(self._run_one, case, context)
+        self._write()
+        failed = sum(result["status"] == "failed" for result in self._results)
+        print(f"{self.name}: {len(self._results)} cases, {failed} failed", flush=True)
+        if failed:
+            print(f"last lines of the broker:\n{broker.log_tail()}", file=sys.stderr)
+        broker.close()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # A case that hung has left a thread behind that nothing can end.
+        os._exit(1 if failed else 0)
+
+    def _run_one(self, case: Case, context: Context) -> None:
+        outcome: list[tuple[str, str]] = []
+
+        def body():
+            try:
+                case.body(context)
+                outcome.append(("passed", ""))
+            except Skip as skip:
+                outcome.append(("skipped", str(skip)))
+            except BaseException:
+                outcome.append(("failed", traceback.format_exc(limit=-6)))
+
+        started = time.monotonic()
+        thread = threading.Thread(target=body, daemon=True)
+        thread.start()
+        thread.join(CASE_SECONDS_MAX)
+        status, detail = outcome[0] if outcome else ("failed", f"hung {CASE_SECONDS_MAX} s")
+        seconds = time.monotonic() - started
+        self._report(f"{context.transport}/{case.name}", status, detail, seconds)
+
+    def _report(self, name: str, status: str, detail: str, seconds: float = 0.0) -> None:
+        with self._lock:
+            self._results.append({"case": name, "status": status, "detail": detail})
+            first = detail.strip().splitlines()[-1] if detail.strip() else ""
+            print(f"{status:8} {name} ({seconds:.1f} s) {first}", flush=True)
+
+    def _write(self) -> None:
+        path = os.environ.get("FERRYBUS_RESULTS")
+        if path:
+            self._results.sort(key=lambda result: result["case"])
+            pathlib.Path(path).write_text(json.dumps(self._results, indent=1), encoding="utf-8")
+
+
+def queue_name(case: Case, transport: str) -> str:
+    """Each case has a queue of its own on each transport."""
+    return f"{transport}-{case.name}".replace("/", "-")
+
+
+def eventually(check: Callable[[], object], what: str, seconds: float = 10.0) -> object:
+    """Asks until the answer is true: for states that no client is told about."""
+    deadline = time.monotonic() + seconds
+    while True:
+        answer = check()
+        if answer:
+            return answer
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds} s: {what}")
+        time.sleep(0.02)

@@ -1,0 +1,73 @@
+"""Cases that a program in another language plays, one process for each.
+
+The program gets the case's name as its argument and everything else from its
+environment, and answers with its exit code and what it writes to stderr. So a
+crash or a hang of the client costs one case and not the suite.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+from broker import KEY, KEY_NAME, Broker
+from cases import CASE_SECONDS_MAX, Context, Suite
+
+
+def environment(context: Context) -> dict[str, str]:
+    """What a client program is told about the broker."""
+    return os.environ | {
+        "FERRYBUS_TRANSPORT": context.transport,
+        "FERRYBUS_HOST": "localhost",
+        "FERRYBUS_PORT": str(context.port),
+        "FERRYBUS_CA": context.ca,
+        "FERRYBUS_QUEUE": context.queue,
+        "FERRYBUS_KEY_NAME": KEY_NAME,
+        "FERRYBUS_KEY": KEY,
+        # Where OpenSSL, and so `native-tls`, finds the authorities it trusts.
+        "SSL_CERT_FILE": context.ca,
+        "RUST_BACKTRACE": "0",
+    }
+
+
+def play(program: list[str], case: str, context: Context) -> None:
+    """Runs one case to its end; anything but exit code 0 is a failure."""
+    done = subprocess.run(
+        [*program, case],
+        env=environment(context),
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=CASE_SECONDS_MAX,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise AssertionError(f"exit code {done.returncode}: {done.stderr.strip()[-4000:]}")
+
+
+def declare(suite: Suite, program: list[str], cases: dict[str, dict[str, object]]) -> None:
+    """Declares one case for each name, with the settings of its queue."""
+    for name, settings in cases.items():
+        suite.case(name, **settings)(lambda context, name=name: play(program, name, context))
+
+
+def declare_restart(suite: Suite, program: list[str]) -> None:
+    """Declares `broker-restart`, which the program plays in three acts.
+
+    `restart-before` sends a message and dies holding its lock, `restart-between`
+    sends another after a SIGKILL of the broker, and `restart-after` receives both
+    after an orderly restart.
+    """
+
+    @suite.case("broker-restart")
+    def broker_restart(context: Context) -> None:
+        broker = Broker({context.queue: {}}, durability="fsync", anonymous=True).start()
+        try:
+            there = Context(broker, context.transport, context.queue)
+            play(program, "restart-before", there)
+            broker.restart(kill=True)
+            play(program, "restart-between", there)
+            broker.restart()
+            play(program, "restart-after", there)
+        finally:
+            broker.close()

@@ -1,0 +1,8 @@
+#pragma once
+
+#include <string>
+
+#include "client.hpp"
+
+// Plays one case; throws when it fails.
+void play(const std::string& name, const setting& where);

@@ -1,0 +1,143 @@
+"""Connections of Qpid Proton to the broker, and what the cases do with them."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from proton import UNDESCRIBED, Array, Condition, Data, Delivery, Message, SSLDomain, Timeout
+from proton import int32, symbol
+from proton.reactor import LinkOption
+from proton.utils import BlockingConnection, BlockingReceiver
+
+from cases import Context
+
+WAIT = 10  # seconds that a message which must come may take
+SILENCE = 1  # seconds after which a queue counts as empty
+
+
+def connect(context: Context, **options: Any) -> BlockingConnection:
+    """A connection over the case's transport, anonymous unless told otherwise."""
+    if context.tls:
+        domain = SSLDomain(SSLDomain.MODE_CLIENT)
+        domain.set_trusted_ca_db(context.ca)
+        domain.set_peer_authentication(SSLDomain.VERIFY_PEER_NAME)
+        options |= {"ssl_domain": domain}
+    scheme = "amqps" if context.tls else "amqp"
+    options.setdefault("allowed_mechs", "ANONYMOUS")
+    # Proton reconnects by itself unless told not to: a refused log-in would be tried for ever.
+    return BlockingConnection(
+        f"{scheme}://localhost:{context.port}", timeout=WAIT, reconnect=False, **options
+    )
+
+
+def settle(receiver: BlockingReceiver, outcome: int, **fields: Any) -> None:
+    """Settles the oldest unsettled delivery with an outcome and its fields."""
+    delivery = receiver.fetcher.unsettled.popleft()
+    for name, value in fields.items():
+        setattr(delivery.local, name, value)
+    delivery.update(outcome)
+    delivery.settle()
+    flush(receiver)
+
+
+def flush(receiver: BlockingReceiver) -> None:
+    """Waits until everything has been written to the socket."""
+    transport = receiver.connection.conn.transport
+    receiver.connection.wait(lambda: transport.pending() == 0, msg="flushing")
+
+
+def dead_letter(receiver: BlockingReceiver, reason: str, description: str) -> None:
+    info = {symbol("DeadLetterReason"): reason, symbol("DeadLetterErrorDescription"): description}
+    condition = Condition("com.microsoft:dead-letter", description, info)
+    settle(receiver, Delivery.REJECTED, condition=condition)
+
+
+def assert_empty(receiver: BlockingReceiver) -> None:
+    try:
+        message = receiver.receive(SILENCE)
+    except Timeout:
+        return
+    raise AssertionError(f"unexpected message {message}")
+
+
+def idle(connection: BlockingConnection, seconds: float) -> None:
+    """Lets the connection run without using it."""
+    end = time.monotonic() + seconds
+    connection.container.timeout = 0.1
+    while time.monotonic() < end:
+        connection.container.process()
+
+
+class Management:
+    """Requests to a queue's `$management` node."""
+
+    def __init__(self, connection: BlockingConnection, queue: str):
+        node = f"{queue}/$management"
+        self._reply_to = f"{queue}-replies"
+        self._receiver = connection.create_receiver(
+            node, name=self._reply_to, credit=10, options=ReplyTarget(self._reply_to)
+        )
+        self._sender = connection.create_sender(node, name=f"{queue}-requests")
+        self._ids = iter(range(1, 1_000))
+
+    def request(self, operation: str, body: dict[str, Any]) -> tuple[int, Any]:
+        """Returns the status code and the body of the answer."""
+        message = Message(
+            id=f"request-{next(self._ids)}",
+            reply_to=self._reply_to,
+            properties={"operation": f"com.microsoft:{operation}"},
+            body=body,
+        )
+        self._sender.send(message)
+        reply = self._receiver.receive(WAIT)
+        self._receiver.accept()
+        assert reply.correlation_id == message.id, (reply.correlation_id, message.id)
+        return reply.properties["statusCode"], reply.body
+
+    def renew_lock(self, token) -> tuple[int, Any]:
+        tokens = Array(UNDESCRIBED, Data.UUID, token)
+        return self.request("renew-lock", {"lock-tokens": tokens})
+
+    def peek(self, start: int, count: int) -> list[Message]:
+        body = {"from-sequence-number": start, "message-count": int32(count)}
+        status, answer = self.request("peek-message", body)
+        if status == 204:
+            return []
+        assert status == 200, status
+        peeked = []
+        for item in answer["messages"]:
+            message = Message()
+            message.decode(bytes(item["message"]))
+            peeked.append(message)
+        return peeked
+
+
+class ReplyTarget(LinkOption):
+    """Names the target of the link that receives the answers."""
+
+    def __init__(self, address: str):
+        self._address = address
+
+    def apply(self, link) -> None:
+        link.target.address = self._address
+
+
+def received(receiver: BlockingReceiver, count: int) -> list[Message]:
+    """Receives and accepts `count` messages."""
+    messages = []
+    for _ in range(count):
+        messages.append(receiver.receive(WAIT))
+        receiver.accept()
+    flush(receiver)
+    return messages
+
+
+def annotation(message: Message, name: str) -> Any:
+    return message.annotations[symbol(name)]
+
+
+def lock_token(message: Message) -> Any:
+    return message.instructions[symbol("x-opt-lock-token")]
+
+
