@@ -1,0 +1,2 @@
+//! The hot paths of the engine.
+fn main() {}

@@ -1,0 +1,127 @@
+//! What the layer above can do with links and deliveries.
+//!
+//! Invariant: a command with the id of something that is gone does nothing.
+
+use amqp_codec::performative::DeliveryState;
+use amqp_codec::types::Role;
+
+use super::Connection;
+use crate::delivery::OutgoingDelivery;
+use crate::ids::{DeliveryId, LinkKey, SessionId, serial_distance};
+use crate::link::LinkState;
+
+impl Connection {
+    /// Lets the peer send `credit` deliveries from here on, on a link that we receive on.
+    pub fn grant_credit(&mut self, link: LinkKey, credit: u32) {
+        let Some(receiver) = self.sessions.link_mut(link).and_then(|found| found.receiver_mut()) else {
+            return;
+        };
+        receiver.credit.grant(credit);
+        self.link_flow_due(link);
+    }
+
+    /// The credit that is left to the peer on a link that we receive on.
+    pub fn credit_left(&self, link: LinkKey) -> u32 {
+        match self.sessions.link(link).map(|found| &found.end) {
+            Some(crate::link::LinkEnd::Receiver(receiver)) => receiver.credit.credit(),
+            _ => 0,
+        }
+    }
+
+    /// Settles a delivery that was received and tells the peer its state. Consecutive deliveries of
+    /// equal state go out as one disposition.
+    ///
+    /// This is the whole settlement, whatever the link's rcv-settle-mode says: publishers of Azure
+    /// Service Bus ask for mode second and wait for a settled answer. The mode's own way is
+    /// [`propose_incoming`](Self::propose_incoming).
+    #[inline]
+    pub fn settle_incoming(&mut self, session: SessionId, delivery: DeliveryId, state: DeliveryState) {
+        let Some(found) = self.sessions.get_mut(session) else { return };
+        if !found.settle_received(&self.config, delivery.0) {
+            return;
+        }
+        let ids = (delivery.0, delivery.0);
+        if found.dispositions.push(Role::Receiver, ids, true, Some(state)) {
+            self.output.disposing.push(session.channel);
+        }
+        if found.window_waits(&self.config) {
+            self.session_flow_due(session.channel);
+        }
+    }
+
+    /// Tells the peer the state of a delivery that was received, without settling it: the first
+    /// half of a settlement in rcv-settle-mode second. When the peer settles, there is an
+    /// [`Event::SettledByPeer`](crate::Event::SettledByPeer).
+    pub fn propose_incoming(&mut self, session: SessionId, delivery: DeliveryId, state: DeliveryState) {
+        let Some(found) = self.sessions.get_mut(session) else { return };
+        if found.unsettled.link_of(delivery.0).is_none() {
+            return;
+        }
+        let ids = (delivery.0, delivery.0);
+        if found.dispositions.push(Role::Receiver, ids, false, Some(state)) {
+            self.output.disposing.push(session.channel);
+        }
+    }
+
+    /// Hands over a delivery to be sent on a link of ours; it is sent as the session's window
+    /// allows. Gives its id, or `None` when the link is gone or not attached: then it is not taken.
+    ///
+    /// The credit of the link is the caller's to respect, see
+    /// [`Event::LinkFlow`](crate::Event::LinkFlow).
+    #[inline]
+    pub fn send(&mut self, link: LinkKey, delivery: OutgoingDelivery) -> Option<DeliveryId> {
+        let session = self.sessions.get_mut(link.session)?;
+        let found = session.links.get(link.handle)?;
+        if found.key != link || !matches!(found.state, LinkState::Attached) {
+            return None;
+        }
+        let id = session.enqueue(link.handle, delivery)?;
+        self.take_send_turn(link.session.channel);
+        Some(id)
+    }
+
+    /// Settles a delivery that was sent, and tells the peer: the answer to a disposition that did
+    /// not settle. A delivery that has not gone out is not told of.
+    #[inline]
+    pub fn settle_outgoing(
+        &mut self,
+        session: SessionId,
+        delivery: DeliveryId,
+        state: Option<DeliveryState>,
+    ) {
+        self.settle_outgoing_range(session, delivery, delivery, state);
+    }
+
+    /// The same for `first` to `last`, inclusive; all of them must have been sent.
+    pub fn settle_outgoing_range(
+        &mut self,
+        session: SessionId,
+        first: DeliveryId,
+        last: DeliveryId,
+        state: Option<DeliveryState>,
+    ) {
+        let Some(found) = self.sessions.get_mut(session) else { return };
+        let numbering = &found.numbering;
+        if !numbering.is_sent(first.0) || !numbering.is_sent(last.0) {
+            return;
+        }
+        let ids = (numbering.wire_of(first.0), numbering.wire_of(last.0));
+        if serial_distance(ids.0, ids.1) >= 0 && found.dispositions.push(Role::Sender, ids, true, state) {
+            self.output.disposing.push(session.channel);
+        }
+    }
+
+    /// Answers a drain: nothing is left to send, and the credit up to `delivery_count` (the
+    /// `limit` of [`Event::LinkFlow`](crate::Event::LinkFlow)) is given up. The answer goes out
+    /// behind what was handed over before.
+    pub fn drained(&mut self, link: LinkKey, delivery_count: u64) {
+        let Some(sender) = self.sessions.link_mut(link).and_then(|found| found.sender_mut()) else {
+            return;
+        };
+        sender.credit.drain_to(delivery_count);
+        sender.drain_answer_due = sender.queued > 0;
+        if !sender.drain_answer_due {
+            self.link_flow_due(link);
+        }
+    }
+}

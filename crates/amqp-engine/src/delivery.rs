@@ -1,0 +1,14 @@
+//! What is known of single deliveries: those being received, those not yet settled, those waiting
+//! to be sent.
+//!
+//! Invariant: nothing is kept of a delivery that both sides have settled.
+
+mod outgoing;
+mod partial;
+mod tags;
+mod unsettled;
+
+pub use outgoing::OutgoingDelivery;
+pub(crate) use outgoing::Queued;
+pub(crate) use partial::{Mismatch, Partial};
+pub(crate) use unsettled::{Unsettled, UnsettledError};

@@ -1,0 +1,175 @@
+//! What a connection tells the layer above.
+//!
+//! Invariant: an event names only sessions and links whose begin and attach were told before and
+//! whose end was not.
+
+use amqp_codec::performative::{Attach, DeliveryState, Error, Open};
+use amqp_codec::raw::RawMap;
+use amqp_codec::types::{DeliveryTag, ReceiverSettleMode, Symbol};
+use bytes::Bytes;
+
+use crate::ids::{DeliveryId, LinkKey, SessionId};
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// The peer has chosen a mechanism that we offer. Answer with
+    /// [`sasl_challenge`](crate::Connection::sasl_challenge) or
+    /// [`sasl_outcome`](crate::Connection::sasl_outcome); no further input is looked at before.
+    SaslInit {
+        /// The mechanism.
+        mechanism: Symbol,
+        /// What the peer said first; absent is not the same as empty.
+        initial_response: Option<Bytes>,
+        /// The host the peer wants to reach.
+        hostname: Option<String>,
+    },
+    /// The peer has answered a challenge. Answer as for [`Event::SaslInit`].
+    SaslResponse(Bytes),
+    /// The peer has opened. Answer with [`accept_open`](crate::Connection::accept_open) or
+    /// [`refuse_open`](crate::Connection::refuse_open); no further input is looked at before.
+    Opened(Box<Open>),
+    /// The peer has begun a session; it is already answered.
+    SessionBegun {
+        /// The session.
+        session: SessionId,
+    },
+    /// The peer has attached a link. Answer with [`accept_link`](crate::Connection::accept_link)
+    /// or [`refuse_link`](crate::Connection::refuse_link). Flows and transfers may come before the
+    /// answer is given.
+    LinkAttached {
+        /// The link.
+        link: LinkKey,
+        /// What the peer asks for.
+        attach: Box<Attach>,
+    },
+    /// The receiver of a link we send on tells its credit.
+    LinkFlow {
+        /// The link.
+        link: LinkKey,
+        /// How many deliveries since the link was attached the peer allows in total.
+        limit: u64,
+        /// How many of them may still be handed over.
+        credit: u32,
+        /// Whether credit is to be used up at once, and
+        /// [`drained`](crate::Connection::drained) to be called when nothing is left to send.
+        drain: bool,
+        /// Whether the peer asked for our state; the engine answers.
+        echo: bool,
+        /// What the peer says is available, though it is the receiver.
+        available: Option<u32>,
+        /// Link state properties, such as the transaction that acquires.
+        properties: Option<RawMap>,
+    },
+    /// A delivery has come in whole.
+    Transfer(IncomingDelivery),
+    /// The peer tells the state of deliveries that we sent. The range lies within what was sent;
+    /// ids in it that the layer above does not know, or has settled, mean nothing. It can be wide:
+    /// intersect it with what is unsettled, do not count through it.
+    Disposition {
+        /// The session.
+        session: SessionId,
+        /// The first delivery.
+        first: DeliveryId,
+        /// The last delivery, inclusive.
+        last: DeliveryId,
+        /// Whether the peer has settled.
+        settled: bool,
+        /// Their state.
+        state: Option<DeliveryState>,
+    },
+    /// The peer tells the state of deliveries that it sent itself: the end of a settlement in
+    /// rcv-settle-mode second, or a publisher that no longer waits. One event for each run of
+    /// deliveries that were unsettled.
+    SettledByPeer {
+        /// The session.
+        session: SessionId,
+        /// The first delivery.
+        first: DeliveryId,
+        /// The last delivery, inclusive.
+        last: DeliveryId,
+        /// Whether the peer has settled; when not, they stay unsettled.
+        settled: bool,
+        /// Their state.
+        state: Option<DeliveryState>,
+    },
+    /// Deliveries that were handed over will not be sent (to the end): their link, session or
+    /// connection is gone, or the peer took its credit back.
+    Unsent {
+        /// The link.
+        link: LinkKey,
+        /// The deliveries, in order.
+        deliveries: Vec<DeliveryId>,
+    },
+    /// A link is gone, and with it everything unsettled on it. Not told of links that the layer
+    /// above has refused or detached itself.
+    LinkDetached {
+        /// The link.
+        link: LinkKey,
+        /// Whether the link is destroyed rather than suspended.
+        closed: bool,
+        /// Why.
+        error: Option<Error>,
+        /// Whose doing it was.
+        by: Origin,
+    },
+    /// A session is gone, and with it all its links. Not told of sessions that the layer above has
+    /// ended itself.
+    SessionEnded {
+        /// The session.
+        session: SessionId,
+        /// Why.
+        error: Option<Error>,
+        /// Whose doing it was.
+        by: Origin,
+    },
+    /// The connection is gone, and with it everything on it. Always the last event; not told of
+    /// connections that the layer above has closed itself.
+    Closed {
+        /// Why.
+        error: Option<Error>,
+        /// Whose doing it was.
+        by: Origin,
+    },
+}
+
+/// Who ended something.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Origin {
+    /// The peer asked for it.
+    Peer,
+    /// The engine did it, because of a mistake of the peer or a time-out.
+    Engine,
+    /// The transport was lost without a word.
+    Transport,
+}
+
+/// A delivery that has come in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IncomingDelivery {
+    /// The link it came on.
+    pub link: LinkKey,
+    /// Its id in the session.
+    pub delivery_id: DeliveryId,
+    /// The sender's name for it.
+    pub tag: DeliveryTag,
+    /// What the payload is; 0 for a standard message.
+    pub message_format: u32,
+    /// Whether the sender has already settled, so that nothing is to be answered.
+    pub settled: bool,
+    /// The sender's view of its state, such as the transaction it belongs to.
+    pub state: Option<DeliveryState>,
+    /// Whether it resumes an earlier delivery of the same tag.
+    pub resume: bool,
+    /// Whether the receiver settles at once or after the sender.
+    pub rcv_settle_mode: ReceiverSettleMode,
+    /// The encoded message.
+    pub payload: Bytes,
+}
+
+impl IncomingDelivery {
+    /// The session it came in.
+    pub const fn session(&self) -> SessionId {
+        self.link.session()
+    }
+}

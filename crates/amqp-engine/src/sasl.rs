@@ -1,0 +1,108 @@
+//! The SASL exchange, server side (security 5.3).
+//!
+//! ```text
+//!                 init (offered)              outcome ok
+//!   AwaitInit ───────────────────▶ Deciding ─────────────▶ done: the AMQP header is next
+//!                                   │     ▲
+//!                         challenge │     │ response
+//!                                   ▼     │
+//!                                AwaitResponse
+//! ```
+//!
+//! Invariant: the layer above is asked once at a time, and nothing but its outcome ends the
+//! exchange well.
+
+use amqp_codec::frame::{FrameKind, write_frame};
+use amqp_codec::performative::{SaslCode, SaslFrame, SaslMechanisms, SaslOutcome};
+use amqp_codec::types::Symbol;
+use bytes::BytesMut;
+
+use crate::config::MAX_SASL_CHALLENGES;
+use crate::event::Event;
+
+/// How far the exchange has come.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Sasl {
+    /// The peer has to choose a mechanism.
+    AwaitInit,
+    /// The layer above has to answer, after this many challenges.
+    Deciding {
+        /// Challenges so far.
+        challenges: u8,
+    },
+    /// The peer has to answer a challenge.
+    AwaitResponse {
+        /// Challenges so far.
+        challenges: u8,
+    },
+}
+
+/// What a frame of the peer leads to.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Step {
+    /// The layer above is asked.
+    Ask(Event),
+    /// The peer is told that it failed, and dropped.
+    Fail,
+    /// The peer is dropped.
+    Drop,
+}
+
+impl Sasl {
+    /// Whether the layer above has to speak.
+    pub(crate) const fn is_deciding(self) -> bool {
+        matches!(self, Self::Deciding { .. })
+    }
+
+    /// A frame of the peer.
+    pub(crate) fn on_frame(&mut self, offered: &[Symbol], frame: SaslFrame) -> Step {
+        match (*self, frame) {
+            (Self::AwaitInit, SaslFrame::Init(init)) => {
+                if !offered.contains(&init.mechanism) {
+                    return Step::Fail;
+                }
+                *self = Self::Deciding { challenges: 0 };
+                Step::Ask(Event::SaslInit {
+                    mechanism: init.mechanism,
+                    initial_response: init.initial_response,
+                    hostname: init.hostname,
+                })
+            }
+            (Self::AwaitResponse { challenges }, SaslFrame::Response(response)) => {
+                *self = Self::Deciding { challenges };
+                Step::Ask(Event::SaslResponse(response.response))
+            }
+            // What only a server sends, or what is not due: the exchange cannot go on (5.3.2).
+            _ => Step::Drop,
+        }
+    }
+
+    /// The layer above challenges the peer; false when it did so too often.
+    pub(crate) fn challenge(&mut self) -> bool {
+        match *self {
+            Self::Deciding { challenges } if challenges < MAX_SASL_CHALLENGES => {
+                *self = Self::AwaitResponse { challenges: challenges + 1 };
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Appends a SASL frame.
+pub(crate) fn write(out: &mut BytesMut, frame: &SaslFrame) {
+    write_frame(out, FrameKind::Sasl, 0, |out| frame.encode(out));
+}
+
+/// The mechanisms we offer.
+pub(crate) fn mechanisms(offered: &[Symbol]) -> SaslFrame {
+    SaslFrame::Mechanisms(SaslMechanisms { mechanisms: offered.to_vec() })
+}
+
+/// How the exchange ended.
+pub(crate) const fn outcome(code: SaslCode) -> SaslFrame {
+    SaslFrame::Outcome(SaslOutcome { code, additional_data: None })
+}
+
+#[cfg(test)]
+mod tests;

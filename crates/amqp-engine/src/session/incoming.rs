@@ -1,0 +1,358 @@
+//! What a session does with the transfers that come in (transport 2.6.12 to 2.6.14, 2.7.5).
+//!
+//! Invariant: each delivery comes out once and whole, or not at all.
+
+use amqp_codec::performative::Transfer;
+use amqp_codec::types::{DeliveryTag, ReceiverSettleMode, SenderSettleMode};
+use bytes::Bytes;
+
+use super::{Fault, Session};
+use crate::condition::{self, error};
+use crate::config::Config;
+use crate::delivery::{Mismatch, Partial, UnsettledError};
+use crate::event::IncomingDelivery;
+use crate::ids::DeliveryId;
+use crate::link::{Link, LinkState, Receiver};
+
+/// What the connection lends to its sessions while a transfer is taken in.
+pub(crate) struct Intake<'a> {
+    pub(crate) config: &'a Config,
+    /// Bytes of unfinished deliveries of the whole connection.
+    pub(crate) partial_bytes: &'a mut usize,
+}
+
+/// A delivery whose last transfer has come.
+struct Finished {
+    id: u32,
+    tag: DeliveryTag,
+    message_format: u32,
+    /// Whether its first transfer was settled, so that it is not among the unsettled.
+    settled_at_first: bool,
+    settled: bool,
+    mode: ReceiverSettleMode,
+    resume: bool,
+    transfer: Transfer,
+    payload: Bytes,
+}
+
+impl Session {
+    /// Takes in a transfer; gives the delivery that it completes.
+    #[inline]
+    pub(crate) fn on_transfer(
+        &mut self,
+        intake: &mut Intake<'_>,
+        transfer: Transfer,
+        payload: Bytes,
+    ) -> Result<Option<IncomingDelivery>, Fault> {
+        self.windows
+            .on_transfer()
+            .map_err(|e| Fault::Session(error(condition::WINDOW_VIOLATION, e.to_string())))?;
+        let handle = self.links.local_handle(transfer.handle);
+        let Some(link) = handle.and_then(|handle| self.links.get_mut(handle)) else {
+            return Err(unattached("transfer", transfer.handle));
+        };
+        if matches!(link.state, LinkState::Detached) {
+            self.skip(&transfer);
+            return Ok(None);
+        }
+        let ours = link.key.handle;
+        let Some(receiver) = link.receiver_mut() else {
+            return Err(fault(ours, condition::NOT_ALLOWED, "transfer on a link whose receiver sent it"));
+        };
+        match receiver.partial.take() {
+            None => self.begin_delivery(intake, ours, transfer, payload),
+            Some(partial) => {
+                *intake.partial_bytes -= partial.len();
+                self.continue_delivery(intake, ours, partial, transfer, &payload)
+            }
+        }
+    }
+
+    /// A transfer on a link that is no longer: it counts for the session, and for nothing else.
+    fn skip(&mut self, transfer: &Transfer) {
+        if let Some(id) = transfer.delivery_id {
+            self.unsettled.skip_id(id);
+        }
+        if !transfer.more {
+            self.windows.on_delivery_end();
+        }
+    }
+
+    /// The first transfer of a delivery.
+    #[inline]
+    fn begin_delivery(
+        &mut self,
+        intake: &mut Intake<'_>,
+        handle: u32,
+        mut transfer: Transfer,
+        payload: Bytes,
+    ) -> Result<Option<IncomingDelivery>, Fault> {
+        let (Some(id), Some(tag)) = (transfer.delivery_id, transfer.delivery_tag) else {
+            let field = if transfer.delivery_id.is_none() { "delivery-id" } else { "delivery-tag" };
+            let text = format!("first transfer of a delivery without {field}");
+            return Err(fault(handle, condition::INVALID_FIELD, text));
+        };
+        self.unsettled.note_id(id).map_err(|e| id_fault(id, e))?;
+        let Some(link) = self.links.get_mut(handle) else { return Ok(None) };
+        let mode = effective_mode(link, &transfer)?;
+        let Some(receiver) = link.receiver_mut() else { return Ok(None) };
+        check_admission(receiver, intake.config, handle, &transfer, payload.len())?;
+        if transfer.aborted {
+            self.windows.on_delivery_end();
+            return Ok(None);
+        }
+        let settled = transfer.settled == Some(true);
+        // Every client sends the format on the first transfer; one that leaves it out means 0.
+        let message_format = transfer.message_format.unwrap_or(0);
+        if !settled {
+            receiver.unsettled += 1;
+            self.unsettled
+                .insert(intake.config.hash_seed, handle, id, tag)
+                .map_err(|e| tag_fault(handle, tag, e))?;
+        }
+        if transfer.more {
+            reserve_partial(intake, handle, payload.len())?;
+            let partial = Partial::new(id, tag, message_format, mode, &mut transfer, &payload);
+            receiver.partial = Some(Box::new(partial));
+            return Ok(None);
+        }
+        let resume = transfer.resume;
+        let finished = Finished {
+            id,
+            tag,
+            message_format,
+            settled_at_first: settled,
+            settled,
+            mode,
+            resume,
+            transfer,
+            payload,
+        };
+        self.finish(intake.config, handle, finished).map(Some)
+    }
+
+    /// A further transfer of a delivery.
+    fn continue_delivery(
+        &mut self,
+        intake: &mut Intake<'_>,
+        handle: u32,
+        mut partial: Box<Partial>,
+        mut transfer: Transfer,
+        payload: &[u8],
+    ) -> Result<Option<IncomingDelivery>, Fault> {
+        partial.check(&transfer).map_err(|mismatch| mismatch_fault(handle, &partial, mismatch))?;
+        if transfer.aborted {
+            self.windows.on_delivery_end();
+            self.settle_received(intake.config, partial.id);
+            return Ok(None);
+        }
+        let Some(link) = self.links.get_mut(handle) else { return Ok(None) };
+        effective_mode(link, &transfer)?;
+        let Some(receiver) = link.receiver_mut() else { return Ok(None) };
+        let len = partial.len() + payload.len();
+        check_size(receiver, handle, len)?;
+        let settled_at_first = partial.settled_at_first;
+        if transfer.more {
+            reserve_partial(intake, handle, len)?;
+            partial.append(&mut transfer, payload);
+            receiver.partial = Some(partial);
+            return Ok(None);
+        }
+        partial.append(&mut transfer, payload);
+        transfer.state = partial.state.take();
+        let finished = Finished {
+            id: partial.id,
+            tag: partial.tag,
+            message_format: partial.message_format,
+            settled_at_first,
+            settled: partial.settled,
+            mode: partial.mode,
+            resume: partial.resume,
+            transfer,
+            payload: partial.into_payload(),
+        };
+        self.finish(intake.config, handle, finished).map(Some)
+    }
+
+    /// The last transfer of a delivery has come.
+    #[inline]
+    fn finish(
+        &mut self,
+        config: &Config,
+        handle: u32,
+        finished: Finished,
+    ) -> Result<IncomingDelivery, Fault> {
+        self.windows.on_delivery_end();
+        let Finished { id, tag, message_format, settled, mode, resume, transfer, payload, .. } = finished;
+        if settled && !finished.settled_at_first {
+            self.settle_received(config, id);
+        }
+        let Some(link) = self.links.get(handle) else {
+            // The handle was found a moment ago.
+            return Err(unattached("transfer", handle));
+        };
+        check_settled(link, settled)?;
+        Ok(IncomingDelivery {
+            link: link.key,
+            delivery_id: DeliveryId(id),
+            tag,
+            message_format,
+            settled,
+            state: transfer.state,
+            resume,
+            rcv_settle_mode: mode,
+            payload,
+        })
+    }
+
+    /// Settles a delivery that was received; false when it is unknown or already settled.
+    #[inline]
+    pub(crate) fn settle_received(&mut self, config: &Config, id: u32) -> bool {
+        let Some(handle) = self.unsettled.settle(config.hash_seed, id) else { return false };
+        if let Some(receiver) = self.links.get_mut(handle).and_then(Link::receiver_mut) {
+            receiver.unsettled = receiver.unsettled.saturating_sub(1);
+        }
+        true
+    }
+
+    /// The peer tells the state of what it sent itself. Gives the runs of deliveries that were
+    /// unsettled; when it has settled they no longer are.
+    pub(crate) fn peer_settles(
+        &mut self,
+        config: &Config,
+        first: u32,
+        last: u32,
+        settled: bool,
+    ) -> Vec<(DeliveryId, DeliveryId)> {
+        let mut runs: Vec<(DeliveryId, DeliveryId)> = Vec::new();
+        for id in self.unsettled.range(first, last).map(DeliveryId) {
+            match runs.last_mut() {
+                Some((_, end)) if end.next() == id => *end = id,
+                _ => runs.push((id, id)),
+            }
+        }
+        if settled {
+            for &(first, last) in &runs {
+                let mut id = first;
+                while !last.precedes(id) {
+                    self.settle_received(config, id.0);
+                    id = id.next();
+                }
+            }
+        }
+        runs
+    }
+}
+
+/// What a new delivery must satisfy, and the credit it takes.
+#[inline]
+fn check_admission(
+    receiver: &mut Receiver,
+    config: &Config,
+    handle: u32,
+    transfer: &Transfer,
+    len: usize,
+) -> Result<(), Fault> {
+    if !receiver.credit.take() && config.strict_credit {
+        return Err(fault(handle, condition::TRANSFER_LIMIT_EXCEEDED, "transfer without link-credit"));
+    }
+    if receiver.only_resumed && !transfer.resume {
+        let text = "new delivery while the unsettled map is incomplete";
+        return Err(fault(handle, condition::ILLEGAL_STATE, text));
+    }
+    check_size(receiver, handle, len)
+}
+
+#[inline]
+fn check_size(receiver: &Receiver, handle: u32, len: usize) -> Result<(), Fault> {
+    if receiver.exceeds_size(len) {
+        let limit = receiver.max_message_size;
+        let text = format!("message of at least {len} bytes, at most {limit} are allowed");
+        return Err(fault(handle, condition::MESSAGE_SIZE_EXCEEDED, text));
+    }
+    Ok(())
+}
+
+/// The receiver settle mode that holds for a transfer.
+#[inline]
+fn effective_mode(link: &Link, transfer: &Transfer) -> Result<ReceiverSettleMode, Fault> {
+    let mode = transfer.rcv_settle_mode.unwrap_or(link.rcv_settle_mode);
+    if mode == ReceiverSettleMode::Second && link.rcv_settle_mode == ReceiverSettleMode::First {
+        let text = "transfer with rcv-settle-mode second on a link with first";
+        return Err(fault(link.key.handle, condition::INVALID_FIELD, text));
+    }
+    Ok(mode)
+}
+
+/// Whether a finished delivery is settled as its link's mode demands.
+#[inline]
+fn check_settled(link: &Link, settled: bool) -> Result<(), Fault> {
+    let text = match (link.snd_settle_mode, settled) {
+        (SenderSettleMode::Settled, false) => "unsettled delivery on a link with snd-settle-mode settled",
+        (SenderSettleMode::Unsettled, true) => "settled delivery on a link with snd-settle-mode unsettled",
+        _ => return Ok(()),
+    };
+    Err(fault(link.key.handle, condition::INVALID_FIELD, text))
+}
+
+fn reserve_partial(intake: &mut Intake<'_>, handle: u32, len: usize) -> Result<(), Fault> {
+    let total = *intake.partial_bytes + len;
+    if total > intake.config.max_partial_bytes {
+        let limit = intake.config.max_partial_bytes;
+        let text = format!("unfinished deliveries of the connection exceed {limit} bytes");
+        return Err(fault(handle, condition::RESOURCE_LIMIT_EXCEEDED, text));
+    }
+    *intake.partial_bytes = total;
+    Ok(())
+}
+
+#[cold]
+fn fault(handle: u32, condition: amqp_codec::types::Symbol, text: impl Into<String>) -> Fault {
+    Fault::Link(handle, error(condition, text))
+}
+
+/// Input for a handle that no link has.
+#[cold]
+pub(crate) fn unattached(what: &str, handle: u32) -> Fault {
+    Fault::Session(error(
+        condition::UNATTACHED_HANDLE,
+        format!("{what} on handle {handle}, which is not attached"),
+    ))
+}
+
+#[cold]
+fn id_fault(id: u32, why: UnsettledError) -> Fault {
+    let text = match why {
+        UnsettledError::IdNotNext { last } => format!("delivery-id {id} does not follow {last}"),
+        UnsettledError::DuplicateTag => format!("delivery-id {id} names two deliveries"),
+    };
+    Fault::Session(error(condition::INVALID_FIELD, text))
+}
+
+#[cold]
+fn tag_fault(handle: u32, tag: DeliveryTag, why: UnsettledError) -> Fault {
+    match why {
+        UnsettledError::IdNotNext { last } => Fault::Session(error(
+            condition::INVALID_FIELD,
+            format!("delivery-id is 2^31 or more ahead of {last}, which is unsettled"),
+        )),
+        UnsettledError::DuplicateTag => {
+            let text = format!("{tag:?} is that of another unsettled delivery");
+            fault(handle, condition::NOT_ALLOWED, text)
+        }
+    }
+}
+
+#[cold]
+fn mismatch_fault(handle: u32, partial: &Partial, mismatch: Mismatch) -> Fault {
+    let (condition, what) = match mismatch {
+        Mismatch::DeliveryId => (condition::NOT_ALLOWED, "another delivery-id"),
+        Mismatch::DeliveryTag => (condition::NOT_ALLOWED, "another delivery-tag"),
+        Mismatch::MessageFormat => (condition::INVALID_FIELD, "another message-format"),
+    };
+    let text = format!("transfer with {what} before the last transfer of delivery {}", partial.id);
+    fault(handle, condition, text)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! How a session sends its deliveries (transport 2.6.14, 2.7.5).
+//!
+//! Invariant: deliveries of one session go out one after the other, each whole, in frames that the
+//! peer's frame size and window allow.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use amqp_codec::frame::{FrameKind, HEADER_LEN, write_frame};
+use amqp_codec::performative::Transfer;
+use bytes::BytesMut;
+
+use super::Session;
+use super::numbering::TooManyGaps;
+use crate::config::Config;
+use crate::delivery::{OutgoingDelivery, Queued};
+use crate::event::Event;
+use crate::ids::DeliveryId;
+use crate::link::Link;
+
+/// A transfer without a state is never longer than this, frame header included, in bytes.
+const TRANSFER_OVERHEAD: usize = 96;
+
+/// Room for this many waiting deliveries is kept.
+const KEEP_QUEUE: usize = 256;
+
+impl Session {
+    /// Takes a delivery to be sent on a link of ours.
+    #[inline]
+    pub(crate) fn enqueue(&mut self, link: u32, delivery: OutgoingDelivery) -> Option<DeliveryId> {
+        let sender = self.links.get_mut(link)?.sender_mut()?;
+        sender.credit.take();
+        sender.queued += 1;
+        let id = self.numbering.hand_over();
+        self.queue.push_back(Queued { link, id, sent: None, delivery });
+        Some(DeliveryId(id))
+    }
+
+    /// Writes transfers until the peer's window is full, `out` is longer than `soft_limit`, or
+    /// nothing is left. Links whose drain can be answered now are added to `drained`.
+    #[inline]
+    pub(crate) fn write_transfers(
+        &mut self,
+        max_frame: u32,
+        soft_limit: usize,
+        out: &mut BytesMut,
+        drained: &mut Vec<u32>,
+    ) {
+        while out.len() < soft_limit && self.windows.outgoing_left() > 0 {
+            let Some(front) = self.queue.front_mut() else { break };
+            let link = front.link;
+            let id = self.numbering.wire_id_of_front(front.sent.is_some());
+            let finished = write_frame_of(front, self.id.channel, id, max_frame, out);
+            self.windows.take_outgoing();
+            if finished {
+                self.queue.pop_front();
+            }
+            if let Some(sender) = self.links.get_mut(link).and_then(Link::sender_mut)
+                && sender.frame_sent(finished)
+            {
+                drained.push(link);
+            }
+        }
+        if self.queue.is_empty() && self.queue.capacity() > KEEP_QUEUE {
+            self.queue = VecDeque::new();
+        }
+    }
+
+    /// Takes back what `link` has waiting beyond the first `keep` deliveries. Gives their ids. A
+    /// delivery of which a frame is out stays, unless `half_sent_too`.
+    pub(crate) fn take_back(
+        &mut self,
+        link: u32,
+        mut keep: u32,
+        half_sent_too: bool,
+    ) -> Result<Vec<DeliveryId>, TooManyGaps> {
+        let mut taken = Vec::new();
+        let mut gaps = Ok(());
+        let numbering = &mut self.numbering;
+        self.queue.retain(|queued| {
+            if queued.link != link || (queued.sent.is_some() && !half_sent_too) {
+                return true;
+            }
+            if keep > 0 {
+                keep -= 1;
+                return true;
+            }
+            if queued.sent.is_none() {
+                gaps = gaps.and(numbering.drop_unsent(queued.id));
+            }
+            taken.push(DeliveryId(queued.id));
+            false
+        });
+        if let Some(sender) = self.links.get_mut(link).and_then(Link::sender_mut) {
+            sender.taken_back(u32::try_from(taken.len()).unwrap_or(u32::MAX), half_sent_too);
+        }
+        gaps.map(|()| taken)
+    }
+
+    /// Takes back everything that waits, link by link.
+    pub(crate) fn give_back_all(&mut self) -> Vec<Event> {
+        let mut by_link: BTreeMap<u32, Vec<DeliveryId>> = BTreeMap::new();
+        for queued in std::mem::take(&mut self.queue) {
+            by_link.entry(queued.link).or_default().push(DeliveryId(queued.id));
+        }
+        let events = by_link.into_iter().filter_map(|(handle, deliveries)| {
+            Some(Event::Unsent { link: self.links.get(handle)?.key, deliveries })
+        });
+        events.collect()
+    }
+
+    /// Whether more transfers may be asked for, after a settlement made room.
+    pub(crate) fn window_waits(&self, config: &Config) -> bool {
+        self.windows.incoming_is_low() && self.may_renew_window(config)
+    }
+}
+
+/// Writes the next frame of a delivery; true when it was the last.
+#[inline]
+fn write_frame_of(queued: &mut Queued, channel: u16, id: u32, max_frame: u32, out: &mut BytesMut) -> bool {
+    let offset = queued.sent.unwrap_or(0);
+    let rest = queued.delivery.len() - offset;
+    let mut transfer = transfer_of(queued, id);
+    if rest + TRANSFER_OVERHEAD <= max_frame as usize && transfer.state.is_none() {
+        write_frame(out, FrameKind::Amqp, channel, |out| {
+            transfer.encode(out);
+            queued.write_payload(offset, rest, out);
+        });
+        return true;
+    }
+    let room = room_for_payload(&mut transfer, max_frame, out);
+    let count = rest.min(room);
+    transfer.more = count < rest;
+    write_frame(out, FrameKind::Amqp, channel, |out| {
+        transfer.encode(out);
+        queued.write_payload(offset, count, out);
+    });
+    queued.sent = Some(offset + count);
+    !transfer.more
+}
+
+/// How many bytes of payload fit behind `transfer` in a frame of the peer's. A state that leaves
+/// no room is left out: it is a hint, unlike the message.
+#[cold]
+fn room_for_payload(transfer: &mut Transfer, max_frame: u32, out: &mut BytesMut) -> usize {
+    let start = out.len();
+    transfer.encode(out);
+    let len = out.len() - start + HEADER_LEN;
+    out.truncate(start);
+    match (max_frame as usize).checked_sub(len) {
+        Some(room) if room > 0 => room,
+        _ => {
+            transfer.state = None;
+            (max_frame as usize).saturating_sub(TRANSFER_OVERHEAD)
+        }
+    }
+}
+
+/// The transfer of a delivery. All its frames carry all its fields, as Proton writes them.
+#[inline]
+fn transfer_of(queued: &Queued, id: u32) -> Transfer {
+    let delivery = &queued.delivery;
+    Transfer {
+        handle: queued.link,
+        delivery_id: Some(id),
+        delivery_tag: Some(delivery.tag),
+        message_format: Some(delivery.message_format),
+        settled: Some(delivery.settled),
+        more: false,
+        rcv_settle_mode: None,
+        state: delivery.state.clone(),
+        resume: delivery.resume,
+        aborted: false,
+        batchable: false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,19 @@
+//! The engine as a peer sees it: a scripted client speaks, the engine answers, a test looks at
+//! both sides.
+
+#[cfg(test)]
+#[allow(dead_code, reason = "a toolbox")]
+mod pair;
+
+#[cfg(test)]
+mod framing;
+#[cfg(test)]
+mod handshake;
+#[cfg(test)]
+mod links;
+#[cfg(test)]
+mod sessions;
+#[cfg(test)]
+mod settlement;
+#[cfg(test)]
+mod transfers;
