@@ -1,1 +1,45 @@
-//! See docs/ARCHITECTURE.md.
+//! What does this AMQP link want from the broker, and how is the answer said in AMQP?
+//!
+//! One [`Gateway`] per connection. It owns the connection's AMQP engine and speaks with the node in commands and
+//! effects; the shell carries both, and bytes, and the time.
+//!
+//! | question | module |
+//! |---|---|
+//! | What does a settlement do to a message? | `settlement`, `outcome` |
+//! | What does an address name? | `address` |
+//! | What is a refusal called? | `condition`, `tracking` |
+//! | How is a link opened? | `attach`, `claims` |
+//! | How does a message come in, how does it go out? | `intake`, `inbound`; `delivery`, `outbound` |
+//! | How are the nodes asked? | `requests`, `cbs`, `management` |
+//!
+//! Invariant: the only crate that names both a performative and a queue outcome. It reads no clock, no socket and
+//! no file, and never decides durability: what it tells a client, the core has told it.
+
+mod address;
+mod attach;
+mod budget;
+mod cbs;
+mod claims;
+mod condition;
+mod config;
+mod delivery;
+mod gateway;
+mod handshake;
+mod inbound;
+mod index;
+mod intake;
+mod link;
+mod locks;
+mod management;
+mod outbound;
+mod outcome;
+mod requests;
+mod settlement;
+mod slab;
+mod tickets;
+mod tracking;
+
+/// What the transport knows of the peer.
+pub use broker_auth::PeerFacts as Peer;
+pub use config::{GatewayConfig, Now};
+pub use gateway::Gateway;

@@ -1,0 +1,142 @@
+//! What an AMQP address names: an entity's store, its management node, or `$cbs`.
+//!
+//! All faces share one grammar (`docs/features/plain-amqp.md`): a full URI, a leading slash, RabbitMQ's
+//! `/queues/NAME`, or the bare name.
+//!
+//! Invariant: two spellings of one entity give the same path but for ASCII case, and parsing never panics.
+
+use std::borrow::Cow;
+
+use broker_core::{EntityPath, SubQueue};
+
+/// What an address names.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Node {
+    /// A message store.
+    Entity(EntityPath),
+    /// The management node of a message store.
+    Management(EntityPath),
+    /// The node that takes tokens.
+    Cbs,
+}
+
+/// Why an address names nothing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub(crate) enum AddressError {
+    /// Nothing is left after scheme, host and slashes.
+    #[error("the address is empty")]
+    Empty,
+    /// `%` without two hexadecimal digits after it in a `/queues/` address.
+    #[error("the address has a `%` that two hexadecimal digits do not follow")]
+    BadEscape,
+    /// The decoded bytes are no text.
+    #[error("the decoded address is not UTF-8")]
+    NotUtf8,
+    /// RabbitMQ's `/exchanges/…`.
+    #[error("exchange addresses are not supported")]
+    Exchange,
+    /// A node that takes no messages.
+    #[error("the address names a node that takes no messages")]
+    NotAQueue,
+    /// `$Transfer/$DeadLetterQueue`, which no entity has before forwarding exists.
+    #[error("the transfer dead-letter queue is not supported")]
+    TransferDeadLetter,
+}
+
+/// Reads an address.
+pub(crate) fn parse(address: &str) -> Result<Node, AddressError> {
+    if let Some(name) = address.strip_prefix("/queues/") {
+        return named(&decode(name).ok_or(AddressError::BadEscape)??);
+    }
+    if address.starts_with("/exchanges/") {
+        return Err(AddressError::Exchange);
+    }
+    let path = without_authority(address);
+    // A bare name is what the client typed: a stray `%` belongs to it.
+    match decode(path) {
+        Some(decoded) => named(&decoded?),
+        None => named(path),
+    }
+}
+
+/// The text that identifies the entity to `broker-auth`: name, then sub-queue, then `$management`.
+pub(crate) fn resource(path: &EntityPath, management: bool) -> String {
+    let mut text = String::from(&*path.entity);
+    if path.sub_queue == SubQueue::DeadLetter {
+        text.push_str("/$DeadLetterQueue");
+    }
+    if management {
+        text.push_str("/$management");
+    }
+    text
+}
+
+/// What is left of a URI after scheme and authority; anything else unchanged.
+fn without_authority(address: &str) -> &str {
+    let Some((scheme, rest)) = address.split_once("://") else { return address };
+    let is_scheme = !scheme.is_empty()
+        && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'));
+    if !is_scheme {
+        return address;
+    }
+    rest.find('/').and_then(|slash| rest.get(slash..)).unwrap_or("")
+}
+
+/// Percent-decoding after RFC 3986 (`+` stays `+`). `None` for a broken escape.
+fn decode(text: &str) -> Option<Result<Cow<'_, str>, AddressError>> {
+    if !text.contains('%') {
+        return Some(Ok(Cow::Borrowed(text)));
+    }
+    let mut bytes = text.bytes();
+    let mut decoded = Vec::with_capacity(text.len());
+    while let Some(byte) = bytes.next() {
+        if byte == b'%' {
+            let high = char::from(bytes.next()?).to_digit(16)?;
+            let low = char::from(bytes.next()?).to_digit(16)?;
+            decoded.push(u8::try_from(high * 16 + low).ok()?);
+        } else {
+            decoded.push(byte);
+        }
+    }
+    Some(String::from_utf8(decoded).map(Cow::Owned).map_err(|_| AddressError::NotUtf8))
+}
+
+/// Reads a decoded path: trims slashes and takes the reserved segments off its end.
+fn named(path: &str) -> Result<Node, AddressError> {
+    let path = path.trim_matches('/');
+    if path.eq_ignore_ascii_case("$cbs") {
+        return Ok(Node::Cbs);
+    }
+    match without_suffix(path, "$management") {
+        Some(entity) => Ok(Node::Management(store(entity)?)),
+        None => Ok(Node::Entity(store(path)?)),
+    }
+}
+
+/// Reads an entity name with or without a sub-queue behind it.
+fn store(path: &str) -> Result<EntityPath, AddressError> {
+    let (entity, sub_queue) = match without_suffix(path, "$DeadLetterQueue") {
+        Some(entity) => (entity, SubQueue::DeadLetter),
+        None => (path, SubQueue::Main),
+    };
+    if sub_queue == SubQueue::DeadLetter && without_suffix(entity, "$Transfer").is_some() {
+        return Err(AddressError::TransferDeadLetter);
+    }
+    if entity.is_empty() {
+        return Err(AddressError::Empty);
+    }
+    Ok(EntityPath { entity: entity.into(), sub_queue })
+}
+
+/// Takes a last segment off a path, compared without regard to ASCII case.
+fn without_suffix<'a>(path: &'a str, segment: &str) -> Option<&'a str> {
+    let at = path.len().checked_sub(segment.len())?;
+    let (before, last) = (path.get(..at)?, path.get(at..)?);
+    if !last.eq_ignore_ascii_case(segment) {
+        return None;
+    }
+    if before.is_empty() { Some(before) } else { before.strip_suffix('/') }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,386 @@
+//! A link is asked for, and answered when the core has answered.
+//!
+//! Invariant: each attach is answered once, with the peer's own source and target but for filters that are not
+//! applied, or refused with an error.
+
+use amqp_codec::{
+    performative::{Address, Attach, DeliveryState, Source, Target},
+    raw::{AnnotationValue, RawMap},
+    types::{Role, SenderSettleMode},
+};
+use amqp_engine::{AttachReply, LinkKey};
+use broker_auth::Right;
+use broker_core::{AttachError, Command, EntityPath, LinkId, QueueInfo, ReceiveMode, UnsettledPolicy};
+
+use crate::{
+    address::{self, Node},
+    condition::Refusal,
+    gateway::Gateway,
+    link::{Consumer, Link, LinkRole, NodeName, Producer, Replies, Requests},
+    settlement::{Face, Said},
+    tickets::SessionNumber,
+    tracking,
+};
+
+/// What an attach asks for.
+enum Wanted {
+    Send(Option<EntityPath>),
+    Receive(EntityPath),
+    Request(NodeName),
+    Reply(NodeName),
+}
+
+impl Gateway {
+    /// The peer attaches a link.
+    pub(crate) fn on_attached(&mut self, key: LinkKey, attach: Box<Attach>) {
+        if let Err(refusal) = self.attach(key, attach) {
+            let error = self.error(&refusal, "");
+            self.engine.refuse_link(key, error);
+        }
+    }
+
+    fn attach(&mut self, key: LinkKey, attach: Box<Attach>) -> Result<(), Refusal> {
+        let limit = self.config.max_links as usize;
+        if self.links.len() >= limit {
+            return Err(Refusal::TooManyLinks { limit });
+        }
+        let wanted = match attach.role {
+            Role::Sender => wanted_target(&attach)?,
+            Role::Receiver => wanted_source(&attach)?,
+        };
+        if matches!(&wanted, Wanted::Request(NodeName::Cbs) | Wanted::Reply(NodeName::Cbs)) {
+            // Only Service Bus clients put tokens.
+            self.face = Face::ServiceBus;
+        }
+        let face = if has_service_bus_property(&attach) { Face::ServiceBus } else { self.face };
+        match wanted {
+            Wanted::Send(path) => self.attach_producer(key, attach, face, path),
+            Wanted::Receive(path) => self.attach_consumer(key, attach, face, path),
+            Wanted::Request(node) => {
+                let requests = Requests { node: node.clone() };
+                self.attach_node(key, &attach, &node, LinkRole::Requests(Box::new(requests)))?;
+                self.engine.grant_credit(key, REQUEST_CREDIT);
+                Ok(())
+            }
+            Wanted::Reply(node) => {
+                let replies = Replies {
+                    node: node.clone(),
+                    target_address: target_address(&attach).map(Box::from),
+                    settled: attach.snd_settle_mode == Some(SenderSettleMode::Settled),
+                    limit: 0,
+                    sent: 0,
+                    waiting: std::collections::VecDeque::new(),
+                };
+                self.attach_node(key, &attach, &node, LinkRole::Replies(Box::new(replies)))
+            }
+        }
+    }
+
+    fn attach_producer(
+        &mut self,
+        key: LinkKey,
+        attach: Box<Attach>,
+        face: Face,
+        path: Option<EntityPath>,
+    ) -> Result<(), Refusal> {
+        let claim = path.as_ref().map(|path| self.claim(path, false, Right::Send)).transpose()?;
+        let takes_rejected = attach.source.as_ref().is_none_or(|source| {
+            source.outcomes.is_empty() || source.outcomes.iter().any(|outcome| outcome == REJECTED)
+        });
+        let anonymous = path.is_none();
+        let producer = Producer {
+            path: path.clone(),
+            queue: None,
+            attach: None,
+            max_message_bytes: self.config.max_message_bytes,
+            takes_rejected,
+        };
+        let name = attach.name.as_str().into();
+        let role = LinkRole::Producer(Box::new(producer));
+        let id = self.add_link(key, name, face, claim, role)?;
+        if let Some(producer) = self.producer_mut(id) {
+            producer.attach = Some(attach);
+        }
+        if let Some(path) = path {
+            let auto_create = self.config.auto_create;
+            self.commands.push(Command::OpenProducer { producer: id, path, auto_create });
+        }
+        if anonymous {
+            self.accept_producer(id);
+        }
+        Ok(())
+    }
+
+    fn attach_consumer(
+        &mut self,
+        key: LinkKey,
+        attach: Box<Attach>,
+        face: Face,
+        path: EntityPath,
+    ) -> Result<(), Refusal> {
+        let claim = self.claim(&path, false, Right::Listen)?;
+        let source = attach.source.as_ref();
+        let filter = source.and_then(|source| source.filter.as_ref());
+        if filter.is_some_and(|filter| SESSION_FILTERS.iter().any(|name| filter.get(name).is_some())) {
+            return Err(Refusal::NoSessions { entity: String::from(path.entity) });
+        }
+        let default_outcome = source.and_then(|source| source.default_outcome.as_ref());
+        let default_outcome = default_outcome.map_or(Said::Nothing, Said::of);
+        let mode = attach.snd_settle_mode.unwrap_or_default();
+        let receive_mode = receive_mode(mode, source);
+        let consumer = Consumer {
+            path: path.clone(),
+            attach: None,
+            mode,
+            default_outcome,
+            id_base: id_base(&path.entity),
+            max_message_bytes: attach.max_message_size.filter(|limit| *limit > 0 && face == Face::Plain),
+            delivered: 0,
+            offset: 0,
+            limit: 0,
+            told: 0,
+            unsettled: 0,
+            drains: std::collections::VecDeque::new(),
+        };
+        let name = attach.name.as_str().into();
+        let role = LinkRole::Consumer(Box::new(consumer));
+        let id = self.add_link(key, name, face, Some(claim), role)?;
+        if let Some(consumer) = self.consumer_mut(id) {
+            consumer.attach = Some(attach);
+        }
+        self.commands.push(Command::OpenConsumer {
+            consumer: id,
+            path,
+            mode: receive_mode,
+            unsettled: unsettled_policy(face, default_outcome),
+            auto_create: self.config.auto_create,
+        });
+        Ok(())
+    }
+
+    fn attach_node(
+        &mut self,
+        key: LinkKey,
+        attach: &Attach,
+        node: &NodeName,
+        role: LinkRole,
+    ) -> Result<(), Refusal> {
+        let claim = match node {
+            NodeName::Cbs => None,
+            // Who may do anything with the entity may ask; each operation checks its own right.
+            NodeName::Management(path) => Some(
+                self.claim(path, true, Right::Listen)
+                    .or_else(|refusal| self.claim(path, true, Right::Send).map_err(|_| refusal))?,
+            ),
+        };
+        self.add_link(key, attach.name.as_str().into(), Face::ServiceBus, claim, role)?;
+        let limit = match node {
+            NodeName::Cbs => NODE_MESSAGE_BYTES,
+            NodeName::Management(_) => self.config.max_message_bytes.saturating_add(NODE_MESSAGE_BYTES),
+        };
+        let reply = Self::reply_to(attach, limit, Face::ServiceBus);
+        self.engine.accept_link(key, reply);
+        Ok(())
+    }
+
+    fn add_link(
+        &mut self,
+        key: LinkKey,
+        name: Box<str>,
+        face: Face,
+        claim: Option<(broker_auth::Scope, Right)>,
+        role: LinkRole,
+    ) -> Result<LinkId, Refusal> {
+        let session = self.by_session.find(key.session()).map(SessionNumber).ok_or(Refusal::Unexpected)?;
+        let link = Link { key, session, name, face, claim, role };
+        let limit = self.config.max_links as usize;
+        let number = self.links.insert(link).ok_or(Refusal::TooManyLinks { limit })?;
+        self.by_key.insert(key, number);
+        self.find_claims_end();
+        Ok(LinkId(number))
+    }
+
+    /// The core has opened a producer.
+    pub(crate) fn on_producer_opened(&mut self, id: LinkId, queue: &QueueInfo) {
+        let most = self.config.max_message_bytes;
+        let Some(producer) = self.producer_mut(id) else { return };
+        producer.queue = Some(queue.queue);
+        producer.max_message_bytes = queue.max_message_bytes.min(most);
+        self.accept_producer(id);
+    }
+
+    fn accept_producer(&mut self, id: LinkId) {
+        let credit = self.config.credit_window;
+        let Some(producer) = self.producer_mut(id) else { return };
+        let Some(attach) = producer.attach.take() else { return };
+        let limit = producer.max_message_bytes;
+        let Some(link) = self.links.get(id.0) else { return };
+        let (key, face) = (link.key, link.face);
+        let reply = Self::reply_to(&attach, limit, face);
+        self.engine.accept_link(key, reply);
+        self.engine.grant_credit(key, credit);
+    }
+
+    /// The core has opened a consumer.
+    pub(crate) fn on_consumer_opened(&mut self, id: LinkId, queue: &QueueInfo) {
+        let most = self.config.max_message_bytes;
+        let limit = queue.max_message_bytes.min(most);
+        let Some(consumer) = self.consumer_mut(id) else { return };
+        let Some(attach) = consumer.attach.take() else { return };
+        let Some(link) = self.links.get(id.0) else { return };
+        let (key, face) = (link.key, link.face);
+        let reply = Self::reply_to(&attach, limit, face);
+        self.engine.accept_link(key, reply);
+    }
+
+    /// The core has refused a link.
+    pub(crate) fn on_attach_refused(&mut self, id: LinkId, error: AttachError) {
+        let Some(link) = self.remove_link(id) else { return };
+        let error = self.error(&Refusal::Attach(error), link.place());
+        self.engine.refuse_link(link.key, error);
+    }
+
+    /// The attach that answers one of the peer's.
+    fn reply_to(attach: &Attach, max_message_bytes: u64, face: Face) -> AttachReply {
+        let source = attach.source.as_ref().map(|source| match &source.filter {
+            // No filter is applied yet, so none may be claimed.
+            Some(filter) if !filter.is_empty() => source.clone().with_filter(None),
+            _ => source.clone(),
+        });
+        let properties = (face == Face::ServiceBus && attach.role == Role::Sender)
+            .then(|| RawMap::with_symbol_keys(&[(BATCH_SIZE, AnnotationValue::Ulong(max_message_bytes))]));
+        AttachReply {
+            source,
+            target: attach.target.clone(),
+            max_message_size: Some(max_message_bytes),
+            properties,
+            ..AttachReply::default()
+        }
+    }
+
+    pub(crate) fn producer_mut(&mut self, id: LinkId) -> Option<&mut Producer> {
+        match &mut self.links.get_mut(id.0)?.role {
+            LinkRole::Producer(producer) => Some(producer),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn consumer_mut(&mut self, id: LinkId) -> Option<&mut Consumer> {
+        match &mut self.links.get_mut(id.0)?.role {
+            LinkRole::Consumer(consumer) => Some(consumer),
+            _ => None,
+        }
+    }
+}
+
+/// What a sending peer's target asks for.
+fn wanted_target(attach: &Attach) -> Result<Wanted, Refusal> {
+    let target = match &attach.target {
+        Some(Target::Terminus(target)) => target,
+        Some(Target::Coordinator { .. }) => return Err(Refusal::Coordinator),
+        None => return Err(Refusal::NoAddress),
+    };
+    if target.dynamic {
+        return Err(Refusal::Dynamic);
+    }
+    let Some(address) = &target.address else { return Ok(Wanted::Send(None)) };
+    Ok(match parse(address)? {
+        Node::Entity(path) => Wanted::Send(Some(path)),
+        Node::Management(path) => Wanted::Request(NodeName::Management(path)),
+        Node::Cbs => Wanted::Request(NodeName::Cbs),
+    })
+}
+
+/// What a receiving peer's source asks for.
+fn wanted_source(attach: &Attach) -> Result<Wanted, Refusal> {
+    let Some(source) = &attach.source else {
+        // How Qpid JMS looks a durable subscription up before it deletes it.
+        return Err(Refusal::NoSubscription { name: attach.name.clone() });
+    };
+    if source.dynamic {
+        return Err(Refusal::Dynamic);
+    }
+    let address = source.address.as_ref().ok_or(Refusal::NoAddress)?;
+    Ok(match parse(address)? {
+        Node::Entity(path) => Wanted::Receive(path),
+        Node::Management(path) => Wanted::Reply(NodeName::Management(path)),
+        Node::Cbs => Wanted::Reply(NodeName::Cbs),
+    })
+}
+
+fn parse(address: &Address) -> Result<Node, Refusal> {
+    let address = address.as_str().ok_or(Refusal::NoAddress)?;
+    address::parse(address).map_err(|error| Refusal::Address { address: address.to_owned(), error })
+}
+
+/// The address of the peer's own terminus on a link it receives on.
+fn target_address(attach: &Attach) -> Option<&str> {
+    match &attach.target {
+        Some(Target::Terminus(target)) => target.address.as_ref()?.as_str(),
+        _ => None,
+    }
+}
+
+/// How a receiver takes messages. Service Bus clients say it by the settle modes alone.
+fn receive_mode(mode: SenderSettleMode, source: Option<&Source>) -> ReceiveMode {
+    let distribution = source.and_then(|source| source.distribution_mode.as_ref());
+    if distribution.is_some_and(|mode| mode == "copy") {
+        ReceiveMode::Browse
+    } else if mode == SenderSettleMode::Settled {
+        ReceiveMode::ReceiveAndDelete
+    } else {
+        ReceiveMode::PeekLock
+    }
+}
+
+/// What becomes of locks when the link goes.
+fn unsettled_policy(face: Face, default_outcome: Said) -> UnsettledPolicy {
+    match (face, default_outcome) {
+        (Face::ServiceBus, _) => UnsettledPolicy::KeepLocks,
+        (Face::Plain, Said::Modified { delivery_failed: Some(true), .. }) => UnsettledPolicy::Fail,
+        (Face::Plain, _) => UnsettledPolicy::Release,
+    }
+}
+
+fn has_service_bus_property(attach: &Attach) -> bool {
+    attach.properties.as_ref().is_some_and(|properties| {
+        properties
+            .iter()
+            .any(|(name, _)| name.as_str().is_some_and(|name| name.starts_with("com.microsoft:")))
+    })
+}
+
+/// The same for an entity and its sub-queues, however its name is written: FNV-1a, then mixed.
+pub(crate) fn id_base(entity: &str) -> u64 {
+    let hash = entity.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte.to_ascii_lowercase())).wrapping_mul(0x0100_0000_01b3)
+    });
+    tracking::mix(hash)
+}
+
+impl Said {
+    /// The state without its data.
+    pub(crate) fn of(state: &DeliveryState) -> Self {
+        match state {
+            DeliveryState::Accepted => Self::Accepted,
+            DeliveryState::Rejected(_) => Self::Rejected,
+            DeliveryState::Released => Self::Released,
+            DeliveryState::Modified(modified) => Self::Modified {
+                delivery_failed: modified.delivery_failed,
+                undeliverable_here: modified.undeliverable_here,
+            },
+            DeliveryState::Received { .. } => Self::Received,
+            DeliveryState::Transactional { .. } => Self::Transactional,
+            DeliveryState::Declared { .. } | DeliveryState::Other(_) => Self::Foreign,
+        }
+    }
+}
+
+const REJECTED: &str = "amqp:rejected:list";
+/// Requests a node takes before the next top-up at half.
+pub(crate) const REQUEST_CREDIT: u32 = 100;
+/// Largest request to `$cbs`, in bytes: tokens are a few kilobytes.
+const NODE_MESSAGE_BYTES: u64 = 65_536;
+const BATCH_SIZE: &str = "com.microsoft:max-message-batch-size";
+const SESSION_FILTERS: [&str; 2] =
+    ["com.microsoft:session-filter", "com.microsoft:non-exclusive-session-filter:list"];

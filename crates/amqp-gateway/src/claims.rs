@@ -1,0 +1,118 @@
+//! Who the client is, and what it may do now.
+//!
+//! Invariant: no link to an entity is open without a claim that holds; a claim that ends takes its links along.
+
+use std::time::{Duration, Instant};
+
+use amqp_codec::{performative::SaslCode, types::Symbol};
+use broker_auth::{Grants, Identity, Right, SaslError, Scope};
+use broker_core::{EntityPath, LinkId};
+use bytes::Bytes;
+
+use crate::{address, condition::Refusal, gateway::Gateway, settlement::Face};
+
+impl Gateway {
+    /// The client chose a mechanism.
+    pub(crate) fn on_sasl(&mut self, mechanism: Symbol, response: Option<&Bytes>) {
+        match self.authority.sasl(&self.peer, &mechanism, response.map(|bytes| &**bytes)) {
+            Ok(identity) => {
+                // Only the .NET SDK of Service Bus picks this one.
+                if mechanism == "MSSBCBS" {
+                    self.face = Face::ServiceBus;
+                }
+                self.log_in(identity);
+                self.engine.sasl_outcome(SaslCode::Ok);
+            }
+            Err(SaslError::MissingResponse) if self.challenged.is_none() => {
+                self.challenged = Some(mechanism);
+                self.engine.sasl_challenge(Bytes::new());
+            }
+            Err(_) => self.engine.sasl_outcome(SaslCode::Auth),
+        }
+    }
+
+    /// The client answers the challenge for its missing initial response.
+    pub(crate) fn on_sasl_response(&mut self, response: &Bytes) {
+        match self.challenged.clone() {
+            Some(mechanism) => self.on_sasl(mechanism, Some(response)),
+            None => self.engine.sasl_outcome(SaslCode::Auth),
+        }
+    }
+
+    /// A client that used no SASL is an anonymous one.
+    pub(crate) fn log_in_without_sasl(&mut self) {
+        if !self.authenticated {
+            let identity = self.authority.sasl(&self.peer, "ANONYMOUS", None);
+            self.log_in(identity.unwrap_or_else(|_| Identity::nobody()));
+        }
+    }
+
+    fn log_in(&mut self, identity: Identity) {
+        self.authenticated = true;
+        self.challenged = None;
+        self.grants = Grants::new(identity);
+    }
+
+    /// Checks that the client may do `right` at a store, or at its management node.
+    pub(crate) fn claim(
+        &self,
+        path: &EntityPath,
+        management: bool,
+        right: Right,
+    ) -> Result<(Scope, Right), Refusal> {
+        let resource = address::resource(path, management);
+        let scope = Scope::of(&resource);
+        match self.grants.allows(&scope, right, self.now.unix_seconds()) {
+            Ok(()) => Ok((scope, right)),
+            Err(_) => Err(Refusal::Unauthorized { claim: claim_name(right), resource }),
+        }
+    }
+
+    /// Notes when the first claim of a link ends.
+    pub(crate) fn find_claims_end(&mut self) {
+        let ends = self.links.iter().filter_map(|(_, link)| {
+            let (scope, right) = link.claim.as_ref()?;
+            self.grants.valid_until(scope, *right)
+        });
+        self.claims_end = ends.min().filter(|end| *end != u64::MAX);
+    }
+
+    /// When the first claim of a link ends, on the monotonic clock.
+    pub(crate) fn claims_deadline(&self) -> Option<Instant> {
+        let end_millis = self.claims_end?.saturating_mul(1000);
+        let left = end_millis.saturating_sub(self.now.utc.as_millis());
+        // An hour at most: clocks drift, and looking once more costs nothing.
+        self.now.instant.checked_add(Duration::from_millis(left.min(3_600_000)))
+    }
+
+    /// Detaches the links whose claim has ended.
+    pub(crate) fn drop_expired_claims(&mut self) {
+        let now = self.now.unix_seconds();
+        if self.claims_end.is_none_or(|end| now < end) {
+            return;
+        }
+        let expired: Vec<(u32, Refusal)> = self
+            .links
+            .iter()
+            .filter_map(|(id, link)| {
+                let (scope, right) = link.claim.as_ref()?;
+                self.grants.allows(scope, *right, now).err()?;
+                let resource = scope.as_str().to_owned();
+                Some((id, Refusal::ClaimExpired { claim: claim_name(*right), resource }))
+            })
+            .collect();
+        for (id, refusal) in expired {
+            self.detach_link(LinkId(id), &refusal);
+        }
+        self.find_claims_end();
+    }
+}
+
+/// A right as error texts call it.
+const fn claim_name(right: Right) -> &'static str {
+    match right {
+        Right::Send => "Send",
+        Right::Listen => "Listen",
+        Right::Manage => "Manage",
+    }
+}

@@ -1,0 +1,209 @@
+//! What a refusal is called in AMQP.
+//!
+//! Invariant: conditions and status codes are chosen in one `match`; no other file names a condition.
+
+use std::borrow::Cow;
+
+use broker_core::{AttachError, EntityError, PublishError, SettleError};
+
+use crate::address::AddressError;
+
+/// Why the gateway refuses something, whoever found the reason.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Refusal {
+    /// The core refused a link.
+    Attach(AttachError),
+    /// The core refused a message.
+    Publish(PublishError),
+    /// The core refused a settlement or renewal.
+    Settle(SettleError),
+    /// The core refused a request about an entity.
+    Entity(EntityError),
+    /// An address names nothing.
+    Address { address: String, error: AddressError },
+    /// The connection holds no claim for this, or no longer.
+    Unauthorized { claim: &'static str, resource: String },
+    /// A token is no good.
+    BadToken { reason: String },
+    /// The claim ran out while the link was in use.
+    ClaimExpired { claim: &'static str, resource: String },
+    /// A source without address that is not dynamic.
+    NoAddress,
+    /// A receiver without source: the lookup of a durable subscription.
+    NoSubscription { name: String },
+    /// A dynamic terminus.
+    Dynamic,
+    /// A transaction coordinator.
+    Coordinator,
+    /// A transactional state.
+    NoTransaction,
+    /// A session filter on an entity without sessions.
+    NoSessions { entity: String },
+    /// A message for the anonymous terminus without `to`.
+    NoTo,
+    /// A message for the anonymous terminus whose `to` names nothing.
+    BadTo { to: String, error: AddressError },
+    /// The sections of a message are not in the form that the standard demands.
+    Malformed(String),
+    /// More bytes than the link takes.
+    TooLarge { bytes: u64, limit: u64 },
+    /// A batch without messages, or with too many.
+    BatchLength { messages: usize, limit: usize },
+    /// A delivery state that is no outcome.
+    ForeignState,
+    /// More open requests than a management link may have.
+    TooManyRequests { limit: usize },
+    /// A link beyond the connection's limit.
+    TooManyLinks { limit: usize },
+    /// A management operation nobody knows.
+    UnknownOperation { operation: String },
+    /// A management request lacks something, or has it in a wrong form.
+    BadRequest { what: Cow<'static, str> },
+    /// The entity behind an open link was deleted.
+    EntityDeleted { entity: String },
+    /// The broker shuts down.
+    ShuttingDown,
+    /// The core gave a kind of answer that does not belong to the question. A bug of ours.
+    Unexpected,
+}
+
+/// A refusal's names on the wire.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Named {
+    /// The AMQP error condition.
+    pub(crate) condition: &'static str,
+    /// The status code of a management node.
+    pub(crate) status: i32,
+}
+
+impl Refusal {
+    /// Condition and status code.
+    pub(crate) fn named(&self) -> Named {
+        let (condition, status) = match self {
+            Self::Attach(AttachError::NotFound(_))
+            | Self::Publish(PublishError::NotFound(_))
+            | Self::Entity(EntityError::NotFound(_))
+            | Self::Settle(SettleError::EntityGone)
+            | Self::NoSubscription { .. } => ("amqp:not-found", 404),
+            Self::Attach(AttachError::SubQueueSend(_))
+            | Self::Settle(SettleError::AlreadyDeadLetter)
+            | Self::Publish(PublishError::SubQueueSend(_))
+            | Self::NoSessions { .. } => ("amqp:not-allowed", 400),
+            Self::Attach(AttachError::LimitReached { .. })
+            | Self::Publish(PublishError::EntityFull { .. } | PublishError::StorageFull)
+            | Self::Entity(EntityError::LimitReached { .. })
+            | Self::TooManyRequests { .. }
+            | Self::TooManyLinks { .. } => ("amqp:resource-limit-exceeded", 403),
+            Self::Publish(PublishError::TooLarge { .. }) | Self::TooLarge { .. } => {
+                ("amqp:link:message-size-exceeded", 400)
+            }
+            Self::Settle(SettleError::LockLost) => ("com.microsoft:message-lock-lost", 410),
+            Self::Entity(EntityError::AlreadyExists(_)) => ("com.microsoft:entity-already-exists", 409),
+            Self::Entity(EntityError::OutOfRange { .. }) | Self::BatchLength { .. } => {
+                ("com.microsoft:argument-out-of-range", 400)
+            }
+            Self::BadRequest { .. } => ("com.microsoft:argument-error", 400),
+            Self::Unauthorized { .. } | Self::ClaimExpired { .. } | Self::BadToken { .. } => {
+                ("amqp:unauthorized-access", 401)
+            }
+            Self::Attach(AttachError::InvalidName(_))
+            | Self::Entity(EntityError::InvalidName(_))
+            | Self::NoAddress
+            | Self::ForeignState => ("amqp:invalid-field", 400),
+            Self::Address { error, .. } => match error {
+                AddressError::Exchange | AddressError::TransferDeadLetter => ("amqp:not-implemented", 501),
+                AddressError::Empty
+                | AddressError::BadEscape
+                | AddressError::NotUtf8
+                | AddressError::NotAQueue => ("amqp:invalid-field", 400),
+            },
+            Self::NoTo | Self::BadTo { .. } => ("amqp:precondition-failed", 400),
+            Self::Dynamic | Self::Coordinator | Self::UnknownOperation { .. } => {
+                ("amqp:not-implemented", 501)
+            }
+            Self::NoTransaction => ("amqp:transaction:unknown-id", 400),
+            Self::Malformed(_) => ("amqp:decode-error", 400),
+            Self::EntityDeleted { .. } => ("amqp:resource-deleted", 404),
+            Self::ShuttingDown => ("amqp:connection:forced", 503),
+            Self::Settle(SettleError::Storage) | Self::Entity(EntityError::Storage) | Self::Unexpected => {
+                ("amqp:internal-error", 500)
+            }
+        };
+        Named { condition, status }
+    }
+
+    /// The sentence for the person who reads the exception.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Attach(AttachError::NotFound(name))
+            | Self::Publish(PublishError::NotFound(name))
+            | Self::Entity(EntityError::NotFound(name)) => not_found(name),
+            Self::Attach(error) => sentence(error),
+            Self::Publish(error) => sentence(error),
+            Self::Settle(SettleError::LockLost) => LOCK_LOST.to_owned(),
+            Self::Settle(error) => sentence(error),
+            Self::Entity(error) => sentence(error),
+            Self::Address { address, error } => format!("The address '{address}' is not valid: {error}."),
+            Self::Unauthorized { claim, resource } => unauthorized(claim, resource),
+            Self::BadToken { reason } => format!("{}.", reason.trim_end_matches('.')),
+            Self::ClaimExpired { claim, resource } => {
+                format!("The token for this link has expired. {}", unauthorized(claim, resource))
+            }
+            Self::NoAddress => "The source has no address.".to_owned(),
+            Self::NoSubscription { name } => format!("No subscription named '{name}' could be found."),
+            Self::Dynamic => "Dynamic nodes are not supported.".to_owned(),
+            Self::Coordinator => "Transactions are not supported.".to_owned(),
+            Self::NoTransaction => "The transaction does not exist.".to_owned(),
+            Self::NoSessions { entity } => {
+                format!(
+                    "The entity '{entity}' does not require sessions: it cannot be received from by session."
+                )
+            }
+            Self::NoTo => "The anonymous terminus requires the 'to' property to be set.".to_owned(),
+            Self::BadTo { to, error } => format!("The 'to' address '{to}' is not valid: {error}."),
+            Self::Malformed(reason) => format!("The message could not be decoded: {reason}."),
+            Self::TooLarge { bytes, limit } => {
+                format!("The message has {bytes} bytes; the link takes at most {limit}.")
+            }
+            Self::BatchLength { messages, limit } => {
+                format!("The batch has {messages} messages; allowed are 1 to {limit}.")
+            }
+            Self::ForeignState => "The delivery state is not an outcome that the source offers.".to_owned(),
+            Self::TooManyRequests { limit } => format!("More than {limit} requests wait on this link."),
+            Self::TooManyLinks { limit } => format!("The connection has {limit} links, as many as it may."),
+            Self::UnknownOperation { operation } => format!("The operation '{operation}' is not supported."),
+            Self::BadRequest { what } => format!("The request is not valid: {what}."),
+            Self::EntityDeleted { entity } => format!("The messaging entity '{entity}' has been deleted."),
+            Self::ShuttingDown => "The broker is shutting down.".to_owned(),
+            Self::Unexpected => "The broker met an internal error.".to_owned(),
+        }
+    }
+}
+
+const LOCK_LOST: &str = "The lock supplied is invalid. Either the lock expired, or the message has already been \
+                         removed from the queue, or was received by a different receiver instance.";
+
+/// JS and Java recognise a missing entity by the first sentence.
+fn not_found(name: &str) -> String {
+    format!(
+        "The messaging entity '{name}' could not be found. Declare it in the broker's configuration, or start the \
+         broker with '--auto-create' to let clients create queues."
+    )
+}
+
+fn unauthorized(claim: &str, resource: &str) -> String {
+    format!(
+        "Unauthorized access. '{claim}' claim(s) are required to perform this operation. Resource: '{resource}'."
+    )
+}
+
+/// The core's text as a sentence.
+fn sentence(error: &impl ToString) -> String {
+    let text = error.to_string();
+    let mut letters = text.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(letters).chain(['.']).collect::<String>().replace('`', "'")
+}
+
+#[cfg(test)]
+mod tests;

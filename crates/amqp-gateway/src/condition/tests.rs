@@ -1,0 +1,42 @@
+use super::*;
+
+#[test]
+fn refusals_have_the_names_that_the_sdks_map_to_their_exceptions() {
+    let name = || Box::from("orders");
+    let cases = [
+        (Refusal::Attach(AttachError::NotFound(name())), "amqp:not-found", 404),
+        (Refusal::Publish(PublishError::NotFound(name())), "amqp:not-found", 404),
+        (Refusal::Entity(EntityError::NotFound(name())), "amqp:not-found", 404),
+        (Refusal::Settle(SettleError::LockLost), "com.microsoft:message-lock-lost", 410),
+        (Refusal::Settle(SettleError::EntityGone), "amqp:not-found", 404),
+        (Refusal::Attach(AttachError::SubQueueSend(name())), "amqp:not-allowed", 400),
+        (Refusal::Publish(PublishError::StorageFull), "amqp:resource-limit-exceeded", 403),
+        (
+            Refusal::Publish(PublishError::EntityFull { entity: name(), bytes: 2, limit: 1 }),
+            "amqp:resource-limit-exceeded",
+            403,
+        ),
+        (
+            Refusal::Publish(PublishError::TooLarge { entity: name(), bytes: 2, limit: 1 }),
+            "amqp:link:message-size-exceeded",
+            400,
+        ),
+        (Refusal::UnknownOperation { operation: "x".into() }, "amqp:not-implemented", 501),
+        (Refusal::Unauthorized { claim: "Send", resource: "orders".into() }, "amqp:unauthorized-access", 401),
+        (Refusal::Coordinator, "amqp:not-implemented", 501),
+        (Refusal::NoTo, "amqp:precondition-failed", 400),
+        (Refusal::ShuttingDown, "amqp:connection:forced", 503),
+    ];
+    for (refusal, condition, status) in cases {
+        assert_eq!(refusal.named(), Named { condition, status }, "{refusal:?}");
+        let text = refusal.text();
+        assert!(text.ends_with('.') && !text.starts_with(char::is_lowercase), "{text}");
+    }
+}
+
+#[test]
+fn a_missing_entity_is_told_in_the_services_words() {
+    let text = Refusal::Attach(AttachError::NotFound("orders".into())).text();
+    assert!(text.starts_with("The messaging entity 'orders' could not be found."), "{text}");
+    assert!(text.contains("--auto-create"), "{text}");
+}

@@ -1,0 +1,84 @@
+//! What a gateway runs on.
+//!
+//! Invariant: plain data; nothing here is looked up or changed after a connection began.
+
+use std::time::{Duration, Instant};
+
+use broker_core::Timestamp;
+
+/// The two clocks, read together by the shell.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// For time-outs within the connection.
+    pub instant: Instant,
+    /// For what goes to the wire and for the validity of tokens.
+    pub utc: Timestamp,
+}
+
+impl Now {
+    /// Whole seconds since 1970 UTC, as tokens count.
+    pub(crate) const fn unix_seconds(self) -> u64 {
+        self.utc.as_millis() / 1000
+    }
+}
+
+/// Limits and names, the same for all connections of a server.
+#[derive(Clone, Debug)]
+pub struct GatewayConfig {
+    /// `open.container-id`.
+    pub container_id: String,
+    /// What error texts call this broker (`SystemTracker:<name>:<entity>`).
+    pub server_name: String,
+    /// Largest frame that is accepted, in bytes.
+    pub max_frame_bytes: u32,
+    /// Largest message in bytes, where the queue does not say otherwise.
+    pub max_message_bytes: u64,
+    /// Sessions of one connection.
+    pub max_sessions: u16,
+    /// Links of one connection, all sessions together. At most 65,535.
+    pub max_links: u32,
+    /// `open.idle-time-out`: silence after which a peer should have said something. It is dropped after twice
+    /// that. .NET refuses less than 5 s.
+    pub idle_time_out: Duration,
+    /// Time for SASL and open.
+    pub open_time_out: Duration,
+    /// A client that does not use SASL is accepted, with the rights of an anonymous one.
+    pub accept_without_sasl: bool,
+    /// A client may create a queue by attaching to a missing one.
+    pub auto_create: bool,
+    /// Credit granted to a sending client, topped up at half. It does not throttle: transfers beyond it count.
+    pub credit_window: u32,
+    /// Bytes of message payload on their way to one client: with the node, in the gateway, or in the engine.
+    pub deliver_window_bytes: u64,
+    /// Deliveries of one link that a client may leave unsettled; above that its credit does not count.
+    pub max_unsettled: u32,
+    /// Messages in one batch transfer.
+    pub max_batch_messages: usize,
+    /// Bytes of messages in one answer of `peek-message`.
+    pub max_peek_bytes: u64,
+    /// Answers of a management node that may wait for credit on one link.
+    pub max_waiting_replies: usize,
+}
+
+impl Default for GatewayConfig {
+    fn default() -> Self {
+        Self {
+            container_id: "ferrybus".to_owned(),
+            server_name: "ferrybus".to_owned(),
+            max_frame_bytes: 65_536,
+            max_message_bytes: 1 << 20,
+            max_sessions: 1024,
+            max_links: 4096,
+            idle_time_out: Duration::from_secs(120),
+            open_time_out: Duration::from_secs(30),
+            accept_without_sasl: false,
+            auto_create: false,
+            credit_window: 1000,
+            deliver_window_bytes: 1 << 20,
+            max_unsettled: 100_000,
+            max_batch_messages: 65_536,
+            max_peek_bytes: 1 << 20,
+            max_waiting_replies: 64,
+        }
+    }
+}

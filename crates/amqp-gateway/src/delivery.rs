@@ -1,0 +1,190 @@
+//! A stored message, written for a receiver: a fresh header and annotations in front of the bare message.
+//!
+//! Invariant: properties, application properties, body and footer go out as the bytes they came, but for what
+//! the broker was told to add and what Service Bus stamps.
+
+use amqp_codec::{
+    message::{
+        AnnotationValue, PropertyChanges, application_properties_with, properties_with, write_header,
+        write_lock_token_annotations, write_message_annotations,
+    },
+    raw::RawValue,
+    sections::{Header, PropertyField, Sections},
+};
+use broker_core::{Lock, LockToken, Properties, PropertyValue, SequenceNumber, Stored, Timestamp};
+use bytes::{Bytes, BytesMut};
+
+use crate::{intake::hex, outcome::ANNOTATION, settlement::Face};
+
+/// For whom a message is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Recipient {
+    /// How it reads.
+    pub(crate) face: Face,
+    /// First half of the message-ids made for messages without one.
+    pub(crate) id_base: u64,
+}
+
+/// Appends the sections that differ from what is stored, and returns the rest of the stored bytes.
+pub(crate) fn write(
+    out: &mut BytesMut,
+    stored: &Stored,
+    sequence: SequenceNumber,
+    lock: Option<&Lock>,
+    recipient: &Recipient,
+) -> Bytes {
+    let payload = &stored.payload;
+    // Only checked messages are stored. Should one be unreadable all the same, it goes out as it is.
+    let Ok(sections) = Sections::scan(payload) else { return payload.clone() };
+    let service_bus = recipient.face == Face::ServiceBus;
+    let original = sections.read_header(payload).unwrap_or_default();
+    write_header(out, &header(original, stored, service_bus));
+    if let Some(lock) = lock
+        && service_bus
+    {
+        write_lock_token_annotations(out, lock.token.0.to_be_bytes());
+    }
+    let annotations = sections.message_annotations.of(payload);
+    write_annotations(out, annotations, stored, sequence, lock, service_bus);
+    let changes = service_bus && {
+        let expires = stored.expires_at.is_some();
+        expires || sections.properties_view(payload).get(PropertyField::MessageId).is_none()
+    };
+    let additions = stored.properties.0.iter().any(|(name, _)| !name.starts_with(ANNOTATION));
+    if !changes && !additions {
+        return payload.slice(sections.bare().range());
+    }
+    let properties = sections.properties.of(payload);
+    if changes {
+        write_properties(out, properties, stored, sequence, recipient.id_base);
+    } else {
+        out.extend_from_slice(properties);
+    }
+    let application_properties = sections.application_properties.of(payload);
+    if additions {
+        write_application_properties(out, application_properties, &stored.properties);
+    } else {
+        out.extend_from_slice(application_properties);
+    }
+    let rest = Sections { body: sections.body, footer: sections.footer, ..Sections::default() };
+    payload.slice(rest.bare().range())
+}
+
+/// The 16 bytes of a delivery-tag: the token as .NET writes a GUID, the first three fields little-endian.
+#[expect(clippy::cast_possible_truncation, reason = "each cast takes a field out of the token")]
+pub(crate) const fn guid_order(token: LockToken) -> [u8; 16] {
+    // Swap the bytes of the fields of 4, 2 and 2 bytes in the upper half; the lower half stays.
+    let (high, low) = ((token.0 >> 64) as u64, token.0 as u64);
+    let first = ((high >> 32) as u32).swap_bytes();
+    let second = ((high >> 16) as u16).swap_bytes();
+    let third = (high as u16).swap_bytes();
+    let swapped = (first as u64) << 32 | (second as u64) << 16 | third as u64;
+    ((swapped as u128) << 64 | low as u128).to_be_bytes()
+}
+
+/// The tag of a delivery without a lock.
+pub(crate) fn plain_tag(sequence: SequenceNumber, count: u64) -> [u8; 16] {
+    (u128::from(count) << 64 | u128::from(sequence.0)).to_be_bytes()
+}
+
+fn header(original: Header, stored: &Stored, service_bus: bool) -> Header {
+    let lifetime =
+        stored.expires_at.map(|end| end.as_millis().saturating_sub(stored.enqueued_at.as_millis()));
+    Header {
+        durable: original.durable,
+        priority: original.priority,
+        // A lifetime that does not fit is told by absolute-expiry-time alone.
+        ttl: lifetime.and_then(|millis| u32::try_from(millis).ok()),
+        first_acquirer: !service_bus && !stored.acquired_before,
+        delivery_count: stored.delivery_count,
+    }
+}
+
+fn write_annotations(
+    out: &mut BytesMut,
+    original: &[u8],
+    stored: &Stored,
+    sequence: SequenceNumber,
+    lock: Option<&Lock>,
+    service_bus: bool,
+) {
+    let number = AnnotationValue::Long(i64::try_from(sequence.0).unwrap_or(i64::MAX));
+    let enqueued = ("x-opt-enqueued-time", timestamp(stored.enqueued_at));
+    let locked = ("x-opt-locked-until", timestamp(lock.map(|lock| lock.until).unwrap_or_default()));
+    let ours = [
+        ("x-opt-sequence-number", number),
+        enqueued,
+        ("x-opt-enqueue-sequence-number", number),
+        ("x-opt-message-state", AnnotationValue::Int(stored.state.into())),
+        locked,
+    ];
+    let plain = [ours[0], enqueued, locked];
+    let all: &[_] = if service_bus { &ours } else { &plain };
+    let all = if lock.is_some() { all } else { all.split_last().map_or(all, |(_, rest)| rest) };
+    let original = Some(original).filter(|section| !section.is_empty());
+    if stored.properties.0.iter().any(|(name, _)| name.starts_with(ANNOTATION)) {
+        let modified = stored
+            .properties
+            .0
+            .iter()
+            .filter_map(|(name, value)| Some((name.strip_prefix(ANNOTATION)?, annotation(value)?)));
+        let merged: Vec<_> = modified.chain(all.iter().copied()).collect();
+        // The stored annotations were checked when they came in.
+        let _checked = write_message_annotations(out, original, &merged);
+        return;
+    }
+    let _checked = write_message_annotations(out, original, all);
+}
+
+fn write_properties(
+    out: &mut BytesMut,
+    original: &[u8],
+    stored: &Stored,
+    sequence: SequenceNumber,
+    id_base: u64,
+) {
+    let view = amqp_codec::sections::PropertiesView::new(original);
+    let has_id = view.is_ok_and(|view| view.get(PropertyField::MessageId).is_some());
+    let digits = hex(u128::from(id_base) << 64 | u128::from(sequence.0));
+    let made = AnnotationValue::Str(std::str::from_utf8(&digits).unwrap_or_default());
+    let changes = PropertyChanges {
+        message_id: (!has_id).then_some(made),
+        creation_time: stored.expires_at.map(|_| millis(stored.enqueued_at)),
+        absolute_expiry_time: stored.expires_at.map(millis),
+    };
+    if properties_with(out, Some(original), &changes).is_err() {
+        out.extend_from_slice(original);
+    }
+}
+
+fn write_application_properties(out: &mut BytesMut, original: &[u8], additions: &Properties) {
+    let ours = additions.0.iter().filter(|(name, _)| !name.starts_with(ANNOTATION));
+    // The latest of several values for one name counts.
+    let mut latest: Vec<(&str, AnnotationValue<'_>)> = Vec::new();
+    for (name, value) in ours {
+        let Some(value) = annotation(value) else { continue };
+        latest.retain(|(known, _)| *known != &**name);
+        latest.push((name, value));
+    }
+    if application_properties_with(out, Some(original), &latest).is_err() {
+        out.extend_from_slice(original);
+    }
+}
+
+fn annotation(value: &PropertyValue) -> Option<AnnotationValue<'_>> {
+    match value {
+        PropertyValue::Text(text) => Some(AnnotationValue::Str(text)),
+        PropertyValue::Encoded(bytes) => RawValue::first(bytes).ok().map(AnnotationValue::Raw),
+    }
+}
+
+fn timestamp(at: Timestamp) -> AnnotationValue<'static> {
+    AnnotationValue::Timestamp(millis(at))
+}
+
+fn millis(at: Timestamp) -> i64 {
+    i64::try_from(at.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

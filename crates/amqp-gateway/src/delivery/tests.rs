@@ -1,0 +1,170 @@
+use amqp_codec::{
+    message::MessageBuilder,
+    raw::{MapView, RawMap},
+    types::Kind,
+};
+use broker_core::LockId;
+
+use super::*;
+
+fn stored(payload: Bytes) -> Stored {
+    Stored {
+        enqueued_at: Timestamp::from_millis(1_000_000),
+        expires_at: None,
+        delivery_count: 0,
+        state: 0,
+        acquired_before: false,
+        properties: Properties::default(),
+        payload,
+    }
+}
+
+fn lock() -> Lock {
+    Lock {
+        id: LockId(1),
+        token: LockToken(0x903a_173c_50b2_46df_a7d2_162f_1512_5cba),
+        until: Timestamp::from_millis(1_060_000),
+    }
+}
+
+fn whole(stored: &Stored, lock: Option<&Lock>, face: Face) -> Bytes {
+    let mut out = BytesMut::new();
+    let rest = write(&mut out, stored, SequenceNumber(12), lock, &Recipient { face, id_base: 7 });
+    out.extend_from_slice(&rest);
+    out.freeze()
+}
+
+fn annotations(message: &Bytes) -> Vec<(String, Kind)> {
+    let sections = Sections::scan(message).unwrap();
+    let entries = sections.message_annotations_view(message).into_iter();
+    entries.map(|(key, value)| (key.as_symbol().unwrap().to_owned(), value.kind().unwrap())).collect()
+}
+
+#[test]
+fn tags_carry_the_token_in_the_order_of_a_net_guid() {
+    let expected =
+        [0x3c, 0x17, 0x3a, 0x90, 0xb2, 0x50, 0xdf, 0x46, 0xa7, 0xd2, 0x16, 0x2f, 0x15, 0x12, 0x5c, 0xba];
+    assert_eq!(guid_order(lock().token), expected);
+}
+
+#[test]
+fn service_bus_sees_token_annotations_and_count_with_their_exact_types() {
+    let message = whole(
+        &stored(MessageBuilder::new().message_id("m").data(b"x").build()),
+        Some(&lock()),
+        Face::ServiceBus,
+    );
+    let sections = Sections::scan(&message).unwrap();
+    let token = sections.delivery_annotations_view(&message).get("x-opt-lock-token").unwrap().as_uuid();
+    assert_eq!(token, Some(lock().token.0.to_be_bytes()));
+    let expected = [
+        ("x-opt-sequence-number", Kind::Long),
+        ("x-opt-enqueued-time", Kind::Timestamp),
+        ("x-opt-enqueue-sequence-number", Kind::Long),
+        ("x-opt-message-state", Kind::Int),
+        ("x-opt-locked-until", Kind::Timestamp),
+    ];
+    let expected: Vec<_> = expected.into_iter().map(|(name, kind)| (name.to_owned(), kind)).collect();
+    assert_eq!(annotations(&message), expected);
+    assert!(!sections.header.is_empty());
+    assert_eq!(sections.read_header(&message).unwrap(), Header::default());
+}
+
+#[test]
+fn plain_receivers_are_told_first_acquirer_and_no_token() {
+    let mut stored = stored(MessageBuilder::new().data(b"x").build());
+    let first = whole(&stored, Some(&lock()), Face::Plain);
+    let sections = Sections::scan(&first).unwrap();
+    assert!(sections.delivery_annotations.is_empty() && sections.properties.is_empty());
+    assert!(sections.read_header(&first).unwrap().first_acquirer);
+    (stored.acquired_before, stored.delivery_count) = (true, 3);
+    let again = whole(&stored, None, Face::Plain);
+    let header = Sections::scan(&again).unwrap().read_header(&again).unwrap();
+    assert_eq!((header.first_acquirer, header.delivery_count), (false, 3));
+    assert!(annotations(&again).iter().all(|(name, _)| name != "x-opt-locked-until"));
+}
+
+#[test]
+fn the_bare_message_stays_and_hop_by_hop_annotations_go() {
+    let payload = MessageBuilder::new()
+        .header(Header { durable: true, priority: Some(7), delivery_count: 9, ..Header::default() })
+        .delivery_annotations(RawMap::with_symbol_keys(&[("x-opt-hop", AnnotationValue::Bool(true))]))
+        .message_annotations(RawMap::with_symbol_keys(&[
+            ("x-opt-mine", AnnotationValue::Ubyte(1)),
+            ("x-opt-sequence-number", AnnotationValue::Long(999)),
+        ]))
+        .message_id("m")
+        .application_property("k", AnnotationValue::Str("v"))
+        .data(b"body")
+        .build();
+    for face in [Face::Plain, Face::ServiceBus] {
+        let message = whole(&stored(payload.clone()), None, face);
+        let (before, after) = (Sections::scan(&payload).unwrap(), Sections::scan(&message).unwrap());
+        assert_eq!(before.bare().of(&payload), after.bare().of(&message));
+        assert!(after.delivery_annotations.is_empty());
+        let header = after.read_header(&message).unwrap();
+        assert_eq!((header.durable, header.priority, header.delivery_count), (true, Some(7), 0));
+        let view = after.message_annotations_view(&message);
+        assert_eq!(view.get("x-opt-mine").unwrap().as_u64(), Some(1));
+        assert_eq!(view.get("x-opt-sequence-number").unwrap().as_i64(), Some(12));
+    }
+}
+
+#[test]
+fn a_lifetime_is_told_in_header_and_properties_alike() {
+    let mut stored = stored(MessageBuilder::new().message_id("m").data(b"x").build());
+    stored.expires_at = Some(Timestamp::from_millis(1_005_000));
+    let message = whole(&stored, None, Face::ServiceBus);
+    let sections = Sections::scan(&message).unwrap();
+    assert_eq!(sections.read_header(&message).unwrap().ttl, Some(5000));
+    let view = sections.properties_view(&message);
+    assert_eq!(view.get(PropertyField::CreationTime).unwrap().as_timestamp(), Some(1_000_000));
+    assert_eq!(view.get(PropertyField::AbsoluteExpiryTime).unwrap().as_timestamp(), Some(1_005_000));
+    assert_eq!(view.get(PropertyField::MessageId).unwrap().as_str(), Some("m"));
+}
+
+#[test]
+fn a_service_bus_receiver_finds_the_same_made_id_each_time() {
+    let stored = stored(MessageBuilder::new().data(b"x").build());
+    let id = |message: &Bytes| {
+        let sections = Sections::scan(message).unwrap();
+        sections
+            .properties_view(message)
+            .get(PropertyField::MessageId)
+            .unwrap()
+            .as_string()
+            .unwrap()
+            .to_owned()
+    };
+    let first = id(&whole(&stored, Some(&lock()), Face::ServiceBus));
+    assert_eq!(first, format!("{:016x}{:016x}", 7, 12));
+    assert_eq!(first, id(&whole(&stored, None, Face::ServiceBus)));
+}
+
+#[test]
+fn added_properties_replace_those_of_the_same_name() {
+    let payload = MessageBuilder::new()
+        .application_property("k", AnnotationValue::Str("old"))
+        .application_property("other", AnnotationValue::Int(1))
+        .data(b"body")
+        .build();
+    let mut stored = stored(payload);
+    let text = |value: &str| PropertyValue::Text(value.into());
+    stored.properties = Properties(vec![
+        ("k".into(), text("newer")),
+        ("k".into(), text("newest")),
+        ("DeadLetterReason".into(), text("r")),
+        ("n".into(), PropertyValue::Encoded(Bytes::from_static(&[0x52, 5]))),
+        ("\u{1}x-opt-note".into(), text("annotation")),
+    ]);
+    let message = whole(&stored, None, Face::Plain);
+    let sections = Sections::scan(&message).unwrap();
+    let view: MapView<'_> = sections.application_properties_view(&message);
+    assert_eq!(view.len(), 4);
+    assert_eq!(view.get("k").unwrap().as_string(), Some("newest"));
+    assert_eq!(view.get("other").unwrap().as_i64(), Some(1));
+    assert_eq!(view.get("DeadLetterReason").unwrap().as_string(), Some("r"));
+    assert_eq!(view.get("n").unwrap().as_u64(), Some(5));
+    let note = sections.message_annotations_view(&message).get("x-opt-note").unwrap();
+    assert_eq!(note.as_string(), Some("annotation"));
+}

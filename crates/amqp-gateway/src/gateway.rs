@@ -1,0 +1,392 @@
+//! One connection between its AMQP engine and the node.
+//!
+//! Bytes, effects and the time come in through `handle_*`; commands and bytes go out through `take_commands`
+//! and `poll_output`. After each `handle_*` the shell takes the commands and hands them to the node as one
+//! batch, then writes the output.
+//!
+//! Invariant: what comes out depends on what went in and on the seed; nothing is sent that the core has not
+//! answered for.
+
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
+
+use amqp_codec::{
+    performative::{DeliveryState, Error},
+    types::Symbol,
+};
+use amqp_engine::{Connection, DeliveryId, Event, LinkKey, SessionId};
+use broker_auth::{Authority, Grants, Identity, PeerFacts};
+use broker_core::{ClientId, Command, Effect, LinkId};
+use bytes::{Bytes, BytesMut};
+
+use crate::{
+    budget::Budget,
+    condition::Refusal,
+    config::{GatewayConfig, Now},
+    handshake,
+    index::Index,
+    link::{Link, LinkRole, Links, Session, Sessions},
+    requests::Pending,
+    settlement::Face,
+    tickets::Errand,
+    tracking::Tracking,
+};
+
+/// One client's side of the broker.
+#[derive(Debug)]
+pub struct Gateway {
+    pub(crate) config: Arc<GatewayConfig>,
+    pub(crate) authority: Arc<Authority>,
+    pub(crate) peer: PeerFacts,
+    pub(crate) engine: Connection,
+    pub(crate) tracking: Tracking,
+    pub(crate) grants: Grants,
+    /// Service Bus once the client has shown that it is one.
+    pub(crate) face: Face,
+    /// Whether SASL has told who the client is.
+    pub(crate) authenticated: bool,
+    /// The mechanism that was asked for its missing initial response.
+    pub(crate) challenged: Option<Symbol>,
+    pub(crate) sessions: Sessions,
+    pub(crate) links: Links,
+    /// From the engine's names of links and sessions to ours.
+    pub(crate) by_key: Index<LinkKey>,
+    pub(crate) by_session: Index<SessionId>,
+    /// Requests that wait for the core, by number.
+    pub(crate) pending: BTreeMap<u64, Pending>,
+    pub(crate) next_request: u64,
+    pub(crate) budget: Budget,
+    /// When the first claim of a link ends, in seconds since 1970.
+    pub(crate) claims_end: Option<u64>,
+    pub(crate) commands: Vec<Command>,
+    /// Whether the core knows the client.
+    pub(crate) connected: bool,
+    /// Where sections of deliveries are written before the engine takes them.
+    pub(crate) scratch: BytesMut,
+    pub(crate) now: Now,
+}
+
+impl Gateway {
+    /// A connection that has just been accepted. `seed` makes tracking ids and message-ids; it need not be secret
+    /// but should differ between connections and between runs.
+    pub fn new(
+        config: Arc<GatewayConfig>,
+        authority: Arc<Authority>,
+        client: ClientId,
+        peer: PeerFacts,
+        seed: u64,
+        now: Now,
+    ) -> Self {
+        let engine = Connection::new(handshake::engine_config(&config, &authority, &peer), now.instant);
+        let budget = Budget::new(config.deliver_window_bytes);
+        Self {
+            config,
+            authority,
+            peer,
+            engine,
+            tracking: Tracking::new(seed, client),
+            grants: Grants::new(Identity::nobody()),
+            face: Face::Plain,
+            authenticated: false,
+            challenged: None,
+            sessions: Sessions::new(),
+            links: Links::new(),
+            by_key: Index::new(),
+            by_session: Index::new(),
+            pending: BTreeMap::new(),
+            next_request: 0,
+            budget,
+            claims_end: None,
+            commands: Vec::new(),
+            connected: false,
+            scratch: BytesMut::new(),
+            now,
+        }
+    }
+
+    /// Takes what was read from the socket.
+    pub fn handle_input(&mut self, now: Now, input: Bytes) {
+        self.now = now;
+        self.engine.handle_input(now.instant, input);
+        self.handle_events();
+    }
+
+    /// The peer will send nothing more.
+    pub fn handle_eof(&mut self, now: Now) {
+        self.now = now;
+        self.engine.handle_eof();
+        self.handle_events();
+    }
+
+    /// Takes what the core says, in order.
+    pub fn handle_effects(&mut self, now: Now, effects: Vec<Effect>) {
+        self.now = now;
+        for effect in effects {
+            self.handle_effect(effect);
+        }
+        self.raise_budget();
+    }
+
+    /// The announced deadline has come. Being called early does no harm.
+    pub fn handle_deadline(&mut self, now: Now) {
+        self.now = now;
+        self.engine.handle_deadline(now.instant);
+        self.handle_events();
+        self.drop_expired_claims();
+    }
+
+    /// When [`Gateway::handle_deadline`] wants to be called.
+    pub fn deadline(&self) -> Option<Instant> {
+        match (self.engine.deadline(), self.claims_deadline()) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// What the client asks of the core, in order: one batch.
+    pub fn take_commands(&mut self) -> Vec<Command> {
+        std::mem::take(&mut self.commands)
+    }
+
+    /// Appends output to `out`, with deliveries until it has grown past `soft_limit` bytes.
+    pub fn poll_output(&mut self, now: Now, out: &mut BytesMut, soft_limit: usize) {
+        self.now = now;
+        let before = out.len();
+        self.engine.poll_output(now.instant, out, soft_limit);
+        self.budget.built(out.len() - before);
+    }
+
+    /// The transport has taken that many bytes of the output: as many more may be asked of the core.
+    pub fn output_written(&mut self, bytes: usize) {
+        self.budget.written(bytes);
+        self.raise_budget();
+    }
+
+    /// Ends the connection because the broker stops: the client is told and may answer.
+    pub fn shut_down(&mut self, now: Now) {
+        self.now = now;
+        let error = self.error(&Refusal::ShuttingDown, "");
+        self.engine.close(Some(error));
+        self.handle_events();
+    }
+
+    /// True when there is nothing more to read or write.
+    pub fn is_closed(&self) -> bool {
+        self.engine.is_closed()
+    }
+
+    /// The last commands, however the connection ended.
+    pub fn disconnected(&mut self) -> Vec<Command> {
+        let mut last = std::mem::take(&mut self.commands);
+        if std::mem::take(&mut self.connected) {
+            last.push(Command::Disconnect);
+        }
+        last
+    }
+
+    fn handle_events(&mut self) {
+        while let Some(event) = self.engine.poll_event() {
+            self.handle_event(event);
+        }
+    }
+
+    fn handle_event(&mut self, event: Event) {
+        match event {
+            Event::Transfer(delivery) => self.on_transfer(delivery),
+            Event::Disposition { session, first, last, settled, state } => {
+                self.on_disposition(session, first, last, settled, state.as_ref());
+            }
+            Event::LinkFlow { link, limit, drain, .. } => self.on_flow(link, limit, drain),
+            Event::LinkAttached { link, attach } => self.on_attached(link, attach),
+            Event::LinkDetached { link, .. } => self.on_detached(link),
+            Event::SessionBegun { session } => self.on_session(session),
+            Event::SessionEnded { session, .. } => self.on_session_ended(session),
+            Event::SaslInit { mechanism, initial_response, .. } => {
+                self.on_sasl(mechanism, initial_response.as_ref());
+            }
+            Event::SaslResponse(response) => self.on_sasl_response(&response),
+            Event::Opened(_) => self.on_opened(),
+            Event::Unsent { link, deliveries } => self.on_unsent(link, &deliveries),
+            // The peer's word on what it sent: it has settled, and needs no answer.
+            Event::SettledByPeer { .. } => {}
+            Event::Closed { .. } => self.on_closed(),
+        }
+    }
+
+    fn handle_effect(&mut self, effect: Effect) {
+        match effect {
+            Effect::Delivery(delivery) => self.on_delivery(&delivery),
+            Effect::Published { first, last } => self.on_published(first, last),
+            Effect::PublishRefused { ticket, error } => {
+                self.on_publish_refused(ticket, &Refusal::Publish(error));
+            }
+            Effect::Settled { first, last } => self.on_settled(first, last),
+            Effect::SettleRefused { ticket, error } => {
+                self.on_settle_refused(ticket, &Refusal::Settle(error));
+            }
+            Effect::Drained { consumer, count } => self.on_drained(consumer, count),
+            Effect::ProducerOpened { producer, queue } => self.on_producer_opened(producer, &queue),
+            Effect::ConsumerOpened { consumer, queue } => self.on_consumer_opened(consumer, &queue),
+            Effect::AttachRefused { link, error } => self.on_attach_refused(link, error),
+            Effect::Renewed(renewed) => self.on_renewed(&renewed),
+            Effect::Peeked { ticket, messages } => self.on_peeked(ticket, &messages),
+            Effect::RequestRefused { ticket, error } => {
+                self.on_request_refused(ticket, &Refusal::Entity(error));
+            }
+            Effect::EntityDeleted { link } => self.on_entity_deleted(link),
+            // The gateway creates and deletes no entities.
+            Effect::EntityDone { .. } => {}
+        }
+    }
+
+    /// A settlement under each of these tickets is done.
+    fn on_settled(&mut self, first: broker_core::Ticket, last: broker_core::Ticket) {
+        match (Errand::unpack(first), Errand::unpack(last)) {
+            (Some(Errand::Sent(session, from, echo)), Some(Errand::Sent(_, to, _))) => {
+                let Some(session) = self.sessions.get(session.0) else { return };
+                let state = Some(echo.state());
+                self.engine.settle_outgoing_range(session.id, DeliveryId(from), DeliveryId(to), state);
+            }
+            (Some(Errand::Request(from)), Some(Errand::Request(to))) => {
+                for number in from..=to {
+                    self.on_request_done(number);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn on_settle_refused(&mut self, ticket: broker_core::Ticket, refusal: &Refusal) {
+        match Errand::unpack(ticket) {
+            Some(Errand::Sent(session, delivery, _)) => {
+                let error = self.error(refusal, "");
+                self.settle_sent(session, delivery, DeliveryState::Rejected(Some(Box::new(error))));
+            }
+            Some(Errand::Request(_)) => self.on_request_refused(ticket, refusal),
+            _ => {}
+        }
+    }
+
+    fn on_session(&mut self, id: SessionId) {
+        match self.sessions.insert(Session::new(id)) {
+            Some(number) => self.by_session.insert(id, number),
+            // The engine's own limit is lower, so this is not reached.
+            None => self.engine.end_session(id, None),
+        }
+    }
+
+    fn on_session_ended(&mut self, id: SessionId) {
+        let Some(number) = self.by_session.find(id) else { return };
+        let of_session = self.links.iter().filter(|(_, link)| link.session.0 == number);
+        let links: Vec<u32> = of_session.map(|(link, _)| link).collect();
+        for link in links {
+            self.drop_link(LinkId(link));
+        }
+        self.sessions.remove(number);
+        self.by_session.remove(id);
+    }
+
+    fn on_closed(&mut self) {
+        let links: Vec<u32> = self.links.iter().map(|(link, _)| link).collect();
+        for link in links {
+            self.drop_link(LinkId(link));
+        }
+    }
+
+    fn on_detached(&mut self, key: LinkKey) {
+        if let Some(number) = self.by_key.find(key) {
+            self.drop_link(LinkId(number));
+        }
+    }
+
+    fn on_entity_deleted(&mut self, link: LinkId) {
+        let entity = self.links.get(link.0).map(|link| link.place().to_owned()).unwrap_or_default();
+        self.detach_link(link, &Refusal::EntityDeleted { entity });
+    }
+
+    /// Detaches a link with an error and forgets it.
+    pub(crate) fn detach_link(&mut self, id: LinkId, refusal: &Refusal) {
+        let Some(link) = self.links.get(id.0) else { return };
+        let place = link.place().to_owned();
+        let error = self.error(refusal, &place);
+        self.detach_link_with(id, error);
+    }
+
+    /// Detaches a link with an error that is already told.
+    pub(crate) fn detach_link_with(&mut self, id: LinkId, error: Error) {
+        let Some(link) = self.links.get(id.0) else { return };
+        self.engine.detach(link.key, Some(error));
+        self.drop_link(id);
+    }
+
+    /// Forgets a link and tells the core.
+    pub(crate) fn drop_link(&mut self, id: LinkId) {
+        let Some(link) = self.remove_link(id) else { return };
+        match link.role {
+            LinkRole::Producer(producer) if producer.path.is_some() => {
+                self.commands.push(Command::CloseProducer { producer: id });
+            }
+            LinkRole::Consumer(consumer) => {
+                if consumer.unsettled > 0
+                    && let Some(session) = self.sessions.get_mut(link.session.0)
+                {
+                    session.locks.forget(id);
+                }
+                self.commands.push(Command::CloseConsumer { consumer: id });
+            }
+            LinkRole::Producer(_) | LinkRole::Requests(_) | LinkRole::Replies(_) => {}
+        }
+    }
+
+    /// Takes a link out of all tables.
+    pub(crate) fn remove_link(&mut self, id: LinkId) -> Option<Link> {
+        let link = self.links.remove(id.0)?;
+        self.by_key.remove(link.key);
+        Some(link)
+    }
+
+    /// The error that tells a client of a refusal. `place` is the entity it happened at, empty for none.
+    pub(crate) fn error(&mut self, refusal: &Refusal, place: &str) -> Error {
+        Error {
+            condition: Symbol::from_static(refusal.named().condition),
+            description: Some(self.told(refusal, place)),
+            info: None,
+        }
+    }
+
+    /// The text that tells a client of a refusal.
+    pub(crate) fn told(&mut self, refusal: &Refusal, place: &str) -> String {
+        let server = &self.config.server_name;
+        let place = if place.is_empty() { server.clone() } else { format!("{server}:{place}") };
+        self.tracking.tracked(&refusal.text(), &place, self.now.utc)
+    }
+
+    /// Bytes of deliveries that the engine has been given and has not sent.
+    fn waiting_bytes(&mut self) -> u64 {
+        self.sessions
+            .iter_mut()
+            .map(|session| session.waiting(self.engine.unsent_deliveries(session.id)))
+            .sum()
+    }
+
+    pub(crate) fn raise_budget(&mut self) {
+        if !self.connected {
+            return;
+        }
+        let waiting = self.waiting_bytes();
+        if let Some(limit) = self.budget.raise(waiting) {
+            self.commands.push(Command::ByteBudget { limit });
+        }
+    }
+}
+
+impl Link {
+    /// The entity or node that error texts name.
+    pub(crate) fn place(&self) -> &str {
+        match &self.role {
+            LinkRole::Producer(producer) => producer.path.as_ref().map_or("", |path| &path.entity),
+            LinkRole::Consumer(consumer) => &consumer.path.entity,
+            LinkRole::Requests(requests) => requests.node.place(),
+            LinkRole::Replies(replies) => replies.node.place(),
+        }
+    }
+}

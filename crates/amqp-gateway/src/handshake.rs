@@ -1,0 +1,52 @@
+//! What the broker says of itself when a connection begins.
+//!
+//! Invariant: the core learns of a client only once its open has come.
+
+use std::sync::Arc;
+
+use amqp_codec::{
+    raw::{AnnotationValue, RawMap},
+    types::Symbol,
+};
+use amqp_engine::{Config, OpenReply};
+use broker_auth::{Authority, PeerFacts};
+use broker_core::Command;
+
+use crate::{config::GatewayConfig, gateway::Gateway};
+
+/// The engine's settings for one connection.
+pub(crate) fn engine_config(config: &GatewayConfig, authority: &Authority, peer: &PeerFacts) -> Arc<Config> {
+    let mechanisms = authority.sasl_mechanisms(peer);
+    Arc::new(Config {
+        container_id: config.container_id.clone(),
+        max_frame_size: config.max_frame_bytes,
+        channel_max: config.max_sessions.saturating_sub(1),
+        handle_max: config.max_links.saturating_sub(1),
+        max_links: config.max_links as usize,
+        idle_time_out: Some(config.idle_time_out),
+        open_timeout: config.open_time_out,
+        sasl_mechanisms: mechanisms.into_iter().map(Symbol::from_static).collect(),
+        require_sasl: !config.accept_without_sasl,
+        max_message_size: config.max_message_bytes,
+        max_partial_bytes: usize::try_from(config.max_message_bytes.saturating_mul(2)).unwrap_or(usize::MAX),
+        offered_capabilities: vec![Symbol::from_static("ANONYMOUS-RELAY")],
+        open_properties: Some(RawMap::with_symbol_keys(&[
+            ("product", AnnotationValue::Str("Ferrybus")),
+            ("version", AnnotationValue::Str(env!("CARGO_PKG_VERSION"))),
+        ])),
+        ..Config::default()
+    })
+}
+
+impl Gateway {
+    /// The client's open has come.
+    pub(crate) fn on_opened(&mut self) {
+        self.log_in_without_sasl();
+        if !self.connected {
+            self.connected = true;
+            self.commands.push(Command::Connect);
+        }
+        self.engine.accept_open(OpenReply::default());
+        self.raise_budget();
+    }
+}

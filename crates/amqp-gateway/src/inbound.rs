@@ -1,0 +1,229 @@
+//! Messages that the peer sends.
+//!
+//! Invariant: an unsettled message is answered once, `accepted` or `rejected` with an error, and settled; a
+//! settled one is not answered.
+
+use amqp_codec::{
+    message::BATCH_FORMAT,
+    performative::{DeliveryState, Error},
+    raw::{AnnotationValue, RawMap},
+};
+use amqp_engine::{Connection, DeliveryId, IncomingDelivery, LinkKey, SessionId};
+use broker_auth::Right;
+use broker_core::{Command, EntityPath, LinkId, Message, Ticket};
+
+use crate::{
+    address::{self, AddressError, Node},
+    attach::REQUEST_CREDIT,
+    condition::Refusal,
+    gateway::Gateway,
+    intake::{self, Intake},
+    link::{LinkRole, TrackedPublish},
+    requests::Pending,
+    tickets::{Errand, SessionNumber},
+};
+
+impl Gateway {
+    /// A whole delivery has come.
+    pub(crate) fn on_transfer(&mut self, delivery: IncomingDelivery) {
+        let Some(number) = self.by_key.find(delivery.link) else { return };
+        let Some(link) = self.links.get(number) else { return };
+        let (id, key) = (LinkId(number), link.key);
+        match &link.role {
+            LinkRole::Producer(_) => {
+                self.top_up(key, self.config.credit_window);
+                self.publish(id, delivery);
+            }
+            LinkRole::Requests(_) => {
+                self.top_up(key, REQUEST_CREDIT);
+                self.on_request(id, &delivery);
+            }
+            // The engine lets nobody send on a link that receives.
+            LinkRole::Consumer(_) | LinkRole::Replies(_) => {}
+        }
+    }
+
+    /// Credit is no throttle: it is granted anew at half, whatever waits.
+    fn top_up(&mut self, key: LinkKey, window: u32) {
+        if self.engine.credit_left(key) <= window / 2 {
+            self.engine.grant_credit(key, window);
+        }
+    }
+
+    fn publish(&mut self, id: LinkId, mut delivery: IncomingDelivery) {
+        let Some(link) = self.links.get(id.0) else { return };
+        let LinkRole::Producer(producer) = &link.role else { return };
+        let (session, face) = (link.session, link.face);
+        if matches!(delivery.state, Some(DeliveryState::Transactional { .. })) {
+            return self.refuse_message(id, &delivery, &Refusal::NoTransaction);
+        }
+        let (bytes, limit) = (delivery.payload.len() as u64, producer.max_message_bytes);
+        if bytes > limit {
+            return self.refuse_message(id, &delivery, &Refusal::TooLarge { bytes, limit });
+        }
+        let intake = Intake { face, utc: self.now.utc };
+        let Some(queue) = producer.queue.filter(|_| !producer.is_tracked()) else {
+            return self.publish_by_path(id, delivery, intake);
+        };
+        let ticket = (!delivery.settled).then(|| Errand::Received(session, delivery.delivery_id.0).pack());
+        if delivery.message_format == BATCH_FORMAT {
+            if let Some(messages) = self.take_in(id, &mut delivery, intake) {
+                self.commands.push(Command::PublishBatch { queue, messages, ticket });
+            }
+            return;
+        }
+        match intake::message(std::mem::take(&mut delivery.payload), intake, &mut self.tracking) {
+            Ok(message) => self.commands.push(Command::Publish { queue, message, ticket }),
+            Err(refusal) => self.detach_link(id, &refusal),
+        }
+    }
+
+    /// For the anonymous terminus, for a link that the core has not answered yet, and for one whose refusals
+    /// must find it.
+    fn publish_by_path(&mut self, id: LinkId, mut delivery: IncomingDelivery, intake: Intake) {
+        let path = match self.destination(id, &delivery) {
+            Ok(path) => path,
+            Err(refusal) => return self.refuse_message(id, &delivery, &refusal),
+        };
+        let Some(messages) = self.take_in(id, &mut delivery, intake) else { return };
+        let Some(link) = self.links.get(id.0) else { return };
+        let LinkRole::Producer(producer) = &link.role else { return };
+        let (session, delivery_id) = (link.session, delivery.delivery_id.0);
+        let ticket = if producer.is_tracked() {
+            let tracked = TrackedPublish {
+                link: id,
+                session,
+                delivery: delivery_id,
+                tag: delivery.tag,
+                settled: delivery.settled,
+            };
+            Some(self.await_answer(Pending::Publish(tracked)))
+        } else {
+            (!delivery.settled).then(|| Errand::Received(session, delivery_id).pack())
+        };
+        let auto_create = self.config.auto_create;
+        self.commands.push(Command::PublishTo { path, messages, auto_create, ticket });
+    }
+
+    /// The messages of a delivery; `None` when they are refused, which has been told.
+    fn take_in(
+        &mut self,
+        id: LinkId,
+        delivery: &mut IncomingDelivery,
+        intake: Intake,
+    ) -> Option<Vec<Message>> {
+        let payload = std::mem::take(&mut delivery.payload);
+        let read = if delivery.message_format == BATCH_FORMAT {
+            intake::batch(&payload, intake, self.config.max_batch_messages, &mut self.tracking)
+        } else {
+            intake::message(payload, intake, &mut self.tracking).map(|message| vec![message])
+        };
+        match read {
+            Ok(messages) => return Some(messages),
+            Err(refusal @ Refusal::BatchLength { .. }) => self.refuse_message(id, delivery, &refusal),
+            Err(refusal) => self.detach_link(id, &refusal),
+        }
+        None
+    }
+
+    /// Where a message goes: where its link says, else where the message itself says.
+    fn destination(&self, id: LinkId, delivery: &IncomingDelivery) -> Result<EntityPath, Refusal> {
+        let link = self.links.get(id.0).ok_or(Refusal::Unexpected)?;
+        let LinkRole::Producer(producer) = &link.role else { return Err(Refusal::Unexpected) };
+        if let Some(path) = &producer.path {
+            return Ok(path.clone());
+        }
+        let to = intake::to(&delivery.payload).ok_or(Refusal::NoTo)?;
+        let bad = |error| Refusal::BadTo { to: to.clone(), error };
+        let Node::Entity(path) = address::parse(&to).map_err(bad)? else {
+            return Err(bad(AddressError::NotAQueue));
+        };
+        self.claim(&path, false, Right::Send)?;
+        Ok(path)
+    }
+
+    /// Messages are stored.
+    pub(crate) fn on_published(&mut self, first: Ticket, last: Ticket) {
+        match (Errand::unpack(first), Errand::unpack(last)) {
+            (Some(Errand::Received(session, from)), Some(Errand::Received(_, to))) => {
+                let Some(session) = self.sessions.get(session.0) else { return };
+                settle_received(&mut self.engine, session.id, from..=to);
+            }
+            (Some(Errand::Request(from)), Some(Errand::Request(to))) => {
+                for number in from..=to {
+                    if let Some(Pending::Publish(tracked)) = self.pending.remove(&number)
+                        && !tracked.settled
+                    {
+                        self.settle_received(tracked.session, tracked.delivery, DeliveryState::Accepted);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A message is refused by the core.
+    pub(crate) fn on_publish_refused(&mut self, ticket: Ticket, refusal: &Refusal) {
+        match Errand::unpack(ticket) {
+            Some(Errand::Received(session, delivery)) => {
+                let error = self.error(refusal, "");
+                self.settle_received(session, delivery, DeliveryState::Rejected(Some(Box::new(error))));
+            }
+            Some(Errand::Request(number)) => {
+                if let Some(Pending::Publish(tracked)) = self.pending.remove(&number) {
+                    self.refuse_tracked(&tracked, refusal);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Refuses a message before the core has seen it.
+    fn refuse_message(&mut self, id: LinkId, delivery: &IncomingDelivery, refusal: &Refusal) {
+        let Some(session) = self.links.get(id.0).map(|link| link.session) else { return };
+        let tracked = TrackedPublish {
+            link: id,
+            session,
+            delivery: delivery.delivery_id.0,
+            tag: delivery.tag,
+            settled: delivery.settled,
+        };
+        self.refuse_tracked(&tracked, refusal);
+    }
+
+    /// Rejects a message, or detaches its link where `rejected` cannot be said.
+    fn refuse_tracked(&mut self, tracked: &TrackedPublish, refusal: &Refusal) {
+        let Some(link) = self.links.get(tracked.link.0) else { return };
+        let LinkRole::Producer(producer) = &link.role else { return };
+        let (anonymous, takes_rejected) = (producer.path.is_none(), producer.takes_rejected);
+        let place = link.place().to_owned();
+        let mut error = self.error(refusal, &place);
+        if anonymous {
+            error = with_delivery_tag(error, &tracked.tag);
+        }
+        if !tracked.settled && takes_rejected {
+            let state = DeliveryState::Rejected(Some(Box::new(error)));
+            self.settle_received(tracked.session, tracked.delivery, state);
+        } else if anonymous || !takes_rejected {
+            self.detach_link_with(tracked.link, error);
+        }
+        // Else it was sent settled to a known place: fire and forget.
+    }
+
+    fn settle_received(&mut self, session: SessionNumber, delivery: u32, state: DeliveryState) {
+        let Some(session) = self.sessions.get(session.0) else { return };
+        self.engine.settle_incoming(session.id, DeliveryId(delivery), state);
+    }
+}
+
+/// Accepts a run of deliveries.
+fn settle_received(engine: &mut Connection, session: SessionId, ids: std::ops::RangeInclusive<u32>) {
+    for id in ids {
+        engine.settle_incoming(session, DeliveryId(id), DeliveryState::Accepted);
+    }
+}
+
+/// The anonymous terminus names the message it refuses (anonterm 1.0, 2.2).
+fn with_delivery_tag(error: Error, tag: &[u8]) -> Error {
+    Error { info: Some(RawMap::with_symbol_keys(&[("delivery-tag", AnnotationValue::Binary(tag))])), ..error }
+}

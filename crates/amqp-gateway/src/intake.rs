@@ -1,0 +1,158 @@
+//! From the bytes of a message to what the core must know of it.
+//!
+//! Invariant: what is stored is the bytes that came, in the standard's order of sections; only a Service Bus
+//! client's missing message-id is put in.
+
+use std::time::Duration;
+
+use amqp_codec::{
+    message::{PropertyChanges, batch_messages, properties_with},
+    raw::{AnnotationValue, RawValue},
+    sections::{PropertiesView, PropertyField, Sections},
+};
+use broker_core::{Message, Timestamp};
+use bytes::{Bytes, BytesMut};
+
+use crate::{condition::Refusal, settlement::Face, tracking::Tracking};
+
+/// Where and when a message comes in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Intake {
+    /// How the sender's words are read.
+    pub(crate) face: Face,
+    /// Now.
+    pub(crate) utc: Timestamp,
+}
+
+/// Reads one message.
+pub(crate) fn message(payload: Bytes, intake: Intake, ids: &mut Tracking) -> Result<Message, Refusal> {
+    let (payload, sections) = scan(payload, intake.face)?;
+    sections.check_contents(&payload).map_err(|error| Refusal::Malformed(error.to_string()))?;
+    let header = sections.read_header(&payload).map_err(|error| Refusal::Malformed(error.to_string()))?;
+    let mut message = Message {
+        durable: header.durable,
+        time_to_live: header.ttl.map(|millis| Duration::from_millis(millis.into())),
+        ..Message::default()
+    };
+    let mut has_id = false;
+    if !sections.properties.is_empty() {
+        let properties = sections.properties_view(&payload);
+        has_id = properties.get(PropertyField::MessageId).is_some();
+        message.session_id = properties.get(PropertyField::GroupId).and_then(RawValue::as_str).map(Box::from);
+        if message.time_to_live.is_none() {
+            message.time_to_live = lifetime(&properties, intake);
+        }
+    }
+    if !sections.message_annotations.is_empty() {
+        let annotations = sections.message_annotations_view(&payload);
+        let at = annotations.get("x-opt-scheduled-enqueue-time").and_then(RawValue::as_timestamp);
+        message.scheduled_enqueue_time =
+            at.map(|millis| Timestamp::from_millis(u64::try_from(millis).unwrap_or(0)));
+    }
+    message.payload = if intake.face == Face::ServiceBus && !has_id {
+        with_message_id(&payload, &sections, ids.next_id())
+    } else {
+        payload
+    };
+    Ok(message)
+}
+
+/// Reads the messages of a batch.
+pub(crate) fn batch(
+    payload: &Bytes,
+    intake: Intake,
+    limit: usize,
+    ids: &mut Tracking,
+) -> Result<Vec<Message>, Refusal> {
+    let parts = batch_messages(payload).map_err(|error| Refusal::Malformed(error.to_string()))?;
+    if parts.is_empty() || parts.len() > limit {
+        return Err(Refusal::BatchLength { messages: parts.len(), limit });
+    }
+    parts.into_iter().map(|part| message(part, intake, ids)).collect()
+}
+
+/// `properties.to`, if it is a text.
+pub(crate) fn to(payload: &[u8]) -> Option<String> {
+    let sections = Sections::scan(payload).ok()?;
+    let to = sections.properties_view(payload).get(PropertyField::To)?;
+    to.as_str().map(str::to_owned)
+}
+
+/// Finds the sections. Python's Service Bus SDK writes delivery-annotations after the footer: such a message is
+/// put in order.
+fn scan(payload: Bytes, face: Face) -> Result<(Bytes, Sections), Refusal> {
+    let error = match Sections::scan(&payload) {
+        Ok(sections) => return Ok((payload, sections)),
+        Err(error) => error,
+    };
+    if face == Face::ServiceBus
+        && let Ok(found) = Sections::scan_tolerant(&payload)
+    {
+        let mut ordered = BytesMut::with_capacity(payload.len());
+        let parts = [
+            found.header,
+            found.message_annotations,
+            found.properties,
+            found.application_properties,
+            found.body,
+            found.footer,
+        ];
+        for part in parts {
+            ordered.extend_from_slice(part.of(&payload));
+        }
+        if let Ok(sections) = Sections::scan(&ordered) {
+            return Ok((ordered.freeze(), sections));
+        }
+    }
+    Err(Refusal::Malformed(error.to_string()))
+}
+
+/// How long a message lives that says only when it ends. The Service Bus SDKs stamp both ends of a lifetime that
+/// does not fit the header, so there the client's clock does not matter.
+fn lifetime(properties: &PropertiesView<'_>, intake: Intake) -> Option<Duration> {
+    let end = properties.get(PropertyField::AbsoluteExpiryTime)?.as_timestamp()?;
+    if end >= NEVER {
+        return None;
+    }
+    let created = properties.get(PropertyField::CreationTime).and_then(RawValue::as_timestamp);
+    let now = i64::try_from(intake.utc.as_millis()).unwrap_or(i64::MAX);
+    let start = if intake.face == Face::ServiceBus { created.unwrap_or(now) } else { now };
+    Some(Duration::from_millis(u64::try_from(end.saturating_sub(start)).unwrap_or(0)))
+}
+
+/// The last day of .NET's calendar, by which its SDK means never.
+const NEVER: i64 = 253_402_243_199_000;
+
+/// The same message with a message-id.
+fn with_message_id(payload: &Bytes, sections: &Sections, id: u128) -> Bytes {
+    let (digits, mut out) = (hex(id), BytesMut::with_capacity(payload.len() + 64));
+    let text = std::str::from_utf8(&digits).unwrap_or_default();
+    out.extend_from_slice(sections.header.of(payload));
+    out.extend_from_slice(sections.message_annotations.of(payload));
+    let changes =
+        PropertyChanges { message_id: Some(AnnotationValue::Str(text)), ..PropertyChanges::default() };
+    if properties_with(&mut out, Some(sections.properties.of(payload)), &changes).is_err() {
+        // The contents have been checked, so this is not reached; the message stays as it came.
+        return payload.clone();
+    }
+    for part in [sections.application_properties, sections.body, sections.footer] {
+        out.extend_from_slice(part.of(payload));
+    }
+    out.freeze()
+}
+
+/// 32 lower-case hexadecimal digits.
+pub(crate) fn hex(id: u128) -> [u8; 32] {
+    let mut digits = [0; 32];
+    let mut rest = id;
+    for digit in digits.iter_mut().rev() {
+        *digit = HEX.get((rest & 0xf) as usize).copied().unwrap_or(b'0');
+        rest >>= 4;
+    }
+    digits
+}
+
+const HEX: [u8; 16] = *b"0123456789abcdef";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+use amqp_codec::{message::MessageBuilder, raw::RawMap, sections::Header};
+use broker_core::ClientId;
+use proptest::prelude::*;
+
+use super::*;
+
+const NOW: u64 = 1_000_000;
+
+fn read(face: Face, payload: &Bytes) -> Result<Message, Refusal> {
+    let intake = Intake { face, utc: Timestamp::from_millis(NOW) };
+    message(payload.clone(), intake, &mut Tracking::new(1, ClientId(1)))
+}
+
+fn properties(fields: &[(PropertyField, AnnotationValue<'_>)]) -> Bytes {
+    let builder =
+        fields.iter().fold(MessageBuilder::new(), |builder, (field, value)| builder.property(*field, *value));
+    builder.data(b"x").build()
+}
+
+#[test]
+fn a_plain_message_is_stored_as_the_bytes_it_came() {
+    for payload in
+        [MessageBuilder::new().data(b"x").build(), MessageBuilder::new().subject("s").data(b"x").build()]
+    {
+        let message = read(Face::Plain, &payload).unwrap();
+        assert_eq!(message, Message { payload, ..Message::default() });
+    }
+}
+
+#[test]
+fn facts_are_read_from_header_properties_and_annotations() {
+    let payload = MessageBuilder::new()
+        .header(Header { durable: true, ttl: Some(5000), ..Header::default() })
+        .message_annotations(RawMap::with_symbol_keys(&[(
+            "x-opt-scheduled-enqueue-time",
+            AnnotationValue::Timestamp(7),
+        )]))
+        .message_id("m")
+        .property(PropertyField::GroupId, AnnotationValue::Str("g"))
+        .data(b"x")
+        .build();
+    for face in [Face::Plain, Face::ServiceBus] {
+        let message = read(face, &payload).unwrap();
+        let expected = Message {
+            payload: payload.clone(),
+            time_to_live: Some(Duration::from_secs(5)),
+            durable: true,
+            session_id: Some("g".into()),
+            message_id: None,
+            scheduled_enqueue_time: Some(Timestamp::from_millis(7)),
+        };
+        assert_eq!(message, expected, "{face:?}");
+    }
+}
+
+#[test]
+fn a_missing_ttl_follows_from_the_absolute_expiry() {
+    let expiry = |end| (PropertyField::AbsoluteExpiryTime, AnnotationValue::Timestamp(end));
+    let created = (PropertyField::CreationTime, AnnotationValue::Timestamp(500_000));
+    let cases = [
+        (vec![expiry(1_004_000)], Some(4000), Some(4000)),
+        (vec![expiry(999_000)], Some(0), Some(0)),
+        (vec![expiry(i64::MIN)], Some(0), Some(0)),
+        (vec![expiry(NEVER)], None, None),
+        (vec![expiry(600_000), created], Some(0), Some(100_000)),
+    ];
+    for (fields, plain, service_bus) in cases {
+        let payload = properties(&fields);
+        for (face, expected) in [(Face::Plain, plain), (Face::ServiceBus, service_bus)] {
+            let lifetime = read(face, &payload).unwrap().time_to_live;
+            assert_eq!(lifetime, expected.map(Duration::from_millis), "{face:?} {fields:?}");
+        }
+    }
+}
+
+#[test]
+fn a_service_bus_message_without_id_gets_one_of_32_hex_digits() {
+    let payload = MessageBuilder::new().subject("s").data(b"body").build();
+    let stored = read(Face::ServiceBus, &payload).unwrap().payload;
+    let sections = Sections::scan(&stored).unwrap();
+    let view = sections.properties_view(&stored);
+    let id = view.get(PropertyField::MessageId).unwrap().as_string().unwrap();
+    assert!(id.len() == 32 && id.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')), "{id}");
+    assert_eq!(view.get(PropertyField::Subject).unwrap().as_str(), Some("s"));
+    let original = Sections::scan(&payload).unwrap();
+    assert_eq!(sections.body.of(&stored), original.body.of(&payload));
+}
+
+#[test]
+fn delivery_annotations_behind_the_footer_are_accepted_from_service_bus_only() {
+    let mut late = MessageBuilder::new().message_id("m").data(b"x").build().to_vec();
+    late.extend_from_slice(&[0x00, 0x53, 0x71, 0xc1, 1, 0]);
+    let late = Bytes::from(late);
+    assert!(matches!(read(Face::Plain, &late), Err(Refusal::Malformed(_))));
+    let stored = read(Face::ServiceBus, &late).unwrap().payload;
+    assert_eq!(stored, MessageBuilder::new().message_id("m").data(b"x").build());
+}
+
+#[test]
+fn a_body_may_be_missing() {
+    let payload = MessageBuilder::new().message_id("m").build();
+    assert_eq!(read(Face::ServiceBus, &payload).unwrap().payload, payload);
+    assert_eq!(read(Face::Plain, &Bytes::new()).unwrap().payload, Bytes::new());
+}
+
+#[test]
+fn a_batch_is_taken_apart_within_its_limit() {
+    let inner = |text: &str| MessageBuilder::new().message_id(text).data(b"x").build();
+    let packed = |count: usize| {
+        (0..count).fold(MessageBuilder::new(), |builder, n| builder.data(&inner(&n.to_string()))).build()
+    };
+    let intake = Intake { face: Face::ServiceBus, utc: Timestamp::from_millis(NOW) };
+    let mut ids = Tracking::new(1, ClientId(1));
+    let messages = batch(&packed(2), intake, 2, &mut ids).unwrap();
+    assert_eq!(messages.iter().map(|m| m.payload.clone()).collect::<Vec<_>>(), vec![inner("0"), inner("1")]);
+    let too_long = Refusal::BatchLength { messages: 3, limit: 2 };
+    assert_eq!(batch(&packed(3), intake, 2, &mut ids), Err(too_long));
+    assert!(matches!(batch(&packed(0), intake, 2, &mut ids), Err(Refusal::Malformed(_))));
+}
+
+proptest! {
+    #[test]
+    fn no_payload_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let payload = Bytes::from(bytes);
+        let _plain = read(Face::Plain, &payload);
+        let _service_bus = read(Face::ServiceBus, &payload);
+        let _to = to(&payload);
+    }
+
+    #[test]
+    fn ids_are_written_as_hexadecimal(id: u128) {
+        prop_assert_eq!(String::from_utf8(hex(id).to_vec()).unwrap(), format!("{id:032x}"));
+    }
+}

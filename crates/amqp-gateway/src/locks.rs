@@ -1,0 +1,198 @@
+//! Which message is behind a delivery-id: the deliveries of one session that the peer has not settled.
+//!
+//! Delivery-ids count up by one, so a ring indexed by id finds a delivery without hashing. Where a few old
+//! deliveries stay open while many newer ones come and go, the old ones move to a tree, so that memory follows
+//! the number of open deliveries and not the distance between them.
+//!
+//! Invariant: an entry is found by its id until it is taken, exactly once; memory is within a constant factor
+//! of the entries held.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use broker_core::{LinkId, LockId, QueueId, SequenceNumber};
+
+/// What is behind one unsettled delivery.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Held {
+    /// The link it went out on.
+    pub(crate) consumer: LinkId,
+    /// The store it came from.
+    pub(crate) queue: QueueId,
+    /// Its number.
+    pub(crate) sequence: SequenceNumber,
+    /// Its lock; `None` for a copy that a browser was shown.
+    pub(crate) lock: Option<LockId>,
+}
+
+/// What is left of a serial range of delivery-ids.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IdRange {
+    next: Option<u32>,
+    last: u32,
+}
+
+impl IdRange {
+    /// The ids `first..=last`, across the wrap if need be.
+    pub(crate) const fn new(first: u32, last: u32) -> Self {
+        Self { next: Some(first), last }
+    }
+}
+
+/// The unsettled deliveries of one session, by delivery-id.
+#[derive(Debug, Default)]
+pub(crate) struct Locks {
+    /// The delivery-id of the first place of `ring`.
+    base: u32,
+    /// Places for consecutive ids; the first is full.
+    ring: VecDeque<Option<Held>>,
+    /// Entries older than the ring.
+    old: BTreeMap<u32, Held>,
+    /// How many places of the ring are full.
+    ring_held: usize,
+}
+
+/// Below this many places the ring is not worth thinning out.
+const RING_SMALL: usize = 1024;
+/// A ring with fewer than one full place in this many is thinned out.
+const RING_SPARSE: usize = 4;
+
+impl Locks {
+    /// How many deliveries are open.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.ring_held + self.old.len()
+    }
+
+    /// Remembers a delivery. Ids come in ascending order; one that is skipped was sent settled.
+    pub(crate) fn insert(&mut self, id: u32, held: Held) {
+        // After 2^32 deliveries an id comes round again; whoever still held it has lost the right to answer.
+        self.old.remove(&id);
+        if self.ring.is_empty() {
+            self.base = id;
+        }
+        let mut place = id.wrapping_sub(self.base) as usize;
+        if place < self.ring.len() || place > self.ring.len() + RING_SMALL {
+            // Not the next id: a run of pre-settled deliveries lies between. Start the ring anew here.
+            self.retire_ring();
+            self.base = id;
+            place = 0;
+        }
+        while self.ring.len() < place {
+            self.ring.push_back(None);
+        }
+        self.ring.push_back(Some(held));
+        self.ring_held += 1;
+        self.thin_out();
+    }
+
+    /// Forgets a delivery and says what was behind it.
+    pub(crate) fn take(&mut self, id: u32) -> Option<Held> {
+        let place = id.wrapping_sub(self.base) as usize;
+        match self.ring.get_mut(place) {
+            Some(held) => {
+                let held = held.take()?;
+                self.ring_held -= 1;
+                self.trim();
+                Some(held)
+            }
+            None => self.old.remove(&id),
+        }
+    }
+
+    /// Takes the first open delivery of a range and moves the range past it. A whole range costs what is open
+    /// plus the ring's empty places, whatever its ends are.
+    pub(crate) fn take_next(&mut self, range: &mut IdRange) -> Option<(u32, Held)> {
+        let next = range.next?;
+        let found = self.oldest_in(next, range.last).or_else(|| self.first_in_ring(next, range.last));
+        let Some(id) = found else {
+            range.next = None;
+            return None;
+        };
+        range.next = (id != range.last).then(|| id.wrapping_add(1));
+        self.take(id).map(|held| (id, held))
+    }
+
+    /// The first id of the tree in the serial range.
+    fn oldest_in(&self, first: u32, last: u32) -> Option<u32> {
+        if self.old.is_empty() {
+            return None;
+        }
+        let first_between = |from: u32, to: u32| self.old.range(from..=to).next().map(|(id, _)| *id);
+        if first <= last {
+            first_between(first, last)
+        } else {
+            first_between(first, u32::MAX).or_else(|| first_between(0, last))
+        }
+    }
+
+    /// The first full place of the ring in the serial range.
+    fn first_in_ring(&self, first: u32, last: u32) -> Option<u32> {
+        let length = u32::try_from(self.ring.len()).ok()?;
+        let (start, span) = (first.wrapping_sub(self.base), last.wrapping_sub(first));
+        let (from, to) = if start < length {
+            (start, start.saturating_add(span))
+        } else {
+            // The range begins before the ring and may still reach into it; else it overflows nothing.
+            (0, start.checked_add(span).map_or_else(|| start.wrapping_add(span), |_| u32::MAX))
+        };
+        if start >= length && to == u32::MAX {
+            return None;
+        }
+        let to = to.min(length.checked_sub(1)?);
+        let mut places = self.ring.range(from as usize..=to as usize);
+        let offset = places.position(Option::is_some)?;
+        Some(self.base.wrapping_add(from).wrapping_add(u32::try_from(offset).ok()?))
+    }
+
+    /// Forgets all deliveries of one link.
+    pub(crate) fn forget(&mut self, consumer: LinkId) {
+        self.old.retain(|_, held| held.consumer != consumer);
+        for place in &mut self.ring {
+            if place.is_some_and(|held| held.consumer == consumer) {
+                *place = None;
+                self.ring_held -= 1;
+            }
+        }
+        self.trim();
+    }
+
+    /// Drops empty places at both ends, and the ring's memory with its last entry when it was large.
+    fn trim(&mut self) {
+        if self.ring_held == 0 {
+            self.ring.clear();
+            if self.ring.capacity() > RING_SMALL {
+                self.ring = VecDeque::new();
+            }
+            return;
+        }
+        while let Some(None) = self.ring.front() {
+            self.ring.pop_front();
+            self.base = self.base.wrapping_add(1);
+        }
+        self.thin_out();
+    }
+
+    /// Moves the oldest entries to the tree while the ring is mostly empty.
+    fn thin_out(&mut self) {
+        while self.ring.len() > RING_SMALL && self.ring.len() / RING_SPARSE > self.ring_held {
+            if let Some(Some(held)) = self.ring.pop_front() {
+                self.old.insert(self.base, held);
+                self.ring_held -= 1;
+            }
+            self.base = self.base.wrapping_add(1);
+        }
+    }
+
+    /// Moves everything to the tree.
+    fn retire_ring(&mut self) {
+        for (place, held) in (0u32..).zip(self.ring.drain(..)) {
+            if let Some(held) = held {
+                self.old.insert(self.base.wrapping_add(place), held);
+            }
+        }
+        self.ring_held = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn held(number: u32) -> Held {
+    Held {
+        consumer: LinkId(number % 3),
+        queue: QueueId(1),
+        sequence: SequenceNumber(u64::from(number)),
+        lock: Some(LockId(number)),
+    }
+}
+
+fn take_all(locks: &mut Locks, first: u32, last: u32) -> Vec<u32> {
+    let mut range = IdRange::new(first, last);
+    std::iter::from_fn(|| locks.take_next(&mut range)).map(|(id, _)| id).collect()
+}
+
+#[test]
+fn a_delivery_is_taken_once() {
+    let mut locks = Locks::default();
+    locks.insert(7, held(7));
+    assert_eq!(locks.take(7), Some(held(7)));
+    assert_eq!(locks.take(7), None);
+    assert_eq!(locks.len(), 0);
+}
+
+#[test]
+fn ids_go_on_across_the_wrap() {
+    let mut locks = Locks::default();
+    for id in [u32::MAX - 1, u32::MAX, 0, 1] {
+        locks.insert(id, held(id));
+    }
+    assert_eq!(take_all(&mut locks, u32::MAX, 0), vec![u32::MAX, 0]);
+    assert_eq!(take_all(&mut locks, u32::MAX - 5, 10), vec![u32::MAX - 1, 1]);
+}
+
+#[test]
+fn a_huge_range_costs_only_what_is_open() {
+    let mut locks = Locks::default();
+    for id in 100..110 {
+        locks.insert(id, held(id));
+    }
+    assert_eq!(take_all(&mut locks, 0, 99), Vec::<u32>::new());
+    assert_eq!(take_all(&mut locks, 110, u32::MAX), Vec::<u32>::new());
+    assert_eq!(take_all(&mut locks, 0, u32::MAX), (100..110).collect::<Vec<_>>());
+    assert_eq!(take_all(&mut Locks::default(), 0, u32::MAX), Vec::<u32>::new());
+}
+
+#[test]
+fn one_old_delivery_does_not_keep_the_ring_long() {
+    let mut locks = Locks::default();
+    locks.insert(0, held(0));
+    for id in 1..1_000_000 {
+        locks.insert(id, held(id));
+        assert!(locks.take(id).is_some());
+    }
+    assert!(locks.ring.len() <= RING_SMALL + 1, "{}", locks.ring.len());
+    assert_eq!(locks.take(0), Some(held(0)));
+}
+
+#[test]
+fn forgetting_a_link_leaves_the_others() {
+    let mut locks = Locks::default();
+    for id in 0..9 {
+        locks.insert(id, held(id));
+    }
+    locks.forget(LinkId(0));
+    assert_eq!(take_all(&mut locks, 0, 8), vec![1, 2, 4, 5, 7, 8]);
+}
+
+proptest! {
+    /// Against a plain map, from any starting id, with gaps and any order of taking.
+    #[test]
+    fn the_table_is_a_map(
+        start in prop_oneof![Just(0u32), Just(u32::MAX - 2000), any::<u32>()],
+        steps in prop::collection::vec((0u32..4, 0u32..3000, any::<bool>()), 1..400),
+    ) {
+        let mut locks = Locks::default();
+        let mut model: Vec<u32> = Vec::new();
+        let mut next = start;
+        for (kind, number, long) in steps {
+            match kind {
+                0 | 1 => {
+                    next = next.wrapping_add(if long { number } else { 0 });
+                    locks.insert(next, held(next));
+                    model.push(next);
+                    next = next.wrapping_add(1);
+                }
+                2 if !model.is_empty() => {
+                    let id = model.remove(number as usize % model.len());
+                    prop_assert_eq!(locks.take(id), Some(held(id)));
+                    prop_assert_eq!(locks.take(id), None);
+                }
+                _ => {
+                    let first = start.wrapping_add(number);
+                    let span = if long { 5000 } else { number / 2 };
+                    let (mut expected, rest): (Vec<u32>, Vec<u32>) =
+                        model.iter().partition(|id| id.wrapping_sub(first) <= span);
+                    expected.sort_by_key(|id| id.wrapping_sub(first));
+                    prop_assert_eq!(take_all(&mut locks, first, first.wrapping_add(span)), expected);
+                    model = rest;
+                }
+            }
+            prop_assert_eq!(locks.len(), model.len());
+        }
+    }
+}

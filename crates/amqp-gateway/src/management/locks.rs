@@ -1,0 +1,68 @@
+//! `com.microsoft:renew-lock` and `com.microsoft:update-disposition`: what a lock token permits, from anywhere.
+//!
+//! Invariant: the tokens of one request are renewed or settled all together or not at all (the core sees to it).
+
+use amqp_codec::{
+    raw::{RawMap, RawValue},
+    types::code,
+};
+use broker_core::{Command, EntityPath, Outcome, Properties, Timestamp};
+use bytes::{BufMut, BytesMut};
+
+use super::{Ask, bad, lock_tokens, one_entry};
+use crate::{condition::Refusal, outcome, settlement::Face};
+
+/// The command of `renew-lock`.
+pub(super) fn renew(body: &RawMap, path: EntityPath) -> Result<Ask, Refusal> {
+    let tokens = lock_tokens(body)?;
+    Ok(Box::new(move |ticket| Command::RenewLocks { path, tokens, ticket }))
+}
+
+/// The command of `update-disposition`.
+pub(super) fn update(body: &RawMap, path: EntityPath) -> Result<Ask, Refusal> {
+    let tokens = lock_tokens(body)?;
+    let status = body.get("disposition-status").and_then(RawValue::as_str).unwrap_or_default();
+    let outcome = match status {
+        "completed" => Outcome::Complete,
+        "abandoned" => Outcome::Abandon(to_modify(body)),
+        // The protocol spells it with one `r`; be kind to who corrects it.
+        "defered" | "deferred" => Outcome::Defer(to_modify(body)),
+        "suspended" => Outcome::DeadLetter(dead_letter(body)),
+        _ => return Err(bad("'disposition-status' must be completed, abandoned, defered or suspended")),
+    };
+    Ok(Box::new(move |ticket| Command::SettleByToken { path, tokens, outcome, ticket }))
+}
+
+/// `properties-to-modify`.
+fn to_modify(body: &RawMap) -> Properties {
+    let map = body.get("properties-to-modify").and_then(|map| RawMap::copy_from_slice(map.bytes()).ok());
+    map.map(|map| outcome::properties(&map, Face::ServiceBus)).unwrap_or_default()
+}
+
+/// `properties-to-modify` with reason and description.
+fn dead_letter(body: &RawMap) -> Properties {
+    let mut properties = to_modify(body);
+    let given = [("deadletter-reason", outcome::REASON), ("deadletter-description", outcome::DESCRIPTION)];
+    for (key, name) in given {
+        if let Some(text) = body.get(key).and_then(RawValue::as_str) {
+            properties.0.retain(|(known, _)| &**known != name);
+            properties.0.push(outcome::text(name, text));
+        }
+    }
+    properties
+}
+
+/// The answer to `renew-lock`: `expirations`, an array of timestamps in the order of the tokens.
+pub(super) fn expirations(until: &[Timestamp]) -> BytesMut {
+    // A request of fewer than 2^29 tokens fits no message, so the sizes fit.
+    let count = u32::try_from(until.len()).unwrap_or(u32::MAX);
+    one_entry("expirations", |out| {
+        out.put_u8(code::ARRAY_32);
+        out.put_u32(count.saturating_mul(8).saturating_add(5));
+        out.put_u32(count);
+        out.put_u8(code::TIMESTAMP);
+        for end in until {
+            out.put_i64(i64::try_from(end.as_millis()).unwrap_or(i64::MAX));
+        }
+    })
+}

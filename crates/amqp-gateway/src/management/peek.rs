@@ -1,0 +1,50 @@
+//! `com.microsoft:peek-message`: look without touching.
+//!
+//! Invariant: each message shown is whole, with its sequence number, time and state, and without a lock.
+
+use amqp_codec::{
+    raw::{RawMap, RawValue},
+    types,
+};
+use broker_core::{Command, EntityPath, Peeked, SequenceNumber};
+use bytes::BytesMut;
+
+use super::{Ask, bad, one_entry};
+use crate::{
+    condition::Refusal,
+    delivery::{self, Recipient},
+    settlement::Face,
+};
+
+/// Most messages of one answer.
+const COUNT_MAX: i64 = 4096;
+
+/// The command for a request. A negative first number means the first message.
+pub(super) fn command(body: &RawMap, path: EntityPath, bytes: u64) -> Result<Ask, Refusal> {
+    let from = body.get("from-sequence-number").and_then(RawValue::as_i64);
+    let from = from.ok_or_else(|| bad("'from-sequence-number' must be a long"))?;
+    let count = body.get("message-count").and_then(RawValue::as_i64).filter(|count| *count > 0);
+    let count = count.ok_or_else(|| bad("'message-count' must be an int of 1 at least"))?;
+    let from = SequenceNumber(u64::try_from(from).unwrap_or(0));
+    let count = u32::try_from(count.min(COUNT_MAX)).unwrap_or(1);
+    Ok(Box::new(move |ticket| Command::Peek { path, from, count, bytes, ticket }))
+}
+
+/// The body of the answer: `messages`, a list of maps with `message`, the whole encoded message.
+pub(super) fn messages(peeked: &[Peeked], entity: &str) -> BytesMut {
+    let recipient = Recipient { face: Face::ServiceBus, id_base: crate::attach::id_base(entity) };
+    let mut scratch = BytesMut::new();
+    one_entry("messages", |out| {
+        types::write_list(out, peeked.len(), |out| {
+            for message in peeked {
+                scratch.clear();
+                let bare = delivery::write(&mut scratch, &message.stored, message.sequence, None, &recipient);
+                scratch.extend_from_slice(&bare);
+                types::write_map(out, 2, |out| {
+                    types::write_str(out, "message");
+                    types::write_binary(out, &scratch);
+                });
+            }
+        });
+    })
+}

@@ -1,0 +1,92 @@
+use amqp_codec::raw::AnnotationValue;
+use broker_core::{SequenceNumber, SubQueue, Timestamp};
+use bytes::Bytes;
+
+use super::*;
+
+fn path() -> EntityPath {
+    EntityPath { entity: "q".into(), sub_queue: SubQueue::Main }
+}
+
+fn run(ask: Result<Ask, Refusal>) -> Result<Command, Refusal> {
+    ask.map(|ask| ask(Ticket(1)))
+}
+
+fn tokens() -> RawValue<'static> {
+    // An array of one uuid.
+    const ARRAY: &[u8] = &[0xe0, 18, 1, 0x98, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+    RawValue::first(ARRAY).unwrap()
+}
+
+#[test]
+fn peek_takes_any_integer_and_bounds_the_count() {
+    let body =
+        |from, count| RawMap::with_string_keys(&[("from-sequence-number", from), ("message-count", count)]);
+    let cases = [
+        (AnnotationValue::Long(5), AnnotationValue::Int(3), Some((5, 3))),
+        (AnnotationValue::Ulong(5), AnnotationValue::Uint(3), Some((5, 3))),
+        (AnnotationValue::Long(-1), AnnotationValue::Int(i32::MAX), Some((0, 4096))),
+        (AnnotationValue::Long(1), AnnotationValue::Int(0), None),
+        (AnnotationValue::Str("1"), AnnotationValue::Int(1), None),
+    ];
+    for (from, count, expected) in cases {
+        let found = match run(peek::command(&body(from, count), path(), 100)) {
+            Ok(Command::Peek { from: SequenceNumber(from), count, bytes: 100, .. }) => Some((from, count)),
+            Ok(other) => panic!("{other:?}"),
+            Err(refusal) => {
+                assert_eq!(refusal.named().condition, "com.microsoft:argument-error");
+                None
+            }
+        };
+        assert_eq!(found, expected, "{from:?} {count:?}");
+    }
+}
+
+#[test]
+fn tokens_are_uuids_in_network_order() {
+    let body = RawMap::with_string_keys(&[("lock-tokens", AnnotationValue::Raw(tokens()))]);
+    let Ok(Command::RenewLocks { tokens, .. }) = run(locks::renew(&body, path())) else { panic!() };
+    assert_eq!(tokens, vec![LockToken(0x0001_0203_0405_0607_0809_0a0b_0c0d_0e0f)]);
+    assert!(run(locks::renew(&RawMap::empty(), path())).is_err());
+}
+
+#[test]
+fn every_disposition_status_has_its_outcome() {
+    let modify = RawMap::with_string_keys(&[("p", AnnotationValue::Bool(true))]);
+    let modify = RawValue::first(modify.bytes()).unwrap();
+    for (status, expected) in [
+        ("completed", Some("Complete")),
+        ("abandoned", Some("Abandon(1)")),
+        ("defered", Some("Defer(1)")),
+        ("suspended", Some("DeadLetter(3)")),
+        ("lost", None),
+    ] {
+        let body = RawMap::with_string_keys(&[
+            ("lock-tokens", AnnotationValue::Raw(tokens())),
+            ("disposition-status", AnnotationValue::Str(status)),
+            ("deadletter-reason", AnnotationValue::Str("r")),
+            ("deadletter-description", AnnotationValue::Str("d")),
+            ("properties-to-modify", AnnotationValue::Raw(modify)),
+        ]);
+        let found = run(locks::update(&body, path())).ok().map(|command| match command {
+            Command::SettleByToken { outcome, .. } => match outcome {
+                broker_core::Outcome::Complete => "Complete".to_owned(),
+                broker_core::Outcome::Release => "Release".to_owned(),
+                broker_core::Outcome::Abandon(p) => format!("Abandon({})", p.0.len()),
+                broker_core::Outcome::Defer(p) => format!("Defer({})", p.0.len()),
+                broker_core::Outcome::DeadLetter(p) => format!("DeadLetter({})", p.0.len()),
+            },
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(found.as_deref(), expected, "{status}");
+    }
+}
+
+#[test]
+fn expirations_are_an_array_of_timestamps() {
+    let body = locks::expirations(&[Timestamp::from_millis(1), Timestamp::from_millis(2)]);
+    let map = RawMap::new(Bytes::from(body.to_vec())).unwrap();
+    let items = map.get("expirations").unwrap().to_items().unwrap();
+    let ends: Vec<_> = items.iter().map(|item| RawValue::first(item).unwrap().as_timestamp()).collect();
+    assert_eq!(ends, vec![Some(1), Some(2)]);
+}

@@ -1,0 +1,258 @@
+//! Messages that the peer receives, what it says of them, and how many it wants.
+//!
+//! Invariant: the core is asked for no more deliveries than the peer's credit and the limit of unsettled ones
+//! allow; every delivery that the peer was shown unsettled is in the session's table until it is settled.
+
+use amqp_codec::{performative::DeliveryState, types::DeliveryTag};
+use amqp_engine::{DeliveryId, LinkKey, OutgoingDelivery, SessionId};
+use broker_core::{Command, Delivery, LinkId, Outcome};
+
+use crate::{
+    condition::Refusal,
+    delivery::{self, Recipient},
+    gateway::Gateway,
+    link::{Consumer, LinkRole},
+    locks::{Held, IdRange},
+    outcome,
+    settlement::{self, Answer, Deed, Said},
+    tickets::{Echo, Errand, SessionNumber},
+};
+
+impl Gateway {
+    /// The core hands out a message.
+    pub(crate) fn on_delivery(&mut self, delivery: &Delivery) {
+        self.budget.delivered(delivery.stored.payload.len());
+        let Some(link) = self.links.get_mut(delivery.consumer.0) else { return self.give_back(delivery) };
+        let LinkRole::Consumer(consumer) = &mut link.role else { return self.give_back(delivery) };
+        let Some(session) = self.sessions.get_mut(link.session.0) else { return };
+        consumer.delivered += 1;
+        let recipient = Recipient { face: link.face, id_base: consumer.id_base };
+        let lock = delivery.lock.as_ref();
+        let bare = delivery::write(&mut self.scratch, &delivery.stored, delivery.sequence, lock, &recipient);
+        let sections = self.scratch.split().freeze();
+        let bytes = (sections.len() + bare.len()) as u64;
+        if consumer.max_message_bytes.is_some_and(|limit| bytes > limit) && lock.is_some() {
+            return self.withhold(delivery);
+        }
+        let settled = consumer.sends_settled(lock.is_some());
+        let tag = match lock {
+            Some(lock) => DeliveryTag::from(delivery::guid_order(lock.token)),
+            // Some SDKs read a token out of every tag, so it has the length of one.
+            None => DeliveryTag::from(delivery::plain_tag(delivery.sequence, consumer.delivered)),
+        };
+        let outgoing = OutgoingDelivery { settled, ..OutgoingDelivery::new(tag, sections, bare) };
+        let size = outgoing.len();
+        let Some(id) = self.engine.send(link.key, outgoing) else { return self.give_back(delivery) };
+        session.given(size);
+        if !settled {
+            consumer.unsettled += 1;
+            let (consumer, queue, sequence) = (delivery.consumer, delivery.queue, delivery.sequence);
+            session.locks.insert(id.0, Held { consumer, queue, sequence, lock: lock.map(|lock| lock.id) });
+        }
+    }
+
+    /// A message came for a link that is gone: the peer never saw it.
+    fn give_back(&mut self, delivery: &Delivery) {
+        if let Some(lock) = &delivery.lock {
+            self.commands.push(Command::Settle {
+                queue: delivery.queue,
+                sequence: delivery.sequence,
+                lock: lock.id,
+                outcome: Outcome::Release,
+                ticket: None,
+            });
+        }
+    }
+
+    /// A message is larger than the peer takes: it would come again and again, so it is set aside, and the
+    /// credit that the core counted for it is made up for.
+    fn withhold(&mut self, delivery: &Delivery) {
+        let Some(lock) = &delivery.lock else { return };
+        let (queue, sequence) = (delivery.queue, delivery.sequence);
+        let outcome = Outcome::DeadLetter(outcome::too_large());
+        self.commands.push(Command::Settle { queue, sequence, lock: lock.id, outcome, ticket: None });
+        let most = self.config.max_unsettled;
+        if let Some(consumer) = self.consumer_mut(delivery.consumer) {
+            consumer.offset += 1;
+            if let Some(limit) = consumer.raise(most) {
+                self.commands.push(Command::Credit { consumer: delivery.consumer, limit, drain: false });
+            }
+        }
+    }
+
+    /// The peer says something of deliveries it received.
+    pub(crate) fn on_disposition(
+        &mut self,
+        session: SessionId,
+        first: DeliveryId,
+        last: DeliveryId,
+        settled: bool,
+        state: Option<&DeliveryState>,
+    ) {
+        let said = state.map_or(Said::Nothing, Said::of);
+        if !settled && matches!(said, Said::Nothing | Said::Received) {
+            return;
+        }
+        let Some(number) = self.by_session.find(session) else { return };
+        let number = SessionNumber(number);
+        let echo = state.and_then(Echo::of);
+        let mut range = IdRange::new(first.0, last.0);
+        loop {
+            let Some(session) = self.sessions.get_mut(number.0) else { return };
+            let Some((id, held)) = session.locks.take_next(&mut range) else { return };
+            self.settle(number, id, held, settled, said, echo, state);
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one delivery and all that was said of it")]
+    fn settle(
+        &mut self,
+        session: SessionNumber,
+        id: u32,
+        held: Held,
+        settled: bool,
+        said: Said,
+        echo: Option<Echo>,
+        state: Option<&DeliveryState>,
+    ) {
+        let most = self.config.max_unsettled;
+        let Some(link) = self.links.get_mut(held.consumer.0) else { return };
+        let LinkRole::Consumer(consumer) = &mut link.role else { return };
+        let verdict =
+            settlement::settlement(link.face, consumer.mode, settled, said, consumer.default_outcome);
+        consumer.unsettled = consumer.unsettled.saturating_sub(1);
+        if let Some(limit) = consumer.raise(most) {
+            self.commands.push(Command::Credit { consumer: held.consumer, limit, drain: false });
+        }
+        if verdict.answer == Answer::Detach {
+            return self.detach_link(held.consumer, &Refusal::ForeignState);
+        }
+        let ticket = match (verdict.answer, echo) {
+            (Answer::WhenDone, Some(echo)) => Some(Errand::Sent(session, id, echo).pack()),
+            _ => None,
+        };
+        let face = link.face;
+        match held.lock {
+            Some(lock) if verdict.deed != Deed::Nothing => {
+                let outcome = outcome::of(verdict.deed, face, state);
+                let (queue, sequence) = (held.queue, held.sequence);
+                self.commands.push(Command::Settle { queue, sequence, lock, outcome, ticket });
+            }
+            // A copy: there is nothing to do, and so nothing to wait for.
+            _ => {
+                if let (Answer::WhenDone, Some(echo)) = (verdict.answer, echo) {
+                    self.settle_sent(session, id, echo.state());
+                }
+            }
+        }
+        if verdict.answer == Answer::NoTransaction {
+            let error = self.error(&Refusal::NoTransaction, "");
+            self.settle_sent(session, id, DeliveryState::Rejected(Some(Box::new(error))));
+        }
+    }
+
+    /// Settles a delivery towards the peer.
+    pub(crate) fn settle_sent(&mut self, session: SessionNumber, id: u32, state: DeliveryState) {
+        let Some(session) = self.sessions.get(session.0) else { return };
+        self.engine.settle_outgoing(session.id, DeliveryId(id), Some(state));
+    }
+
+    /// Deliveries that the engine was given did not go out, and the peer does not know of them.
+    pub(crate) fn on_unsent(&mut self, key: LinkKey, deliveries: &[DeliveryId]) {
+        let number = self.by_session.find(key.session());
+        let Some(session) = number.and_then(|number| self.sessions.get_mut(number)) else { return };
+        let mut taken = 0;
+        for held in deliveries.iter().filter_map(|id| session.locks.take(id.0)) {
+            taken += 1;
+            if let Some(lock) = held.lock {
+                let (queue, sequence) = (held.queue, held.sequence);
+                let outcome = Outcome::Release;
+                self.commands.push(Command::Settle { queue, sequence, lock, outcome, ticket: None });
+            }
+        }
+        let most = self.config.max_unsettled;
+        let Some(number) = self.by_key.find(key) else { return };
+        if let Some(consumer) = self.consumer_mut(LinkId(number)) {
+            consumer.unsettled = consumer.unsettled.saturating_sub(taken);
+            // The core counted them, the peer did not.
+            consumer.offset += i64::try_from(deliveries.len()).unwrap_or(0);
+            if let Some(limit) = consumer.raise(most) {
+                self.commands.push(Command::Credit { consumer: LinkId(number), limit, drain: false });
+            }
+        }
+    }
+
+    /// The peer says how many deliveries it wants.
+    pub(crate) fn on_flow(&mut self, key: LinkKey, limit: u64, drain: bool) {
+        let Some(number) = self.by_key.find(key) else { return };
+        let most = self.config.max_unsettled;
+        let consumer_id = LinkId(number);
+        let Some(link) = self.links.get_mut(number) else { return };
+        match &mut link.role {
+            LinkRole::Consumer(consumer) => {
+                consumer.limit = limit;
+                let limit = consumer.allowed(most);
+                if drain {
+                    consumer.drains.push_back(consumer.limit);
+                } else if limit == consumer.told {
+                    return;
+                }
+                consumer.told = limit;
+                self.commands.push(Command::Credit { consumer: consumer_id, limit, drain });
+            }
+            LinkRole::Replies(replies) => {
+                replies.limit = limit;
+                self.send_replies(consumer_id, drain);
+            }
+            LinkRole::Producer(_) | LinkRole::Requests(_) => {}
+        }
+    }
+
+    /// The core has given up the rest of a consumer's credit.
+    pub(crate) fn on_drained(&mut self, id: LinkId, count: u64) {
+        let Some(link) = self.links.get_mut(id.0) else { return };
+        let key = link.key;
+        let LinkRole::Consumer(consumer) = &mut link.role else { return };
+        let Some(limit) = consumer.drains.pop_front() else { return };
+        consumer.delivered = count;
+        // The peer counts to its own limit, the core to the one it was told.
+        consumer.offset = count.wrapping_sub(limit).cast_signed();
+        self.engine.drained(key, limit);
+    }
+}
+
+impl Consumer {
+    /// Whether a delivery goes out settled.
+    const fn sends_settled(&self, locked: bool) -> bool {
+        match self.mode {
+            amqp_codec::types::SenderSettleMode::Settled => true,
+            amqp_codec::types::SenderSettleMode::Mixed => !locked,
+            amqp_codec::types::SenderSettleMode::Unsettled => false,
+        }
+    }
+
+    /// The peer's limit in the core's count.
+    const fn wanted(&self) -> u64 {
+        self.limit.saturating_add_signed(self.offset)
+    }
+
+    /// The limit that the core may have: the peer's, as long as few enough deliveries are unsettled.
+    fn allowed(&self, most: u32) -> u64 {
+        self.wanted().min(self.delivered.saturating_add(u64::from(most.saturating_sub(self.unsettled))))
+    }
+
+    /// Raises the core's limit when it is below what the peer wants and enough has been settled to make it worth
+    /// telling; says the new limit.
+    fn raise(&mut self, most: u32) -> Option<u64> {
+        let wanted = self.wanted();
+        if self.told >= wanted {
+            return None;
+        }
+        let limit = self.allowed(most);
+        if limit < wanted && limit < self.told.saturating_add(u64::from(most / 4).max(1)) {
+            return None;
+        }
+        self.told = limit;
+        Some(limit)
+    }
+}

@@ -1,0 +1,106 @@
+//! The data of an outcome: reasons and properties, from the wire to the queue.
+//!
+//! Invariant: what a client sent keeps its encoding; only reasons and descriptions become texts, of bounded
+//! length.
+
+use amqp_codec::{
+    performative::{DeliveryState, Error},
+    raw::{RawMap, RawValue},
+};
+use broker_core::{Outcome, Properties, PropertyValue};
+use bytes::Bytes;
+
+use crate::settlement::{Deed, Face};
+
+/// Application property that says why a message was dead-lettered.
+pub(crate) const REASON: &str = "DeadLetterReason";
+/// Application property that explains it.
+pub(crate) const DESCRIPTION: &str = "DeadLetterErrorDescription";
+/// Longest reason or description, in characters.
+const TEXT_CHARS_MAX: usize = 4096;
+/// First character of a stored name that is a message annotation and no application property. No client can
+/// send it as part of either, for it is taken off what they send.
+pub(crate) const ANNOTATION: char = '\u{1}';
+
+/// What the core does for a deed.
+pub(crate) fn of(deed: Deed, face: Face, state: Option<&DeliveryState>) -> Outcome {
+    match deed {
+        Deed::Complete => Outcome::Complete,
+        Deed::Nothing | Deed::Release => Outcome::Release,
+        Deed::Abandon => Outcome::Abandon(modified(face, state)),
+        Deed::Defer => Outcome::Defer(modified(face, state)),
+        Deed::DeadLetter => Outcome::DeadLetter(match state {
+            Some(DeliveryState::Rejected(error)) => {
+                error.as_deref().map_or_else(Properties::default, rejected)
+            }
+            _ => reasons(
+                "UndeliverableHere",
+                "The receiver declared that the message cannot be delivered to it.",
+            ),
+        }),
+    }
+}
+
+/// Why a message that a receiver cannot take is dead-lettered.
+pub(crate) fn too_large() -> Properties {
+    reasons("MessageSizeExceeded", "The message is larger than the receiver accepts.")
+}
+
+fn reasons(reason: &str, description: &str) -> Properties {
+    Properties(vec![text(REASON, reason), text(DESCRIPTION, description)])
+}
+
+/// The properties of `modified`: Service Bus means application properties by what AMQP calls annotations.
+fn modified(face: Face, state: Option<&DeliveryState>) -> Properties {
+    let Some(DeliveryState::Modified(modified)) = state else { return Properties::default() };
+    let annotations = modified.message_annotations.as_ref();
+    annotations.map_or_else(Properties::default, |map| properties(map, face))
+}
+
+/// Reason, description and properties of `rejected`. A condition of the client's own is the reason where
+/// `info` has none.
+fn rejected(error: &Error) -> Properties {
+    let mut found = error.info.as_ref().map(|info| properties(info, Face::ServiceBus)).unwrap_or_default();
+    let has = |found: &Properties, name: &str| found.0.iter().any(|(known, _)| &**known == name);
+    if !has(&found, REASON) && error.condition != DEAD_LETTER {
+        found.0.push(text(REASON, &error.condition));
+    }
+    if !has(&found, DESCRIPTION)
+        && let Some(description) = &error.description
+    {
+        found.0.push(text(DESCRIPTION, description));
+    }
+    found
+}
+
+/// The entries of a map as properties.
+pub(crate) fn properties(map: &RawMap, face: Face) -> Properties {
+    let entries = map.iter().filter_map(|(name, value)| {
+        let name = name.as_str()?.trim_start_matches(ANNOTATION);
+        Some(match (name, face) {
+            (REASON | DESCRIPTION, _) if value.as_str().is_some() => text(name, value.as_str()?),
+            (_, Face::ServiceBus) => (name.into(), encoded(value)),
+            (_, Face::Plain) => (format!("{ANNOTATION}{name}").into(), encoded(value)),
+        })
+    });
+    Properties(entries.collect())
+}
+
+fn encoded(value: RawValue<'_>) -> PropertyValue {
+    PropertyValue::Encoded(Bytes::copy_from_slice(value.bytes()))
+}
+
+/// A text of bounded length.
+pub(crate) fn text(name: &str, value: &str) -> (Box<str>, PropertyValue) {
+    let value = match value.char_indices().nth(TEXT_CHARS_MAX) {
+        Some((end, _)) => value.get(..end).unwrap_or_default(),
+        None => value,
+    };
+    (name.into(), PropertyValue::Text(value.into()))
+}
+
+/// The condition by which Service Bus clients say that they mean dead-lettering.
+const DEAD_LETTER: &str = "com.microsoft:dead-letter";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+use amqp_codec::{performative::Modified, raw::AnnotationValue, types::Symbol};
+
+use super::*;
+
+fn rejected_state(condition: &'static str, description: Option<&str>, info: Option<RawMap>) -> DeliveryState {
+    let condition = Symbol::from_static(condition);
+    DeliveryState::Rejected(Some(Box::new(Error {
+        condition,
+        description: description.map(Into::into),
+        info,
+    })))
+}
+
+fn dead_lettered(state: &DeliveryState) -> Vec<(String, PropertyValue)> {
+    let Outcome::DeadLetter(properties) = of(Deed::DeadLetter, Face::ServiceBus, Some(state)) else {
+        panic!()
+    };
+    properties.0.into_iter().map(|(name, value)| (name.into(), value)).collect()
+}
+
+fn said(name: &str, value: &str) -> (String, PropertyValue) {
+    (name.into(), PropertyValue::Text(value.into()))
+}
+
+#[test]
+fn reason_and_description_are_read_from_symbol_and_string_keys() {
+    let entries = [
+        (REASON, AnnotationValue::Str("bad")),
+        (DESCRIPTION, AnnotationValue::Str("very bad")),
+        ("extra", AnnotationValue::Uint(5)),
+    ];
+    for info in [RawMap::with_symbol_keys(&entries), RawMap::with_string_keys(&entries)] {
+        let state = rejected_state("com.microsoft:dead-letter", Some("ignored"), Some(info));
+        let extra = ("extra".to_owned(), PropertyValue::Encoded(Bytes::from_static(&[0x52, 5])));
+        assert_eq!(dead_lettered(&state), vec![said(REASON, "bad"), said(DESCRIPTION, "very bad"), extra]);
+    }
+}
+
+#[test]
+fn a_rejection_without_info_keeps_what_its_error_says() {
+    let cases = [
+        (DeliveryState::Rejected(None), vec![]),
+        (rejected_state("com.microsoft:dead-letter", None, None), vec![]),
+        (rejected_state("com.microsoft:dead-letter", Some("text"), None), vec![said(DESCRIPTION, "text")]),
+        (
+            rejected_state("amqp:decode-error", Some("text"), None),
+            vec![said(REASON, "amqp:decode-error"), said(DESCRIPTION, "text")],
+        ),
+    ];
+    for (state, expected) in cases {
+        assert_eq!(dead_lettered(&state), expected, "{state:?}");
+    }
+}
+
+#[test]
+fn texts_are_cut_at_their_limit() {
+    let (_, value) = text(REASON, &"ä".repeat(TEXT_CHARS_MAX + 1));
+    assert_eq!(value, PropertyValue::Text("ä".repeat(TEXT_CHARS_MAX).into()));
+}
+
+#[test]
+fn modified_changes_application_properties_for_service_bus_and_annotations_for_others() {
+    let map =
+        RawMap::with_symbol_keys(&[("note", AnnotationValue::Bool(true)), ("\u{1}x", AnnotationValue::Null)]);
+    let state = DeliveryState::Modified(Box::new(Modified {
+        delivery_failed: Some(true),
+        undeliverable_here: None,
+        message_annotations: Some(map),
+    }));
+    let names = |face| match of(Deed::Abandon, face, Some(&state)) {
+        Outcome::Abandon(properties) => properties.0.into_iter().map(|(name, _)| name).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(names(Face::ServiceBus), vec![Box::from("note"), Box::from("x")]);
+    assert_eq!(names(Face::Plain), vec![Box::from("\u{1}note"), Box::from("\u{1}x")]);
+}

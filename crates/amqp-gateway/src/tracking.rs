@@ -1,0 +1,89 @@
+//! The tail of every error text: what a user quotes to the operator, and the operator finds in the log.
+//!
+//! Invariant: no two texts of one connection carry the same tracking id.
+
+use std::fmt::Write as _;
+
+use broker_core::{ClientId, Timestamp};
+
+/// Makes tracking ids and message-ids. Not secret, only distinct: a splitmix64 sequence over the
+/// connection's seed.
+#[derive(Clone, Debug)]
+pub(crate) struct Tracking {
+    state: u64,
+    client: ClientId,
+}
+
+impl Tracking {
+    /// The sequence of one connection.
+    pub(crate) const fn new(seed: u64, client: ClientId) -> Self {
+        Self { state: mix(seed ^ mix(client.0)), client }
+    }
+
+    /// The next 128 bits.
+    pub(crate) const fn next_id(&mut self) -> u128 {
+        let high = self.next_u64();
+        (high as u128) << 64 | self.next_u64() as u128
+    }
+
+    const fn next_u64(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.state)
+    }
+
+    /// A text followed by reference, tracking id, place and time, like the service's.
+    pub(crate) fn tracked(&mut self, text: &str, place: &str, utc: Timestamp) -> String {
+        let mut tracked = String::with_capacity(text.len() + place.len() + 160);
+        tracked.push_str(text);
+        tracked.push_str(" Reference:");
+        push_uuid(&mut tracked, self.next_id());
+        tracked.push_str(", TrackingId:");
+        push_uuid(&mut tracked, self.next_id());
+        // A `String` takes whatever is written to it.
+        let _infallible = write!(tracked, "_G{}, SystemTracker:{place}, Timestamp:", self.client.0);
+        push_time(&mut tracked, utc);
+        tracked
+    }
+}
+
+/// The finishing function of splitmix64.
+pub(crate) const fn mix(mut bits: u64) -> u64 {
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
+fn push_uuid(text: &mut String, id: u128) {
+    let field = |low: u32, bits: u32| id >> low & ((1 << bits) - 1);
+    let (first, second, third) = (field(96, 32), field(80, 16), field(64, 16));
+    let (fourth, last) = (field(48, 16), field(0, 48));
+    let _infallible = write!(text, "{first:08x}-{second:04x}-{third:04x}-{fourth:04x}-{last:012x}");
+}
+
+/// Writes `2026-11-21T13:09:00.123Z`.
+fn push_time(text: &mut String, utc: Timestamp) {
+    let millis = utc.as_millis();
+    let (days, in_day) = (millis / 86_400_000, millis % 86_400_000);
+    let (year, month, day) = civil(days);
+    let (hours, minutes, seconds) = (in_day / 3_600_000, in_day / 60_000 % 60, in_day / 1000 % 60);
+    let _infallible = write!(
+        text,
+        "{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{:03}Z",
+        millis % 1000
+    );
+}
+
+/// The Gregorian date of a day since 1970-01-01. Counts from March, so that the leap day ends the year.
+const fn civil(days: u64) -> (u64, u64, u64) {
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    (era * 400 + year_of_era + (month <= 2) as u64, month, day)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+use super::*;
+
+#[test]
+fn a_text_ends_with_reference_tracking_id_place_and_time() {
+    let mut tracking = Tracking::new(1, ClientId(7));
+    let text = tracking.tracked("No.", "ns:orders", Timestamp::from_millis(1_795_266_540_123));
+    let (start, rest) = text.split_once(" Reference:").unwrap();
+    assert_eq!(start, "No.");
+    let (reference, rest) = rest.split_once(", TrackingId:").unwrap();
+    assert_eq!(reference.len(), 36);
+    let (id, rest) = rest.split_once("_G7, SystemTracker:").unwrap();
+    assert_eq!(id.len(), 36);
+    assert_eq!(rest, "ns:orders, Timestamp:2026-11-21T13:09:00.123Z");
+}
+
+#[test]
+fn tracking_ids_do_not_repeat_and_follow_from_the_seed() {
+    let ids = |seed| -> Vec<u128> {
+        let mut tracking = Tracking::new(seed, ClientId(1));
+        (0..1000).map(|_| tracking.next_id()).collect()
+    };
+    let mut sorted = ids(1);
+    sorted.sort_unstable();
+    sorted.dedup();
+    assert_eq!(sorted.len(), 1000);
+    assert_eq!(ids(1), ids(1));
+    assert_ne!(ids(1), ids(2));
+}
+
+#[test]
+fn dates_are_those_of_the_calendar() {
+    let cases = [
+        (0, (1970, 1, 1)),
+        (58, (1970, 2, 28)),
+        (59, (1970, 3, 1)),
+        (789, (1972, 2, 29)),
+        (11_016, (2000, 2, 29)),
+        (20_818, (2026, 12, 31)),
+        (47_540, (2100, 2, 28)),
+        (47_541, (2100, 3, 1)),
+    ];
+    for (days, date) in cases {
+        assert_eq!(civil(days), date, "{days}");
+    }
+    let _end_of_time = Tracking::new(0, ClientId(0)).tracked("", "", Timestamp::MAX);
+}
