@@ -1,1 +1,40 @@
-//! See docs/ARCHITECTURE.md.
+//! Is it on disk, and what was there after a crash? The journal of one partition: segments of checksummed batches,
+//! written in groups, read back by position, cleaned oldest first.
+//!
+//! A [`Journal`] runs on its owner's thread and does no writing itself: [`Journal::poll_io`] hands out work that
+//! a [`DiskWorker`] performs on another thread, [`Journal::handle_io`] takes the results. [`recover`] makes a
+//! journal from what is on a [`Disk`]. The bytes on disk are described in `docs/disk-format.md`.
+//!
+//! Invariant: what [`Journal::durable`] has passed is found by every later recovery, whole and in order, until its
+//! segment is cleaned; damage to it is reported, never passed over. What a record means is not known here.
+
+mod ahead;
+mod clean;
+mod config;
+mod disk;
+mod error;
+mod files;
+mod format;
+mod journal;
+mod poison;
+mod position;
+mod recent;
+mod record_view;
+mod recovery;
+mod scan;
+mod segments;
+mod summary;
+mod survey;
+mod work;
+mod writer;
+
+pub use clean::CleanStep;
+pub use config::{Durability, JournalConfig};
+pub use disk::{Disk, DiskCall, Faults, FaultyDisk, MemDisk, OpenError, RealDisk};
+pub use error::{Damage, Fault, ReadError, RecoveryError};
+pub use journal::{Journal, JournalStats};
+pub use poison::{DiskFailure, DiskOperation, PoisonReason};
+pub use position::{FileId, Position};
+pub use record_view::RecordView;
+pub use recovery::recover;
+pub use work::{DiskWorker, IoDone, IoRequest};

@@ -1,0 +1,82 @@
+//! What can be set.
+//!
+//! Invariant: no setting changes what is on disk in a way that another setting could not read.
+
+/// When a record counts as durable.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Durability {
+    /// After `fdatasync`: survives loss of power.
+    #[default]
+    Fsync,
+    /// After the write to the operating system: survives a killed process.
+    Os,
+    /// At once, in memory only: survives nothing. For tests and caches.
+    None,
+}
+
+/// Settings of a journal.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct JournalConfig {
+    /// Size of a segment in bytes. A larger record gets a segment of its own size.
+    pub segment_bytes: u64,
+    /// How many bytes of recent records stay in memory for reading.
+    pub cache_bytes: u64,
+    /// When a record counts as durable.
+    pub durability: Durability,
+    /// How many segments are kept ready, written ahead with zeros.
+    pub spare_segments: u32,
+    /// Below this much free disk space, in bytes, [`crate::Journal::storage_full`] is true.
+    pub reserve_bytes: u64,
+    /// Disk space the journal may use, in bytes; `None`: what the disk has. The reserve is part of it.
+    pub max_disk_bytes: Option<u64>,
+    /// Largest record in bytes, at most 1 GiB.
+    pub max_record_bytes: u32,
+    /// Cleaning begins when the journal is larger than this many times its live bytes; at least 2.
+    pub space_factor: u32,
+    /// Enters the identity of every new segment. The server passes a random number, so that nobody who may
+    /// send messages can write one that passes for a piece of the journal. Tests pass what they like.
+    pub salt: u64,
+}
+
+impl Default for JournalConfig {
+    fn default() -> Self {
+        Self {
+            segment_bytes: 64 << 20,
+            cache_bytes: 256 << 20,
+            durability: Durability::Fsync,
+            spare_segments: 2,
+            reserve_bytes: 256 << 20,
+            max_disk_bytes: None,
+            max_record_bytes: 256 << 20,
+            space_factor: 2,
+            salt: 0,
+        }
+    }
+}
+
+impl JournalConfig {
+    /// The same with every value inside its limits.
+    pub(crate) fn bounded(mut self) -> Self {
+        let smallest = if self.durability == Durability::None {
+            self.segment_bytes.min(MEMORY_SEGMENT_BYTES)
+        } else {
+            self.segment_bytes
+        };
+        self.segment_bytes = smallest.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
+        self.max_record_bytes = self.max_record_bytes.min(RECORD_BYTES_MAX);
+        self.space_factor = self.space_factor.max(2);
+        self.spare_segments = self.spare_segments.min(SPARE_SEGMENTS_MAX);
+        self
+    }
+}
+
+/// Smaller segments would be all header.
+const SEGMENT_BYTES_MIN: u64 = 4 << 10;
+/// A batch's length is 32 bits and never crosses segments.
+const SEGMENT_BYTES_MAX: u64 = 1 << 30;
+/// In memory, a segment is only the grain in which dead records are given back.
+const MEMORY_SEGMENT_BYTES: u64 = 4 << 20;
+/// What `max_record_bytes` may be at most.
+const RECORD_BYTES_MAX: u32 = 1 << 30;
+/// More are of no use to anybody.
+const SPARE_SEGMENTS_MAX: u32 = 64;

@@ -1,0 +1,70 @@
+//! What the journal needs of a disk.
+//!
+//! Invariant: nothing else in this crate touches a file.
+
+mod faulty;
+mod memory;
+mod real;
+
+use std::{fmt, io, io::IoSlice, sync::Arc};
+
+pub use faulty::{DiskCall, Faults, FaultyDisk};
+pub use memory::MemDisk;
+pub use real::{OpenError, RealDisk};
+
+use crate::FileId;
+
+/// A directory of segment files. Handles are shared: the front reads while the disk thread writes.
+///
+/// A write is durable after [`Disk::sync_data`] of its file returned without error, a created or deleted file
+/// after [`Disk::sync_dir`]. Before that a crash may keep any of its sectors (512 bytes) and lose any other.
+pub trait Disk: fmt::Debug + Send + Sync {
+    /// The segment files and their lengths in bytes, in any order.
+    fn list(&self) -> io::Result<Vec<(FileId, u64)>>;
+    /// Creates an empty file, with room for `reserve` bytes set aside where the file system can do that.
+    fn create(&self, file: FileId, reserve: u64) -> io::Result<()>;
+    /// Writes all `parts`, one behind the other, from `offset` on. Extends the file where needed.
+    fn write_at(&self, file: FileId, offset: u64, parts: &[IoSlice<'_>]) -> io::Result<()>;
+    /// Reads from `offset` until `buffer` is full or the file ends; says how many bytes there were.
+    fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
+    /// Makes the file's contents durable, and of its metadata what reading them needs.
+    fn sync_data(&self, file: FileId) -> io::Result<()>;
+    /// Makes created and deleted files durable.
+    fn sync_dir(&self) -> io::Result<()>;
+    /// Deletes a file. A file that does not exist is no error.
+    fn delete(&self, file: FileId) -> io::Result<()>;
+    /// Keeps `bytes` under `name` beside the segments, durably. For what a repair cuts off.
+    fn set_aside(&self, name: &str, bytes: &[u8]) -> io::Result<()>;
+    /// Free space in bytes.
+    fn free_space(&self) -> io::Result<u64>;
+}
+
+impl<D: Disk + ?Sized> Disk for Arc<D> {
+    fn list(&self) -> io::Result<Vec<(FileId, u64)>> {
+        (**self).list()
+    }
+    fn create(&self, file: FileId, reserve: u64) -> io::Result<()> {
+        (**self).create(file, reserve)
+    }
+    fn write_at(&self, file: FileId, offset: u64, parts: &[IoSlice<'_>]) -> io::Result<()> {
+        (**self).write_at(file, offset, parts)
+    }
+    fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        (**self).read_at(file, offset, buffer)
+    }
+    fn sync_data(&self, file: FileId) -> io::Result<()> {
+        (**self).sync_data(file)
+    }
+    fn sync_dir(&self) -> io::Result<()> {
+        (**self).sync_dir()
+    }
+    fn delete(&self, file: FileId) -> io::Result<()> {
+        (**self).delete(file)
+    }
+    fn set_aside(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        (**self).set_aside(name, bytes)
+    }
+    fn free_space(&self) -> io::Result<u64> {
+        (**self).free_space()
+    }
+}

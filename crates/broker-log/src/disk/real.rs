@@ -1,0 +1,205 @@
+//! A directory of the operating system.
+//!
+//! Invariant: at most one process has it open; a lock file sees to that, and ends with the process.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, IoSlice, Write as _},
+    os::unix::fs::FileExt as _,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use rustix::fs::{FallocateFlags, fallocate, statvfs};
+
+use super::Disk;
+use crate::FileId;
+
+/// A journal's directory. Clones share the lock and the open files.
+#[derive(Clone, Debug)]
+pub struct RealDisk {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    directory: PathBuf,
+    files: Mutex<BTreeMap<FileId, Arc<File>>>,
+    /// Held, never read: the lock ends when it is dropped.
+    _lock: File,
+}
+
+/// Why a journal's directory cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process has it.
+    #[error("`{}` is in use by another process", directory.display())]
+    InUse {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// The operating system refuses.
+    #[error("`{}` cannot be opened", path.display())]
+    Io {
+        /// What was opened or created.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+impl RealDisk {
+    /// Opens `directory`, creating it where it is missing, and locks it.
+    pub fn open(directory: impl Into<PathBuf>) -> Result<Self, OpenError> {
+        let directory = directory.into();
+        fs::create_dir_all(&directory).map_err(|source| OpenError::Io { path: directory.clone(), source })?;
+        let path = directory.join(LOCK_FILE);
+        let lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(|source| OpenError::Io { path: path.clone(), source })?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(OpenError::InUse { directory }),
+            Err(TryLockError::Error(source)) => return Err(OpenError::Io { path, source }),
+        }
+        let files = Mutex::new(BTreeMap::new());
+        Ok(Self { inner: Arc::new(Inner { directory, files, _lock: lock }) })
+    }
+
+    /// Where it is.
+    pub fn directory(&self) -> &Path {
+        &self.inner.directory
+    }
+
+    fn path(&self, file: FileId) -> PathBuf {
+        self.inner.directory.join(file.to_string())
+    }
+
+    fn files(&self) -> MutexGuard<'_, BTreeMap<FileId, Arc<File>>> {
+        // The map is whole after every statement that changes it.
+        self.inner.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn file(&self, file: FileId) -> io::Result<Arc<File>> {
+        if let Some(open) = self.files().get(&file) {
+            return Ok(Arc::clone(open));
+        }
+        let open = Arc::new(OpenOptions::new().read(true).write(true).open(self.path(file))?);
+        self.files().insert(file, Arc::clone(&open));
+        Ok(open)
+    }
+}
+
+impl Disk for RealDisk {
+    fn list(&self) -> io::Result<Vec<(FileId, u64)>> {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&self.inner.directory)? {
+            let entry = entry?;
+            if let Some(file) = entry.file_name().to_str().and_then(parse_name) {
+                files.push((file, entry.metadata()?.len()));
+            }
+        }
+        Ok(files)
+    }
+
+    fn create(&self, file: FileId, reserve: u64) -> io::Result<()> {
+        let path = self.path(file);
+        let open = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+        // The length stays 0: it tells how far the file has been written ahead.
+        match fallocate(&open, FallocateFlags::KEEP_SIZE, 0, reserve) {
+            Ok(())
+            | Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS | rustix::io::Errno::INVAL) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.files().insert(file, Arc::new(open));
+        Ok(())
+    }
+
+    fn write_at(&self, file: FileId, offset: u64, parts: &[IoSlice<'_>]) -> io::Result<()> {
+        let open = self.file(file)?;
+        if let [only] = parts {
+            return open.write_all_at(only, offset);
+        }
+        write_vectored_at(&open, offset, parts)
+    }
+
+    fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let open = self.file(file)?;
+        let mut done = 0;
+        while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            match open.read_at(rest, offset + done as u64) {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    fn sync_data(&self, file: FileId) -> io::Result<()> {
+        self.file(file)?.sync_data()
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        File::open(&self.inner.directory)?.sync_all()
+    }
+
+    fn delete(&self, file: FileId) -> io::Result<()> {
+        self.files().remove(&file);
+        match fs::remove_file(self.path(file)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn set_aside(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let path = self.inner.directory.join(name);
+        let mut kept = OpenOptions::new().write(true).create_new(true).open(path)?;
+        kept.write_all(bytes)?;
+        kept.sync_all()?;
+        self.sync_dir()
+    }
+
+    fn free_space(&self) -> io::Result<u64> {
+        let space = statvfs(&self.inner.directory)?;
+        Ok(space.f_bavail.saturating_mul(space.f_frsize))
+    }
+}
+
+fn parse_name(name: &str) -> Option<FileId> {
+    let digits = name.strip_suffix(".segment")?;
+    let file = FileId(digits.parse().ok()?);
+    // One name for one number: `1.segment` is not ours.
+    (file.to_string() == name).then_some(file)
+}
+
+/// `pwritev` until everything is written.
+fn write_vectored_at(file: &File, mut offset: u64, parts: &[IoSlice<'_>]) -> io::Result<()> {
+    for parts in parts.chunks(PARTS_MAX) {
+        let mut parts = parts.to_vec();
+        let mut rest = &mut parts[..];
+        while !rest.is_empty() {
+            match rustix::io::pwritev(file, rest, offset) {
+                Ok(0) if rest.iter().all(|part| part.is_empty()) => break,
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    offset += written as u64;
+                    IoSlice::advance_slices(&mut rest, written);
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(())
+}
+
+const LOCK_FILE: &str = "lock";
+/// Linux takes this many parts in one call (`IOV_MAX`).
+const PARTS_MAX: usize = 1024;

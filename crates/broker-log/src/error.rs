@@ -1,0 +1,157 @@
+//! What can be wrong with what is read.
+//!
+//! Invariant: every error names the file and the offset, so that an operator can look.
+
+use std::io;
+
+use crate::{DiskFailure, FileId, Position};
+
+/// A stored record cannot be read back.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum ReadError {
+    /// The journal holds no such position: released and recycled, or never appended.
+    #[error("position {at} is not in the journal, which holds {tail} to {end}")]
+    NotFound {
+        /// What was asked for.
+        at: Position,
+        /// Where the journal begins.
+        tail: Position,
+        /// Where it ends.
+        end: Position,
+    },
+    /// The record there is of another length: the caller's mistake.
+    #[error("the record at position {at} has {found} bytes, not {asked}")]
+    OtherLength {
+        /// What was asked for.
+        at: Position,
+        /// The length the caller expects.
+        asked: u32,
+        /// The length it has.
+        found: u32,
+    },
+    /// What is there fails its checksum.
+    #[error("`{file}` is damaged at offset {offset}: the record at position {at} fails its checksum")]
+    Corrupt {
+        /// What was asked for.
+        at: Position,
+        /// The file.
+        file: FileId,
+        /// Byte offset in the file.
+        offset: u64,
+    },
+    /// The disk could not read.
+    #[error("reading `{file}` at offset {offset}: {message}")]
+    Disk {
+        /// What was asked for.
+        at: Position,
+        /// The file.
+        file: FileId,
+        /// Byte offset in the file.
+        offset: u64,
+        /// The operating system's words.
+        message: Box<str>,
+    },
+}
+
+/// What is wrong at a place of the journal.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Fault {
+    /// No batch begins where one must.
+    #[error("no batch begins here")]
+    NoBatch,
+    /// A batch whose length reaches beyond its segment.
+    #[error("the batch reaches beyond its segment")]
+    Overlong,
+    /// A batch of another place or another life of the file.
+    #[error("the batch belongs elsewhere")]
+    Misplaced,
+    /// A batch that does not follow the one before it.
+    #[error("the batch does not follow the one before it")]
+    Unchained,
+    /// A batch or record fails its checksum.
+    #[error("the checksum is wrong")]
+    Checksum,
+    /// The records of a batch do not fill it.
+    #[error("the records do not fill their batch")]
+    Records,
+    /// The segment that must begin here is missing or has no valid header.
+    #[error("the segment that begins here is missing or its header is damaged")]
+    NoSegment,
+}
+
+/// A place that is damaged although it was once durable.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error(
+    "{}: position {position} is damaged: {fault}; everything up to position {durable} was durable once",
+    Place { file: *file, offset: *offset }
+)]
+pub struct Damage {
+    /// The file; `None` when it is missing.
+    pub file: Option<FileId>,
+    /// Byte offset in the file.
+    pub offset: u64,
+    /// Position of the damage: what is before it is whole.
+    pub position: Position,
+    /// What is wrong.
+    pub fault: Fault,
+    /// What was durable, as intact batches behind the damage say.
+    pub durable: Position,
+}
+
+struct Place {
+    file: Option<FileId>,
+    offset: u64,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.file {
+            Some(file) => write!(f, "`{file}` at offset {}", self.offset),
+            None => f.write_str("a missing file"),
+        }
+    }
+}
+
+/// The journal cannot be opened.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum RecoveryError {
+    /// Acknowledged records are damaged. Nothing was changed; `ferrybus journal check` says what is lost,
+    /// `ferrybus journal repair` goes on without it.
+    #[error("the journal is damaged: {0}")]
+    Damaged(Damage),
+    /// Another version of the program wrote it.
+    #[error("`{file}` has format {found}, this program reads format {known}")]
+    Version {
+        /// The file.
+        file: FileId,
+        /// Its format.
+        found: u32,
+        /// The format this program reads.
+        known: u32,
+    },
+    /// The disk failed.
+    #[error("{action}{}: {message}", .file.map_or_else(String::new, |file| format!(" `{file}`")))]
+    Disk {
+        /// What was tried.
+        action: &'static str,
+        /// On which file; `None`: the directory.
+        file: Option<FileId>,
+        /// The operating system's kind of error.
+        kind: io::ErrorKind,
+        /// The operating system's words.
+        message: Box<str>,
+    },
+}
+
+impl From<DiskFailure> for RecoveryError {
+    fn from(failure: DiskFailure) -> Self {
+        let action = failure.operation.words();
+        Self::Disk { action, file: Some(failure.file), kind: failure.kind, message: failure.message }
+    }
+}
+
+impl RecoveryError {
+    pub(crate) fn disk(action: &'static str, file: Option<FileId>, error: &io::Error) -> Self {
+        Self::Disk { action, file, kind: error.kind(), message: error.to_string().into() }
+    }
+}

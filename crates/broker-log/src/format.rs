@@ -1,0 +1,303 @@
+//! The bytes on disk: headers of segments, batches and records (docs/disk-format.md).
+//!
+//! Invariant: what decodes is what was encoded, in this segment's present life; leftovers of a file's earlier
+//! life carry another incarnation and fail their checksum.
+
+use bytes::{Buf, BufMut};
+
+/// Version of the format.
+pub(crate) const VERSION: u32 = 1;
+/// Bytes of a segment header and of a batch header.
+pub(crate) const HEADER: u64 = 64;
+/// [`HEADER`] for buffers.
+pub(crate) const HEADER_LEN: usize = 64;
+/// Bytes of a record header: length, length of the index, checksum.
+pub(crate) const RECORD_HEADER: u64 = 12;
+/// [`RECORD_HEADER`] for buffers.
+pub(crate) const RECORD_HEADER_LEN: usize = 12;
+
+const SEGMENT_MAGIC: [u8; 8] = *b"FERRYSEG";
+const SPARE_MAGIC: [u8; 8] = *b"FERRYSPR";
+pub(crate) const BATCH_MAGIC: [u8; 4] = *b"FBAT";
+/// Bytes of a header that its checksum covers: all but the checksum itself.
+const COVERED: usize = 60;
+
+/// The next multiple of 64: batches begin there, so that a search for one needs to look at few places.
+pub(crate) fn aligned(position: u64) -> u64 {
+    position.next_multiple_of(HEADER)
+}
+
+/// The first bytes of a segment file.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct SegmentHeader {
+    /// Position of the first byte of this header.
+    pub base: u64,
+    /// Seeds every checksum of this life of the file.
+    pub incarnation: u64,
+    /// Everything before this position was durable when the header was written.
+    pub synced: u64,
+    /// Where replay begins: what is before it is dead.
+    pub tail: u64,
+    /// Checksum of the last batch of the segment before.
+    pub previous: u32,
+}
+
+/// Why the first bytes of a file are no segment header.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum NotASegment {
+    /// A spare: written ahead, not in use.
+    Spare,
+    /// Another version's.
+    Version(u32),
+    /// Neither: short, zeros, foreign or damaged.
+    Unknown,
+}
+
+impl SegmentHeader {
+    pub(crate) fn encode(&self) -> [u8; HEADER_LEN] {
+        let mut out = [0; HEADER_LEN];
+        let mut at = &mut out[..];
+        at.put_slice(&SEGMENT_MAGIC);
+        at.put_u32_le(VERSION);
+        at.put_u32_le(0);
+        at.put_u64_le(self.base);
+        at.put_u64_le(self.incarnation);
+        at.put_u64_le(self.synced);
+        at.put_u64_le(self.tail);
+        at.put_u64_le(0);
+        at.put_u32_le(self.previous);
+        with_checksum(out, 0)
+    }
+
+    pub(crate) fn decode(bytes: &[u8; HEADER_LEN]) -> Result<Self, NotASegment> {
+        let (covered, checksum) = split_checksum(bytes);
+        if crc32c::crc32c(covered) != checksum {
+            return Err(NotASegment::Unknown);
+        }
+        let mut at = covered;
+        let mut magic = [0; 8];
+        at.copy_to_slice(&mut magic);
+        let version = at.get_u32_le();
+        match magic {
+            SPARE_MAGIC => return Err(NotASegment::Spare),
+            SEGMENT_MAGIC if version == VERSION => {}
+            SEGMENT_MAGIC => return Err(NotASegment::Version(version)),
+            _ => return Err(NotASegment::Unknown),
+        }
+        at.advance(4);
+        let (base, incarnation, synced, tail) =
+            (at.get_u64_le(), at.get_u64_le(), at.get_u64_le(), at.get_u64_le());
+        at.advance(8);
+        Ok(Self { base, incarnation, synced, tail, previous: at.get_u32_le() })
+    }
+
+    /// What the first batch of this segment names as the batch before it.
+    pub(crate) fn checksum(&self) -> u32 {
+        split_checksum(&self.encode()).1
+    }
+}
+
+/// The header of a file that is ready for use and holds nothing.
+pub(crate) fn spare_header() -> [u8; HEADER_LEN] {
+    let mut out = [0; HEADER_LEN];
+    let mut at = &mut out[..];
+    at.put_slice(&SPARE_MAGIC);
+    at.put_u32_le(VERSION);
+    with_checksum(out, 0)
+}
+
+/// What a batch is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Kind {
+    /// Records; none, when only the watermarks matter.
+    Data,
+    /// One record: the index of the segment's records.
+    Summary,
+    /// The last batch of a segment. `extra`: position of the summary, 0 when there is none.
+    Seal,
+    /// Clean shutdown: nothing follows. Overwritten by the next opening.
+    Closed,
+    /// Left by a repair in place of damage: its body means nothing. `extra`: what the next batch names as the
+    /// checksum before it.
+    Gap,
+}
+
+impl Kind {
+    const ALL: [(u16, Self); 5] =
+        [(1, Self::Data), (2, Self::Summary), (3, Self::Seal), (4, Self::Closed), (5, Self::Gap)];
+
+    fn code(self) -> u16 {
+        Self::ALL.iter().find(|(_, kind)| *kind == self).map_or(0, |(code, _)| *code)
+    }
+
+    fn from_code(code: u16) -> Option<Self> {
+        Self::ALL.iter().find(|(known, _)| *known == code).map(|(_, kind)| *kind)
+    }
+}
+
+/// The first bytes of a batch.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct BatchHeader {
+    /// What it is.
+    pub kind: Kind,
+    /// Number of records.
+    pub count: u32,
+    /// Checksum of the batch before, or of the segment header.
+    pub previous: u32,
+    /// Bytes of header and records, without the padding behind them.
+    pub length: u32,
+    /// Position of the first byte of this header.
+    pub position: u64,
+    /// The segment's.
+    pub incarnation: u64,
+    /// Everything before this position was durable when the batch was written.
+    pub synced: u64,
+    /// Where replay begins.
+    pub tail: u64,
+    /// By kind.
+    pub extra: u64,
+}
+
+impl BatchHeader {
+    /// The header with its checksum, which goes on from `records`: the checksum over the records' checksums.
+    pub(crate) fn encode(&self, records: RecordsChecksum) -> ([u8; HEADER_LEN], u32) {
+        let mut out = [0; HEADER_LEN];
+        let mut at = &mut out[..];
+        at.put_slice(&BATCH_MAGIC);
+        at.put_u16_le(self.kind.code());
+        at.put_u16_le(0);
+        at.put_u32_le(self.count);
+        at.put_u32_le(self.previous);
+        at.put_u32_le(self.length);
+        at.put_u64_le(self.position);
+        at.put_u64_le(self.incarnation);
+        at.put_u64_le(self.synced);
+        at.put_u64_le(self.tail);
+        at.put_u64_le(self.extra);
+        let out = with_checksum(out, records.0);
+        let checksum = split_checksum(&out).1;
+        (out, checksum)
+    }
+
+    /// What the header says, without its checksum being right. `None`: these bytes begin no batch.
+    pub(crate) fn decode(bytes: &[u8; HEADER_LEN]) -> Option<Self> {
+        let mut at = split_checksum(bytes).0;
+        let mut magic = [0; 4];
+        at.copy_to_slice(&mut magic);
+        let kind = Kind::from_code(at.get_u16_le());
+        let reserved = at.get_u16_le();
+        if magic != BATCH_MAGIC || reserved != 0 {
+            return None;
+        }
+        let (count, previous, length) = (at.get_u32_le(), at.get_u32_le(), at.get_u32_le());
+        Some(Self {
+            kind: kind?,
+            count,
+            previous,
+            length,
+            position: at.get_u64_le(),
+            incarnation: at.get_u64_le(),
+            synced: at.get_u64_le(),
+            tail: at.get_u64_le(),
+            extra: at.get_u64_le(),
+        })
+    }
+
+    /// The checksum, if it is right for a header of these bytes after `records`.
+    pub(crate) fn verify(bytes: &[u8; HEADER_LEN], records: RecordsChecksum) -> Option<u32> {
+        let (covered, checksum) = split_checksum(bytes);
+        (crc32c::crc32c_append(records.0, covered) == checksum).then_some(checksum)
+    }
+}
+
+/// What every checksum in a segment's present life begins with.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Seed(u32);
+
+impl Seed {
+    pub(crate) fn of(incarnation: u64) -> Self {
+        Self(crc32c::crc32c(&incarnation.to_le_bytes()))
+    }
+}
+
+/// The checksum over the checksums of a batch's records: each byte of a batch is summed once.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct RecordsChecksum(u32);
+
+impl RecordsChecksum {
+    pub(crate) fn new(seed: Seed) -> Self {
+        Self(seed.0)
+    }
+
+    pub(crate) fn add(&mut self, record: u32) {
+        self.0 = crc32c::crc32c_append(self.0, &record.to_le_bytes());
+    }
+}
+
+/// The first bytes of a record.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct RecordHeader {
+    /// Bytes that follow this header.
+    pub length: u32,
+    /// How many of them are the index.
+    pub index: u32,
+    /// Checksum over the two numbers and the bytes.
+    pub checksum: u32,
+}
+
+impl RecordHeader {
+    /// The header of a record given in parts.
+    pub(crate) fn of(seed: Seed, length: u32, index: &[u8], rest: &[&[u8]]) -> Self {
+        let index_length = u32::try_from(index.len()).unwrap_or(u32::MAX);
+        let mut checksum = Self::begin(seed, length, index_length);
+        for part in std::iter::once(&index).chain(rest) {
+            checksum = crc32c::crc32c_append(checksum, part);
+        }
+        Self { length, index: index_length, checksum }
+    }
+
+    /// The header of a record that never leaves memory.
+    pub(crate) fn unchecked(length: u32, index: &[u8]) -> Self {
+        Self { length, index: u32::try_from(index.len()).unwrap_or(u32::MAX), checksum: 0 }
+    }
+
+    /// Whether these are the bytes the header was made for.
+    pub(crate) fn matches(&self, seed: Seed, bytes: &[u8]) -> bool {
+        crc32c::crc32c_append(Self::begin(seed, self.length, self.index), bytes) == self.checksum
+    }
+
+    fn begin(seed: Seed, length: u32, index: u32) -> u32 {
+        let numbers = u64::from(index) << 32 | u64::from(length);
+        crc32c::crc32c_append(seed.0, &numbers.to_le_bytes())
+    }
+
+    pub(crate) fn encode(&self) -> [u8; RECORD_HEADER_LEN] {
+        let mut out = [0; RECORD_HEADER_LEN];
+        let mut at = &mut out[..];
+        at.put_u32_le(self.length);
+        at.put_u32_le(self.index);
+        at.put_u32_le(self.checksum);
+        out
+    }
+
+    /// The header at the beginning of `bytes`; `None` when they are too few or the index exceeds the length.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut at: &[u8] = bytes.first_chunk::<RECORD_HEADER_LEN>()?;
+        let header = Self { length: at.get_u32_le(), index: at.get_u32_le(), checksum: at.get_u32_le() };
+        (header.index <= header.length).then_some(header)
+    }
+}
+
+fn with_checksum(mut bytes: [u8; HEADER_LEN], seed: u32) -> [u8; HEADER_LEN] {
+    let (covered, place) = bytes.split_at_mut(COVERED);
+    place.copy_from_slice(&crc32c::crc32c_append(seed, covered).to_le_bytes());
+    bytes
+}
+
+fn split_checksum(bytes: &[u8; HEADER_LEN]) -> (&[u8], u32) {
+    let (covered, place) = bytes.split_at(COVERED);
+    (covered, u32::from_le_bytes(place.try_into().unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests;

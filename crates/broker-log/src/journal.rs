@@ -1,0 +1,254 @@
+//! The journal: records go in, become durable in groups, can be read back, and their space comes back.
+//!
+//! Everything here runs on one thread and waits for nothing but reads of old records. The disk's writing is data:
+//! [`Journal::poll_io`] hands out what is to be done, [`Journal::handle_io`] takes the result.
+//!
+//! Invariant: [`Journal::durable`] never goes back and never passes what the disk has confirmed.
+
+mod cleaning;
+mod io;
+mod read;
+mod roll;
+mod stats;
+
+use std::cell::Cell;
+
+pub(crate) use roll::incarnation;
+pub use stats::JournalStats;
+
+use crate::{
+    Disk, Durability, FileId, JournalConfig, PoisonReason, Position,
+    ahead::Ahead,
+    clean::Cleaning,
+    files::Files,
+    format::{HEADER, RECORD_HEADER, RECORD_HEADER_LEN, RecordHeader, Seed},
+    recent::Recent,
+    segments::{Segment, Segments},
+    summary::SummaryBuilder,
+    writer::{Watermarks, Writer},
+};
+
+/// The journal of one partition.
+#[derive(Debug)]
+pub struct Journal {
+    config: JournalConfig,
+    /// For reading back; `None` in memory.
+    disk: Option<Box<dyn Disk>>,
+    segments: Segments,
+    /// Segments that are dead, oldest first; the disk does not know yet.
+    retired: Vec<Segment>,
+    writer: Writer,
+    recent: Recent,
+    ahead: Ahead,
+    summary: SummaryBuilder,
+    files: Files,
+    cleaning: Cleaning,
+    /// Records were appended since the last commit.
+    in_unit: bool,
+    /// Position behind the last committed record.
+    committed: u64,
+    durable: u64,
+    /// Confirmed by a sync: what batches claim.
+    synced: u64,
+    /// The disk knows that replay begins here.
+    tail_known: u64,
+    /// Somebody waits for everything before this position.
+    urgent: u64,
+    closing: Closing,
+    /// A request other than a write is outstanding.
+    in_background: bool,
+    poison: Option<PoisonReason>,
+    free_bytes: Option<u64>,
+    /// Somebody was told that the disk is full since it was last measured.
+    full_told: Cell<bool>,
+    counters: stats::Counters,
+}
+
+/// How far a clean shutdown is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Closing {
+    No,
+    Asked,
+    /// The closing mark is on its way.
+    Marked,
+}
+
+/// What a journal begins with.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub segments: Segments,
+    pub writer: Writer,
+    pub summary: SummaryBuilder,
+    pub files: Files,
+    pub free_bytes: Option<u64>,
+}
+
+impl Journal {
+    /// A journal that lives in memory and forgets everything with the process (durability `none`).
+    pub fn in_memory(config: JournalConfig) -> Self {
+        let config = JournalConfig { durability: Durability::None, ..config }.bounded();
+        let mut writer = Writer::new(0, 0);
+        writer.skip_header();
+        let first = Segment {
+            number: 0,
+            file: FileId(0),
+            base: 0,
+            end: HEADER,
+            file_bytes: 0,
+            incarnation: 0,
+            seed: Seed::default(),
+            live: 0,
+        };
+        let found = Found {
+            segments: Segments::new([].into(), first),
+            writer,
+            summary: SummaryBuilder::disabled(),
+            files: Files::none(),
+            free_bytes: None,
+        };
+        Self::new(config, None, found)
+    }
+
+    pub(crate) fn new(config: JournalConfig, disk: Option<Box<dyn Disk>>, found: Found) -> Self {
+        let end = found.writer.end;
+        Self {
+            config,
+            disk,
+            tail_known: found.segments.tail(),
+            segments: found.segments,
+            retired: Vec::new(),
+            writer: found.writer,
+            recent: Recent::new(end),
+            ahead: Ahead::default(),
+            summary: found.summary,
+            files: found.files,
+            cleaning: Cleaning::default(),
+            in_unit: false,
+            committed: end,
+            durable: end,
+            synced: end,
+            urgent: 0,
+            closing: Closing::No,
+            in_background: false,
+            poison: None,
+            free_bytes: found.free_bytes,
+            full_told: Cell::new(false),
+            counters: stats::Counters::default(),
+        }
+    }
+
+    /// Appends one record: `index`, then `rest`. Recovery of full segments shows the index only, without
+    /// reading the rest; a small record is best all index. Returns where it is and its length in bytes, which
+    /// is what [`Journal::read`] and [`Journal::release`] want. It counts as live.
+    ///
+    /// # Panics
+    /// When the record is longer than [`JournalConfig::max_record_bytes`]: the caller checks before.
+    pub fn append(&mut self, index: &[u8], rest: &[&[u8]]) -> (Position, u32) {
+        let bytes = rest.iter().fold(index.len(), |sum, part| sum.saturating_add(part.len()));
+        let length = u32::try_from(bytes).unwrap_or(u32::MAX);
+        assert!(length <= self.config.max_record_bytes, "a record of {bytes} bytes: the caller limits them");
+        let stored = RECORD_HEADER + u64::from(length);
+        if !self.in_unit {
+            self.begin_unit(stored);
+        }
+        let (at, header) = if self.disk.is_some() {
+            let newest = self.segments.newest();
+            (self.writer.next_record(newest), RecordHeader::of(newest.seed, length, index, rest))
+        } else {
+            (self.writer.end, RecordHeader::unchecked(length, index))
+        };
+        let stored_bytes = RECORD_HEADER_LEN + bytes;
+        if !self.recent.continues(at, stored_bytes) {
+            self.freeze();
+            self.recent.begin(at, stored_bytes);
+        }
+        self.recent.push(header.encode(), index, rest);
+        self.writer.add_record(&header);
+        self.summary.add(at, length, index);
+        self.segments.grow(self.writer.end, stored);
+        (Position(at), length)
+    }
+
+    /// Ends an atomic unit: after a crash, either all records appended since the last commit are there or none.
+    /// Returns the position behind them: they are durable when [`Journal::durable`] has reached it.
+    pub fn commit(&mut self) -> Position {
+        if self.in_unit {
+            self.in_unit = false;
+            self.committed = self.writer.end;
+            if self.disk.is_none() {
+                self.durable = self.committed;
+                self.free_waiting();
+            }
+        }
+        Position(self.committed)
+    }
+
+    /// Everything before this position is durable.
+    pub fn durable(&self) -> Position {
+        Position(self.durable)
+    }
+
+    /// Somebody waits for everything before `up_to`, a position that [`Journal::commit`] returned. Without it
+    /// records wait for company.
+    pub fn request_sync(&mut self, up_to: Position) {
+        self.urgent = self.urgent.max(up_to.0);
+    }
+
+    /// Begins a clean shutdown: everything committed is written, then a closing mark, which tells the next
+    /// recovery that nothing is missing at the end. Go on with [`Journal::poll_io`] until
+    /// [`Journal::is_closed`]. Nothing may be appended any more.
+    pub fn request_close(&mut self) {
+        if self.closing == Closing::No {
+            self.closing = Closing::Asked;
+        }
+    }
+
+    /// Whether the shutdown is complete: nothing is outstanding. True as well when the journal is poisoned.
+    pub fn is_closed(&self) -> bool {
+        let marked = self.closing == Closing::Marked && !self.writer.has_pending();
+        (self.disk.is_none() && self.closing != Closing::No)
+            || self.poison.is_some()
+            || (marked && !self.writer.is_writing() && !self.in_background)
+    }
+
+    /// Why nothing becomes durable any more; `None`: all is well.
+    pub fn poisoned(&self) -> Option<&PoisonReason> {
+        self.poison.as_ref()
+    }
+
+    /// Bytes of committed records that are not durable yet. They are in memory: a caller that bounds memory
+    /// takes no more commands while there are too many.
+    pub fn unwritten_bytes(&self) -> u64 {
+        self.committed.saturating_sub(self.durable)
+    }
+
+    /// The record at `at` is dead: nobody will read it, and recovery does without it.
+    pub fn release(&mut self, at: Position, length: u32) {
+        self.segments.release(at, RECORD_HEADER + u64::from(length));
+    }
+
+    /// Counts as live the given records and no others. After recovery, where everything counts as live, this
+    /// saves releasing each dead record.
+    pub fn set_live(&mut self, live: impl IntoIterator<Item = (Position, u32)>) {
+        self.segments.clear_live();
+        for (at, length) in live {
+            self.segments.add_live_at(at, RECORD_HEADER + u64::from(length));
+        }
+    }
+
+    /// Makes the open records readable and hands them to the writer.
+    fn freeze(&mut self) {
+        if let Some(part) = self.recent.freeze()
+            && self.disk.is_some()
+        {
+            self.writer.add_part(part);
+        }
+    }
+
+    fn watermarks(&self) -> Watermarks {
+        Watermarks { synced: self.synced, tail: self.segments.tail() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

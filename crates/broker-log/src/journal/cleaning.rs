@@ -1,0 +1,211 @@
+//! When the oldest segment is cleaned, and how its file comes back.
+//!
+//! Invariant: a segment's file is used again only when the segment is dead, what replaced its records is durable,
+//! and the disk knows that replay begins behind it.
+
+use bytes::Bytes;
+
+use crate::{
+    Disk, Journal, Position, ReadError,
+    clean::{CleanStep, Cleaning, Walk},
+    format::{HEADER, HEADER_LEN, Kind, RECORD_HEADER, SegmentHeader},
+    scan::{Records, Scanner, Stop},
+    segments::Segment,
+};
+
+impl Journal {
+    /// The next step of cleaning, if the journal is larger than it should be: at most about `max_bytes` of the
+    /// oldest segment's records. A caller that asks for twice the bytes it appends keeps up under any load.
+    pub fn poll_clean(&mut self, max_bytes: usize) -> Option<CleanStep> {
+        if self.poison.is_some() || self.closing != super::Closing::No {
+            return None;
+        }
+        if matches!(self.cleaning, Cleaning::Idle) && self.wants_cleaning() {
+            self.begin_cleaning();
+        }
+        let Cleaning::Walking(_) = self.cleaning else { return None };
+        let Cleaning::Walking(mut walk) = std::mem::replace(&mut self.cleaning, Cleaning::Asked) else {
+            return None;
+        };
+        match self.walk(&mut walk, max_bytes) {
+            Err(error) => {
+                self.cleaning = Cleaning::Stopped(error);
+                None
+            }
+            Ok(records) if records.is_empty() => Some(CleanStep::SegmentDone { up_to: Position(walk.end) }),
+            Ok(records) => {
+                self.cleaning = Cleaning::Walking(walk);
+                Some(CleanStep::Records(records))
+            }
+        }
+    }
+
+    /// The caller has done what [`CleanStep::SegmentDone`] asks for. The segment goes as soon as everything
+    /// appended so far is durable.
+    pub fn segment_cleaned(&mut self) {
+        if matches!(self.cleaning, Cleaning::Asked) {
+            let until = self.commit().0;
+            self.cleaning = Cleaning::Waiting { until };
+            self.urgent = self.urgent.max(until);
+            self.free_waiting();
+        }
+    }
+
+    /// Why cleaning has stopped: a record of the oldest segment cannot be read. The segment stays until an
+    /// operator has looked; everything else goes on.
+    pub fn cleaning_stopped(&self) -> Option<&ReadError> {
+        match &self.cleaning {
+            Cleaning::Stopped(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// True while the disk's reserve is in use: nothing that grows the journal should be begun; what frees
+    /// space (settlements) goes on.
+    pub fn storage_full(&self) -> bool {
+        let full = self.is_full();
+        if full {
+            // The next poll_io measures again, so that a freed disk is noticed.
+            self.full_told.set(true);
+        }
+        full
+    }
+
+    fn is_full(&self) -> bool {
+        let disk_full = self.free_bytes.is_some_and(|free| free < self.config.reserve_bytes);
+        let limit_reached = self.config.max_disk_bytes.is_some_and(|limit| {
+            let reserve = self.config.reserve_bytes.min(limit / 4);
+            self.segments.used() > limit - reserve
+        });
+        disk_full || limit_reached
+    }
+
+    /// Whether one more spare segment leaves the reserve whole.
+    pub(super) fn has_room_for_spare(&self) -> bool {
+        let segment = self.config.segment_bytes;
+        let on_disk =
+            self.free_bytes.is_none_or(|free| free >= self.config.reserve_bytes.saturating_add(segment));
+        let files = (self.segments.count() + self.retired.len() + self.files.spares() + 1) as u64;
+        on_disk && self.config.max_disk_bytes.is_none_or(|limit| files.saturating_mul(segment) <= limit)
+    }
+
+    fn wants_cleaning(&self) -> bool {
+        let (used, live) = (self.segments.used(), self.segments.live());
+        let allowed = if self.is_full() {
+            live + live / 8
+        } else {
+            live.saturating_mul(u64::from(self.config.space_factor))
+        };
+        self.segments.oldest_full().is_some()
+            && used > allowed.max(live + SLACK_SEGMENTS * self.config.segment_bytes)
+    }
+
+    fn begin_cleaning(&mut self) {
+        let Some(oldest) = self.segments.oldest_full() else { return };
+        let mut walk = Walk { at: oldest.base + HEADER, end: oldest.end, scanner: None, ready: None };
+        if oldest.live == 0 {
+            walk.at = walk.end;
+        }
+        self.cleaning = Cleaning::Walking(Box::new(walk));
+    }
+
+    /// Frees the segment whose replacement is durable, if there is one.
+    pub(super) fn free_waiting(&mut self) {
+        let Cleaning::Waiting { until } = self.cleaning else { return };
+        if self.durable < until {
+            return;
+        }
+        self.cleaning = Cleaning::Idle;
+        let Some(oldest) = self.segments.oldest_full() else { return };
+        assert!(oldest.live == 0, "{} live bytes in a segment that was cleaned", oldest.live);
+        let Some(oldest) = self.segments.pop_oldest() else { return };
+        self.counters.segments_freed += 1;
+        if self.disk.is_some() {
+            self.retired.push(oldest);
+        } else {
+            self.recent.forget_before(self.segments.tail());
+        }
+    }
+
+    /// Gives back the files of segments that the disk knows to be dead.
+    pub(super) fn recycle_retired(&mut self) {
+        let known = self.tail_known;
+        for segment in self.retired.extract_if(.., |segment| segment.end <= known) {
+            self.files.add(segment.file, segment.file_bytes);
+        }
+    }
+
+    /// Up to about `max_bytes` of records from where the walk is; none when it is at its end.
+    fn walk(&mut self, walk: &mut Walk, max_bytes: usize) -> Result<Vec<(Position, Bytes)>, ReadError> {
+        let (mut records, mut bytes) = (Vec::new(), 0);
+        while bytes < max_bytes {
+            let Some(stored) = walk.ready.as_mut().and_then(Iterator::next) else {
+                if self.refill(walk)? {
+                    continue;
+                }
+                break;
+            };
+            let skip = stored.at < walk.at;
+            if !skip && stored.at < walk.end {
+                walk.at = stored.at + RECORD_HEADER + u64::from(stored.header.length);
+                bytes += stored.bytes.len();
+                records.push((Position(stored.at), stored.bytes));
+            }
+        }
+        self.counters.cleaned_bytes += bytes as u64;
+        Ok(records)
+    }
+
+    /// Reads on, from memory or disk. False: the segment is at its end.
+    fn refill(&mut self, walk: &mut Walk) -> Result<bool, ReadError> {
+        if walk.at >= walk.end {
+            return Ok(false);
+        }
+        if walk.scanner.is_none()
+            && let Some(piece) = self.recent.piece_at_or_after(walk.at)
+        {
+            if piece.start >= walk.end {
+                walk.at = walk.end;
+                return Ok(false);
+            }
+            walk.ready = Some(Records::new(piece.bytes.clone(), piece.start));
+            return Ok(true);
+        }
+        self.refill_from_disk(walk)
+    }
+
+    fn refill_from_disk(&self, walk: &mut Walk) -> Result<bool, ReadError> {
+        let (Some(disk), Some(segment)) = (&self.disk, self.segments.oldest_full()) else { return Ok(false) };
+        if walk.scanner.is_none() {
+            walk.scanner = Some(scanner(&**disk, segment)?);
+        }
+        let Some(scanner) = &mut walk.scanner else { return Ok(false) };
+        if scanner.position() >= walk.end {
+            walk.at = walk.end;
+            return Ok(false);
+        }
+        let batch = scanner.next(&**disk).map_err(|stop| stopped(stop, segment, scanner.position()))?;
+        walk.ready = (batch.header.kind == Kind::Data).then(|| batch.records());
+        Ok(true)
+    }
+}
+
+fn scanner(disk: &dyn Disk, segment: &Segment) -> Result<Scanner, ReadError> {
+    let mut header = [0; HEADER_LEN];
+    disk.read_at(segment.file, 0, &mut header)
+        .map_err(|error| stopped(Stop::Io(error), segment, segment.base))?;
+    let header = SegmentHeader::decode(&header).ok().filter(|header| header.base == segment.base);
+    let corrupt = ReadError::Corrupt { at: Position(segment.base), file: segment.file, offset: 0 };
+    Ok(Scanner::new(segment.file, &header.ok_or(corrupt)?, segment.end - segment.base))
+}
+
+fn stopped(stop: Stop, segment: &Segment, position: u64) -> ReadError {
+    let (at, file, offset) = (Position(position), segment.file, position - segment.base);
+    match stop {
+        Stop::Io(error) => ReadError::Disk { at, file, offset, message: error.to_string().into() },
+        Stop::Bad(_) => ReadError::Corrupt { at, file, offset },
+    }
+}
+
+/// So many segments are no reason to clean.
+const SLACK_SEGMENTS: u64 = 3;

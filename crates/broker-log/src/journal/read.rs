@@ -1,0 +1,61 @@
+//! Reading records back.
+//!
+//! Invariant: what is returned is what was appended, or an error; what comes from disk is checked.
+
+use bytes::Bytes;
+
+use crate::{
+    Journal, Position, ReadError,
+    format::{RECORD_HEADER, RECORD_HEADER_LEN, RecordHeader},
+};
+
+impl Journal {
+    /// The record at `at`, which is `length` bytes long. From memory if it is recent, else from disk, and more of
+    /// what follows when the reader goes on in order. The bytes share memory with up to 256 KiB of others.
+    pub fn read(&mut self, at: Position, length: u32) -> Result<Bytes, ReadError> {
+        if self.recent.is_open_at(at.0) {
+            self.freeze();
+        }
+        match self.recent.bytes_from(at.0) {
+            Some(bytes) => record(&bytes, at, length).unwrap_or_else(|| Err(self.not_found(at))),
+            None => self.read_from_disk(at, length),
+        }
+    }
+
+    fn read_from_disk(&mut self, at: Position, length: u32) -> Result<Bytes, ReadError> {
+        let stored = RECORD_HEADER + u64::from(length);
+        let whole = at.0.checked_add(stored).is_some_and(|end| end <= self.durable);
+        let (Some(disk), Some(segment), true) = (&self.disk, self.segments.at(at.0), whole) else {
+            return Err(self.not_found(at));
+        };
+        self.counters.disk_reads += 1;
+        let (file, offset) = (segment.file, at.0 - segment.base);
+        let readable = segment.end.min(self.durable);
+        let bytes = self
+            .ahead
+            .read(&**disk, segment, at.0, stored, readable)
+            .map_err(|error| ReadError::Disk { at, file, offset, message: error.to_string().into() })?;
+        let corrupt = ReadError::Corrupt { at, file, offset };
+        let bytes = bytes.ok_or_else(|| corrupt.clone())?;
+        let header = RecordHeader::decode(&bytes).ok_or_else(|| corrupt.clone())?;
+        if header.length != length {
+            return Err(ReadError::OtherLength { at, asked: length, found: header.length });
+        }
+        let bytes = bytes.slice(RECORD_HEADER_LEN..);
+        if header.matches(segment.seed, &bytes) { Ok(bytes) } else { Err(corrupt) }
+    }
+
+    fn not_found(&self, at: Position) -> ReadError {
+        ReadError::NotFound { at, tail: Position(self.segments.tail()), end: Position(self.writer.end) }
+    }
+}
+
+/// The record that begins `bytes`; `None` when there is no whole one.
+fn record(bytes: &Bytes, at: Position, length: u32) -> Option<Result<Bytes, ReadError>> {
+    let header = RecordHeader::decode(bytes)?;
+    if header.length != length {
+        return Some(Err(ReadError::OtherLength { at, asked: length, found: header.length }));
+    }
+    let end = RECORD_HEADER_LEN.checked_add(usize::try_from(length).ok()?)?;
+    (end <= bytes.len()).then(|| Ok(bytes.slice(RECORD_HEADER_LEN..end)))
+}

@@ -1,0 +1,77 @@
+//! What the journal tells about itself.
+//!
+//! Invariant: reading it changes nothing.
+
+use crate::{Journal, Position};
+
+/// Figures of a journal, for metrics and operators.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct JournalStats {
+    /// Position where replay begins.
+    pub tail: Position,
+    /// Position of the next byte.
+    pub end: Position,
+    /// Everything before it is durable.
+    pub durable: Position,
+    /// Segments in use.
+    pub segments: u64,
+    /// Spare segments, ready or in preparation.
+    pub spares: u64,
+    /// Bytes of the segments in use.
+    pub used_bytes: u64,
+    /// Bytes of records that were not released, with their headers.
+    pub live_bytes: u64,
+    /// Bytes of recent records in memory.
+    pub cache_bytes: u64,
+    /// Bytes of committed records that are not durable yet.
+    pub unwritten_bytes: u64,
+    /// Free disk space in bytes, when it was last measured.
+    pub free_bytes: Option<u64>,
+    /// Writes since the start.
+    pub writes: u64,
+    /// Writes with a sync since the start.
+    pub syncs: u64,
+    /// Records that were not found in memory since the start.
+    pub disk_reads: u64,
+    /// Segments freed since the start.
+    pub segments_freed: u64,
+    /// Bytes of records walked through for cleaning since the start.
+    pub cleaned_bytes: u64,
+    /// Files that could not be deleted since the start; they hold nothing.
+    pub failed_deletes: u64,
+}
+
+/// What is counted since the start.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) writes: u64,
+    pub(super) syncs: u64,
+    pub(super) disk_reads: u64,
+    pub(super) segments_freed: u64,
+    pub(super) cleaned_bytes: u64,
+    pub(super) failed_deletes: u64,
+}
+
+impl Journal {
+    /// Figures of now.
+    pub fn stats(&self) -> JournalStats {
+        JournalStats {
+            tail: Position(self.segments.tail()),
+            end: Position(self.writer.end),
+            durable: Position(self.durable),
+            segments: self.segments.count() as u64,
+            spares: self.files.spares() as u64,
+            used_bytes: self.segments.used(),
+            live_bytes: self.segments.live(),
+            cache_bytes: self.recent.bytes(),
+            unwritten_bytes: self.unwritten_bytes(),
+            free_bytes: self.free_bytes,
+            writes: self.counters.writes,
+            syncs: self.counters.syncs,
+            disk_reads: self.counters.disk_reads,
+            segments_freed: self.counters.segments_freed,
+            cleaned_bytes: self.counters.cleaned_bytes,
+            failed_deletes: self.counters.failed_deletes,
+        }
+    }
+}

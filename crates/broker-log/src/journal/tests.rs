@@ -1,0 +1,169 @@
+use crate::{
+    CleanStep, Disk, DiskWorker, Durability, Journal, JournalConfig, MemDisk, Position, ReadError, recover,
+};
+
+pub(crate) fn small() -> JournalConfig {
+    JournalConfig {
+        segment_bytes: 16 << 10,
+        cache_bytes: 0,
+        spare_segments: 1,
+        reserve_bytes: 0,
+        ..JournalConfig::default()
+    }
+}
+
+/// Performs all disk work there is.
+pub(crate) fn drive<D: Disk>(journal: &mut Journal, worker: &mut DiskWorker<D>) {
+    while let Some(request) = journal.poll_io() {
+        journal.handle_io(worker.perform(request));
+    }
+}
+
+/// Position, index and bytes of a record.
+type Record = (Position, Vec<u8>, Vec<u8>);
+
+fn reopened(disk: &MemDisk, config: &JournalConfig) -> (Journal, Vec<Record>) {
+    let mut found = Vec::new();
+    let journal = recover(disk.clone(), *config, &mut |at, record| {
+        found.push((at, record.index().to_vec(), record.full().unwrap().to_vec()));
+    })
+    .unwrap();
+    (journal, found)
+}
+
+#[test]
+fn what_was_appended_is_read_back_before_and_after_it_is_written() {
+    let disk = MemDisk::new();
+    let (mut journal, _) = reopened(&disk, &small());
+    let mut worker = DiskWorker::new(disk);
+    let (first, length) = journal.append(b"index", &[b" and", b" body"]);
+    assert_eq!(length, 14);
+    assert_eq!(&journal.read(first, length).unwrap()[..], b"index and body");
+    let until = journal.commit();
+    assert!(journal.durable() < until);
+    journal.request_sync(until);
+    drive(&mut journal, &mut worker);
+    assert!(journal.durable() >= until);
+    assert_eq!(&journal.read(first, length).unwrap()[..], b"index and body");
+}
+
+#[test]
+fn a_restart_finds_every_durable_record_in_order() {
+    let disk = MemDisk::new();
+    let (mut journal, _) = reopened(&disk, &small());
+    let mut worker = DiskWorker::new(disk.clone());
+    let mut expected = Vec::new();
+    for round in 0..300_u32 {
+        let index = round.to_le_bytes();
+        let body = vec![u8::try_from(round % 256).unwrap(); (round % 700) as usize];
+        let (at, _) = journal.append(&index, &[&body]);
+        expected.push((at, index.to_vec(), [&index[..], &body].concat()));
+        let until = journal.commit();
+        journal.request_sync(until);
+        drive(&mut journal, &mut worker);
+        assert!(journal.durable() >= until);
+    }
+    assert!(journal.stats().segments > 5);
+    for (at, _, bytes) in &expected {
+        assert_eq!(&journal.read(*at, u32::try_from(bytes.len()).unwrap()).unwrap()[..], bytes);
+    }
+    drop(journal);
+    let (mut journal, found) = reopened(&disk, &small());
+    assert_eq!(found, expected);
+    let (at, length) = journal.append(b"more", &[]);
+    assert!(at > expected.last().unwrap().0);
+    let until = journal.commit();
+    journal.request_sync(until);
+    drive(&mut journal, &mut worker);
+    let (_, found) = reopened(&disk, &small());
+    assert_eq!(found.len(), 301);
+    assert_eq!(found[300].2, b"more");
+    assert_eq!(length, 4);
+}
+
+/// A consumer that keeps every tenth record.
+fn churn(
+    journal: &mut Journal,
+    worker: &mut Option<DiskWorker<MemDisk>>,
+    rounds: u32,
+) -> Vec<(Position, Vec<u8>)> {
+    let mut live: Vec<(Position, Vec<u8>)> = Vec::new();
+    let mut used = 0;
+    for round in 0..rounds {
+        let body = [&round.to_le_bytes()[..], &vec![7; (round % 500) as usize]].concat();
+        let (at, length) = journal.append(&body[..4], &[&body[4..]]);
+        if round % 10 == 0 {
+            live.push((at, body));
+        } else {
+            journal.release(at, length);
+        }
+        let until = journal.commit();
+        journal.request_sync(until);
+        if let Some(worker) = worker {
+            drive(journal, worker);
+        }
+        clean(journal, &mut live);
+        if let Some(worker) = worker {
+            drive(journal, worker);
+        }
+        used = used.max(journal.stats().used_bytes);
+        if live.len() > 40 {
+            let (at, body) = live.remove(0);
+            journal.release(at, u32::try_from(body.len()).unwrap());
+        }
+    }
+    assert!(used < 120 << 10, "{used} bytes used");
+    live
+}
+
+fn clean(journal: &mut Journal, live: &mut [(Position, Vec<u8>)]) {
+    while let Some(step) = journal.poll_clean(4096) {
+        match step {
+            CleanStep::Records(records) => {
+                for (at, bytes) in records {
+                    if let Some(found) = live.iter_mut().find(|(live, _)| *live == at) {
+                        assert_eq!(found.1, bytes);
+                        let (new, length) = journal.append(&bytes[..4], &[&bytes[4..]]);
+                        journal.release(at, length);
+                        found.0 = new;
+                    }
+                }
+                journal.commit();
+            }
+            CleanStep::SegmentDone { up_to } => {
+                assert!(live.iter().all(|(at, _)| *at >= up_to));
+                journal.segment_cleaned();
+            }
+        }
+    }
+}
+
+#[test]
+fn disk_use_stays_bounded_while_records_come_and_go() {
+    let disk = MemDisk::new();
+    let (mut journal, _) = reopened(&disk, &small());
+    let mut worker = Some(DiskWorker::new(disk.clone()));
+    let live = churn(&mut journal, &mut worker, 3000);
+    assert!(journal.stats().segments_freed > 10);
+    assert!(disk.list().unwrap().len() < 12, "{:?}", disk.list());
+    for (at, body) in &live {
+        assert_eq!(&journal.read(*at, u32::try_from(body.len()).unwrap()).unwrap()[..], body);
+    }
+    let (_, found) = reopened(&disk, &small());
+    for (at, body) in &live {
+        assert!(found.iter().any(|(found, _, bytes)| found == at && bytes == body));
+    }
+}
+
+#[test]
+fn memory_stays_bounded_without_a_disk() {
+    let config = JournalConfig { durability: Durability::None, ..small() };
+    let mut journal = Journal::in_memory(config);
+    let live = churn(&mut journal, &mut None, 3000);
+    assert!(journal.stats().segments_freed > 10);
+    assert!(journal.poll_io().is_none());
+    for (at, body) in &live {
+        assert_eq!(&journal.read(*at, u32::try_from(body.len()).unwrap()).unwrap()[..], body);
+    }
+    assert!(matches!(journal.read(Position(64), 4), Err(ReadError::NotFound { .. })));
+}

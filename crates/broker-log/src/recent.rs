@@ -1,0 +1,187 @@
+//! The newest records in memory: where they are collected for writing, and read without the disk.
+//!
+//! Invariant: holds the records of one stretch of positions that ends at the journal's end; forgets only from its
+//! beginning, and nothing that is not written.
+
+use std::collections::VecDeque;
+
+use bytes::{Bytes, BytesMut};
+
+use crate::format::RECORD_HEADER_LEN;
+
+/// Records as they lie on disk, without the headers of batches between them.
+#[derive(Debug)]
+pub(crate) struct Recent {
+    /// Every record from this position on is here.
+    start: u64,
+    chunks: VecDeque<Chunk>,
+    /// Bytes in `chunks`.
+    bytes: u64,
+    /// Records not yet frozen; its allocation is the last chunk's.
+    open: BytesMut,
+    /// Position of the first byte of `open`.
+    open_start: u64,
+    /// Buffers of forgotten chunks, to be used again: fresh memory costs a page fault for each 4 KiB.
+    unused: Vec<BytesMut>,
+}
+
+/// One allocation and what is frozen of it. Pieces hold whole records and ascend.
+#[derive(Debug)]
+struct Chunk {
+    start: u64,
+    bytes: u64,
+    pieces: Vec<Piece>,
+}
+
+/// Consecutive records and the position of the first.
+#[derive(Clone, Debug)]
+pub(crate) struct Piece {
+    pub start: u64,
+    pub bytes: Bytes,
+}
+
+impl Piece {
+    pub(crate) fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+}
+
+impl Recent {
+    /// Empty, at the journal's `end`.
+    pub(crate) fn new(end: u64) -> Self {
+        Self {
+            start: end,
+            chunks: VecDeque::new(),
+            bytes: 0,
+            open: BytesMut::new(),
+            open_start: end,
+            unused: Vec::new(),
+        }
+    }
+
+    /// Whether a record of `stored` bytes at `at` can follow what is open without freezing it.
+    pub(crate) fn continues(&self, at: u64, stored: usize) -> bool {
+        let open = self.open.len();
+        self.open_start + open as u64 == at && self.open.capacity() - open >= stored
+    }
+
+    /// Begins anew at `at`, with room for `stored` bytes. Everything before is frozen.
+    pub(crate) fn begin(&mut self, at: u64, stored: usize) {
+        debug_assert!(self.open.is_empty(), "freeze before going on elsewhere");
+        if self.chunks.is_empty() || self.open.capacity() < stored {
+            self.open = self.buffer(stored);
+            self.chunks.push_back(Chunk { start: at, bytes: 0, pieces: Vec::new() });
+        }
+        self.open_start = at;
+    }
+
+    /// Adds a record. There is room: see [`Recent::continues`].
+    pub(crate) fn push(&mut self, header: [u8; RECORD_HEADER_LEN], index: &[u8], rest: &[&[u8]]) {
+        self.open.extend_from_slice(&header);
+        self.open.extend_from_slice(index);
+        for part in rest {
+            self.open.extend_from_slice(part);
+        }
+    }
+
+    /// Makes what is open readable; the caller writes it. `None` when nothing is open.
+    pub(crate) fn freeze(&mut self) -> Option<Bytes> {
+        if self.open.is_empty() {
+            return None;
+        }
+        let bytes = self.open.split().freeze();
+        let start = self.open_start;
+        let length = bytes.len() as u64;
+        self.open_start += length;
+        self.bytes += length;
+        let chunk = self.chunks.back_mut()?;
+        chunk.bytes += length;
+        chunk.pieces.push(Piece { start, bytes: bytes.clone() });
+        Some(bytes)
+    }
+
+    /// Whether `at` is among the records that are not frozen yet.
+    pub(crate) fn is_open_at(&self, at: u64) -> bool {
+        at >= self.open_start && !self.open.is_empty()
+    }
+
+    /// The frozen bytes from `at` to the end of their piece.
+    pub(crate) fn bytes_from(&self, at: u64) -> Option<Bytes> {
+        let piece = self.piece(at)?;
+        let skip = usize::try_from(at.checked_sub(piece.start)?).ok()?;
+        (skip < piece.bytes.len()).then(|| piece.bytes.slice(skip..))
+    }
+
+    /// The piece that holds `at`, or the first one behind it. `None` when `at` lies before everything here: the
+    /// disk has it, or behind everything.
+    pub(crate) fn piece_at_or_after(&self, at: u64) -> Option<&Piece> {
+        if at < self.start {
+            return None;
+        }
+        let holding = self.chunks.partition_point(|chunk| chunk.start <= at).saturating_sub(1);
+        self.chunks.range(holding..).flat_map(|chunk| &chunk.pieces).find(|piece| piece.end() > at)
+    }
+
+    /// Bytes held.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Forgets the oldest chunks that end at or before `written`, until at most `keep` bytes are held.
+    pub(crate) fn shrink(&mut self, keep: u64, written: u64) {
+        while self.bytes > keep && self.chunks.len() > 1 && self.oldest_end() <= written {
+            self.forget_oldest();
+        }
+    }
+
+    /// Forgets the chunks that end at or before `tail`.
+    pub(crate) fn forget_before(&mut self, tail: u64) {
+        while self.chunks.len() > 1 && self.oldest_end() <= tail {
+            self.forget_oldest();
+        }
+    }
+
+    fn oldest_end(&self) -> u64 {
+        self.chunks.front().and_then(|chunk| chunk.pieces.last()).map_or(u64::MAX, Piece::end)
+    }
+
+    fn forget_oldest(&mut self) {
+        let Some(mut chunk) = self.chunks.pop_front() else { return };
+        self.start = chunk.pieces.last().map_or(self.start, Piece::end);
+        self.bytes -= chunk.bytes;
+        let (last, bytes) = (chunk.pieces.pop(), chunk.bytes);
+        // The other pieces of the allocation must be gone before it can be had back.
+        drop(chunk);
+        if let Some(Ok(mut buffer)) = last.map(|last| last.bytes.try_into_mut())
+            && self.unused.len() < UNUSED_MAX
+            && bytes <= CHUNK_BYTES as u64
+        {
+            buffer.clear();
+            self.unused.push(buffer);
+        }
+    }
+
+    fn buffer(&mut self, stored: usize) -> BytesMut {
+        if stored <= CHUNK_BYTES
+            && let Some(mut buffer) = self.unused.pop()
+        {
+            buffer.reserve(CHUNK_BYTES);
+            return buffer;
+        }
+        BytesMut::with_capacity(stored.max(CHUNK_BYTES))
+    }
+
+    fn piece(&self, at: u64) -> Option<&Piece> {
+        let chunk =
+            self.chunks.get(self.chunks.partition_point(|chunk| chunk.start <= at).checked_sub(1)?)?;
+        chunk.pieces.get(chunk.pieces.partition_point(|piece| piece.start <= at).checked_sub(1)?)
+    }
+}
+
+/// Size of an allocation. A delivered record keeps its whole chunk alive, so it is not larger.
+pub(crate) const CHUNK_BYTES: usize = 128 << 10;
+/// Buffers kept for use again: one group commit's worth.
+const UNUSED_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests;

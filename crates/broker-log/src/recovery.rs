@@ -1,0 +1,153 @@
+//! From the files of a directory to a journal that goes on.
+//!
+//! Invariant: everything that was ever reported durable is found, or recovery fails and names the place; what was
+//! not reported may be found or not, but only whole units and no gap between them. Nothing is changed on disk
+//! before all of it is read.
+
+mod open;
+mod replay;
+
+use crate::{
+    Damage, Disk, Durability, Journal, JournalConfig, Position, RecordView, RecoveryError,
+    error::Fault,
+    recovery::{open::open, replay::Replay},
+    scan::{Scanner, Stop},
+    survey::{Present, Survey, survey},
+};
+
+/// Opens the journal on `disk`: checks it, shows every record in order to `sink`, cuts off what a crash left
+/// half written, and returns the journal ready for appending. On an empty disk it begins a new one.
+///
+/// Every record counts as live until it is released (or see [`Journal::set_live`]). With durability `none` the
+/// disk is left alone.
+pub fn recover<D: Disk + 'static>(
+    disk: D,
+    config: JournalConfig,
+    sink: &mut dyn FnMut(Position, RecordView<'_>),
+) -> Result<Journal, RecoveryError> {
+    let config = config.bounded();
+    if config.durability == Durability::None {
+        return Ok(Journal::in_memory(config));
+    }
+    let mut survey = survey(&disk)?;
+    let tip = Tip::find(&disk, &survey)?;
+    let live = Live::select(&mut survey, &tip)?;
+    refuse_orphans(&disk, &survey, &tip)?;
+    let replay = Replay::run(&disk, &config, &live, &tip, sink)?;
+    let found = open(&disk, &config, survey, replay)?;
+    Ok(Journal::new(config, Some(Box::new(disk)), found))
+}
+
+/// The end of the newest segment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tip {
+    /// Position behind the last whole batch.
+    pub position: u64,
+    /// Where replay begins, as the newest batch says.
+    pub tail: u64,
+    /// What was durable, as the newest batch says.
+    pub synced: u64,
+    /// What intact batches behind the tip say was durable: more than the tip when something is missing there.
+    pub claimed: u64,
+    /// Why there is no batch at the tip.
+    pub fault: Option<Fault>,
+}
+
+impl Tip {
+    /// Reads the newest segment to its end.
+    pub(crate) fn find(disk: &dyn Disk, survey: &Survey) -> Result<Self, RecoveryError> {
+        let Some(newest) = survey.segments.last() else { return Ok(Self::default()) };
+        let failed = |error| RecoveryError::disk("reading", Some(newest.file), &error);
+        let mut scanner = Scanner::new(newest.file, &newest.header, newest.length);
+        let mut tip = Self {
+            position: scanner.position(),
+            tail: newest.header.tail,
+            synced: newest.header.synced,
+            ..Self::default()
+        };
+        let mut closed = false;
+        loop {
+            match scanner.next(disk) {
+                Ok(batch) => {
+                    tip.position = batch.end();
+                    tip.tail = tip.tail.max(batch.header.tail);
+                    tip.synced = tip.synced.max(batch.header.synced);
+                    closed = batch.header.kind == crate::format::Kind::Closed;
+                }
+                Err(Stop::Io(error)) => return Err(failed(error)),
+                Err(Stop::Bad(fault)) => {
+                    tip.fault = Some(fault);
+                    break;
+                }
+            }
+        }
+        tip.claimed = tip.synced;
+        if !closed {
+            let behind = scanner.claims_from(disk, tip.position).map_err(failed)?;
+            tip.claimed = tip.claimed.max(behind);
+        }
+        if tip.claimed > tip.position {
+            return Err(damaged(Some(newest), tip.position, tip.fault, tip.claimed));
+        }
+        Ok(tip)
+    }
+}
+
+/// The segments that are replayed, oldest first.
+#[derive(Debug)]
+pub(crate) struct Live {
+    pub segments: Vec<Present>,
+}
+
+impl Live {
+    /// Takes the segments from the tail on; older ones become spares.
+    fn select(survey: &mut Survey, tip: &Tip) -> Result<Self, RecoveryError> {
+        let all = std::mem::take(&mut survey.segments);
+        let (dead, segments): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|present| present.header.base < tip.tail);
+        survey.spares.extend(dead.iter().map(|present| (present.file, present.length)));
+        match segments.first() {
+            Some(first) if first.header.base > tip.tail => {
+                Err(damaged(None, tip.tail, Some(Fault::NoSegment), tip.synced))
+            }
+            None if tip.tail > 0 => Err(damaged(None, tip.tail, Some(Fault::NoSegment), tip.synced)),
+            _ => Ok(Self { segments }),
+        }
+    }
+}
+
+/// A file with a broken header may be a segment that was in use: then its batches say so.
+fn refuse_orphans(disk: &dyn Disk, survey: &Survey, tip: &Tip) -> Result<(), RecoveryError> {
+    for (file, length) in &survey.unknown {
+        let claimed = Scanner::orphan_claims(disk, *file, *length)
+            .map_err(|error| RecoveryError::disk("reading", Some(*file), &error))?;
+        if claimed > tip.position {
+            return Err(RecoveryError::Damaged(Damage {
+                file: Some(*file),
+                offset: 0,
+                position: Position(tip.position),
+                fault: Fault::NoSegment,
+                durable: Position(claimed),
+            }));
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn damaged(
+    present: Option<&Present>,
+    position: u64,
+    fault: Option<Fault>,
+    durable: u64,
+) -> RecoveryError {
+    RecoveryError::Damaged(Damage {
+        file: present.map(|present| present.file),
+        offset: present.map_or(0, |present| position - present.header.base),
+        position: Position(position),
+        fault: fault.unwrap_or(Fault::NoBatch),
+        durable: Position(durable),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! Makes the end of the journal ready for appending, and durable.
+//!
+//! Invariant: when it returns, everything that was shown is durable, what was cut can never come back, and the
+//! disk says so: with a batch that claims it.
+
+use bytes::Bytes;
+use std::io::IoSlice;
+
+use crate::{
+    Disk, FileId, JournalConfig, RecoveryError,
+    files::{Files, Preparing, STEP_BYTES},
+    format::{HEADER, Kind, Seed, spare_header},
+    journal::{Found, incarnation},
+    recovery::replay::Replay,
+    segments::{Segment, Segments},
+    survey::Survey,
+    work,
+    writer::{Watermarks, Writer},
+};
+
+pub(crate) fn open(
+    disk: &dyn Disk,
+    config: &JournalConfig,
+    survey: Survey,
+    replay: Replay,
+) -> Result<Found, RecoveryError> {
+    let mut opening = Opening { disk, config, survey, replay };
+    opening.drop_cut_segments()?;
+    opening.settle()?;
+    opening.begin()
+}
+
+struct Opening<'a> {
+    disk: &'a dyn Disk,
+    config: &'a JournalConfig,
+    survey: Survey,
+    replay: Replay,
+}
+
+impl Opening<'_> {
+    /// Takes the headers from segments behind a cut, so that they never count again.
+    fn drop_cut_segments(&mut self) -> Result<(), RecoveryError> {
+        for present in std::mem::take(&mut self.replay.dropped) {
+            let header = spare_header();
+            self.write(present.file, 0, &header)?;
+            self.sync(present.file)?;
+            self.survey.spares.push((present.file, present.length));
+        }
+        Ok(())
+    }
+
+    /// Syncs what may not be durable yet. After a sync that failed, the kernel holds pages that it takes for
+    /// written; so what no batch claims to be durable is written once more.
+    fn settle(&self) -> Result<(), RecoveryError> {
+        let synced = self.replay.synced;
+        let Some(newest) = self.replay.segments.back() else { return Ok(()) };
+        let begin = synced.max(newest.base);
+        let mut at = begin;
+        while at < newest.end {
+            let length = (newest.end - at).min(COPY_BYTES);
+            let mut buffer = vec![0; usize::try_from(length).unwrap_or_default()];
+            self.disk
+                .read_at(newest.file, at - newest.base, &mut buffer)
+                .map_err(|error| RecoveryError::disk("reading", Some(newest.file), &error))?;
+            self.write(newest.file, at - newest.base, &buffer)?;
+            at += length;
+        }
+        for segment in self.replay.segments.iter().filter(|segment| segment.end > synced) {
+            self.sync(segment.file)?;
+        }
+        self.disk.sync_dir().map_err(|error| RecoveryError::disk("syncing the directory", None, &error))
+    }
+
+    /// Writes the mark of this opening, in a new segment where one is needed.
+    fn begin(mut self) -> Result<Found, RecoveryError> {
+        let end = self.replay.end;
+        let mut writer = Writer::new(end, self.replay.chain);
+        let mut segments = std::mem::take(&mut self.replay.segments);
+        let fresh = segments.is_empty() || self.replay.sealed;
+        let mut newest = match segments.pop_back() {
+            Some(newest) if !fresh => newest,
+            last => {
+                let number = last.as_ref().map_or(0, |last| last.number + 1);
+                segments.extend(last);
+                let (file, length) = self.file_for_segment()?;
+                new_segment(number, file, length, end, self.config.salt)
+            }
+        };
+        let tail = segments.front().unwrap_or(&newest).base;
+        let marks = Watermarks { synced: end, tail };
+        if fresh {
+            self.replay.summary.reset(newest.base);
+            writer.begin_segment(&newest, marks, None);
+        }
+        writer.push_mark(&newest, marks, Kind::Data, 0);
+        if let Some(group) = writer.next_group(|_| true) {
+            let parts: Vec<IoSlice<'_>> = group.parts.iter().map(|part: &Bytes| IoSlice::new(part)).collect();
+            self.disk
+                .write_at(newest.file, group.position - newest.base, &parts)
+                .map_err(|error| RecoveryError::disk("writing", Some(newest.file), &error))?;
+            self.sync(newest.file)?;
+            writer.finish();
+        }
+        newest.end = writer.end;
+        newest.file_bytes = newest.file_bytes.max(newest.end - newest.base);
+        let current = Preparing { file: newest.file, create: false, done: newest.file_bytes };
+        let (spares, next) = (self.survey.spares, self.survey.next_file);
+        let unknown = self.survey.unknown;
+        let files = Files::new(
+            self.config.segment_bytes,
+            self.config.spare_segments,
+            next,
+            current,
+            spares.into_iter().chain(unknown),
+        );
+        Ok(Found {
+            segments: Segments::new(segments, newest),
+            writer,
+            summary: self.replay.summary,
+            files,
+            free_bytes: self.disk.free_space().ok(),
+        })
+    }
+
+    /// A spare, or a new file with its first bytes written ahead.
+    fn file_for_segment(&mut self) -> Result<(FileId, u64), RecoveryError> {
+        let size = self.config.segment_bytes;
+        if let Some(index) = self.survey.spares.iter().position(|(_, length)| *length == size) {
+            return Ok(self.survey.spares.swap_remove(index));
+        }
+        let file = FileId(self.survey.next_file);
+        self.survey.next_file += 1;
+        let length = STEP_BYTES.min(size);
+        work::create(self.disk, file, size)
+            .and_then(|()| work::write_zeros(self.disk, file, 0, length))
+            .map_err(RecoveryError::from)?;
+        Ok((file, length))
+    }
+
+    fn write(&self, file: FileId, offset: u64, bytes: &[u8]) -> Result<(), RecoveryError> {
+        self.disk
+            .write_at(file, offset, &[IoSlice::new(bytes)])
+            .map_err(|error| RecoveryError::disk("writing", Some(file), &error))
+    }
+
+    fn sync(&self, file: FileId) -> Result<(), RecoveryError> {
+        self.disk.sync_data(file).map_err(|error| RecoveryError::disk("syncing", Some(file), &error))
+    }
+}
+
+fn new_segment(number: u64, file: FileId, length: u64, base: u64, salt: u64) -> Segment {
+    let incarnation = incarnation(base, salt);
+    Segment {
+        number,
+        file,
+        base,
+        end: base + HEADER,
+        file_bytes: length,
+        incarnation,
+        seed: Seed::of(incarnation),
+        live: 0,
+    }
+}
+
+/// Copied at once.
+const COPY_BYTES: u64 = 1 << 20;

@@ -1,0 +1,283 @@
+//! Reads the batches of a segment in order and checks everything that can be checked.
+//!
+//! Invariant: what it returns is what was written, whole; it reads at most the file, whatever the bytes say.
+
+use std::io;
+
+use bytes::Bytes;
+
+use crate::{
+    Disk, FileId,
+    error::Fault,
+    format::{
+        BATCH_MAGIC, BatchHeader, HEADER, HEADER_LEN, Kind, RECORD_HEADER, RECORD_HEADER_LEN, RecordHeader,
+        RecordsChecksum, Seed, SegmentHeader, aligned,
+    },
+};
+
+/// A checked batch.
+#[derive(Clone, Debug)]
+pub(crate) struct Batch {
+    pub header: BatchHeader,
+    /// Its checksum, which the next batch names.
+    pub checksum: u32,
+    /// The records, header by header.
+    pub records: Bytes,
+}
+
+impl Batch {
+    /// Position behind the batch and its padding.
+    pub(crate) fn end(&self) -> u64 {
+        aligned(self.header.position + u64::from(self.header.length))
+    }
+
+    /// The records with their positions.
+    pub(crate) fn records(&self) -> Records {
+        Records { bytes: self.records.clone(), at: self.header.position + HEADER }
+    }
+}
+
+/// Walks over records that lie one behind the other.
+#[derive(Clone, Debug)]
+pub(crate) struct Records {
+    bytes: Bytes,
+    at: u64,
+}
+
+/// A record where it lies.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    pub at: u64,
+    pub header: RecordHeader,
+    pub bytes: Bytes,
+}
+
+impl Records {
+    /// The records in `bytes`, the first of which is at position `at`.
+    pub(crate) fn new(bytes: Bytes, at: u64) -> Self {
+        Self { bytes, at }
+    }
+
+    /// Whether nothing is left. When iteration ends before, what is left is no record.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+}
+
+impl Iterator for Records {
+    type Item = Stored;
+
+    fn next(&mut self) -> Option<Stored> {
+        let header = RecordHeader::decode(&self.bytes)?;
+        let length = usize::try_from(header.length).ok()?;
+        let end = RECORD_HEADER_LEN.checked_add(length).filter(|end| *end <= self.bytes.len())?;
+        let bytes = self.bytes.split_to(end).slice(RECORD_HEADER_LEN..);
+        let at = self.at;
+        self.at += RECORD_HEADER + u64::from(header.length);
+        Some(Stored { at, header, bytes })
+    }
+}
+
+/// Why there is no further batch.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The disk failed.
+    Io(io::Error),
+    /// The bytes at the scanner's position are no batch that belongs there.
+    Bad(Fault),
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Reads one segment, batch by batch.
+#[derive(Debug)]
+pub(crate) struct Scanner {
+    pub file: FileId,
+    base: u64,
+    incarnation: u64,
+    seed: Seed,
+    /// Where the next batch begins.
+    position: u64,
+    /// What it must name as the checksum before it.
+    chain: u32,
+    /// Position behind the last byte the segment can have.
+    limit: u64,
+    window: Bytes,
+    window_start: u64,
+}
+
+impl Scanner {
+    /// From the first batch of the segment with this `header`, in a file of `length` bytes.
+    pub(crate) fn new(file: FileId, header: &SegmentHeader, length: u64) -> Self {
+        Self {
+            file,
+            base: header.base,
+            incarnation: header.incarnation,
+            seed: Seed::of(header.incarnation),
+            position: header.base.saturating_add(HEADER),
+            chain: header.checksum(),
+            limit: header.base.saturating_add(length),
+            window: Bytes::new(),
+            window_start: header.base,
+        }
+    }
+
+    /// Where the next batch begins.
+    pub(crate) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Checksum of the last batch.
+    pub(crate) fn chain(&self) -> u32 {
+        self.chain
+    }
+
+    /// The next batch.
+    pub(crate) fn next(&mut self, disk: &dyn Disk) -> Result<Batch, Stop> {
+        let position = self.position;
+        let batch = self.batch_at(disk, position)?;
+        if batch.header.previous != self.chain {
+            return Err(Stop::Bad(Fault::Unchained));
+        }
+        self.accept(&batch);
+        Ok(batch)
+    }
+
+    /// Goes on behind `batch`.
+    fn accept(&mut self, batch: &Batch) {
+        self.position = batch.end();
+        self.chain = match batch.header.kind {
+            Kind::Gap => u32::try_from(batch.header.extra).unwrap_or_default(),
+            _ => batch.checksum,
+        };
+    }
+
+    /// A whole batch at `position`, wherever it belongs in the chain.
+    pub(crate) fn batch_at(&mut self, disk: &dyn Disk, position: u64) -> Result<Batch, Stop> {
+        let bytes = self.bytes(disk, position, HEADER)?.ok_or(Stop::Bad(Fault::NoBatch))?;
+        let header_bytes: [u8; HEADER_LEN] =
+            bytes.as_ref().try_into().map_err(|_| Stop::Bad(Fault::NoBatch))?;
+        let header = BatchHeader::decode(&header_bytes).ok_or(Stop::Bad(Fault::NoBatch))?;
+        if header.position != position || header.incarnation != self.incarnation {
+            return Err(Stop::Bad(Fault::Misplaced));
+        }
+        let body = u64::from(header.length).checked_sub(HEADER).ok_or(Stop::Bad(Fault::NoBatch))?;
+        let end = position.checked_add(u64::from(header.length)).filter(|end| *end <= self.limit);
+        if end.is_none() {
+            return Err(Stop::Bad(Fault::Overlong));
+        }
+        let mut records = Bytes::new();
+        if header.kind != Kind::Gap {
+            records = self.bytes(disk, position + HEADER, body)?.ok_or(Stop::Bad(Fault::Overlong))?;
+        }
+        let summed = self.check_records(&header, &records).map_err(Stop::Bad)?;
+        let checksum = BatchHeader::verify(&header_bytes, summed).ok_or(Stop::Bad(Fault::Checksum))?;
+        Ok(Batch { header, checksum, records })
+    }
+
+    fn check_records(&self, header: &BatchHeader, records: &Bytes) -> Result<RecordsChecksum, Fault> {
+        let mut summed = RecordsChecksum::new(self.seed);
+        let mut walk = Records::new(records.clone(), header.position + HEADER);
+        let mut count = 0_u32;
+        for stored in &mut walk {
+            if !stored.header.matches(self.seed, &stored.bytes) {
+                return Err(Fault::Checksum);
+            }
+            summed.add(stored.header.checksum);
+            count = count.saturating_add(1);
+        }
+        if walk.is_empty() && count == header.count { Ok(summed) } else { Err(Fault::Records) }
+    }
+
+    /// `length` bytes at `position`; `None` when the file ends before.
+    fn bytes(&mut self, disk: &dyn Disk, position: u64, length: u64) -> io::Result<Option<Bytes>> {
+        if let Some(held) = self.held(position, length) {
+            return Ok(Some(held));
+        }
+        let end = position.saturating_add(length.max(WINDOW_BYTES)).min(self.limit);
+        let mut buffer = vec![0; usize::try_from(end.saturating_sub(position)).unwrap_or_default()];
+        let read = disk.read_at(self.file, position - self.base, &mut buffer)?;
+        buffer.truncate(read);
+        self.window = buffer.into();
+        self.window_start = position;
+        Ok(self.held(position, length))
+    }
+
+    fn held(&self, position: u64, length: u64) -> Option<Bytes> {
+        let start = usize::try_from(position.checked_sub(self.window_start)?).ok()?;
+        let end = start.checked_add(usize::try_from(length).ok()?)?;
+        (end <= self.window.len()).then(|| self.window.slice(start..end))
+    }
+
+    /// Looks for intact batches of this segment from `from` on, wherever they begin, and says up to where they
+    /// claim that everything was durable. 0 when there is none.
+    pub(crate) fn claims_from(&mut self, disk: &dyn Disk, from: u64) -> io::Result<u64> {
+        let mut claimed = 0;
+        let mut position = aligned(from);
+        while let Some(found) = self.find_magic(disk, position)? {
+            match self.batch_at(disk, found) {
+                Ok(batch) => {
+                    claimed = claimed.max(batch.header.synced);
+                    position = batch.end();
+                }
+                Err(Stop::Bad(_)) => position = found + HEADER,
+                Err(Stop::Io(error)) => return Err(error),
+            }
+        }
+        Ok(claimed)
+    }
+
+    /// The same for a file whose segment header is broken: every batch names its own incarnation.
+    pub(crate) fn orphan_claims(disk: &dyn Disk, file: FileId, length: u64) -> io::Result<u64> {
+        let header = SegmentHeader { base: 0, incarnation: 0, synced: 0, tail: 0, previous: 0 };
+        let mut scanner = Self::new(file, &header, length);
+        let mut claimed = 0;
+        let mut offset = HEADER;
+        while let Some(found) = scanner.find_magic(disk, offset)? {
+            offset = found + HEADER;
+            let Some(header) = scanner
+                .bytes(disk, found, HEADER)?
+                .and_then(|bytes| BatchHeader::decode(bytes.first_chunk::<HEADER_LEN>()?))
+            else {
+                continue;
+            };
+            // What it says of its position tells where the segment begins.
+            let Some(base) = header.position.checked_sub(found) else { continue };
+            let segment =
+                SegmentHeader { base, incarnation: header.incarnation, synced: 0, tail: 0, previous: 0 };
+            match Self::new(file, &segment, length).batch_at(disk, header.position) {
+                Ok(batch) => {
+                    claimed = claimed.max(batch.header.synced);
+                    offset = batch.end() - base;
+                }
+                Err(Stop::Bad(_)) => {}
+                Err(Stop::Io(error)) => return Err(error),
+            }
+        }
+        Ok(claimed)
+    }
+
+    /// The first place from `position` on where a batch may begin.
+    fn find_magic(&mut self, disk: &dyn Disk, mut position: u64) -> io::Result<Option<u64>> {
+        while position.saturating_add(HEADER) <= self.limit {
+            let reach = WINDOW_BYTES.min(self.limit - position) / HEADER * HEADER;
+            let Some(bytes) = self.bytes(disk, position, reach)? else { return Ok(None) };
+            let found = bytes.chunks_exact(HEADER_LEN).position(|place| place.starts_with(&BATCH_MAGIC));
+            if let Some(found) = found {
+                return Ok(Some(position + found as u64 * HEADER));
+            }
+            position += reach;
+        }
+        Ok(None)
+    }
+}
+
+/// Read at once.
+const WINDOW_BYTES: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+//! The work of the disk thread: requests that the journal hands out, and what does them.
+//!
+//! Invariant: requests are performed one at a time, in the order in which they were handed out.
+
+use std::io::IoSlice;
+
+use bytes::Bytes;
+
+use crate::{Disk, DiskFailure, DiskOperation, FileId, format};
+
+/// A unit of disk work, from [`crate::Journal::poll_io`].
+#[derive(Debug)]
+pub struct IoRequest(pub(crate) Request);
+
+/// How a unit of disk work ended, for [`crate::Journal::handle_io`].
+#[derive(Debug)]
+pub struct IoDone(pub(crate) Done);
+
+impl IoRequest {
+    /// Whether records are written by it; otherwise it is preparation that nobody waits for.
+    pub fn is_write(&self) -> bool {
+        matches!(self.0, Request::Write(_))
+    }
+
+    /// Bytes that will be written.
+    pub fn bytes(&self) -> u64 {
+        match &self.0 {
+            Request::Write(write) => write.parts.iter().map(|part| part.len() as u64).sum(),
+            Request::Prepare(prepare) => prepare.length,
+            Request::Delete(_) | Request::Measure => 0,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) enum Request {
+    Write(Write),
+    Prepare(Prepare),
+    Delete(FileId),
+    Measure,
+}
+
+/// Append a group of batches.
+#[derive(Debug)]
+pub(crate) struct Write {
+    pub file: FileId,
+    /// The file must be created first, with this much room.
+    pub create: Option<u64>,
+    pub offset: u64,
+    pub parts: Vec<Bytes>,
+    pub sync: bool,
+}
+
+/// Write a piece of a file ahead with zeros, so that writing there later changes no metadata.
+#[derive(Debug)]
+pub(crate) struct Prepare {
+    pub file: FileId,
+    /// The file must be created first, with this much room.
+    pub create: Option<u64>,
+    pub offset: u64,
+    pub length: u64,
+}
+
+#[derive(Debug)]
+pub(crate) enum Done {
+    Written(Result<(), DiskFailure>, Option<u64>),
+    Prepared(Prepare, Result<(), DiskFailure>, Option<u64>),
+    Deleted(Result<(), DiskFailure>),
+    Measured(Option<u64>),
+}
+
+/// Performs the journal's disk work. It blocks: give it a thread of its own, and one only.
+#[derive(Debug)]
+pub struct DiskWorker<D> {
+    disk: D,
+}
+
+impl<D: Disk> DiskWorker<D> {
+    /// A worker on `disk`, the same that the journal was recovered from.
+    pub fn new(disk: D) -> Self {
+        Self { disk }
+    }
+
+    /// Does one unit of work.
+    pub fn perform(&mut self, request: IoRequest) -> IoDone {
+        IoDone(match request.0 {
+            Request::Write(write) => Done::Written(self.write(&write), self.free_space()),
+            Request::Prepare(prepare) => {
+                let result = self.prepare(&prepare);
+                Done::Prepared(prepare, result, self.free_space())
+            }
+            Request::Delete(file) => Done::Deleted(self.delete(file)),
+            Request::Measure => Done::Measured(self.free_space()),
+        })
+    }
+
+    /// The disk it works on.
+    pub fn disk(&self) -> &D {
+        &self.disk
+    }
+
+    fn write(&self, write: &Write) -> Result<(), DiskFailure> {
+        let file = write.file;
+        if let Some(room) = write.create {
+            create(&self.disk, file, room)?;
+        }
+        let parts: Vec<IoSlice<'_>> = write.parts.iter().map(|part| IoSlice::new(part)).collect();
+        let failed = |operation| move |error| DiskFailure::new(operation, file, &error);
+        self.disk.write_at(file, write.offset, &parts).map_err(failed(DiskOperation::Write))?;
+        if write.sync {
+            self.disk.sync_data(file).map_err(failed(DiskOperation::Sync))?;
+        }
+        Ok(())
+    }
+
+    fn prepare(&self, prepare: &Prepare) -> Result<(), DiskFailure> {
+        if let Some(room) = prepare.create {
+            create(&self.disk, prepare.file, room)?;
+        }
+        write_zeros(&self.disk, prepare.file, prepare.offset, prepare.length)
+    }
+
+    fn delete(&self, file: FileId) -> Result<(), DiskFailure> {
+        self.disk.delete(file).map_err(|error| DiskFailure::new(DiskOperation::Delete, file, &error))
+    }
+
+    fn free_space(&self) -> Option<u64> {
+        self.disk.free_space().ok()
+    }
+}
+
+/// Creates a file so that it is there after a crash.
+pub(crate) fn create(disk: &dyn Disk, file: FileId, room: u64) -> Result<(), DiskFailure> {
+    let failed = |error| DiskFailure::new(DiskOperation::Create, file, &error);
+    disk.create(file, room).map_err(failed)?;
+    disk.sync_dir().map_err(failed)
+}
+
+/// Writes zeros, behind a spare header when they begin the file, and syncs them.
+pub(crate) fn write_zeros(
+    disk: &dyn Disk,
+    file: FileId,
+    offset: u64,
+    length: u64,
+) -> Result<(), DiskFailure> {
+    let failed = |error| DiskFailure::new(DiskOperation::Prepare, file, &error);
+    let header = format::spare_header();
+    let header = if offset == 0 { &header[..] } else { &[] };
+    let mut rest = usize::try_from(length).unwrap_or(usize::MAX).saturating_sub(header.len());
+    let mut parts = vec![IoSlice::new(header)];
+    while rest > 0 {
+        let part = ZEROS.get(..rest.min(ZEROS.len())).unwrap_or(&ZEROS);
+        parts.push(IoSlice::new(part));
+        rest -= part.len();
+    }
+    disk.write_at(file, offset, &parts).map_err(failed)?;
+    disk.sync_data(file).map_err(failed)
+}
+
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+#[cfg(test)]
+mod tests;

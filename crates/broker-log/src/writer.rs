@@ -1,0 +1,251 @@
+//! Collects records into batches, and batches into writes.
+//!
+//! Invariant: positions are given out in order and without overlap; a batch holds whole units only; at most one
+//! write is outstanding, and writes never cross a segment.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+use crate::{
+    format::{
+        BatchHeader, HEADER, Kind, RECORD_HEADER, RecordHeader, RecordsChecksum, SegmentHeader, aligned,
+    },
+    segments::Segment,
+};
+
+/// The end of the journal.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    /// Position of the next byte.
+    pub end: u64,
+    /// Checksum of the last sealed batch.
+    pub chain: u32,
+    /// The batch that takes records.
+    open: Option<OpenBatch>,
+    /// Blocks that wait to be written.
+    pending: VecDeque<Block>,
+    outstanding: Option<Outstanding>,
+}
+
+#[derive(Debug)]
+struct OpenBatch {
+    position: u64,
+    count: u32,
+    checksum: RecordsChecksum,
+    parts: Vec<Bytes>,
+}
+
+/// Bytes ready to be written: a batch or a segment header.
+#[derive(Debug)]
+struct Block {
+    /// Number of its segment.
+    segment: u64,
+    position: u64,
+    end: u64,
+    tail: u64,
+    parts: Vec<Bytes>,
+    /// Its file must be created first, with this much room.
+    create: Option<u64>,
+}
+
+/// What a batch says besides its records.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Watermarks {
+    pub synced: u64,
+    pub tail: u64,
+}
+
+/// A group of blocks to write at once.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub position: u64,
+    pub create: Option<u64>,
+    pub parts: Vec<Bytes>,
+    pub outstanding: Outstanding,
+}
+
+/// What the outstanding write achieves when it succeeds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outstanding {
+    /// Number of the segment it writes to.
+    pub segment: u64,
+    /// Everything before this position is written.
+    pub end: u64,
+    /// The disk knows that replay begins here.
+    pub tail: u64,
+    /// It includes a sync.
+    pub sync: bool,
+}
+
+impl Writer {
+    /// At the journal's `end`, behind a batch with the checksum `chain`.
+    pub(crate) fn new(end: u64, chain: u32) -> Self {
+        Self { end, chain, open: None, pending: VecDeque::new(), outstanding: None }
+    }
+
+    /// Bytes of the batch that takes records.
+    pub(crate) fn open_bytes(&self) -> u64 {
+        self.open.as_ref().map_or(0, |open| self.end - open.position)
+    }
+
+    /// Whether a batch takes records.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Where the next record goes.
+    pub(crate) fn next_record(&mut self, segment: &Segment) -> u64 {
+        if self.open.is_none() {
+            self.open = Some(OpenBatch {
+                position: self.end,
+                count: 0,
+                checksum: RecordsChecksum::new(segment.seed),
+                parts: Vec::new(),
+            });
+            self.end += HEADER;
+        }
+        self.end
+    }
+
+    /// Counts a record at the place that [`Writer::next_record`] gave out.
+    pub(crate) fn add_record(&mut self, header: &RecordHeader) {
+        if let Some(open) = &mut self.open {
+            open.count += 1;
+            open.checksum.add(header.checksum);
+        }
+        self.end += RECORD_HEADER + u64::from(header.length);
+    }
+
+    /// Takes over frozen records of the open batch.
+    pub(crate) fn add_part(&mut self, part: Bytes) {
+        if let Some(open) = &mut self.open {
+            open.parts.push(part);
+        }
+    }
+
+    /// Ends the open batch; all its records are frozen.
+    pub(crate) fn seal(&mut self, segment: &Segment, marks: Watermarks) {
+        if let Some(open) = self.open.take() {
+            self.push_batch(segment, marks, Kind::Data, 0, open);
+        }
+    }
+
+    /// Adds a batch without records.
+    pub(crate) fn push_mark(&mut self, segment: &Segment, marks: Watermarks, kind: Kind, extra: u64) {
+        debug_assert!(self.open.is_none(), "seal first");
+        let checksum = RecordsChecksum::new(segment.seed);
+        let batch = OpenBatch { position: self.end, count: 0, checksum, parts: Vec::new() };
+        self.end += HEADER;
+        self.push_batch(segment, marks, kind, extra, batch);
+    }
+
+    /// Adds a batch with the segment's summary; says where.
+    pub(crate) fn push_summary(&mut self, segment: &Segment, marks: Watermarks, summary: &[u8]) -> u64 {
+        debug_assert!(self.open.is_none(), "seal first");
+        let length = u32::try_from(summary.len()).unwrap_or(u32::MAX);
+        let header = RecordHeader::of(segment.seed, length, &[], &[summary]);
+        let mut checksum = RecordsChecksum::new(segment.seed);
+        checksum.add(header.checksum);
+        let parts = vec![Bytes::copy_from_slice(&header.encode()), Bytes::copy_from_slice(summary)];
+        let position = self.end;
+        self.end += HEADER + RECORD_HEADER + u64::from(length);
+        self.push_batch(segment, marks, Kind::Summary, 0, OpenBatch { position, count: 1, checksum, parts });
+        position
+    }
+
+    fn push_batch(&mut self, segment: &Segment, marks: Watermarks, kind: Kind, extra: u64, batch: OpenBatch) {
+        let header = BatchHeader {
+            kind,
+            count: batch.count,
+            previous: self.chain,
+            length: u32::try_from(self.end - batch.position).unwrap_or(u32::MAX),
+            position: batch.position,
+            incarnation: segment.incarnation,
+            synced: marks.synced,
+            tail: marks.tail,
+            extra,
+        };
+        let (bytes, checksum) = header.encode(batch.checksum);
+        let end = aligned(self.end);
+        let padding = usize::try_from(end - self.end).unwrap_or_default();
+        let mut parts = Vec::with_capacity(batch.parts.len() + 2);
+        parts.push(Bytes::copy_from_slice(&bytes));
+        parts.extend(batch.parts);
+        if padding > 0 {
+            parts.push(Bytes::from_static(PADDING.get(..padding).unwrap_or(&PADDING)));
+        }
+        let (position, tail) = (batch.position, marks.tail);
+        self.pending.push_back(Block { segment: segment.number, position, end, tail, parts, create: None });
+        self.end = end;
+        self.chain = checksum;
+    }
+
+    /// Goes on in a new segment, whose file must be created first if `create` says so.
+    pub(crate) fn begin_segment(&mut self, segment: &Segment, marks: Watermarks, create: Option<u64>) {
+        debug_assert!(self.open.is_none() && self.end == segment.base, "segments follow each other");
+        let header = SegmentHeader {
+            base: segment.base,
+            incarnation: segment.incarnation,
+            synced: marks.synced,
+            tail: marks.tail,
+            previous: self.chain,
+        };
+        self.chain = header.checksum();
+        self.end += HEADER;
+        self.pending.push_back(Block {
+            segment: segment.number,
+            position: segment.base,
+            end: self.end,
+            tail: marks.tail,
+            parts: vec![Bytes::copy_from_slice(&header.encode())],
+            create,
+        });
+    }
+
+    /// Leaves room for a segment header that is never written: in memory.
+    pub(crate) fn skip_header(&mut self) {
+        self.end += HEADER;
+    }
+
+    /// Whether something waits to be written.
+    pub(crate) fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Whether a write is outstanding.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.outstanding.is_some()
+    }
+
+    /// Everything pending of the oldest segment, as one write; it is outstanding from now on.
+    pub(crate) fn next_group(&mut self, sync: impl FnOnce(u64) -> bool) -> Option<Group> {
+        if self.outstanding.is_some() {
+            return None;
+        }
+        let first = self.pending.front()?;
+        let (segment, position) = (first.segment, first.position);
+        let (mut parts, mut create, mut end, mut tail) = (Vec::new(), None, position, 0);
+        while self.pending.front().is_some_and(|block| block.segment == segment)
+            && let Some(mut block) = self.pending.pop_front()
+        {
+            parts.append(&mut block.parts);
+            create = create.or(block.create);
+            end = block.end;
+            tail = block.tail;
+        }
+        let outstanding = Outstanding { segment, end, tail, sync: sync(tail) };
+        self.outstanding = Some(outstanding);
+        Some(Group { position, create, parts, outstanding })
+    }
+
+    /// The outstanding write ended.
+    pub(crate) fn finish(&mut self) -> Option<Outstanding> {
+        self.outstanding.take()
+    }
+}
+
+static PADDING: [u8; 64] = [0; 64];
+
+#[cfg(test)]
+mod tests;
