@@ -1,0 +1,152 @@
+"""Kills the broker again and again under clients that send and settle.
+
+What was accepted must be received; what was completed must not come back. The
+last case runs the same clients against a broker that keeps nothing: if the
+suite saw no loss there, it could see none anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import random
+import sys
+import time
+import traceback
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+
+from broker import Broker
+from clients import QUEUE, Ledger, Receiver, Sender
+
+SENDERS = 2
+RECEIVERS = 2
+BACKLOG = 500  # messages that wait in the queue before the first receiver comes
+PROGRESS_MAX = 400  # answers between two kills, at most
+PROGRESS_SECONDS_MAX = 60
+QUIET_SECONDS = 5  # without a delivery at the end: the queue is empty
+
+# A kill may count as a failed delivery; no message may be dead-lettered for it.
+SETTINGS = {"max_delivery_count": 2000}
+
+
+class Run:
+    """One broker, its clients and the ledger of what they were told."""
+
+    def __init__(self, durability: str, seed: int):
+        self.random = random.Random(seed)
+        self.ledger = Ledger()
+        self.broker = Broker(
+            {QUEUE: SETTINGS}, durability=durability, anonymous=True, tls=False
+        ).start()
+        port = self.broker.port
+        self.senders = [Sender(port, self.ledger, first, SENDERS) for first in range(SENDERS)]
+        self.receivers = [Receiver(port, self.ledger) for _ in range(RECEIVERS)]
+
+    def send_backlog(self) -> None:
+        for sender in self.senders:
+            sender.start()
+        self._wait_for(self.ledger.accepted, BACKLOG)
+
+    def receive(self) -> None:
+        for receiver in self.receivers:
+            receiver.start()
+
+    def kill(self, receiving: bool) -> None:
+        """Kills the broker in the middle of work and starts it again on its data."""
+        self._wait_for(self.ledger.accepted, self.random.randint(1, PROGRESS_MAX))
+        if receiving:
+            self._wait_for(self.ledger.completed, self.random.randint(1, PROGRESS_MAX))
+        self.broker.restart(kill=True)
+
+    def _wait_for(self, answers: set[int], more: int) -> None:
+        goal = len(answers) + more
+        what = f"{more} more answers from the broker"
+        self.ledger.wait(lambda: len(answers) >= goal, PROGRESS_SECONDS_MAX, what)
+
+    def finish(self) -> set[int]:
+        """Lets the receivers empty the queue; returns what was accepted and never came."""
+        for sender in self.senders:
+            sender.stop()
+        self._wait_until_quiet()
+        for receiver in self.receivers:
+            receiver.stop()
+        return self.ledger.accepted - self.ledger.attempted
+
+    def _wait_until_quiet(self) -> None:
+        """Until everything has come, or nothing more has come for a while."""
+        ledger = self.ledger
+        seen = -1
+        while len(ledger.attempted) > seen:
+            seen = len(ledger.attempted)
+            try:
+                everything = lambda: ledger.accepted <= ledger.completed  # noqa: E731
+                return ledger.wait(everything, QUIET_SECONDS, "everything to be completed")
+            except AssertionError:
+                if ledger.failure:
+                    raise
+
+    def close(self) -> None:
+        self.broker.close()
+
+
+def survives(durability: str, kills: int, seed: int) -> str:
+    """Everything accepted is received, nothing completed comes back."""
+    run = Run(durability, seed)
+    try:
+        run.send_backlog()
+        run.receive()
+        for _ in range(kills):
+            run.kill(receiving=True)
+        lost = run.finish()
+        assert not lost, f"{len(lost)} accepted messages are lost: {sorted(lost)[:10]}"
+        violations = run.ledger.violations
+        assert not violations, f"{len(violations)} violations: {violations[:5]}"
+        return f"{len(run.ledger.accepted)} accepted, {len(run.ledger.completed)} completed"
+    except BaseException as error:
+        raise AssertionError(f"{run.broker.log_tail()}\nseed {seed}: {error}") from error
+    finally:
+        run.close()
+
+
+def loses(seed: int) -> str:
+    """A broker that stores nothing must be caught."""
+    run = Run("none", seed)
+    try:
+        run.send_backlog()
+        run.kill(receiving=False)
+        run.receive()
+        lost = run.finish()
+        assert lost, "a broker that stores nothing lost nothing: the suite is blind"
+        return f"{len(lost)} lost, as they must be"
+    finally:
+        run.close()
+
+
+CASES = {
+    "fsync-50-kills": lambda seed: survives("fsync", 50, seed),
+    "os-10-kills": lambda seed: survives("os", 10, seed),
+    "none-must-lose": loses,
+}
+
+
+def main() -> None:
+    wanted = sys.argv[1:] or CASES
+    seed = int(os.environ.get("FERRYBUS_CRASH_SEED", random.SystemRandom().randrange(1 << 32)))
+    results = []
+    for name in wanted:
+        started = time.monotonic()
+        try:
+            status, detail = "passed", CASES[name](seed)
+        except BaseException:
+            status, detail = "failed", traceback.format_exc()
+        results.append({"case": name, "status": status, "detail": detail})
+        print(f"{status} {name} ({time.monotonic() - started:.1f} s) {detail}", flush=True)
+    if path := os.environ.get("FERRYBUS_RESULTS"):
+        pathlib.Path(path).write_text(json.dumps(results, indent=1), encoding="utf-8")
+    os._exit(any(result["status"] == "failed" for result in results))
+
+
+if __name__ == "__main__":
+    main()
