@@ -25,11 +25,11 @@ use measure::{Bench, Measured};
 use scenario::{SCENARIOS, Scenario};
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Fallible<Verdict> {
-    args.only(&["--load", "--peer", "--scenario", "--reps", "--seconds"], &["--no-record", "--no-ferrybus"])?;
+    args.only(&["--load", "--peer", "--broker", "--scenario", "--reps", "--seconds"], &["--no-record"])?;
     let load = generator(args)?;
     let scenarios = chosen(&args.list("--scenario"))?;
     let brokers = brokers(workspace, args)?;
-    machine::claim_the_cpu();
+    let _claim = machine::Claim::new();
     // Under the target folder and not in `/tmp`: that is often memory, where fdatasync costs nothing.
     let bench = Bench {
         load,
@@ -80,15 +80,21 @@ fn chosen(names: &[String]) -> Fallible<Vec<&'static Scenario>> {
         .collect()
 }
 
-/// Ferrybus first, then what is installed here, then what `--peer` names.
+/// Ferrybus first, then what is installed here, then what `--peer` names; `--broker` picks some of them.
 fn brokers(workspace: &Workspace, args: &Args) -> Fallible<Vec<Broker>> {
+    let only = args.list("--broker");
+    let wanted = |name: &str| only.is_empty() || only.iter().any(|one| one.eq_ignore_ascii_case(name));
     let mut brokers = Vec::new();
-    if !args.flag("--no-ferrybus") {
+    if wanted("Ferrybus") {
         brokers.push(Broker::ferrybus(workspace.release_binary("ferrybus")?)?);
     }
     brokers.extend(Broker::rabbitmq()?);
     for peer in args.values("--peer") {
         brokers.push(Broker::peer(peer)?);
+    }
+    brokers.retain(|broker| wanted(&broker.name));
+    if brokers.is_empty() {
+        return Err("no such broker here".into());
     }
     Ok(brokers)
 }

@@ -37,11 +37,11 @@ usage: cargo xtask <command> [options]
   test [--only NAME[,NAME]] [--list]   install what the tests need and run every suite
        [--seeds N] [--fuzz-seconds S]
   tidy                                 the rules that no compiler checks
-  sim  --seeds N [--seed S]            the simulator, release build
+  sim  [--seeds N | --seed S]          the simulator, release build: many seeds, or one again
   fuzz [--seconds S] [--target NAME]   every fuzz target for a bounded time (nightly, cargo-fuzz)
   bench --load PATH                    Ferrybus and its peers under the load generator at PATH
-       [--peer 'NAME=START COMMAND,PORT,ADDRESS']... [--scenario NAME[,NAME]] [--reps N]
-       [--seconds S] [--no-record] [--no-ferrybus]
+       [--peer 'NAME=START COMMAND,PORT,ADDRESS']... [--broker NAME[,NAME]]
+       [--scenario NAME[,NAME]] [--reps N] [--seconds S] [--no-record]
 ";
 
 fn main() -> ExitCode {

@@ -1,6 +1,6 @@
 //! `cargo xtask sim`: the simulator, optimised.
 //!
-//! Invariant: a failing seed printed by a run replays alone with `--seeds 1 --seed S`.
+//! Invariant: a failing seed printed by a run replays alone with `--seed S`.
 
 use std::process::Command;
 

@@ -74,7 +74,8 @@ impl Broker {
         Ok(Some(Self {
             name: "RabbitMQ".to_owned(),
             port: ports::free()?,
-            address: "/queue/bench-{}".to_owned(),
+            // The queues are declared beforehand: those that its plugin declares itself do not outlive a restart.
+            address: "/amq/queue/bench-{}".to_owned(),
             user: Some(("guest", "guest")),
             kind: Kind::RabbitMq { names_port: ports::free()?, nodes_port: ports::free()? },
         }))
@@ -177,11 +178,17 @@ impl Broker {
     fn rabbitmq_command(&self, folder: &Path, names_port: u16, nodes_port: u16) -> Fallible<Command> {
         let plugins = folder.join("enabled_plugins");
         std::fs::write(&plugins, "[rabbitmq_amqp1_0].\n")?;
-        let empty = folder.join("empty.conf");
+        let definitions = folder.join("definitions.json");
+        std::fs::write(&definitions, rabbitmq_definitions())?;
+        std::fs::write(
+            folder.join("rabbitmq.conf"),
+            format!("load_definitions = {}\n", definitions.display()),
+        )?;
+        let empty = folder.join("empty");
         std::fs::write(&empty, "")?;
         let mut command = Command::new(RABBITMQ);
         command.env("HOME", folder);
-        command.env("RABBITMQ_CONF_ENV_FILE", &empty).env("RABBITMQ_CONFIG_FILE", folder.join("empty"));
+        command.env("RABBITMQ_CONF_ENV_FILE", &empty).env("RABBITMQ_CONFIG_FILE", folder.join("rabbitmq"));
         command.env("RABBITMQ_NODENAME", "ferrybus-bench@localhost");
         command.env("RABBITMQ_NODE_IP_ADDRESS", "127.0.0.1").env("RABBITMQ_NODE_PORT", self.port.to_string());
         command.env("RABBITMQ_DIST_PORT", nodes_port.to_string());
@@ -192,6 +199,23 @@ impl Broker {
         command.env("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", "-kernel inet_dist_use_interface {127,0,0,1}");
         Ok(command)
     }
+}
+
+/// As many durable queues as any scenario uses, and a user of this throw-away broker.
+fn rabbitmq_definitions() -> String {
+    let queue = |index: u32| {
+        format!(
+            r#"{{"name": "bench-{index}", "vhost": "/", "durable": true, "auto_delete": false, "arguments": {{}}}}"#
+        )
+    };
+    let queues: Vec<String> = (0..8).map(queue).collect();
+    // With definitions to load it makes no user by itself.
+    let user = r#"{"name": "guest", "password": "guest", "tags": "", "limits": {}}"#;
+    let rights = r#"{"user": "guest", "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"}"#;
+    let queues = queues.join(", ");
+    format!(
+        r#"{{"vhosts": [{{"name": "/"}}], "users": [{user}], "permissions": [{rights}], "queues": [{queues}]}}"#
+    )
 }
 
 impl Running {

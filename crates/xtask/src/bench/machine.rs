@@ -7,10 +7,35 @@ use std::process::Command;
 use crate::workspace::Workspace;
 
 /// Lets the brokers and the generator, which share this session, compete with each other and hardly with
-/// the rest of the machine. The kernel may have no such file or not let us: the run goes on.
-pub(super) fn claim_the_cpu() {
-    if std::fs::write("/proc/self/autogroup", "-19").is_err() {
-        println!("cannot raise this session's weight: other work on this machine will show in the figures");
+/// the rest of the machine, until it is dropped. Where the kernel has no such file, or does not let us, the
+/// run goes on.
+pub(super) struct Claim {
+    before: Option<String>,
+}
+
+const AUTOGROUP: &str = "/proc/self/autogroup";
+
+impl Claim {
+    pub(super) fn new() -> Self {
+        // `/autogroup-9 nice 0`
+        let text = std::fs::read_to_string(AUTOGROUP).unwrap_or_default();
+        let before = text.split_whitespace().last().map(str::to_owned);
+        if std::fs::write(AUTOGROUP, "-19").is_err() {
+            println!(
+                "cannot raise this session's weight: other work on this machine will show in the figures"
+            );
+        }
+        Self { before }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before
+            && std::fs::write(AUTOGROUP, before).is_err()
+        {
+            println!("this session keeps its raised weight");
+        }
     }
 }
 

@@ -157,10 +157,11 @@ impl Bench {
         running.kill();
 
         let start = Instant::now();
-        let running = broker.start(&self.folder_of(broker), scenario.durable)?;
+        let running = self.start(scenario, broker)?;
         let pairs = [
             ("--senders", "0".to_owned()),
             ("--receivers", "1".to_owned()),
+            ("--size", "1024".to_owned()),
             ("--count", "1".to_owned()),
             ("--credit", "1".to_owned()),
             ("--drain-timeout", "120".to_owned()),
@@ -248,7 +249,15 @@ impl Bench {
         if folder.is_dir() {
             std::fs::remove_dir_all(&folder)?;
         }
-        broker.start(&folder, scenario.durable)
+        self.start(scenario, broker)
+    }
+
+    /// A broker may answer the protocol header before it lets anyone in: the generator's probe opens a connection.
+    fn start(&self, scenario: &Scenario, broker: &Broker) -> Fallible<Running> {
+        let running = broker.start(&self.folder_of(broker), scenario.durable)?;
+        let pairs = [("--mode", "probe".to_owned()), ("--seconds", "60".to_owned())];
+        load::run(&self.load, broker, &running, &broker.address, &words(&pairs, false))?;
+        Ok(running)
     }
 
     fn folder_of(&self, broker: &Broker) -> PathBuf {

@@ -12,6 +12,9 @@ use crate::Fallible;
 /// A protocol header that asks for SASL: every broker answers it with its own.
 const HELLO: [u8; 8] = *b"AMQP\x03\x01\x00\x00";
 
+/// A broker that is still starting may accept and stay silent: ask again rather than wait.
+const PATIENCE: Duration = Duration::from_millis(250);
+
 /// A port that was free a moment ago.
 pub(super) fn free() -> Fallible<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
@@ -21,7 +24,7 @@ pub(super) fn free() -> Fallible<u16> {
 pub(super) fn answers(port: u16) -> bool {
     let ask = || -> std::io::Result<bool> {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
-        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
         stream.write_all(&HELLO)?;
         let mut answer = [0; 8];
         stream.read_exact(&mut answer)?;
