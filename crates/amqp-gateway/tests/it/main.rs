@@ -1,0 +1,12 @@
+//! The gateway as a client sees it: frames in, frames out, with the real engine and the real core between.
+
+#[cfg(test)]
+mod claims;
+#[cfg(test)]
+mod faces;
+#[cfg(test)]
+mod harness;
+#[cfg(test)]
+mod rules;
+#[cfg(test)]
+mod transfer;

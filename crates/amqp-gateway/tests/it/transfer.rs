@@ -1,0 +1,213 @@
+//! Flow, order, bounds, and links that go at the wrong moment.
+
+use amqp_codec::{
+    message::{BATCH_FORMAT, MessageBuilder},
+    performative::{DeliveryState, Performative, Transfer},
+    types::{ReceiverSettleMode, Role},
+};
+use amqp_gateway::GatewayConfig;
+use broker_auth::Anonymous;
+use bytes::Bytes;
+use testkit::Script;
+
+use crate::harness::{World, texts};
+
+const SECOND: Option<ReceiverSettleMode> = Some(ReceiverSettleMode::Second);
+
+fn message(text: &str) -> Bytes {
+    MessageBuilder::new().message_id(text).data(text.as_bytes()).build()
+}
+
+fn numbered(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("{number:04}")).collect()
+}
+
+#[test]
+fn messages_come_in_the_order_they_were_sent_and_ranges_settle_them() {
+    let mut world = World::new();
+    let client = world.plain();
+    let sent = numbered(1000);
+    world.send(client, "q", &sent.iter().map(String::as_str).collect::<Vec<_>>());
+    let received = world.receive(client, "q", 1000);
+    assert_eq!(texts(&received), sent);
+    let (first, last) = (received[0].0.delivery_id.unwrap(), received[999].0.delivery_id.unwrap());
+    world.script(client).disposition(0, first, last, false, Some(DeliveryState::Accepted));
+    world.run();
+    let answers = world.dispositions(client);
+    assert_eq!(answers.len(), 1);
+    assert_eq!((answers[0].role, answers[0].first, answers[0].last), (Role::Sender, first, Some(last)));
+}
+
+#[test]
+fn transfers_right_behind_the_attach_are_taken() {
+    let mut world = World::new();
+    let client = world.plain();
+    world.script(client).attach_sender(0, 1, "s", Some("q"));
+    for text in ["a", "b"] {
+        world.transfer(client, 1, false, &message(text));
+    }
+    world.run();
+    let answer = world.dispositions(client).remove(0);
+    assert_eq!(answer.state, Some(DeliveryState::Accepted));
+    assert_eq!(texts(&world.receive(client, "q", 5)), ["a", "b"]);
+}
+
+#[test]
+fn a_batch_is_one_delivery_and_many_messages() {
+    let mut world = World::new();
+    let client = world.service_bus();
+    world.script(client).attach_sender(0, 1, "s", Some("q"));
+    world.run();
+    world.received(client);
+    let packed = MessageBuilder::new().data(&message("a")).data(&message("b")).build();
+    let frame = Transfer { message_format: Some(BATCH_FORMAT), ..Script::transfer_frame(1, 1, false) };
+    world.script(client).transfer_with(0, frame.clone(), &packed);
+    world.run();
+    let answer = world.dispositions(client).remove(0);
+    assert_eq!((answer.first, answer.last, answer.state), (1, Some(1), Some(DeliveryState::Accepted)));
+    assert_eq!(texts(&world.receive(client, "q", 5)), ["a", "b"]);
+
+    // What is no batch in spite of its format ends the link.
+    let frame = Transfer { delivery_id: Some(2), ..frame };
+    world.script(client).transfer_with(0, frame, &MessageBuilder::new().body_null().build());
+    world.run();
+    let (_, detaches) = world.link_frames(client);
+    assert_eq!(detaches[0].error.as_ref().unwrap().condition, "amqp:decode-error");
+}
+
+#[test]
+fn a_reader_that_stops_reading_stops_being_served() {
+    let window = 100_000;
+    let config = GatewayConfig { deliver_window_bytes: window, ..GatewayConfig::default() };
+    let mut world = World::with(config, Anonymous::Deny);
+    let sender = world.plain();
+    let big = "x".repeat(1000);
+    world.send(sender, "q", &vec![big.as_str(); 1000]);
+    let reader = world.plain();
+    world.script(reader).attach_receiver(0, 2, "r", "q", None);
+    world.run();
+    world.clients[reader].reads = false;
+    world.credit(reader, 0, 2, 0, 1000, false);
+    world.run();
+    // The rest is still there for others.
+    let other = world.plain();
+    let left = world.receive(other, "q", 1000).len();
+    assert!((880..1000).contains(&left), "{left}");
+    world.clients[reader].reads = true;
+    world.run();
+    assert_eq!(world.transfers(reader).len() + left, 1000);
+}
+
+#[test]
+fn credit_may_be_taken_back_and_unsettled_deliveries_are_bounded() {
+    let config = GatewayConfig { max_unsettled: 10, ..GatewayConfig::default() };
+    let mut world = World::with(config, Anonymous::Deny);
+    let client = world.plain();
+    let sent = numbered(30);
+    world.send(client, "q", &sent.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut received = world.receive(client, "q", 100);
+    assert_eq!(received.len(), 10);
+    // Settling makes room, down to the last message.
+    while received.len() < 30 {
+        let id = received.last().unwrap().0.delivery_id.unwrap();
+        let first = received[0].0.delivery_id.unwrap();
+        world.script(client).disposition(0, first, id, true, Some(DeliveryState::Accepted));
+        world.run();
+        let more = world.transfers(client);
+        assert!(!more.is_empty() && more.len() <= 10);
+        received.extend(more);
+    }
+    assert_eq!(texts(&received), sent);
+}
+
+#[test]
+fn a_drain_above_the_bound_of_unsettled_ones_is_answered_too() {
+    let config = GatewayConfig { max_unsettled: 2, ..GatewayConfig::default() };
+    let mut world = World::with(config, Anonymous::Deny);
+    let client = world.plain();
+    world.send(client, "q", &["a", "b", "c"]);
+    world.script(client).attach_receiver(0, 2, "r", "q", SECOND);
+    world.credit(client, 0, 2, 0, 10, true);
+    world.run();
+    let frames = world.frames(client);
+    let flow = frames.iter().rev().find_map(|frame| match &frame.performative {
+        Performative::Flow(flow) => Some(flow.clone()),
+        _ => None,
+    });
+    let flow = flow.unwrap();
+    assert_eq!((flow.delivery_count, flow.link_credit, flow.drain), (Some(10), Some(0), true));
+    // After settling, fresh credit brings the rest.
+    let first = frames.iter().find_map(|frame| match &frame.performative {
+        Performative::Transfer(transfer) => transfer.delivery_id,
+        _ => None,
+    });
+    let first = first.unwrap();
+    world.script(client).disposition(0, first, first + 1, true, Some(DeliveryState::Accepted));
+    world.credit(client, 0, 2, 10, 5, false);
+    world.run();
+    assert_eq!(texts(&world.transfers(client)), ["c"]);
+}
+
+#[test]
+fn deleting_the_queue_detaches_its_links() {
+    let mut world = World::new();
+    let client = world.plain();
+    world.script(client).attach_sender(0, 1, "s", Some("q")).attach_receiver(0, 2, "r", "q", SECOND);
+    world.run();
+    world.received(client);
+    world.delete("q");
+    let (_, detaches) = world.link_frames(client);
+    assert_eq!(detaches.len(), 2);
+    for detach in detaches {
+        assert_eq!(detach.error.unwrap().condition, "amqp:resource-deleted");
+    }
+}
+
+#[test]
+fn a_delivery_in_transaction_is_refused() {
+    let mut world = World::new();
+    let client = world.plain();
+    world.script(client).attach_sender(0, 1, "s", Some("q"));
+    world.run();
+    world.received(client);
+    let state = Some(DeliveryState::Transactional { txn_id: Bytes::from_static(b"t").into(), outcome: None });
+    let frame = Transfer { state: state.clone(), ..Script::transfer_frame(1, 1, false) };
+    world.script(client).transfer_with(0, frame, &message("m"));
+    world.run();
+    let Some(DeliveryState::Rejected(Some(error))) = world.dispositions(client).remove(0).state else {
+        panic!()
+    };
+    assert_eq!(error.condition, "amqp:transaction:unknown-id");
+
+    world.script(client).transfer(0, 1, 2, true, &message("m"));
+    let id = world.receive(client, "q", 1)[0].0.delivery_id.unwrap();
+    world.script(client).disposition(0, id, id, false, state);
+    world.run();
+    let Some(DeliveryState::Rejected(Some(error))) = world.dispositions(client).remove(0).state else {
+        panic!()
+    };
+    assert_eq!(error.condition, "amqp:transaction:unknown-id");
+}
+
+#[test]
+fn shutting_down_closes_with_forced() {
+    let mut world = World::new();
+    let client = world.plain();
+    let now = world.now;
+    world.clients[client].gateway.shut_down(now);
+    world.run();
+    let Performative::Close(close) = world.frames(client).remove(0).performative else { panic!() };
+    assert_eq!(close.error.unwrap().condition, "amqp:connection:forced");
+    world.script(client).close(None);
+    world.run();
+    assert!(world.clients[client].gateway.is_closed());
+}
+
+#[test]
+fn a_stranger_costs_the_core_nothing() {
+    let mut world = World::new();
+    let client = world.accept();
+    world.script(client).raw(b"GET / HTTP/1.1\r\n\r\n");
+    world.run();
+    assert!(world.clients[client].gateway.disconnected().is_empty());
+}
