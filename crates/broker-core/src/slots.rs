@@ -162,9 +162,12 @@ impl Slots {
             self.base = number;
             place = 0;
         }
+        if self.ring.len() == place && self.ring.back().is_some_and(Chunk::is_full) {
+            // As the last one was filled, so will be this one.
+            self.ring.push_back(Chunk { slots: Vec::with_capacity(64), ..Chunk::default() });
+        }
         while self.ring.len() <= place {
-            let full = self.ring.back().is_some_and(Chunk::is_full);
-            self.ring.push_back(if full { Chunk::with_all_slots() } else { Chunk::default() });
+            self.ring.push_back(Chunk::default());
         }
         #[expect(clippy::indexing_slicing, reason = "the loop above made this place")]
         let chunk = &mut self.ring[place];
@@ -225,12 +228,8 @@ struct Chunk {
 }
 
 impl Chunk {
-    fn with_all_slots() -> Self {
-        Self { slots: Vec::with_capacity(64), ..Self::default() }
-    }
-
     fn is_full(&self) -> bool {
-        self.slots.capacity() >= 64
+        self.kept == u64::MAX
     }
 
     fn index(&self, bit: u64) -> usize {

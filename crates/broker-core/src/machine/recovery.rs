@@ -78,41 +78,44 @@ impl Core {
         let mut ids: Vec<QueueId> = self.stores.keys().copied().collect();
         ids.sort_unstable();
         for queue in &ids {
-            self.name_recovered(*queue, out);
+            if let Some(entity) = self.stores.get(queue).and_then(|store| store.entity()) {
+                self.names.insert(name::key(&entity.definition.name), *queue);
+            }
+        }
+        for queue in &ids {
+            self.adopt_orphan(*queue, out);
         }
         for queue in ids {
-            let dead_letter = self.main_of(queue).map(|entity| entity.definition.dead_letter);
-            let seen = dead_letter.and_then(|id| self.stores.get(&id)).map_or(0, |store| store.seen);
-            let Some(store) = self.stores.get_mut(&queue) else { continue };
-            store.rebuild();
-            store.arm(&mut self.timers);
-            if let Role::Main(entity) = &mut store.role {
-                let next = &mut entity.definition.next_sequence;
-                *next = (*next).max(seen.max(store.seen) + 1);
-            }
+            self.finish(queue);
         }
     }
 
-    fn name_recovered(&mut self, queue: QueueId, out: &mut impl Output) {
-        let Some(store) = self.stores.get(&queue) else { return };
-        match &store.role {
-            Role::Main(entity) => {
-                self.names.insert(name::key(&entity.definition.name), queue);
-            }
-            Role::DeadLetter { .. } => {}
-            Role::Unknown => {
-                let mut name = format!("recovered-{}", queue.0);
-                while self.names.contains_key(name.as_str()) {
-                    name.push_str("-x");
-                }
-                let dead_letter = QueueId(self.next_store);
-                let next_sequence = store.seen + 1;
-                let settings = QueueSettings::default();
-                self.adopt(
-                    Definition { queue, dead_letter, name: name.into(), settings, next_sequence },
-                    out,
-                );
-            }
+    /// Names a store that has no definition.
+    fn adopt_orphan(&mut self, queue: QueueId, out: &mut impl Output) {
+        let Some(store) = self.stores.get(&queue).filter(|store| matches!(store.role, Role::Unknown)) else {
+            return;
+        };
+        let next_sequence = store.seen + 1;
+        let mut name = format!("recovered-{}", queue.0);
+        while self.names.contains_key(name.as_str()) {
+            name.push_str("-x");
+        }
+        let dead_letter = (1..u32::MAX).map(QueueId).find(|id| !self.stores.contains_key(id));
+        let dead_letter = dead_letter.expect("four billion stores do not fit into memory");
+        let settings = QueueSettings::default();
+        self.adopt(Definition { queue, dead_letter, name: name.into(), settings, next_sequence }, out);
+    }
+
+    /// Computes what replay left out for one store.
+    fn finish(&mut self, queue: QueueId) {
+        let dead_letter = self.main_of(queue).map(|entity| entity.definition.dead_letter);
+        let seen = dead_letter.and_then(|id| self.stores.get(&id)).map_or(0, |store| store.seen);
+        let Some(store) = self.stores.get_mut(&queue) else { return };
+        store.rebuild();
+        store.arm(&mut self.timers);
+        if let Role::Main(entity) = &mut store.role {
+            let next = &mut entity.definition.next_sequence;
+            *next = (*next).max(seen.max(store.seen) + 1);
         }
     }
 

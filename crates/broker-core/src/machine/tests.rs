@@ -1,1 +1,11 @@
+//! The rules of `service-bus-entities`, one by one, through the public calls.
 
+mod dead_letter;
+mod delivery;
+mod entities;
+mod expiry;
+mod harness;
+mod locks;
+mod model;
+mod publish;
+mod recovery;

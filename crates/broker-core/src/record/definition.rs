@@ -57,6 +57,9 @@ impl Definition {
         reader.u8("reserved")?;
         let queue = QueueId(reader.u32("queue")?);
         let dead_letter = QueueId(reader.u32("dead_letter")?);
+        if queue == dead_letter {
+            return Err(RecordError::Value { field: "dead_letter", value: u64::from(dead_letter.0) });
+        }
         let next_sequence = reader.u64("next_sequence")?;
         if matches!(next_sequence, 0 | NONE) {
             return Err(RecordError::Value { field: "next_sequence", value: next_sequence });

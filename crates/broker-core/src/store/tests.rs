@@ -1,1 +1,94 @@
+use super::*;
+use crate::Position;
 
+fn at(millis: u64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+fn store() -> Store {
+    Store::new(QueueId(1), Role::DeadLetter { of: QueueId(2) }, Duration::from_secs(1))
+}
+
+fn put(store: &mut Store, sequence: u64) {
+    store.insert(sequence, Slot::new(Position(sequence), 1, at(1), Timestamp::MAX));
+}
+
+fn drain(store: &mut Store) -> Vec<u64> {
+    let next = |store: &mut Store| {
+        let sequence = store.next_ready()?;
+        store.take(sequence);
+        Some(sequence)
+    };
+    std::iter::from_fn(|| next(store)).collect()
+}
+
+#[test]
+fn messages_inserted_in_any_order_leave_in_order_of_number() {
+    let mut store = store();
+    for n in [50, 70, 60] {
+        put(&mut store, n);
+    }
+    assert_eq!(store.next_ready(), Some(50));
+    store.take(50);
+    for n in [40, 65, 49] {
+        put(&mut store, n);
+    }
+    assert_eq!(drain(&mut store), [40, 49, 60, 65, 70]);
+}
+
+#[test]
+fn a_message_put_back_goes_before_later_ones() {
+    let mut store = store();
+    (1..=4).for_each(|n| put(&mut store, n));
+    for n in [1, 2, 3] {
+        store.take(n);
+        store.lock(n, LockId(9), ConsumerNumber(1), at(10));
+    }
+    store.unlock(2);
+    store.put_back(2);
+    assert_eq!(drain(&mut store), [2, 4]);
+    assert_eq!(store.counts.locked, 2);
+}
+
+#[test]
+fn lock_reminders_follow_live_locks_and_not_throughput() {
+    let mut store = store();
+    for n in 1..=200_000 {
+        put(&mut store, n);
+        store.take(n);
+        store.lock(n, LockId(0), ConsumerNumber(1), at(1_000_000 + n));
+        if n > 50 {
+            store.remove(n - 50).unwrap();
+        }
+    }
+    assert!(store.locks.runs().count() < 1_000, "{}", store.locks.runs().count());
+    assert_eq!(store.locked_by(ConsumerNumber(1)).len(), 50);
+}
+
+#[test]
+fn expiry_reminders_follow_the_messages_that_are_there() {
+    let mut store = Store::new(QueueId(1), Role::Unknown, Duration::from_secs(1));
+    for n in 1..=50_000 {
+        // Alternating, so that half of them go to the heap.
+        let expires = at(if n % 2 == 0 { 1_000_000 + n } else { 5_000_000 + n });
+        store.insert(n, Slot::new(Position(n), 1, at(1), expires));
+        if n > 50 {
+            store.remove(n - 50).unwrap();
+        }
+    }
+    assert!(store.expiries.runs().count() < 1_000, "{}", store.expiries.runs().count());
+}
+
+#[test]
+fn a_table_entry_is_replaced_by_an_earlier_one_only() {
+    let (mut store, mut timers) = (store(), BTreeSet::new());
+    put(&mut store, 1);
+    put(&mut store, 2);
+    for (n, until) in [(1, 50), (2, 40)] {
+        store.lock(n, LockId(1), ConsumerNumber(1), at(until));
+        store.arm(&mut timers);
+    }
+    assert_eq!(timers, BTreeSet::from([(at(40), QueueId(1))]));
+    store.disarm(&mut timers);
+    assert!(timers.is_empty());
+}

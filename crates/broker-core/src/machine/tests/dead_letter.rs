@@ -1,0 +1,164 @@
+//! The dead-letter store (`service-bus-entities` 12; SET-11, SET-14, SET-15).
+
+use super::harness::*;
+use crate::{CoreConfig, Message, Outcome, QueueSettings, ReceiveMode, SettleError};
+
+fn queue_of(texts: &[&str]) -> Broker {
+    let mut broker = Broker::with_queue(QueueSettings::default());
+    broker.publish_all(texts);
+    broker
+}
+
+fn dead_letter_first(broker: &mut Broker, more: &[(&str, &str)]) {
+    let delivery = broker.lock_one();
+    broker.settle(&delivery, Outcome::DeadLetter(properties(more))).unwrap();
+}
+
+#[test]
+fn a_dead_letter_keeps_its_number_time_count_payload_and_gets_the_reason() {
+    let mut broker = queue_of(&["a", "b"]);
+    let first = broker.lock_one();
+    broker.settle(&first, Outcome::Abandon(properties(&[("mine", "1"), ("other", "2")]))).unwrap();
+    broker.wait(1_000);
+    dead_letter_first(&mut broker, &[("DeadLetterReason", "bad"), ("mine", "3")]);
+    let got = broker.receive(dead_letters("q"), ReceiveMode::PeekLock, 1).pop().unwrap();
+    assert_eq!((text(&got), got.sequence, got.stored.delivery_count), ("a".into(), first.sequence, 1));
+    assert_eq!(got.stored.enqueued_at, first.stored.enqueued_at);
+    let expected = properties(&[("mine", "3"), ("other", "2"), ("DeadLetterReason", "bad")]);
+    assert_eq!(got.stored.properties, expected);
+    assert_eq!(broker.settle(&got, Outcome::Complete), Ok(()));
+    assert!(broker.dead().is_empty());
+    broker.check_liveness();
+}
+
+#[test]
+fn a_dead_letter_may_come_without_a_reason() {
+    let mut broker = queue_of(&["a"]);
+    dead_letter_first(&mut broker, &[]);
+    assert_eq!(broker.dead(), [("a".into(), None)]);
+}
+
+#[test]
+fn a_waiting_receiver_of_dead_letters_gets_them_at_once() {
+    let mut broker = queue_of(&["a"]);
+    broker.open(OTHER, 1, dead_letters("q"), ReceiveMode::PeekLock);
+    broker.credit(OTHER, 1, 5);
+    dead_letter_first(&mut broker, &[]);
+    assert_eq!(texts(&broker.received(OTHER)), ["a"]);
+}
+
+#[test]
+fn dead_letters_leave_in_order_of_number_whatever_the_order_of_their_coming() {
+    let mut broker = queue_of(&["a", "b", "c", "d"]);
+    let got = broker.lock(4);
+    for place in [2, 0, 3, 1] {
+        broker.settle(&got[place], Outcome::DeadLetter(properties(&[]))).unwrap();
+    }
+    assert_eq!(texts(&broker.receive(dead_letters("q"), ReceiveMode::PeekLock, 9)), ["a", "b", "c", "d"]);
+}
+
+#[test]
+fn inside_the_dead_letter_store_there_is_no_limit_of_deliveries_and_no_way_further() {
+    let mut broker = Broker::with_queue(QueueSettings { max_delivery_count: 2, ..QueueSettings::default() });
+    broker.publish(message("a"));
+    dead_letter_first(&mut broker, &[]);
+    for count in 0..5 {
+        let got = broker.receive(dead_letters("q"), ReceiveMode::PeekLock, 1).pop().unwrap();
+        assert_eq!(got.stored.delivery_count, count);
+        let refused = broker.settle(&got, Outcome::DeadLetter(properties(&[])));
+        assert_eq!(refused, Err(SettleError::AlreadyDeadLetter));
+        broker.settle(&got, Outcome::Abandon(properties(&[]))).unwrap();
+    }
+    let got = broker.receive(dead_letters("q"), ReceiveMode::PeekLock, 1).pop().unwrap();
+    broker.settle(&got, Outcome::Defer(properties(&[]))).unwrap();
+    assert_eq!(broker.peek(dead_letters("q"), 0, 1)[0].stored.state, 1);
+    assert_eq!(broker.replayed().digest(), broker.core.digest());
+}
+
+#[test]
+fn reasons_are_cut_at_4096_characters() {
+    let mut broker = queue_of(&["a"]);
+    let long = "ż".repeat(5_000);
+    dead_letter_first(&mut broker, &[("DeadLetterReason", &long), ("mine", &long)]);
+    let peeked = broker.peek(dead_letters("q"), 0, 1).pop().unwrap();
+    let length = |key| property(&peeked.stored.properties, key).unwrap().chars().count();
+    assert_eq!((length("DeadLetterReason"), length("mine")), (4_096, 5_000));
+}
+
+#[test]
+fn properties_that_grow_too_large_end_in_the_dead_letter_store() {
+    let mut broker = Broker::with(CoreConfig { max_properties_bytes: 300, ..CoreConfig::default() });
+    broker.create("q", QueueSettings::default());
+    broker.publish(message("a"));
+    let value = "v".repeat(200);
+    for (key, left) in [("k1", 1), ("k2", 0)] {
+        let delivery = broker.lock_one();
+        broker.settle(&delivery, Outcome::Abandon(properties(&[(key, &value)]))).unwrap();
+        assert_eq!(broker.active(), left);
+    }
+    let peeked = broker.peek(dead_letters("q"), 0, 1).pop().unwrap();
+    assert_eq!(property(&peeked.stored.properties, "DeadLetterReason"), Some("HeaderSizeExceeded".into()));
+    // A dead letter keeps what it has.
+    let got = broker.receive(dead_letters("q"), ReceiveMode::PeekLock, 1).pop().unwrap();
+    broker.settle(&got, Outcome::Abandon(properties(&[("k3", &value)]))).unwrap();
+    let again = broker.peek(dead_letters("q"), 0, 1).pop().unwrap();
+    assert_eq!(again.stored.properties, got.stored.properties);
+    broker.check_liveness();
+}
+
+#[test]
+fn a_dead_letters_reason_wins_over_other_properties_for_space() {
+    let value = "v".repeat(200);
+    let cases = [
+        // reason, what remains
+        ("short", "short".to_owned()),
+        (value.as_str(), value.clone()),
+        (&"v".repeat(400), "HeaderSizeExceeded".to_owned()),
+    ];
+    for (reason, remains) in cases {
+        let mut broker = Broker::with(CoreConfig { max_properties_bytes: 300, ..CoreConfig::default() });
+        broker.create("q", QueueSettings::default());
+        broker.publish(message("a"));
+        dead_letter_first(&mut broker, &[("DeadLetterReason", reason), ("mine", &"v".repeat(280))]);
+        let peeked = broker.peek(dead_letters("q"), 0, 1).pop().unwrap();
+        assert_eq!(property(&peeked.stored.properties, "DeadLetterReason"), Some(remains));
+        assert_eq!(property(&peeked.stored.properties, "mine"), None);
+    }
+}
+
+#[test]
+fn an_automatic_dead_letter_that_cannot_be_read_stays_hidden_and_is_not_lost() {
+    let settings =
+        QueueSettings { max_delivery_count: 1, dead_letter_on_expiration: true, ..QueueSettings::default() };
+    let mut broker = Broker::with_queue(settings);
+    broker.publish_all(&["a", "b"]);
+    broker.publish(message_for("c", 1_000));
+    let got = broker.lock(1).pop().unwrap();
+    broker.journal.broken = broker.journal.records.keys().copied().collect();
+    broker.settle(&got, Outcome::Abandon(properties(&[]))).unwrap();
+    broker.wait(1_000);
+    assert!(broker.lock(9).is_empty(), "`b` cannot be read either");
+    assert!(broker.peek(main_path("q"), 0, 9).is_empty());
+    let view = broker.core.queue("q").unwrap();
+    assert_eq!((view.active, view.damaged, view.dead_letter), (3, 3, 0));
+    broker.journal.broken.clear();
+    broker.restart();
+    broker.wait(0);
+    assert_eq!(texts(&broker.lock(9)), ["a", "b"]);
+    assert_eq!(broker.dead(), [("c".into(), Some("TTLExpiredException".into()))]);
+    broker.check_liveness();
+}
+
+#[test]
+fn a_scheduled_message_that_cannot_be_read_waits_for_the_next_start() {
+    let mut broker = Broker::with_queue(QueueSettings::default());
+    let due = broker.now.after(std::time::Duration::from_secs(1));
+    broker.publish(Message { scheduled_enqueue_time: Some(due), ..message("a") });
+    broker.journal.broken = broker.journal.records.keys().copied().collect();
+    broker.wait(2_000);
+    assert_eq!(broker.core.queue("q").unwrap().scheduled, 1);
+    broker.journal.broken.clear();
+    broker.restart();
+    broker.wait(0);
+    assert_eq!(texts(&broker.lock(1)), ["a"]);
+}

@@ -1,0 +1,376 @@
+//! A broker of one core and a journal in memory, driven step by step.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use bytes::Bytes;
+
+use crate::{
+    Batch, ClientId, Command, Core, CoreConfig, Delivery, Effect, EntityPath, LinkId, Message, Outcome,
+    Output, Peeked, Position, Properties, PropertyValue, QueueId, QueueSettings, ReceiveMode, SequenceNumber,
+    SettleError, StorageError, StoredRecord, SubQueue, Ticket, Timestamp, UnsettledPolicy,
+};
+
+/// Records in memory. Reads are refused for what the current call appended, as the contract says.
+#[derive(Default)]
+pub(super) struct Journal {
+    pub(super) records: BTreeMap<u64, (Bytes, usize)>,
+    pub(super) released: BTreeMap<u64, u32>,
+    end: u64,
+    readable: u64,
+    pub(super) effects: Vec<(ClientId, Effect)>,
+    pub(super) full: bool,
+    pub(super) broken: Vec<u64>,
+}
+
+impl Journal {
+    /// Where the next record will lie.
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Lets the core read all that was appended so far.
+    pub(super) fn make_readable(&mut self) {
+        self.readable = self.end;
+    }
+
+    pub(super) fn live(&self) -> Vec<(u64, u32)> {
+        let live = |at: &u64| !self.released.contains_key(at);
+        self.records.iter().filter(|(at, _)| live(at)).map(|(at, (bytes, _))| (*at, size(bytes))).collect()
+    }
+}
+
+impl Output for Journal {
+    fn record(&mut self, index: &[u8], rest: &[&[u8]]) -> (Position, u32) {
+        let mut bytes = index.to_vec();
+        for part in rest {
+            bytes.extend_from_slice(part);
+        }
+        let (at, length) = (self.end, size(&bytes));
+        self.end += u64::from(length) + 8;
+        self.records.insert(at, (bytes.into(), index.len()));
+        (Position(at), length)
+    }
+
+    fn release(&mut self, at: Position, length: u32) {
+        assert_eq!(size(&self.records[&at.0].0), length, "released with the length it has");
+        assert!(self.released.insert(at.0, length).is_none(), "released once: {at:?}");
+    }
+
+    fn effect(&mut self, client: ClientId, effect: Effect) {
+        self.effects.push((client, effect));
+    }
+
+    fn read(&mut self, at: Position, length: u32) -> Result<StoredRecord, StorageError> {
+        assert!(at.0 < self.readable, "a record of this same call is not readable yet");
+        let record = self.records[&at.0].0.clone();
+        assert_eq!(size(&record), length);
+        if self.broken.contains(&at.0) {
+            return Err(StorageError { at, reason: "broken on purpose".into() });
+        }
+        Ok(record)
+    }
+
+    fn storage_full(&self) -> bool {
+        self.full
+    }
+}
+
+/// The length of a record.
+pub(super) fn size(bytes: &[u8]) -> u32 {
+    u32::try_from(bytes.len()).unwrap()
+}
+
+/// The client that most tests use.
+pub(super) const ME: ClientId = ClientId(1);
+pub(super) const OTHER: ClientId = ClientId(2);
+
+pub(super) struct Broker {
+    pub(super) core: Core,
+    pub(super) journal: Journal,
+    pub(super) now: Timestamp,
+    ticket: u64,
+}
+
+pub(super) fn main_path(name: &str) -> EntityPath {
+    EntityPath { entity: name.into(), sub_queue: SubQueue::Main }
+}
+
+pub(super) fn dead_letters(name: &str) -> EntityPath {
+    EntityPath { entity: name.into(), sub_queue: SubQueue::DeadLetter }
+}
+
+pub(super) fn message(text: &str) -> Message {
+    Message { payload: Bytes::copy_from_slice(text.as_bytes()), ..Message::default() }
+}
+
+pub(super) fn message_for(text: &str, ttl_ms: u64) -> Message {
+    Message { time_to_live: Some(Duration::from_millis(ttl_ms)), ..message(text) }
+}
+
+pub(super) fn property(properties: &Properties, key: &str) -> Option<String> {
+    properties.0.iter().find(|(name, _)| &**name == key).map(|(_, value)| match value {
+        PropertyValue::Text(text) => text.to_string(),
+        PropertyValue::Encoded(bytes) => format!("{bytes:?}"),
+    })
+}
+
+pub(super) fn properties(pairs: &[(&str, &str)]) -> Properties {
+    Properties(pairs.iter().map(|(key, text)| ((*key).into(), PropertyValue::Text((*text).into()))).collect())
+}
+
+pub(super) fn text(delivery: &Delivery) -> String {
+    String::from_utf8(delivery.stored.payload.to_vec()).unwrap()
+}
+
+impl Broker {
+    pub(super) fn new() -> Self {
+        Self::with(CoreConfig { token_key: [7; 16], ..CoreConfig::default() })
+    }
+
+    /// With a queue `q` and two clients that have all the byte budget there is.
+    pub(super) fn with_queue(settings: QueueSettings) -> Self {
+        let mut broker = Self::new();
+        broker.create("q", settings);
+        broker
+    }
+
+    pub(super) fn with(config: CoreConfig) -> Self {
+        let mut broker = Self {
+            core: Core::new(config),
+            journal: Journal::default(),
+            now: Timestamp::from_millis(1_000_000),
+            ticket: 100,
+        };
+        for client in [ME, OTHER] {
+            broker.tell(client, Command::Connect);
+            broker.tell(client, Command::ByteBudget { limit: u64::MAX });
+        }
+        broker
+    }
+
+    pub(super) fn ticket(&mut self) -> Ticket {
+        // Far apart, so that answers are merged only where a test wants it.
+        self.ticket += 10;
+        Ticket(self.ticket)
+    }
+
+    /// Gives one command and says what the client was told, by this or by what followed from it.
+    pub(super) fn tell(&mut self, client: ClientId, command: Command) -> Vec<Effect> {
+        self.journal.make_readable();
+        self.core.handle(self.now, client, command, &mut self.journal);
+        self.settle_down(client)
+    }
+
+    pub(super) fn tell_all(&mut self, client: ClientId, commands: Vec<Command>) -> Vec<Effect> {
+        self.journal.make_readable();
+        self.core.handle_batch(self.now, Batch { client, commands }, &mut self.journal);
+        self.settle_down(client)
+    }
+
+    pub(super) fn pump(&mut self) {
+        loop {
+            self.journal.make_readable();
+            if !self.core.pump(self.now, &mut self.journal) {
+                break;
+            }
+        }
+    }
+
+    fn settle_down(&mut self, client: ClientId) -> Vec<Effect> {
+        self.pump();
+        self.take(client)
+    }
+
+    /// What a client was told since the last time.
+    pub(super) fn take(&mut self, client: ClientId) -> Vec<Effect> {
+        let (mine, others) =
+            std::mem::take(&mut self.journal.effects).into_iter().partition(|(to, _)| *to == client);
+        self.journal.effects = others;
+        mine.into_iter().map(|(_, effect): (ClientId, Effect)| effect).collect()
+    }
+
+    /// Lets time pass, deadline by deadline as the node does.
+    pub(super) fn wait(&mut self, millis: u64) {
+        let end = self.now.after(Duration::from_millis(millis));
+        while let Some(at) = self.core.deadline().filter(|at| *at <= end) {
+            self.now = self.now.max(at);
+            self.run_deadlines();
+        }
+        self.now = end;
+        self.run_deadlines();
+    }
+
+    pub(super) fn run_deadlines(&mut self) {
+        loop {
+            self.journal.make_readable();
+            let more = self.core.handle_deadline(self.now, &mut self.journal);
+            self.pump();
+            if !more {
+                break;
+            }
+        }
+    }
+
+    pub(super) fn create(&mut self, name: &str, settings: QueueSettings) {
+        let ticket = self.ticket();
+        let told = self.tell(ME, Command::CreateQueue { name: name.into(), settings, ticket });
+        assert!(matches!(told.as_slice(), [Effect::EntityDone { .. }]), "{told:?}");
+    }
+
+    pub(super) fn queue(&self, name: &str) -> QueueId {
+        self.core.queue(name).unwrap().queue
+    }
+
+    /// Publishes and demands acceptance.
+    pub(super) fn publish(&mut self, message: Message) {
+        let ticket = self.ticket();
+        let queue = self.queue("q");
+        let told = self.tell(ME, Command::Publish { queue, message, ticket: Some(ticket) });
+        let accepted =
+            told.iter().any(|effect| matches!(effect, Effect::Published { first, .. } if *first == ticket));
+        assert!(accepted, "{told:?}");
+        for effect in told {
+            if matches!(effect, Effect::Delivery(_)) {
+                self.journal.effects.push((ME, effect));
+            }
+        }
+    }
+
+    pub(super) fn publish_all(&mut self, texts: &[&str]) {
+        for text in texts {
+            self.publish(message(text));
+        }
+    }
+
+    pub(super) fn open(&mut self, client: ClientId, link: u32, path: EntityPath, mode: ReceiveMode) {
+        self.open_with(client, link, path, mode, UnsettledPolicy::KeepLocks);
+    }
+
+    pub(super) fn open_with(
+        &mut self,
+        client: ClientId,
+        link: u32,
+        path: EntityPath,
+        mode: ReceiveMode,
+        unsettled: UnsettledPolicy,
+    ) {
+        let command =
+            Command::OpenConsumer { consumer: LinkId(link), path, mode, unsettled, auto_create: false };
+        let told = self.tell(client, command);
+        assert!(matches!(told.as_slice(), [Effect::ConsumerOpened { .. }]), "{told:?}");
+    }
+
+    pub(super) fn credit(&mut self, client: ClientId, link: u32, limit: u64) -> Vec<Delivery> {
+        let told = self.tell(client, Command::Credit { consumer: LinkId(link), limit, drain: false });
+        deliveries(told)
+    }
+
+    /// What was delivered to a client since the last time.
+    pub(super) fn received(&mut self, client: ClientId) -> Vec<Delivery> {
+        deliveries(self.take(client))
+    }
+
+    /// Receives up to `count` messages over a link made for this.
+    pub(super) fn receive(&mut self, path: EntityPath, mode: ReceiveMode, count: u64) -> Vec<Delivery> {
+        self.open(ME, 999, path, mode);
+        let got = self.credit(ME, 999, count);
+        self.tell(ME, Command::CloseConsumer { consumer: LinkId(999) });
+        got
+    }
+
+    /// Locks up to `count` messages of `q`.
+    pub(super) fn lock(&mut self, count: u64) -> Vec<Delivery> {
+        self.receive(main_path("q"), ReceiveMode::PeekLock, count)
+    }
+
+    pub(super) fn lock_one(&mut self) -> Delivery {
+        self.lock(1).pop().expect("there is a message")
+    }
+
+    pub(super) fn settle(&mut self, delivery: &Delivery, outcome: Outcome) -> Result<(), SettleError> {
+        let ticket = self.ticket();
+        let command = Command::Settle {
+            queue: delivery.queue,
+            sequence: delivery.sequence,
+            lock: delivery.lock.unwrap().id,
+            outcome,
+            ticket: Some(ticket),
+        };
+        let told = self.tell(ME, command);
+        let mut answer = None;
+        for effect in told {
+            match effect {
+                Effect::Settled { first, last } if (first, last) == (ticket, ticket) => answer = Some(Ok(())),
+                Effect::SettleRefused { ticket: refused, error } if refused == ticket => {
+                    answer = Some(Err(error));
+                }
+                other => self.journal.effects.push((ME, other)),
+            }
+        }
+        answer.expect("a settlement with a ticket is answered")
+    }
+
+    pub(super) fn peek(&mut self, path: EntityPath, from: u64, count: u32) -> Vec<Peeked> {
+        let ticket = self.ticket();
+        let from = SequenceNumber(from);
+        let told = self.tell(ME, Command::Peek { path, from, count, bytes: u64::MAX, ticket });
+        match told.into_iter().next() {
+            Some(Effect::Peeked { messages, .. }) => messages,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Texts of all messages of the dead-letter store of `q`, in order, with their reasons.
+    pub(super) fn dead(&mut self) -> Vec<(String, Option<String>)> {
+        let peeked = self.peek(dead_letters("q"), 0, 1000);
+        let show = |peeked: &Peeked| {
+            let text = String::from_utf8(peeked.stored.payload.to_vec()).unwrap();
+            (text, property(&peeked.stored.properties, "DeadLetterReason"))
+        };
+        peeked.iter().map(show).collect()
+    }
+
+    pub(super) fn active(&self) -> u64 {
+        self.core.queue("q").unwrap().active
+    }
+
+    /// A core that has read back the journal, as after a crash.
+    pub(super) fn replayed(&self) -> Core {
+        let mut core = Core::new(self.core.config.clone());
+        for (at, (bytes, index)) in &self.journal.records {
+            core.replay(Position(*at), &bytes[..*index], size(bytes)).unwrap();
+        }
+        let mut scratch = Journal::default();
+        core.recovered(&mut scratch);
+        assert!(scratch.records.is_empty(), "recovery has nothing to write");
+        core
+    }
+
+    /// Crash and restart. Links and clients are gone, but for a new connection of each.
+    pub(super) fn restart(&mut self) {
+        self.core = self.replayed();
+        for client in [ME, OTHER] {
+            self.tell(client, Command::Connect);
+            self.tell(client, Command::ByteBudget { limit: u64::MAX });
+        }
+        self.journal.effects.clear();
+    }
+
+    /// Demands that the journal's idea of what is alive is the core's.
+    pub(super) fn check_liveness(&self) {
+        let mut live: Vec<(u64, u32)> = self.core.live_records().map(|(at, length)| (at.0, length)).collect();
+        live.sort_unstable();
+        assert_eq!(live, self.journal.live());
+    }
+}
+
+pub(super) fn deliveries(effects: Vec<Effect>) -> Vec<Delivery> {
+    effects
+        .into_iter()
+        .filter_map(|effect| if let Effect::Delivery(d) = effect { Some(d) } else { None })
+        .collect()
+}
+
+pub(super) fn texts(deliveries: &[Delivery]) -> Vec<String> {
+    deliveries.iter().map(text).collect()
+}
