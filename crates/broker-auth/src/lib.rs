@@ -21,7 +21,7 @@ pub use certificate::certificate_subject;
 pub use credentials::{Access, Anonymous, ClientCertificate, Credentials, NamedKey, User};
 pub use grants::{Denied, Grant, Grants, TooManyGrants};
 pub use rights::{Right, Rights, UnknownRight};
-pub use sas::SasError;
+pub use sas::{SasError, sign_token};
 pub use scope::Scope;
 pub use secret::Secret;
 

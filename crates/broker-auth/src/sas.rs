@@ -8,7 +8,7 @@ use base64::{
     alphabet::STANDARD,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
-use percent_encoding::percent_decode_str;
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use crate::{Secret, scope::Resource};
 
@@ -37,6 +37,17 @@ pub(crate) struct SasToken<'t> {
     pub(crate) resource: Resource,
     /// Seconds since 1970 from which on the token is worthless.
     pub(crate) expires_at: u64,
+}
+
+/// Makes a token for `resource`, a URI, as the SDKs do. For the client side: the command line, tests, links to
+/// other brokers.
+pub fn sign_token(resource: &str, key_name: &str, key: &Secret, expires_at: u64) -> String {
+    let resource = utf8_percent_encode(resource, NON_ALPHANUMERIC).to_string();
+    let expiry = expires_at.to_string();
+    let signature = BASE64.encode(key.sign([resource.as_bytes(), b"\n", expiry.as_bytes()]));
+    let signature = utf8_percent_encode(&signature, NON_ALPHANUMERIC);
+    let key_name = utf8_percent_encode(key_name, NON_ALPHANUMERIC);
+    format!("{PREFIX}sr={resource}&sig={signature}&se={expiry}&skn={key_name}")
 }
 
 /// True if `token` is meant as a SAS token, whatever its declared type says: Python declares `jwt`.

@@ -32,11 +32,20 @@ impl Secret {
 
     /// True if `signature` is the HMAC-SHA256 of `parts`, joined, under the UTF-8 bytes of this text.
     pub(crate) fn signed(&self, parts: [&[u8]; 3], signature: &[u8]) -> bool {
-        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(self.0.as_bytes()) else { return false };
+        self.mac(parts).is_some_and(|mac| mac.verify_slice(signature).is_ok())
+    }
+
+    /// That HMAC.
+    pub(crate) fn sign(&self, parts: [&[u8]; 3]) -> Vec<u8> {
+        self.mac(parts).map(|mac| mac.finalize().into_bytes().to_vec()).unwrap_or_default()
+    }
+
+    fn mac(&self, parts: [&[u8]; 3]) -> Option<Hmac<Sha256>> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(self.0.as_bytes()).ok()?;
         for part in parts {
             mac.update(part);
         }
-        mac.verify_slice(signature).is_ok()
+        Some(mac)
     }
 }
 

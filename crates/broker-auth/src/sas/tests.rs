@@ -70,7 +70,27 @@ fn key_names_may_be_encoded_twice() {
     }
 }
 
+#[test]
+fn our_own_tokens_carry_the_captured_signature() {
+    let token = sign_token("amqp://localhost", "a/b", &Secret::new("SAS_KEY_VALUE"), 1_795_200_180);
+    assert_eq!(
+        token,
+        "SharedAccessSignature sr=amqp%3A%2F%2Flocalhost&sig=VLVcsKnh%2BfS%2BtXhD%2FYQx4Xm2T4NMCaMmysuGvJ2oVpI%3D\
+         &se=1795200180&skn=a%2Fb"
+    );
+    assert!(SasToken::parse(&token).unwrap().is_by("a/b"));
+}
+
 proptest! {
+    #[test]
+    fn what_is_signed_verifies(resource in "\\PC{0,30}", name in "\\PC{1,9}", key in "\\PC{1,20}", expiry in 0_u64..) {
+        let token = sign_token(&format!("sb://{resource}"), &name, &Secret::new(key.as_str()), expiry);
+        let parsed = SasToken::parse(&token).unwrap();
+        prop_assert!(parsed.is_signed_with(&Secret::new(key.as_str())) && parsed.is_by(&name));
+        let other = Secret::new(key + "x");
+        prop_assert!(!parsed.is_signed_with(&other));
+    }
+
     #[test]
     fn reading_never_panics(text in "\\PC{0,100}") {
         prop_assert!(SasToken::parse(&text).is_err() || text.contains("skn"));
