@@ -1,1 +1,22 @@
-//! See docs/ARCHITECTURE.md.
+//! Sockets, threads, the real clock and the real disk around the pure crates.
+//!
+//! One task drives each connection, one thread runs the node, one thread writes the journal. Everything that decides
+//! lives in the crates below; here is only who runs it, and when.
+//!
+//! Invariant: whatever ends a connection, its gateway's last commands reach the node, so no lock is left behind.
+
+mod accept;
+mod clock;
+mod config;
+mod connection;
+mod disk_thread;
+mod inbox;
+mod mailbox;
+mod node_thread;
+mod server;
+mod tls;
+mod transport;
+
+pub use config::{ServerConfig, TlsFiles};
+pub use server::{Outcome, Server, StartError};
+pub use tls::TlsError;

@@ -1,0 +1,213 @@
+//! The node: rounds of work, each a batch of commands, the deliveries that follow, and one journal position that
+//! both wait for.
+//!
+//! Invariant: the same inputs in the same order give the same outputs; the journal's completions are inputs too.
+
+use std::collections::VecDeque;
+
+use broker_core::{Batch, Command, Core, Outcome, ReplayError, Timestamp};
+use broker_log::{CleanStep, IoDone, IoRequest, Journal, PoisonReason, Position};
+
+use crate::{Released, held::Held, outbox::Outbox, surroundings::Surroundings};
+
+/// Bounds on one round of background work, so that commands never wait long behind it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct NodeLimits {
+    /// Bytes of the oldest segment looked at in one step of cleaning.
+    pub clean_bytes: usize,
+    /// Bytes handed to the disk and not yet written at which no more commands should be handled.
+    pub unwritten_bytes_max: u64,
+}
+
+impl Default for NodeLimits {
+    fn default() -> Self {
+        Self { clean_bytes: 256 << 10, unwritten_bytes_max: 64 << 20 }
+    }
+}
+
+/// What ends a node: the process has to stop, and recover from what is on disk.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum NodeFault {
+    /// A write or sync failed.
+    #[error("{0}")]
+    Journal(PoisonReason),
+    /// A record that was to be moved makes no sense.
+    #[error(transparent)]
+    Record(#[from] ReplayError),
+}
+
+/// Core, journal and held-back effects of one partition.
+#[derive(Debug)]
+pub struct Node {
+    core: Core,
+    journal: Journal,
+    outbox: Outbox,
+    held: Held,
+    released: VecDeque<Released>,
+    limits: NodeLimits,
+    fault: Option<NodeFault>,
+}
+
+impl Node {
+    /// A node on what was replayed: tells the journal what lives, and lets the core settle in.
+    pub(crate) fn start(mut core: Core, mut journal: Journal) -> Self {
+        journal.set_live(core.live_records().map(|(at, length)| (Position(at.0), length)));
+        let mut outbox = Outbox::default();
+        core.recovered(&mut Surroundings { journal: &mut journal, outbox: &mut outbox });
+        journal.commit();
+        Self {
+            core,
+            journal,
+            outbox,
+            held: Held::default(),
+            released: VecDeque::new(),
+            limits: NodeLimits::default(),
+            fault: None,
+        }
+    }
+
+    /// Handles one client's commands. Deliveries follow in [`Self::work`].
+    pub fn handle_batch(&mut self, now: Timestamp, batch: Batch) {
+        let client = batch.client;
+        for command in batch.commands {
+            if reads_storage(&command) {
+                // What earlier commands of this batch wrote must be readable.
+                self.journal.commit();
+            }
+            let mut out = Surroundings { journal: &mut self.journal, outbox: &mut self.outbox };
+            self.core.handle(now, client, command, &mut out);
+        }
+        self.journal.commit();
+    }
+
+    /// Deadlines, deliveries and a step of cleaning; then everything of this round waits for its position.
+    /// True when there is more to do at once.
+    pub fn work(&mut self, now: Timestamp) -> bool {
+        let mut out = Surroundings { journal: &mut self.journal, outbox: &mut self.outbox };
+        let mut more = self.core.handle_deadline(now, &mut out);
+        // The deadline's records (dead-lettered copies) must be readable for the deliveries that follow.
+        out.journal.commit();
+        more |= self.core.pump(now, &mut out);
+        more |= self.clean();
+        self.close_round();
+        more
+    }
+
+    /// Ties the round's effects to the position they depend on.
+    fn close_round(&mut self) {
+        let until = self.journal.commit();
+        if self.outbox.is_empty() {
+            return;
+        }
+        let effects = self.outbox.take();
+        if self.held.is_empty() && self.journal.durable() >= until {
+            self.released.extend(effects);
+        } else {
+            self.held.push(until, effects);
+            self.journal.request_sync(until);
+        }
+    }
+
+    /// One bounded step of cleaning the oldest segment: what lives in it is appended anew.
+    fn clean(&mut self) -> bool {
+        let Some(step) = self.journal.poll_clean(self.limits.clean_bytes) else { return false };
+        let mut out = Surroundings { journal: &mut self.journal, outbox: &mut self.outbox };
+        match step {
+            CleanStep::Records(records) => {
+                for (at, record) in records {
+                    if let Err(error) = self.core.relocate(broker_core::Position(at.0), &record, &mut out) {
+                        self.fault = Some(NodeFault::Record(error));
+                        return false;
+                    }
+                    out.journal.commit();
+                }
+            }
+            CleanStep::SegmentDone { up_to } => {
+                self.core.segment_done(broker_core::Position(up_to.0), &mut out);
+                out.journal.commit();
+                out.journal.segment_cleaned();
+            }
+        }
+        true
+    }
+
+    /// Effects that may be shown now. Call until it returns `None`.
+    pub fn poll_effects(&mut self) -> Option<Released> {
+        loop {
+            if let Some(released) = self.released.pop_front() {
+                return Some(released);
+            }
+            if self.failed() {
+                return None;
+            }
+            let round = self.held.pop(self.journal.durable())?;
+            self.released.extend(round);
+        }
+    }
+
+    /// The next work for the disk, if any.
+    pub fn poll_io(&mut self) -> Option<IoRequest> {
+        self.journal.poll_io()
+    }
+
+    /// A piece of disk work is done, or has failed.
+    pub fn handle_io(&mut self, done: IoDone) {
+        self.journal.handle_io(done);
+    }
+
+    /// Asks for everything appended so far to be made durable, whether an effect waits for it or not.
+    pub fn flush(&mut self) {
+        let until = self.journal.commit();
+        self.journal.request_sync(until);
+    }
+
+    /// True when nothing waits for the disk.
+    pub fn is_settled(&mut self) -> bool {
+        let until: Position = self.journal.commit();
+        self.journal.durable() >= until && self.held.is_empty() && self.released.is_empty()
+    }
+
+    /// True while so much waits for the disk that no more commands should be handled.
+    pub fn is_behind(&self) -> bool {
+        self.journal.unwritten_bytes() > self.limits.unwritten_bytes_max
+    }
+
+    /// When [`Self::work`] has something to do by itself.
+    pub fn deadline(&self) -> Option<Timestamp> {
+        self.core.deadline()
+    }
+
+    /// Why nothing is acknowledged any more, if so.
+    pub fn fault(&self) -> Option<NodeFault> {
+        self.fault.clone().or_else(|| self.journal.poisoned().cloned().map(NodeFault::Journal))
+    }
+
+    fn failed(&self) -> bool {
+        self.fault.is_some() || self.journal.poisoned().is_some()
+    }
+
+    /// The core, to look at.
+    pub fn core(&self) -> &Core {
+        &self.core
+    }
+
+    /// The journal, to look at.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+}
+
+/// Whether a command may read what was stored, so that what came before must be readable.
+fn reads_storage(command: &Command) -> bool {
+    !matches!(
+        command,
+        Command::Publish { .. }
+            | Command::PublishBatch { .. }
+            | Command::Credit { .. }
+            | Command::ByteBudget { .. }
+            | Command::Settle { outcome: Outcome::Complete | Outcome::Release, .. }
+    )
+}
+
+#[cfg(test)]
+mod tests;

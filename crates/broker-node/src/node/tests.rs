@@ -1,0 +1,184 @@
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use broker_core::{
+    ClientId, CoreConfig, Effect, EntityPath, LinkId, Message, QueueSettings, ReceiveMode, SubQueue, Ticket,
+    UnsettledPolicy,
+};
+use broker_log::{DiskCall, DiskWorker, Faults, FaultyDisk, JournalConfig};
+use bytes::Bytes;
+
+use super::*;
+use crate::recover;
+
+const CLIENT: ClientId = ClientId(7);
+const NOW: Timestamp = Timestamp::from_millis(1_000_000);
+
+/// Fails every sync once told to; keeps nothing unsynced in a crash.
+#[derive(Clone, Default)]
+struct SyncFails(Arc<AtomicBool>);
+
+impl Faults for SyncFails {
+    fn fails(&mut self, call: DiskCall) -> Option<std::io::ErrorKind> {
+        let sync = matches!(call, DiskCall::SyncData(..));
+        (sync && self.0.load(Ordering::Relaxed)).then_some(std::io::ErrorKind::Other)
+    }
+
+    fn sector_survives(&mut self) -> bool {
+        false
+    }
+}
+
+struct Bench {
+    node: Node,
+    disk: FaultyDisk,
+    faults: SyncFails,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let faults = SyncFails::default();
+        let disk = FaultyDisk::new(faults.clone());
+        let mut bench = Self { node: Self::recover(&disk), disk, faults };
+        bench.handle(vec![
+            Command::Connect,
+            Command::CreateQueue {
+                name: "orders".into(),
+                settings: QueueSettings::default(),
+                ticket: Ticket(1),
+            },
+        ]);
+        bench.finish_io();
+        let created = bench.effects();
+        assert!(matches!(created.as_slice(), [Effect::EntityDone { .. }]), "{created:?}");
+        bench
+    }
+
+    fn recover(disk: &FaultyDisk) -> Node {
+        let journal = JournalConfig { segment_bytes: 65_536, reserve_bytes: 0, ..JournalConfig::default() };
+        recover(disk.clone(), journal, CoreConfig::default()).expect("the disk holds a journal")
+    }
+
+    fn handle(&mut self, commands: Vec<Command>) {
+        self.node.handle_batch(NOW, Batch { client: CLIENT, commands });
+        while self.node.work(NOW) {}
+    }
+
+    fn finish_io(&mut self) {
+        let mut worker = DiskWorker::new(self.disk.clone());
+        while let Some(request) = self.node.poll_io() {
+            let done = worker.perform(request);
+            self.node.handle_io(done);
+        }
+    }
+
+    fn effects(&mut self) -> Vec<Effect> {
+        let mut all = Vec::new();
+        while let Some(released) = self.node.poll_effects() {
+            assert_eq!(released.client, CLIENT);
+            all.extend(released.effects);
+        }
+        all
+    }
+
+    fn crash(&mut self) {
+        self.disk.crash();
+        self.node = Self::recover(&self.disk);
+        self.handle(vec![Command::Connect]);
+    }
+
+    fn stored(&self) -> u64 {
+        self.node.core().queue("orders").map_or(0, |queue| queue.active)
+    }
+}
+
+fn orders() -> EntityPath {
+    EntityPath { entity: "orders".into(), sub_queue: SubQueue::Main }
+}
+
+fn publish(ticket: Option<u64>) -> Command {
+    Command::PublishTo {
+        path: orders(),
+        messages: vec![Message {
+            payload: Bytes::from_static(b"\x00\x53\x75\xa0\x01x"),
+            ..Message::default()
+        }],
+        auto_create: false,
+        ticket: ticket.map(Ticket),
+    }
+}
+
+#[test]
+fn an_acceptance_waits_for_its_sync() {
+    let mut bench = Bench::new();
+    bench.handle(vec![publish(Some(5))]);
+    assert!(bench.effects().is_empty(), "nothing is durable yet");
+    bench.finish_io();
+    let effects = bench.effects();
+    assert!(
+        matches!(effects.as_slice(), [Effect::Published { first: Ticket(5), last: Ticket(5) }]),
+        "{effects:?}"
+    );
+    bench.crash();
+    assert_eq!(bench.stored(), 1);
+}
+
+#[test]
+fn a_delivery_waits_for_the_sync_of_its_message() {
+    let mut bench = Bench::new();
+    bench.handle(vec![
+        Command::OpenConsumer {
+            consumer: LinkId(1),
+            path: orders(),
+            mode: ReceiveMode::PeekLock,
+            unsettled: UnsettledPolicy::Release,
+            auto_create: false,
+        },
+        Command::ByteBudget { limit: 1 << 20 },
+        Command::Credit { consumer: LinkId(1), limit: 10, drain: false },
+    ]);
+    bench.finish_io();
+    bench.effects();
+    bench.handle(vec![publish(None)]);
+    assert!(bench.effects().is_empty(), "the message is not durable yet");
+    bench.finish_io();
+    let effects = bench.effects();
+    assert!(matches!(effects.as_slice(), [Effect::Delivery(_)]), "{effects:?}");
+}
+
+#[test]
+fn after_a_failed_sync_nothing_is_shown_any_more() {
+    let mut bench = Bench::new();
+    bench.handle(vec![publish(Some(5))]);
+    bench.faults.0.store(true, Ordering::Relaxed);
+    bench.finish_io();
+    assert!(bench.node.fault().is_some());
+    assert!(bench.effects().is_empty());
+    bench.faults.0.store(false, Ordering::Relaxed);
+    bench.handle(vec![publish(Some(6))]);
+    bench.finish_io();
+    assert!(bench.effects().is_empty(), "a second sync does not make the first one good");
+}
+
+#[test]
+fn what_was_not_synced_is_not_there_after_a_crash_and_was_not_accepted() {
+    let mut bench = Bench::new();
+    bench.handle(vec![publish(Some(5))]);
+    bench.crash();
+    assert_eq!(bench.stored(), 0);
+    assert!(bench.effects().is_empty());
+}
+
+#[test]
+fn flushing_settles_what_nobody_waits_for() {
+    let mut bench = Bench::new();
+    bench.handle(vec![publish(None)]);
+    assert!(!bench.node.is_settled());
+    bench.node.flush();
+    bench.finish_io();
+    assert!(bench.node.is_settled());
+    bench.crash();
+    assert_eq!(bench.stored(), 1);
+}

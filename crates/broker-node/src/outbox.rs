@@ -1,0 +1,66 @@
+//! Collects the effects of one round by client.
+//!
+//! Invariant: a client's effects keep their order.
+
+use std::{collections::BTreeMap, mem};
+
+use broker_core::{ClientId, Effect};
+
+/// Effects that one client may see now.
+#[derive(Debug)]
+pub struct Released {
+    /// Whose.
+    pub client: ClientId,
+    /// In order.
+    pub effects: Vec<Effect>,
+}
+
+/// The effects of the current round. The client served last is kept at hand, for effects come in runs.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    current: Option<ClientId>,
+    effects: Vec<Effect>,
+    others: BTreeMap<ClientId, Vec<Effect>>,
+}
+
+impl Outbox {
+    /// Adds one effect.
+    pub(crate) fn push(&mut self, client: ClientId, effect: Effect) {
+        if self.current != Some(client) {
+            self.switch(client);
+        }
+        self.effects.push(effect);
+    }
+
+    fn switch(&mut self, client: ClientId) {
+        let waiting = self.others.remove(&client).unwrap_or_default();
+        let effects = mem::replace(&mut self.effects, waiting);
+        if let Some(previous) = self.current.replace(client)
+            && !effects.is_empty()
+        {
+            self.others.insert(previous, effects);
+        }
+    }
+
+    /// True when there is nothing to release.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.effects.is_empty() && self.others.is_empty()
+    }
+
+    /// Takes everything collected, by client.
+    pub(crate) fn take(&mut self) -> Vec<Released> {
+        let mut released: Vec<Released> = mem::take(&mut self.others)
+            .into_iter()
+            .map(|(client, effects)| Released { client, effects })
+            .collect();
+        if let Some(client) = self.current.take()
+            && !self.effects.is_empty()
+        {
+            released.push(Released { client, effects: mem::take(&mut self.effects) });
+        }
+        released
+    }
+}
+
+#[cfg(test)]
+mod tests;

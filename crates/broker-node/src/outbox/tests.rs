@@ -1,0 +1,29 @@
+use super::*;
+use broker_core::Ticket;
+
+fn published(ticket: u64) -> Effect {
+    Effect::Published { first: Ticket(ticket), last: Ticket(ticket) }
+}
+
+#[test]
+fn effects_of_interleaved_clients_come_out_by_client_and_in_order() {
+    let mut outbox = Outbox::default();
+    for (client, ticket) in [(1, 10), (2, 20), (1, 11), (3, 30), (2, 21), (1, 12)] {
+        outbox.push(ClientId(client), published(ticket));
+    }
+    let mut seen: Vec<(u64, Vec<u64>)> = outbox
+        .take()
+        .into_iter()
+        .map(|released| {
+            let tickets = released.effects.iter().map(|effect| match effect {
+                Effect::Published { first, .. } => first.0,
+                other => panic!("not expected: {other:?}"),
+            });
+            (released.client.0, tickets.collect())
+        })
+        .collect();
+    seen.sort_unstable();
+    assert_eq!(seen, [(1, vec![10, 11, 12]), (2, vec![20, 21]), (3, vec![30])]);
+    assert!(outbox.is_empty());
+    assert!(outbox.take().is_empty());
+}

@@ -1,0 +1,51 @@
+//! From what is on disk to a running node.
+//!
+//! Invariant: replay applies facts in journal order and decides nothing.
+
+use broker_core::{Core, CoreConfig, Position, ReplayError};
+use broker_log::{Disk, Journal, JournalConfig};
+
+use crate::Node;
+
+/// Why a node cannot be recovered.
+#[derive(Debug, thiserror::Error)]
+pub enum RecoveryError {
+    /// The journal cannot be read, or is damaged.
+    #[error(transparent)]
+    Journal(#[from] broker_log::RecoveryError),
+    /// A record makes no sense to the core: another program's, or a newer version's.
+    #[error("the record at journal position {} cannot be replayed: {error}", at.0)]
+    Replay {
+        /// Where.
+        at: Position,
+        /// Why not.
+        error: ReplayError,
+    },
+}
+
+/// Replays the journal on `disk`.
+pub fn recover<D: Disk + 'static>(
+    disk: D,
+    journal: JournalConfig,
+    core: CoreConfig,
+) -> Result<Node, RecoveryError> {
+    let mut core = Core::new(core);
+    let mut failure = None;
+    let journal = broker_log::recover(disk, journal, &mut |at, record| {
+        let at = Position(at.0);
+        if failure.is_none()
+            && let Err(error) = core.replay(at, record.index(), record.len())
+        {
+            failure = Some(RecoveryError::Replay { at, error });
+        }
+    })?;
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    Ok(Node::start(core, journal))
+}
+
+/// A node whose journal lives in memory (durability `none`).
+pub fn in_memory(journal: JournalConfig, core: CoreConfig) -> Node {
+    Node::start(Core::new(core), Journal::in_memory(journal))
+}

@@ -1,0 +1,39 @@
+//! What the core sees of the world: the journal and the outbox of the current round.
+//!
+//! Invariant: the records of one command are appended between two commits, so they land in one journal batch.
+
+use broker_core::{ClientId, Effect, Output, Position, StorageError, StoredRecord};
+use broker_log::Journal;
+
+use crate::outbox::Outbox;
+
+/// The core's `Output`, lent to it for one call.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) journal: &'a mut Journal,
+    pub(crate) outbox: &'a mut Outbox,
+}
+
+impl Output for Surroundings<'_> {
+    fn record(&mut self, index: &[u8], rest: &[&[u8]]) -> (Position, u32) {
+        let (at, length) = self.journal.append(index, rest);
+        (Position(at.0), length)
+    }
+
+    fn effect(&mut self, client: ClientId, effect: Effect) {
+        self.outbox.push(client, effect);
+    }
+
+    fn read(&mut self, at: Position, length: u32) -> Result<StoredRecord, StorageError> {
+        self.journal
+            .read(broker_log::Position(at.0), length)
+            .map_err(|error| StorageError { at, reason: error.to_string().into() })
+    }
+
+    fn release(&mut self, at: Position, length: u32) {
+        self.journal.release(broker_log::Position(at.0), length);
+    }
+
+    fn storage_full(&self) -> bool {
+        self.journal.storage_full()
+    }
+}

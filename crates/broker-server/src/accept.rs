@@ -1,0 +1,148 @@
+//! Takes connections in, and tells TLS from plain by the first byte.
+//!
+//! Invariant: what a peer sends before it is authenticated costs bounded time and memory.
+
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use amqp_gateway::{Gateway, GatewayConfig};
+use broker_auth::{Authority, PeerFacts};
+use broker_core::ClientId;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    time::timeout,
+};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tracing::{Instrument, debug, info_span, warn};
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use crate::{clock, connection::Driver, inbox::Inbox};
+
+/// What every connection needs.
+pub(crate) struct Shared {
+    pub(crate) gateway: Arc<GatewayConfig>,
+    pub(crate) authority: Arc<Authority>,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) acceptor: Option<TlsAcceptor>,
+    pub(crate) next_client: AtomicU64,
+    pub(crate) seed: u64,
+    pub(crate) connections: Arc<AtomicUsize>,
+    pub(crate) max_connections: usize,
+    pub(crate) handshake_time_out: Duration,
+    pub(crate) stop: watch::Receiver<bool>,
+}
+
+/// Counts a connection for as long as it lives.
+struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    fn take(shared: &Shared) -> Option<Self> {
+        let place = Self(Arc::clone(&shared.connections));
+        (place.0.fetch_add(1, Ordering::Relaxed) < shared.max_connections).then_some(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Accepts until the server stops.
+pub(crate) async fn accept_loop(listener: TcpListener, shared: Arc<Shared>, tls_only: bool) {
+    let mut stop = shared.stop.clone();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stop.wait_for(|stop| *stop) => return,
+        };
+        match accepted {
+            Ok((stream, address)) => {
+                let Some(place) = Place::take(&shared) else {
+                    warn!(%address, limit = shared.max_connections, "refused: too many connections");
+                    continue;
+                };
+                let shared = Arc::clone(&shared);
+                let span = info_span!("connection", peer = %address);
+                tokio::spawn(
+                    async move {
+                        if let Err(error) = serve(stream, address, &shared, tls_only).await {
+                            debug!(%error, "connection ended");
+                        }
+                        drop(place);
+                    }
+                    .instrument(span),
+                );
+            }
+            Err(error) => {
+                warn!(%error, "cannot accept a connection");
+                // Out of file descriptors, most likely: give the others time to close.
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Pause after a failed accept.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+async fn serve(stream: TcpStream, address: SocketAddr, shared: &Shared, tls_only: bool) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let loopback = address.ip().is_loopback();
+    let mut first = [0];
+    let count = timeout(shared.handshake_time_out, stream.peek(&mut first)).await??;
+    if count == 0 {
+        return Ok(());
+    }
+    if first == [TLS_HANDSHAKE] {
+        let Some(acceptor) = &shared.acceptor else {
+            return Err(io::Error::other("the client speaks TLS, but no certificate is configured"));
+        };
+        let stream = timeout(shared.handshake_time_out, acceptor.accept(stream)).await??;
+        let certificate_subject = subject(&stream);
+        return drive(stream, shared, PeerFacts { tls: true, certificate_subject, loopback }).await;
+    }
+    if tls_only {
+        return Err(io::Error::other("the client does not speak TLS on a TLS port"));
+    }
+    drive(stream, shared, PeerFacts { tls: false, certificate_subject: None, loopback }).await
+}
+
+/// Content type of a TLS handshake record (RFC 8446 section 5.1).
+const TLS_HANDSHAKE: u8 = 22;
+
+/// Boxed by the caller's task, so that the future of an idle connection is no larger than its transport needs.
+async fn drive<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+    shared: &Shared,
+    peer: PeerFacts,
+) -> io::Result<()> {
+    let client = ClientId(shared.next_client.fetch_add(1, Ordering::Relaxed));
+    // Tracking ids must differ between connections and between runs; the seed need not be secret.
+    let seed = shared.seed ^ client.0.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let gateway = Gateway::new(
+        Arc::clone(&shared.gateway),
+        Arc::clone(&shared.authority),
+        client,
+        peer,
+        seed,
+        clock::now(),
+    );
+    Driver::new(stream, gateway, client, Arc::clone(&shared.inbox), shared.stop.clone()).run().await
+}
+
+/// The subject of the client's certificate, which rustls has verified.
+fn subject(stream: &TlsStream<TcpStream>) -> Option<String> {
+    let certificate = stream.get_ref().1.peer_certificates()?.first()?;
+    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+    Some(certificate.subject().to_string())
+}

@@ -1,0 +1,65 @@
+//! What a server runs on. The binary makes it from its settings; nothing here reads files or the environment.
+//!
+//! Invariant: plain data; the components (disk, clock, randomness) are not part of it.
+
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use broker_auth::Authority;
+use broker_core::QueueSettings;
+use broker_log::Durability;
+
+/// Everything `Server::start` needs.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// Addresses for AMQP. TLS clients are told apart by their first byte when `tls` is set.
+    pub listen: Vec<SocketAddr>,
+    /// Addresses for AMQP over TLS only.
+    pub listen_tls: Vec<SocketAddr>,
+    /// Certificate and key, in PEM files.
+    pub tls: Option<TlsFiles>,
+    /// Where the journal lives. Unused with `Durability::None`.
+    pub data_dir: PathBuf,
+    /// What an acknowledgement promises.
+    pub durability: Durability,
+    /// Size of a journal segment in bytes.
+    pub segment_bytes: u64,
+    /// Memory for recently written message bodies, in bytes.
+    pub cache_bytes: u64,
+    /// Free disk space below which sends are refused, in bytes.
+    pub disk_reserve_bytes: u64,
+    /// Queues to create at start when they do not exist.
+    pub queues: Vec<(String, QueueSettings)>,
+    /// Create a queue when a client attaches to a missing one.
+    pub auto_create: bool,
+    /// Who may do what.
+    pub authority: Arc<Authority>,
+    /// Connections at the same time; one more is closed at once.
+    pub max_connections: usize,
+    /// Links of one connection.
+    pub max_links_per_connection: u32,
+    /// Largest message in bytes, where the queue does not say otherwise.
+    pub max_message_bytes: u64,
+    /// Largest frame we accept, in bytes.
+    pub max_frame_bytes: u32,
+    /// Silence after which we ask a peer to show that it lives (`open.idle-time-out`).
+    pub idle_time_out: Duration,
+    /// Time a client has for the TLS handshake, SASL and open.
+    pub handshake_time_out: Duration,
+    /// Time connections have to say goodbye at shutdown.
+    pub shutdown_time_out: Duration,
+    /// Threads that serve connections.
+    pub io_threads: usize,
+    /// `open.container-id`.
+    pub container_id: String,
+}
+
+/// Files of the TLS endpoint.
+#[derive(Clone, Debug)]
+pub struct TlsFiles {
+    /// Certificate chain, leaf first.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// Authorities whose client certificates are trusted for SASL EXTERNAL.
+    pub client_authorities: Option<PathBuf>,
+}

@@ -1,0 +1,219 @@
+//! The loop of one connection: socket, gateway and node meet here and nowhere else.
+//!
+//! Invariant: output is built only when the socket has taken all earlier output, so a peer that stops reading stops
+//! being served; its deliveries wait in the queue, not here.
+
+use std::{
+    future::poll_fn,
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Instant,
+};
+
+use amqp_gateway::Gateway;
+use broker_core::{Batch, ClientId, Command, Effect};
+use bytes::Bytes;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::watch,
+    time::Sleep,
+};
+
+use crate::{
+    clock,
+    inbox::{Inbox, Item},
+    mailbox::Mailbox,
+    transport::{self, Outgoing, WRITE_SOFT_LIMIT},
+};
+
+/// What woke the loop: everything that was ready, so that one turn does it all.
+#[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each says that one independent thing is ready")]
+struct Turn {
+    effects: Vec<Effect>,
+    input: Option<Bytes>,
+    end_of_stream: bool,
+    deadline: bool,
+    shut_down: bool,
+    flushed: bool,
+}
+
+impl Turn {
+    fn is_empty(&self) -> bool {
+        self.effects.is_empty()
+            && self.input.is_none()
+            && !(self.end_of_stream || self.deadline || self.shut_down || self.flushed)
+    }
+}
+
+/// A timer that is moved only when it must ring earlier; ringing too early is harmless.
+struct Alarm {
+    sleep: Pin<Box<Sleep>>,
+    at: Option<Instant>,
+}
+
+impl Alarm {
+    fn new() -> Self {
+        Self { sleep: Box::pin(tokio::time::sleep(std::time::Duration::ZERO)), at: None }
+    }
+
+    fn set(&mut self, deadline: Option<Instant>) {
+        let Some(deadline) = deadline else { return };
+        if self.at.is_none_or(|at| deadline < at) {
+            self.at = Some(deadline);
+            self.sleep.as_mut().reset(deadline.into());
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.at.is_some() && self.sleep.as_mut().poll(cx).is_ready() {
+            self.at = None;
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }
+}
+
+/// One connection at work.
+pub(crate) struct Driver<S> {
+    stream: S,
+    gateway: Gateway,
+    client: ClientId,
+    mailbox: Arc<Mailbox>,
+    inbox: Arc<Inbox>,
+    outgoing: Outgoing,
+    alarm: Alarm,
+    /// Resolves once, when the server shuts down.
+    stop: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
+    /// Ready to run; registers with the node.
+    pub(crate) fn new(
+        stream: S,
+        gateway: Gateway,
+        client: ClientId,
+        inbox: Arc<Inbox>,
+        mut stop: watch::Receiver<bool>,
+    ) -> Self {
+        let mailbox = Arc::new(Mailbox::default());
+        inbox.push(Item::Register(client, Arc::clone(&mailbox)));
+        let stop: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
+            // An error means that the server is gone, which is a reason to stop, too.
+            drop(stop.wait_for(|stop| *stop).await);
+        });
+        let (outgoing, alarm) = (Outgoing::default(), Alarm::new());
+        Self { stream, gateway, client, mailbox, inbox, outgoing, alarm, stop: Some(stop) }
+    }
+
+    /// Runs to the end of the connection, however it ends.
+    pub(crate) async fn run(mut self) -> io::Result<()> {
+        let result = self.serve().await;
+        let last = self.gateway.disconnected();
+        self.submit(last);
+        self.inbox.push(Item::Forget(self.client));
+        result
+    }
+
+    async fn serve(&mut self) -> io::Result<()> {
+        loop {
+            let commands = self.gateway.take_commands();
+            self.submit(commands);
+            poll_fn(|cx| Poll::Ready(self.write(cx))).await?;
+            if self.gateway.is_closed() && self.outgoing.is_empty() {
+                return Ok(());
+            }
+            self.alarm.set(self.gateway.deadline());
+            let turn = poll_fn(|cx| self.poll_turn(cx)).await?;
+            let now = clock::now();
+            if !turn.effects.is_empty() {
+                self.gateway.handle_effects(now, turn.effects);
+            }
+            if let Some(input) = turn.input {
+                self.gateway.handle_input(now, input);
+            }
+            if turn.deadline {
+                self.gateway.handle_deadline(now);
+            }
+            if turn.shut_down {
+                self.gateway.shut_down(now);
+            }
+            if turn.end_of_stream {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Hands commands over as one batch.
+    fn submit(&mut self, commands: Vec<Command>) {
+        if commands.is_empty() {
+            return;
+        }
+        let weight = commands.iter().map(weight).sum();
+        self.mailbox.handed_over(weight);
+        self.inbox.push(Item::Batch(Batch { client: self.client, commands }, weight));
+    }
+
+    /// Builds and writes output for as long as the socket takes it.
+    fn write(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        loop {
+            if !self.outgoing.is_empty() {
+                match self.outgoing.poll_flush(&mut self.stream, cx) {
+                    Poll::Ready(result) => result?,
+                    Poll::Pending => return Ok(()),
+                }
+            }
+            let gateway = &mut self.gateway;
+            let mut built = 0;
+            self.outgoing.fill_and_write(&mut self.stream, cx, |out| {
+                gateway.poll_output(clock::now(), out, WRITE_SOFT_LIMIT);
+                built = out.len();
+            })?;
+            if built == 0 {
+                return Ok(());
+            }
+            self.gateway.output_written(built);
+            let commands = self.gateway.take_commands();
+            self.submit(commands);
+        }
+    }
+
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Turn>> {
+        let mut turn = Turn::default();
+        if let Poll::Ready(effects) = self.mailbox.poll_take(cx) {
+            turn.effects = effects;
+        }
+        if !self.outgoing.is_empty()
+            && let Poll::Ready(result) = self.outgoing.poll_flush(&mut self.stream, cx)
+        {
+            result?;
+            turn.flushed = true;
+        }
+        if self.mailbox.may_read()
+            && let Poll::Ready(read) = transport::poll_read(&mut self.stream, cx)
+        {
+            turn.input = read?;
+            turn.end_of_stream = turn.input.is_none();
+        }
+        turn.deadline = self.alarm.poll(cx).is_ready();
+        if self.stop.as_mut().is_some_and(|stop| stop.as_mut().poll(cx).is_ready()) {
+            self.stop = None;
+            turn.shut_down = true;
+        }
+        if turn.is_empty() { Poll::Pending } else { Poll::Ready(Ok(turn)) }
+    }
+}
+
+/// What a command occupies while it waits for the node, in bytes.
+fn weight(command: &Command) -> usize {
+    let payload = match command {
+        Command::Publish { message, .. } => message.payload.len(),
+        Command::PublishBatch { messages, .. } | Command::PublishTo { messages, .. } => {
+            messages.iter().map(|message| message.payload.len() + size_of::<Command>()).sum()
+        }
+        _ => 0,
+    };
+    payload + size_of::<Command>()
+}

@@ -1,0 +1,116 @@
+//! The thread that runs the node: the single writer of the partition.
+//!
+//! Invariant: a connection's batches are handled in the order it submitted them.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, mpsc},
+    time::Duration,
+};
+
+use broker_core::{ClientId, Timestamp};
+use broker_log::IoRequest;
+use broker_node::Node;
+use tracing::error;
+
+use crate::{
+    clock,
+    inbox::{Inbox, Item},
+    mailbox::Mailbox,
+};
+
+/// The node at work.
+pub(crate) struct NodeThread {
+    pub(crate) node: Node,
+    pub(crate) inbox: Arc<Inbox>,
+    /// `None` for a journal in memory.
+    pub(crate) disk: Option<mpsc::SyncSender<IoRequest>>,
+    pub(crate) clients: BTreeMap<ClientId, Arc<Mailbox>>,
+}
+
+/// Why the node ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Ended {
+    /// It was asked to, and everything is durable.
+    Stopped,
+    /// The journal failed; nothing more may be acknowledged.
+    Poisoned,
+}
+
+impl NodeThread {
+    /// Runs until stopped or poisoned.
+    pub(crate) fn run(mut self) -> Ended {
+        let mut items = Vec::new();
+        let mut stopping = false;
+        let mut more = false;
+        loop {
+            self.inbox.take(&mut items, self.patience(more));
+            let now = clock::utc();
+            for item in items.drain(..) {
+                stopping |= self.handle(now, item);
+            }
+            more = self.node.work(now);
+            self.release();
+            if let Some(reason) = self.node.fault() {
+                error!(%reason, "the journal failed; nothing more is accepted, restart to recover");
+                return Ended::Poisoned;
+            }
+            if stopping {
+                self.node.flush();
+            }
+            self.give_to_disk();
+            if stopping && !more && self.node.is_settled() {
+                return Ended::Stopped;
+            }
+        }
+    }
+
+    /// Handles one item; true asks to stop.
+    fn handle(&mut self, now: Timestamp, item: Item) -> bool {
+        match item {
+            Item::Batch(batch, weight) => {
+                let client = batch.client;
+                self.node.handle_batch(now, batch);
+                if let Some(mailbox) = self.clients.get(&client) {
+                    mailbox.dealt_with(weight);
+                }
+            }
+            Item::Io(done) => self.node.handle_io(done),
+            Item::Register(client, mailbox) => {
+                self.clients.insert(client, mailbox);
+            }
+            Item::Forget(client) => {
+                self.clients.remove(&client);
+            }
+            Item::Stop => return true,
+        }
+        false
+    }
+
+    fn release(&mut self) {
+        while let Some(released) = self.node.poll_effects() {
+            if let Some(mailbox) = self.clients.get(&released.client) {
+                mailbox.put(released.effects);
+            }
+        }
+    }
+
+    fn give_to_disk(&mut self) {
+        let Some(disk) = &self.disk else { return };
+        while let Some(request) = self.node.poll_io() {
+            if disk.send(request).is_err() {
+                error!("the journal thread is gone");
+                return;
+            }
+        }
+    }
+
+    /// How long the node may sleep: not at all with work left, else until its next deadline.
+    fn patience(&self, more: bool) -> Option<Duration> {
+        if more {
+            return Some(Duration::ZERO);
+        }
+        let deadline = self.node.deadline()?;
+        Some(Duration::from_millis(deadline.as_millis().saturating_sub(clock::utc().as_millis())))
+    }
+}

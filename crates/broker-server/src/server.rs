@@ -1,0 +1,360 @@
+//! Starts everything, accepts connections, stops everything.
+//!
+//! Invariant: at a graceful stop connections say goodbye first, then the node makes all it holds durable, then the
+//! process may end.
+
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use amqp_gateway::GatewayConfig;
+use broker_core::{Batch, ClientId, Command, CoreConfig, Effect, EntityError, Ticket};
+use broker_log::{DiskWorker, Durability, JournalConfig, OpenError, RealDisk};
+use broker_node::RecoveryError;
+use tokio::{
+    net::TcpListener,
+    runtime::{Builder, Runtime},
+    sync::{oneshot, watch},
+};
+use tracing::{info, warn};
+
+use crate::{
+    accept::{self, Shared},
+    config::ServerConfig,
+    disk_thread,
+    inbox::{Inbox, Item},
+    mailbox::Mailbox,
+    node_thread::{Ended, NodeThread},
+    tls::{self, TlsError},
+};
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// Which address.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The journal cannot be opened.
+    #[error(transparent)]
+    Recovery(#[from] RecoveryError),
+    /// The disk cannot be opened.
+    #[error(transparent)]
+    Disk(#[from] OpenError),
+    /// The TLS endpoint cannot be set up.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// A configured queue cannot be created.
+    #[error("queue `{name}`: {error}")]
+    Queue {
+        /// Its name.
+        name: String,
+        /// Why not.
+        error: EntityError,
+    },
+    /// A thread or the runtime cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[from] io::Error),
+    /// The machine gives no random numbers.
+    #[error("no randomness: {0}")]
+    Randomness(String),
+    /// The journal failed while starting.
+    #[error("the journal failed while starting")]
+    Journal,
+}
+
+/// How a server ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Outcome {
+    /// It was stopped and everything accepted is durable.
+    Stopped,
+    /// The journal failed; what was acknowledged is safe, a restart recovers it.
+    JournalFailed,
+}
+
+/// A running broker.
+#[derive(Debug)]
+pub struct Server {
+    runtime: Runtime,
+    addresses: Vec<SocketAddr>,
+    tls_addresses: Vec<SocketAddr>,
+    inbox: Arc<Inbox>,
+    stop: watch::Sender<bool>,
+    connections: Arc<AtomicUsize>,
+    node: Option<JoinHandle<Ended>>,
+    node_ended: Option<oneshot::Receiver<()>>,
+    shutdown_time_out: Duration,
+}
+
+impl Server {
+    /// Recovers the journal, starts the threads, creates the configured queues and listens.
+    pub fn start(config: &ServerConfig) -> Result<Self, StartError> {
+        raise_file_limit(config.max_connections);
+        let acceptor = config.tls.as_ref().map(tls::acceptor).transpose()?;
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(config.io_threads.max(1))
+            .thread_name("connections")
+            .enable_all()
+            .build()?;
+        let listeners = listen(&runtime, &config.listen)?;
+        let tls_listeners = listen(&runtime, &config.listen_tls)?;
+        let inbox = Arc::new(Inbox::default());
+        let (node, node_ended) = start_node(config, &inbox)?;
+        let (stop, stopped) = watch::channel(false);
+        let connections = Arc::new(AtomicUsize::new(0));
+        let shared = Arc::new(Shared {
+            gateway: Arc::new(gateway_config(config)),
+            authority: Arc::clone(&config.authority),
+            inbox: Arc::clone(&inbox),
+            acceptor,
+            next_client: AtomicU64::new(FIRST_CLIENT),
+            seed: u64::from_be_bytes(random()?),
+            connections: Arc::clone(&connections),
+            max_connections: config.max_connections,
+            handshake_time_out: config.handshake_time_out,
+            stop: stopped,
+        });
+        let mut server = Self {
+            addresses: addresses(&listeners)?,
+            tls_addresses: addresses(&tls_listeners)?,
+            runtime,
+            inbox,
+            stop,
+            connections,
+            node: Some(node),
+            node_ended: Some(node_ended),
+            shutdown_time_out: config.shutdown_time_out,
+        };
+        server.create_queues(config)?;
+        for (listener, tls_only) in
+            listeners.into_iter().map(|l| (l, false)).chain(tls_listeners.into_iter().map(|l| (l, true)))
+        {
+            server.runtime.spawn(accept::accept_loop(listener, Arc::clone(&shared), tls_only));
+        }
+        Ok(server)
+    }
+
+    /// Where AMQP clients may connect, with the ports the system chose.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Where AMQP clients may connect with TLS only.
+    pub fn tls_addresses(&self) -> &[SocketAddr] {
+        &self.tls_addresses
+    }
+
+    /// Serves until SIGTERM, SIGINT or a failed journal, then ends gracefully.
+    pub fn run_until_signal(mut self) -> Outcome {
+        let ended = self.node_ended.take();
+        self.runtime.block_on(async {
+            let node = async {
+                match ended {
+                    Some(ended) => drop(ended.await),
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = signalled() => info!("stopping"),
+                () = node => warn!("the node has ended"),
+            }
+        });
+        self.stop()
+    }
+
+    /// Ends gracefully within the configured time.
+    pub fn stop(mut self) -> Outcome {
+        self.stop.send_replace(true);
+        let connections = Arc::clone(&self.connections);
+        let patience = self.shutdown_time_out;
+        self.runtime.block_on(async move {
+            let all_gone = async {
+                while connections.load(Ordering::Relaxed) > 0 {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            };
+            if tokio::time::timeout(patience, all_gone).await.is_err() {
+                warn!("some connections did not close in {patience:?}");
+            }
+        });
+        self.inbox.push(Item::Stop);
+        let ended = self.node.take().map(JoinHandle::join);
+        self.runtime.shutdown_timeout(Duration::from_millis(100));
+        match ended {
+            Some(Ok(Ended::Stopped)) => Outcome::Stopped,
+            _ => Outcome::JournalFailed,
+        }
+    }
+
+    /// Creates the configured queues that do not exist.
+    fn create_queues(&mut self, config: &ServerConfig) -> Result<(), StartError> {
+        if config.queues.is_empty() {
+            return Ok(());
+        }
+        let mailbox = Arc::new(Mailbox::default());
+        self.inbox.push(Item::Register(SETUP_CLIENT, Arc::clone(&mailbox)));
+        let mut commands = vec![Command::Connect];
+        commands.extend(config.queues.iter().zip(0..).map(|((name, settings), ticket)| {
+            Command::CreateQueue {
+                name: name.as_str().into(),
+                settings: settings.clone(),
+                ticket: Ticket(ticket),
+            }
+        }));
+        commands.push(Command::Disconnect);
+        self.inbox.push(Item::Batch(Batch { client: SETUP_CLIENT, commands }, 0));
+        let result = self.runtime.block_on(created(&mailbox, config, self.node_ended.as_mut()));
+        self.inbox.push(Item::Forget(SETUP_CLIENT));
+        result
+    }
+}
+
+/// Waits for the answers to the `CreateQueue` commands.
+async fn created(
+    mailbox: &Mailbox,
+    config: &ServerConfig,
+    node_ended: Option<&mut oneshot::Receiver<()>>,
+) -> Result<(), StartError> {
+    let mut missing = config.queues.len();
+    let answers = async {
+        while missing > 0 {
+            for effect in std::future::poll_fn(|cx| mailbox.poll_take(cx)).await {
+                match effect {
+                    Effect::EntityDone { .. }
+                    | Effect::RequestRefused { error: EntityError::AlreadyExists(_), .. } => {}
+                    Effect::RequestRefused { ticket, error } => {
+                        let index = usize::try_from(ticket.0).unwrap_or(usize::MAX);
+                        let name = config.queues.get(index).map(|(name, _)| name.clone()).unwrap_or_default();
+                        return Err(StartError::Queue { name, error });
+                    }
+                    _ => continue,
+                }
+                missing -= 1;
+            }
+        }
+        Ok(())
+    };
+    match node_ended {
+        None => answers.await,
+        Some(ended) => tokio::select! {
+            result = answers => result,
+            _ = ended => Err(StartError::Journal),
+        },
+    }
+}
+
+/// The client that creates the configured queues; connections count from [`FIRST_CLIENT`].
+const SETUP_CLIENT: ClientId = ClientId(0);
+const FIRST_CLIENT: u64 = 1;
+
+fn start_node(
+    config: &ServerConfig,
+    inbox: &Arc<Inbox>,
+) -> Result<(JoinHandle<Ended>, oneshot::Receiver<()>), StartError> {
+    let journal = JournalConfig {
+        segment_bytes: config.segment_bytes,
+        cache_bytes: config.cache_bytes,
+        durability: config.durability,
+        reserve_bytes: config.disk_reserve_bytes,
+        salt: u64::from_be_bytes(random()?),
+        ..JournalConfig::default()
+    };
+    let core = CoreConfig {
+        token_key: random()?,
+        max_message_bytes: config.max_message_bytes,
+        ..CoreConfig::default()
+    };
+    let (node, disk) = match config.durability {
+        Durability::None => (broker_node::in_memory(journal, core), None),
+        Durability::Fsync | Durability::Os => {
+            let disk = Arc::new(RealDisk::open(&config.data_dir)?);
+            let worker = DiskWorker::new(Arc::clone(&disk));
+            let node = broker_node::recover(disk, journal, core)?;
+            let (requests, _thread) = disk_thread::start(worker, Arc::clone(inbox))?;
+            (node, Some(requests))
+        }
+    };
+    let (tell, ended) = oneshot::channel();
+    let inbox = Arc::clone(inbox);
+    let thread = thread::Builder::new().name("node".into()).spawn(move || {
+        let outcome = NodeThread { node, inbox, disk, clients: std::collections::BTreeMap::default() }.run();
+        // Nobody listens when the server already waits for the thread itself.
+        tell.send(()).ok();
+        outcome
+    })?;
+    Ok((thread, ended))
+}
+
+fn gateway_config(config: &ServerConfig) -> GatewayConfig {
+    GatewayConfig {
+        container_id: config.container_id.clone(),
+        max_message_bytes: config.max_message_bytes,
+        max_frame_bytes: config.max_frame_bytes,
+        max_links: config.max_links_per_connection,
+        idle_time_out: config.idle_time_out,
+        auto_create: config.auto_create,
+        ..GatewayConfig::default()
+    }
+}
+
+fn listen(runtime: &Runtime, addresses: &[SocketAddr]) -> Result<Vec<TcpListener>, StartError> {
+    addresses
+        .iter()
+        .map(|&address| {
+            runtime
+                .block_on(TcpListener::bind(address))
+                .map_err(|source| StartError::Listen { address, source })
+        })
+        .collect()
+}
+
+fn addresses(listeners: &[TcpListener]) -> io::Result<Vec<SocketAddr>> {
+    listeners.iter().map(TcpListener::local_addr).collect()
+}
+
+fn random<const N: usize>() -> Result<[u8; N], StartError> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| StartError::Randomness(error.to_string()))?;
+    Ok(bytes)
+}
+
+/// Every connection needs a file descriptor, and the usual limit of 1,024 is soon reached.
+fn raise_file_limit(connections: usize) {
+    let wanted = u64::try_from(connections).unwrap_or(u64::MAX).saturating_add(FILES_BESIDE_CONNECTIONS);
+    match rlimit::increase_nofile_limit(wanted) {
+        Ok(limit) if limit >= wanted => {}
+        Ok(limit) => warn!(limit, wanted, "the limit of open files allows fewer connections than configured"),
+        Err(error) => warn!(%error, "the limit of open files cannot be raised"),
+    }
+}
+
+/// Journal segments, listeners, standard streams and the runtime's own.
+const FILES_BESIDE_CONNECTIONS: u64 = 256;
+
+async fn signalled() {
+    use tokio::signal::unix::{SignalKind, signal};
+    match signal(SignalKind::terminate()) {
+        Ok(mut terminate) => {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = tokio::signal::ctrl_c() => {}
+            }
+        }
+        Err(error) => {
+            warn!(%error, "SIGTERM cannot be watched");
+            // Without the handler ctrl-c is still served.
+            drop(tokio::signal::ctrl_c().await);
+        }
+    }
+}

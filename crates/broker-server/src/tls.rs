@@ -1,0 +1,73 @@
+//! TLS from certificate files.
+//!
+//! Invariant: a private key is read once, given to rustls, and never logged.
+
+use std::{fs, path::Path, sync::Arc};
+
+use rustls::{
+    RootCertStore, ServerConfig,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    server::WebPkiClientVerifier,
+};
+use tokio_rustls::TlsAcceptor;
+
+use crate::config::TlsFiles;
+
+/// Why the TLS endpoint cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read or holds no usable PEM.
+    #[error("`{path}` cannot be used: {reason}")]
+    File {
+        /// The file.
+        path: String,
+        /// Why not.
+        reason: String,
+    },
+    /// rustls refuses the certificate or key.
+    #[error("certificate or key is not usable: {0}")]
+    Rustls(#[from] rustls::Error),
+    /// The client authorities cannot be used.
+    #[error("client authorities are not usable: {0}")]
+    Verifier(#[from] rustls::server::VerifierBuilderError),
+}
+
+/// An acceptor for the certificate in `files`.
+pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, TlsError> {
+    let certificates = certificates(&files.certificate)?;
+    let key = PrivateKeyDer::from_pem_slice(&read(&files.key)?).map_err(|error| bad(&files.key, &error))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder =
+        ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
+    let builder = match &files.client_authorities {
+        None => builder.with_no_client_auth(),
+        Some(path) => {
+            let mut roots = RootCertStore::empty();
+            for certificate in self::certificates(path)? {
+                roots.add(certificate)?;
+            }
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+            // A client without a certificate may still log in by another mechanism.
+            builder.with_client_cert_verifier(verifier.allow_unauthenticated().build()?)
+        }
+    };
+    Ok(TlsAcceptor::from(Arc::new(builder.with_single_cert(certificates, key)?)))
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let pem = read(path)?;
+    let certificates: Vec<_> =
+        CertificateDer::pem_slice_iter(&pem).collect::<Result<_, _>>().map_err(|error| bad(path, &error))?;
+    if certificates.is_empty() {
+        return Err(bad(path, &"it holds no certificate"));
+    }
+    Ok(certificates)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+    fs::read(path).map_err(|error| bad(path, &error))
+}
+
+fn bad(path: &Path, reason: &dyn std::fmt::Display) -> TlsError {
+    TlsError::File { path: path.display().to_string(), reason: reason.to_string() }
+}

@@ -1,0 +1,95 @@
+//! Bytes in and out of a socket, through buffers that belong to the thread and not to the connection.
+//!
+//! Invariant: an idle connection owns no buffer: what it reads lands in the thread's read buffer, what it writes is
+//! built in the thread's write buffer, and only what the socket would not take stays with the connection.
+
+use std::{
+    cell::RefCell,
+    io,
+    pin::{Pin, pin},
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Buf, Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+
+/// Bytes of one read buffer.
+const READ_BUFFER: usize = 256 << 10;
+/// A read buffer with less room than this is exchanged.
+const READ_MIN: usize = 16 << 10;
+/// Bytes of output built before the socket is offered them; then more is built.
+pub(crate) const WRITE_SOFT_LIMIT: usize = 256 << 10;
+/// A write buffer that one large message has grown beyond this is given back to the allocator.
+const WRITE_KEEP: usize = 1 << 20;
+
+thread_local! {
+    static READ: RefCell<BytesMut> = RefCell::new(BytesMut::new());
+    static WRITE: RefCell<BytesMut> = RefCell::new(BytesMut::new());
+}
+
+/// Reads what the socket has. `Ok(None)` is the end of the stream.
+pub(crate) fn poll_read<S: AsyncRead + Unpin>(
+    stream: &mut S,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<Option<Bytes>>> {
+    READ.with_borrow_mut(|buffer| {
+        if buffer.capacity() - buffer.len() < READ_MIN {
+            buffer.reserve(READ_BUFFER);
+        }
+        let count = ready!(pin!(stream.read_buf(buffer)).poll(cx))?;
+        Poll::Ready(Ok((count > 0).then(|| buffer.split().freeze())))
+    })
+}
+
+/// Output on its way to the socket.
+#[derive(Debug, Default)]
+pub(crate) struct Outgoing {
+    rest: BytesMut,
+}
+
+impl Outgoing {
+    /// True when the socket has taken everything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// Has `fill` build output in the thread's buffer and offers it to the socket. What the socket does not take
+    /// stays here; call [`Self::poll_flush`] until it is empty before filling again.
+    pub(crate) fn fill_and_write<S: AsyncWrite + Unpin>(
+        &mut self,
+        stream: &mut S,
+        cx: &mut Context<'_>,
+        fill: impl FnOnce(&mut BytesMut),
+    ) -> io::Result<()> {
+        debug_assert!(self.rest.is_empty(), "flush before filling again");
+        let mut buffer = WRITE.take();
+        fill(&mut buffer);
+        self.rest = buffer;
+        match self.poll_flush(stream, cx) {
+            Poll::Ready(result) => result,
+            Poll::Pending => Ok(()),
+        }
+    }
+
+    /// Writes what is left. Once empty, the buffer goes back to the thread.
+    pub(crate) fn poll_flush<S: AsyncWrite + Unpin>(
+        &mut self,
+        stream: &mut S,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        while !self.rest.is_empty() {
+            let written = ready!(Pin::new(&mut *stream).poll_write(cx, &self.rest))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.rest.advance(written);
+        }
+        let mut buffer = std::mem::take(&mut self.rest);
+        buffer.clear();
+        // `advance` moved the start; reserving moves it back to the start of the allocation.
+        if buffer.try_reclaim(WRITE_SOFT_LIMIT) && buffer.capacity() <= WRITE_KEEP {
+            WRITE.set(buffer);
+        }
+        Pin::new(stream).poll_flush(cx)
+    }
+}

@@ -1,0 +1,15 @@
+//! The whole broker under one seed: real engine, gateway, core, node and journal; a clock that jumps, a network that
+//! cuts bytes anywhere, a disk that tears, forgets and fails, and clients that know what they were promised.
+//!
+//! Invariant: one seed gives one trace. Whatever goes wrong can be replayed by its seed alone.
+
+mod client;
+mod disk;
+mod model;
+mod plan;
+mod reader;
+mod rng;
+mod world;
+
+pub use plan::{Durable, Plan};
+pub use world::{Failure, Report, run};

@@ -1,0 +1,61 @@
+//! Runs the simulator over many seeds, or one.
+//!
+//! `sim --seeds N [--first S]` runs N seeds; `sim --seed S` replays one and prints its report.
+
+use std::process::ExitCode;
+
+use sim::{Plan, run};
+
+fn main() -> ExitCode {
+    match arguments(std::env::args().skip(1)) {
+        Ok((first, count)) => simulate(first, count),
+        Err(problem) => {
+            eprintln!("error: {problem}\nusage: sim --seeds N [--first S] | sim --seed S");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn arguments(mut given: impl Iterator<Item = String>) -> Result<(u64, u64), String> {
+    let (mut first, mut count) = (1, 1);
+    while let Some(option) = given.next() {
+        let number = given.next().ok_or_else(|| format!("`{option}` needs a number"))?;
+        let number: u64 = number.parse().map_err(|_| format!("`{number}` is not a number"))?;
+        match option.as_str() {
+            "--seeds" => count = number,
+            "--first" => first = number,
+            "--seed" => (first, count) = (number, 1),
+            _ => return Err(format!("`{option}` is not known")),
+        }
+    }
+    Ok((first, count))
+}
+
+fn simulate(first: u64, count: u64) -> ExitCode {
+    let mut failed = 0;
+    let mut total = [0_u64; 4];
+    for seed in first..first.saturating_add(count) {
+        match run(&Plan::from_seed(seed)) {
+            Ok(report) => {
+                let row = [report.accepted, report.delivered, report.crashes, report.disk_failures];
+                total.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+                if count == 1 {
+                    eprintln!("{report:?}");
+                }
+            }
+            Err(failure) => {
+                failed += 1;
+                eprintln!("seed {seed}: {failure}\n  replay with: cargo xtask sim --seed {seed}");
+            }
+        }
+    }
+    let [accepted, delivered, crashes, disk_failures] = total;
+    eprintln!("{accepted} accepted, {delivered} delivered, {crashes} crashes, {disk_failures} disk failures");
+    println_result(count - failed, failed);
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+#[expect(clippy::print_stdout, reason = "the result is this program's output")]
+fn println_result(passed: u64, failed: u64) {
+    println!("{passed} passed, {failed} failed");
+}

@@ -1,0 +1,71 @@
+//! What a run is made of, drawn from its seed.
+//!
+//! Invariant: everything a run may vary stands here, so that two plans differ only in what they say.
+
+use std::time::Duration;
+
+use broker_core::QueueSettings;
+
+use crate::rng::Rng;
+
+/// What the journal promises in this run.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Durable {
+    /// Everything acknowledged: the oracle demands it.
+    Yes,
+    /// Nothing: the journal is memory. A crash then loses messages, and the oracle must see it.
+    No,
+}
+
+/// One run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The seed of everything.
+    pub seed: u64,
+    /// Steps of mischief before the broker is left in peace and drained.
+    pub steps: u32,
+    /// What the journal promises.
+    pub durable: Durable,
+    pub(crate) queues: Vec<QueueSettings>,
+    pub(crate) publishers: usize,
+    pub(crate) consumers: usize,
+    pub(crate) segment_bytes: u64,
+    pub(crate) cache_bytes: u64,
+    /// Chances in 10,000 for each step.
+    pub(crate) crash: u64,
+    pub(crate) cut: u64,
+    /// Chance in 10,000 of each disk call to fail.
+    pub(crate) disk_fails: u64,
+    pub(crate) body_max: u64,
+}
+
+impl Plan {
+    /// The plan of a seed.
+    pub fn from_seed(seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ 0x0050_1A4E);
+        let queues = (0..=rng.below(2)).map(|_| queue(&mut rng)).collect();
+        let calm = rng.chance(20);
+        Self {
+            seed,
+            steps: 400 + u32::try_from(rng.below(1200)).unwrap_or(0),
+            durable: Durable::Yes,
+            queues,
+            publishers: 1 + usize::try_from(rng.below(2)).unwrap_or(0),
+            consumers: 1 + usize::try_from(rng.below(3)).unwrap_or(0),
+            segment_bytes: 4096 << rng.below(5),
+            cache_bytes: 2048 << rng.below(8),
+            crash: if calm { 0 } else { rng.below(80) },
+            cut: if calm { 0 } else { rng.below(80) },
+            disk_fails: if rng.chance(30) { rng.below(60) } else { 0 },
+            body_max: 1 << (4 + rng.below(10)),
+        }
+    }
+}
+
+fn queue(rng: &mut Rng) -> QueueSettings {
+    QueueSettings {
+        lock_duration: Duration::from_millis(5_000 + rng.below(20_000)),
+        max_delivery_count: 1 + u32::try_from(rng.below(6)).unwrap_or(0),
+        ..QueueSettings::default()
+    }
+}

@@ -1,0 +1,425 @@
+//! Everything that happens, one step after the other.
+//!
+//! Invariant: the order of events is drawn from the seed; there is no other source of order.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+use amqp_gateway::{Gateway, GatewayConfig, Now};
+use broker_auth::{Anonymous, Authority, Credentials, PeerFacts};
+use broker_core::{Batch, ClientId, Command, CoreConfig, Effect, Ticket, Timestamp};
+use broker_log::{DiskWorker, Durability, FaultyDisk, IoRequest, JournalConfig};
+use broker_node::Node;
+use bytes::{Bytes, BytesMut};
+
+use crate::{
+    client::{Client, Mode, Purpose},
+    disk::Mischief,
+    model::Model,
+    plan::{Durable, Plan},
+    rng::Rng,
+};
+
+/// Why a run failed.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("at step {step}: {what}")]
+pub struct Failure {
+    /// When.
+    pub step: u32,
+    /// What.
+    pub what: String,
+}
+
+/// What a run did. Two runs of one plan give equal reports.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Report {
+    /// Messages the broker accepted.
+    pub accepted: u64,
+    /// Deliveries clients saw.
+    pub delivered: u64,
+    /// Times the broker was killed.
+    pub crashes: u64,
+    /// Disk calls that failed.
+    pub disk_failures: u64,
+    /// Hash over everything that went over the network, in order.
+    pub trace: u64,
+}
+
+/// Runs a plan to its end.
+pub fn run(plan: &Plan) -> Result<Report, Failure> {
+    let mut world = World::new(plan);
+    let mut step = 0;
+    let failed = |step| move |what| Failure { step, what };
+    world.boot().map_err(failed(step))?;
+    world.populate();
+    while step < plan.steps {
+        step += 1;
+        world.step().map_err(failed(step))?;
+    }
+    world.drain().map_err(failed(step))?;
+    world.report.accepted = world.model.accepted;
+    world.report.delivered = world.model.delivered;
+    world.report.disk_failures = world.mischief.failures.load(Ordering::Relaxed);
+    Ok(world.report)
+}
+
+/// A client, its gateway, and the wires between them.
+struct Line {
+    client: Client,
+    gateway: Gateway,
+    id: ClientId,
+    to_broker: BytesMut,
+    to_client: BytesMut,
+    effects: Vec<Effect>,
+}
+
+struct World<'a> {
+    plan: &'a Plan,
+    rng: Rng,
+    start: Instant,
+    now: u64,
+    mischief: Mischief,
+    disk: FaultyDisk,
+    node: Option<Node>,
+    inbox: VecDeque<Batch>,
+    io: VecDeque<IoRequest>,
+    lines: Vec<Line>,
+    config: Arc<GatewayConfig>,
+    authority: Arc<Authority>,
+    next_client: u64,
+    model: Model,
+    report: Report,
+}
+
+/// Virtual time of the start, in milliseconds since the epoch.
+const EPOCH: u64 = 1_700_000_000_000;
+const SETUP: ClientId = ClientId(0);
+
+impl<'a> World<'a> {
+    fn new(plan: &'a Plan) -> Self {
+        let mut rng = Rng::new(plan.seed);
+        let mischief = Mischief::new(rng.fork(), plan.disk_fails);
+        // The clients are slow by design; the time-outs have tests of their own.
+        let patience = Duration::from_secs(3600);
+        let config =
+            GatewayConfig { idle_time_out: patience, open_time_out: patience, ..GatewayConfig::default() };
+        Self {
+            plan,
+            // Only differences to it count.
+            start: Instant::now(),
+            now: EPOCH,
+            disk: FaultyDisk::new(mischief.clone()),
+            mischief,
+            node: None,
+            inbox: VecDeque::new(),
+            io: VecDeque::new(),
+            lines: Vec::new(),
+            config: Arc::new(config),
+            authority: Arc::new(Authority::new(Credentials::development(Anonymous::Deny))),
+            next_client: 1,
+            model: Model::default(),
+            report: Report::default(),
+            rng,
+        }
+    }
+
+    fn now(&self) -> Now {
+        Now {
+            instant: self.start + Duration::from_millis(self.now - EPOCH),
+            utc: Timestamp::from_millis(self.now),
+        }
+    }
+
+    /// Starts the broker on what is on the disk, and creates the queues where they are missing.
+    fn boot(&mut self) -> Result<(), String> {
+        self.mischief.calm.store(true, Ordering::Relaxed);
+        let mut token_key = [0; 16];
+        for byte in &mut token_key {
+            *byte = self.rng.next().to_le_bytes()[0];
+        }
+        let core = CoreConfig { token_key, ..CoreConfig::default() };
+        let journal = JournalConfig {
+            segment_bytes: self.plan.segment_bytes,
+            cache_bytes: self.plan.cache_bytes,
+            durability: if self.plan.durable == Durable::Yes { Durability::Fsync } else { Durability::None },
+            reserve_bytes: 0,
+            salt: self.rng.next(),
+            ..JournalConfig::default()
+        };
+        let node = match self.plan.durable {
+            Durable::No => broker_node::in_memory(journal, core),
+            Durable::Yes => {
+                broker_node::recover(self.disk.clone(), journal, core).map_err(|error| error.to_string())?
+            }
+        };
+        self.node = Some(node);
+        let mut commands = vec![Command::Connect];
+        commands.extend(self.plan.queues.iter().enumerate().map(|(number, settings)| Command::CreateQueue {
+            name: format!("q{number}").into(),
+            settings: settings.clone(),
+            ticket: Ticket(number as u64),
+        }));
+        commands.push(Command::Disconnect);
+        self.inbox.push_back(Batch { client: SETUP, commands });
+        // Nobody waits for the answer: what a crash takes away the next start creates.
+        while !self.inbox.is_empty() || !self.io.is_empty() {
+            self.node_step();
+            self.disk_step();
+        }
+        self.mischief.calm.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn populate(&mut self) {
+        let queues = self.plan.queues.len() as u64;
+        for number in 0..self.plan.publishers {
+            let queue = if (number as u64) < queues { number } else { self.below(queues) };
+            self.connect(Purpose::Publish, queue, false);
+        }
+        for number in 0..self.plan.consumers {
+            let queue = if (number as u64) < queues { number } else { self.below(queues) };
+            let mode = match self.rng.below(4) {
+                0 => Mode::First,
+                1 => Mode::Delete,
+                _ => Mode::Second,
+            };
+            let dead_letter = self.rng.chance(10);
+            self.connect(Purpose::Consume(mode), queue, dead_letter);
+        }
+    }
+
+    fn below(&mut self, end: u64) -> usize {
+        usize::try_from(self.rng.below(end)).unwrap_or(0)
+    }
+
+    fn connect(&mut self, purpose: Purpose, queue: usize, dead_letter: bool) {
+        let id = ClientId(self.next_client);
+        self.next_client += 1;
+        let service_bus = self.rng.chance(50);
+        let client = Client::new(purpose, (queue, dead_letter), service_bus, id.0);
+        let peer = PeerFacts { tls: false, loopback: true, certificate_subject: None };
+        let seed = self.rng.next();
+        let (config, authority) = (Arc::clone(&self.config), Arc::clone(&self.authority));
+        let gateway = Gateway::new(config, authority, id, peer, seed, self.now());
+        let (to_broker, to_client) = (BytesMut::new(), BytesMut::new());
+        self.lines.push(Line { client, gateway, id, to_broker, to_client, effects: Vec::new() });
+    }
+
+    /// One event.
+    fn step(&mut self) -> Result<(), String> {
+        if self.rng.below(10_000) < self.plan.crash {
+            self.crash();
+            return self.boot();
+        }
+        let line = self.below(self.lines.len() as u64);
+        if self.rng.below(10_000) < self.plan.cut {
+            self.cut(line);
+            return Ok(());
+        }
+        match self.rng.below(20) {
+            0..=4 => self.client_acts(line),
+            5..=8 => self.bytes_to_broker(line, false),
+            9..=11 => return self.bytes_to_client(line, false),
+            12..=14 => self.node_step(),
+            15..=16 => self.disk_step(),
+            17..=18 => self.effects_arrive(line),
+            _ => self.time_passes(),
+        }
+        if self.node.as_ref().is_some_and(|node| node.fault().is_some()) {
+            // The process ends by itself, and is started again.
+            self.crash();
+            return self.boot();
+        }
+        Ok(())
+    }
+
+    fn client_acts(&mut self, line: usize) {
+        let Self { lines, rng, model, plan, .. } = self;
+        if let Some(line) = lines.get_mut(line) {
+            line.client.act(rng, plan.body_max, model);
+            let out = line.client.script.take_output();
+            line.to_broker.extend_from_slice(&out);
+        }
+    }
+
+    fn bytes_to_broker(&mut self, line: usize, all: bool) {
+        let now = self.now();
+        let Some(line) = self.lines.get_mut(line) else { return };
+        let count = cut_length(&mut self.rng, line.to_broker.len(), all);
+        if count > 0 {
+            let bytes = line.to_broker.split_to(count).freeze();
+            self.report.trace = hash(self.report.trace, &bytes);
+            line.gateway.handle_input(now, bytes);
+        }
+        line.gateway.handle_deadline(now);
+        submit(&mut self.inbox, line);
+    }
+
+    fn bytes_to_client(&mut self, line: usize, all: bool) -> Result<(), String> {
+        let now = self.now();
+        let Some(line) = self.lines.get_mut(line) else { return Ok(()) };
+        let mut out = BytesMut::new();
+        line.gateway.poll_output(now, &mut out, 4096);
+        line.gateway.output_written(out.len());
+        submit(&mut self.inbox, line);
+        line.to_client.extend_from_slice(&out);
+        let count = cut_length(&mut self.rng, line.to_client.len(), all);
+        let bytes: Bytes = line.to_client.split_to(count).freeze();
+        self.report.trace = hash(self.report.trace, &bytes);
+        line.client.script.handle_input(&bytes);
+        line.client.read(self.now, &mut self.model)
+    }
+
+    fn node_step(&mut self) {
+        let Some(node) = &mut self.node else { return };
+        let now = Timestamp::from_millis(self.now);
+        if let Some(batch) = self.inbox.pop_front() {
+            node.handle_batch(now, batch);
+        }
+        node.work(now);
+        while let Some(request) = node.poll_io() {
+            self.io.push_back(request);
+        }
+        self.release();
+    }
+
+    fn disk_step(&mut self) {
+        let Some(request) = self.io.pop_front() else { return };
+        let done = DiskWorker::new(self.disk.clone()).perform(request);
+        if let Some(node) = &mut self.node {
+            node.handle_io(done);
+            while let Some(request) = node.poll_io() {
+                self.io.push_back(request);
+            }
+        }
+        self.release();
+    }
+
+    fn release(&mut self) {
+        let Some(node) = &mut self.node else { return };
+        while let Some(released) = node.poll_effects() {
+            if let Some(line) = self.lines.iter_mut().find(|line| line.id == released.client) {
+                line.effects.extend(released.effects);
+            }
+        }
+    }
+
+    fn effects_arrive(&mut self, line: usize) {
+        let now = self.now();
+        let Some(line) = self.lines.get_mut(line) else { return };
+        let effects = std::mem::take(&mut line.effects);
+        if !effects.is_empty() {
+            line.gateway.handle_effects(now, effects);
+            submit(&mut self.inbox, line);
+        }
+    }
+
+    /// A little, or to the next deadline of the node.
+    fn time_passes(&mut self) {
+        let deadline = self.node.as_ref().and_then(Node::deadline).map_or(0, Timestamp::as_millis);
+        self.now = match self.rng.below(3) {
+            0 if deadline > self.now && deadline < self.now + 60_000 => deadline,
+            _ => self.now + self.rng.below(500),
+        };
+    }
+
+    /// The connection breaks: what was under way is lost, and the client comes back as a new one.
+    fn cut(&mut self, line: usize) {
+        let mut line = self.lines.swap_remove(line);
+        let commands = line.gateway.disconnected();
+        self.inbox.push_back(Batch { client: line.id, commands });
+        line.client.lost(&mut self.model);
+        let (queue, dead_letter) = line.client.place();
+        self.connect(line.client.purpose(), queue, dead_letter);
+    }
+
+    /// The process is killed, and perhaps the machine with it.
+    fn crash(&mut self) {
+        self.report.crashes += 1;
+        self.node = None;
+        if self.rng.chance(50)
+            && let Some(request) = self.io.pop_front()
+        {
+            // The disk may have finished what it was asked, and nobody was told.
+            drop(DiskWorker::new(self.disk.clone()).perform(request));
+        }
+        if self.rng.chance(70) {
+            self.disk.crash();
+        }
+        self.io.clear();
+        self.inbox.clear();
+        self.model.restarted();
+        let lines = std::mem::take(&mut self.lines);
+        for line in lines {
+            line.client.lost(&mut self.model);
+            let (queue, dead_letter) = line.client.place();
+            self.connect(line.client.purpose(), queue, dead_letter);
+        }
+    }
+
+    /// No more mischief: everything must come out.
+    fn drain(&mut self) -> Result<(), String> {
+        self.crash();
+        self.boot()?;
+        self.mischief.calm.store(true, Ordering::Relaxed);
+        self.lines.clear();
+        for queue in 0..self.plan.queues.len() {
+            self.connect(Purpose::Drain, queue, false);
+            self.connect(Purpose::Drain, queue, true);
+        }
+        let mut idle_rounds = 0;
+        while idle_rounds < 4 {
+            let before = self.report.trace;
+            self.round()?;
+            idle_rounds = if self.report.trace == before { idle_rounds + 1 } else { 0 };
+            // Locks of the time before run out.
+            self.now += 10;
+        }
+        self.model.check_drained().map_err(|broken| broken.to_string())
+    }
+
+    /// Everybody does what there is to do.
+    fn round(&mut self) -> Result<(), String> {
+        for line in 0..self.lines.len() {
+            self.client_acts(line);
+            self.bytes_to_broker(line, true);
+        }
+        while !self.inbox.is_empty() || !self.io.is_empty() {
+            self.node_step();
+            self.disk_step();
+        }
+        self.node_step();
+        for line in 0..self.lines.len() {
+            self.effects_arrive(line);
+            self.bytes_to_client(line, true)?;
+        }
+        Ok(())
+    }
+}
+
+fn submit(inbox: &mut VecDeque<Batch>, line: &mut Line) {
+    let commands = line.gateway.take_commands();
+    if !commands.is_empty() {
+        inbox.push_back(Batch { client: line.id, commands });
+    }
+}
+
+fn cut_length(rng: &mut Rng, length: usize, all: bool) -> usize {
+    if all || length == 0 || rng.chance(60) {
+        return length;
+    }
+    usize::try_from(rng.below(length as u64 + 1)).unwrap_or(length)
+}
+
+/// FNV-1a, over what went before and `bytes`.
+fn hash(seed: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,34 @@
+use super::*;
+
+fn seeds() -> std::ops::Range<u64> {
+    match std::env::var("SIM_SEED").ok().and_then(|seed| seed.parse().ok()) {
+        Some(seed) => seed..seed + 1,
+        None => 1..25,
+    }
+}
+
+#[test]
+fn promises_hold_under_every_seed() {
+    for seed in seeds() {
+        if let Err(failure) = run(&Plan::from_seed(seed)) {
+            panic!("{failure}; replay with SIM_SEED={seed}");
+        }
+    }
+}
+
+#[test]
+fn one_seed_gives_one_trace() {
+    for seed in seeds() {
+        let plan = Plan::from_seed(seed);
+        assert_eq!(run(&plan), run(&plan), "replay with SIM_SEED={seed}");
+    }
+}
+
+#[test]
+fn a_broker_without_durability_is_caught() {
+    let caught = (1..200).any(|seed| {
+        let plan = Plan { durable: Durable::No, ..Plan::from_seed(seed) };
+        run(&plan).is_err_and(|failure| failure.what.contains("survives"))
+    });
+    assert!(caught, "crashes without a journal lose messages, and no oracle noticed");
+}
