@@ -9,11 +9,11 @@ use std::process::{Command, Stdio};
 use crate::Fallible;
 use crate::workspace::Workspace;
 
-/// What a file in a suite's folder says about the tools it needs: program, then Debian packages.
+/// What a file, in a suite's folder or in its commands, says about the tools it needs: Debian packages.
 ///
 /// Proton for Python comes as source only, so Python suites need a compiler and TLS headers.
 const TOOLS: [(&str, &[&str]); 3] = [
-    ("requirements.txt", &["python3", "python3-venv", "python3-dev", "gcc", "pkg-config", "libssl-dev"]),
+    ("requirements.txt", &["python3-dev", "gcc", "pkg-config", "libssl-dev"]),
     ("package.json", &["nodejs", "npm"]),
     ("CMakeLists.txt", &["cmake", "g++", "make", "libqpid-proton-cpp12-dev"]),
 ];
@@ -44,11 +44,13 @@ pub(crate) fn path_with_venv(workspace: &Workspace) -> Fallible<OsString> {
     Ok(std::env::join_paths(folders)?)
 }
 
-/// The Debian packages that a suite in `folder` needs, `more` among them.
-pub(crate) fn packages_for(folder: &Path, more: &[String]) -> Vec<String> {
-    let conventional =
-        TOOLS.iter().filter(|(file, _)| folder.join(file).is_file()).flat_map(|(_, names)| names.iter());
-    conventional.map(|name| (*name).to_owned()).chain(more.iter().cloned()).collect()
+/// The Debian packages that a suite in `folder` with these `commands` needs, `more` among them.
+pub(crate) fn packages_for(folder: &Path, commands: &[String], more: &[String]) -> Vec<String> {
+    let says = |file: &str| folder.join(file).is_file() || commands.iter().any(|line| line.contains(file));
+    let conventional = TOOLS.iter().filter(|(file, _)| says(file)).flat_map(|(_, names)| names.iter());
+    // Every suite gets the Python environment.
+    let names = ["python3", "python3-venv"].iter().chain(conventional);
+    names.map(|name| (*name).to_owned()).chain(more.iter().cloned()).collect()
 }
 
 /// Installs those of `packages` that are missing.
@@ -126,3 +128,6 @@ fn apt(words: &[&str]) -> Fallible<()> {
         .status()?;
     if status.success() { Ok(()) } else { Err(format!("`apt-get {}` failed", words.join(" ")).into()) }
 }
+
+#[cfg(test)]
+mod tests;

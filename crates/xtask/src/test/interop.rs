@@ -117,7 +117,7 @@ impl Suite {
             std::fs::remove_dir_all(&scratch)?;
         }
         std::fs::create_dir_all(scratch.join("state"))?;
-        setup::install(&setup::packages_for(&self.folder, &self.apt))?;
+        setup::install(&setup::packages_for(&self.folder, &self.setup, &self.apt))?;
         setup::make_venv(workspace)?;
         for (index, line) in self.setup.iter().enumerate() {
             let log = self.log(workspace, &format!("setup-{index}"));
