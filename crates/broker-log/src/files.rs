@@ -18,8 +18,8 @@ pub(crate) struct Files {
     current: Preparing,
     condemned: Vec<FileId>,
     next: u32,
-    /// A preparation ran out of space: none is begun before there is more.
-    starved: bool,
+    /// A preparation ran out of space when the disk had this many bytes free: none is begun before there are more.
+    starved_at: Option<u64>,
 }
 
 /// A file that is written ahead step by step.
@@ -58,7 +58,7 @@ impl Files {
             current,
             condemned: Vec::new(),
             next,
-            starved: false,
+            starved_at: None,
         };
         for (file, length) in spares {
             files.add(file, length);
@@ -106,7 +106,7 @@ impl Files {
         }
         let preparing = match self.preparing {
             Some(preparing) => preparing,
-            None if self.spares() < self.wanted && room && !self.starved => {
+            None if self.spares() < self.wanted && room && self.starved_at.is_none() => {
                 Preparing { file: FileId(self.next), create: true, done: 0 }
             }
             None => return None,
@@ -148,17 +148,17 @@ impl Files {
         self.current.done = self.current.done.max(end);
     }
 
-    /// There was no space for a step.
-    pub(crate) fn starve(&mut self, file: FileId) {
-        self.starved = true;
+    /// There was no space for a step, with `free_bytes` free on the disk.
+    pub(crate) fn starve(&mut self, file: FileId, free_bytes: u64) {
+        self.starved_at = Some(free_bytes);
         if let Some(preparing) = self.preparing.take_if(|preparing| preparing.file == file) {
             self.condemned.push(preparing.file);
         }
     }
 
-    /// There is space again.
-    pub(crate) fn relieve(&mut self) {
-        self.starved = false;
+    /// The disk has `free_bytes` free now.
+    pub(crate) fn relieve(&mut self, free_bytes: u64) {
+        self.starved_at.take_if(|at| free_bytes >= at.saturating_add(self.segment_bytes));
     }
 
     /// Bytes of the newest segment's file that are written ahead.

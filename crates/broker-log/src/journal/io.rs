@@ -130,7 +130,9 @@ impl Journal {
         self.durable = finished.end;
         if finished.sync {
             self.counters.syncs += 1;
-            self.synced = finished.end;
+            if self.config.durability == Durability::Fsync {
+                self.synced = finished.end;
+            }
             self.tail_known = self.tail_known.max(finished.tail);
         }
         if finished.segment == self.segments.newest().number {
@@ -144,7 +146,7 @@ impl Journal {
     fn prepared(&mut self, step: &Prepare, result: Result<(), DiskFailure>) {
         match result {
             Ok(()) => self.files.prepared(step.file, step.offset + step.length),
-            Err(failure) if is_full(failure.kind) => self.files.starve(step.file),
+            Err(failure) if is_full(failure.kind) => self.files.starve(step.file, self.free_bytes.unwrap_or(0)),
             Err(failure) => self.fail(failure),
         }
     }
@@ -158,9 +160,7 @@ impl Journal {
     fn measured(&mut self, free_bytes: Option<u64>) {
         if let Some(free_bytes) = free_bytes {
             self.free_bytes = Some(free_bytes);
-            if self.has_room_for_spare() {
-                self.files.relieve();
-            }
+            self.files.relieve(free_bytes);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Shows the records of the live segments, in order.
 //!
-//! Invariant: a segment whose summary is intact is not read further; any other is read and checked whole.
+//! Invariant: a segment that was durable and whose summary is intact is not read further; any other is read and
+//! checked whole.
 
 use std::collections::VecDeque;
 
@@ -104,7 +105,9 @@ impl Replay {
         sink: Sink<'_>,
     ) -> Result<Ending, RecoveryError> {
         let failed = |error| RecoveryError::disk("reading", Some(present.file), &error);
-        if let Some(summary) = summary_of(disk, present, &next.header).map_err(failed)?
+        // What was never synced may have lost its bodies and kept its summary.
+        if next.header.base <= tip.synced
+            && let Some(summary) = summary_of(disk, present, &next.header).map_err(failed)?
             && self.summarized(disk, present, &summary, sink)
         {
             self.end = next.header.base;
