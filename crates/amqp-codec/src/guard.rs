@@ -32,97 +32,171 @@ pub struct GuardError {
 /// Checked are: constructors, nesting, sizes against counts and bytes, UTF-8 of strings, ASCII of
 /// symbols, Unicode scalar values of chars, 0 or 1 of booleans, even item counts of maps.
 pub fn check_value(bytes: &[u8]) -> Result<usize, GuardError> {
-    let mut guard =
-        Guard { reader: Reader::new(bytes), levels: [Level::EMPTY; MAX_DEPTH], depth: 0, empty_elements: 0 };
-    match guard.run() {
-        Ok(()) => Ok(bytes.len() - guard.reader.rest().len()),
-        Err(problem) => Err(GuardError { offset: bytes.len() - guard.reader.rest().len(), problem }),
-    }
+    Guard::new().check_value(bytes)
 }
 
 /// Checks that `bytes` are exactly one valid value.
 pub fn check_whole_value(bytes: &[u8]) -> Result<(), GuardError> {
-    match check_value(bytes)? {
-        len if len == bytes.len() => Ok(()),
-        offset => Err(GuardError { offset, problem: Malformed::SizeMismatch }),
-    }
+    Guard::new().check_whole_value(bytes)
 }
 
 /// A list, map, array or described value that is being read.
 #[derive(Clone, Copy)]
 struct Level {
+    /// How many bytes must remain of the whole input when the last element has been read.
+    remaining: usize,
     /// Elements that are still to come.
     left: u32,
-    /// How many bytes must remain of the whole input when the last element has been read.
-    /// `None` for a described value, which has no size of its own.
-    remaining: Option<usize>,
-    /// For an array: the constructor that stands once, in front of all elements.
-    element: Option<u8>,
+    /// For an array: the constructor that stands once, in front of all elements. Else
+    /// [`code::DESCRIBED`], which no array element is.
+    element: u8,
 }
 
 impl Level {
-    const EMPTY: Self = Self { left: 0, remaining: None, element: None };
+    const EMPTY: Self = Self { remaining: 0, left: 0, element: code::DESCRIBED };
+    /// A described value has no size of its own.
+    const UNSIZED: usize = usize::MAX;
+
+    /// Checks elements up to the next one that has elements itself, and returns its constructor;
+    /// `None` at the end of the level.
+    fn next_nested(&mut self, from: &mut Reader<'_>) -> Result<Option<u8>, Malformed> {
+        // Copies, which stay in registers while the elements are plain.
+        let mut reader = *from;
+        let mut left = self.left;
+        while left > 0 {
+            left -= 1;
+            let constructor = match self.element {
+                code::DESCRIBED => reader.byte(),
+                element => Ok(element),
+            };
+            let plain = constructor.and_then(|it| Ok((it, check_scalar(&mut reader, it)?)));
+            match plain {
+                Ok((_, true)) => {}
+                Ok((nested, false)) => {
+                    *from = reader;
+                    self.left = left;
+                    return Ok(Some(nested));
+                }
+                Err(problem) => {
+                    *from = reader;
+                    return Err(problem);
+                }
+            }
+        }
+        *from = reader;
+        if self.remaining == Self::UNSIZED || self.remaining == reader.rest().len() {
+            Ok(None)
+        } else {
+            Err(Malformed::SizeMismatch)
+        }
+    }
 }
 
-struct Guard<'a> {
+/// Checks the payload of a value without elements; `false`, and nothing read, for others.
+#[expect(clippy::inline_always, reason = "a call pins the reader in memory: twice the time")]
+#[inline(always)]
+fn check_scalar(reader: &mut Reader<'_>, constructor: u8) -> Result<bool, Malformed> {
+    match constructor {
+        code::STRING_8 => utf8(reader.sized8()?)?,
+        code::SYMBOL_8 => ascii(reader.sized8()?)?,
+        code::STRING_32 => utf8(reader.sized32()?)?,
+        code::SYMBOL_32 => ascii(reader.sized32()?)?,
+        code::BINARY_8 => _ = reader.sized8()?,
+        code::BINARY_32 => _ = reader.sized32()?,
+        code::NULL | code::TRUE | code::FALSE | code::UINT_0 | code::ULONG_0 | code::LIST_0 => {}
+        code::UBYTE | code::BYTE => _ = reader.take(1)?,
+        code::SMALL_UINT | code::SMALL_ULONG | code::SMALL_INT | code::SMALL_LONG => {
+            reader.take(1)?;
+        }
+        code::USHORT | code::SHORT => _ = reader.take(2)?,
+        code::UINT | code::INT | code::FLOAT | code::DECIMAL32 => _ = reader.take(4)?,
+        code::ULONG | code::LONG | code::DOUBLE | code::TIMESTAMP | code::DECIMAL64 => {
+            reader.take(8)?;
+        }
+        code::DECIMAL128 | code::UUID => _ = reader.take(16)?,
+        code::BOOLEAN => match reader.byte()? {
+            0 | 1 => {}
+            other => return Err(Malformed::NotBoolean(other)),
+        },
+        code::CHAR => {
+            let scalar = u32::from_be_bytes(reader.array()?);
+            char::from_u32(scalar).ok_or(Malformed::NotChar(scalar))?;
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// The guard at work: a stack that can check one value after another.
+pub(crate) struct Guard<'a> {
     reader: Reader<'a>,
     levels: [Level; MAX_DEPTH],
     depth: usize,
     empty_elements: u32,
 }
 
-impl Guard<'_> {
+impl<'a> Guard<'a> {
+    pub(crate) const fn new() -> Self {
+        Self { reader: Reader::new(&[]), levels: [Level::EMPTY; MAX_DEPTH], depth: 0, empty_elements: 0 }
+    }
+
+    /// See [`check_value`]; the limit for elements without width is for all values together.
+    pub(crate) fn check_value(&mut self, bytes: &'a [u8]) -> Result<usize, GuardError> {
+        self.reader = Reader::new(bytes);
+        self.depth = 0;
+        let result = self.run();
+        let offset = bytes.len() - self.reader.rest().len();
+        match result {
+            Ok(()) => Ok(offset),
+            Err(problem) => Err(GuardError { offset, problem }),
+        }
+    }
+
+    /// See [`check_whole_value`].
+    pub(crate) fn check_whole_value(&mut self, bytes: &'a [u8]) -> Result<(), GuardError> {
+        match self.check_value(bytes)? {
+            len if len == bytes.len() => Ok(()),
+            offset => Err(GuardError { offset, problem: Malformed::SizeMismatch }),
+        }
+    }
+
     fn run(&mut self) -> Result<(), Malformed> {
         let constructor = self.reader.byte()?;
         self.enter(constructor)?;
         while let Some(level) = self.depth.checked_sub(1).and_then(|top| self.levels.get_mut(top)) {
-            if level.left == 0 {
-                if level.remaining.is_some_and(|end| end != self.reader.rest().len()) {
-                    return Err(Malformed::SizeMismatch);
-                }
-                self.depth -= 1;
-                continue;
+            match level.next_nested(&mut self.reader)? {
+                Some(constructor) => self.enter_nested(constructor)?,
+                None => self.depth -= 1,
             }
-            level.left -= 1;
-            let constructor = match level.element {
-                Some(constructor) => constructor,
-                None => self.reader.byte()?,
-            };
-            self.enter(constructor)?;
         }
         Ok(())
     }
 
     /// Reads what follows a constructor; what has elements becomes a level.
     fn enter(&mut self, constructor: u8) -> Result<(), Malformed> {
-        match constructor {
-            code::BOOLEAN => match self.reader.byte()? {
-                0 | 1 => {}
-                other => return Err(Malformed::NotBoolean(other)),
-            },
-            code::CHAR => {
-                let scalar = u32::from_be_bytes(self.reader.array()?);
-                char::from_u32(scalar).ok_or(Malformed::NotChar(scalar))?;
-            }
-            code::STRING_8 => utf8(self.reader.sized8()?)?,
-            code::STRING_32 => utf8(self.reader.sized32()?)?,
-            code::SYMBOL_8 => ascii(self.reader.sized8()?)?,
-            code::SYMBOL_32 => ascii(self.reader.sized32()?)?,
-            code::DESCRIBED => self.push(Level { left: 2, ..Level::EMPTY })?,
-            code::LIST_8 => _ = self.compound(true)?,
-            code::LIST_32 => _ = self.compound(false)?,
-            code::MAP_8 => self.map(true)?,
-            code::MAP_32 => self.map(false)?,
-            code::ARRAY_8 => self.array(true)?,
-            code::ARRAY_32 => self.array(false)?,
-            known if Kind::of(known).is_some() => self.reader.skip_payload(known)?,
-            unknown => return Err(Malformed::UnknownConstructor(unknown)),
+        if check_scalar(&mut self.reader, constructor)? {
+            return Ok(());
         }
-        Ok(())
+        self.enter_nested(constructor)
     }
 
-    /// Reads size and count and opens a level for them.
-    fn compound(&mut self, short: bool) -> Result<u32, Malformed> {
+    /// Opens a level for what has elements.
+    fn enter_nested(&mut self, constructor: u8) -> Result<(), Malformed> {
+        match constructor {
+            code::DESCRIBED => self.push(Level { left: 2, remaining: Level::UNSIZED, ..Level::EMPTY }),
+            code::LIST_8 => self.list(true).map(|_| ()),
+            code::LIST_32 => self.list(false).map(|_| ()),
+            code::MAP_8 => self.map(true),
+            code::MAP_32 => self.map(false),
+            code::ARRAY_8 => self.array(true),
+            code::ARRAY_32 => self.array(false),
+            unknown => Err(Malformed::UnknownConstructor(unknown)),
+        }
+    }
+
+    /// Reads size and count and opens a level for them. Returns the count and how many bytes the
+    /// elements take.
+    fn compound(&mut self, short: bool) -> Result<(u32, usize), Malformed> {
         let (size, count_len, count) = if short {
             let [size, count] = self.reader.array()?;
             (usize::from(size), 1, u32::from(count))
@@ -133,12 +207,18 @@ impl Guard<'_> {
         let contents = size.checked_sub(count_len).ok_or(Malformed::SizeMismatch)?;
         let available = self.reader.rest().len();
         let remaining = available.checked_sub(contents).ok_or(Malformed::Truncated)?;
-        self.push(Level { left: count, remaining: Some(remaining), element: None })?;
-        Ok(count)
+        self.push(Level { left: count, remaining, ..Level::EMPTY })?;
+        Ok((count, contents))
+    }
+
+    fn list(&mut self, short: bool) -> Result<u32, Malformed> {
+        let (count, contents) = self.compound(short)?;
+        // Every item takes a byte at least. (Elements of an array need not.)
+        if count as usize > contents { Err(Malformed::SizeMismatch) } else { Ok(count) }
     }
 
     fn map(&mut self, short: bool) -> Result<(), Malformed> {
-        match self.compound(short)? {
+        match self.list(short)? {
             count if count % 2 == 1 => Err(Malformed::OddMap(count)),
             _ => Ok(()),
         }
@@ -146,7 +226,7 @@ impl Guard<'_> {
 
     /// Reads size, count and element constructor of an array and opens a level for its elements.
     fn array(&mut self, short: bool) -> Result<(), Malformed> {
-        let count = self.compound(short)?;
+        let (count, _) = self.compound(short)?;
         // The constructor stands there even when there are no elements.
         if self.reader.peek() == Some(code::DESCRIBED) {
             // Once for all elements, and here only in the two forms that have a meaning.
@@ -175,7 +255,7 @@ impl Guard<'_> {
         };
         if let Some(level) = self.levels.get_mut(self.depth - 1) {
             level.left = left;
-            level.element = Some(element);
+            level.element = element;
         }
         Ok(())
     }

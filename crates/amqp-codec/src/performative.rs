@@ -30,7 +30,7 @@ pub use sasl::{
     SaslChallenge, SaslCode, SaslFrame, SaslInit, SaslMechanisms, SaslOutcome, SaslResponse, decode_sasl,
 };
 pub use schema::{DecodeError, PerformativeKind};
-pub use state::{DeliveryState, Modified};
+pub use state::{DeliveryState, Modified, TxnId};
 pub use terminus::{Address, Source, Target, TargetTerminus};
 pub use transfer::Transfer;
 pub use txn::{Declare, Discharge};

@@ -2,7 +2,7 @@
 //!
 //! Looking something up in a map, or copying a correlation-id to a reply with its type, needs no
 //! tree of values. These views read on demand. They are safe on any bytes: what is malformed reads
-//! as `None`, and what has passed the [`guard`](crate::guard) is never malformed.
+//! as `None`, and what has passed the [`guard`] is never malformed.
 //!
 //! Invariant: a view never reads outside of the value it was made for.
 
@@ -175,7 +175,7 @@ impl<'a> RawValue<'a> {
     }
 
     /// The items of a list or of an array, each as an encoded value of its own. `None` for other
-    /// types and for what the [`guard`](crate::guard) refuses.
+    /// types and for what the [`guard`] refuses.
     pub fn to_items(self) -> Option<Vec<Bytes>> {
         if let Some(list) = self.as_list() {
             return Some(list.map(|item| Bytes::copy_from_slice(item.bytes())).collect());

@@ -14,7 +14,7 @@ pub use properties::{PropertiesView, PropertyField};
 use std::fmt;
 use std::ops::Range;
 
-use crate::guard::{self, GuardError};
+use crate::guard::{Guard, GuardError};
 use crate::raw::MapView;
 use crate::types::{Descriptor, Kind, Malformed, Reader, code};
 
@@ -175,6 +175,7 @@ impl Section {
         }
     }
 
+    #[inline]
     fn of(descriptor: Descriptor<'_>) -> Option<Self> {
         match descriptor {
             Descriptor::Code(code) => Self::of_code(code),
@@ -291,9 +292,11 @@ impl Sections {
             (Section::ApplicationProperties, self.application_properties),
             (Section::Footer, self.footer),
         ];
+        let mut guard = Guard::new();
         for (section, span) in guarded {
             if !span.is_empty() {
-                guard::check_whole_value(span.of(payload))
+                guard
+                    .check_whole_value(span.of(payload))
                     .map_err(|GuardError { problem, .. }| SectionError::Malformed { section, problem })?;
             }
         }
@@ -428,7 +431,7 @@ impl<'a> Scan<'a> {
                 code::BINARY_32 => self.reader.sized32().map(|_| ()),
                 found => Err(Malformed::Unexpected { expected: Kind::Binary, found }),
             },
-            Section::AmqpValue => self.reader.value().map(|_| ()),
+            Section::AmqpValue => self.reader.out_of_line(Reader::value).map(|_| ()),
             Section::DeliveryAnnotations
             | Section::MessageAnnotations
             | Section::ApplicationProperties

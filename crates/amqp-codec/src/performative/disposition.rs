@@ -37,19 +37,19 @@ impl Disposition {
     /// already read.
     #[inline]
     pub fn decode_list(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        DISPOSITION.decode_list(reader, Self::read)
+        DISPOSITION.decode_whole_list(reader, Self::read)
     }
 
     #[inline]
     fn read(fields: &mut FieldReader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            role: Role::from(fields.boolean().mandatory()?),
-            first: fields.uint().mandatory()?,
-            last: fields.uint()?,
-            settled: fields.flag()?,
-            state: state::read_field(fields)?,
-            batchable: fields.flag()?,
-        })
+        let role = Role::from(fields.boolean().mandatory()?);
+        let first = fields.uint().mandatory()?;
+        let last = fields.uint()?;
+        let settled = fields.flag()?;
+        let state = state::read_field(fields)?;
+        let batchable = fields.flag()?;
+        fields.finish()?;
+        Ok(Self { role, first, last, settled, state, batchable })
     }
 
     /// Appends the performative, descriptor included, with all six fields.

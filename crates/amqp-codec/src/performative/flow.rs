@@ -58,23 +58,35 @@ impl Flow {
     /// already read.
     #[inline]
     pub fn decode_list(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        FLOW.decode_list(reader, Self::read)
+        FLOW.decode_whole_list(reader, Self::read)
     }
 
     #[inline]
     fn read(fields: &mut FieldReader<'_>) -> Result<Self, DecodeError> {
+        let next_incoming_id = fields.uint()?;
+        let incoming_window = fields.uint().mandatory()?;
+        let next_outgoing_id = fields.uint().mandatory()?;
+        let outgoing_window = fields.uint().mandatory()?;
+        let handle = fields.uint()?;
+        let delivery_count = fields.uint()?;
+        let link_credit = fields.uint()?;
+        let available = fields.uint()?;
+        let drain = fields.flag()?;
+        let echo = fields.flag()?;
+        let properties = read_map(fields)?;
+        fields.finish()?;
         Ok(Self {
-            next_incoming_id: fields.uint()?,
-            incoming_window: fields.uint().mandatory()?,
-            next_outgoing_id: fields.uint().mandatory()?,
-            outgoing_window: fields.uint().mandatory()?,
-            handle: fields.uint()?,
-            delivery_count: fields.uint()?,
-            link_credit: fields.uint()?,
-            available: fields.uint()?,
-            drain: fields.flag()?,
-            echo: fields.flag()?,
-            properties: read_map(fields)?,
+            next_incoming_id,
+            incoming_window,
+            next_outgoing_id,
+            outgoing_window,
+            handle,
+            delivery_count,
+            link_credit,
+            available,
+            drain,
+            echo,
+            properties,
         })
     }
 

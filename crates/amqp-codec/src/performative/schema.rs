@@ -21,8 +21,22 @@ pub(crate) struct Composite {
 
 impl Composite {
     /// Reads the fields of the list at the front of `reader`; the descriptor is already read.
-    #[inline]
     pub(crate) fn decode_list<'a, T>(
+        &'static self,
+        reader: &mut Reader<'a>,
+        read: impl FnOnce(&mut FieldReader<'a>) -> Result<T, DecodeError>,
+    ) -> Result<T, DecodeError> {
+        self.decode_whole_list(reader, |fields| {
+            let value = read(fields)?;
+            fields.finish()?;
+            Ok(value)
+        })
+    }
+
+    /// Like [`Composite::decode_list`], but `read` has to finish the list itself: on the hot path
+    /// the value is put together last, so that it is written once and never moved.
+    #[inline]
+    pub(crate) fn decode_whole_list<'a, T>(
         &'static self,
         reader: &mut Reader<'a>,
         read: impl FnOnce(&mut FieldReader<'a>) -> Result<T, DecodeError>,
@@ -31,7 +45,7 @@ impl Composite {
             Ok(fields) => fields,
             Err(problem) => return Err(DecodeError::from(problem).at(self, 0)),
         };
-        match read(&mut fields).and_then(|value| Ok(fields.finish().map(|()| value)?)) {
+        match read(&mut fields) {
             Ok(value) => Ok(value),
             Err(error) => Err(error.at(self, fields.index())),
         }
@@ -205,7 +219,10 @@ impl<T> Mandatory<T> for Result<Option<T>, Malformed> {
 /// Reads a map field, past the guard and into bytes of its own.
 #[inline]
 pub(crate) fn read_map(fields: &mut FieldReader<'_>) -> Result<Option<RawMap>, Malformed> {
-    match fields.value()? {
+    if fields.skip_null() {
+        return Ok(None);
+    }
+    match fields.out_of_line(FieldReader::rare_value)? {
         None => Ok(None),
         Some(bytes) => guarded_map(bytes).map(Some),
     }

@@ -13,7 +13,11 @@ use crate::types::{
 };
 
 /// Where a delivery stands.
+///
+/// What needs more than two words is kept behind a pointer: states travel inside of every
+/// transfer and disposition, and almost all of them are `Accepted`.
 #[derive(Clone, Debug, PartialEq)]
+#[repr(u64)]
 pub enum DeliveryState {
     /// Outcome: taken care of.
     Accepted,
@@ -33,17 +37,48 @@ pub enum DeliveryState {
     /// Outcome of a declare: the transaction that was begun.
     Declared {
         /// The transaction's name.
-        txn_id: Bytes,
+        txn_id: TxnId,
     },
     /// What happens to the delivery when a transaction commits.
     Transactional {
         /// The transaction's name.
-        txn_id: Bytes,
+        txn_id: TxnId,
         /// The outcome then; absent for a posting.
         outcome: Option<Box<Self>>,
     },
     /// Any other described value, encoded.
-    Other(Bytes),
+    Other(Box<Bytes>),
+}
+
+/// The name that a coordinator gave a transaction.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct TxnId(Box<Bytes>);
+
+impl TxnId {
+    /// The name.
+    pub fn as_bytes(&self) -> &Bytes {
+        &self.0
+    }
+}
+
+impl From<Bytes> for TxnId {
+    fn from(id: Bytes) -> Self {
+        Self(Box::new(id))
+    }
+}
+
+impl From<&[u8]> for TxnId {
+    fn from(id: &[u8]) -> Self {
+        Bytes::copy_from_slice(id).into()
+    }
+}
+
+impl std::ops::Deref for TxnId {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 /// How a delivery that is given back has changed (messaging 3.4.5).
@@ -74,11 +109,15 @@ static TRANSACTIONAL: Composite =
 /// Reads a field that holds a state.
 #[inline]
 pub(crate) fn read_field(fields: &mut FieldReader<'_>) -> Result<Option<DeliveryState>, DecodeError> {
-    match fields.value()? {
+    // The common ones, in the form that everybody writes.
+    if fields.skip_null() {
+        return Ok(None);
+    }
+    if fields.skip_known([code::DESCRIBED, code::SMALL_ULONG, 0x24, code::LIST_0]) {
+        return Ok(Some(DeliveryState::Accepted));
+    }
+    match fields.out_of_line(FieldReader::rare_value)? {
         None => Ok(None),
-        // The common ones, in the forms that everybody writes.
-        Some([0x00, 0x53, 0x24, 0x45] | [0x00, 0x53, 0x24, 0xc0, 1, 0]) => Ok(Some(DeliveryState::Accepted)),
-        Some([0x00, 0x53, 0x26, 0x45] | [0x00, 0x53, 0x26, 0xc0, 1, 0]) => Ok(Some(DeliveryState::Released)),
         Some(bytes) => DeliveryState::decode(bytes).map(Some),
     }
 }
@@ -140,7 +179,7 @@ impl DeliveryState {
                 })
             })
         } else {
-            Ok(Self::Other(Bytes::copy_from_slice(bytes)))
+            Ok(Self::Other(Box::new(Bytes::copy_from_slice(bytes))))
         }
     }
 
@@ -178,8 +217,8 @@ impl DeliveryState {
 }
 
 /// The mandatory name of a transaction.
-pub(super) fn txn_id(fields: &mut FieldReader<'_>) -> Result<Bytes, Malformed> {
-    fields.binary().mandatory().map(Bytes::copy_from_slice)
+pub(super) fn txn_id(fields: &mut FieldReader<'_>) -> Result<TxnId, Malformed> {
+    fields.binary().mandatory().map(TxnId::from)
 }
 
 impl Modified {

@@ -62,23 +62,35 @@ impl Transfer {
     /// already read.
     #[inline]
     pub fn decode_list(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        TRANSFER.decode_list(reader, Self::read)
+        TRANSFER.decode_whole_list(reader, Self::read)
     }
 
     #[inline]
     fn read(fields: &mut FieldReader<'_>) -> Result<Self, DecodeError> {
+        let handle = fields.uint().mandatory()?;
+        let delivery_id = fields.uint()?;
+        let delivery_tag = fields.delivery_tag()?;
+        let message_format = fields.uint()?;
+        let settled = fields.boolean()?;
+        let more = fields.flag()?;
+        let rcv_settle_mode = fields.receiver_settle_mode()?;
+        let state = state::read_field(fields)?;
+        let resume = fields.flag()?;
+        let aborted = fields.flag()?;
+        let batchable = fields.flag()?;
+        fields.finish()?;
         Ok(Self {
-            handle: fields.uint().mandatory()?,
-            delivery_id: fields.uint()?,
-            delivery_tag: fields.delivery_tag()?,
-            message_format: fields.uint()?,
-            settled: fields.boolean()?,
-            more: fields.flag()?,
-            rcv_settle_mode: fields.receiver_settle_mode()?,
-            state: state::read_field(fields)?,
-            resume: fields.flag()?,
-            aborted: fields.flag()?,
-            batchable: fields.flag()?,
+            handle,
+            delivery_id,
+            delivery_tag,
+            message_format,
+            settled,
+            more,
+            rcv_settle_mode,
+            state,
+            resume,
+            aborted,
+            batchable,
         })
     }
 

@@ -6,7 +6,7 @@
 use bytes::{Bytes, BytesMut};
 
 use super::schema::{Composite, DecodeError};
-use super::state::txn_id;
+use super::state::{TxnId, txn_id};
 use crate::types::{Malformed, Reader, write_binary, write_bool, write_opt};
 
 /// Asks for a new transaction.
@@ -20,7 +20,7 @@ pub struct Declare {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Discharge {
     /// The transaction's name.
-    pub txn_id: Bytes,
+    pub txn_id: TxnId,
     /// Whether to roll back instead of to commit.
     pub fail: bool,
 }

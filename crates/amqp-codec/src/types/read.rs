@@ -85,16 +85,14 @@ impl<'a> Reader<'a> {
     /// Passes over the payload that follows the constructor `constructor` of a primitive value.
     #[inline]
     pub fn skip_payload(&mut self, constructor: u8) -> Result<(), Malformed> {
-        match constructor >> 4 {
-            0x4 => {}
-            0x5 => _ = self.take(1)?,
-            0x6 => _ = self.take(2)?,
-            0x7 => _ = self.take(4)?,
-            0x8 => _ = self.take(8)?,
-            0x9 => _ = self.take(16)?,
-            0xa | 0xc | 0xe => _ = self.sized8()?,
-            0xb | 0xd | 0xf => _ = self.sized32()?,
-            _ => return Err(Malformed::UnknownConstructor(constructor)),
+        let category = constructor >> 4;
+        match category {
+            0x0..=0x3 => return Err(Malformed::UnknownConstructor(constructor)),
+            // Fixed widths: 0, 1, 2, 4, 8, 16 bytes. Computed, as a jump for each would cost more.
+            0x4..=0x9 => _ = self.take((1_usize << category) >> 5)?,
+            // Variable, compound and array: a length of one byte in the even categories, else four.
+            0xa.. if category.is_multiple_of(2) => _ = self.sized8()?,
+            0xa.. => _ = self.sized32()?,
         }
         Ok(())
     }
@@ -105,7 +103,7 @@ impl<'a> Reader<'a> {
         let start = self.rest;
         let constructor = self.byte()?;
         if constructor == code::DESCRIBED {
-            self.skip_described()?;
+            self.out_of_line(Self::skip_described)?;
         } else {
             self.skip_payload(constructor)?;
         }
@@ -115,6 +113,7 @@ impl<'a> Reader<'a> {
 
     /// Passes over what follows a described constructor. A descriptor may itself be described:
     /// what is left to read is counted, not nested.
+    #[cold]
     fn skip_described(&mut self) -> Result<(), Malformed> {
         let mut pending = 2_usize;
         while pending > 0 {
@@ -137,10 +136,21 @@ impl<'a> Reader<'a> {
             self.rest = rest;
             return Ok(Descriptor::Code(u64::from(*number)));
         }
-        self.descriptor_slow()
+        self.out_of_line(Self::descriptor_slow)
+    }
+
+    /// Calls `read` on a copy and takes the copy's place over. A call that is not inlined would
+    /// otherwise pin this reader's state in memory, also for the calls before and after it.
+    #[inline]
+    pub(crate) fn out_of_line<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
+        let mut copy = *self;
+        let result = read(&mut copy);
+        *self = copy;
+        result
     }
 
     #[cold]
+    #[inline(never)]
     fn descriptor_slow(&mut self) -> Result<Descriptor<'a>, Malformed> {
         match self.byte()? {
             code::DESCRIBED => {}
@@ -260,17 +270,27 @@ impl<'a> FieldReader<'a> {
     /// A boolean.
     #[inline]
     pub fn boolean(&mut self) -> Result<Option<bool>, Malformed> {
-        Ok(match self.constructor()? {
-            None => None,
-            Some(code::TRUE) => Some(true),
-            Some(code::FALSE) => Some(false),
-            Some(code::BOOLEAN) => match self.reader.byte()? {
-                0 => Some(false),
-                1 => Some(true),
-                other => return Err(Malformed::NotBoolean(other)),
+        match self.constructor()? {
+            None => Ok(None),
+            // Comparisons and no table of jumps: almost every boolean is one of these two.
+            Some(constructor) if constructor == code::FALSE || constructor == code::TRUE => {
+                Ok(Some(constructor == code::TRUE))
+            }
+            Some(constructor) => self.out_of_line(|it| it.boolean_octet(constructor)).map(Some),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn boolean_octet(&mut self, constructor: u8) -> Result<bool, Malformed> {
+        match constructor {
+            code::BOOLEAN => match self.reader.byte()? {
+                0 => Ok(false),
+                1 => Ok(true),
+                other => Err(Malformed::NotBoolean(other)),
             },
-            Some(found) => return Err(Malformed::Unexpected { expected: Kind::Boolean, found }),
-        })
+            found => Err(Malformed::Unexpected { expected: Kind::Boolean, found }),
+        }
     }
 
     /// A boolean that counts as `false` when absent.
@@ -302,13 +322,17 @@ impl<'a> FieldReader<'a> {
     /// A uint.
     #[inline]
     pub fn uint(&mut self) -> Result<Option<u32>, Malformed> {
-        Ok(Some(match self.constructor()? {
-            None => return Ok(None),
-            Some(code::SMALL_UINT) => u32::from(self.reader.byte()?),
-            Some(code::UINT_0) => 0,
-            Some(code::UINT) => u32::from_be_bytes(self.reader.array()?),
-            Some(found) => return Err(Malformed::Unexpected { expected: Kind::Uint, found }),
-        }))
+        let Some(constructor) = self.constructor()? else { return Ok(None) };
+        // Comparisons and no table of jumps: a table is slower where the encodings mix.
+        if constructor == code::SMALL_UINT {
+            Ok(Some(u32::from(self.reader.byte()?)))
+        } else if constructor == code::UINT {
+            Ok(Some(u32::from_be_bytes(self.reader.array()?)))
+        } else if constructor == code::UINT_0 {
+            Ok(Some(0))
+        } else {
+            Err(Malformed::Unexpected { expected: Kind::Uint, found: constructor })
+        }
     }
 
     /// A ulong.
@@ -429,6 +453,46 @@ impl<'a> FieldReader<'a> {
         self.left -= 1;
         let value = self.reader.value()?;
         Ok(if value == [code::NULL] { None } else { Some(value) })
+    }
+
+    /// The same as [`Reader::out_of_line`], for the same reason.
+    #[inline]
+    pub(crate) fn out_of_line<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
+        let mut copy = *self;
+        let result = read(&mut copy);
+        *self = copy;
+        result
+    }
+
+    /// Like [`FieldReader::value`], where a value is seldom there.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn rare_value(&mut self) -> Result<Option<&'a [u8]>, Malformed> {
+        self.value()
+    }
+
+    /// Passes over the next field when it is absent or null.
+    #[inline]
+    pub(crate) fn skip_null(&mut self) -> bool {
+        if self.left == 0 {
+            self.index += 1;
+            return true;
+        }
+        self.skip_known([code::NULL])
+    }
+
+    /// Passes over the next field when it is encoded as exactly `known`, which must be one value.
+    #[inline]
+    pub(crate) fn skip_known<const N: usize>(&mut self, known: [u8; N]) -> bool {
+        match self.reader.rest.split_first_chunk() {
+            Some((front, rest)) if self.left > 0 && *front == known => {
+                self.reader.rest = rest;
+                self.left -= 1;
+                self.index += 1;
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Ends the list of a composite that has no more fields than were read.
