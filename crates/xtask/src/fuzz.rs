@@ -49,7 +49,8 @@ pub(crate) fn install() -> Fallible<()> {
         return Ok(());
     }
     println!("installing cargo-fuzz");
-    let installed = Command::new("cargo").args(["install", "--quiet", "--locked", "--debug", "cargo-fuzz"]).status()?;
+    let installed =
+        Command::new("cargo").args(["install", "--quiet", "--locked", "--debug", "cargo-fuzz"]).status()?;
     if installed.success() { Ok(()) } else { Err("`cargo install cargo-fuzz` failed".into()) }
 }
 
