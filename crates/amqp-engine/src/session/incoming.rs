@@ -353,6 +353,3 @@ fn mismatch_fault(handle: u32, partial: &Partial, mismatch: Mismatch) -> Fault {
     let text = format!("transfer with {what} before the last transfer of delivery {}", partial.id);
     fault(handle, condition, text)
 }
-
-#[cfg(test)]
-mod tests;

@@ -136,7 +136,8 @@ impl Numbering {
             .gaps
             .iter()
             .any(|gap| serial_distance(gap.start, local) >= 0 && serial_distance(gap.end(), local) < 0);
-        !dropped && serial_distance(self.wire_of(local), self.next_wire) > 0
+        let wire = self.wire_of(local);
+        !dropped && self.sent_part(wire, wire).is_some()
     }
 }
 

@@ -173,6 +173,3 @@ fn transfer_of(queued: &Queued, id: u32) -> Transfer {
         batchable: false,
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -10,10 +10,14 @@ mod framing;
 #[cfg(test)]
 mod handshake;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod links;
 #[cfg(test)]
 mod sessions;
 #[cfg(test)]
 mod settlement;
+#[cfg(test)]
+mod splits;
 #[cfg(test)]
 mod transfers;

@@ -51,6 +51,13 @@ pub(crate) fn amqp_with(channel: u16, performative: impl Into<Body>, payload: &[
     out.to_vec()
 }
 
+/// A frame with the given body.
+pub(crate) fn raw(channel: u16, body: &[u8]) -> Vec<u8> {
+    let mut out = BytesMut::new();
+    write_frame(&mut out, FrameKind::Amqp, channel, |out| out.extend_from_slice(body));
+    out.to_vec()
+}
+
 pub(crate) fn sasl(frame: &SaslFrame) -> Vec<u8> {
     let mut out = BytesMut::new();
     write_frame(&mut out, FrameKind::Sasl, 0, |out| frame.encode(out));
@@ -62,6 +69,7 @@ pub(crate) fn init(mechanism: &'static str) -> SaslFrame {
 }
 
 /// A performative, to be made from each of the nine.
+#[derive(Clone, Debug)]
 pub(crate) struct Body(pub(crate) Performative);
 
 macro_rules! body_from {
@@ -145,6 +153,7 @@ pub(crate) fn message(tag: u8, len: usize) -> OutgoingDelivery {
 
 impl Pair {
     pub(crate) fn new(config: Config) -> Self {
+        #[expect(clippy::disallowed_methods, reason = "the start of the virtual clock")]
         let now = Instant::now();
         Self {
             engine: Connection::new(config, now),
@@ -153,6 +162,11 @@ impl Pair {
             wire: BytesMut::new(),
             answer: true,
         }
+    }
+
+    /// The engine reads pieces of bytes as one.
+    pub(crate) fn feed_all(&mut self, pieces: &[Vec<u8>]) {
+        self.feed(&pieces.concat());
     }
 
     /// A connection with both opens exchanged; the client's limits are the protocol's defaults.
@@ -350,4 +364,10 @@ fn condition(error: Option<&Error>) -> Option<String> {
 
 pub(crate) fn ids(ids: impl IntoIterator<Item = u32>) -> Vec<DeliveryId> {
     ids.into_iter().map(DeliveryId).collect()
+}
+
+impl From<Body> for Performative {
+    fn from(body: Body) -> Self {
+        body.0
+    }
 }

@@ -1,49 +1,477 @@
-use amqp_codec::performative::DeliveryState;
-use amqp_codec::types::Role;
-use amqp_engine::Event;
+use amqp_codec::performative::{Attach, DeliveryState, Open, Performative, Transfer};
+use amqp_codec::types::{DeliveryTag, ReceiverSettleMode, Role, SenderSettleMode};
+use amqp_engine::{AttachReply, Config, Event, IncomingDelivery, LinkKey, Origin};
+use bytes::Bytes;
+use proptest::prelude::*;
 
 use crate::pair::*;
 
-#[test]
-fn consecutive_settlements_are_one_disposition() {
-    let mut pair = Pair::begun(plain());
+/// A pair with a link we receive on (their handle 0).
+fn receiving(config: Config) -> (Pair, LinkKey) {
+    let mut pair = Pair::begun(config);
     let link = pair.attach("in", 0, Role::Sender);
-    pair.engine.grant_credit(link, 100);
-    for id in 0..10 {
-        pair.feed(&amqp_with(0, transfer(0, id), b"body"));
+    pair.engine.grant_credit(link, 1_000);
+    pair.read();
+    (pair, link)
+}
+
+/// A pair with a link we send on (their handle 0), to a peer with the given frame size.
+fn sending(max_frame_size: u32) -> (Pair, LinkKey) {
+    let mut pair = Pair::open_as(plain(), Open { max_frame_size, ..Open::new("client") });
+    pair.begin(0);
+    let link = pair.attach("out", 0, Role::Receiver);
+    pair.feed(&amqp(0, credit(0, 0, 100)));
+    pair.events.clear();
+    (pair, link)
+}
+
+fn more(handle: u32, id: u32) -> Transfer {
+    Transfer { more: true, ..transfer(handle, id) }
+}
+
+fn tag(bytes: &[u8]) -> DeliveryTag {
+    DeliveryTag::try_from(bytes).unwrap()
+}
+
+fn delivery(pair: &mut Pair) -> IncomingDelivery {
+    match pair.take_event() {
+        Event::Transfer(delivery) => delivery,
+        other => panic!("{other:?}"),
     }
-    let deliveries: Vec<_> = pair
-        .take_events()
-        .into_iter()
-        .map(|event| match event {
-            Event::Transfer(delivery) => delivery,
-            other => panic!("{other:?}"),
-        })
-        .collect();
-    assert_eq!(deliveries.len(), 10);
-    for delivery in deliveries {
-        assert_eq!(&delivery.payload[..], b"body");
-        pair.engine.settle_incoming(delivery.session(), delivery.delivery_id, DeliveryState::Accepted);
-    }
-    let dispositions = pair.dispositions();
-    assert_eq!(dispositions, [disposition(Role::Receiver, 0, 9, true)]);
 }
 
 #[test]
-fn a_message_larger_than_a_frame_is_split() {
-    let mut open = amqp_codec::performative::Open::new("client");
-    open.max_frame_size = 512;
-    let mut pair = Pair::open_as(plain(), open);
-    pair.begin(0);
-    let link = pair.attach("out", 7, Role::Receiver);
-    pair.feed(&amqp(0, credit(7, 0, 10)));
-    let sent = message(1, 2_000);
-    let whole: Vec<u8> = [&sent.sections[..], &sent.bare[..]].concat();
-    pair.engine.send(link, sent).unwrap();
+fn a_delivery_of_one_frame_is_a_slice_of_the_input() {
+    let (mut pair, link) = receiving(plain());
+    let state = Some(DeliveryState::Accepted);
+    let frame = Transfer {
+        message_format: Some(0x8001_3700),
+        state: state.clone(),
+        settled: Some(true),
+        resume: true,
+        ..transfer(0, 7)
+    };
+    let input = Bytes::from(amqp_with(0, frame, b"payload"));
+    pair.engine.handle_input(pair.now, input.clone());
+    pair.poll();
+    let got = delivery(&mut pair);
+    assert_eq!(got.payload.as_ptr(), input[input.len() - 7..].as_ptr(), "no copy");
+    assert_eq!(
+        got,
+        IncomingDelivery {
+            link,
+            delivery_id: ids([7])[0],
+            tag: tag(&7u32.to_be_bytes()),
+            message_format: 0x8001_3700,
+            settled: true,
+            state,
+            resume: true,
+            rcv_settle_mode: ReceiverSettleMode::First,
+            payload: Bytes::from_static(b"payload"),
+        }
+    );
+}
+
+#[test]
+fn the_first_transfer_must_name_its_delivery() {
+    let cases = [
+        (Transfer { delivery_id: None, ..transfer(0, 0) }, "no delivery-id"),
+        (Transfer { delivery_tag: None, ..transfer(0, 0) }, "no delivery-tag"),
+    ];
+    for (frame, what) in cases {
+        let (mut pair, _) = receiving(plain());
+        pair.feed(&amqp_with(0, frame, b"x"));
+        assert_eq!(detached_with(&pair.frames()).as_deref(), Some("amqp:invalid-field"), "{what}");
+        assert!(matches!(pair.take_event(), Event::LinkDetached { by: Origin::Engine, .. }), "{what}");
+    }
+    let (mut pair, _) = receiving(plain());
+    pair.feed(&amqp_with(0, Transfer { message_format: None, ..transfer(0, 0) }, b"x"));
+    assert_eq!(delivery(&mut pair).message_format, 0, "a format left out is the standard one");
+}
+
+#[test]
+fn a_tag_longer_than_allowed_is_a_decode_error() {
+    let (mut pair, _) = receiving(plain());
+    let frame = amqp_with(0, Transfer { delivery_tag: Some(tag(&[7; 32])), ..transfer(0, 0) }, b"x");
+    let at = frame.windows(2).position(|bytes| bytes == [0xa0, 32]).unwrap();
+    let mut frame = [&frame[..at + 2], &[7], &frame[at + 2..]].concat();
+    frame[at + 1] = 33;
+    frame[3] += 1;
+    frame[12] += 1;
+    pair.feed(&frame);
+    assert_eq!(closed_with(&pair.frames()).as_deref(), Some("amqp:decode-error"));
+}
+
+#[test]
+fn deliveries_of_many_frames_are_gathered() {
+    let (mut pair, _) = receiving(plain());
+    let bare = |more| Transfer { handle: 0, more, ..Transfer::default() };
+    let same_id = Transfer { delivery_id: Some(5), more: true, ..bare(true) };
+    let same_tag = Transfer { delivery_tag: Some(tag(&5u32.to_be_bytes())), ..bare(true) };
+    let empty = bare(true);
+    pair.feed_all(&[
+        amqp_with(0, more(0, 5), b"a"),
+        amqp_with(0, same_id, b"b"),
+        amqp_with(0, same_tag, b"c"),
+        amqp_with(0, empty, b""),
+        amqp_with(0, more(0, 5), b"d"),
+    ]);
+    assert!(pair.events.is_empty());
+    pair.feed(&amqp_with(0, bare(false), b"e"));
+    assert_eq!(delivery(&mut pair).payload, "abcde");
+    // A stream may end with an empty frame.
+    pair.feed_all(&[amqp_with(0, more(0, 6), b"x"), amqp_with(0, bare(false), b"")]);
+    assert_eq!(delivery(&mut pair).payload, "x");
+}
+
+#[test]
+fn deliveries_of_different_links_interleave() {
+    let (mut pair, one) = receiving(plain());
+    let two = pair.attach("two", 1, Role::Sender);
+    let end = |handle| Transfer { handle, ..Transfer::default() };
+    pair.feed_all(&[
+        amqp_with(0, more(0, 0), b"1"),
+        amqp_with(0, more(1, 1), b"2"),
+        amqp_with(0, end(0), b"1"),
+        amqp_with(0, end(1), b"2"),
+    ]);
+    let got: Vec<_> = pair
+        .take_events()
+        .into_iter()
+        .map(|event| match event {
+            Event::Transfer(delivery) => (delivery.link, delivery.payload),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(got, [(one, Bytes::from_static(b"11")), (two, Bytes::from_static(b"22"))]);
+}
+
+#[test]
+fn a_transfer_that_contradicts_its_delivery_detaches_the_link() {
+    let cases = [
+        (more(0, 1), "amqp:not-allowed", "another delivery: interleaved on one link"),
+        (Transfer { delivery_tag: Some(tag(b"other")), ..more(0, 0) }, "amqp:not-allowed", "another tag"),
+        (Transfer { message_format: Some(1), ..more(0, 0) }, "amqp:invalid-field", "another format"),
+    ];
+    for (frame, condition, what) in cases {
+        let (mut pair, _) = receiving(plain());
+        pair.feed_all(&[amqp_with(0, more(0, 0), b"1"), amqp_with(0, frame, b"2")]);
+        assert_eq!(detached_with(&pair.frames()).as_deref(), Some(condition), "{what}");
+        assert!(matches!(pair.take_event(), Event::LinkDetached { .. }), "{what}");
+        // The rest of both deliveries is ignored.
+        pair.feed_all(&[amqp_with(0, transfer(0, 0), b"1"), amqp_with(0, transfer(0, 1), b"2")]);
+        assert_eq!((pair.read(), pair.take_events()), (vec![], vec![]), "{what}");
+    }
+}
+
+#[test]
+fn an_aborted_delivery_is_discarded() {
+    let aborted = || Transfer { aborted: true, handle: 0, ..Transfer::default() };
+    let (mut pair, link) = receiving(plain());
+    pair.engine.grant_credit(link, 10);
+    pair.feed_all(&[
+        amqp_with(0, more(0, 0), b"gone"),
+        // Whatever more says, and with whatever payload.
+        amqp_with(0, Transfer { more: true, ..aborted() }, b"x"),
+        amqp_with(0, more(0, 1), b"gone too"),
+        amqp_with(0, aborted(), b""),
+    ]);
+    assert!(pair.events.is_empty());
+    assert_eq!(pair.engine.credit_left(link), 8, "each has used a credit");
+    // Its tag is free, its id is used.
+    pair.feed(&amqp_with(
+        0,
+        Transfer { delivery_tag: Some(tag(&0u32.to_be_bytes())), ..transfer(0, 2) },
+        b"y",
+    ));
+    assert_eq!(delivery(&mut pair).payload, "y");
+    // One that is aborted with its first frame, too.
+    pair.feed_all(&[
+        amqp_with(0, Transfer { aborted: true, ..transfer(0, 3) }, b""),
+        amqp_with(0, transfer(0, 4), b"z"),
+    ]);
+    assert_eq!(delivery(&mut pair).payload, "z");
+    assert_eq!(pair.engine.credit_left(link), 5);
+}
+
+#[test]
+fn settled_once_is_settled_for_good() {
+    let cases = [
+        // settled on the first, middle and last frame; what comes out
+        (None, None, None, false),
+        (Some(false), None, Some(true), true),
+        (Some(true), None, None, true),
+        (None, Some(true), Some(false), true),
+    ];
+    for case @ (first, middle, last, settled) in cases {
+        let (mut pair, link) = receiving(plain());
+        let end = Transfer { settled: last, handle: 0, ..Transfer::default() };
+        pair.feed_all(&[
+            amqp_with(0, Transfer { settled: first, ..more(0, 0) }, b"a"),
+            amqp_with(0, Transfer { settled: middle, more: true, ..end.clone() }, b"b"),
+            amqp_with(0, end, b"c"),
+        ]);
+        let got = delivery(&mut pair);
+        assert_eq!(got.settled, settled, "{case:?}");
+        pair.engine.settle_incoming(link.session(), got.delivery_id, DeliveryState::Accepted);
+        assert_eq!(pair.dispositions().is_empty(), settled, "{case:?}: settled needs no answer");
+    }
+}
+
+#[test]
+fn deliveries_are_settled_as_the_link_demands() {
+    use SenderSettleMode::{Mixed, Settled, Unsettled};
+    let cases = [
+        // mode, settled, accepted
+        (Mixed, Some(true), true),
+        (Mixed, None, true),
+        (Settled, Some(true), true),
+        (Settled, Some(false), false),
+        (Settled, None, false),
+        (Unsettled, Some(false), true),
+        (Unsettled, None, true),
+        (Unsettled, Some(true), false),
+    ];
+    for case @ (mode, settled, accepted) in cases {
+        let mut pair = Pair::begun(plain());
+        pair.attach_as(Attach { snd_settle_mode: Some(mode), ..attach("in", 0, Role::Sender) });
+        pair.feed(&amqp_with(0, Transfer { settled, ..transfer(0, 0) }, b"x"));
+        let condition = detached_with(&pair.frames());
+        assert_eq!(condition.as_deref(), (!accepted).then_some("amqp:invalid-field"), "{case:?}");
+        assert_eq!(matches!(pair.take_event(), Event::Transfer(_)), accepted, "{case:?}");
+    }
+}
+
+#[test]
+fn a_delivery_may_choose_mode_first_but_not_second() {
+    use ReceiverSettleMode::{First, Second};
+    let cases = [
+        // the link's mode, the transfer's, what is in force
+        (First, None, Some(First)),
+        (First, Some(First), Some(First)),
+        (First, Some(Second), None),
+        (Second, None, Some(Second)),
+        (Second, Some(First), Some(First)),
+        (Second, Some(Second), Some(Second)),
+    ];
+    for case @ (mode, rcv_settle_mode, expected) in cases {
+        let mut pair = Pair::begun(plain());
+        pair.attach_as(Attach { rcv_settle_mode: Some(mode), ..attach("in", 0, Role::Sender) });
+        pair.feed(&amqp_with(0, Transfer { rcv_settle_mode, ..transfer(0, 0) }, b"x"));
+        let condition = detached_with(&pair.frames());
+        assert_eq!(condition.as_deref(), expected.is_none().then_some("amqp:invalid-field"), "{case:?}");
+        if let Event::Transfer(delivery) = pair.take_event() {
+            assert_eq!(Some(delivery.rcv_settle_mode), expected, "{case:?}");
+        }
+    }
+}
+
+#[test]
+fn a_tag_of_an_unsettled_delivery_may_not_be_used_again_on_its_link() {
+    let same = |handle, id| Transfer { delivery_tag: Some(tag(b"same")), ..transfer(handle, id) };
+    let (mut pair, link) = receiving(plain());
+    pair.attach("other", 1, Role::Sender);
+    pair.feed_all(&[
+        amqp_with(0, same(0, 0), b"a"),
+        amqp_with(0, same(1, 1), b"on another link"),
+        amqp_with(0, Transfer { settled: Some(true), ..same(0, 2) }, b"settled"),
+    ]);
+    assert_eq!(pair.take_events().len(), 3);
+    pair.engine.settle_incoming(link.session(), ids([0])[0], DeliveryState::Accepted);
+    pair.feed(&amqp_with(0, same(0, 3), b"after settlement"));
+    assert_eq!(delivery(&mut pair).payload, "after settlement");
+    pair.read();
+    pair.feed(&amqp_with(0, same(0, 4), b"too early"));
+    assert_eq!(detached_with(&pair.frames()).as_deref(), Some("amqp:not-allowed"));
+}
+
+#[test]
+fn delivery_ids_go_up_over_all_links_of_a_session() {
+    let (mut pair, _) = receiving(plain());
+    pair.attach("two", 1, Role::Sender);
+    pair.feed_all(&[
+        amqp_with(0, transfer(0, 5), b"a"),
+        amqp_with(0, transfer(1, 6), b"b"),
+        amqp_with(0, transfer(0, 9), b"a gap is no harm"),
+    ]);
+    assert_eq!(pair.take_events().len(), 3);
+    pair.feed(&amqp_with(0, Transfer { delivery_tag: Some(tag(b"new")), ..transfer(1, 9) }, b"b"));
+    assert_eq!(ended_with(&pair.frames()).as_deref(), Some("amqp:invalid-field"));
+}
+
+#[test]
+fn a_message_beyond_the_largest_size_detaches_the_link() {
+    let cases = [
+        // the link's limit, frames, whether the message is taken
+        (Some(10), vec![10], true),
+        (Some(10), vec![11], false),
+        (Some(10), vec![5, 5], true),
+        (Some(10), vec![5, 5, 1], false),
+        (Some(0), vec![1_000, 1_000], true),
+        (None, vec![50], true),
+        (None, vec![51], false),
+    ];
+    for case in cases {
+        let (limit, frames, taken) = &case;
+        let mut pair = Pair::begun(Config { max_message_size: 50, ..plain() });
+        pair.answer = false;
+        pair.feed(&amqp(0, attach("in", 0, Role::Sender)));
+        let Event::LinkAttached { link, .. } = pair.take_event() else { panic!() };
+        pair.engine.accept_link(link, AttachReply { max_message_size: *limit, ..AttachReply::default() });
+        let frame = pair.frames().remove(0);
+        assert!(matches!(
+            frame,
+            Performative::Attach(attach) if attach.max_message_size == Some(limit.unwrap_or(50))
+        ));
+        for (i, &len) in frames.iter().enumerate() {
+            let frame = Transfer { more: i + 1 < frames.len(), ..transfer(0, 0) };
+            pair.feed(&amqp_with(0, frame, &vec![0; len]));
+        }
+        let condition = detached_with(&pair.frames());
+        assert_eq!(condition.as_deref(), (!taken).then_some("amqp:link:message-size-exceeded"), "{case:?}");
+        assert_eq!(matches!(pair.take_event(), Event::Transfer(_)), *taken, "{case:?}");
+    }
+}
+
+#[test]
+fn unfinished_deliveries_are_bounded_over_the_whole_connection() {
+    let mut pair = Pair::begun(Config { max_partial_bytes: 1_000, max_message_size: 0, ..plain() });
+    pair.attach("one", 0, Role::Sender);
+    pair.attach("two", 1, Role::Sender);
+    pair.feed_all(&[amqp_with(0, more(0, 0), &[0; 500]), amqp_with(0, more(1, 1), &[0; 500])]);
+    assert_eq!(pair.read(), []);
+    // One byte more is too much; what the link held is free again.
+    pair.feed(&amqp_with(0, more(1, 1), &[0; 1]));
+    assert_eq!(detached_with(&pair.frames()).as_deref(), Some("amqp:resource-limit-exceeded"));
+    pair.events.clear();
+    pair.feed(&amqp_with(0, more(0, 0), &[0; 500]));
+    assert_eq!(pair.read(), []);
+    // A delivery that ends needs no room.
+    pair.feed(&amqp_with(0, transfer(0, 0), &[0; 500]));
+    assert_eq!(delivery(&mut pair).payload.len(), 1_500);
+    pair.feed(&amqp_with(0, Transfer { delivery_tag: Some(tag(b"n")), ..more(0, 2) }, &[0; 1_000]));
+    assert_eq!(pair.read(), []);
+}
+
+#[test]
+fn a_transfer_on_a_link_that_we_send_on_detaches_it() {
+    let (mut pair, _) = sending(u32::MAX);
+    pair.feed(&amqp_with(0, transfer(0, 0), b"x"));
+    assert_eq!(detached_with(&pair.frames()).as_deref(), Some("amqp:not-allowed"));
+}
+
+#[test]
+fn what_is_sent_carries_all_that_a_first_transfer_needs() {
+    let (mut pair, link) = sending(u32::MAX);
+    let mut sent = message(9, 100);
+    sent.message_format = 5;
+    sent.settled = true;
+    sent.state = Some(DeliveryState::Released);
+    sent.resume = true;
+    let id = pair.engine.send(link, sent).unwrap();
     let transfers = pair.transfers();
-    assert!(transfers.len() > 3, "{}", transfers.len());
-    let joined: Vec<u8> = transfers.iter().flat_map(|(_, payload)| payload.to_vec()).collect();
-    assert_eq!(joined, whole);
-    let more: Vec<bool> = transfers.iter().map(|(transfer, _)| transfer.more).collect();
-    assert!(more[..more.len() - 1].iter().all(|&more| more) && !more[more.len() - 1]);
+    let [(got, payload)] = &transfers[..] else { panic!("{transfers:?}") };
+    assert_eq!(payload.len(), 100);
+    assert_eq!(
+        *got,
+        Transfer {
+            handle: 0,
+            delivery_id: Some(id.0),
+            delivery_tag: Some(tag(&[9; 16])),
+            message_format: Some(5),
+            settled: Some(true),
+            state: Some(DeliveryState::Released),
+            resume: true,
+            ..Transfer::default()
+        }
+    );
+}
+
+#[test]
+fn transfers_stop_at_the_soft_limit_and_go_on() {
+    let (mut pair, link) = sending(u32::MAX);
+    for tag in 0..10 {
+        pair.engine.send(link, message(tag, 1_000)).unwrap();
+    }
+    let mut out = bytes::BytesMut::new();
+    pair.engine.poll_output(pair.now, &mut out, 2_500);
+    assert!((2_500..3_600).contains(&out.len()), "{}", out.len());
+    assert!(pair.engine.has_output());
+    assert_eq!(pair.transfers().len(), 7);
+    pair.engine.send(link, message(1, 1)).unwrap();
+    pair.engine.poll_output(pair.now, &mut out, 0);
+    assert!(pair.engine.has_output(), "a limit of nothing lets nothing go");
+}
+
+#[test]
+fn a_link_detached_in_the_midst_of_a_delivery_does_not_disturb_the_next() {
+    let mut pair = Pair::open_as(plain(), Open { max_frame_size: 512, ..Open::new("client") });
+    pair.feed(&amqp(0, amqp_codec::performative::Begin { incoming_window: 1, ..begin() }));
+    pair.events.clear();
+    let one = pair.attach("one", 0, Role::Receiver);
+    let two = pair.attach("two", 1, Role::Receiver);
+    let first = pair.engine.send(one, message(1, 2_000)).unwrap();
+    pair.engine.send(two, message(2, 10)).unwrap();
+    assert_eq!(pair.transfers().len(), 1);
+    pair.engine.detach(one, None);
+    pair.poll();
+    assert_eq!(pair.take_event(), Event::Unsent { link: one, deliveries: vec![first] });
+    pair.feed(&amqp(0, amqp_codec::performative::Flow { next_incoming_id: Some(2), ..flow() }));
+    let transfers = pair.transfers();
+    assert_eq!(transfers[0].0.delivery_id, Some(2), "the half-sent delivery has used its id");
+    assert_eq!((transfers.len(), transfers[0].1.len()), (1, 10));
+}
+
+proptest! {
+    #[test]
+    fn any_message_fits_any_frame_size(
+        max_frame_size in 512u32..2_000,
+        sections in 0usize..1_500,
+        bare in 0usize..1_500,
+        tag_len in 0usize..=32,
+        state: bool,
+    ) {
+        let (mut pair, link) = sending(max_frame_size);
+        let mut sent = message(0, sections + bare);
+        let whole = [&sent.sections[..], &sent.bare[..]].concat();
+        sent.sections = Bytes::copy_from_slice(&whole[..sections]);
+        sent.bare = Bytes::copy_from_slice(&whole[sections..]);
+        sent.tag = DeliveryTag::try_from(&vec![1; tag_len][..]).unwrap();
+        sent.state = state.then(|| DeliveryState::Transactional {
+            txn_id: Bytes::from_static(b"t").into(),
+            outcome: Some(Box::new(DeliveryState::Accepted)),
+        });
+        pair.engine.send(link, sent).unwrap();
+        let mut joined = Vec::new();
+        let mut frames = 0;
+        for (transfer, payload) in pair.transfers() {
+            joined.extend_from_slice(&payload);
+            let last = joined.len() == whole.len();
+            prop_assert_eq!(transfer.more, !last);
+            let len = amqp_with(0, transfer, &payload).len();
+            prop_assert!(len <= max_frame_size as usize, "frame of {} bytes", len);
+            frames += 1;
+        }
+        prop_assert_eq!(joined, whole);
+        // No frame is wasted.
+        let least = (sections + bare).div_ceil(max_frame_size as usize - 60).max(1);
+        prop_assert!(frames <= least + 1, "{} frames, {} would do", frames, least);
+    }
+
+    #[test]
+    fn gathering_undoes_splitting(
+        len in 0usize..3_000,
+        cuts in proptest::collection::vec(0usize..1_000, 0..6),
+    ) {
+        let (mut pair, _) = receiving(plain());
+        let whole: Vec<u8> = (0..len).map(|i| u8::try_from(i % 256).unwrap()).collect();
+        let mut rest = &whole[..];
+        for cut in cuts {
+            let (now, later) = rest.split_at(cut.min(rest.len()));
+            pair.feed(&amqp_with(0, more(0, 0), now));
+            rest = later;
+        }
+        pair.feed(&amqp_with(0, transfer(0, 0), rest));
+        prop_assert_eq!(&delivery(&mut pair).payload[..], &whole[..]);
+    }
 }

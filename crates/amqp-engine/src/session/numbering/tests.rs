@@ -1,1 +1,96 @@
+use proptest::prelude::*;
 
+use super::*;
+
+#[test]
+fn ids_are_the_same_until_something_is_dropped() {
+    let mut numbering = Numbering::new(u32::MAX);
+    assert_eq!(numbering.hand_over(), u32::MAX);
+    assert_eq!(numbering.hand_over(), 0);
+    assert_eq!(numbering.wire_id_of_front(false), u32::MAX);
+    assert_eq!(numbering.wire_id_of_front(true), u32::MAX, "a further frame of the same delivery");
+    assert_eq!(numbering.wire_id_of_front(false), 0);
+    assert_eq!((numbering.local_of(0), numbering.wire_of(0)), (0, 0));
+}
+
+#[test]
+fn ranges_are_cut_to_what_was_sent() {
+    let mut numbering = Numbering::new(10);
+    assert_eq!(numbering.sent_part(0, 100), None, "nothing was sent");
+    for _ in 0..5 {
+        numbering.hand_over();
+        numbering.wire_id_of_front(false);
+    }
+    let cases = [
+        // first, last, cut
+        (10, 14, Some((10, 14))),
+        (0, 100, Some((10, 14))),
+        (12, 12, Some((12, 12))),
+        (15, 20, None),
+        (0, 9, None),
+        (14, 12, None),
+        (0, u32::MAX, None),
+        (0, 0x7fff_ffff, Some((10, 14))),
+    ];
+    for case @ (first, last, expected) in cases {
+        assert_eq!(numbering.sent_part(first, last), expected, "{case:?}");
+    }
+}
+
+#[test]
+fn runs_of_dropped_ids_join() {
+    let mut numbering = Numbering::new(0);
+    for _ in 0..10 {
+        numbering.hand_over();
+    }
+    for id in [3, 5, 4, 9, 8] {
+        numbering.drop_unsent(id).unwrap();
+    }
+    assert_eq!(numbering.gaps, [Gap { start: 3, len: 3 }, Gap { start: 8, len: 2 }]);
+}
+
+#[test]
+fn too_many_runs_are_refused() {
+    let mut numbering = Numbering::new(0);
+    let ids: Vec<u32> = (0..=MAX_ID_GAPS * 2).map(|_| numbering.hand_over()).collect();
+    let mut dropped = ids.into_iter().step_by(2).map(|id| numbering.drop_unsent(id));
+    assert!(dropped.by_ref().take(MAX_ID_GAPS).all(|result| result.is_ok()));
+    assert_eq!(dropped.next(), Some(Err(TooManyGaps)));
+}
+
+proptest! {
+    #[test]
+    fn wire_ids_run_without_gaps_and_translate_both_ways(
+        start: u32,
+        steps in proptest::collection::vec((0u8..4, any::<prop::sample::Index>()), 0..200),
+    ) {
+        let mut numbering = Numbering::new(start);
+        let mut waiting: Vec<u32> = Vec::new();
+        let mut sent: Vec<(u32, u32)> = Vec::new();
+        for (what, pick) in steps {
+            match what {
+                0 | 1 => waiting.push(numbering.hand_over()),
+                2 if !waiting.is_empty() => {
+                    let wire = numbering.wire_id_of_front(false);
+                    let expected = sent.last().map_or(start, |&(_, last)| last.wrapping_add(1));
+                    prop_assert_eq!(wire, expected);
+                    sent.push((waiting.remove(0), wire));
+                }
+                3 if !waiting.is_empty() => {
+                    let dropped = waiting.remove(pick.index(waiting.len()));
+                    numbering.drop_unsent(dropped).unwrap();
+                    prop_assert!(!numbering.is_sent(dropped));
+                }
+                _ => {}
+            }
+            for &(local, wire) in &sent {
+                prop_assert_eq!(numbering.wire_of(local), wire);
+                prop_assert_eq!(numbering.local_of(wire), local);
+                prop_assert!(numbering.is_sent(local));
+            }
+            for &local in &waiting {
+                prop_assert!(!numbering.is_sent(local));
+            }
+        }
+    }
+}
