@@ -196,7 +196,7 @@ impl Gateway {
         let limit = self.config.max_links as usize;
         let number = self.links.insert(link).ok_or(Refusal::TooManyLinks { limit })?;
         self.by_key.insert(key, number);
-        self.find_claims_end();
+        self.note_claim_of(number);
         Ok(LinkId(number))
     }
 

@@ -32,7 +32,6 @@ impl Gateway {
             .and_then(|grant| self.grants.add(grant, now).map_err(|error| error.to_string()));
         match added {
             Ok(()) => {
-                self.find_claims_end();
                 let reply = Reply { status: 202, description: "Accepted", condition: None, body: NULL };
                 self.reply(&request.caller, &reply);
             }

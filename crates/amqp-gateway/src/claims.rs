@@ -68,8 +68,16 @@ impl Gateway {
         }
     }
 
-    /// Notes when the first claim of a link ends.
-    pub(crate) fn find_claims_end(&mut self) {
+    /// Notes when the claim of a new link ends. A token that extends a claim later leaves the note as it is: it
+    /// is looked at again when its time has come.
+    pub(crate) fn note_claim_of(&mut self, link: u32) {
+        let Some((scope, right)) = self.links.get(link).and_then(|link| link.claim.as_ref()) else { return };
+        let end = self.grants.valid_until(scope, *right).filter(|end| *end != u64::MAX);
+        self.claims_end = self.claims_end.into_iter().chain(end).min();
+    }
+
+    /// Finds when the first claim of all links ends.
+    fn find_claims_end(&mut self) {
         let ends = self.links.iter().filter_map(|(_, link)| {
             let (scope, right) = link.claim.as_ref()?;
             self.grants.valid_until(scope, *right)

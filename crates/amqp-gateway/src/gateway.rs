@@ -134,6 +134,11 @@ impl Gateway {
         self.drop_expired_claims();
     }
 
+    /// Whether the socket should be read: not while the client does not take what it is told.
+    pub fn wants_input(&self) -> bool {
+        self.engine.wants_input()
+    }
+
     /// When [`Gateway::handle_deadline`] wants to be called.
     pub fn deadline(&self) -> Option<Instant> {
         match (self.engine.deadline(), self.claims_deadline()) {
@@ -276,16 +281,19 @@ impl Gateway {
 
     fn on_session_ended(&mut self, id: SessionId) {
         let Some(number) = self.by_session.find(id) else { return };
+        // Gone first, so that no link cleans up in its table.
+        self.sessions.remove(number);
+        self.by_session.remove(id);
         let of_session = self.links.iter().filter(|(_, link)| link.session.0 == number);
         let links: Vec<u32> = of_session.map(|(link, _)| link).collect();
         for link in links {
             self.drop_link(LinkId(link));
         }
-        self.sessions.remove(number);
-        self.by_session.remove(id);
     }
 
     fn on_closed(&mut self) {
+        self.sessions = Sessions::new();
+        self.by_session = Index::new();
         let links: Vec<u32> = self.links.iter().map(|(link, _)| link).collect();
         for link in links {
             self.drop_link(LinkId(link));
