@@ -31,6 +31,13 @@ use crate::{
     tracking::Tracking,
 };
 
+/// What the fresh sections of a usual delivery take, in bytes.
+const SECTIONS_BYTES: usize = 256;
+/// Below this much room new memory is taken before the next delivery is written, in bytes.
+pub(crate) const SCRATCH_LOW: usize = 512;
+/// Most memory that is taken at once for sections, in bytes: it is freed when its last delivery is sent.
+const SCRATCH_MAX: usize = 16 << 10;
+
 /// One client's side of the broker.
 #[derive(Debug)]
 pub struct Gateway {
@@ -62,6 +69,8 @@ pub struct Gateway {
     pub(crate) connected: bool,
     /// Where sections of deliveries are written before the engine takes them.
     pub(crate) scratch: BytesMut,
+    /// How much memory to take when that is used up, in bytes.
+    pub(crate) scratch_chunk: usize,
     pub(crate) now: Now,
 }
 
@@ -99,6 +108,7 @@ impl Gateway {
             commands: Vec::new(),
             connected: false,
             scratch: BytesMut::new(),
+            scratch_chunk: SCRATCH_LOW,
             now,
         }
     }
@@ -120,9 +130,12 @@ impl Gateway {
     /// Takes what the core says, in order.
     pub fn handle_effects(&mut self, now: Now, effects: Vec<Effect>) {
         self.now = now;
+        // One piece of memory for the fresh sections of many deliveries, none kept by an idle connection.
+        self.scratch_chunk = effects.len().saturating_mul(SECTIONS_BYTES).clamp(SCRATCH_LOW, SCRATCH_MAX);
         for effect in effects {
             self.handle_effect(effect);
         }
+        self.scratch = BytesMut::new();
         self.raise_budget();
     }
 

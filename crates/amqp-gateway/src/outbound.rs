@@ -10,7 +10,7 @@ use broker_core::{Command, Delivery, LinkId, Outcome};
 use crate::{
     condition::Refusal,
     delivery::{self, Recipient},
-    gateway::Gateway,
+    gateway::{Gateway, SCRATCH_LOW},
     link::{Consumer, LinkRole},
     locks::{Held, IdRange},
     outcome,
@@ -28,6 +28,9 @@ impl Gateway {
         consumer.delivered += 1;
         let recipient = Recipient { face: link.face, id_base: consumer.id_base };
         let lock = delivery.lock.as_ref();
+        if self.scratch.capacity() < SCRATCH_LOW {
+            self.scratch.reserve(self.scratch_chunk);
+        }
         let bare = delivery::write(&mut self.scratch, &delivery.stored, delivery.sequence, lock, &recipient);
         let sections = self.scratch.split().freeze();
         let bytes = (sections.len() + bare.len()) as u64;
