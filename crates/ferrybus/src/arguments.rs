@@ -1,0 +1,261 @@
+//! The command line.
+//!
+//! Invariant: parsing decides nothing; every argument is checked where it is used, misuse ends with exit code 2.
+
+use std::{net::IpAddr, path::PathBuf};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::{
+    quantity::{Bytes, Span},
+    settings::{Anonymous, Durability, LogFormat},
+};
+
+/// An AMQP 1.0 message broker in one binary. Without a command it serves.
+#[derive(Debug, Parser)]
+#[command(name = "ferrybus", version, args_conflicts_with_subcommands = true, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) serve: ServeArguments,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the broker (what `ferrybus` alone does).
+    Serve(ServeArguments),
+    /// Make certificates.
+    #[command(subcommand)]
+    Cert(CertCommand),
+    /// Send messages to a queue.
+    Send(SendArguments),
+    /// Receive messages from a queue and settle them.
+    Receive(ReceiveArguments),
+    /// Look at the messages of a queue without taking them.
+    Peek(PeekArguments),
+    /// Measure sending and receiving through a queue.
+    Bench(BenchArguments),
+}
+
+/// Each overrides its key in the configuration file.
+#[derive(Args, Debug, Default)]
+pub(crate) struct ServeArguments {
+    /// Configuration file [default: `$FERRYBUS_CONFIG`, else `./ferrybus.toml` if it exists]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Address for AMQP, may be given several times [default: `127.0.0.1:5672` and `[::1]:5672`]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Vec<String>,
+    /// Address for AMQP over TLS, may be given several times [default with a certificate: port 5671]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen_tls: Vec<String>,
+    /// Folder of the journal [default: ./ferrybus-data]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) data: Option<PathBuf>,
+    /// What accepted messages survive [default: fsync]
+    #[arg(long)]
+    pub(crate) durability: Option<Durability>,
+    /// Create a queue when a client attaches to a missing one
+    #[arg(long)]
+    pub(crate) auto_create: bool,
+    /// What clients without credentials may do [default: deny]
+    #[arg(long)]
+    pub(crate) anonymous: Option<Anonymous>,
+    /// Queue to create at start if missing, may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub(crate) queue: Vec<String>,
+    /// Certificate chain for TLS, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Private key of the certificate, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Authorities whose client certificates are trusted, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_client_ca: Option<PathBuf>,
+    /// The Azure emulator's Config.json, as it is
+    #[arg(long, value_name = "FILE")]
+    pub(crate) emulator_config: Option<PathBuf>,
+    /// What to log, such as `info` or `broker_server=debug` [default: `$FERRYBUS_LOG`, else info]
+    #[arg(long, value_name = "FILTER")]
+    pub(crate) log: Option<String>,
+    /// How log lines look [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) log_format: Option<LogFormat>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CertCommand {
+    /// Make a development authority and a server certificate signed by it.
+    Dev(CertArguments),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CertArguments {
+    /// Folder for the files; an authority that is already there is used again
+    #[arg(long, value_name = "FOLDER", default_value = "ferrybus-certs")]
+    pub(crate) out: PathBuf,
+    /// Host name or address that clients use, may be given several times [default: `localhost`, `127.0.0.1`, `::1`]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Vec<String>,
+    /// Also make a client certificate with this common name, for SASL EXTERNAL
+    #[arg(long, value_name = "NAME")]
+    pub(crate) client: Vec<String>,
+    /// Replace certificates that are already there (never the authority)
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// How a client command reaches the broker.
+#[derive(Args, Debug)]
+pub(crate) struct ConnectArguments {
+    /// Connection string [default: `$FERRYBUS_CONNECTION_STRING`, else the development key at localhost]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) connection_string: Option<String>,
+    /// Authorities to trust for TLS, PEM [default: `$FERRYBUS_CA`, else the system's]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+    /// Connect to this address, keeping the name in the connection string
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) address: Option<IpAddr>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SendArguments {
+    /// Name of the queue
+    pub(crate) queue: String,
+    /// Body of each message, as text
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["file", "size"])]
+    pub(crate) body: Option<String>,
+    /// File with the body of each message; `-` is standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "size")]
+    pub(crate) file: Option<PathBuf>,
+    /// A body of this many bytes, such as `1 KiB`
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) size: Option<Bytes>,
+    /// How many messages
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(crate) count: u64,
+    /// Application property, may be given several times
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
+    pub(crate) property: Vec<(String, String)>,
+    /// How long a message lives, such as `30s`
+    #[arg(long, value_name = "TIME")]
+    pub(crate) ttl: Option<Span>,
+    /// Message id; with several messages `-1`, `-2` … is appended
+    #[arg(long, value_name = "ID")]
+    pub(crate) message_id: Option<String>,
+    /// Correlation id
+    #[arg(long, value_name = "ID")]
+    pub(crate) correlation_id: Option<String>,
+    /// Subject (label)
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) subject: Option<String>,
+    /// Content type of the body
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) content_type: Option<String>,
+    /// Messages on their way before waiting for an answer
+    #[arg(long, value_name = "NUMBER", default_value_t = 100)]
+    pub(crate) window: usize,
+    /// Send pre-settled: do not ask whether a message was stored
+    #[arg(long)]
+    pub(crate) pre_settled: bool,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArguments,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ReceiveArguments {
+    /// Name of the queue
+    pub(crate) queue: String,
+    /// At most this many messages [default: all there are; 1000 of those that are given back]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) count: Option<u64>,
+    /// How messages are taken
+    #[arg(long, value_enum, default_value_t = Mode::PeekLock)]
+    pub(crate) mode: Mode,
+    /// What to do with each message under its lock
+    #[arg(long, value_enum, default_value_t = Settle::Complete)]
+    pub(crate) settle: Settle,
+    /// Reason to give with `--settle dead-letter`
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+    /// Receive from the queue's dead-letter queue
+    #[arg(long)]
+    pub(crate) dead_letter: bool,
+    /// Stop after waiting this long for a message
+    #[arg(long, value_name = "TIME", default_value = "5s")]
+    pub(crate) timeout: Span,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArguments,
+}
+
+/// How messages are taken.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Mode {
+    /// Each is locked until settled.
+    PeekLock,
+    /// Each is gone when it is sent.
+    ReceiveAndDelete,
+}
+
+/// What to do with a locked message.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Settle {
+    /// Remove it.
+    Complete,
+    /// Give it back and count a failed delivery.
+    Abandon,
+    /// Move it to the dead-letter queue.
+    DeadLetter,
+    /// Give it back without counting.
+    Release,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct PeekArguments {
+    /// Name of the queue
+    pub(crate) queue: String,
+    /// First sequence number to show
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(crate) from: i64,
+    /// At most this many messages
+    #[arg(long, value_name = "NUMBER", default_value_t = 20)]
+    pub(crate) count: u64,
+    /// Look into the queue's dead-letter queue
+    #[arg(long)]
+    pub(crate) dead_letter: bool,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArguments,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct BenchArguments {
+    /// Name of the queue; it should be empty
+    pub(crate) queue: String,
+    /// How many messages
+    #[arg(long, value_name = "NUMBER", default_value_t = 100_000)]
+    pub(crate) count: u64,
+    /// Bytes of each body, such as `1 KiB`
+    #[arg(long, value_name = "BYTES", default_value = "1 KiB")]
+    pub(crate) size: Bytes,
+    /// Messages on their way before waiting for an answer
+    #[arg(long, value_name = "NUMBER", default_value_t = 1_000)]
+    pub(crate) window: usize,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArguments,
+}
+
+fn key_value(text: &str) -> Result<(String, String), &'static str> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
+        _ => Err("expected `key=value`"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+//! The command-line client: `send`, `receive`, `peek` and `bench` over fe2o3-amqp.
+//!
+//! Invariant: it speaks to the broker as any other client does; nothing here knows the broker's inside.
+
+use std::future::Future;
+
+use crate::{arguments::ConnectArguments, failure::Failure};
+
+mod bench;
+mod connect;
+mod fault;
+mod message;
+mod peek;
+mod receive;
+mod request;
+mod send;
+
+pub(crate) use bench::bench;
+pub(crate) use connect::Target;
+pub(crate) use peek::peek;
+pub(crate) use receive::receive;
+pub(crate) use send::send;
+
+/// Runs a command against the broker that the arguments or the environment name.
+pub(crate) fn run<F>(arguments: &ConnectArguments, command: impl FnOnce(Target) -> F) -> Result<(), Failure>
+where
+    F: Future<Output = Result<(), Failure>>,
+{
+    let target = Target::new(arguments)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(format_args!("cannot start: {error}")))?;
+    runtime.block_on(async {
+        tokio::select! {
+            done = command(target) => done,
+            _ = tokio::signal::ctrl_c() => Err(Failure::new("interrupted")),
+        }
+    })
+}
+
+/// The address of a queue's own messages or of its dead-letter queue.
+fn address(queue: &str, dead_letter: bool) -> String {
+    let queue = queue.trim_matches('/');
+    if dead_letter { format!("{queue}/$DeadLetterQueue") } else { queue.to_owned() }
+}

@@ -1,0 +1,269 @@
+//! Reaches the broker: TCP, TLS, SASL, session, and `$cbs` tokens.
+//!
+//! Invariant: every step ends within [`PATIENCE`]; a key is used to sign and never sent.
+
+use std::{
+    env, fmt, fs,
+    net::IpAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use broker_auth::{Scope, Secret, sign_token};
+use fe2o3_amqp::{
+    Connection, Receiver, Sender, Session, connection::ConnectionHandle, link::receiver::CreditMode,
+    sasl_profile::SaslProfile, session::SessionHandle,
+};
+use fe2o3_amqp_types::{
+    definitions::{ReceiverSettleMode, SenderSettleMode},
+    messaging::ApplicationProperties,
+    primitives::Value,
+};
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, ServerName, pem::PemObject as _},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    time::timeout,
+};
+use tokio_rustls::TlsConnector;
+
+use super::{
+    fault::{fault, too_slow},
+    request::Requester,
+};
+use crate::{
+    arguments::ConnectArguments,
+    connection_string::{self, ConnectionString, Login},
+    failure::Failure,
+};
+
+/// How long to wait for an answer of the broker.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Which broker, and how to get there.
+#[derive(Debug)]
+pub(crate) struct Target {
+    string: ConnectionString,
+    address: Option<IpAddr>,
+    authorities: Option<PathBuf>,
+}
+
+impl Target {
+    /// From the arguments, the environment, or the development default.
+    pub(crate) fn new(arguments: &ConnectArguments) -> Result<Self, Failure> {
+        let from_environment = |name| env::var(name).ok().filter(|text| !text.is_empty());
+        let text = arguments
+            .connection_string
+            .clone()
+            .or_else(|| from_environment("FERRYBUS_CONNECTION_STRING"))
+            .unwrap_or_else(|| connection_string::development(5672));
+        let authorities = arguments.ca.clone().or_else(|| from_environment("FERRYBUS_CA").map(PathBuf::from));
+        Ok(Self { string: text.parse()?, address: arguments.address, authorities })
+    }
+
+    /// Connects, opens a session and logs in for the entity at `address`.
+    pub(super) async fn connect(self, address: &str) -> Result<Client, Failure> {
+        self.refuse_other_entities(address)?;
+        let place = format!("{}:{}", self.string.host, self.string.port);
+        let what = format!("cannot connect to {place}");
+        let tcp = self.tcp(&what).await?;
+        let opened = if self.string.tls {
+            let stream = self.tls(tcp, &what).await?;
+            timeout(PATIENCE, self.open(stream, &what)).await
+        } else {
+            timeout(PATIENCE, self.open(tcp, &what)).await
+        };
+        let mut connection = opened.map_err(|_| too_slow(&what))??;
+        let session =
+            timeout(PATIENCE, Session::begin(&mut connection)).await.map_err(|_| too_slow(&what))?;
+        let session = session.map_err(|error| fault(&what, &error))?;
+        let mut client = Client { connection, session, requests: 0 };
+        client.authorize(&self.string, address).await?;
+        Ok(client)
+    }
+
+    fn refuse_other_entities(&self, address: &str) -> Result<(), Failure> {
+        match &self.string.entity {
+            Some(entity) if !Scope::of(entity).covers(&Scope::of(address)) => Err(Failure::misuse(
+                format_args!("the connection string is for `{entity}`, not for `{address}`"),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    async fn tcp(&self, what: &str) -> Result<TcpStream, Failure> {
+        let ConnectionString { host, port, .. } = &self.string;
+        let connecting = async {
+            match self.address {
+                Some(address) => TcpStream::connect((address, *port)).await,
+                None => TcpStream::connect((host.as_str(), *port)).await,
+            }
+        };
+        let connected = timeout(PATIENCE, connecting).await.map_err(|_| too_slow(what))?;
+        let stream = connected.map_err(|error| {
+            Failure::new(format_args!("{what}: {error}"))
+                .hint("is the broker running? `ferrybus` starts one; `--connection-string` names another")
+        })?;
+        // Small frames must not wait for company; that the setting is refused is no reason to give up.
+        drop(stream.set_nodelay(true));
+        Ok(stream)
+    }
+
+    async fn tls(&self, stream: TcpStream, what: &str) -> Result<impl Stream + use<>, Failure> {
+        let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| Failure::new(format_args!("{what}: {error}")))?
+            .with_root_certificates(self.authorities()?)
+            .with_no_client_auth();
+        let name = ServerName::try_from(self.string.host.clone())
+            .map_err(|_| Failure::misuse(format_args!("`{}` is not a host name", self.string.host)))?;
+        let handshake = TlsConnector::from(Arc::new(config)).connect(name, stream);
+        let stream = timeout(PATIENCE, handshake).await.map_err(|_| too_slow(what))?;
+        stream.map_err(|error| {
+            Failure::new(format_args!("{what}: {error}"))
+                .hint("`--ca FILE` names the authorities to trust; without TLS use `amqp://` or the emulator's flag")
+        })
+    }
+
+    /// The authorities to trust: the named file's, else the system's bundle.
+    fn authorities(&self) -> Result<RootCertStore, Failure> {
+        let system = || {
+            let named = env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+            named.or_else(|| SYSTEM_BUNDLES.iter().map(PathBuf::from).find(|path| path.exists()))
+        };
+        let path = self.authorities.clone().or_else(system).ok_or_else(|| {
+            Failure::misuse("no authorities to trust were found").hint("`--ca FILE` names them")
+        })?;
+        let mut store = RootCertStore::empty();
+        let (added, _) = store.add_parsable_certificates(read_certificates(&path)?);
+        if added == 0 {
+            return Err(Failure::misuse(format_args!("`{}` holds no certificate", path.display())));
+        }
+        Ok(store)
+    }
+
+    async fn open<S: Stream>(&self, stream: S, what: &str) -> Result<ConnectionHandle<()>, Failure> {
+        Connection::builder()
+            .container_id(format!("ferrybus-cli-{}", std::process::id()))
+            .hostname(self.string.host.as_str())
+            .max_frame_size(FRAME_BYTES)
+            .idle_time_out(IDLE_TIME_OUT_MILLIS)
+            .sasl_profile(SaslProfile::Anonymous)
+            .open_with_stream(stream)
+            .await
+            .map_err(|error| fault(what, &error))
+    }
+}
+
+/// What a connection runs over.
+trait Stream: AsyncRead + AsyncWrite + fmt::Debug + Send + Unpin + 'static {}
+
+impl<S: AsyncRead + AsyncWrite + fmt::Debug + Send + Unpin + 'static> Stream for S {}
+
+fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {
+    let text = fs::read(path).map_err(|error| {
+        Failure::misuse(format_args!("cannot read authorities `{}`: {error}", path.display()))
+    })?;
+    CertificateDer::pem_slice_iter(&text).collect::<Result<_, _>>().map_err(|error| {
+        Failure::misuse(format_args!("cannot read authorities `{}`: {error}", path.display()))
+    })
+}
+
+/// An open connection with one session.
+pub(super) struct Client {
+    connection: ConnectionHandle<()>,
+    session: SessionHandle<()>,
+    requests: u32,
+}
+
+impl Client {
+    /// Puts a token for the entity at `address`, if the log-in is by token.
+    async fn authorize(&mut self, string: &ConnectionString, address: &str) -> Result<(), Failure> {
+        let audience = format!("sb://{}/{address}", string.host);
+        let token = match &string.login {
+            Login::Anonymous => return Ok(()),
+            Login::Token(token) => token.clone(),
+            Login::Key { name, key } => {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+                sign_token(&audience, name, &Secret::new(key.as_str()), now + TOKEN_SECONDS)
+            }
+        };
+        let properties = ApplicationProperties::builder()
+            .insert("operation", "put-token")
+            .insert("type", "servicebus.windows.net:sastoken")
+            .insert("name", audience)
+            .build();
+        let mut cbs = self.requester("$cbs").await?;
+        let answer = cbs.ask(properties, Value::String(token)).await?;
+        cbs.close().await;
+        if answer.is_good() {
+            return Ok(());
+        }
+        Err(Failure::new(format_args!("the broker refuses the log-in: {}", answer.complaint()))
+            .hint("check the key in `--connection-string` or FERRYBUS_CONNECTION_STRING"))
+    }
+
+    /// A pair of links to a node that answers requests.
+    pub(super) async fn requester(&mut self, node: &str) -> Result<Requester, Failure> {
+        self.requests += 1;
+        Requester::open(&mut self.session, node, self.requests).await
+    }
+
+    /// A link to send on.
+    pub(super) async fn sender(&mut self, address: &str, settled: bool) -> Result<Sender, Failure> {
+        let mode = if settled { SenderSettleMode::Settled } else { SenderSettleMode::Unsettled };
+        let what = format!("cannot send to `{address}`");
+        let attach = Sender::builder()
+            .name(format!("send-{address}-{}", std::process::id()))
+            .target(address)
+            .sender_settle_mode(mode)
+            .attach(&mut self.session);
+        let attached = timeout(PATIENCE, attach).await.map_err(|_| too_slow(&what))?;
+        attached.map_err(|error| fault(&what, &error))
+    }
+
+    /// A link to receive on; locks what it receives unless `delete`.
+    pub(super) async fn receiver(&mut self, address: &str, delete: bool) -> Result<Receiver, Failure> {
+        let what = format!("cannot receive from `{address}`");
+        let builder = Receiver::builder()
+            .name(format!("receive-{address}-{}", std::process::id()))
+            .source(address)
+            .credit_mode(CreditMode::Manual);
+        let builder = if delete {
+            builder
+                .sender_settle_mode(SenderSettleMode::Settled)
+                .receiver_settle_mode(ReceiverSettleMode::First)
+        } else {
+            builder
+                .sender_settle_mode(SenderSettleMode::Unsettled)
+                .receiver_settle_mode(ReceiverSettleMode::Second)
+        };
+        let attached =
+            timeout(PATIENCE, builder.attach(&mut self.session)).await.map_err(|_| too_slow(&what))?;
+        attached.map_err(|error| fault(&what, &error))
+    }
+
+    /// Says goodbye. What matters has been answered before, so nothing here can fail the command.
+    pub(super) async fn close(mut self) {
+        drop(timeout(GOODBYE, self.session.end()).await);
+        drop(timeout(GOODBYE, self.connection.close()).await);
+    }
+}
+
+const FRAME_BYTES: u32 = 64 * 1024;
+const IDLE_TIME_OUT_MILLIS: u32 = 60_000;
+/// Long enough for any command short of a long bench, whose links outlive the token anyway.
+const TOKEN_SECONDS: u64 = 24 * 3_600;
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// Where Linux distributions, and macOS, keep the authorities that everybody trusts.
+const SYSTEM_BUNDLES: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];

@@ -1,0 +1,186 @@
+//! Reads the `Config.json` of the Azure Service Bus emulator (`service-bus-admin` 9).
+//!
+//! Invariant: what the file asks for is either done, refused, or named in a notice; nothing is dropped in silence.
+
+use std::{fs, path::Path};
+
+use broker_core::QueueSettings;
+use serde_json::{Map, Value};
+
+use crate::{
+    failure::Failure,
+    nearest::nearest,
+    quantity::Span,
+    settings::{check_name, unreadable},
+};
+
+mod relaxed;
+
+/// What the file asks for.
+#[derive(Debug, Default)]
+pub(crate) struct Emulator {
+    /// Its queues.
+    pub(crate) queues: Vec<(String, QueueSettings)>,
+    /// What it asks for beyond that and does not get.
+    pub(crate) notices: Vec<String>,
+}
+
+/// Reads the file.
+pub(crate) fn load(path: &Path) -> Result<Emulator, Failure> {
+    let text =
+        fs::read_to_string(path).map_err(|error| unreadable("emulator configuration", path, &error))?;
+    parse(&text).map_err(|Bad(reason)| {
+        Failure::misuse(format_args!("bad emulator configuration in `{}`: {reason}", path.display()))
+    })
+}
+
+/// Why the file cannot be used.
+#[derive(Debug, Eq, PartialEq)]
+struct Bad(String);
+
+fn parse(text: &str) -> Result<Emulator, Bad> {
+    let json = relaxed::to_json(text).map_err(|error| Bad(error.to_string()))?;
+    let root: Value = serde_json::from_str(&json).map_err(|error| Bad(error.to_string()))?;
+    let config = root.get("UserConfig").ok_or_else(|| Bad("`UserConfig` is missing".into()))?;
+    let namespaces = list(config, "UserConfig.Namespaces", "Namespaces")?;
+    let [namespace] = namespaces else {
+        return Err(Bad(format!("`UserConfig.Namespaces` has {} entries, expected 1", namespaces.len())));
+    };
+    let mut emulator = Emulator::default();
+    for (at, queue) in optional_list(namespace, "Queues")?.iter().enumerate() {
+        let queue = emulator.queue(queue, &format!("Queues[{at}]"))?;
+        emulator.queues.push(queue);
+    }
+    for (at, topic) in optional_list(namespace, "Topics")?.iter().enumerate() {
+        let name = name(topic, &format!("Topics[{at}]"))?;
+        emulator.notices.push(format!(
+            "topic `{name}` and its subscriptions are not created: this version has queues only"
+        ));
+    }
+    Ok(emulator)
+}
+
+impl Emulator {
+    fn queue(&mut self, queue: &Value, place: &str) -> Result<(String, QueueSettings), Bad> {
+        let name = name(queue, place)?;
+        check_name(&name)
+            .map_err(|failure| Bad(failure.to_string().replace("error: ", "").replace('\n', "; ")))?;
+        let none = Map::new();
+        let given = match queue.get("Properties") {
+            None | Some(Value::Null) => &none,
+            Some(Value::Object(given)) => given,
+            Some(_) => return Err(Bad(format!("`Properties` of queue `{name}` is not an object"))),
+        };
+        self.name_what_is_not_done(&name, given);
+        let properties = Properties { queue: &name, given };
+        let settings = QueueSettings {
+            lock_duration: properties.lock_duration()?,
+            max_delivery_count: properties.max_delivery_count()?,
+            // The emulator's default, an hour, where the cloud service's is for ever.
+            default_time_to_live: properties.span("DefaultMessageTimeToLive", "PT1H")?.finite(),
+            dead_letter_on_expiration: properties.boolean("DeadLetteringOnMessageExpiration")?,
+            ..QueueSettings::default()
+        };
+        for flag in ["RequiresSession", "RequiresDuplicateDetection"] {
+            if properties.boolean(flag)? {
+                self.notices
+                    .push(format!("queue `{name}`: `{flag}` is ignored, this version does not have it"));
+            }
+        }
+        Ok((name, settings))
+    }
+
+    fn name_what_is_not_done(&mut self, queue: &str, given: &Map<String, Value>) {
+        for (key, value) in given {
+            if !PROPERTIES.contains(&key.as_str()) {
+                let near = nearest(key, PROPERTIES)
+                    .map(|near| format!(", did you mean `{near}`?"))
+                    .unwrap_or_default();
+                self.notices.push(format!("queue `{queue}`: unknown property `{key}` is ignored{near}"));
+            }
+            let forwards = key == "ForwardTo" || key == "ForwardDeadLetteredMessagesTo";
+            if forwards && value.as_str().is_some_and(|target| !target.is_empty()) {
+                self.notices
+                    .push(format!("queue `{queue}`: `{key}` is ignored, this version does not forward"));
+            }
+        }
+    }
+}
+
+/// The properties of one queue.
+struct Properties<'p> {
+    queue: &'p str,
+    given: &'p Map<String, Value>,
+}
+
+impl Properties<'_> {
+    fn bad(&self, key: &str, expected: &str) -> Bad {
+        let found = self.given.get(key).map(Value::to_string).unwrap_or_default();
+        Bad(format!("queue `{}`: `{key}` is {found}, expected {expected}", self.queue))
+    }
+
+    fn boolean(&self, key: &str) -> Result<bool, Bad> {
+        match self.given.get(key) {
+            None | Some(Value::Null) => Ok(false),
+            Some(Value::Bool(value)) => Ok(*value),
+            Some(_) => Err(self.bad(key, "true or false")),
+        }
+    }
+
+    fn span(&self, key: &str, default: &str) -> Result<Span, Bad> {
+        let text = match self.given.get(key) {
+            None | Some(Value::Null) => default,
+            Some(value) => value.as_str().filter(|text| text.starts_with('P')).unwrap_or_default(),
+        };
+        text.parse().map_err(|_| self.bad(key, "an ISO 8601 duration such as `PT1M`"))
+    }
+
+    fn lock_duration(&self) -> Result<std::time::Duration, Bad> {
+        let expected = "a duration above zero and up to `PT5M`";
+        let duration = self.span("LockDuration", "PT1M")?.finite();
+        let good = duration.filter(|lock| !lock.is_zero() && lock.as_secs() <= 300);
+        good.ok_or_else(|| self.bad("LockDuration", expected))
+    }
+
+    fn max_delivery_count(&self) -> Result<u32, Bad> {
+        let key = "MaxDeliveryCount";
+        let Some(value) = self.given.get(key).filter(|value| !value.is_null()) else { return Ok(3) };
+        let count = value.as_u64().and_then(|count| u32::try_from(count).ok());
+        count
+            .filter(|count| (1..=i32::MAX.unsigned_abs()).contains(count))
+            .ok_or_else(|| self.bad(key, "1 or more"))
+    }
+}
+
+fn name(entity: &Value, place: &str) -> Result<String, Bad> {
+    let name = entity.get("Name").and_then(Value::as_str);
+    name.map(Into::into).ok_or_else(|| Bad(format!("`{place}.Name` is missing or not a text")))
+}
+
+fn list<'v>(parent: &'v Value, place: &str, key: &str) -> Result<&'v [Value], Bad> {
+    match parent.get(key) {
+        Some(Value::Array(items)) => Ok(items),
+        Some(_) => Err(Bad(format!("`{place}` is not a list"))),
+        None => Err(Bad(format!("`{place}` is missing"))),
+    }
+}
+
+fn optional_list<'v>(parent: &'v Value, key: &str) -> Result<&'v [Value], Bad> {
+    if parent.get(key).is_none_or(Value::is_null) { Ok(&[]) } else { list(parent, key, key) }
+}
+
+/// Every property that the emulator's schema gives a queue.
+const PROPERTIES: [&str; 9] = [
+    "DeadLetteringOnMessageExpiration",
+    "DefaultMessageTimeToLive",
+    "DuplicateDetectionHistoryTimeWindow",
+    "ForwardDeadLetteredMessagesTo",
+    "ForwardTo",
+    "LockDuration",
+    "MaxDeliveryCount",
+    "RequiresDuplicateDetection",
+    "RequiresSession",
+];
+
+#[cfg(test)]
+mod tests;

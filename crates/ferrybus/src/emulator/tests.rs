@@ -1,0 +1,121 @@
+use std::time::Duration;
+
+use super::*;
+
+const SAMPLE: &str = r#"
+// A configuration as users of the emulator have it, comments included.
+{
+  "UserConfig": {
+    "Namespaces": [
+      {
+        "Name": "sbemulatorns", // the only name the emulator's schema allows
+        "Queues": [
+          {
+            "Name": "orders",
+            "Properties": {
+              "DeadLetteringOnMessageExpiration": true,
+              "DefaultMessageTimeToLive": "PT30M",
+              "DuplicateDetectionHistoryTimeWindow": "PT20S",
+              "ForwardDeadLetteredMessagesTo": "",
+              "ForwardTo": "",
+              "LockDuration": "PT30S",
+              "MaxDeliveryCount": 5,
+              "RequiresDuplicateDetection": false,
+              "RequiresSession": false,
+            },
+          },
+          /* Sessions and
+             forwarding come later. */
+          { "Name": "steps", "Properties": { "RequiresSession": true, "ForwardTo": "audit" } },
+          { "Name": "audit", "Properties": {} },
+          { "Name": "bare" },
+          { "Name": "ever", "Properties": { "DefaultMessageTimeToLive": "P10675199DT2H48M5.4775807S", "LokDuration": "PT1M" } },
+        ],
+        "Topics": [
+          { "Name": "events", "Properties": {}, "Subscriptions": [ { "Name": "all // not a comment" } ] },
+        ],
+      }
+    ],
+    "Logging": { "Type": "Console" }
+  }
+}
+"#;
+
+fn emulator_default() -> QueueSettings {
+    QueueSettings {
+        max_delivery_count: 3,
+        default_time_to_live: Some(Duration::from_secs(3_600)),
+        ..QueueSettings::default()
+    }
+}
+
+#[test]
+fn a_users_file_is_read_as_it_is() {
+    let emulator = parse(SAMPLE).unwrap();
+    let names: Vec<_> = emulator.queues.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["orders", "steps", "audit", "bare", "ever"]);
+    let settings = |at: usize| emulator.queues[at].1.clone();
+    assert_eq!(
+        settings(0),
+        QueueSettings {
+            lock_duration: Duration::from_secs(30),
+            max_delivery_count: 5,
+            default_time_to_live: Some(Duration::from_secs(1_800)),
+            dead_letter_on_expiration: true,
+            ..QueueSettings::default()
+        }
+    );
+    assert_eq!(settings(2), emulator_default());
+    assert_eq!(settings(3), emulator_default());
+    assert_eq!(settings(4), QueueSettings { default_time_to_live: None, ..emulator_default() });
+}
+
+#[test]
+fn what_is_not_done_is_said() {
+    assert_eq!(
+        parse(SAMPLE).unwrap().notices,
+        [
+            "queue `steps`: `ForwardTo` is ignored, this version does not forward",
+            "queue `steps`: `RequiresSession` is ignored, this version does not have it",
+            "queue `ever`: unknown property `LokDuration` is ignored, did you mean `LockDuration`?",
+            "topic `events` and its subscriptions are not created: this version has queues only",
+        ]
+    );
+}
+
+#[test]
+fn faults_are_named_with_their_place() {
+    let with =
+        |queue: &str| format!(r#"{{"UserConfig":{{"Namespaces":[{{"Name":"n","Queues":[{queue}]}}]}}}}"#);
+    let property = |property: &str| with(&format!(r#"{{"Name":"q","Properties":{{{property}}}}}"#));
+    let cases = [
+        ("{}".into(), "`UserConfig` is missing"),
+        (r#"{"UserConfig":{}}"#.into(), "`UserConfig.Namespaces` is missing"),
+        (r#"{"UserConfig":{"Namespaces":[]}}"#.into(), "`UserConfig.Namespaces` has 0 entries, expected 1"),
+        (r#"{"UserConfig":{"Namespaces":[{"Queues":7}]}}"#.into(), "`Queues` is not a list"),
+        (with(r#"{"name":"q"}"#), "`Queues[0].Name` is missing or not a text"),
+        (with(r#"{"Name":"q","Properties":[]}"#), "`Properties` of queue `q` is not an object"),
+        (
+            property(r#""LockDuration":"30s""#),
+            "queue `q`: `LockDuration` is \"30s\", expected an ISO 8601 duration such as `PT1M`",
+        ),
+        (
+            property(r#""LockDuration":"PT6M""#),
+            "queue `q`: `LockDuration` is \"PT6M\", expected a duration above zero and up to `PT5M`",
+        ),
+        (property(r#""MaxDeliveryCount":0"#), "queue `q`: `MaxDeliveryCount` is 0, expected 1 or more"),
+        (property(r#""MaxDeliveryCount":"3""#), "queue `q`: `MaxDeliveryCount` is \"3\", expected 1 or more"),
+        (
+            property(r#""RequiresSession":"yes""#),
+            "queue `q`: `RequiresSession` is \"yes\", expected true or false",
+        ),
+        ("{ /* ".into(), "the comment that begins in line 1 does not end"),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(parse(&text).unwrap_err(), Bad(expected.into()), "{text}");
+    }
+    let bad_name = parse(&with(r#"{"Name":"-q"}"#)).unwrap_err();
+    assert!(bad_name.0.starts_with("`-q` cannot be the name of a queue"), "{bad_name:?}");
+    let no_json = parse("{\n  \"UserConfig\": oops }").unwrap_err();
+    assert!(no_json.0.contains("line 2"), "{no_json:?}");
+}

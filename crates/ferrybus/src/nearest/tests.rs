@@ -1,0 +1,41 @@
+use super::*;
+
+#[test]
+fn slips_of_the_fingers_are_recognised() {
+    let names = ["listen", "data_dir", "durability", "auto_create", "max_frame_bytes"];
+    let cases = [
+        ("lisen", Some("listen")),
+        ("lsiten", Some("listen")),
+        ("Listen", Some("listen")),
+        ("data-dir", Some("data_dir")),
+        ("datadir", Some("data_dir")),
+        ("autocreate", Some("auto_create")),
+        ("max_frame_byte", Some("max_frame_bytes")),
+        ("segment_bytes", None),
+        ("port", None),
+        ("", None),
+    ];
+    for case @ (name, expected) in cases {
+        assert_eq!(nearest(name, names), expected, "{case:?}");
+    }
+}
+
+#[test]
+fn the_closest_of_several_wins() {
+    assert_eq!(nearest("ordres", ["order", "orders", "ordered"]), Some("orders"));
+}
+
+#[test]
+fn distances_count_single_edits() {
+    let cases = [
+        ("", "", 0),
+        ("a", "", 1),
+        ("", "ab", 2),
+        ("abc", "abd", 1),
+        ("ab", "ba", 1),
+        ("kitten", "sitting", 3),
+    ];
+    for case @ (from, to, expected) in cases {
+        assert_eq!(distance(&fold(from), &fold(to)), expected, "{case:?}");
+    }
+}

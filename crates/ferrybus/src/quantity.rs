@@ -1,0 +1,206 @@
+//! Sizes and times as people write them.
+//!
+//! Invariant: a number without a unit is bytes where a size is wanted and refused where a time is wanted.
+
+use std::{fmt, time::Duration};
+
+use serde::{Deserialize, Deserializer, de};
+
+/// A number of bytes: `1048576`, `"1 MiB"`, `"64MB"`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Bytes(pub(crate) u64);
+
+/// A length of time: `"30s"`, `"1m 30s"`, `"PT30S"`; [`Span::Forever`] for ISO 8601 durations that mean never.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Span {
+    /// This long.
+    Of(Duration),
+    /// Without end.
+    Forever,
+}
+
+/// What could not be read.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub(crate) enum QuantityError {
+    /// No size.
+    #[error("`{0}` is not a size, expected a number of bytes such as `1048576` or a text such as `1 MiB`")]
+    Size(String),
+    /// No time.
+    #[error("`{0}` is not a length of time, expected a text such as `30s`, `5m`, `1h` or `PT30S`")]
+    Time(String),
+}
+
+impl std::str::FromStr for Bytes {
+    type Err = QuantityError;
+
+    fn from_str(text: &str) -> Result<Self, QuantityError> {
+        let error = || QuantityError::Size(text.into());
+        let (number, unit) = split_number(text.trim()).ok_or_else(error)?;
+        let factor: u64 = match unit.to_ascii_lowercase().as_str() {
+            "" | "b" => 1,
+            "k" | "kib" => 1 << 10,
+            "m" | "mib" => 1 << 20,
+            "g" | "gib" => 1 << 30,
+            "t" | "tib" => 1 << 40,
+            "kb" => 1_000,
+            "mb" => 1_000_000,
+            "gb" => 1_000_000_000,
+            "tb" => 1_000_000_000_000,
+            _ => return Err(error()),
+        };
+        number.checked_mul(factor).map(Self).ok_or_else(error)
+    }
+}
+
+impl std::str::FromStr for Span {
+    type Err = QuantityError;
+
+    fn from_str(text: &str) -> Result<Self, QuantityError> {
+        let text = text.trim();
+        let span = if text.starts_with(['P', 'p']) { iso_8601(text) } else { words(text).map(Span::Of) };
+        span.ok_or_else(|| QuantityError::Time(text.into()))
+    }
+}
+
+impl Span {
+    /// `None` for ever.
+    pub(crate) const fn finite(self) -> Option<Duration> {
+        match self {
+            Self::Of(duration) => Some(duration),
+            Self::Forever => None,
+        }
+    }
+}
+
+/// `1h 30m`: numbers with units, largest or smallest first, separated or not.
+fn words(mut text: &str) -> Option<Duration> {
+    let mut sum = Duration::ZERO;
+    loop {
+        let (number, rest) = split_number(text)?;
+        let end = rest.find(|letter: char| !letter.is_ascii_alphabetic()).unwrap_or(rest.len());
+        let (unit, rest) = rest.split_at_checked(end)?;
+        let millis = match unit.to_ascii_lowercase().as_str() {
+            "ms" => 1,
+            "s" | "sec" | "second" | "seconds" => 1_000,
+            "m" | "min" | "minute" | "minutes" => 60_000,
+            "h" | "hour" | "hours" => 3_600_000,
+            "d" | "day" | "days" => 86_400_000,
+            _ => return None,
+        };
+        sum = sum.checked_add(Duration::from_millis(number.checked_mul(millis)?))?;
+        text = rest.trim_start();
+        if text.is_empty() {
+            return Some(sum);
+        }
+    }
+}
+
+/// `P1DT2H3M4.5S`; a year has 365 days and a month 30, as in .NET. From 10,675,199 days (the largest number of
+/// ticks there) it means for ever.
+fn iso_8601(text: &str) -> Option<Span> {
+    let (date, time) = match text.get(1..)?.split_once(['T', 't']) {
+        Some((date, time)) if !time.is_empty() => (date, time),
+        Some(_) => return None,
+        None => (text.get(1..)?, ""),
+    };
+    if date.is_empty() && time.is_empty() {
+        return None;
+    }
+    let days = iso_part(date, &[('Y', 365 * DAY), ('M', 30 * DAY), ('W', 7 * DAY), ('D', DAY)])?;
+    let rest = iso_part(time, &[('H', 3_600 * SECOND), ('M', 60 * SECOND), ('S', SECOND)])?;
+    let nanos = days.checked_add(rest)?;
+    if nanos / DAY >= FOREVER_DAYS {
+        return Some(Span::Forever);
+    }
+    let seconds = u64::try_from(nanos / SECOND).ok()?;
+    Some(Span::Of(Duration::new(seconds, u32::try_from(nanos % SECOND).ok()?)))
+}
+
+/// Numbers each followed by one of the units, in their order; nanoseconds. Only seconds may have a fraction.
+fn iso_part(mut text: &str, units: &[(char, u128)]) -> Option<u128> {
+    let mut sum = 0_u128;
+    let mut units = units.iter();
+    while !text.is_empty() {
+        let (number, rest) = split_number(text)?;
+        let (fraction, rest) = match rest.strip_prefix('.') {
+            Some(rest) => fraction(rest)?,
+            None => (0, rest),
+        };
+        let letter = rest.chars().next()?.to_ascii_uppercase();
+        let &(_, nanos) = units.by_ref().find(|(unit, _)| *unit == letter)?;
+        if fraction != 0 && letter != 'S' {
+            return None;
+        }
+        sum = sum.checked_add(u128::from(number).checked_mul(nanos)?)?.checked_add(fraction)?;
+        text = rest.get(1..)?;
+    }
+    Some(sum)
+}
+
+/// The digits after the point as nanoseconds, and what follows them.
+fn fraction(text: &str) -> Option<(u128, &str)> {
+    let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, rest) = text.split_at_checked(end)?;
+    let nine: String = digits.chars().chain(std::iter::repeat('0')).take(9).collect();
+    (!digits.is_empty()).then_some((nine.parse().ok()?, rest))
+}
+
+/// The leading decimal digits, and the rest without leading space.
+fn split_number(text: &str) -> Option<(u64, &str)> {
+    let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, rest) = text.split_at_checked(end)?;
+    Some((digits.parse().ok()?, rest.trim_start()))
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = Bytes;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number of bytes or a text such as `64 MiB`")
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Bytes, E> {
+                Ok(Bytes(number))
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Bytes, E> {
+                u64::try_from(number)
+                    .map(Bytes)
+                    .map_err(|_| E::custom(QuantityError::Size(number.to_string())))
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Bytes, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = Span;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a length of time with its unit, in quotes, such as `\"30s\"`")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Span, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+const SECOND: u128 = 1_000_000_000;
+const DAY: u128 = 86_400 * SECOND;
+const FOREVER_DAYS: u128 = 10_675_199;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+//! `ferrybus serve`: from arguments and configuration to a running broker, and back to an exit code.
+//!
+//! Invariant: nothing is opened before everything has been checked; an argument overrides its key in the file.
+
+use std::{
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Instant,
+};
+
+use broker_auth::{Authority, DEVELOPMENT_KEY_NAME};
+use broker_server::{Outcome, Server, ServerConfig, StartError};
+use tracing::{info, warn};
+
+use crate::{
+    arguments::ServeArguments,
+    connection_string,
+    failure::Failure,
+    logging, output,
+    settings::{Durability, Limits, QueueEntry, Settings, Tls},
+};
+
+/// Serves until a signal or a failure.
+pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
+    let began = Instant::now();
+    let settings = settings(arguments)?;
+    logging::start(&settings.log)?;
+    let limits = settings.check()?;
+    for notice in &limits.notices {
+        warn!("{notice}");
+    }
+    if limits.durability == Durability::None {
+        warn!("durability is `none`: every message is gone when this process ends");
+    }
+    let banner = Banner::new(&limits);
+    let data_dir = limits.data_dir.clone();
+    let server = Server::start(&config(limits)).map_err(|error| not_started(&error, &data_dir))?;
+    info!(version = env!("CARGO_PKG_VERSION"), after = ?began.elapsed(), "serving");
+    banner.print(server.addresses(), server.tls_addresses())?;
+    match server.run_until_signal() {
+        Outcome::Stopped => Ok(()),
+        Outcome::JournalFailed => Err(Failure::new("the journal failed, nothing more was acknowledged")
+            .hint(format_args!(
+                "see the log above for the cause; a restart recovers all that was acknowledged from `{}`",
+                data_dir.display()
+            ))),
+    }
+}
+
+/// The file, if there is one, overridden by the arguments.
+fn settings(arguments: &ServeArguments) -> Result<Settings, Failure> {
+    let named = arguments
+        .config
+        .clone()
+        .or_else(|| std::env::var_os("FERRYBUS_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from));
+    let default = Path::new("ferrybus.toml");
+    let mut settings = match named {
+        Some(path) => Settings::load(&path)?,
+        None if default.exists() => Settings::load(default)?,
+        None => Settings::default(),
+    };
+    override_with(&mut settings, arguments);
+    Ok(settings)
+}
+
+fn override_with(settings: &mut Settings, arguments: &ServeArguments) {
+    let list = |texts: &Vec<String>| (!texts.is_empty()).then(|| texts.clone());
+    let ServeArguments { data, durability, anonymous, emulator_config, log, log_format, .. } = arguments;
+    settings.listen = list(&arguments.listen).or(settings.listen.take());
+    settings.listen_tls = list(&arguments.listen_tls).or(settings.listen_tls.take());
+    settings.data_dir = data.clone().or(settings.data_dir.take());
+    settings.durability = durability.or(settings.durability);
+    settings.anonymous = anonymous.or(settings.anonymous);
+    settings.emulator_config = emulator_config.clone().or(settings.emulator_config.take());
+    settings.log.level = log.clone().or(settings.log.level.take());
+    settings.log.format = log_format.or(settings.log.format);
+    if arguments.auto_create {
+        settings.auto_create = Some(true);
+    }
+    if arguments.tls_cert.is_some() {
+        settings.tls = Some(Tls {
+            certificate: arguments.tls_cert.clone(),
+            key: arguments.tls_key.clone(),
+            client_ca: arguments.tls_client_ca.clone(),
+        });
+    }
+    for name in &arguments.queue {
+        // A queue of that name in the file says more than the argument does.
+        if !settings.queue.iter().any(|queue| queue.name.eq_ignore_ascii_case(name)) {
+            settings.queue.push(QueueEntry { name: name.clone(), ..QueueEntry::default() });
+        }
+    }
+}
+
+/// The one place that knows what the server calls things.
+fn config(limits: Limits) -> ServerConfig {
+    let bounds = limits.bounds;
+    ServerConfig {
+        listen: limits.listen,
+        listen_tls: limits.listen_tls,
+        tls: limits.tls.map(|tls| broker_server::TlsFiles {
+            certificate: tls.certificate,
+            key: tls.key,
+            client_authorities: tls.client_ca,
+        }),
+        data_dir: limits.data_dir,
+        durability: match limits.durability {
+            Durability::Fsync => broker_log::Durability::Fsync,
+            Durability::Os => broker_log::Durability::Os,
+            Durability::None => broker_log::Durability::None,
+        },
+        segment_bytes: bounds.segment_bytes,
+        cache_bytes: bounds.cache_bytes,
+        disk_reserve_bytes: bounds.disk_reserve_bytes,
+        queues: limits.queues,
+        auto_create: limits.auto_create,
+        authority: Arc::new(Authority::new(limits.credentials)),
+        max_connections: bounds.max_connections,
+        max_links_per_connection: bounds.max_links_per_connection,
+        max_message_bytes: bounds.max_message_bytes,
+        max_frame_bytes: bounds.max_frame_bytes,
+        idle_time_out: bounds.idle_time_out,
+        handshake_time_out: bounds.handshake_time_out,
+        shutdown_time_out: bounds.shutdown_time_out,
+        io_threads: bounds.io_threads,
+        container_id: format!("ferrybus-{}", std::process::id()),
+    }
+}
+
+fn not_started(error: &StartError, data_dir: &Path) -> Failure {
+    let failure = Failure::new(error);
+    match error {
+        StartError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
+            failure.hint("another program listens there; stop it, or choose another address with `--listen`")
+        }
+        StartError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrNotAvailable => failure
+            .hint("this machine does not have that address; `--listen :5672` takes every address it has"),
+        StartError::Recovery(_) => failure.hint(format_args!(
+            "`ferrybus journal check {}` says what is wrong and what a repair would lose",
+            data_dir.display()
+        )),
+        StartError::Tls(_) => failure.hint("`ferrybus cert dev` makes a certificate and key for development"),
+        _ => failure,
+    }
+}
+
+/// What is printed once the broker listens.
+#[derive(Debug)]
+struct Banner {
+    /// Name of a key to log in with, if one is configured.
+    key: Option<String>,
+    built_in: bool,
+}
+
+impl Banner {
+    fn new(limits: &Limits) -> Self {
+        let key = limits.credentials.keys.first().map(|key| key.name.clone());
+        Self { built_in: limits.development, key }
+    }
+
+    fn print(&self, addresses: &[SocketAddr], tls_addresses: &[SocketAddr]) -> Result<(), Failure> {
+        output::line(format_args!("ferrybus {} is ready", env!("CARGO_PKG_VERSION")))?;
+        for (what, addresses) in [("amqp ", addresses), ("amqps", tls_addresses)] {
+            if !addresses.is_empty() {
+                let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+                output::line(format_args!("  {what}  {}", addresses.join(", ")))?;
+            }
+        }
+        output::line("connection string")?;
+        output::line(format_args!("  {}", self.connection_string(addresses, tls_addresses)))
+    }
+
+    /// Never shows a configured key: logs are read by many.
+    fn connection_string(&self, addresses: &[SocketAddr], tls_addresses: &[SocketAddr]) -> String {
+        let plain = addresses.first();
+        let Some(address) = plain.or(tls_addresses.first()) else { return String::new() };
+        let local =
+            address.ip().is_unspecified() || addresses.iter().any(|address| address.ip() == LOCALHOST);
+        if self.built_in && plain.is_some() && local {
+            return connection_string::development(address.port());
+        }
+        let (default, emulator) =
+            if plain.is_some() { (5672, "UseDevelopmentEmulator=true;") } else { (5671, "") };
+        let host = match address {
+            _ if local => "localhost".into(),
+            SocketAddr::V4(address) => address.ip().to_string(),
+            SocketAddr::V6(address) => format!("[{}]", address.ip()),
+        };
+        let port = if address.port() == default { String::new() } else { format!(":{}", address.port()) };
+        let login = match &self.key {
+            Some(name) if self.built_in => {
+                format!("SharedAccessKeyName={name};SharedAccessKey={};", broker_auth::DEVELOPMENT_KEY)
+            }
+            Some(name) => format!("SharedAccessKeyName={name};SharedAccessKey=<the key `{name}`>;"),
+            None => {
+                format!("SharedAccessKeyName={DEVELOPMENT_KEY_NAME};SharedAccessKey=<none is configured>;")
+            }
+        };
+        format!("Endpoint=sb://{host}{port};{login}{emulator}")
+    }
+}
+
+const LOCALHOST: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+#[cfg(test)]
+mod tests;

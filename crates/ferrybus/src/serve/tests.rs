@@ -1,0 +1,75 @@
+use super::*;
+
+fn addresses(texts: &[&str]) -> Vec<SocketAddr> {
+    texts.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+#[test]
+fn the_connection_string_fits_where_the_broker_listens_and_shows_no_configured_key() {
+    let cases = [
+        // key, built in, amqp, amqps, expected
+        (
+            Some("RootManageSharedAccessKey"),
+            true,
+            &["127.0.0.1:5672", "[::1]:5672"][..],
+            &[][..],
+            "Endpoint=sb://localhost;SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE;\
+             UseDevelopmentEmulator=true;",
+        ),
+        (
+            Some("RootManageSharedAccessKey"),
+            true,
+            &["127.0.0.2:5999"],
+            &[],
+            "Endpoint=sb://127.0.0.2:5999;SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE;\
+             UseDevelopmentEmulator=true;",
+        ),
+        (
+            Some("app"),
+            false,
+            &["0.0.0.0:5672"],
+            &["0.0.0.0:5671"],
+            "Endpoint=sb://localhost;SharedAccessKeyName=app;SharedAccessKey=<the key `app`>;\
+             UseDevelopmentEmulator=true;",
+        ),
+        (
+            Some("app"),
+            false,
+            &[],
+            &["[2001:db8::1]:5671"],
+            "Endpoint=sb://[2001:db8::1];SharedAccessKeyName=app;SharedAccessKey=<the key `app`>;",
+        ),
+    ];
+    for (key, built_in, amqp, amqps, expected) in cases {
+        let banner = Banner { key: key.map(Into::into), built_in };
+        assert_eq!(banner.connection_string(&addresses(amqp), &addresses(amqps)), expected);
+    }
+}
+
+#[test]
+fn arguments_override_the_file() {
+    let text =
+        "listen = [\"10.0.0.1\"]\ndurability = \"os\"\n[[queue]]\nname = \"orders\"\nmax_delivery_count = 7";
+    let mut settings = Settings::parse(text, "f").unwrap();
+    let arguments = ServeArguments {
+        listen: vec!["127.0.0.1".into()],
+        durability: Some(Durability::None),
+        queue: vec!["Orders".into(), "more".into()],
+        ..ServeArguments::default()
+    };
+    override_with(&mut settings, &arguments);
+    assert_eq!(settings.listen.as_deref(), Some(&["127.0.0.1".to_owned()][..]));
+    assert_eq!(settings.durability, Some(Durability::None));
+    let queues: Vec<_> = settings.queue.iter().map(|q| (q.name.as_str(), q.max_delivery_count)).collect();
+    assert_eq!(queues, [("orders", Some(7)), ("more", None)]);
+}
+
+#[test]
+fn silent_arguments_leave_the_file_alone() {
+    let text = "listen = [\"10.0.0.1\"]\nauto_create = true\nanonymous = \"allow\"\n[log]\nlevel = \"debug\"";
+    let mut settings = Settings::parse(text, "f").unwrap();
+    override_with(&mut settings, &ServeArguments::default());
+    assert_eq!(settings.listen.as_deref(), Some(&["10.0.0.1".to_owned()][..]));
+    assert_eq!((settings.auto_create, settings.log.level.as_deref()), (Some(true), Some("debug")));
+    assert_eq!(settings.anonymous, Some(crate::settings::Anonymous::Allow));
+}

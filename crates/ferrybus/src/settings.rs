@@ -1,0 +1,254 @@
+//! What `ferrybus.toml` says, key by key.
+//!
+//! Invariant: plain data as written by the operator; only [`Settings::check`] makes something the broker runs on. A
+//! key that is not listed here is refused, so a slip of the fingers never means "default".
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+
+use crate::{
+    failure::Failure,
+    nearest::nearest,
+    quantity::{Bytes, Span},
+};
+
+mod bounds;
+mod check;
+mod credentials;
+
+pub(crate) use bounds::{Bounds, check_name};
+pub(crate) use check::Limits;
+
+/// The whole file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Settings {
+    /// Addresses for AMQP, `host:port` or `host`. Default: loopback, port 5672.
+    pub(crate) listen: Option<Vec<String>>,
+    /// Addresses for AMQP over TLS only. Default with a certificate: the hosts of `listen`, port 5671.
+    pub(crate) listen_tls: Option<Vec<String>>,
+    /// Where the journal lives.
+    pub(crate) data_dir: Option<PathBuf>,
+    /// What an acknowledgement promises.
+    pub(crate) durability: Option<Durability>,
+    /// Create a queue when a client attaches to a missing one.
+    pub(crate) auto_create: Option<bool>,
+    /// What clients without credentials may do.
+    pub(crate) anonymous: Option<Anonymous>,
+    /// Offer PLAIN on unencrypted connections from other machines.
+    pub(crate) plain_without_tls: Option<bool>,
+    /// An emulator's `Config.json` with more queues.
+    pub(crate) emulator_config: Option<PathBuf>,
+    /// Certificate and key.
+    pub(crate) tls: Option<Tls>,
+    /// Bounds.
+    pub(crate) limits: LimitSettings,
+    /// The journal.
+    pub(crate) journal: JournalSettings,
+    /// What is logged and how.
+    pub(crate) log: LogSettings,
+    /// Queues to create at start when they do not exist.
+    pub(crate) queue: Vec<QueueEntry>,
+    /// Shared access keys.
+    pub(crate) key: Vec<KeyEntry>,
+    /// Users for SASL PLAIN.
+    pub(crate) user: Vec<UserEntry>,
+    /// Client certificates for SASL EXTERNAL.
+    pub(crate) certificate: Vec<CertificateEntry>,
+}
+
+/// What survives what.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Durability {
+    /// Accepted messages survive a power loss.
+    #[default]
+    Fsync,
+    /// Accepted messages survive a killed process, not a power loss.
+    Os,
+    /// Memory only: everything is gone when the process ends.
+    None,
+}
+
+/// What a client without credentials may do.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Anonymous {
+    /// Nothing before it shows a token.
+    #[default]
+    Deny,
+    /// Everything.
+    Allow,
+}
+
+/// `[tls]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Tls {
+    pub(crate) certificate: Option<PathBuf>,
+    pub(crate) key: Option<PathBuf>,
+    pub(crate) client_ca: Option<PathBuf>,
+}
+
+/// `[limits]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct LimitSettings {
+    pub(crate) max_connections: Option<usize>,
+    pub(crate) max_links_per_connection: Option<u32>,
+    pub(crate) max_message_bytes: Option<Bytes>,
+    pub(crate) max_frame_bytes: Option<Bytes>,
+    pub(crate) idle_time_out: Option<Span>,
+    pub(crate) handshake_time_out: Option<Span>,
+    pub(crate) shutdown_time_out: Option<Span>,
+    pub(crate) io_threads: Option<usize>,
+}
+
+/// `[journal]`
+#[expect(clippy::struct_field_names, reason = "they are the keys of the file, which name their unit")]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct JournalSettings {
+    pub(crate) segment_bytes: Option<Bytes>,
+    pub(crate) cache_bytes: Option<Bytes>,
+    pub(crate) disk_reserve_bytes: Option<Bytes>,
+}
+
+/// `[log]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct LogSettings {
+    pub(crate) level: Option<String>,
+    pub(crate) format: Option<LogFormat>,
+}
+
+/// How a log line looks.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One object a line, for machines.
+    Json,
+}
+
+/// `[[queue]]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct QueueEntry {
+    pub(crate) name: String,
+    pub(crate) lock_duration: Option<Span>,
+    pub(crate) max_delivery_count: Option<u32>,
+    pub(crate) default_time_to_live: Option<Span>,
+    pub(crate) dead_letter_on_expiration: Option<bool>,
+    pub(crate) max_message_bytes: Option<Bytes>,
+    pub(crate) max_size_bytes: Option<Bytes>,
+}
+
+/// `[[key]]`
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct KeyEntry {
+    pub(crate) name: String,
+    pub(crate) key: Option<String>,
+    pub(crate) key_file: Option<PathBuf>,
+    pub(crate) secondary_key: Option<String>,
+    pub(crate) secondary_key_file: Option<PathBuf>,
+    pub(crate) rights: Vec<String>,
+    pub(crate) entities: Vec<String>,
+}
+
+/// `[[user]]`
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct UserEntry {
+    pub(crate) name: String,
+    pub(crate) password: Option<String>,
+    pub(crate) password_file: Option<PathBuf>,
+    pub(crate) rights: Vec<String>,
+    pub(crate) entities: Vec<String>,
+}
+
+/// `[[certificate]]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct CertificateEntry {
+    pub(crate) subject: String,
+    pub(crate) rights: Vec<String>,
+    pub(crate) entities: Vec<String>,
+}
+
+impl std::fmt::Debug for KeyEntry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeyEntry").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for UserEntry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UserEntry").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Settings {
+    /// Reads the file. Relative paths in it start at its folder.
+    pub(crate) fn load(path: &Path) -> Result<Self, Failure> {
+        let text = fs::read_to_string(path).map_err(|error| unreadable("configuration", path, &error))?;
+        let mut settings = Self::parse(&text, &path.display().to_string())?;
+        settings.resolve(path.parent().unwrap_or(Path::new("")));
+        Ok(settings)
+    }
+
+    /// Reads `text`, which stands in the file called `name`.
+    pub(crate) fn parse(text: &str, name: &str) -> Result<Self, Failure> {
+        toml::from_str(text).map_err(|error| bad_toml(&error, text, name))
+    }
+
+    fn resolve(&mut self, folder: &Path) {
+        let tls =
+            self.tls.iter_mut().flat_map(|tls| [&mut tls.certificate, &mut tls.key, &mut tls.client_ca]);
+        let keys = self.key.iter_mut().flat_map(|key| [&mut key.key_file, &mut key.secondary_key_file]);
+        let users = self.user.iter_mut().map(|user| &mut user.password_file);
+        let own = [&mut self.data_dir, &mut self.emulator_config];
+        for path in own.into_iter().chain(tls).chain(keys).chain(users).flatten() {
+            *path = folder.join(&*path);
+        }
+    }
+}
+
+/// A file that cannot be read.
+pub(crate) fn unreadable(what: &str, path: &Path, error: &io::Error) -> Failure {
+    Failure::misuse(format_args!("cannot read {what} `{}`: {error}", path.display()))
+}
+
+/// Names the file, the line, and the key that was probably meant.
+fn bad_toml(error: &toml::de::Error, text: &str, name: &str) -> Failure {
+    let line =
+        error.span().and_then(|span| text.get(..span.start)).map(|before| before.matches('\n').count() + 1);
+    let place = line.map(|line| format!(", line {line}")).unwrap_or_default();
+    let message = error.message().trim_end().replace('\n', "; ");
+    let Some((unknown, known)) = unknown_key(&message) else {
+        return Failure::misuse(format_args!("bad configuration in `{name}`{place}: {message}"));
+    };
+    let failure =
+        Failure::misuse(format_args!("bad configuration in `{name}`{place}: unknown key `{unknown}`"));
+    match nearest(unknown, known.iter().copied()) {
+        Some(near) => failure.hint(format_args!("did you mean `{near}`?")),
+        None => failure.hint(format_args!("the keys known here are `{}`", known.join("`, `"))),
+    }
+}
+
+/// Takes apart serde's "unknown field `a`, expected one of `b`, `c`" (or "unknown variant"'s sibling for fields).
+fn unknown_key(message: &str) -> Option<(&str, Vec<&str>)> {
+    let rest = message.strip_prefix("unknown field ")?;
+    let mut quoted = rest.split('`').skip(1).step_by(2);
+    Some((quoted.next()?, quoted.collect()))
+}
+
+#[cfg(test)]
+mod tests;

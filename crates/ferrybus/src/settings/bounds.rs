@@ -1,0 +1,165 @@
+//! Numbers and names within their bounds.
+//!
+//! Invariant: a value outside its bounds is named with its key, what it is, and what was expected.
+
+use std::time::Duration;
+
+use broker_core::QueueSettings;
+
+use super::{JournalSettings, LimitSettings, QueueEntry};
+use crate::{
+    failure::Failure,
+    quantity::{Bytes, Span},
+};
+
+/// The numbers the broker runs on.
+#[derive(Debug)]
+pub(crate) struct Bounds {
+    pub(crate) segment_bytes: u64,
+    pub(crate) cache_bytes: u64,
+    pub(crate) disk_reserve_bytes: u64,
+    pub(crate) max_connections: usize,
+    pub(crate) max_links_per_connection: u32,
+    pub(crate) max_message_bytes: u64,
+    pub(crate) max_frame_bytes: u32,
+    pub(crate) idle_time_out: Duration,
+    pub(crate) handshake_time_out: Duration,
+    pub(crate) shutdown_time_out: Duration,
+    pub(crate) io_threads: usize,
+}
+
+impl Bounds {
+    pub(super) fn new(limits: &LimitSettings, journal: &JournalSettings) -> Result<Self, Failure> {
+        let size = |key: &str, value: Option<Bytes>, default, min, max| {
+            within(key, value.map(|bytes| bytes.0), default, min, max, "bytes")
+        };
+        Ok(Self {
+            segment_bytes: size("journal.segment_bytes", journal.segment_bytes, 64 << 20, 1 << 20, 4 << 30)?,
+            cache_bytes: size("journal.cache_bytes", journal.cache_bytes, 256 << 20, 1 << 20, 1 << 44)?,
+            disk_reserve_bytes: size(
+                "journal.disk_reserve_bytes",
+                journal.disk_reserve_bytes,
+                256 << 20,
+                0,
+                1 << 44,
+            )?,
+            max_connections: within(
+                "limits.max_connections",
+                limits.max_connections,
+                10_000,
+                1,
+                1_000_000,
+                "connections",
+            )?,
+            max_links_per_connection: within(
+                "limits.max_links_per_connection",
+                limits.max_links_per_connection,
+                5_000,
+                2,
+                65_536,
+                "links",
+            )?,
+            max_message_bytes: message_bytes(
+                "limits.max_message_bytes",
+                limits.max_message_bytes.map(|bytes| bytes.0),
+            )?,
+            max_frame_bytes: frame_bytes(limits.max_frame_bytes.map(|bytes| bytes.0))?,
+            idle_time_out: time("limits.idle_time_out", limits.idle_time_out, 120, 5, 86_400)?,
+            handshake_time_out: time("limits.handshake_time_out", limits.handshake_time_out, 30, 1, 3_600)?,
+            shutdown_time_out: time("limits.shutdown_time_out", limits.shutdown_time_out, 5, 0, 3_600)?,
+            io_threads: within(
+                "limits.io_threads",
+                limits.io_threads,
+                default_threads(),
+                1,
+                1_024,
+                "threads",
+            )?,
+        })
+    }
+}
+
+/// One `[[queue]]`.
+pub(super) fn queue(entry: &QueueEntry) -> Result<(String, QueueSettings), Failure> {
+    check_name(&entry.name)?;
+    let key = |key: &str| format!("queue `{}`: `{key}`", entry.name);
+    let defaults = QueueSettings::default();
+    let max_message_bytes = entry.max_message_bytes.map(|bytes| bytes.0);
+    let lock_seconds = defaults.lock_duration.as_secs();
+    Ok((
+        entry.name.clone(),
+        QueueSettings {
+            lock_duration: time(&key("lock_duration"), entry.lock_duration, lock_seconds, 1, 300)?,
+            max_delivery_count: within(
+                &key("max_delivery_count"),
+                entry.max_delivery_count,
+                defaults.max_delivery_count,
+                1,
+                i32::MAX.unsigned_abs(),
+                "deliveries",
+            )?,
+            default_time_to_live: entry.default_time_to_live.and_then(Span::finite),
+            dead_letter_on_expiration: entry.dead_letter_on_expiration.unwrap_or_default(),
+            max_message_bytes: max_message_bytes
+                .map(|bytes| message_bytes(&key("max_message_bytes"), Some(bytes)))
+                .transpose()?,
+            max_size_bytes: entry.max_size_bytes.map(|bytes| bytes.0),
+        },
+    ))
+}
+
+/// Names as the emulator's schema allows them: letters, digits, `.`, `-`, `_`, and `/` between; at most 260 bytes.
+pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
+    let inside = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
+    let edges = [name.bytes().next(), name.bytes().last()];
+    let good = name.len() <= NAME_BYTES_MAX
+        && edges.iter().all(|edge| edge.is_some_and(|byte| byte.is_ascii_alphanumeric()))
+        && name.bytes().all(inside);
+    if good {
+        return Ok(());
+    }
+    Err(Failure::misuse(format_args!("`{name}` cannot be the name of a queue")).hint(format_args!(
+        "names have 1 to {NAME_BYTES_MAX} letters, digits, `.`, `-`, `_` or `/`, with a letter or digit at both ends"
+    )))
+}
+
+fn within<T>(key: &str, value: Option<T>, default: T, min: T, max: T, unit: &str) -> Result<T, Failure>
+where
+    T: Copy + PartialOrd + std::fmt::Display,
+{
+    let value = value.unwrap_or(default);
+    if value < min || value > max {
+        let key = if key.contains('`') { key.to_owned() } else { format!("`{key}`") };
+        return Err(Failure::misuse(format_args!("{key} is {value}, expected {min} to {max} {unit}")));
+    }
+    Ok(value)
+}
+
+fn message_bytes(key: &str, value: Option<u64>) -> Result<u64, Failure> {
+    within(key, value, 1 << 20, 1 << 10, 100 << 20, "bytes")
+}
+
+/// The protocol's minimum is 512; more than 16 MiB would let one frame hold up every other link.
+fn frame_bytes(value: Option<u64>) -> Result<u32, Failure> {
+    let bytes = within("limits.max_frame_bytes", value, 1 << 16, 512, 16 << 20, "bytes")?;
+    Ok(u32::try_from(bytes).expect("16 MiB fits 32 bits"))
+}
+
+fn time(key: &str, value: Option<Span>, default: u64, min: u64, max: u64) -> Result<Duration, Failure> {
+    let Some(span) = value else { return Ok(Duration::from_secs(default)) };
+    let (min, max) = (Duration::from_secs(min), Duration::from_secs(max));
+    match span {
+        Span::Of(duration) if (min..=max).contains(&duration) => Ok(duration),
+        _ => {
+            let key = if key.contains('`') { key.to_owned() } else { format!("`{key}`") };
+            let value = span.finite().map_or("unlimited".to_owned(), |duration| format!("{duration:?}"));
+            Err(Failure::misuse(format_args!("{key} is {value}, expected {min:?} to {max:?}")))
+        }
+    }
+}
+
+fn default_threads() -> usize {
+    std::thread::available_parallelism().map_or(2, |threads| threads.get().min(1_024))
+}
+
+const NAME_BYTES_MAX: usize = 260;

@@ -1,0 +1,172 @@
+//! Makes what the broker runs on out of what the operator wrote.
+//!
+//! Invariant: every value of [`Limits`] lies within its bounds, and every complaint names the key, the value and what
+//! was expected.
+
+use std::{
+    net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs},
+    path::PathBuf,
+};
+
+use broker_auth::Credentials;
+use broker_core::QueueSettings;
+
+use super::{Bounds, Durability, Settings, Tls, bounds::queue, credentials::credentials};
+use crate::{emulator, failure::Failure};
+
+/// What the broker runs on.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    pub(crate) listen: Vec<SocketAddr>,
+    pub(crate) listen_tls: Vec<SocketAddr>,
+    pub(crate) tls: Option<TlsFiles>,
+    pub(crate) data_dir: PathBuf,
+    pub(crate) durability: Durability,
+    pub(crate) queues: Vec<(String, QueueSettings)>,
+    pub(crate) auto_create: bool,
+    pub(crate) credentials: Credentials,
+    /// The credentials are the built-in ones.
+    pub(crate) development: bool,
+    pub(crate) bounds: Bounds,
+    /// What was understood but is not done, to be said at start.
+    pub(crate) notices: Vec<String>,
+}
+
+/// The files of the TLS endpoint.
+#[derive(Clone, Debug)]
+pub(crate) struct TlsFiles {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+    pub(crate) client_ca: Option<PathBuf>,
+}
+
+impl Settings {
+    /// Checks everything. Reads the files that the settings name, and asks the system about its addresses.
+    pub(crate) fn check(self) -> Result<Limits, Failure> {
+        let tls = self.tls.as_ref().map(tls_files).transpose()?;
+        let (listen, listen_tls) = self.addresses(tls.is_some())?;
+        let loopback = listen.iter().chain(&listen_tls).all(|address| is_loopback(address.ip()));
+        let (credentials, development) = credentials(&self, loopback)?;
+        let mut queues: Vec<_> = self.queue.iter().map(queue).collect::<Result<_, _>>()?;
+        let mut notices = Vec::new();
+        if let Some(path) = &self.emulator_config {
+            let emulator = emulator::load(path)?;
+            queues.extend(emulator.queues);
+            notices.extend(emulator.notices);
+        }
+        refuse_duplicates(&queues)?;
+        Ok(Limits {
+            listen,
+            listen_tls,
+            tls,
+            bounds: Bounds::new(&self.limits, &self.journal)?,
+            data_dir: self.data_dir.unwrap_or_else(|| PathBuf::from("ferrybus-data")),
+            durability: self.durability.unwrap_or_default(),
+            queues,
+            auto_create: self.auto_create.unwrap_or_default(),
+            credentials,
+            development,
+            notices,
+        })
+    }
+
+    /// Where to listen. Without a word about it: on loopback, the IPv6 one too if the machine has it.
+    fn addresses(&self, tls: bool) -> Result<(Vec<SocketAddr>, Vec<SocketAddr>), Failure> {
+        let listen = match &self.listen {
+            Some(texts) => resolve_all(texts, PORT)?,
+            None => loopback_addresses().into_iter().map(|ip| SocketAddr::new(ip, PORT)).collect(),
+        };
+        let listen_tls = match &self.listen_tls {
+            Some(texts) => resolve_all(texts, PORT_TLS)?,
+            None if tls => {
+                let mut hosts: Vec<IpAddr> = listen.iter().map(SocketAddr::ip).collect();
+                hosts.dedup();
+                hosts.into_iter().map(|ip| SocketAddr::new(ip, PORT_TLS)).collect()
+            }
+            None => Vec::new(),
+        };
+        if !listen_tls.is_empty() && !tls {
+            return Err(Failure::misuse("`listen_tls` is set, but there is no certificate").hint(
+                "set `tls.certificate` and `tls.key`; `ferrybus cert dev` makes a pair for development",
+            ));
+        }
+        if listen.is_empty() && listen_tls.is_empty() {
+            return Err(Failure::misuse(
+                "there is no address to listen on, expected at least one in `listen`",
+            ));
+        }
+        Ok((listen, listen_tls))
+    }
+}
+
+/// True if only this machine can reach the address.
+fn is_loopback(ip: IpAddr) -> bool {
+    ip.to_canonical().is_loopback()
+}
+
+fn loopback_addresses() -> Vec<IpAddr> {
+    let (v4, v6): (IpAddr, IpAddr) = ([127, 0, 0, 1].into(), [0_u16, 0, 0, 0, 0, 0, 0, 1].into());
+    // Many containers have no IPv6 loopback: ask with a port of the system's choice.
+    if TcpListener::bind((v6, 0)).is_ok() { vec![v4, v6] } else { vec![v4] }
+}
+
+fn resolve_all(texts: &[String], port: u16) -> Result<Vec<SocketAddr>, Failure> {
+    let mut all = Vec::new();
+    for text in texts {
+        for address in resolve(text, port)? {
+            if !all.contains(&address) {
+                all.push(address);
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// `127.0.0.1:5672`, `[::1]`, `::1`, `localhost`, `:5672` (every address of the machine).
+fn resolve(text: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
+    let bad = |reason: &dyn std::fmt::Display| {
+        Failure::misuse(format_args!("cannot listen on `{text}`: {reason}"))
+            .hint("expected `address:port`, `address` or `:port`, such as `127.0.0.1:5672`")
+    };
+    if let Some(port) = text.strip_prefix(':').filter(|rest| !rest.contains(':')) {
+        let port = port.parse().map_err(|error| bad(&error))?;
+        return Ok(vec![SocketAddr::from(([0, 0, 0, 0], port))]);
+    }
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    if let Ok(ip) = bare.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(ip, port)]);
+    }
+    let found = if text.contains(':') { text.to_socket_addrs() } else { (text, port).to_socket_addrs() };
+    found.map(Iterator::collect).map_err(|error| bad(&error))
+}
+
+fn tls_files(tls: &Tls) -> Result<TlsFiles, Failure> {
+    let missing = |key: &str| {
+        Failure::misuse(format_args!("`tls.{key}` is missing, TLS needs a certificate and its key"))
+            .hint("`ferrybus cert dev` makes a pair for development")
+    };
+    Ok(TlsFiles {
+        certificate: tls.certificate.clone().ok_or_else(|| missing("certificate"))?,
+        key: tls.key.clone().ok_or_else(|| missing("key"))?,
+        client_ca: tls.client_ca.clone(),
+    })
+}
+
+/// Names compare without regard to case.
+fn refuse_duplicates(queues: &[(String, QueueSettings)]) -> Result<(), Failure> {
+    let mut names: Vec<_> = queues.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair.first() == pair.last()) {
+        Some(pair) => Err(Failure::misuse(format_args!(
+            "queue `{}` is configured twice",
+            pair.first().map_or("", |n| n)
+        ))),
+        None => Ok(()),
+    }
+}
+
+const PORT: u16 = 5672;
+const PORT_TLS: u16 = 5671;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+use std::time::Duration;
+
+use broker_auth::Anonymous;
+use broker_core::QueueSettings;
+
+use super::*;
+use crate::settings::check_name;
+
+fn check(text: &str) -> Result<Limits, String> {
+    Settings::parse(text, "f").and_then(Settings::check).map_err(|failure| failure.to_string())
+}
+
+fn limits(text: &str) -> Limits {
+    check(text).unwrap()
+}
+
+#[test]
+fn the_default_listens_on_loopback_with_the_development_key() {
+    let limits = limits("");
+    assert_eq!(limits.listen[0], "127.0.0.1:5672".parse().unwrap());
+    assert!(limits.listen.iter().all(|address| address.ip().is_loopback() && address.port() == 5672));
+    assert!(limits.listen_tls.is_empty() && limits.tls.is_none());
+    assert!(limits.development);
+    assert_eq!(limits.credentials.keys[0].name, "RootManageSharedAccessKey");
+    assert_eq!(limits.credentials.anonymous, Anonymous::Deny);
+    assert_eq!((limits.bounds.max_message_bytes, limits.bounds.max_frame_bytes), (1_048_576, 65_536));
+    assert_eq!(limits.durability, Durability::Fsync);
+    assert_eq!(limits.data_dir, PathBuf::from("ferrybus-data"));
+}
+
+#[test]
+fn other_machines_are_let_in_only_with_credentials() {
+    let key = "[[key]]\nname = \"app\"\nkey = \"secret\"\nrights = [\"send\"]";
+    let user = "[[user]]\nname = \"anna\"\npassword = \"secret\"\nrights = [\"listen\"]";
+    let certificate = "[[certificate]]\nsubject = \"CN=till\"\nrights = [\"listen\"]";
+    let cases = [
+        // settings, accepted, with the development key
+        ("listen = [\"127.0.0.1\"]".to_owned(), true, true),
+        ("listen = [\"127.8.9.1:7\", \"[::1]:8\", \"localhost\"]".to_owned(), true, true),
+        ("listen = [\"::ffff:127.0.0.1\"]".to_owned(), true, true),
+        ("listen = [\"127.0.0.1\", \"192.0.2.7\"]".to_owned(), false, false),
+        ("listen = [\":5672\"]".to_owned(), false, false),
+        ("listen = [\"0.0.0.0\"]".to_owned(), false, false),
+        ("listen = [\"[::]:5672\"]".to_owned(), false, false),
+        ("listen = [\"0.0.0.0\"]\nanonymous = \"deny\"".to_owned(), false, false),
+        ("listen = [\"0.0.0.0\"]\nanonymous = \"allow\"".to_owned(), true, false),
+        (format!("listen = [\"0.0.0.0\"]\n{key}"), true, false),
+        (format!("listen = [\"0.0.0.0\"]\n{user}"), true, false),
+        (format!("listen = [\"0.0.0.0\"]\n{certificate}"), true, false),
+        // Configured credentials replace the development key on loopback too.
+        (key.to_owned(), true, false),
+    ];
+    for (text, accepted, development) in cases {
+        let checked = check(&text);
+        assert_eq!(checked.is_ok(), accepted, "{text}: {checked:?}");
+        match checked {
+            Ok(limits) => assert_eq!(limits.development, development, "{text}"),
+            Err(text) => assert!(text.contains("no keys or users") && text.contains("[[key]]"), "{text}"),
+        }
+    }
+}
+
+#[test]
+fn values_outside_their_bounds_are_named() {
+    let cases = [
+        (
+            "[limits]\nmax_frame_bytes = 256",
+            "`limits.max_frame_bytes` is 256, expected 512 to 16777216 bytes",
+        ),
+        ("[limits]\nmax_connections = 0", "`limits.max_connections` is 0, expected 1 to 1000000 connections"),
+        (
+            "[limits]\nmax_message_bytes = \"101 MiB\"",
+            "`limits.max_message_bytes` is 105906176, expected 1024 to 104857600 bytes",
+        ),
+        ("[limits]\nidle_time_out = \"1s\"", "`limits.idle_time_out` is 1s, expected 5s to 86400s"),
+        ("[limits]\nio_threads = 0", "`limits.io_threads` is 0, expected 1 to 1024 threads"),
+        (
+            "[journal]\nsegment_bytes = 1",
+            "`journal.segment_bytes` is 1, expected 1048576 to 4294967296 bytes",
+        ),
+        (
+            "[[queue]]\nname = \"q\"\nlock_duration = \"6m\"",
+            "queue `q`: `lock_duration` is 360s, expected 1s to 300s",
+        ),
+        (
+            "[[queue]]\nname = \"q\"\nlock_duration = \"P99999999D\"",
+            "queue `q`: `lock_duration` is unlimited, expected 1s to 300s",
+        ),
+        (
+            "[[queue]]\nname = \"q\"\nmax_delivery_count = 0",
+            "queue `q`: `max_delivery_count` is 0, expected 1 to 2147483647 deliveries",
+        ),
+        ("[[queue]]\nname = \"/q\"", "`/q` cannot be the name of a queue"),
+        ("[[queue]]\nlock_duration = \"1m\"", "`` cannot be the name of a queue"),
+        ("[[queue]]\nname = \"q\"\n[[queue]]\nname = \"Q\"", "queue `q` is configured twice"),
+        ("listen = [\"nowhere:x\"]", "cannot listen on `nowhere:x`"),
+        ("listen = []", "there is no address to listen on"),
+        ("listen_tls = [\"127.0.0.1\"]", "`listen_tls` is set, but there is no certificate"),
+        ("[tls]\ncertificate = \"c\"", "`tls.key` is missing"),
+        ("[[key]]\nkey = \"k\"\nrights = [\"send\"]", "a `[[key]]` needs a `name`"),
+        ("[[key]]\nname = \"k\"\nrights = [\"send\"]", "key `k` needs `key` or `key_file`"),
+        ("[[key]]\nname = \"k\"\nkey = \"\"\nrights = [\"send\"]", "key `k` has an empty or unusable `key`"),
+        (
+            "[[key]]\nname = \"k\"\nkey = \"a\"\nkey_file = \"b\"\nrights = [\"send\"]",
+            "key `k` has both `key` and `key_file`, expected one",
+        ),
+        ("[[key]]\nname = \"k\"\nkey = \"a\"", "key `k` has no rights"),
+        (
+            "[[key]]\nname = \"k\"\nkey = \"a\"\nrights = [\"sent\"]",
+            "key `k` has an unknown right `sent`: expected `send`, `listen` or `manage`\nhint: did you mean `send`?",
+        ),
+        ("[[user]]\nname = \"u\"\nrights = [\"send\"]", "user `u` needs `password` or `password_file`"),
+        (
+            "[[user]]\nname = \"u\"\npassword_file = \"/none\"\nrights = [\"send\"]",
+            "cannot read secret `/none`",
+        ),
+        ("[[certificate]]\nrights = [\"send\"]", "a `[[certificate]]` needs its `subject`"),
+        ("emulator_config = \"/none\"", "cannot read emulator configuration `/none`"),
+    ];
+    for (text, expected) in cases {
+        let found = check(text).unwrap_err();
+        assert!(found.contains(expected), "{text}: {found}");
+    }
+}
+
+#[test]
+fn values_at_their_bounds_are_accepted() {
+    for text in [
+        "[limits]\nmax_frame_bytes = 512",
+        "[limits]\nmax_frame_bytes = \"16 MiB\"",
+        "[limits]\nmax_message_bytes = \"100 MiB\"",
+        "[limits]\nidle_time_out = \"5s\"\nshutdown_time_out = \"0s\"",
+        "[[queue]]\nname = \"q\"\nlock_duration = \"5m\"\nmax_delivery_count = 2147483647",
+    ] {
+        assert!(check(text).is_ok(), "{text}: {:?}", check(text));
+    }
+    let name = "q".repeat(260);
+    assert!(check_name(&name).is_ok());
+    assert!(check_name(&format!("{name}q")).is_err());
+}
+
+#[test]
+fn names_are_the_emulators() {
+    for name in ["a", "7", "orders", "a/b", "Orders.eu-1_x", "a..b"] {
+        assert!(check_name(name).is_ok(), "{name}");
+    }
+    for name in ["", "/", "a/", "-a", "a-", "a b", "a$b", "ö", "a@b", "_a"] {
+        assert!(check_name(name).is_err(), "{name}");
+    }
+}
+
+#[test]
+fn queues_get_what_is_configured_and_defaults_for_the_rest() {
+    let limits =
+        limits("[[queue]]\nname = \"q\"\ndefault_time_to_live = \"PT1H\"\nmax_size_bytes = \"1 GiB\"");
+    let expected = QueueSettings {
+        default_time_to_live: Some(Duration::from_secs(3_600)),
+        max_size_bytes: Some(1 << 30),
+        ..QueueSettings::default()
+    };
+    assert_eq!(limits.queues, [("q".to_owned(), expected)]);
+}
+
+#[test]
+fn a_certificate_opens_the_tls_port_of_the_same_hosts() {
+    let text = "listen = [\"127.0.0.1:7000\", \"127.0.0.1:7001\"]\n[tls]\ncertificate = \"c\"\nkey = \"k\"";
+    assert_eq!(limits(text).listen_tls, ["127.0.0.1:5671".parse().unwrap()]);
+    let other = limits(&format!("listen_tls = [\"127.0.0.2:7\"]\n{text}"));
+    assert_eq!(other.listen_tls, ["127.0.0.2:7".parse().unwrap()]);
+}
+
+#[test]
+fn an_address_given_twice_is_listened_on_once() {
+    assert_eq!(limits("listen = [\"127.0.0.1\", \"127.0.0.1:5672\"]").listen.len(), 1);
+}

@@ -1,0 +1,113 @@
+//! Folders, commands and brokers for the tests.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio},
+};
+
+/// A folder of its own for each test, gone at the end.
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("ferrybus-cli-{}-{name}", std::process::id()));
+        drop(fs::remove_dir_all(&path));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.0));
+    }
+}
+
+/// Runs the binary to its end.
+pub(crate) fn ferrybus(folder: &Path, arguments: &[&str]) -> Output {
+    command(folder, arguments).output().unwrap()
+}
+
+fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ferrybus"));
+    command
+        .args(arguments)
+        .current_dir(folder)
+        .env_remove("FERRYBUS_CONFIG")
+        .env_remove("FERRYBUS_CONNECTION_STRING")
+        .env_remove("FERRYBUS_CA")
+        .env("FERRYBUS_LOG", "warn")
+        .stdin(Stdio::null());
+    command
+}
+
+pub(crate) fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+pub(crate) fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// A broker that runs until it is told to stop, or the test ends.
+pub(crate) struct Broker {
+    process: Child,
+    /// What it printed as its connection string.
+    pub(crate) connection_string: String,
+    /// The addresses it printed, plain and TLS.
+    pub(crate) addresses: Vec<String>,
+    /// Kept open, so that the broker never writes to a closed pipe.
+    _stdout: BufReader<ChildStdout>,
+}
+
+impl Broker {
+    /// Starts one and waits until it is ready.
+    pub(crate) fn start(folder: &Path, arguments: &[&str]) -> Self {
+        let mut process = command(folder, arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let mut stdout = BufReader::new(process.stdout.take().unwrap());
+        let mut addresses = Vec::new();
+        let mut connection_string = String::new();
+        while connection_string.is_empty() {
+            let mut line = String::new();
+            assert_ne!(stdout.read_line(&mut line).unwrap(), 0, "the broker ended before it was ready");
+            match line.trim().split_once("  ") {
+                Some(("amqp" | "amqps", list)) => addresses.extend(list.trim().split(", ").map(Into::into)),
+                _ if line.trim().starts_with("Endpoint=") => connection_string = line.trim().into(),
+                _ => {}
+            }
+        }
+        Self { process, connection_string, addresses, _stdout: stdout }
+    }
+
+    /// Asks it to stop and waits for the end.
+    pub(crate) fn stop(mut self) -> ExitStatus {
+        let asked = Command::new("kill").args(["-TERM", &self.process.id().to_string()]).status().unwrap();
+        assert!(asked.success());
+        self.process.wait().unwrap()
+    }
+
+    /// Kills it without warning.
+    pub(crate) fn kill(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
