@@ -197,7 +197,7 @@ pub enum Command {
         path: EntityPath,
         /// First number to show.
         from: SequenceNumber,
-        /// At most this many messages.
+        /// At most this many messages, and at most what one `pump` may show.
         count: u32,
         /// Stop before the payloads exceed this many bytes (but show at least one).
         bytes: u64,

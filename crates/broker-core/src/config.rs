@@ -27,6 +27,18 @@ pub struct CoreConfig {
     pub auto_create: QueueSettings,
 }
 
+impl CoreConfig {
+    /// The longest record that the core appends under these limits, in bytes. Messages stored under larger limits
+    /// of an earlier start are still moved whole.
+    pub fn record_bytes_max(&self) -> u64 {
+        // A message's index, or a record that is all index: a definition, a removal.
+        const INDEX_BYTES_MAX: u64 = 8 << 10;
+        self.max_message_bytes
+            .saturating_add(self.max_properties_bytes as u64)
+            .saturating_add(INDEX_BYTES_MAX)
+    }
+}
+
 impl Default for CoreConfig {
     fn default() -> Self {
         Self {

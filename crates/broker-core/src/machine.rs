@@ -20,7 +20,7 @@ pub use views::QueueView;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::{
-    Batch, ClientId, Command, CoreConfig, Output, QueueId, Timestamp,
+    Batch, ClientId, Command, CoreConfig, Delivery, Output, QueueId, Timestamp,
     client::{Client, Consumer},
     id_map::IdMap,
     machine::peek::PeekRequest,
@@ -56,6 +56,8 @@ pub struct Core {
     /// Waiting for the next `pump`.
     peeks: VecDeque<PeekRequest>,
     merge: Merge,
+    /// Empty between calls; see `pump`.
+    held: Vec<(ClientId, Delivery)>,
     next_store: u32,
     next_consumer: u32,
     next_lock: u32,
@@ -76,6 +78,7 @@ impl Core {
             active: VecDeque::new(),
             peeks: VecDeque::new(),
             merge: Merge::default(),
+            held: Vec::new(),
             next_store: 1,
             next_consumer: 1,
             next_lock: 1,

@@ -169,9 +169,10 @@ fn decode_state(state: u8) -> Result<State, RecordError> {
 }
 
 /// Writes `bytes` at `at`; both ends are constants of the format.
+#[inline]
 fn put(record: &mut [u8], at: usize, bytes: &[u8]) {
-    for (place, byte) in record.iter_mut().skip(at).zip(bytes) {
-        *place = *byte;
+    if let Some(place) = record.get_mut(at..at + bytes.len()) {
+        place.copy_from_slice(bytes);
     }
 }
 

@@ -4,7 +4,7 @@
 //! `cursor`, or in `returned`. The counts are the sums over the slots.
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     time::Duration,
 };
 
@@ -38,6 +38,9 @@ pub(crate) struct Entity {
     pub(crate) position: Position,
     pub(crate) length: u32,
 }
+
+/// Consumers that are gone, and whether their locks end as failed.
+pub(crate) type Holders = BTreeMap<ConsumerNumber, bool>;
 
 /// Sums over the slots of a store.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -222,15 +225,15 @@ impl Store {
         }
     }
 
-    /// Numbers of the messages that this consumer has locked, in order.
-    pub(crate) fn locked_by(&self, holder: ConsumerNumber) -> Vec<u64> {
+    /// The messages that these consumers have locked, in order, with what is said of the holder.
+    pub(crate) fn locked_by(&self, holders: &Holders) -> Vec<(u64, bool)> {
         let mut held = Vec::new();
         for run in self.locks.runs() {
             let mut from = run.first;
             while let Some(sequence) = self.slots.next_before(from, run.sequences().end) {
-                let slot = self.slots.get(sequence);
-                if slot.is_some_and(|slot| slot.is_locked() && slot.holder == holder) {
-                    held.push(sequence);
+                let slot = self.slots.get(sequence).filter(|slot| slot.is_locked());
+                if let Some(fail) = slot.and_then(|slot| holders.get(&slot.holder)) {
+                    held.push((sequence, *fail));
                 }
                 from = sequence + 1;
             }

@@ -149,7 +149,7 @@ fn append(
     let properties = encode_properties(properties);
     index.properties_length =
         u32::try_from(properties.len()).expect("properties are limited to far less than 4 GiB");
-    out.record(index.encode().as_slice(), &[&properties, &record.payload()])
+    out.record(index.encode().as_slice(), &[&properties, record.payload()])
 }
 
 fn with_reason(properties: Properties, reason: &str, description: &str) -> Properties {

@@ -2,12 +2,15 @@
 //!
 //! Invariant: a link stands in its client's list and in its store's, or in neither.
 
+use std::collections::BTreeMap;
+
 use super::{Core, settle::Addition, wake};
 use crate::{
     AttachError, ClientId, Effect, EntityError, EntityPath, LinkId, Output, QueueId, ReceiveMode, SubQueue,
     Timestamp, UnsettledPolicy,
     client::{Client, Consumer, Link, Place},
     slot::ConsumerNumber,
+    store::{Holders, Store},
 };
 
 impl Core {
@@ -16,13 +19,16 @@ impl Core {
     }
 
     pub(super) fn disconnect(&mut self, now: Timestamp, client: ClientId, out: &mut impl Output) {
-        let links: Vec<LinkId> = self
-            .clients
-            .get(&client)
-            .map(|client| client.links.keys().copied().collect())
-            .unwrap_or_default();
-        for link in links {
-            self.close_link(now, client, link, out);
+        let Some(state) = self.clients.get_mut(&client) else { return };
+        let links = std::mem::take(&mut state.links);
+        let mut closed: BTreeMap<QueueId, Holders> = BTreeMap::new();
+        for (link, state) in links {
+            if let Some((queue, number, fail)) = self.detach(client, link, state) {
+                closed.entry(queue).or_default().insert(number, fail);
+            }
+        }
+        for (queue, holders) in closed {
+            self.end_locks(now, queue, &holders, out);
         }
         self.clients.remove(&client);
     }
@@ -142,46 +148,59 @@ impl Core {
         link: LinkId,
         out: &mut impl Output,
     ) {
-        let Some(state) = self.clients.get_mut(&client) else { return };
-        match state.links.remove(&link) {
-            Some(Link::Producer { queue }) => {
-                if let Some(store) = self.stores.get_mut(&queue) {
-                    store.links.remove(&(client, link));
-                }
-            }
-            Some(Link::Consumer { number }) => self.close_consumer(now, number, out),
-            None => {}
+        let Some(state) = self.clients.get_mut(&client).and_then(|client| client.links.remove(&link)) else {
+            return;
+        };
+        if let Some((queue, number, fail)) = self.detach(client, link, state) {
+            self.end_locks(now, queue, &Holders::from([(number, fail)]), out);
         }
     }
 
-    fn close_consumer(&mut self, now: Timestamp, number: ConsumerNumber, out: &mut impl Output) {
-        let Some(consumer) = self.consumers.remove(&number) else { return };
-        let Some(store) = self.stores.get_mut(&consumer.queue) else { return };
-        store.links.remove(&(consumer.client, consumer.link));
+    /// Takes a link out of everything but its client's list. Says whose locks are to end, and whether as failed.
+    fn detach(
+        &mut self,
+        client: ClientId,
+        link: LinkId,
+        state: Link,
+    ) -> Option<(QueueId, ConsumerNumber, bool)> {
+        let number = match state {
+            Link::Consumer { number } => number,
+            Link::Producer { queue } => {
+                self.stores.get_mut(&queue)?.links.remove(&(client, link));
+                return None;
+            }
+        };
+        let consumer = self.consumers.remove(&number)?;
+        let store = self.stores.get_mut(&consumer.queue)?;
+        store.links.remove(&(client, link));
         store.draining.retain(|waiting| *waiting != number);
         match consumer.place {
             Place::Idle => {}
-            Place::Ring => {
-                store.ring.retain(|waiting| *waiting != number);
+            Place::Ring if consumer.mode == ReceiveMode::Browse => {
                 store.browsers.retain(|waiting| *waiting != number);
             }
+            Place::Ring => store.ring.retain(|waiting| *waiting != number),
             Place::Blocked => {
-                if let Some(client) = self.clients.get_mut(&consumer.client) {
+                if let Some(client) = self.clients.get_mut(&client) {
                     client.blocked.retain(|waiting| *waiting != number);
                 }
             }
         }
-        let fail = match consumer.unsettled {
-            UnsettledPolicy::KeepLocks => return,
-            UnsettledPolicy::Release => false,
-            UnsettledPolicy::Fail => true,
-        };
-        if consumer.took_locks {
-            for sequence in store.locked_by(number) {
-                self.give_back(now, consumer.queue, sequence, fail, Addition::default(), out);
-            }
+        match consumer.unsettled {
+            _ if !consumer.took_locks => None,
+            UnsettledPolicy::KeepLocks => None,
+            UnsettledPolicy::Release => Some((consumer.queue, number, false)),
+            UnsettledPolicy::Fail => Some((consumer.queue, number, true)),
         }
-        self.rearm(consumer.queue);
+    }
+
+    /// Ends the locks of consumers that are gone, in order of number. One look at the store's locks for all.
+    fn end_locks(&mut self, now: Timestamp, queue: QueueId, holders: &Holders, out: &mut impl Output) {
+        let Some(store) = self.stores.get(&queue) else { return };
+        for (sequence, fail) in store.locked_by(holders) {
+            self.give_back(now, queue, sequence, fail, Addition::default(), out);
+        }
+        self.rearm(queue);
     }
 
     pub(super) fn credit(&mut self, client: ClientId, link: LinkId, limit: u64, drain: bool) {
@@ -222,7 +241,7 @@ impl Core {
 }
 
 /// Puts a consumer behind those that wait for a message.
-fn enter_ring(consumer: &mut Consumer, number: ConsumerNumber, store: &mut crate::store::Store) {
+fn enter_ring(consumer: &mut Consumer, number: ConsumerNumber, store: &mut Store) {
     consumer.place = Place::Ring;
     if consumer.mode == ReceiveMode::Browse {
         store.browsers.push_back(number);

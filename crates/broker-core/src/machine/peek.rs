@@ -44,19 +44,21 @@ impl Core {
         let missing = || EntityError::NotFound(request.path.entity.clone());
         let queue = self.resolve(&request.path).ok_or_else(missing)?;
         let store = self.stores.get_mut(&queue).ok_or_else(missing)?;
+        // What others used up of this pump's bound must not cut an answer short.
+        let mut own = Bound::of(&self.config);
         let mut messages = Vec::new();
         let mut bytes = 0;
         let mut next = store.slots.next(request.from.0);
         while let Some(sequence) = next
             && messages.len() < request.count as usize
-            && !bound.is_spent()
+            && !own.is_spent()
         {
             next = store.slots.next(sequence + 1);
             let Some(slot) = store.slots.get(sequence).copied().filter(|slot| !slot.is_damaged()) else {
                 continue;
             };
             let read = read_message(queue, sequence, &slot, out)
-                .and_then(|record| Ok((record.index.flags, stored(&slot, &record)?)));
+                .and_then(|record| Ok((record.index.flags, stored(&slot, record)?)));
             let Ok((flags, mut stored)) = read else {
                 store.set_damaged(sequence);
                 continue;
@@ -66,6 +68,7 @@ impl Core {
                 break;
             }
             bound.spend(stored.payload.len());
+            own.spend(stored.payload.len());
             if flags & OWN_TTL == 0 {
                 stored.expires_at = None;
             }

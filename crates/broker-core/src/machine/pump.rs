@@ -5,8 +5,8 @@
 
 use super::{Core, wake};
 use crate::{
-    ClientId, Delivery, Effect, Lock, LockId, Output, Properties, QueueId, ReceiveMode, SequenceNumber,
-    StorageError, Stored, Timestamp,
+    ClientId, CoreConfig, Delivery, Effect, Lock, LockId, Output, Properties, QueueId, ReceiveMode,
+    SequenceNumber, StorageError, Stored, Timestamp,
     client::{Client, Consumer, Place},
     id_map::IdMap,
     merge::Merge,
@@ -26,6 +26,10 @@ pub(super) struct Bound {
 }
 
 impl Bound {
+    pub(super) fn of(config: &CoreConfig) -> Self {
+        Self { messages: config.pump_messages_max.max(1), bytes: config.pump_bytes_max.max(1) }
+    }
+
     pub(super) fn spend(&mut self, bytes: usize) {
         self.messages = self.messages.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(bytes as u64);
@@ -48,10 +52,7 @@ impl Core {
     /// Hands messages to consumers and answers `Peek` and drain. Bounded; says whether there is more to do. Call it
     /// when the records of earlier calls can be read.
     pub fn pump(&mut self, now: Timestamp, out: &mut impl Output) -> bool {
-        let mut bound = Bound {
-            messages: self.config.pump_messages_max.max(1),
-            bytes: self.config.pump_bytes_max.max(1),
-        };
+        let mut bound = Bound::of(&self.config);
         self.answer_peeks(&mut bound, out);
         while !bound.is_spent()
             && let Some(queue) = self.active.pop_front()
@@ -72,14 +73,14 @@ impl Core {
             tokens: &self.tokens,
             merge: &mut self.merge,
             next_lock: &mut self.next_lock,
-            held: Vec::new(),
+            held: &mut self.held,
         };
         let stop = hand.deliver(store, bound, out);
         let browsed = hand.browse(store, bound, out);
         // Gone before handed out.
         hand.merge.flush_removed(out);
-        for (client, delivery) in std::mem::take(&mut hand.held) {
-            hand.merge.effect(client, Effect::Delivery(delivery), out);
+        for (client, delivery) in hand.held.drain(..) {
+            out.effect(client, Effect::Delivery(delivery));
         }
         hand.answer_drains(store, stop, out);
         if stop == Stop::Bound || !browsed {
@@ -99,7 +100,7 @@ pub(super) fn read_message(
     let at = slot.position;
     let record = out.read(at, slot.length)?;
     let record =
-        OpenRecord::open(&record).map_err(|error| StorageError { at, reason: error.to_string().into() })?;
+        OpenRecord::open(record).map_err(|error| StorageError { at, reason: error.to_string().into() })?;
     if record.index.sequence != sequence || record.index.queue != queue {
         return Err(StorageError { at, reason: "another message lies there".into() });
     }
@@ -107,7 +108,7 @@ pub(super) fn read_message(
 }
 
 /// A message as a client sees it.
-pub(super) fn stored(slot: &Slot, record: &OpenRecord) -> Result<Stored, StorageError> {
+pub(super) fn stored(slot: &Slot, record: OpenRecord) -> Result<Stored, StorageError> {
     let properties = if record.index.properties_length == 0 {
         Properties::default()
     } else {
@@ -122,7 +123,7 @@ pub(super) fn stored(slot: &Slot, record: &OpenRecord) -> Result<Stored, Storage
         state: slot.state as u8,
         acquired_before: slot.is_acquired(),
         properties,
-        payload: record.payload(),
+        payload: record.into_payload(),
     })
 }
 
@@ -135,7 +136,7 @@ struct Hand<'a> {
     merge: &'a mut Merge,
     next_lock: &'a mut u32,
     /// Deliveries of messages that are gone with them: they wait for the record of their removal.
-    held: Vec<(ClientId, Delivery)>,
+    held: &'a mut Vec<(ClientId, Delivery)>,
 }
 
 impl Hand<'_> {
@@ -152,7 +153,7 @@ impl Hand<'_> {
                 continue;
             }
             let Some(number) = self.next_consumer(store) else { return Stop::NoConsumer };
-            let read = read_message(store.id, sequence, &slot, out).and_then(|record| stored(&slot, &record));
+            let read = read_message(store.id, sequence, &slot, out).and_then(|record| stored(&slot, record));
             if let Ok(stored) = read {
                 bound.spend(stored.payload.len());
                 self.hand_out(store, number, sequence, &slot, stored, out);
@@ -268,7 +269,7 @@ impl Hand<'_> {
             return true;
         }
         let Ok(stored) =
-            read_message(store.id, sequence, &slot, out).and_then(|record| stored(&slot, &record))
+            read_message(store.id, sequence, &slot, out).and_then(|record| stored(&slot, record))
         else {
             store.set_damaged(sequence);
             return true;

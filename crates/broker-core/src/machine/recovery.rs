@@ -45,13 +45,36 @@ impl Core {
                     slot.state = state;
                 }
             }
-            Fact::Definition(definition) => self.place(definition, at, length),
+            Fact::Definition(definition) => {
+                self.check_roles(definition.queue, definition.dead_letter)
+                    .map_err(|error| ReplayError { at, error })?;
+                self.place(definition, at, length);
+            }
             Fact::Deleted { queue, dead_letter } => {
+                self.check_roles(queue, dead_letter).map_err(|error| ReplayError { at, error })?;
                 self.stores.remove(&queue);
                 self.stores.remove(&dead_letter);
             }
         }
         Ok(())
+    }
+
+    /// Two stores belong together for good: a record that says otherwise would tear a queue apart.
+    fn check_roles(&self, queue: QueueId, dead_letter: QueueId) -> Result<(), RecordError> {
+        let role = |id| self.stores.get(&id).map(|store| &store.role);
+        let wrong = |field, id: QueueId| Err(RecordError::Value { field, value: u64::from(id.0) });
+        match role(queue) {
+            Some(Role::DeadLetter { .. }) => return wrong("queue", queue),
+            Some(Role::Main(entity)) if entity.definition.dead_letter != dead_letter => {
+                return wrong("dead_letter", dead_letter);
+            }
+            Some(Role::Main(_) | Role::Unknown) | None => {}
+        }
+        match role(dead_letter) {
+            Some(Role::Main(_)) => wrong("dead_letter", dead_letter),
+            Some(Role::DeadLetter { of }) if *of != queue => wrong("dead_letter", dead_letter),
+            Some(Role::DeadLetter { .. } | Role::Unknown) | None => Ok(()),
+        }
     }
 
     fn replay_message(&mut self, index: &MessageIndex, at: Position, length: u32) {
@@ -160,7 +183,7 @@ impl Core {
         let Some(slot) = store.slots.get(index.sequence).copied().filter(|slot| slot.position == at) else {
             return Ok(());
         };
-        let open = OpenRecord::open(record)?;
+        let open = OpenRecord::open(record.clone())?;
         let acquired = if slot.is_acquired() { ACQUIRED } else { 0 };
         let now = MessageIndex {
             delivery_count: slot.delivery_count,

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the index alone is enough to rebuild the slot; the rest is read only to hand the message out.
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 
 use super::{Reader, RecordError, VERSION, decode_properties, decode_state, kind, put};
 use crate::{Properties, QueueId, Timestamp, slot::State};
@@ -56,6 +56,13 @@ impl IndexBytes {
 impl MessageIndex {
     pub(crate) fn encode(&self) -> IndexBytes {
         let mut bytes = [0; FIXED + 2 * EXTENSION];
+        put(&mut bytes, 0, &[VERSION, kind::MESSAGE, self.state as u8, self.flags]);
+        put(&mut bytes, 4, &self.queue.0.to_le_bytes());
+        put(&mut bytes, 8, &self.sequence.to_le_bytes());
+        put(&mut bytes, 16, &self.enqueued_at.as_millis().to_le_bytes());
+        put(&mut bytes, 24, &self.expires_at.as_millis().to_le_bytes());
+        put(&mut bytes, 32, &self.delivery_count.to_le_bytes());
+        put(&mut bytes, 36, &self.properties_length.to_le_bytes());
         let mut length = FIXED;
         for (tag, value) in [(TAG_DUE, self.due.map(Timestamp::as_millis)), (TAG_OWN_TTL, self.own_ttl)] {
             if let Some(value) = value {
@@ -65,16 +72,7 @@ impl MessageIndex {
             }
         }
         let extensions = u16::try_from(length - FIXED).unwrap_or_default();
-        let mut fixed = [0; FIXED];
-        put(&mut fixed, 0, &[VERSION, kind::MESSAGE, self.state as u8, self.flags]);
-        put(&mut fixed, 4, &self.queue.0.to_le_bytes());
-        put(&mut fixed, 8, &self.sequence.to_le_bytes());
-        put(&mut fixed, 16, &self.enqueued_at.as_millis().to_le_bytes());
-        put(&mut fixed, 24, &self.expires_at.as_millis().to_le_bytes());
-        put(&mut fixed, 32, &self.delivery_count.to_le_bytes());
-        put(&mut fixed, 36, &self.properties_length.to_le_bytes());
-        put(&mut fixed, 40, &extensions.to_le_bytes());
-        put(&mut bytes, 0, &fixed);
+        put(&mut bytes, 40, &extensions.to_le_bytes());
         IndexBytes { bytes, length }
     }
 
@@ -124,8 +122,8 @@ pub(crate) struct OpenRecord {
 }
 
 impl OpenRecord {
-    pub(crate) fn open(record: &Bytes) -> Result<Self, RecordError> {
-        let mut reader = Reader::new(record);
+    pub(crate) fn open(mut record: Bytes) -> Result<Self, RecordError> {
+        let mut reader = Reader::new(&record);
         let version = reader.u8("version")?;
         if version != VERSION {
             return Err(RecordError::Version { version });
@@ -135,11 +133,12 @@ impl OpenRecord {
             return Err(RecordError::Kind { kind });
         }
         let index = MessageIndex::decode(&mut reader)?;
-        let rest = record.slice(record.len() - reader.rest().len()..);
-        if (index.properties_length as usize) > rest.len() {
+        let rest = reader.rest().len();
+        record.advance(record.len() - rest);
+        if (index.properties_length as usize) > rest {
             return Err(RecordError::Short { field: "properties" });
         }
-        Ok(Self { index, rest })
+        Ok(Self { index, rest: record })
     }
 
     pub(crate) fn properties(&self) -> Result<Properties, RecordError> {
@@ -149,7 +148,13 @@ impl OpenRecord {
         decode_properties(&self.rest.slice(..self.index.properties_length as usize))
     }
 
-    pub(crate) fn payload(&self) -> Bytes {
-        self.rest.slice(self.index.properties_length as usize..)
+    pub(crate) fn into_payload(mut self) -> Bytes {
+        self.rest.advance(self.index.properties_length as usize);
+        self.rest
+    }
+
+    /// Without the properties.
+    pub(crate) fn payload(&self) -> &[u8] {
+        self.rest.get(self.index.properties_length as usize..).unwrap_or_default()
     }
 }

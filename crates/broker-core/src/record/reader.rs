@@ -22,24 +22,29 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
+    #[inline]
     fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], RecordError> {
         let (taken, rest) = self.0.split_first_chunk::<N>().ok_or(RecordError::Short { field })?;
         self.0 = rest;
         Ok(*taken)
     }
 
+    #[inline]
     pub(super) fn u8(&mut self, field: &'static str) -> Result<u8, RecordError> {
         self.array(field).map(|[byte]| byte)
     }
 
+    #[inline]
     pub(super) fn u16(&mut self, field: &'static str) -> Result<u16, RecordError> {
         self.array(field).map(u16::from_le_bytes)
     }
 
+    #[inline]
     pub(super) fn u32(&mut self, field: &'static str) -> Result<u32, RecordError> {
         self.array(field).map(u32::from_le_bytes)
     }
 
+    #[inline]
     pub(super) fn u64(&mut self, field: &'static str) -> Result<u64, RecordError> {
         self.array(field).map(u64::from_le_bytes)
     }

@@ -73,10 +73,11 @@ proptest! {
         index.properties_length = u32::try_from(encoded.len()).unwrap();
         let record = Bytes::from([index.encode().as_slice(), &encoded, &payload].concat());
         prop_assert_eq!(Fact::decode(index.encode().as_slice()).unwrap(), Fact::Message(index));
-        let open = OpenRecord::open(&record).unwrap();
+        let open = OpenRecord::open(record).unwrap();
         prop_assert_eq!(open.index, index);
         prop_assert_eq!(open.properties().unwrap(), properties);
-        prop_assert_eq!(open.payload(), payload);
+        prop_assert_eq!(open.payload(), &payload[..]);
+        prop_assert_eq!(open.into_payload(), payload);
     }
 
     #[test]
@@ -111,7 +112,7 @@ proptest! {
         drop(Fact::decode(&bytes));
         let bytes = Bytes::from(bytes);
         drop(decode_properties(&bytes));
-        if let Ok(open) = OpenRecord::open(&bytes) {
+        if let Ok(open) = OpenRecord::open(bytes.clone()) {
             drop(open.properties());
             prop_assert!(open.payload().len() <= bytes.len());
         }

@@ -62,7 +62,7 @@ fn lock_reminders_follow_live_locks_and_not_throughput() {
         }
     }
     assert!(store.locks.runs().count() < 1_000, "{}", store.locks.runs().count());
-    assert_eq!(store.locked_by(ConsumerNumber(1)).len(), 50);
+    assert_eq!(store.locked_by(&Holders::from([(ConsumerNumber(1), true)])).len(), 50);
 }
 
 #[test]

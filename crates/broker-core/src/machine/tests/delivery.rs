@@ -294,3 +294,19 @@ fn closing_consumers_leaves_nothing_behind() {
     broker.tell(ME, Command::ByteBudget { limit: 100 });
     assert_eq!(texts(&broker.lock(5)), ["a", "b"]);
 }
+
+#[test]
+fn peeks_of_one_round_do_not_cut_each_other_short() {
+    let mut broker = Broker::with(CoreConfig { pump_messages_max: 3, ..CoreConfig::default() });
+    broker.create("q", QueueSettings::default());
+    broker.publish_all(&["a", "b", "c", "d"]);
+    let peek = |broker: &mut Broker| {
+        let (path, from, ticket) = (main_path("q"), SequenceNumber(1), broker.ticket());
+        Command::Peek { path, from, count: 2, bytes: 100, ticket }
+    };
+    let commands = vec![peek(&mut broker), peek(&mut broker), peek(&mut broker)];
+    let told = broker.tell_all(ME, commands);
+    let shown =
+        |effect: &Effect| if let Effect::Peeked { messages, .. } = effect { messages.len() } else { 0 };
+    assert_eq!(told.iter().map(shown).collect::<Vec<_>>(), [2, 2, 2]);
+}

@@ -329,3 +329,54 @@ fn a_settlement_that_needs_an_unreadable_record_changes_nothing() {
         assert_eq!(broker.settle(&delivery, Outcome::Complete), Ok(()), "the lock goes on");
     }
 }
+
+#[test]
+fn one_batch_may_do_many_things_and_reads_nothing_that_it_wrote_itself() {
+    let mut broker = Broker::with_queue(QueueSettings { max_delivery_count: 2, ..QueueSettings::default() });
+    broker.publish_all(&["a", "b", "c", "d", "e"]);
+    broker.open_with(ME, 1, main_path("q"), ReceiveMode::PeekLock, UnsettledPolicy::Fail);
+    let got = broker.credit(ME, 1, 5);
+    let add = || properties(&[("k", "v")]);
+    let outcomes =
+        [Outcome::Abandon(add()), Outcome::Defer(add()), Outcome::DeadLetter(add()), Outcome::Complete];
+    let mut commands = Vec::new();
+    for round in 0..2 {
+        for (place, outcome) in outcomes.iter().enumerate() {
+            commands.push(Command::Settle {
+                queue: got[place].queue,
+                sequence: got[place].sequence,
+                lock: got[place].lock.unwrap().id,
+                outcome: outcome.clone(),
+                ticket: Some(crate::Ticket(round * 4 + place as u64)),
+            });
+        }
+    }
+    commands.push(Command::Disconnect);
+    let told = broker.tell_all(ME, commands);
+    assert!(
+        matches!(told[0], Effect::Settled { first: crate::Ticket(0), last: crate::Ticket(3) }),
+        "{told:?}"
+    );
+    let refused = told.iter().filter(|effect| matches!(effect, Effect::SettleRefused { .. })).count();
+    assert_eq!((refused, told.len()), (4, 5));
+    let view = broker.core.queue("q").unwrap();
+    assert_eq!((view.active, view.deferred, view.dead_letter, view.locked), (2, 1, 1, 0));
+    assert_eq!(broker.replayed().digest(), broker.core.digest());
+    broker.check_liveness();
+}
+
+#[test]
+fn a_connection_with_many_links_gives_its_locks_back_in_order() {
+    let mut broker = queue_of(&["a", "b", "c", "d", "e", "f"]);
+    for (link, policy) in
+        [(1, UnsettledPolicy::Release), (2, UnsettledPolicy::Fail), (3, UnsettledPolicy::KeepLocks)]
+    {
+        broker.open_with(OTHER, link, main_path("q"), ReceiveMode::PeekLock, policy);
+        assert_eq!(broker.credit(OTHER, link, 2).len(), 2);
+    }
+    broker.tell(OTHER, Command::Disconnect);
+    let again = broker.lock(9);
+    assert_eq!(texts(&again), ["a", "b", "c", "d"]);
+    let counts: Vec<u32> = again.iter().map(|delivery| delivery.stored.delivery_count).collect();
+    assert_eq!(counts, [0, 0, 1, 1]);
+}

@@ -1,9 +1,11 @@
 //! The journal read back and cleaned up (SET-19 and the architecture's sections 5 and 6).
 
+use proptest::prelude::*;
+
 use super::harness::*;
 use crate::{
     Core, CoreConfig, Message, Outcome, Position, QueueSettings, ReceiveMode, RecordError, ReplayError,
-    record::{MessageIndex, encode_changed},
+    record::{Definition, MessageIndex, encode_changed, encode_deleted},
     slot::State,
 };
 
@@ -197,4 +199,48 @@ fn extreme_numbers_in_records_do_no_harm() {
     core.replay(Position(1), &removed, 1).unwrap();
     core.recovered(&mut Journal::default());
     assert_eq!(core.queues().map(|view| view.active).sum::<u64>(), 4);
+}
+
+proptest! {
+    #[test]
+    fn no_journal_makes_it_panic(
+        records in proptest::collection::vec((1u8..6, proptest::collection::vec(prop_oneof![9 => Just(0u8), 1 => 1u8..4], 0..90)), 0..20)
+    ) {
+        let mut core = Core::new(CoreConfig::default());
+        for (at, (kind, rest)) in (0..).zip(&records) {
+            let record = [&[1, *kind], &rest[..]].concat();
+            drop(core.replay(Position(at), &record, 100).map_err(|error| error.to_string()));
+        }
+        core.recovered(&mut Journal::default());
+        let held: u64 = core.queues().map(|view| view.active + view.deferred + view.scheduled + view.dead_letter).sum();
+        prop_assert!(held <= records.len() as u64);
+        prop_assert_eq!(core.live_records().count() as u64, held + core.queues().count() as u64);
+    }
+}
+
+#[test]
+fn a_record_that_would_tear_a_queue_apart_is_refused() {
+    let define = |queue, dead_letter| {
+        let (queue, dead_letter) = (crate::QueueId(queue), crate::QueueId(dead_letter));
+        let (name, settings) = (format!("q{}", queue.0).into(), QueueSettings::default());
+        Definition { queue, dead_letter, name, settings, next_sequence: 1 }.encode()
+    };
+    let delete =
+        |queue, dead_letter| encode_deleted(crate::QueueId(queue), crate::QueueId(dead_letter)).to_vec();
+    let cases = [
+        (define(1, 2), true),
+        (delete(1, 2), true),
+        (define(3, 4), true),
+        (define(1, 3), false),
+        (define(2, 5), false),
+        (define(5, 2), false),
+        (delete(1, 3), false),
+        (delete(2, 1), false),
+        (delete(5, 1), false),
+    ];
+    for (place, (record, fits)) in cases.iter().enumerate() {
+        let mut core = Core::new(CoreConfig::default());
+        core.replay(Position(1), &define(1, 2), 10).unwrap();
+        assert_eq!(core.replay(Position(2), record, 10).is_ok(), *fits, "case {place}");
+    }
 }
