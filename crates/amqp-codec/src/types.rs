@@ -4,6 +4,7 @@
 //! is the shortest of them.
 
 mod delivery_tag;
+mod fields;
 mod malformed;
 mod read;
 mod settle;
@@ -13,8 +14,9 @@ mod write;
 pub(crate) use write::{wire_len, write_counted, write_fixed};
 
 pub use delivery_tag::{DeliveryTag, TagTooLong};
+pub use fields::FieldReader;
 pub use malformed::{Kind, Malformed};
-pub use read::{Descriptor, FieldReader, Reader};
+pub use read::{Descriptor, Reader};
 pub use settle::{ReceiverSettleMode, Role, SenderSettleMode};
 pub use symbol::{NotAscii, Symbol};
 pub use write::{

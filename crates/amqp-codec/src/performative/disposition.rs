@@ -1,7 +1,8 @@
 //! The disposition performative (transport 2.7.6).
 //!
-//! Invariant: reading and writing a disposition without a state that needs the heap allocates
-//! nothing.
+//! Nothing here touches the heap, unless the state needs it (see [`DeliveryState`]).
+//!
+//! Invariant: all six fields are written.
 
 use bytes::BytesMut;
 

@@ -1,6 +1,8 @@
 //! The flow performative (transport 2.7.4).
 //!
-//! Invariant: reading and writing a flow without properties allocates nothing.
+//! Nothing here touches the heap, unless there are properties.
+//!
+//! Invariant: all eleven fields are written.
 
 use bytes::BytesMut;
 

@@ -1,6 +1,8 @@
 //! The transfer performative (transport 2.7.5).
 //!
-//! Invariant: reading and writing a transfer without a state that needs the heap allocates nothing.
+//! Nothing here touches the heap, unless the state needs it (see [`DeliveryState`]).
+//!
+//! Invariant: all eleven fields are written.
 
 use bytes::BytesMut;
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::message::MessageBuilder;
 use crate::raw::AnnotationValue;
-use crate::types;
+use crate::types::{self, Kind};
 
 const HEADER: &[u8] = &[0x00, 0x53, 0x70, 0x45];
 const DELIVERY: &[u8] = &[0x00, 0x53, 0x71, 0xc1, 1, 0];
@@ -174,12 +174,12 @@ fn properties_read_field_by_field() {
         .build();
     let sections = Sections::scan(&payload).unwrap();
     let properties = sections.properties_view(&payload);
-    assert_eq!(properties.message_id().and_then(crate::raw::RawValue::as_u64), Some(7));
+    assert_eq!(properties.message_id().and_then(RawValue::as_u64), Some(7));
     assert_eq!(properties.user_id(), Some(&b"me"[..]));
-    assert_eq!(properties.to().and_then(crate::raw::RawValue::as_str), Some("to"));
+    assert_eq!(properties.to().and_then(RawValue::as_str), Some("to"));
     assert_eq!(properties.subject(), Some("subject"));
-    assert_eq!(properties.reply_to().and_then(crate::raw::RawValue::as_str), Some("reply-to"));
-    assert_eq!(properties.correlation_id().and_then(crate::raw::RawValue::as_uuid), Some([3; 16]));
+    assert_eq!(properties.reply_to().and_then(RawValue::as_str), Some("reply-to"));
+    assert_eq!(properties.correlation_id().and_then(RawValue::as_uuid), Some([3; 16]));
     assert_eq!(properties.content_type(), Some("text/plain"));
     assert_eq!(properties.content_encoding(), Some("gzip"));
     assert_eq!(properties.absolute_expiry_time(), Some(20));
