@@ -25,6 +25,7 @@ declare(
         "send-pre-settled": {},
         "peek-lock-complete": {},
         "peek-lock-abandon": {},
+        "modified-without-failure": {},
         "peek-lock-release": {},
         "peek-lock-dead-letter": {},
         "receive-and-delete": {},

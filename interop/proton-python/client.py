@@ -8,7 +8,7 @@ from typing import Any
 from proton import UNDESCRIBED, Array, Condition, Data, Delivery, Message, SSLDomain, Timeout
 from proton import int32, symbol
 from proton.reactor import LinkOption
-from proton.utils import BlockingConnection, BlockingReceiver
+from proton.utils import BlockingConnection, BlockingReceiver, BlockingSender
 
 from cases import Context
 
@@ -41,10 +41,10 @@ def settle(receiver: BlockingReceiver, outcome: int, **fields: Any) -> None:
     flush(receiver)
 
 
-def flush(receiver: BlockingReceiver) -> None:
+def flush(link: BlockingReceiver | BlockingSender) -> None:
     """Waits until everything has been written to the socket."""
-    transport = receiver.connection.conn.transport
-    receiver.connection.wait(lambda: transport.pending() == 0, msg="flushing")
+    transport = link.connection.conn.transport
+    link.connection.wait(lambda: transport.pending() == 0, msg="flushing")
 
 
 def dead_letter(receiver: BlockingReceiver, reason: str, description: str) -> None:
@@ -81,8 +81,12 @@ class Management:
         self._sender = connection.create_sender(node, name=f"{queue}-requests")
         self._ids = iter(range(1, 1_000))
 
-    def request(self, operation: str, body: dict[str, Any]) -> tuple[int, Any]:
-        """Returns the status code and the body of the answer."""
+    def request(self, operation: str, body: dict[str, Any]) -> tuple[int, Message]:
+        """Returns the status code and the answer.
+
+        The answer and not its body: Proton hands out binary values as views of memory
+        that is the message's own.
+        """
         message = Message(
             id=f"request-{next(self._ids)}",
             reply_to=self._reply_to,
@@ -93,9 +97,9 @@ class Management:
         reply = self._receiver.receive(WAIT)
         self._receiver.accept()
         assert reply.correlation_id == message.id, (reply.correlation_id, message.id)
-        return reply.properties["statusCode"], reply.body
+        return reply.properties["statusCode"], reply
 
-    def renew_lock(self, token) -> tuple[int, Any]:
+    def renew_lock(self, token) -> tuple[int, Message]:
         tokens = Array(UNDESCRIBED, Data.UUID, token)
         return self.request("renew-lock", {"lock-tokens": tokens})
 
@@ -106,7 +110,7 @@ class Management:
             return []
         assert status == 200, status
         peeked = []
-        for item in answer["messages"]:
+        for item in answer.body["messages"]:
             message = Message()
             message.decode(bytes(item["message"]))
             peeked.append(message)
@@ -121,6 +125,17 @@ class ReplyTarget(LinkOption):
 
     def apply(self, link) -> None:
         link.target.address = self._address
+
+
+class ServiceBusLink(LinkOption):
+    """Says, as a Service Bus SDK would, that this link speaks Service Bus.
+
+    Such a link is given lock tokens, its `modified` is read as abandon or defer, and
+    its locks outlive it.
+    """
+
+    def apply(self, link) -> None:
+        link.properties = {symbol("com.microsoft:receiver-name"): "proton"}
 
 
 def received(receiver: BlockingReceiver, count: int) -> list[Message]:

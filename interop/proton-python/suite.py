@@ -18,8 +18,8 @@ from proton.utils import LinkDetached, SendException
 
 from broker import KEY, KEY_NAME, Broker
 from cases import Context, Suite
-from client import WAIT, Management, annotation, assert_empty, connect, dead_letter, flush, idle
-from client import lock_token, received, settle
+from client import WAIT, Management, ServiceBusLink, annotation, assert_empty, connect
+from client import dead_letter, flush, idle, lock_token, received, settle
 
 SHORT_LOCK = {"lock_duration": "PT5S"}
 
@@ -164,11 +164,39 @@ def peek_lock_dead_letter(context: Context):
     connection.close()
 
 
+@suite.case("undeliverable-here")
+def undeliverable_here(context: Context):
+    connection = connect(context)
+    send(connection, context.queue, "not for me", "for me")
+    receiver = connection.create_receiver(context.queue)
+    receiver.receive(WAIT)
+    settle(receiver, Delivery.MODIFIED, undeliverable=True)
+    assert received(receiver, 1)[0].body == "for me"
+    assert_empty(receiver)
+    dead_letters = connection.create_receiver(f"{context.queue}/$DeadLetterQueue")
+    (message,) = received(dead_letters, 1)
+    assert message.body == "not for me"
+    assert message.properties["DeadLetterReason"] == "UndeliverableHere"
+    connection.close()
+
+
+@suite.case("modified-without-failure")
+def modified_without_failure(context: Context):
+    connection = connect(context)
+    send(connection, context.queue, "one")
+    receiver = connection.create_receiver(context.queue)
+    receiver.receive(WAIT)
+    settle(receiver, Delivery.MODIFIED)
+    (again,) = received(receiver, 1)
+    assert again.delivery_count == 0
+    connection.close()
+
+
 @suite.case("peek-lock-defer")
 def peek_lock_defer(context: Context):
     connection = connect(context)
     send(connection, context.queue, "later", "now")
-    receiver = connection.create_receiver(context.queue)
+    receiver = connection.create_receiver(context.queue, options=ServiceBusLink())
     deferred = receiver.receive(WAIT)
     settle(receiver, Delivery.MODIFIED, undeliverable=True)
     assert received(receiver, 1)[0].body == "now"
@@ -196,14 +224,14 @@ def receive_and_delete(context: Context):
 def lock_renewal(context: Context):
     connection = connect(context)
     send(connection, context.queue, "long work")
-    receiver = connection.create_receiver(context.queue)
+    receiver = connection.create_receiver(context.queue, options=ServiceBusLink())
     message = receiver.receive(WAIT)
     first_end = annotation(message, "x-opt-locked-until")
     management = Management(connection, context.queue)
     idle(connection, 2)  # so that the renewed lock outlives the first one by as much
     status, answer = management.renew_lock(lock_token(message))
     assert status == 200, status
-    (renewed,) = answer["expirations"].elements
+    (renewed,) = answer.body["expirations"].elements
     assert renewed >= first_end + 1_500, (first_end, renewed)
     idle(connection, first_end / 1000 - time.time() + 0.3)
     other = connection.create_receiver(context.queue, name="other")
@@ -219,7 +247,7 @@ def lock_renewal(context: Context):
 def lock_loss(context: Context):
     connection = connect(context)
     send(connection, context.queue, "too slow")
-    receiver = connection.create_receiver(context.queue)
+    receiver = connection.create_receiver(context.queue, options=ServiceBusLink())
     first = receiver.receive(WAIT)
     management = Management(connection, context.queue)
     idle(connection, annotation(first, "x-opt-locked-until") / 1000 - time.time() + 0.3)
@@ -233,19 +261,39 @@ def lock_loss(context: Context):
     connection.close()
 
 
-@suite.case("connection-loss", **SHORT_LOCK)
+def lose_connection(connection):
+    """Takes the socket away, without detach or close."""
+    transport = connection.conn.transport
+    transport.close_tail()
+    transport.close_head()
+    try:
+        connection.wait(lambda: False, msg="the socket to go", timeout=WAIT)
+    except ConnectionException:
+        pass
+
+
+@suite.case("connection-loss")
 def connection_loss(context: Context):
-    connection = connect(context)
+    connection, holder = connect(context), connect(context)
+    send(connection, context.queue, "dropped")
+    holder.create_receiver(context.queue).receive(WAIT)
+    lose_connection(holder)
+    # The queue's lock is a minute: only the loss of the connection can have ended it.
+    (again,) = received(connection.create_receiver(context.queue), 1)
+    assert again.delivery_count == 0, "nobody said that the delivery failed"
+    connection.close()
+
+
+@suite.case("connection-loss-with-lock", **SHORT_LOCK)
+def connection_loss_with_lock(context: Context):
+    connection, holder = connect(context), connect(context)
     send(connection, context.queue, "mine for five seconds")
-    holder = connect(context)
-    message = holder.create_receiver(context.queue).receive(WAIT)
+    message = holder.create_receiver(context.queue, options=ServiceBusLink()).receive(WAIT)
     end = annotation(message, "x-opt-locked-until") / 1000
-    holder.conn.transport.close_tail()  # the socket goes, without detach or close
-    receiver = connection.create_receiver(context.queue)
-    again = receiver.receive(WAIT)
-    assert time.time() > end - 0.5, "a lock ends with its time, not with its connection"
+    lose_connection(holder)
+    (again,) = received(connection.create_receiver(context.queue), 1)
+    assert time.time() > end - 0.5, "a Service Bus lock ends with its time, not with its connection"
     assert again.delivery_count == 1
-    receiver.accept()
     connection.close()
 
 
@@ -444,10 +492,25 @@ def annotations_and_header(context: Context):
     assert isinstance(enqueued, timestamp) and abs(enqueued / 1000 - before) < 5
     lock = annotation(message, "x-opt-locked-until") - enqueued
     assert 5_000 <= lock < 15_000, lock
-    assert isinstance(lock_token(message), uuid.UUID)
+    assert message.first_acquirer
     sender.send(Message(body="nothing else"))
     (message,) = received(receiver, 1)
     assert not message.durable and message.priority == 4 and message.delivery_count == 0
+    connection.close()
+
+
+@suite.case("service-bus-annotations", **SHORT_LOCK)
+def service_bus_annotations(context: Context):
+    connection = connect(context)
+    send(connection, context.queue, "for an SDK")
+    receiver = connection.create_receiver(context.queue, options=ServiceBusLink())
+    (message,) = received(receiver, 1)
+    assert isinstance(lock_token(message), uuid.UUID)
+    assert len(message.id) == 32, "the broker gives an id to a message without one"
+    assert annotation(message, "x-opt-message-state") == 0
+    assert annotation(message, "x-opt-enqueue-sequence-number") == annotation(
+        message, "x-opt-sequence-number"
+    )
     connection.close()
 
 
@@ -555,6 +618,7 @@ def detach_and_reattach(context: Context):
     sender = connection.create_sender(context.queue, name="resumed")
     sender.send(Message(body="before"))
     sender.link.detach()
+    flush(sender)  # Proton writes attaches before detaches
     sender.link.free()
     again = connection.create_sender(context.queue, name="resumed")
     again.send(Message(body="after"))

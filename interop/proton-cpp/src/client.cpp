@@ -5,13 +5,14 @@
 
 #include <proton/connection_options.hpp>
 #include <proton/error_condition.hpp>
-#include <proton/receiver_options.hpp>
 #include <proton/reconnect_options.hpp>
 #include <proton/sender_options.hpp>
 #include <proton/ssl.hpp>
+#include <proton/symbol.hpp>
 #include <proton/target_options.hpp>
 #include <proton/tracker.hpp>
 #include <proton/transport.hpp>
+#include <proton/value.hpp>
 
 namespace {
 
@@ -126,10 +127,17 @@ proton::sender client::open_relay() {
     return sender;
 }
 
-proton::receiver client::open_receiver(const std::string& address, bool pre_settled,
-                                       const std::string& reply_target) {
+proton::receiver client::open(const std::string& address,
+                              const proton::receiver_options& options) {
     const int before = opened_;
     proton::receiver receiver;
+    run([&] { receiver = connection_.open_receiver(address, options); });
+    wait([&] { return opened_ > before; }, "the receiver to open");
+    return receiver;
+}
+
+proton::receiver client::open_receiver(const std::string& address, bool pre_settled,
+                                       const std::string& reply_target) {
     proton::receiver_options options;
     options.credit_window(0).auto_accept(false);
     options.delivery_mode(pre_settled ? proton::delivery_mode::AT_MOST_ONCE
@@ -137,9 +145,14 @@ proton::receiver client::open_receiver(const std::string& address, bool pre_sett
     if (!reply_target.empty()) {
         options.target(proton::target_options().address(reply_target));
     }
-    run([&] { receiver = connection_.open_receiver(address, options); });
-    wait([&] { return opened_ > before; }, "the receiver to open");
-    return receiver;
+    return open(address, options);
+}
+
+proton::receiver client::open_service_bus_receiver(const std::string& address) {
+    proton::receiver_options options;
+    options.credit_window(0).auto_accept(false);
+    options.properties({{proton::symbol("com.microsoft:receiver-name"), "proton"}});
+    return open(address, options);
 }
 
 void client::close(proton::link link) {

@@ -22,6 +22,7 @@
 #include <proton/message.hpp>
 #include <proton/messaging_handler.hpp>
 #include <proton/receiver.hpp>
+#include <proton/receiver_options.hpp>
 #include <proton/sender.hpp>
 #include <proton/work_queue.hpp>
 
@@ -58,6 +59,9 @@ class client : public proton::messaging_handler {
     proton::sender open_relay();
     proton::receiver open_receiver(const std::string& address, bool pre_settled = false,
                                    const std::string& reply_target = "");
+    // Says, as a Service Bus SDK would, that the link speaks Service Bus: it is given lock
+    // tokens, and its `modified` is read as abandon.
+    proton::receiver open_service_bus_receiver(const std::string& address);
     void close(proton::link link);
 
     // Sends and waits for the outcome; throws `refused` unless it is accepted.
@@ -99,6 +103,7 @@ class client : public proton::messaging_handler {
     void on_error(const proton::error_condition& condition) override;
 
   private:
+    proton::receiver open(const std::string& address, const proton::receiver_options& options);
     void fail(const std::string& why);
     void throw_if_failed();
     template <class Check>
