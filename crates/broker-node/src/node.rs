@@ -3,9 +3,9 @@
 //!
 //! Invariant: the same inputs in the same order give the same outputs; the journal's completions are inputs too.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
-use broker_core::{Batch, Command, Core, Outcome, ReplayError, Timestamp};
+use broker_core::{Batch, Core, ReplayError, Timestamp};
 use broker_log::{CleanStep, IoDone, IoRequest, Journal, PoisonReason, Position};
 
 use crate::{Released, held::Held, outbox::Outbox, surroundings::Surroundings};
@@ -17,11 +17,13 @@ pub struct NodeLimits {
     pub clean_bytes: usize,
     /// Bytes handed to the disk and not yet written at which no more commands should be handled.
     pub unwritten_bytes_max: u64,
+    /// How long a record may wait for others when no effect waits for it.
+    pub flush_after: Duration,
 }
 
 impl Default for NodeLimits {
     fn default() -> Self {
-        Self { clean_bytes: 256 << 10, unwritten_bytes_max: 64 << 20 }
+        Self { clean_bytes: 256 << 10, unwritten_bytes_max: 64 << 20, flush_after: Duration::from_millis(10) }
     }
 }
 
@@ -46,6 +48,8 @@ pub struct Node {
     released: VecDeque<Released>,
     limits: NodeLimits,
     fault: Option<NodeFault>,
+    /// When what is appended must be on its way to the disk, whether an effect waits for it or not.
+    flush_at: Option<Timestamp>,
 }
 
 impl Node {
@@ -63,20 +67,15 @@ impl Node {
             released: VecDeque::new(),
             limits: NodeLimits::default(),
             fault: None,
+            flush_at: None,
         }
     }
 
-    /// Handles one client's commands. Deliveries follow in [`Self::work`].
+    /// Handles one client's commands: one atomic unit of the journal. Deliveries follow in [`Self::work`].
     pub fn handle_batch(&mut self, now: Timestamp, batch: Batch) {
-        let client = batch.client;
-        for command in batch.commands {
-            if reads_storage(&command) {
-                // What earlier commands of this batch wrote must be readable.
-                self.journal.commit();
-            }
-            let mut out = Surroundings { journal: &mut self.journal, outbox: &mut self.outbox };
-            self.core.handle(now, client, command, &mut out);
-        }
+        let mut out = Surroundings { journal: &mut self.journal, outbox: &mut self.outbox };
+        self.core.handle_batch(now, batch, &mut out);
+        // Once committed, what was written can be read: the core reads nothing that it wrote in the same call.
         self.journal.commit();
     }
 
@@ -89,15 +88,15 @@ impl Node {
         out.journal.commit();
         more |= self.core.pump(now, &mut out);
         more |= self.clean();
-        self.close_round();
+        self.close_round(now);
         more
     }
 
     /// Ties the round's effects to the position they depend on.
-    fn close_round(&mut self) {
+    fn close_round(&mut self, now: Timestamp) {
         let until = self.journal.commit();
         if self.outbox.is_empty() {
-            return;
+            return self.flush_in_time(now, until);
         }
         let effects = self.outbox.take();
         if self.held.is_empty() && self.journal.durable() >= until {
@@ -105,6 +104,16 @@ impl Node {
         } else {
             self.held.push(until, effects);
             self.journal.request_sync(until);
+        }
+    }
+
+    /// What no effect waits for (settled dispositions) waits for company, but not for ever.
+    fn flush_in_time(&mut self, now: Timestamp, until: Position) {
+        if self.journal.durable() >= until {
+            self.flush_at = None;
+        } else if *self.flush_at.get_or_insert(now.after(self.limits.flush_after)) <= now {
+            self.journal.request_sync(until);
+            self.flush_at = None;
         }
     }
 
@@ -174,7 +183,10 @@ impl Node {
 
     /// When [`Self::work`] has something to do by itself.
     pub fn deadline(&self) -> Option<Timestamp> {
-        self.core.deadline()
+        match (self.core.deadline(), self.flush_at) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        }
     }
 
     /// Why nothing is acknowledged any more, if so.
@@ -195,18 +207,6 @@ impl Node {
     pub fn journal(&self) -> &Journal {
         &self.journal
     }
-}
-
-/// Whether a command may read what was stored, so that what came before must be readable.
-fn reads_storage(command: &Command) -> bool {
-    !matches!(
-        command,
-        Command::Publish { .. }
-            | Command::PublishBatch { .. }
-            | Command::Credit { .. }
-            | Command::ByteBudget { .. }
-            | Command::Settle { outcome: Outcome::Complete | Outcome::Release, .. }
-    )
 }
 
 #[cfg(test)]

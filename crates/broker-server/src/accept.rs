@@ -23,7 +23,6 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tracing::{Instrument, debug, info_span, warn};
-use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::{clock, connection::Driver, inbox::Inbox};
 
@@ -142,7 +141,5 @@ async fn drive<S: AsyncRead + AsyncWrite + Unpin>(
 
 /// The subject of the client's certificate, which rustls has verified.
 fn subject(stream: &TlsStream<TcpStream>) -> Option<String> {
-    let certificate = stream.get_ref().1.peer_certificates()?.first()?;
-    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
-    Some(certificate.subject().to_string())
+    broker_auth::certificate_subject(stream.get_ref().1.peer_certificates()?.first()?)
 }

@@ -192,6 +192,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             turn.flushed = true;
         }
         if self.mailbox.may_read()
+            && self.gateway.wants_input()
             && let Poll::Ready(read) = transport::poll_read(&mut self.stream, cx)
         {
             turn.input = read?;

@@ -78,4 +78,9 @@ impl Inbox {
         }
         into.append(&mut state.items);
     }
+
+    /// True when nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().items.is_empty()
+    }
 }

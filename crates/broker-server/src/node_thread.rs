@@ -2,19 +2,15 @@
 //!
 //! Invariant: a connection's batches are handled in the order it submitted them.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, mpsc},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use broker_core::{ClientId, Timestamp};
-use broker_log::IoRequest;
 use broker_node::Node;
 use tracing::error;
 
 use crate::{
     clock,
+    disk_thread::DiskThread,
     inbox::{Inbox, Item},
     mailbox::Mailbox,
 };
@@ -24,7 +20,7 @@ pub(crate) struct NodeThread {
     pub(crate) node: Node,
     pub(crate) inbox: Arc<Inbox>,
     /// `None` for a journal in memory.
-    pub(crate) disk: Option<mpsc::SyncSender<IoRequest>>,
+    pub(crate) disk: Option<DiskThread>,
     pub(crate) clients: BTreeMap<ClientId, Arc<Mailbox>>,
 }
 
@@ -95,12 +91,13 @@ impl NodeThread {
         }
     }
 
+    /// Hands out disk work; shows at once what a write done at once has made durable.
     fn give_to_disk(&mut self) {
-        let Some(disk) = &self.disk else { return };
         while let Some(request) = self.node.poll_io() {
-            if disk.send(request).is_err() {
-                error!("the journal thread is gone");
-                return;
+            let Some(disk) = &self.disk else { return };
+            if let Some(done) = disk.perform(request, self.inbox.is_empty()) {
+                self.node.handle_io(done);
+                self.release();
             }
         }
     }

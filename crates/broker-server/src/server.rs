@@ -16,7 +16,7 @@ use std::{
 
 use amqp_gateway::GatewayConfig;
 use broker_core::{Batch, ClientId, Command, CoreConfig, Effect, EntityError, Ticket};
-use broker_log::{DiskWorker, Durability, JournalConfig, OpenError, RealDisk};
+use broker_log::{Durability, JournalConfig, OpenError, RealDisk};
 use broker_node::RecoveryError;
 use tokio::{
     net::TcpListener,
@@ -28,7 +28,7 @@ use tracing::{info, warn};
 use crate::{
     accept::{self, Shared},
     config::ServerConfig,
-    disk_thread,
+    disk_thread::DiskThread,
     inbox::{Inbox, Item},
     mailbox::Mailbox,
     node_thread::{Ended, NodeThread},
@@ -279,10 +279,8 @@ fn start_node(
         Durability::None => (broker_node::in_memory(journal, core), None),
         Durability::Fsync | Durability::Os => {
             let disk = Arc::new(RealDisk::open(&config.data_dir)?);
-            let worker = DiskWorker::new(Arc::clone(&disk));
-            let node = broker_node::recover(disk, journal, core)?;
-            let (requests, _thread) = disk_thread::start(worker, Arc::clone(inbox))?;
-            (node, Some(requests))
+            let node = broker_node::recover(Arc::clone(&disk), journal, core)?;
+            (node, Some(DiskThread::start(disk, Arc::clone(inbox))?))
         }
     };
     let (tell, ended) = oneshot::channel();

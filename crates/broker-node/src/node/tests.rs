@@ -4,8 +4,8 @@ use std::sync::{
 };
 
 use broker_core::{
-    ClientId, CoreConfig, Effect, EntityPath, LinkId, Message, QueueSettings, ReceiveMode, SubQueue, Ticket,
-    UnsettledPolicy,
+    ClientId, Command, CoreConfig, Effect, EntityPath, LinkId, Message, QueueSettings, ReceiveMode, SubQueue,
+    Ticket, UnsettledPolicy,
 };
 use broker_log::{DiskCall, DiskWorker, Faults, FaultyDisk, JournalConfig};
 use bytes::Bytes;
@@ -181,4 +181,17 @@ fn flushing_settles_what_nobody_waits_for() {
     assert!(bench.node.is_settled());
     bench.crash();
     assert_eq!(bench.stored(), 1);
+}
+
+#[test]
+fn what_nobody_waits_for_is_written_soon_all_the_same() {
+    let mut bench = Bench::new();
+    bench.handle(vec![publish(None)]);
+    let due = bench.node.deadline().expect("the record waits for its time");
+    assert_eq!(due, NOW.after(NodeLimits::default().flush_after));
+    bench.finish_io();
+    assert!(!bench.node.is_settled(), "until then it waits for company");
+    bench.node.work(due);
+    bench.finish_io();
+    assert!(bench.node.is_settled());
 }
