@@ -307,9 +307,9 @@ async fn two_competing_receivers(setting: &Setting) -> Outcome {
 
 async fn wrong_key(setting: &Setting) -> Outcome {
     let mut client = setting.client_with_key("WRONG_KEY").await?;
-    let error = setting.sender(&mut client).await.err().expect("no sender with a wrong key");
+    let Err(error) = setting.sender(&mut client).await else { panic!("a sender with a wrong key") };
     assert!(format!("{error:?}").contains("401"), "{error:?}");
-    let error = setting.receiver(&mut client).await.err().expect("no receiver with a wrong key");
+    let Err(error) = setting.receiver(&mut client).await else { panic!("a receiver with a wrong key") };
     assert!(format!("{error:?}").contains("401"), "{error:?}");
     Ok(())
 }
@@ -317,9 +317,9 @@ async fn wrong_key(setting: &Setting) -> Outcome {
 async fn missing_queue(setting: &Setting) -> Outcome {
     let nowhere = setting.with_queue("no-such-queue");
     let mut client = setting.client().await?;
-    let error = nowhere.sender(&mut client).await.err().expect("no sender to a missing queue");
+    let Err(error) = nowhere.sender(&mut client).await else { panic!("a sender to a missing queue") };
     assert!(format!("{error:?}").contains("NotFound"), "{error:?}");
-    let error = nowhere.receiver(&mut client).await.err().expect("no receiver of a missing queue");
+    let Err(error) = nowhere.receiver(&mut client).await else { panic!("a receiver of a missing queue") };
     assert!(format!("{error:?}").contains("NotFound"), "{error:?}");
     // The connection outlives the refusals.
     setting.send(&mut client, &["still here"]).await?;
