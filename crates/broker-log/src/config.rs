@@ -80,3 +80,6 @@ const MEMORY_SEGMENT_BYTES: u64 = 4 << 20;
 const RECORD_BYTES_MAX: u32 = 1 << 30;
 /// More are of no use to anybody.
 const SPARE_SEGMENTS_MAX: u32 = 64;
+
+#[cfg(test)]
+mod tests;

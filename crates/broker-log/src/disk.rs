@@ -21,7 +21,7 @@ use crate::FileId;
 pub trait Disk: fmt::Debug + Send + Sync {
     /// The segment files and their lengths in bytes, in any order.
     fn list(&self) -> io::Result<Vec<(FileId, u64)>>;
-    /// Creates an empty file, with room for `reserve` bytes set aside where the file system can do that.
+    /// Creates an empty file that must not exist yet, with room for `reserve` bytes set aside where the file system can do that.
     fn create(&self, file: FileId, reserve: u64) -> io::Result<()>;
     /// Writes all `parts`, one behind the other, from `offset` on. Extends the file where needed.
     fn write_at(&self, file: FileId, offset: u64, parts: &[IoSlice<'_>]) -> io::Result<()>;

@@ -125,7 +125,7 @@ impl Files {
     /// A step was handed out.
     pub(crate) fn began(&mut self, step: &Prepare) {
         if step.create.is_some() {
-            self.next += 1;
+            self.next = self.next.wrapping_add(1);
             self.preparing = Some(Preparing { file: step.file, create: false, done: 0 });
         }
     }
@@ -178,7 +178,7 @@ impl Files {
 
     fn unused_name(&mut self) -> FileId {
         let file = FileId(self.next);
-        self.next += 1;
+        self.next = self.next.wrapping_add(1);
         file
     }
 }

@@ -40,6 +40,8 @@ pub(crate) struct SegmentHeader {
     pub tail: u64,
     /// Checksum of the last batch of the segment before.
     pub previous: u32,
+    /// Left by a repair: what the first batch names as the checksum before it, instead of this header's.
+    pub resume: Option<u32>,
 }
 
 /// Why the first bytes of a file are no segment header.
@@ -64,7 +66,7 @@ impl SegmentHeader {
         at.put_u64_le(self.incarnation);
         at.put_u64_le(self.synced);
         at.put_u64_le(self.tail);
-        at.put_u64_le(0);
+        at.put_u64_le(encode_resume(self.resume));
         at.put_u32_le(self.previous);
         with_checksum(out, 0)
     }
@@ -87,15 +89,38 @@ impl SegmentHeader {
         at.advance(4);
         let (base, incarnation, synced, tail) =
             (at.get_u64_le(), at.get_u64_le(), at.get_u64_le(), at.get_u64_le());
-        at.advance(8);
-        Ok(Self { base, incarnation, synced, tail, previous: at.get_u32_le() })
+        let resume = decode_resume(at.get_u64_le());
+        if !positions(&[base, tail]) || synced > POSITION_MAX {
+            return Err(NotASegment::Unknown);
+        }
+        Ok(Self { base, incarnation, synced, tail, previous: at.get_u32_le(), resume })
     }
 
-    /// What the first batch of this segment names as the batch before it.
-    pub(crate) fn checksum(&self) -> u32 {
-        split_checksum(&self.encode()).1
+    /// What the first batch of this segment names as the checksum before it.
+    pub(crate) fn chain(&self) -> u32 {
+        self.resume.unwrap_or_else(|| split_checksum(&self.encode()).1)
     }
 }
+
+/// Whether segments and batches can begin at all of these.
+fn positions(all: &[u64]) -> bool {
+    all.iter().all(|position| *position <= POSITION_MAX && position.is_multiple_of(HEADER))
+}
+
+/// No journal gets this far (at a gigabyte a second it takes a century); what claims to is refused, and sums of a
+/// position and a length never overflow.
+const POSITION_MAX: u64 = 1 << 62;
+
+/// A checksum that a repair left, as 64 bits: any checksum is possible, so one bit says that there is one.
+pub(crate) fn encode_resume(resume: Option<u32>) -> u64 {
+    resume.map_or(0, |chain| RESUMES | u64::from(chain))
+}
+
+pub(crate) fn decode_resume(bits: u64) -> Option<u32> {
+    (bits & RESUMES != 0).then(|| u32::try_from(bits & !RESUMES).ok()).flatten()
+}
+
+const RESUMES: u64 = 1 << 32;
 
 /// The header of a file that is ready for use and holds nothing.
 pub(crate) fn spare_header() -> [u8; HEADER_LEN] {
@@ -109,7 +134,8 @@ pub(crate) fn spare_header() -> [u8; HEADER_LEN] {
 /// What a batch is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Kind {
-    /// Records; none, when only the watermarks matter.
+    /// Records; none, when only the watermarks matter. `extra`: 0; left by a repair that marked records as lost,
+    /// what the next batch names as the checksum before it.
     Data,
     /// One record: the index of the segment's records.
     Summary,
@@ -117,8 +143,7 @@ pub(crate) enum Kind {
     Seal,
     /// Clean shutdown: nothing follows. Overwritten by the next opening.
     Closed,
-    /// Left by a repair in place of damage: its body means nothing. `extra`: what the next batch names as the
-    /// checksum before it.
+    /// Left by a repair in place of damage: its body means nothing. `extra` as in `Data`.
     Gap,
 }
 
@@ -190,7 +215,7 @@ impl BatchHeader {
             return None;
         }
         let (count, previous, length) = (at.get_u32_le(), at.get_u32_le(), at.get_u32_le());
-        Some(Self {
+        let header = Self {
             kind: kind?,
             count,
             previous,
@@ -200,7 +225,16 @@ impl BatchHeader {
             synced: at.get_u64_le(),
             tail: at.get_u64_le(),
             extra: at.get_u64_le(),
-        })
+        };
+        (positions(&[header.position, header.tail]) && header.synced <= POSITION_MAX).then_some(header)
+    }
+
+    /// What the next batch names as the checksum before it, when this one's is `checksum`.
+    pub(crate) fn chain(&self, checksum: u32) -> u32 {
+        match self.kind {
+            Kind::Data | Kind::Gap => decode_resume(self.extra).unwrap_or(checksum),
+            Kind::Summary | Kind::Seal | Kind::Closed => checksum,
+        }
     }
 
     /// The checksum, if it is right for a header of these bytes after `records`.
@@ -284,7 +318,17 @@ impl RecordHeader {
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut at: &[u8] = bytes.first_chunk::<RECORD_HEADER_LEN>()?;
         let header = Self { length: at.get_u32_le(), index: at.get_u32_le(), checksum: at.get_u32_le() };
-        (header.index <= header.length).then_some(header)
+        (header.index <= header.length || header.is_lost()).then_some(header)
+    }
+
+    /// The header of a record of `length` bytes that a repair gave up.
+    pub(crate) fn lost(length: u32) -> Self {
+        Self { length, index: LOST, checksum: 0 }
+    }
+
+    /// Whether a repair gave this record up: its bytes mean nothing.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.index == LOST
     }
 }
 
@@ -298,6 +342,9 @@ fn split_checksum(bytes: &[u8; HEADER_LEN]) -> (&[u8], u32) {
     let (covered, place) = bytes.split_at(COVERED);
     (covered, u32::from_le_bytes(place.try_into().unwrap_or_default()))
 }
+
+/// An index of this length marks a lost record.
+const LOST: u32 = u32::MAX;
 
 #[cfg(test)]
 mod tests;

@@ -9,10 +9,12 @@
 //! segment is cleaned; damage to it is reported, never passed over. What a record means is not known here.
 
 mod ahead;
+mod check;
 mod clean;
 mod config;
 mod disk;
 mod error;
+mod examine;
 mod files;
 mod format;
 mod journal;
@@ -21,6 +23,8 @@ mod position;
 mod recent;
 mod record_view;
 mod recovery;
+mod repair;
+mod salvage;
 mod scan;
 mod segments;
 mod summary;
@@ -28,6 +32,7 @@ mod survey;
 mod work;
 mod writer;
 
+pub use check::{Loss, Report, SegmentReport, check};
 pub use clean::CleanStep;
 pub use config::{Durability, JournalConfig};
 pub use disk::{Disk, DiskCall, Faults, FaultyDisk, MemDisk, OpenError, RealDisk};
@@ -37,4 +42,5 @@ pub use poison::{DiskFailure, DiskOperation, PoisonReason};
 pub use position::{FileId, Position};
 pub use record_view::RecordView;
 pub use recovery::recover;
+pub use repair::{RepairPlan, Repaired, repair};
 pub use work::{DiskWorker, IoDone, IoRequest};

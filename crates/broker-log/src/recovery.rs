@@ -119,8 +119,9 @@ impl Live {
 /// A file with a broken header may be a segment that was in use: then its batches say so.
 fn refuse_orphans(disk: &dyn Disk, survey: &Survey, tip: &Tip) -> Result<(), RecoveryError> {
     for (file, length) in &survey.unknown {
-        let claimed = Scanner::orphan_claims(disk, *file, *length)
-            .map_err(|error| RecoveryError::disk("reading", Some(*file), &error))?;
+        let failed = |error| RecoveryError::disk("reading", Some(*file), &error);
+        let Some(header) = Scanner::orphan(disk, *file, *length).map_err(failed)? else { continue };
+        let claimed = Scanner::new(*file, &header, *length).claims_from(disk, header.base).map_err(failed)?;
         if claimed > tip.position {
             return Err(RecoveryError::Damaged(Damage {
                 file: Some(*file),

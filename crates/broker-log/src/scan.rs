@@ -31,9 +31,14 @@ impl Batch {
         aligned(self.header.position + u64::from(self.header.length))
     }
 
+    /// The records with their positions, without those that a repair gave up.
+    pub(crate) fn records(&self) -> impl Iterator<Item = Stored> + use<> {
+        self.all_records().filter(|stored| !stored.header.is_lost())
+    }
+
     /// The records with their positions.
-    pub(crate) fn records(&self) -> Records {
-        Records { bytes: self.records.clone(), at: self.header.position + HEADER }
+    pub(crate) fn all_records(&self) -> Records {
+        Records::new(self.records.clone(), self.header.position + HEADER)
     }
 }
 
@@ -119,7 +124,7 @@ impl Scanner {
             incarnation: header.incarnation,
             seed: Seed::of(header.incarnation),
             position: header.base.saturating_add(HEADER),
-            chain: header.checksum(),
+            chain: header.chain(),
             limit: header.base.saturating_add(length),
             window: Bytes::new(),
             window_start: header.base,
@@ -150,10 +155,7 @@ impl Scanner {
     /// Goes on behind `batch`.
     fn accept(&mut self, batch: &Batch) {
         self.position = batch.end();
-        self.chain = match batch.header.kind {
-            Kind::Gap => u32::try_from(batch.header.extra).unwrap_or_default(),
-            _ => batch.checksum,
-        };
+        self.chain = batch.header.chain(batch.checksum);
     }
 
     /// A whole batch at `position`, wherever it belongs in the chain.
@@ -184,7 +186,7 @@ impl Scanner {
         let mut walk = Records::new(records.clone(), header.position + HEADER);
         let mut count = 0_u32;
         for stored in &mut walk {
-            if !stored.header.matches(self.seed, &stored.bytes) {
+            if !stored.header.is_lost() && !stored.header.matches(self.seed, &stored.bytes) {
                 return Err(Fault::Checksum);
             }
             summed.add(stored.header.checksum);
@@ -213,52 +215,61 @@ impl Scanner {
         (end <= self.window.len()).then(|| self.window.slice(start..end))
     }
 
-    /// Looks for intact batches of this segment from `from` on, wherever they begin, and says up to where they
-    /// claim that everything was durable. 0 when there is none.
-    pub(crate) fn claims_from(&mut self, disk: &dyn Disk, from: u64) -> io::Result<u64> {
-        let mut claimed = 0;
+    /// The first intact batch that begins at `from` or behind it, wherever it belongs in the chain.
+    pub(crate) fn find(&mut self, disk: &dyn Disk, from: u64) -> io::Result<Option<Batch>> {
         let mut position = aligned(from);
         while let Some(found) = self.find_magic(disk, position)? {
             match self.batch_at(disk, found) {
-                Ok(batch) => {
-                    claimed = claimed.max(batch.header.synced);
-                    position = batch.end();
-                }
+                Ok(batch) => return Ok(Some(batch)),
                 Err(Stop::Bad(_)) => position = found + HEADER,
                 Err(Stop::Io(error)) => return Err(error),
             }
         }
+        Ok(None)
+    }
+
+    /// Goes on at `position`, behind a batch with this chain value.
+    pub(crate) fn resume(&mut self, position: u64, chain: u32) {
+        self.position = position;
+        self.chain = chain;
+    }
+
+    /// Looks for intact batches of this segment from `from` on, wherever they begin, and says up to where they
+    /// claim that everything was durable. 0 when there is none.
+    pub(crate) fn claims_from(&mut self, disk: &dyn Disk, from: u64) -> io::Result<u64> {
+        let mut claimed = 0;
+        let mut position = from;
+        while let Some(batch) = self.find(disk, position)? {
+            claimed = claimed.max(batch.header.synced);
+            position = batch.end();
+        }
         Ok(claimed)
     }
 
-    /// The same for a file whose segment header is broken: every batch names its own incarnation.
-    pub(crate) fn orphan_claims(disk: &dyn Disk, file: FileId, length: u64) -> io::Result<u64> {
-        let header = SegmentHeader { base: 0, incarnation: 0, synced: 0, tail: 0, previous: 0 };
-        let mut scanner = Self::new(file, &header, length);
-        let mut claimed = 0;
+    /// Searches a file whose segment header is broken for an intact batch, which names its segment. Returns the
+    /// header as far as the batch knows it: enough to read what follows.
+    pub(crate) fn orphan(disk: &dyn Disk, file: FileId, length: u64) -> io::Result<Option<SegmentHeader>> {
+        let unknown =
+            SegmentHeader { base: 0, incarnation: 0, synced: 0, tail: 0, previous: 0, resume: None };
+        let mut scanner = Self::new(file, &unknown, length);
         let mut offset = HEADER;
         while let Some(found) = scanner.find_magic(disk, offset)? {
             offset = found + HEADER;
-            let Some(header) = scanner
-                .bytes(disk, found, HEADER)?
-                .and_then(|bytes| BatchHeader::decode(bytes.first_chunk::<HEADER_LEN>()?))
-            else {
-                continue;
-            };
+            let bytes = scanner.bytes(disk, found, HEADER)?;
+            let batch = bytes.and_then(|bytes| BatchHeader::decode(bytes.first_chunk()?));
+            let Some(batch) = batch else { continue };
             // What it says of its position tells where the segment begins.
-            let Some(base) = header.position.checked_sub(found) else { continue };
-            let segment =
-                SegmentHeader { base, incarnation: header.incarnation, synced: 0, tail: 0, previous: 0 };
-            match Self::new(file, &segment, length).batch_at(disk, header.position) {
+            let Some(base) = batch.position.checked_sub(found) else { continue };
+            let header = SegmentHeader { base, incarnation: batch.incarnation, ..unknown };
+            match Self::new(file, &header, length).batch_at(disk, batch.position) {
                 Ok(batch) => {
-                    claimed = claimed.max(batch.header.synced);
-                    offset = batch.end() - base;
+                    return Ok(Some(SegmentHeader { resume: Some(batch.header.previous), ..header }));
                 }
                 Err(Stop::Bad(_)) => {}
                 Err(Stop::Io(error)) => return Err(error),
             }
         }
-        Ok(claimed)
+        Ok(None)
     }
 
     /// The first place from `position` on where a batch may begin.

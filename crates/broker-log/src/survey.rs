@@ -16,7 +16,7 @@ pub(crate) struct Survey {
     pub spares: Vec<(FileId, u64)>,
     /// Files that should hold something, and whose first bytes say nothing.
     pub unknown: Vec<(FileId, u64)>,
-    /// A name that no file has.
+    /// A name that no file has. (After four billion files it may be one that is taken: then creating fails.)
     pub next_file: u32,
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn survey(disk: &dyn Disk) -> Result<Survey, RecoveryError> {
     let mut survey = Survey::default();
     let files = disk.list().map_err(|error| RecoveryError::disk("listing the directory", None, &error))?;
     for (file, length) in files {
-        survey.next_file = survey.next_file.max(file.0.saturating_add(1));
+        survey.next_file = survey.next_file.max(file.0.wrapping_add(1));
         let mut bytes = [0; HEADER_LEN];
         disk.read_at(file, 0, &mut bytes)
             .map_err(|error| RecoveryError::disk("reading", Some(file), &error))?;

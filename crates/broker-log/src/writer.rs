@@ -190,8 +190,9 @@ impl Writer {
             synced: marks.synced,
             tail: marks.tail,
             previous: self.chain,
+            resume: None,
         };
-        self.chain = header.checksum();
+        self.chain = header.chain();
         self.end += HEADER;
         self.pending.push_back(Block {
             segment: segment.number,

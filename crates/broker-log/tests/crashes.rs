@@ -4,6 +4,12 @@
 //! Invariant: after any crash the store is what some prefix of its units made it, and that prefix holds every unit
 //! whose end was durable.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that panics has failed, as it should"
+)]
+
 use std::{
     collections::BTreeMap,
     io::ErrorKind,
@@ -11,8 +17,8 @@ use std::{
 };
 
 use broker_log::{
-    CleanStep, Disk, DiskCall, DiskWorker, Durability, FaultyDisk, Faults, Journal, JournalConfig, Position, RecoveryError,
-    recover,
+    CleanStep, Disk, DiskCall, DiskWorker, Durability, Faults, FaultyDisk, Journal, JournalConfig, Position,
+    RecoveryError, recover,
 };
 use proptest::prelude::*;
 
@@ -34,7 +40,13 @@ struct PlanState {
 
 impl Plan {
     fn new(seed: u64, off_at: u64) -> Self {
-        Self(Arc::new(Mutex::new(PlanState { random: seed, calls: 0, off_at, fail_sync: false, survivors: 128 })))
+        Self(Arc::new(Mutex::new(PlanState {
+            random: seed,
+            calls: 0,
+            off_at,
+            fail_sync: false,
+            survivors: 128,
+        })))
     }
 
     fn change(&self, change: impl FnOnce(&mut PlanState)) {
@@ -138,7 +150,17 @@ impl World {
         let disk = FaultyDisk::new(plan.clone());
         let (journal, values) = open(&disk, config)?.expect("an empty disk holds no record");
         let worker = DiskWorker::new(disk.clone());
-        Ok(Self { disk, plan, config, journal, worker, units: Vec::new(), values, open_unit: Vec::new(), next_id: 0 })
+        Ok(Self {
+            disk,
+            plan,
+            config,
+            journal,
+            worker,
+            units: Vec::new(),
+            values,
+            open_unit: Vec::new(),
+            next_id: 0,
+        })
     }
 
     fn append(&mut self, change: Change) {
@@ -221,7 +243,8 @@ impl World {
             plan.off_at = u64::MAX;
             plan.fail_sync = false;
         });
-        let (journal, values) = open(&self.disk, self.config).expect("what was durable is whole").expect("records can be read");
+        let (journal, values) =
+            open(&self.disk, self.config).expect("what was durable is whole").expect("records can be read");
         self.journal = journal;
         self.values = values;
         self.open_unit.clear();
@@ -235,11 +258,14 @@ impl World {
 
     /// How many units make what was recovered, at least `must`.
     fn matching_prefix(&self, must: usize) -> usize {
-        let found: BTreeMap<u32, Vec<u8>> = self.values.iter().map(|(id, (_, body))| (*id, body.clone())).collect();
+        let found: BTreeMap<u32, Vec<u8>> =
+            self.values.iter().map(|(id, (_, body))| (*id, body.clone())).collect();
         let mut state = BTreeMap::new();
         let mut matching = (must == 0 && found.is_empty()).then_some(0);
         for (count, (_, changes)) in self.units.iter().enumerate() {
-            changes.iter().for_each(|change| apply(&mut state, change));
+            for change in changes {
+                apply(&mut state, change);
+            }
             if count + 1 >= must && state == found {
                 matching = Some(count + 1);
             }
@@ -421,7 +447,9 @@ fn with_durability_os_a_loss_of_power_leaves_a_prefix() {
         let mut world = World::new(Plan::new(seed, u64::MAX), config).unwrap();
         workload(&mut world, 10);
         // Nothing is promised.
-        world.units.iter_mut().for_each(|unit| unit.0 = Position(u64::MAX));
+        for unit in &mut world.units {
+            unit.0 = Position(u64::MAX);
+        }
         world.restart(true);
         workload(&mut world, 10);
         world.restart(false);

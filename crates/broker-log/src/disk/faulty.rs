@@ -226,3 +226,6 @@ impl Disk for FaultyDisk {
         self.call(DiskCall::FreeSpace)?.seen.free_space()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -83,6 +83,9 @@ impl Disk for MemDisk {
     fn create(&self, file: FileId, reserve: u64) -> io::Result<()> {
         let mut files = self.files();
         files.has_room_for(reserve)?;
+        if files.segments.contains_key(&file) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
         files.segments.insert(file, Vec::new());
         Ok(())
     }
@@ -148,3 +151,6 @@ impl Disk for MemDisk {
         Ok(files.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(files.used())))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -109,7 +109,7 @@ impl Disk for RealDisk {
 
     fn create(&self, file: FileId, reserve: u64) -> io::Result<()> {
         let path = self.path(file);
-        let open = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+        let open = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
         // The length stays 0: it tells how far the file has been written ahead.
         match fallocate(&open, FallocateFlags::KEEP_SIZE, 0, reserve) {
             Ok(())
@@ -203,3 +203,6 @@ fn write_vectored_at(file: &File, mut offset: u64, parts: &[IoSlice<'_>]) -> io:
 const LOCK_FILE: &str = "lock";
 /// Linux takes this many parts in one call (`IOV_MAX`).
 const PARTS_MAX: usize = 1024;
+
+#[cfg(test)]
+mod tests;

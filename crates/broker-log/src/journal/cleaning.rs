@@ -138,15 +138,15 @@ impl Journal {
     /// Up to about `max_bytes` of records from where the walk is; none when it is at its end.
     fn walk(&mut self, walk: &mut Walk, max_bytes: usize) -> Result<Vec<(Position, Bytes)>, ReadError> {
         let (mut records, mut bytes) = (Vec::new(), 0);
-        while bytes < max_bytes {
+        while bytes < max_bytes.max(1) {
             let Some(stored) = walk.ready.as_mut().and_then(Iterator::next) else {
                 if self.refill(walk)? {
                     continue;
                 }
                 break;
             };
-            let skip = stored.at < walk.at;
-            if !skip && stored.at < walk.end {
+            let wanted = stored.at >= walk.at && stored.at < walk.end && !stored.header.is_lost();
+            if wanted {
                 walk.at = stored.at + RECORD_HEADER + u64::from(stored.header.length);
                 bytes += stored.bytes.len();
                 records.push((Position(stored.at), stored.bytes));
@@ -185,7 +185,7 @@ impl Journal {
             return Ok(false);
         }
         let batch = scanner.next(&**disk).map_err(|stop| stopped(stop, segment, scanner.position()))?;
-        walk.ready = (batch.header.kind == Kind::Data).then(|| batch.records());
+        walk.ready = (batch.header.kind == Kind::Data).then(|| batch.all_records());
         Ok(true)
     }
 }

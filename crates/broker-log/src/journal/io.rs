@@ -146,7 +146,9 @@ impl Journal {
     fn prepared(&mut self, step: &Prepare, result: Result<(), DiskFailure>) {
         match result {
             Ok(()) => self.files.prepared(step.file, step.offset + step.length),
-            Err(failure) if is_full(failure.kind) => self.files.starve(step.file, self.free_bytes.unwrap_or(0)),
+            Err(failure) if is_full(failure.kind) => {
+                self.files.starve(step.file, self.free_bytes.unwrap_or(0));
+            }
             Err(failure) => self.fail(failure),
         }
     }

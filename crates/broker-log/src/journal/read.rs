@@ -38,6 +38,9 @@ impl Journal {
         let corrupt = ReadError::Corrupt { at, file, offset };
         let bytes = bytes.ok_or_else(|| corrupt.clone())?;
         let header = RecordHeader::decode(&bytes).ok_or_else(|| corrupt.clone())?;
+        if header.is_lost() {
+            return Err(corrupt);
+        }
         if header.length != length {
             return Err(ReadError::OtherLength { at, asked: length, found: header.length });
         }

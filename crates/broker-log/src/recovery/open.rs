@@ -129,7 +129,7 @@ impl Opening<'_> {
             return Ok(self.survey.spares.swap_remove(index));
         }
         let file = FileId(self.survey.next_file);
-        self.survey.next_file += 1;
+        self.survey.next_file = self.survey.next_file.wrapping_add(1);
         let length = STEP_BYTES.min(size);
         work::create(self.disk, file, size)
             .and_then(|()| work::write_zeros(self.disk, file, 0, length))

@@ -82,7 +82,7 @@ impl Replay {
         self.summary.reset(header.base);
         self.sealed = false;
         self.end = header.base + HEADER;
-        self.chain = header.checksum();
+        self.chain = header.chain();
         self.segments.push_back(Segment {
             number,
             file: present.file,

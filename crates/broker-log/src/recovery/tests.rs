@@ -1,1 +1,182 @@
+use std::io::IoSlice;
 
+use crate::{
+    Disk, DiskWorker, Fault, FileId, Journal, JournalConfig, MemDisk, Position, RecoveryError,
+    format::{HEADER_LEN, SegmentHeader, spare_header},
+    recover,
+};
+
+fn config() -> JournalConfig {
+    JournalConfig {
+        segment_bytes: 8 << 10,
+        cache_bytes: 0,
+        spare_segments: 1,
+        reserve_bytes: 0,
+        ..JournalConfig::default()
+    }
+}
+
+fn open(disk: &MemDisk) -> Result<(Journal, Vec<Vec<u8>>), RecoveryError> {
+    let mut found = Vec::new();
+    let journal =
+        recover(disk.clone(), config(), &mut |_, record| found.push(record.full().unwrap().to_vec()))?;
+    Ok((journal, found))
+}
+
+fn drive(journal: &mut Journal, disk: &MemDisk) {
+    let mut worker = DiskWorker::new(disk.clone());
+    while let Some(request) = journal.poll_io() {
+        journal.handle_io(worker.perform(request));
+    }
+}
+
+fn put(journal: &mut Journal, disk: &MemDisk, bytes: &[u8]) -> Position {
+    let (at, _) = journal.append(bytes, &[]);
+    let until = journal.commit();
+    journal.request_sync(until);
+    drive(journal, disk);
+    at
+}
+
+#[test]
+fn an_empty_disk_becomes_an_empty_journal() {
+    let disk = MemDisk::new();
+    let (journal, found) = open(&disk).unwrap();
+    assert!(found.is_empty());
+    assert_eq!(journal.stats().tail, Position(0));
+    assert_eq!(journal.durable(), journal.stats().end);
+    let (_, found) = open(&disk).unwrap();
+    assert!(found.is_empty());
+}
+
+#[test]
+fn opening_and_closing_does_not_make_the_journal_grow() {
+    let disk = MemDisk::new();
+    let (mut journal, _) = open(&disk).unwrap();
+    put(&mut journal, &disk, b"one");
+    let mut ends = Vec::new();
+    for _ in 0..4 {
+        journal.request_close();
+        drive(&mut journal, &disk);
+        assert!(journal.is_closed());
+        ends.push(journal.stats().end.0);
+        let found;
+        (journal, found) = open(&disk).unwrap();
+        assert_eq!(found, [b"one"]);
+    }
+    // The mark of an opening takes the place of the closing mark.
+    assert!(ends.windows(2).all(|pair| pair[1] - pair[0] == 64), "{ends:?}");
+}
+
+#[test]
+fn after_a_clean_shutdown_damage_to_the_last_batch_is_noticed() {
+    for clean in [false, true] {
+        let disk = MemDisk::new();
+        let (mut journal, _) = open(&disk).unwrap();
+        put(&mut journal, &disk, b"one");
+        let at = put(&mut journal, &disk, b"two");
+        if clean {
+            journal.request_close();
+            drive(&mut journal, &disk);
+        }
+        let mut contents = disk.contents(FileId(0)).unwrap();
+        contents[usize::try_from(at.0).unwrap() + 13] ^= 1;
+        disk.replace(FileId(0), contents);
+        match open(&disk) {
+            Ok((_, found)) => assert!(!clean && found == [b"one"], "{found:?}"),
+            Err(RecoveryError::Damaged(damage)) => assert!(clean && damage.fault == Fault::Checksum),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn another_version_is_refused_by_name() {
+    let disk = MemDisk::new();
+    drop(open(&disk).unwrap());
+    let mut contents = disk.contents(FileId(0)).unwrap();
+    contents[8] = 2;
+    let checksum = crc32c::crc32c(&contents[..60]).to_le_bytes();
+    contents[60..64].copy_from_slice(&checksum);
+    disk.replace(FileId(0), contents);
+    let error = open(&disk).unwrap_err();
+    assert_eq!(error, RecoveryError::Version { file: FileId(0), found: 2, known: 1 });
+    assert_eq!(error.to_string(), "`00000000.segment` has format 2, this program reads format 1");
+}
+
+#[test]
+fn a_foreign_or_empty_file_is_taken_for_a_spare() {
+    let disk = MemDisk::new();
+    let (mut journal, _) = open(&disk).unwrap();
+    put(&mut journal, &disk, b"one");
+    for (file, contents) in [(7, Vec::new()), (8, vec![0xff; 3000]), (9, vec![0; 20_000])] {
+        disk.create(FileId(file), 0).unwrap();
+        disk.replace(FileId(file), contents);
+    }
+    let (mut journal, found) = open(&disk).unwrap();
+    assert_eq!(found, [b"one"]);
+    drive(&mut journal, &disk);
+    let files = disk.list().unwrap();
+    assert!(files.len() <= 2, "the journal's own and one spare: {files:?}");
+}
+
+#[test]
+fn a_segment_that_says_it_begins_later_than_the_tail_is_not_alone() {
+    let disk = MemDisk::new();
+    let header = SegmentHeader { base: 640, incarnation: 1, synced: 640, tail: 0, previous: 0, resume: None };
+    disk.create(FileId(0), 0).unwrap();
+    disk.write_at(FileId(0), 0, &[IoSlice::new(&header.encode())]).unwrap();
+    let Err(RecoveryError::Damaged(damage)) = open(&disk) else { panic!("it opened") };
+    assert_eq!((damage.file, damage.position, damage.fault), (None, Position(0), Fault::NoSegment));
+    assert!(damage.to_string().starts_with("a missing file"), "{damage}");
+}
+
+#[test]
+fn headers_at_the_end_of_the_numbers_are_refused_without_a_panic() {
+    for base in [u64::MAX, u64::MAX - 63, 1 << 63, (1 << 62) + 64, 1 << 62, (1 << 62) - 6400] {
+        let disk = MemDisk::new();
+        let header =
+            SegmentHeader { base, incarnation: 1, synced: base, tail: base, previous: 0, resume: None };
+        disk.create(FileId(u32::MAX), 0).unwrap();
+        let mut contents = header.encode().to_vec();
+        contents.resize(8192, 0);
+        disk.replace(FileId(u32::MAX), contents);
+        drop(open(&disk));
+        drop(crate::check(&disk));
+    }
+}
+
+#[test]
+fn segments_behind_a_cut_never_come_back() {
+    let disk = MemDisk::new();
+    let durability = crate::Durability::Os;
+    let mut journal =
+        recover(disk.clone(), JournalConfig { durability, ..config() }, &mut |_, _| {}).unwrap();
+    let records: Vec<Position> = (0..60_u8).map(|n| put(&mut journal, &disk, &[n; 400])).collect();
+    assert!(journal.stats().segments > 2);
+    // Power was lost: a batch of the first segment is gone, and nothing had been promised.
+    let mut contents = disk.contents(FileId(0)).unwrap();
+    let at = usize::try_from(records[3].0).unwrap();
+    contents[at..at + 400].fill(0);
+    disk.replace(FileId(0), contents);
+    let (mut journal, found) = open(&disk).unwrap();
+    assert_eq!(found.len(), 3);
+    let headers = disk.list().unwrap().into_iter().filter(|(file, _)| {
+        let contents = disk.contents(*file).unwrap();
+        contents.first_chunk::<HEADER_LEN>().is_some_and(|header| SegmentHeader::decode(header).is_ok())
+    });
+    assert_eq!(headers.count(), 1);
+    put(&mut journal, &disk, b"after");
+    assert_eq!(open(&disk).unwrap().1.len(), 4);
+}
+
+#[test]
+fn a_spare_is_used_for_the_first_segment() {
+    let disk = MemDisk::new();
+    let mut spare = spare_header().to_vec();
+    spare.resize(8 << 10, 0);
+    disk.create(FileId(5), 0).unwrap();
+    disk.replace(FileId(5), spare);
+    drop(open(&disk).unwrap());
+    assert_eq!(disk.list().unwrap(), [(FileId(5), 8 << 10)]);
+}

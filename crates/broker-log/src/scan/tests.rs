@@ -1,1 +1,136 @@
+use std::io::IoSlice;
 
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    MemDisk,
+    segments::Segment,
+    writer::{Watermarks, Writer},
+};
+
+const FILE: FileId = FileId(1);
+
+/// A segment at `base` with these batches of records, as bytes and header.
+fn written(base: u64, batches: &[Vec<Vec<u8>>]) -> (Vec<u8>, SegmentHeader) {
+    let segment = Segment {
+        number: 0,
+        file: FILE,
+        base,
+        end: base,
+        incarnation: base ^ 0xabcd,
+        seed: Seed::of(base ^ 0xabcd),
+        file_bytes: 0,
+        live: 0,
+    };
+    let mut writer = Writer::new(base, 3);
+    writer.begin_segment(&segment, Watermarks { synced: 0, tail: 0 }, None);
+    for batch in batches {
+        for record in batch {
+            writer.next_record(&segment);
+            let length = u32::try_from(record.len()).unwrap();
+            let header = RecordHeader::of(segment.seed, length, &[], &[record]);
+            writer.add_part(Bytes::copy_from_slice(&header.encode()));
+            writer.add_part(Bytes::copy_from_slice(record));
+            writer.add_record(&header);
+        }
+        let synced = writer.end - writer.open_bytes();
+        writer.seal(&segment, Watermarks { synced, tail: 0 });
+    }
+    let bytes = writer.next_group(|_| true).unwrap().parts.concat();
+    let header = SegmentHeader::decode(bytes.first_chunk().unwrap()).unwrap();
+    (bytes, header)
+}
+
+fn on_disk(bytes: &[u8]) -> MemDisk {
+    let disk = MemDisk::new();
+    disk.create(FILE, 0).unwrap();
+    disk.write_at(FILE, 0, &[IoSlice::new(bytes)]).unwrap();
+    disk
+}
+
+fn read(bytes: &[u8], header: &SegmentHeader) -> (Vec<Vec<Vec<u8>>>, Fault) {
+    let disk = on_disk(bytes);
+    let mut scanner = Scanner::new(FILE, header, bytes.len() as u64);
+    let mut batches = Vec::new();
+    loop {
+        match scanner.next(&disk) {
+            Ok(batch) => batches.push(batch.records().map(|stored| stored.bytes.to_vec()).collect()),
+            Err(Stop::Bad(fault)) => return (batches, fault),
+            Err(Stop::Io(error)) => panic!("{error}"),
+        }
+    }
+}
+
+fn batches() -> impl Strategy<Value = Vec<Vec<Vec<u8>>>> {
+    let record = prop::collection::vec(any::<u8>(), 0..200);
+    prop::collection::vec(prop::collection::vec(record, 1..5), 1..6)
+}
+
+proptest! {
+    #[test]
+    fn what_was_written_is_read(base in 0_u64..1 << 40, batches in batches()) {
+        let (bytes, header) = written(base / 64 * 64, &batches);
+        prop_assert_eq!(read(&bytes, &header), (batches, Fault::NoBatch));
+    }
+
+    #[test]
+    fn after_any_damage_what_is_read_is_a_prefix(
+        batches in batches(),
+        bits in prop::collection::vec(any::<prop::sample::Index>(), 1..4),
+        cut: Option<prop::sample::Index>,
+    ) {
+        let (mut bytes, header) = written(640, &batches);
+        for bit in bits {
+            let bit = 512 + bit.index((bytes.len() - 64) * 8);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        if let Some(cut) = cut {
+            bytes.truncate(64 + cut.index(bytes.len() - 64));
+        }
+        let (found, _) = read(&bytes, &header);
+        prop_assert!(batches.starts_with(&found), "{:?}", found);
+    }
+
+    #[test]
+    fn leftovers_of_another_life_of_the_file_are_no_batches(old in batches(), new in batches()) {
+        let (mut old_bytes, _) = written(1 << 20, &old);
+        let (bytes, header) = written(1 << 21, &new);
+        if old_bytes.len() < bytes.len() {
+            old_bytes.resize(bytes.len(), 0);
+        }
+        old_bytes[..bytes.len()].copy_from_slice(&bytes);
+        prop_assert_eq!(read(&old_bytes, &header).0, new);
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..2000), base: u64) {
+        let header = SegmentHeader { base, incarnation: 1, synced: 0, tail: 0, previous: 0, resume: None };
+        let disk = on_disk(&bytes);
+        let mut scanner = Scanner::new(FILE, &header, bytes.len() as u64);
+        prop_assert!(scanner.next(&disk).is_err());
+        prop_assert_eq!(scanner.claims_from(&disk, base).unwrap(), 0);
+        prop_assert!(Scanner::orphan(&disk, FILE, bytes.len() as u64).unwrap().is_none());
+    }
+}
+
+#[test]
+fn intact_batches_behind_damage_say_what_was_durable() {
+    let batches: Vec<_> = (0..4_u8).map(|n| vec![vec![n; 100]]).collect();
+    let (mut bytes, header) = written(0, &batches);
+    bytes[64 + 80] ^= 1;
+    let disk = on_disk(&bytes);
+    let mut scanner = Scanner::new(FILE, &header, bytes.len() as u64);
+    assert!(matches!(scanner.next(&disk), Err(Stop::Bad(Fault::Checksum))));
+    // The fourth batch says that the third was durable.
+    assert_eq!(scanner.claims_from(&disk, 64).unwrap(), 64 + 3 * 192);
+}
+
+#[test]
+fn a_lost_segment_header_is_known_from_the_first_batch() {
+    let (mut bytes, header) = written(6400, &[vec![vec![1; 10]], vec![vec![2; 10]]]);
+    bytes[..64].fill(0);
+    let disk = on_disk(&bytes);
+    let found = Scanner::orphan(&disk, FILE, bytes.len() as u64).unwrap().unwrap();
+    assert_eq!((found.base, found.incarnation, found.chain()), (6400, header.incarnation, header.chain()));
+}

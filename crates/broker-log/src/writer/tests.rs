@@ -1,1 +1,54 @@
+use super::*;
+use crate::{FileId, format::Seed};
 
+fn segment(number: u64, base: u64) -> Segment {
+    let seed = Seed::of(base);
+    Segment { number, file: FileId(0), base, end: base + 64, incarnation: base, seed, file_bytes: 0, live: 0 }
+}
+
+const MARKS: Watermarks = Watermarks { synced: 0, tail: 0 };
+
+fn add(writer: &mut Writer, segment: &Segment, bytes: &'static [u8]) -> u64 {
+    let at = writer.next_record(segment);
+    let header = RecordHeader::of(segment.seed, u32::try_from(bytes.len()).unwrap(), bytes, &[]);
+    writer.add_part(Bytes::copy_from_slice(&header.encode()));
+    writer.add_part(Bytes::from_static(bytes));
+    writer.add_record(&header);
+    at
+}
+
+#[test]
+fn batches_begin_at_multiples_of_64_and_chain() {
+    let first = segment(0, 0);
+    let mut writer = Writer::new(64, 7);
+    assert_eq!(add(&mut writer, &first, b"hello"), 128);
+    assert_eq!(add(&mut writer, &first, b"again"), 145);
+    writer.seal(&first, MARKS);
+    assert_eq!(writer.end, 192);
+    writer.push_mark(&first, MARKS, Kind::Data, 0);
+    let group = writer.next_group(|_| true).unwrap();
+    let bytes: Vec<u8> = group.parts.concat();
+    assert_eq!((group.position, bytes.len()), (64, 192));
+    let one = BatchHeader::decode(bytes.first_chunk().unwrap()).unwrap();
+    let two = BatchHeader::decode(bytes[128..].first_chunk().unwrap()).unwrap();
+    assert_eq!((one.previous, one.count, one.length, one.position), (7, 2, 98, 64));
+    assert_eq!((two.count, two.length, two.position), (0, 64, 192));
+    assert_eq!(two.previous.to_le_bytes(), bytes[60..64]);
+}
+
+#[test]
+fn one_write_is_outstanding_and_none_crosses_segments() {
+    let (first, second) = (segment(0, 0), segment(1, 128));
+    let mut writer = Writer::new(64, 0);
+    writer.push_mark(&first, MARKS, Kind::Seal, 0);
+    writer.begin_segment(&second, MARKS, Some(4096));
+    writer.push_mark(&second, MARKS, Kind::Data, 0);
+    let group = writer.next_group(|_| false).unwrap();
+    assert_eq!((group.position, group.create, group.outstanding.end), (64, None, 128));
+    assert!(writer.is_writing() && writer.next_group(|_| true).is_none());
+    assert_eq!(writer.finish().unwrap().segment, 0);
+    let group = writer.next_group(|_| true).unwrap();
+    assert_eq!((group.position, group.create, group.outstanding.end), (128, Some(4096), 256));
+    writer.finish();
+    assert!(!writer.has_pending() && writer.next_group(|_| true).is_none());
+}

@@ -1,0 +1,195 @@
+//! Says what is wrong with a journal, and what a repair would lose.
+//!
+//! Invariant: reads only; names every damaged place, not just the first.
+
+use crate::{
+    Damage, Disk, FileId, Position, RecoveryError,
+    error::Fault,
+    examine::{Examined, Hole, Segment, examine},
+    format::{BatchHeader, HEADER, HEADER_LEN, Kind, RECORD_HEADER_LEN},
+    summary,
+};
+
+/// What [`check`] found.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Report {
+    /// Where replay begins.
+    pub tail: Position,
+    /// Where the next record goes, if nothing is damaged.
+    pub end: Position,
+    /// The segments in use, oldest first.
+    pub segments: Vec<SegmentReport>,
+    /// Files that hold nothing.
+    pub idle_files: u64,
+    /// Intact records.
+    pub records: u64,
+    /// Records that an earlier repair gave up.
+    pub lost_records: u64,
+    /// What is damaged although it was once durable. Empty: the broker starts.
+    pub losses: Vec<Loss>,
+    /// Unfinished writes begin here: they were never acknowledged, the next start cuts them off.
+    pub unfinished: Option<Position>,
+}
+
+/// One segment in use.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SegmentReport {
+    /// Its file.
+    pub file: FileId,
+    /// Where it begins.
+    pub begin: Position,
+    /// Where its last intact batch ends.
+    pub end: Position,
+    /// Intact batches.
+    pub batches: u64,
+    /// Intact records.
+    pub records: u64,
+    /// Whether it has a summary, so that recovery need not read all of it.
+    pub has_summary: bool,
+}
+
+/// A stretch of the journal that is damaged.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Loss {
+    /// Where, and what is wrong.
+    pub damage: Damage,
+    /// The first position behind it that is intact.
+    pub to: Position,
+    /// How many records it held, as far as can be told: by the segment's summary or the damaged batch's header.
+    pub records: Option<u64>,
+    /// How many of them can be saved because their own checksums are right.
+    pub savable: u64,
+}
+
+/// Reads the whole journal and checks every checksum in it.
+pub fn check(disk: &dyn Disk) -> Result<Report, RecoveryError> {
+    let examined = examine(disk)?;
+    report(disk, &examined)
+}
+
+pub(crate) fn report(disk: &dyn Disk, examined: &Examined) -> Result<Report, RecoveryError> {
+    let mut losses = Vec::new();
+    let mut unfinished = None;
+    for hole in missing_segments(examined) {
+        losses.push(loss(disk, None, &hole, examined.claimed)?);
+    }
+    for segment in &examined.segments {
+        if segment.header_damaged {
+            losses.push(header_loss(segment, examined.claimed));
+        }
+        for hole in &segment.holes {
+            if hole.from < examined.claimed {
+                losses.push(loss(disk, Some(segment), hole, examined.claimed)?);
+            } else {
+                unfinished = unfinished.or(Some(Position(hole.from)));
+            }
+        }
+    }
+    losses.sort_by_key(|loss| loss.damage.position);
+    let end = examined.segments.last().map_or(0, |segment| segment.end);
+    Ok(Report {
+        tail: Position(examined.tail),
+        end: unfinished.unwrap_or(Position(end)),
+        idle_files: examined.idle.len() as u64,
+        records: examined.segments.iter().map(|segment| segment.records).sum(),
+        lost_records: examined.segments.iter().map(|segment| segment.lost_records).sum(),
+        segments: examined.segments.iter().map(SegmentReport::of).collect(),
+        losses,
+        unfinished,
+    })
+}
+
+impl SegmentReport {
+    fn of(segment: &Segment) -> Self {
+        Self {
+            file: segment.present.file,
+            begin: Position(segment.present.header.base),
+            end: Position(segment.end),
+            batches: segment.batches,
+            records: segment.records,
+            has_summary: segment.summary.is_some(),
+        }
+    }
+}
+
+/// Stretches between segments, where a whole one is missing.
+pub(crate) fn missing_segments(examined: &Examined) -> Vec<Hole> {
+    let mut at = examined.tail;
+    let (mut holes, mut before, mut tail) = (Vec::new(), 0, examined.tail);
+    for segment in &examined.segments {
+        let header = &segment.present.header;
+        if header.base > at {
+            let (from, to, after) = (at, header.base, header.previous);
+            holes.push(Hole { from, to, fault: Fault::NoSegment, before, after, tail });
+        }
+        at = segment.holes.last().map_or(segment.end, |hole| hole.to.max(segment.end));
+        (before, tail) = (segment.chain, examined.tail);
+    }
+    holes
+}
+
+fn header_loss(segment: &Segment, claimed: u64) -> Loss {
+    let base = Position(segment.present.header.base);
+    let damage = Damage {
+        file: Some(segment.present.file),
+        offset: 0,
+        position: base,
+        fault: Fault::NoSegment,
+        durable: Position(claimed),
+    };
+    // The header itself holds no record and can be written anew.
+    Loss { damage, to: Position(base.0 + HEADER), records: Some(0), savable: 0 }
+}
+
+fn loss(
+    disk: &dyn Disk,
+    segment: Option<&Segment>,
+    hole: &Hole,
+    claimed: u64,
+) -> Result<Loss, RecoveryError> {
+    let present = segment.map(|segment| &segment.present);
+    let damage = Damage {
+        file: present.map(|present| present.file),
+        offset: present.map_or(0, |present| hole.from - present.header.base),
+        position: Position(hole.from),
+        fault: hole.fault,
+        durable: Position(claimed),
+    };
+    let (mut records, mut savable) = (None, 0);
+    if let Some(segment) = segment {
+        records = listed(segment, hole);
+        if records.is_none() {
+            records = counted(disk, segment, hole)?;
+        }
+        savable = crate::salvage::salvage(disk, segment, hole)?.map_or(0, |saved| saved.whole);
+    }
+    Ok(Loss { damage, to: Position(hole.to), records, savable })
+}
+
+/// How many records the segment's summary lists inside the hole.
+fn listed(segment: &Segment, hole: &Hole) -> Option<u64> {
+    let summary = segment.summary.as_ref()?.records.get(RECORD_HEADER_LEN..)?;
+    let inside = summary::entries(summary, segment.present.header.base)
+        .flatten()
+        .filter(|entry| entry.at >= hole.from && entry.at < hole.to);
+    Some(inside.count() as u64)
+}
+
+/// How many records the header at the beginning of the hole promises, if it can be believed.
+fn counted(disk: &dyn Disk, segment: &Segment, hole: &Hole) -> Result<Option<u64>, RecoveryError> {
+    let header = &segment.present.header;
+    let mut bytes = [0; HEADER_LEN];
+    disk.read_at(segment.present.file, hole.from - header.base, &mut bytes)
+        .map_err(|error| RecoveryError::disk("reading", Some(segment.present.file), &error))?;
+    let batch = BatchHeader::decode(&bytes).filter(|batch| {
+        let end = crate::format::aligned(hole.from.saturating_add(u64::from(batch.length)));
+        batch.kind == Kind::Data
+            && batch.position == hole.from
+            && batch.incarnation == header.incarnation
+            && end == hole.to
+    });
+    Ok(batch.map(|batch| u64::from(batch.count)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::*;
+
+static DIRECTORIES: AtomicU32 = AtomicU32::new(0);
+
+/// A directory that goes with the test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        let number = DIRECTORIES.fetch_add(1, Ordering::Relaxed);
+        Self(std::env::temp_dir().join(format!("broker-log-test-{}-{number}", std::process::id())))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.0));
+    }
+}
+
+const FILE: FileId = FileId(12);
+
+#[test]
+fn a_directory_in_use_is_refused_until_it_is_let_go() {
+    let scratch = Scratch::new();
+    let first = RealDisk::open(&scratch.0).unwrap();
+    let clone = first.clone();
+    drop(first);
+    let error = RealDisk::open(&scratch.0).unwrap_err();
+    assert!(matches!(error, OpenError::InUse { .. }));
+    assert!(error.to_string().ends_with("is in use by another process"), "{error}");
+    drop(clone);
+    assert!(RealDisk::open(&scratch.0).is_ok());
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_named() {
+    let scratch = Scratch::new();
+    fs::write(&scratch.0, b"a file").unwrap();
+    let error = RealDisk::open(scratch.0.join("below")).unwrap_err();
+    assert!(matches!(error, OpenError::Io { .. }));
+    fs::remove_file(&scratch.0).unwrap();
+}
+
+#[test]
+fn what_is_written_in_parts_is_read_in_one() {
+    let scratch = Scratch::new();
+    let disk = RealDisk::open(&scratch.0).unwrap();
+    disk.create(FILE, 1 << 16).unwrap();
+    assert_eq!(disk.list().unwrap(), [(FILE, 0)], "room is set aside without changing the length");
+    let parts: Vec<Vec<u8>> = (0..3000_u32).map(|n| n.to_le_bytes()[..(n % 5) as usize].to_vec()).collect();
+    let slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
+    disk.write_at(FILE, 100, &slices).unwrap();
+    disk.sync_data(FILE).unwrap();
+    disk.sync_dir().unwrap();
+    let expected = parts.concat();
+    let mut buffer = vec![0; expected.len() + 50];
+    assert_eq!(disk.read_at(FILE, 100, &mut buffer).unwrap(), expected.len());
+    assert_eq!(buffer[..expected.len()], expected);
+    assert_eq!(disk.read_at(FILE, 1 << 30, &mut buffer).unwrap(), 0);
+    assert!(disk.free_space().unwrap() > 0);
+}
+
+#[test]
+fn only_segment_files_are_listed() {
+    let scratch = Scratch::new();
+    let disk = RealDisk::open(&scratch.0).unwrap();
+    for name in ["1.segment", "00000001.segment.bak", "note.txt", "-0000001.segment", "+0000002.segment"] {
+        fs::write(scratch.0.join(name), b"x").unwrap();
+    }
+    disk.create(FILE, 0).unwrap();
+    assert_eq!(disk.list().unwrap(), [(FILE, 0)]);
+    disk.delete(FILE).unwrap();
+    disk.delete(FILE).unwrap();
+    assert!(disk.list().unwrap().is_empty());
+    assert!(disk.read_at(FILE, 0, &mut [0]).is_err());
+}
+
+#[test]
+fn what_is_set_aside_is_never_overwritten() {
+    let scratch = Scratch::new();
+    let disk = RealDisk::open(&scratch.0).unwrap();
+    disk.set_aside("a.cut", b"first").unwrap();
+    assert_eq!(disk.set_aside("a.cut", b"second").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    assert_eq!(fs::read(scratch.0.join("a.cut")).unwrap(), b"first");
+}

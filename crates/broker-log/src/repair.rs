@@ -1,0 +1,236 @@
+//! Makes a damaged journal one that opens, on explicit request only.
+//!
+//! Invariant: nothing is destroyed: what a repair overwrites is kept in `.cut` files first. What it leaves is a
+//! journal that [`crate::check`] finds whole.
+
+use std::io::IoSlice;
+
+use crate::{
+    Disk, FileId, Position, RecoveryError, Report,
+    check::{check, missing_segments, report},
+    examine::{Examined, Hole, Segment, examine},
+    format::{BatchHeader, HEADER, Kind, RecordsChecksum, Seed, SegmentHeader, encode_resume, spare_header},
+    journal::incarnation,
+    salvage::salvage,
+    work,
+};
+
+/// How to go on without what is damaged.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum RepairPlan {
+    /// Give up the damaged records and nothing else: what follows them stays.
+    Skip,
+    /// Give up everything from the first damaged place on, for when what follows makes no sense without it.
+    Cut,
+}
+
+/// What a repair did.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Repaired {
+    /// What was wrong before.
+    pub before: Report,
+    /// How the journal is now.
+    pub after: Report,
+    /// The files in the journal's directory that keep what was overwritten.
+    pub kept: Vec<String>,
+}
+
+/// Repairs the journal by `plan`. A journal without damage is left alone.
+pub fn repair(disk: &dyn Disk, plan: RepairPlan) -> Result<Repaired, RecoveryError> {
+    let examined = examine(disk)?;
+    let before = report(disk, &examined)?;
+    let mut repair = Repair { disk, examined, kept: Vec::new() };
+    if let Some(first) = before.losses.first() {
+        match plan {
+            RepairPlan::Skip => repair.skip()?,
+            RepairPlan::Cut => repair.cut(first.damage.position)?,
+        }
+    }
+    let kept = repair.kept;
+    Ok(Repaired { before, after: check(disk)?, kept })
+}
+
+struct Repair<'a> {
+    disk: &'a dyn Disk,
+    examined: Examined,
+    kept: Vec<String>,
+}
+
+impl Repair<'_> {
+    fn skip(&mut self) -> Result<(), RecoveryError> {
+        let missing = missing_segments(&self.examined);
+        let segments = std::mem::take(&mut self.examined.segments);
+        let mut chain = 0;
+        for segment in &segments {
+            if segment.header_damaged {
+                self.rewrite_header(segment, chain)?;
+            }
+            let claimed = self.examined.claimed;
+            let holes: Vec<&Hole> = segment.holes.iter().filter(|hole| hole.from < claimed).collect();
+            if !holes.is_empty() {
+                self.retire_summary(segment)?;
+            }
+            for hole in holes {
+                self.close(segment, hole)?;
+            }
+            chain = segment.holes.last().map_or(segment.chain, |hole| {
+                if hole.to >= segment.end { hole.after } else { segment.chain }
+            });
+            self.sync(segment.present.file)?;
+        }
+        for hole in missing {
+            self.bridge(&hole)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a segment header anew, from what its batches and neighbours say.
+    fn rewrite_header(&mut self, segment: &Segment, previous: u32) -> Result<(), RecoveryError> {
+        let present = &segment.present;
+        self.keep(present.file, 0, HEADER)?;
+        let header = SegmentHeader { previous, tail: self.examined.tail, ..present.header };
+        self.write(present.file, 0, &header.encode())
+    }
+
+    /// Puts what can be saved, or a gap, in place of a hole.
+    fn close(&mut self, segment: &Segment, hole: &Hole) -> Result<(), RecoveryError> {
+        let present = &segment.present;
+        let offset = hole.from - present.header.base;
+        self.keep(present.file, offset, hole.to - hole.from)?;
+        if let Some(saved) = salvage(self.disk, segment, hole)? {
+            return self.write(present.file, offset, &saved.bytes);
+        }
+        self.gap(present.file, &present.header, hole)?;
+        let end = hole.to - present.header.base;
+        if end > present.length {
+            // The gap must not reach beyond the file.
+            self.write(present.file, end - 1, &[0])?;
+        }
+        Ok(())
+    }
+
+    fn gap(&self, file: FileId, header: &SegmentHeader, hole: &Hole) -> Result<(), RecoveryError> {
+        let batch = BatchHeader {
+            kind: Kind::Gap,
+            count: 0,
+            previous: hole.before,
+            // A segment is far shorter than 4 GiB; what is not cannot be described and stays damaged.
+            length: u32::try_from(hole.to - hole.from).unwrap_or(u32::MAX),
+            position: hole.from,
+            incarnation: header.incarnation,
+            synced: hole.from,
+            tail: hole.tail,
+            extra: encode_resume(Some(hole.after)),
+        };
+        let (bytes, _) = batch.encode(RecordsChecksum::new(Seed::of(header.incarnation)));
+        self.write(file, hole.from - header.base, &bytes)
+    }
+
+    /// A summary lists records that are given up: recovery must read the segment itself.
+    fn retire_summary(&mut self, segment: &Segment) -> Result<(), RecoveryError> {
+        let Some(summary) = &segment.summary else { return Ok(()) };
+        let present = &segment.present;
+        let (from, to) = (summary.header.position, summary.end());
+        self.keep(present.file, from - present.header.base, to - from)?;
+        let hole = Hole {
+            from,
+            to,
+            fault: crate::Fault::NoBatch,
+            before: summary.header.previous,
+            after: summary.checksum,
+            tail: summary.header.tail,
+        };
+        self.gap(present.file, &present.header, &hole)
+    }
+
+    /// Puts an empty segment in place of a missing one.
+    fn bridge(&mut self, hole: &Hole) -> Result<(), RecoveryError> {
+        let file = FileId(self.examined.next_file);
+        self.examined.next_file = self.examined.next_file.wrapping_add(1);
+        let header = SegmentHeader {
+            base: hole.from,
+            incarnation: incarnation(hole.from, 0),
+            synced: hole.from,
+            tail: self.examined.tail,
+            previous: hole.before,
+            resume: None,
+        };
+        work::create(self.disk, file, HEADER).map_err(RecoveryError::from)?;
+        self.write(file, 0, &header.encode())?;
+        let inside = Hole { from: hole.from + HEADER, before: header.chain(), ..hole.clone() };
+        self.gap(file, &header, &inside)?;
+        // The gap reaches to the end of the file: its length says so.
+        let last = hole.to - hole.from - 1;
+        self.write(file, last, &[0])?;
+        self.sync(file)
+    }
+
+    /// Ends the journal at `position`.
+    fn cut(&mut self, position: Position) -> Result<(), RecoveryError> {
+        let segments = std::mem::take(&mut self.examined.segments);
+        for segment in segments.iter().rev() {
+            let (file, base) = (segment.present.file, segment.present.header.base);
+            let length = segment.present.length;
+            if base >= position.0 {
+                self.keep(file, 0, length)?;
+                self.write(file, 0, &spare_header())?;
+                self.erase(file, HEADER, length)?;
+            } else if base + length > position.0 {
+                let offset = position.0 - base;
+                self.keep(file, offset, length - offset)?;
+                self.erase(file, offset, length)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn erase(&self, file: FileId, from: u64, to: u64) -> Result<(), RecoveryError> {
+        let zeros = vec![0; usize::try_from(ERASE_BYTES).unwrap_or_default()];
+        let mut at = from;
+        while at < to {
+            let length = usize::try_from((to - at).min(ERASE_BYTES)).unwrap_or_default();
+            self.write(file, at, zeros.get(..length).unwrap_or_default())?;
+            at += length as u64;
+        }
+        self.sync(file)
+    }
+
+    /// Keeps bytes that are about to be overwritten.
+    fn keep(&mut self, file: FileId, offset: u64, length: u64) -> Result<(), RecoveryError> {
+        let failed = |error| RecoveryError::disk("keeping a part of", Some(file), &error);
+        let mut buffer = vec![0; usize::try_from(length).unwrap_or_default()];
+        let read = self.disk.read_at(file, offset, &mut buffer).map_err(failed)?;
+        buffer.truncate(read);
+        // An earlier repair may have kept the same place.
+        for attempt in 0..KEEP_ATTEMPTS {
+            let name = format!("{file}-{offset}-{attempt}.cut");
+            match self.disk.set_aside(&name, &buffer) {
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(failed(error)),
+                Ok(()) => {
+                    self.kept.push(name);
+                    return Ok(());
+                }
+            }
+        }
+        Err(failed(std::io::ErrorKind::AlreadyExists.into()))
+    }
+
+    fn write(&self, file: FileId, offset: u64, bytes: &[u8]) -> Result<(), RecoveryError> {
+        self.disk
+            .write_at(file, offset, &[IoSlice::new(bytes)])
+            .map_err(|error| RecoveryError::disk("writing", Some(file), &error))
+    }
+
+    fn sync(&self, file: FileId) -> Result<(), RecoveryError> {
+        self.disk.sync_data(file).map_err(|error| RecoveryError::disk("syncing", Some(file), &error))
+    }
+}
+
+/// Written at once when a part of a file is erased.
+const ERASE_BYTES: u64 = 1 << 20;
+/// So often the same place can be kept.
+const KEEP_ATTEMPTS: u32 = 1000;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,251 @@
+use crate::{
+    Disk, DiskWorker, FileId, Journal, JournalConfig, MemDisk, Position, RecoveryError, RepairPlan, check,
+    format::BATCH_MAGIC, recover, repair,
+};
+
+type Records = Vec<(Position, Vec<u8>)>;
+
+fn config() -> JournalConfig {
+    JournalConfig {
+        segment_bytes: 8 << 10,
+        cache_bytes: 0,
+        spare_segments: 1,
+        reserve_bytes: 0,
+        ..JournalConfig::default()
+    }
+}
+
+fn open(disk: &MemDisk) -> Result<(Journal, Records), RecoveryError> {
+    let mut found = Vec::new();
+    let journal = recover(disk.clone(), config(), &mut |at, record| {
+        found.push((at, record.full().map(|bytes| bytes.to_vec()).unwrap_or_default()));
+    })?;
+    Ok((journal, found))
+}
+
+/// A journal of several segments, each batch of three records; the process was killed.
+fn filled() -> (MemDisk, Records) {
+    let disk = MemDisk::new();
+    let (mut journal, _) = open(&disk).unwrap();
+    let mut worker = DiskWorker::new(disk.clone());
+    let mut records = Vec::new();
+    for round in 0..40_u32 {
+        for part in 0..3_u8 {
+            let body = vec![part; 100 + (round as usize * 17) % 200];
+            let (at, _) = journal.append(&round.to_le_bytes(), &[&body]);
+            records.push((at, [&round.to_le_bytes()[..], &body].concat()));
+        }
+        let until = journal.commit();
+        journal.request_sync(until);
+        while let Some(request) = journal.poll_io() {
+            journal.handle_io(worker.perform(request));
+        }
+    }
+    assert!(journal.stats().segments > 3);
+    (disk, records)
+}
+
+/// The file and offset of a record, and whether its segment has a successor.
+fn place(disk: &MemDisk, at: Position) -> (FileId, usize) {
+    let report = check(disk).unwrap();
+    let segment = report.segments.iter().rfind(|segment| segment.begin <= at).unwrap();
+    (segment.file, usize::try_from(at.0 - segment.begin.0).unwrap())
+}
+
+fn flip(disk: &MemDisk, file: FileId, offset: usize) {
+    let mut contents = disk.contents(file).unwrap();
+    contents[offset] ^= 0x10;
+    disk.replace(file, contents);
+}
+
+fn zero(disk: &MemDisk, file: FileId, from: usize, length: usize) {
+    let mut contents = disk.contents(file).unwrap();
+    contents[from..from + length].fill(0);
+    disk.replace(file, contents);
+}
+
+/// Offset of the batch header before `offset`.
+fn batch_before(disk: &MemDisk, file: FileId, offset: usize) -> usize {
+    let contents = disk.contents(file).unwrap();
+    (0..offset / 64)
+        .rev()
+        .map(|block| block * 64)
+        .find(|at| contents[*at..].starts_with(&BATCH_MAGIC))
+        .unwrap()
+}
+
+#[test]
+fn an_intact_journal_is_reported_whole_and_left_alone() {
+    let (disk, records) = filled();
+    let report = check(&disk).unwrap();
+    assert_eq!(report.records, records.len() as u64);
+    assert!(report.losses.is_empty() && report.unfinished.is_none());
+    assert!(report.segments.iter().rev().skip(1).all(|segment| segment.has_summary));
+    let before: Vec<_> = disk.list().unwrap().into_iter().map(|(file, _)| disk.contents(file)).collect();
+    let repaired = repair(&disk, RepairPlan::Cut).unwrap();
+    assert_eq!((repaired.before, repaired.kept.len()), (report, 0));
+    let after: Vec<_> = disk.list().unwrap().into_iter().map(|(file, _)| disk.contents(file)).collect();
+    assert_eq!(before, after);
+}
+
+#[test]
+fn a_flipped_bit_costs_one_record_and_no_other() {
+    // Records of the first, a middle and the newest segment.
+    for victim in [0_usize, 4, 61, 116] {
+        let (disk, mut records) = filled();
+        let (at, _) = records[victim];
+        let (file, offset) = place(&disk, at);
+        flip(&disk, file, offset + 40);
+        let report = check(&disk).unwrap();
+        let [loss] = &report.losses[..] else { panic!("{victim}: {report:?}") };
+        assert_eq!((loss.records, loss.savable), (Some(3), 2), "{victim}: {loss:?}");
+        assert!(loss.damage.position <= at && at < loss.to);
+        assert_eq!(loss.damage.file, Some(file));
+        let repaired = repair(&disk, RepairPlan::Skip).unwrap();
+        assert!(repaired.after.losses.is_empty(), "{victim}: {:?}", repaired.after);
+        assert_eq!(repaired.after.lost_records, 1);
+        assert!(!repaired.kept.is_empty());
+        records.remove(victim);
+        let (mut journal, found) = open(&disk).unwrap();
+        assert_eq!(found, records, "{victim}");
+        for (at, bytes) in &records {
+            assert_eq!(&journal.read(*at, u32::try_from(bytes.len()).unwrap()).unwrap()[..], bytes);
+        }
+        assert!(journal.read(at, 5).is_err());
+    }
+}
+
+#[test]
+fn damage_in_the_newest_segment_is_refused_with_its_place() {
+    let (disk, records) = filled();
+    let (file, offset) = place(&disk, records[115].0);
+    flip(&disk, file, offset + 40);
+    let Err(RecoveryError::Damaged(damage)) = open(&disk) else { panic!("it opened") };
+    assert_eq!(damage.file, Some(file));
+    assert_eq!(damage.offset, batch_before(&disk, file, offset) as u64);
+    assert!(damage.durable > records[115].0);
+    let text = RecoveryError::Damaged(damage).to_string();
+    assert!(text.contains(&file.to_string()) && text.contains("offset"), "{text}");
+}
+
+#[test]
+fn a_destroyed_batch_header_costs_its_batch_and_no_other() {
+    for victim in [0_usize, 63, 108] {
+        let (disk, records) = filled();
+        let (file, offset) = place(&disk, records[victim].0);
+        zero(&disk, file, batch_before(&disk, file, offset), 64);
+        let repaired = repair(&disk, RepairPlan::Skip).unwrap();
+        assert!(repaired.after.losses.is_empty(), "{:?}", repaired.after);
+        let (_, found) = open(&disk).unwrap();
+        let expected: Records = records
+            .iter()
+            .enumerate()
+            .filter(|(n, _)| n / 3 != victim / 3)
+            .map(|(_, one)| one.clone())
+            .collect();
+        assert_eq!(found.len(), expected.len(), "{victim}");
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn a_destroyed_segment_header_costs_nothing() {
+    for number in 0..3 {
+        let (disk, records) = filled();
+        let segment = check(&disk).unwrap().segments[number].clone();
+        zero(&disk, segment.file, 0, 64);
+        assert!(matches!(open(&disk), Err(RecoveryError::Damaged(_))), "{number}");
+        let repaired = repair(&disk, RepairPlan::Skip).unwrap();
+        assert_eq!(repaired.before.losses.len(), 1, "{number}: {:?}", repaired.before);
+        assert!(repaired.after.losses.is_empty(), "{number}: {:?}", repaired.after);
+        assert_eq!(open(&disk).unwrap().1, records, "{number}");
+    }
+}
+
+#[test]
+fn the_newest_segment_with_a_destroyed_header_is_refused_not_forgotten() {
+    let (disk, records) = filled();
+    let segment = check(&disk).unwrap().segments.last().unwrap().clone();
+    zero(&disk, segment.file, 0, 64);
+    assert!(matches!(open(&disk), Err(RecoveryError::Damaged(_))));
+    repair(&disk, RepairPlan::Skip).unwrap();
+    assert_eq!(open(&disk).unwrap().1, records);
+}
+
+#[test]
+fn a_missing_segment_costs_its_records_and_no_others() {
+    for number in 0..3 {
+        let (disk, records) = filled();
+        let segment = check(&disk).unwrap().segments[number].clone();
+        disk.delete(segment.file).unwrap();
+        assert!(matches!(open(&disk), Err(RecoveryError::Damaged(_))), "{number}");
+        let repaired = repair(&disk, RepairPlan::Skip).unwrap();
+        assert!(repaired.after.losses.is_empty(), "{number}: {:?}", repaired.after);
+        let (_, found) = open(&disk).unwrap();
+        let expected: Records =
+            records.iter().filter(|(at, _)| *at < segment.begin || *at >= segment.end).cloned().collect();
+        assert_eq!(found, expected, "{number}");
+    }
+}
+
+#[test]
+fn a_damaged_summary_is_not_needed() {
+    let (disk, records) = filled();
+    let segment = check(&disk).unwrap().segments[1].clone();
+    let end = usize::try_from(segment.end.0 - segment.begin.0).unwrap();
+    let summary = batch_before(&disk, segment.file, end - 64);
+    flip(&disk, segment.file, summary + 90);
+    // The chain through the summary is broken: that is damage, and nothing is lost by it.
+    assert!(matches!(open(&disk), Err(RecoveryError::Damaged(_))));
+    let repaired = repair(&disk, RepairPlan::Skip).unwrap();
+    assert!(repaired.after.losses.is_empty(), "{:?}", repaired.after);
+    assert_eq!(open(&disk).unwrap().1, records);
+}
+
+#[test]
+fn cutting_leaves_exactly_what_was_before_the_damage() {
+    for victim in [10_usize, 63, 115] {
+        let (disk, records) = filled();
+        let (file, offset) = place(&disk, records[victim].0);
+        flip(&disk, file, offset + 40);
+        let repaired = repair(&disk, RepairPlan::Cut).unwrap();
+        assert!(repaired.after.losses.is_empty(), "{:?}", repaired.after);
+        let (mut journal, found) = open(&disk).unwrap();
+        assert_eq!(found, records[..victim / 3 * 3], "{victim}");
+        // The journal goes on, and what was cut stays away.
+        let mut worker = DiskWorker::new(disk.clone());
+        let (at, _) = journal.append(b"more", &[]);
+        let until = journal.commit();
+        journal.request_sync(until);
+        while let Some(request) = journal.poll_io() {
+            journal.handle_io(worker.perform(request));
+        }
+        let (_, found) = open(&disk).unwrap();
+        assert_eq!(found.last().unwrap(), &(at, b"more".to_vec()));
+        assert_eq!(found.len(), victim / 3 * 3 + 1);
+        assert!(repaired.kept.iter().all(|name| disk.aside(name).is_some()));
+    }
+}
+
+#[test]
+fn what_was_cut_is_kept_beside_the_journal() {
+    let (disk, records) = filled();
+    let (file, offset) = place(&disk, records[115].0);
+    flip(&disk, file, offset + 40);
+    let batch = batch_before(&disk, file, offset);
+    let damaged = disk.contents(file).unwrap();
+    let repaired = repair(&disk, RepairPlan::Cut).unwrap();
+    let kept = disk.aside(&repaired.kept[0]).unwrap();
+    assert_eq!(kept, damaged[batch..]);
+}
+
+#[test]
+fn a_torn_tail_is_reported_as_unfinished_not_as_damage() {
+    let (disk, records) = filled();
+    let (file, offset) = place(&disk, records[119].0);
+    flip(&disk, file, offset + 40);
+    let report = check(&disk).unwrap();
+    assert!(report.losses.is_empty(), "{report:?}");
+    assert_eq!(report.records, 117);
+    assert_eq!(open(&disk).unwrap().1, records[..117]);
+}
