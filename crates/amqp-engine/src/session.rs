@@ -13,6 +13,7 @@ mod window;
 use std::collections::VecDeque;
 
 use amqp_codec::performative::{Begin, Error, Flow};
+use amqp_codec::types::Symbol;
 
 pub(crate) use dispositions::Dispositions;
 pub(crate) use incoming::{Intake, unattached};
@@ -20,6 +21,7 @@ pub(crate) use links::Links;
 pub(crate) use numbering::Numbering;
 pub(crate) use window::Windows;
 
+use crate::condition::error;
 use crate::config::Config;
 use crate::delivery::{Queued, Unsettled};
 use crate::ids::SessionId;
@@ -52,9 +54,17 @@ pub(crate) struct Session {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Fault {
     /// The link of this handle of ours.
-    Link(u32, Error),
+    Link(u32, Box<Error>),
     /// The session.
-    Session(Error),
+    Session(Box<Error>),
+}
+
+impl Fault {
+    /// One that costs the session.
+    #[cold]
+    pub(crate) fn session(condition: Symbol, description: impl Into<String>) -> Self {
+        Self::Session(Box::new(error(condition, description)))
+    }
 }
 
 impl Session {

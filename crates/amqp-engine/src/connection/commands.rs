@@ -37,7 +37,7 @@ impl Connection {
     #[inline]
     pub fn settle_incoming(&mut self, session: SessionId, delivery: DeliveryId, state: DeliveryState) {
         let Some(found) = self.sessions.get_mut(session) else { return };
-        if !found.settle_received(&self.config, delivery.0) {
+        if !found.settle_received(delivery.0) {
             return;
         }
         let ids = (delivery.0, delivery.0);

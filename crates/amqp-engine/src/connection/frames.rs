@@ -9,7 +9,7 @@ use amqp_codec::types::Role;
 use bytes::Bytes;
 
 use super::Connection;
-use crate::condition::{self, error};
+use crate::condition;
 use crate::event::{Event, Origin};
 use crate::ids::{DeliveryId, LinkKey, SessionId};
 use crate::link::LinkEnd;
@@ -34,21 +34,19 @@ impl Connection {
         if body.is_empty() {
             return None;
         }
-        let performative = match decode_front(&mut body) {
-            Ok(performative) => performative,
-            Err(problem) => {
-                self.fail(condition::DECODE_ERROR, problem.to_string());
-                return None;
-            }
-        };
-        match performative {
-            Performative::Transfer(transfer) => self.on_transfer(header.channel, transfer, body),
-            Performative::Disposition(disposition) if body.is_empty() => {
+        // The hot three are looked at where they lie: moving them about costs more than they do.
+        match &mut decode_front(&mut body) {
+            Ok(Performative::Transfer(transfer)) => self.on_transfer(header.channel, transfer, body),
+            Ok(Performative::Disposition(disposition)) if body.is_empty() => {
                 self.on_disposition(header.channel, disposition)
             }
-            Performative::Flow(flow) if body.is_empty() => self.on_flow(header.channel, flow),
-            other => {
+            Ok(Performative::Flow(flow)) if body.is_empty() => self.on_flow(header.channel, flow),
+            Ok(other) => {
                 self.on_cold(header.channel, other, &body);
+                None
+            }
+            Err(problem) => {
+                self.fail(condition::DECODE_ERROR, problem.to_string());
                 None
             }
         }
@@ -65,24 +63,24 @@ impl Connection {
     }
 
     #[cold]
-    fn on_cold(&mut self, channel: u16, performative: Performative, payload: &Bytes) {
+    fn on_cold(&mut self, channel: u16, performative: &Performative, payload: &Bytes) {
         if !payload.is_empty() {
             let text = format!("{} with a payload", performative.kind());
             return self.fail(condition::DECODE_ERROR, text);
         }
         match performative {
-            Performative::Begin(begin) => self.on_begin(channel, &begin),
+            Performative::Begin(begin) => self.on_begin(channel, begin),
             Performative::Attach(attach) => self.on_attach(channel, attach),
-            Performative::Detach(detach) => self.on_detach(channel, *detach),
-            Performative::End(end) => self.on_end(channel, *end),
-            Performative::Close(close) => self.on_close(*close),
+            Performative::Detach(detach) => self.on_detach(channel, detach),
+            Performative::End(end) => self.on_end(channel, end),
+            Performative::Close(close) => self.on_close(close),
             Performative::Open(_) => self.fail(condition::ILLEGAL_STATE, "second open"),
             Performative::Flow(_) | Performative::Transfer(_) | Performative::Disposition(_) => {}
         }
     }
 
     #[inline]
-    fn on_transfer(&mut self, channel: u16, transfer: Transfer, payload: Bytes) -> Option<Event> {
+    fn on_transfer(&mut self, channel: u16, transfer: &mut Transfer, payload: Bytes) -> Option<Event> {
         let Some(ours) = self.sessions.local_channel(channel) else {
             self.fail_unmapped("transfer", channel);
             return None;
@@ -94,7 +92,7 @@ impl Connection {
             self.session_flow_due(ours);
         }
         match result {
-            Ok(delivery) => delivery.map(Event::Transfer),
+            Ok(event) => event,
             Err(fault) => {
                 self.on_fault(ours, fault);
                 None
@@ -103,14 +101,15 @@ impl Connection {
     }
 
     #[inline]
-    fn on_disposition(&mut self, channel: u16, disposition: Disposition) -> Option<Event> {
+    fn on_disposition(&mut self, channel: u16, disposition: &mut Disposition) -> Option<Event> {
         // Late dispositions of a session that has just ended do no harm.
         let ours = self.sessions.local_channel(channel)?;
         let session = self.sessions.at_mut(ours).filter(|session| !session.ended)?;
-        let Disposition { role, first, last, settled, state, .. } = disposition;
+        let Disposition { role, first, last, settled, .. } = *disposition;
         let last = last.unwrap_or(first);
+        let state = disposition.state.take();
         if role == Role::Sender {
-            let runs = session.peer_settles(&self.config, first, last, settled);
+            let runs = session.peer_settles(first, last, settled);
             let id = session.id;
             self.events.extend(runs.into_iter().map(|(first, last)| Event::SettledByPeer {
                 session: id,
@@ -132,12 +131,11 @@ impl Connection {
         })
     }
 
-    fn on_flow(&mut self, channel: u16, flow: Flow) -> Option<Event> {
+    fn on_flow(&mut self, channel: u16, flow: &mut Flow) -> Option<Event> {
         let ours = self.sessions.local_channel(channel)?;
         let session = self.sessions.at_mut(ours).filter(|session| !session.ended)?;
-        if let Err(problem) = session.windows.on_flow(&flow) {
-            let error = error(condition::WINDOW_VIOLATION, problem.to_string());
-            self.on_fault(ours, Fault::Session(error));
+        if let Err(problem) = session.windows.on_flow(flow) {
+            self.on_fault(ours, Fault::session(condition::WINDOW_VIOLATION, problem.to_string()));
             return None;
         }
         let handle = flow.handle.map(|remote| (remote, session.links.local_handle(remote)));
@@ -159,7 +157,7 @@ impl Connection {
     }
 
     /// The link's half of a flow.
-    fn on_link_flow(&mut self, channel: u16, handle: u32, flow: Flow) -> Option<Event> {
+    fn on_link_flow(&mut self, channel: u16, handle: u32, flow: &mut Flow) -> Option<Event> {
         let session = self.sessions.at_mut(channel)?;
         let link = session.links.get_mut(handle).filter(|link| link.is_live())?;
         let key = link.key;
@@ -190,7 +188,7 @@ impl Connection {
         event.and_then(|()| self.link_flow_event(key, flow))
     }
 
-    fn link_flow_event(&mut self, link: LinkKey, flow: Flow) -> Option<Event> {
+    fn link_flow_event(&mut self, link: LinkKey, flow: &mut Flow) -> Option<Event> {
         let sender = self.sessions.link_mut(link)?.sender_mut()?;
         let event = Event::LinkFlow {
             link,
@@ -199,7 +197,7 @@ impl Connection {
             drain: flow.drain,
             echo: flow.echo,
             available: flow.available,
-            properties: flow.properties,
+            properties: flow.properties.take(),
         };
         if self.events.is_empty() {
             return Some(event);
@@ -229,7 +227,7 @@ impl Connection {
         self.tell(Event::SessionBegun { session: id });
     }
 
-    fn on_end(&mut self, channel: u16, end: End) {
+    fn on_end(&mut self, channel: u16, end: &End) {
         // A second end, or one for a session that never was, needs no answer.
         let Some(ours) = self.sessions.local_channel(channel) else { return };
         let Some(session) = self.sessions.at(ours) else { return };
@@ -238,17 +236,17 @@ impl Connection {
             self.give_back_session(ours);
             self.release_session(ours);
             self.write_teardown(ours, |out| End::default().encode(out), |_| {});
-            self.tell(Event::SessionEnded { session: id, error: end.error, by: Origin::Peer });
+            self.tell(Event::SessionEnded { session: id, error: end.error.clone(), by: Origin::Peer });
         }
         self.sessions.remove(ours);
     }
 
-    fn on_close(&mut self, close: Close) {
+    fn on_close(&mut self, close: &Close) {
         self.give_back_everything();
         self.write_close(None);
         self.phase = super::Phase::Closed;
         self.reader.clear();
-        self.events.push_back(Event::Closed { error: close.error, by: Origin::Peer });
+        self.events.push_back(Event::Closed { error: close.error.clone(), by: Origin::Peer });
     }
 
     /// A frame on a channel that has no session.
@@ -265,10 +263,10 @@ impl Connection {
             Fault::Link(handle, error) => {
                 let key = self.sessions.at(channel).and_then(|s| s.links.get(handle)).map(|l| l.key);
                 if let Some(key) = key {
-                    self.fail_link(key, error);
+                    self.fail_link(key, *error);
                 }
             }
-            Fault::Session(error) => self.fail_session(channel, error),
+            Fault::Session(error) => self.fail_session(channel, *error),
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::output::shorten;
 use crate::session::Fault;
 
 impl Connection {
-    pub(super) fn on_attach(&mut self, channel: u16, attach: Box<Attach>) {
+    pub(super) fn on_attach(&mut self, channel: u16, attach: &Attach) {
         let Some(ours) = self.sessions.local_channel(channel) else {
             return self.fail_unmapped("attach", channel);
         };
@@ -27,22 +27,22 @@ impl Connection {
         }
         if session.links.local_handle(attach.handle).is_some() {
             let text = format!("attach on handle {}, which has a link", attach.handle);
-            return self.on_fault(ours, Fault::Session(error(condition::HANDLE_IN_USE, text)));
+            return self.on_fault(ours, Fault::session(condition::HANDLE_IN_USE, text));
         }
         let Some(handle) = session.links.free_handle() else {
             let text = "no handle is left up to the handle-max of the begin";
-            return self.on_fault(ours, Fault::Session(error(condition::RESOURCE_LIMIT_EXCEEDED, text)));
+            return self.on_fault(ours, Fault::session(condition::RESOURCE_LIMIT_EXCEEDED, text));
         };
         let key = LinkKey { session: session.id, handle, generation: self.generations.next() };
-        let refusal = self.attach_refusal(&attach);
-        self.steal(&attach);
-        let link = Link::new(key, &attach, self.config.max_message_size);
+        let refusal = self.attach_refusal(attach);
+        self.steal(attach);
+        let link = Link::new(key, attach, self.config.max_message_size);
         let Some(session) = self.sessions.get_mut(key.session) else { return };
         session.links.insert(link);
         self.link_count += 1;
         match refusal {
             Some(error) => self.refuse_link(key, error),
-            None => self.tell(Event::LinkAttached { link: key, attach }),
+            None => self.tell(Event::LinkAttached { link: key, attach: Box::new(attach.clone()) }),
         }
     }
 
@@ -135,7 +135,7 @@ impl Connection {
         true
     }
 
-    pub(super) fn on_detach(&mut self, channel: u16, detach: Detach) {
+    pub(super) fn on_detach(&mut self, channel: u16, detach: &Detach) {
         // A second detach, or one behind the end of its session, needs no answer.
         let Some(ours) = self.sessions.local_channel(channel) else { return };
         let Some(session) = self.sessions.at(ours).filter(|session| !session.ended) else { return };
@@ -153,7 +153,7 @@ impl Connection {
             self.tell(Event::LinkDetached {
                 link: key,
                 closed: detach.closed,
-                error: detach.error,
+                error: detach.error.clone(),
                 by: Origin::Peer,
             });
         }
@@ -204,7 +204,6 @@ impl Connection {
 
     /// Forgets what a receiving link holds.
     fn release_link(&mut self, link: LinkKey) {
-        let seed = self.config.hash_seed;
         let Some(session) = self.sessions.get_mut(link.session) else { return };
         let Some(found) = session.links.get_mut(link.handle) else { return };
         found.flow_due = false;
@@ -213,7 +212,7 @@ impl Connection {
         receiver.partial = None;
         if receiver.unsettled > 0 {
             receiver.unsettled = 0;
-            session.unsettled.forget_link(seed, link.handle);
+            session.unsettled.forget_link(link.handle);
             self.renew_window(link.session.channel);
         }
     }

@@ -4,7 +4,10 @@
 
 use amqp_codec::performative::{DeliveryState, Transfer};
 use amqp_codec::types::{DeliveryTag, ReceiverSettleMode};
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
+
+use crate::event::IncomingDelivery;
+use crate::ids::{DeliveryId, LinkKey};
 
 /// The front of a delivery.
 #[derive(Debug)]
@@ -85,8 +88,18 @@ impl Partial {
         self.payload.len()
     }
 
-    /// The whole payload.
-    pub(crate) fn into_payload(self) -> Bytes {
-        self.payload.freeze()
+    /// The whole delivery, which came on `link`.
+    pub(crate) fn into_delivery(self, link: LinkKey) -> IncomingDelivery {
+        IncomingDelivery {
+            link,
+            delivery_id: DeliveryId(self.id),
+            tag: self.tag,
+            message_format: self.message_format,
+            settled: self.settled,
+            state: self.state,
+            resume: self.resume,
+            rcv_settle_mode: self.mode,
+            payload: self.payload.freeze(),
+        }
     }
 }

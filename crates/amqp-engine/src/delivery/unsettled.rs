@@ -25,6 +25,8 @@ struct Entry {
     id: u32,
     /// Our handle of its link, or [`SETTLED`].
     link: u32,
+    /// Hash of link and tag.
+    hash: u32,
     tag: DeliveryTag,
 }
 
@@ -86,21 +88,21 @@ impl Unsettled {
             return Err(UnsettledError::DuplicateTag);
         }
         self.tags.insert(hash, id);
-        self.entries.push_back(Entry { id, link, tag });
+        self.entries.push_back(Entry { id, link, hash, tag });
         self.open += 1;
         Ok(())
     }
 
     /// Settles a delivery; gives its link, or nothing when it is unknown or already settled.
     #[inline]
-    pub(crate) fn settle(&mut self, seed: u64, id: u32) -> Option<u32> {
+    pub(crate) fn settle(&mut self, id: u32) -> Option<u32> {
         let at = self.position(id)?;
         let entry = self.entries.get_mut(at)?;
         if entry.link == SETTLED {
             return None;
         }
         let link = std::mem::replace(&mut entry.link, SETTLED);
-        let hash = hash_tag(seed, link, &entry.tag);
+        let hash = entry.hash;
         self.tags.remove(hash, id);
         self.open -= 1;
         if at == 0 {
@@ -131,10 +133,10 @@ impl Unsettled {
     }
 
     /// Forgets the deliveries of a link.
-    pub(crate) fn forget_link(&mut self, seed: u64, link: u32) {
+    pub(crate) fn forget_link(&mut self, link: u32) {
         let ids: Vec<u32> = self.entries.iter().filter(|e| e.link == link).map(|e| e.id).collect();
         for id in ids {
-            self.settle(seed, id);
+            self.settle(id);
         }
     }
 

@@ -10,7 +10,7 @@ use super::{Fault, Session};
 use crate::condition::{self, error};
 use crate::config::Config;
 use crate::delivery::{Mismatch, Partial, UnsettledError};
-use crate::event::IncomingDelivery;
+use crate::event::{Event, IncomingDelivery};
 use crate::ids::DeliveryId;
 use crate::link::{Link, LinkState, Receiver};
 
@@ -21,38 +21,22 @@ pub(crate) struct Intake<'a> {
     pub(crate) partial_bytes: &'a mut usize,
 }
 
-/// A delivery whose last transfer has come.
-struct Finished {
-    id: u32,
-    tag: DeliveryTag,
-    message_format: u32,
-    /// Whether its first transfer was settled, so that it is not among the unsettled.
-    settled_at_first: bool,
-    settled: bool,
-    mode: ReceiverSettleMode,
-    resume: bool,
-    transfer: Transfer,
-    payload: Bytes,
-}
-
 impl Session {
-    /// Takes in a transfer; gives the delivery that it completes.
+    /// Takes in a transfer; tells of the delivery that it completes.
     #[inline]
     pub(crate) fn on_transfer(
         &mut self,
         intake: &mut Intake<'_>,
-        transfer: Transfer,
+        transfer: &mut Transfer,
         payload: Bytes,
-    ) -> Result<Option<IncomingDelivery>, Fault> {
-        self.windows
-            .on_transfer()
-            .map_err(|e| Fault::Session(error(condition::WINDOW_VIOLATION, e.to_string())))?;
+    ) -> Result<Option<Event>, Fault> {
+        self.windows.on_transfer().map_err(|e| Fault::session(condition::WINDOW_VIOLATION, e.to_string()))?;
         let handle = self.links.local_handle(transfer.handle);
         let Some(link) = handle.and_then(|handle| self.links.get_mut(handle)) else {
             return Err(unattached("transfer", transfer.handle));
         };
         if matches!(link.state, LinkState::Detached) {
-            self.skip(&transfer);
+            self.skip(transfer);
             return Ok(None);
         }
         let ours = link.key.handle;
@@ -84,19 +68,18 @@ impl Session {
         &mut self,
         intake: &mut Intake<'_>,
         handle: u32,
-        mut transfer: Transfer,
+        transfer: &mut Transfer,
         payload: Bytes,
-    ) -> Result<Option<IncomingDelivery>, Fault> {
+    ) -> Result<Option<Event>, Fault> {
         let (Some(id), Some(tag)) = (transfer.delivery_id, transfer.delivery_tag) else {
-            let field = if transfer.delivery_id.is_none() { "delivery-id" } else { "delivery-tag" };
-            let text = format!("first transfer of a delivery without {field}");
-            return Err(fault(handle, condition::INVALID_FIELD, text));
+            return Err(unnamed(handle, transfer));
         };
         self.unsettled.note_id(id).map_err(|e| id_fault(id, e))?;
         let Some(link) = self.links.get_mut(handle) else { return Ok(None) };
-        let mode = effective_mode(link, &transfer)?;
+        let mode = effective_mode(link, transfer)?;
+        let (key, snd_settle_mode) = (link.key, link.snd_settle_mode);
         let Some(receiver) = link.receiver_mut() else { return Ok(None) };
-        check_admission(receiver, intake.config, handle, &transfer, payload.len())?;
+        check_admission(receiver, intake.config, handle, transfer, payload.len())?;
         if transfer.aborted {
             self.windows.on_delivery_end();
             return Ok(None);
@@ -112,23 +95,23 @@ impl Session {
         }
         if transfer.more {
             reserve_partial(intake, handle, payload.len())?;
-            let partial = Partial::new(id, tag, message_format, mode, &mut transfer, &payload);
+            let partial = Partial::new(id, tag, message_format, mode, transfer, &payload);
             receiver.partial = Some(Box::new(partial));
             return Ok(None);
         }
-        let resume = transfer.resume;
-        let finished = Finished {
-            id,
+        self.windows.on_delivery_end();
+        check_settled(handle, snd_settle_mode, settled)?;
+        Ok(Some(Event::Transfer(IncomingDelivery {
+            link: key,
+            delivery_id: DeliveryId(id),
             tag,
             message_format,
-            settled_at_first: settled,
             settled,
-            mode,
-            resume,
-            transfer,
+            state: transfer.state.take(),
+            resume: transfer.resume,
+            rcv_settle_mode: mode,
             payload,
-        };
-        self.finish(intake.config, handle, finished).map(Some)
+        })))
     }
 
     /// A further transfer of a delivery.
@@ -137,78 +120,40 @@ impl Session {
         intake: &mut Intake<'_>,
         handle: u32,
         mut partial: Box<Partial>,
-        mut transfer: Transfer,
+        transfer: &mut Transfer,
         payload: &[u8],
-    ) -> Result<Option<IncomingDelivery>, Fault> {
-        partial.check(&transfer).map_err(|mismatch| mismatch_fault(handle, &partial, mismatch))?;
+    ) -> Result<Option<Event>, Fault> {
+        partial.check(transfer).map_err(|mismatch| mismatch_fault(handle, &partial, mismatch))?;
         if transfer.aborted {
             self.windows.on_delivery_end();
-            self.settle_received(intake.config, partial.id);
+            self.settle_received(partial.id);
             return Ok(None);
         }
         let Some(link) = self.links.get_mut(handle) else { return Ok(None) };
-        effective_mode(link, &transfer)?;
+        effective_mode(link, transfer)?;
+        let (key, snd_settle_mode) = (link.key, link.snd_settle_mode);
         let Some(receiver) = link.receiver_mut() else { return Ok(None) };
         let len = partial.len() + payload.len();
         check_size(receiver, handle, len)?;
-        let settled_at_first = partial.settled_at_first;
         if transfer.more {
             reserve_partial(intake, handle, len)?;
-            partial.append(&mut transfer, payload);
+            partial.append(transfer, payload);
             receiver.partial = Some(partial);
             return Ok(None);
         }
-        partial.append(&mut transfer, payload);
-        transfer.state = partial.state.take();
-        let finished = Finished {
-            id: partial.id,
-            tag: partial.tag,
-            message_format: partial.message_format,
-            settled_at_first,
-            settled: partial.settled,
-            mode: partial.mode,
-            resume: partial.resume,
-            transfer,
-            payload: partial.into_payload(),
-        };
-        self.finish(intake.config, handle, finished).map(Some)
-    }
-
-    /// The last transfer of a delivery has come.
-    #[inline]
-    fn finish(
-        &mut self,
-        config: &Config,
-        handle: u32,
-        finished: Finished,
-    ) -> Result<IncomingDelivery, Fault> {
+        partial.append(transfer, payload);
         self.windows.on_delivery_end();
-        let Finished { id, tag, message_format, settled, mode, resume, transfer, payload, .. } = finished;
-        if settled && !finished.settled_at_first {
-            self.settle_received(config, id);
+        if partial.settled && !partial.settled_at_first {
+            self.settle_received(partial.id);
         }
-        let Some(link) = self.links.get(handle) else {
-            // The handle was found a moment ago.
-            return Err(unattached("transfer", handle));
-        };
-        check_settled(link, settled)?;
-        Ok(IncomingDelivery {
-            link: link.key,
-            delivery_id: DeliveryId(id),
-            tag,
-            message_format,
-            settled,
-            state: transfer.state,
-            resume,
-            rcv_settle_mode: mode,
-            payload,
-        })
+        check_settled(handle, snd_settle_mode, partial.settled)?;
+        Ok(Some(Event::Transfer(partial.into_delivery(key))))
     }
 
     /// Settles a delivery that was received; false when it is unknown or already settled.
     #[inline]
-    pub(crate) fn settle_received(&mut self, config: &Config, id: u32) -> bool {
-        let Some(handle) = self.unsettled.settle(config.hash_seed, id) else { return false };
+    pub(crate) fn settle_received(&mut self, id: u32) -> bool {
+        let Some(handle) = self.unsettled.settle(id) else { return false };
         if let Some(receiver) = self.links.get_mut(handle).and_then(Link::receiver_mut) {
             receiver.unsettled = receiver.unsettled.saturating_sub(1);
         }
@@ -219,7 +164,6 @@ impl Session {
     /// unsettled; when it has settled they no longer are.
     pub(crate) fn peer_settles(
         &mut self,
-        config: &Config,
         first: u32,
         last: u32,
         settled: bool,
@@ -235,7 +179,7 @@ impl Session {
             for &(first, last) in &runs {
                 let mut id = first;
                 while !last.precedes(id) {
-                    self.settle_received(config, id.0);
+                    self.settle_received(id.0);
                     id = id.next();
                 }
             }
@@ -286,13 +230,13 @@ fn effective_mode(link: &Link, transfer: &Transfer) -> Result<ReceiverSettleMode
 
 /// Whether a finished delivery is settled as its link's mode demands.
 #[inline]
-fn check_settled(link: &Link, settled: bool) -> Result<(), Fault> {
-    let text = match (link.snd_settle_mode, settled) {
+fn check_settled(handle: u32, mode: SenderSettleMode, settled: bool) -> Result<(), Fault> {
+    let text = match (mode, settled) {
         (SenderSettleMode::Settled, false) => "unsettled delivery on a link with snd-settle-mode settled",
         (SenderSettleMode::Unsettled, true) => "settled delivery on a link with snd-settle-mode unsettled",
         _ => return Ok(()),
     };
-    Err(fault(link.key.handle, condition::INVALID_FIELD, text))
+    Err(fault(handle, condition::INVALID_FIELD, text))
 }
 
 fn reserve_partial(intake: &mut Intake<'_>, handle: u32, len: usize) -> Result<(), Fault> {
@@ -308,16 +252,20 @@ fn reserve_partial(intake: &mut Intake<'_>, handle: u32, len: usize) -> Result<(
 
 #[cold]
 fn fault(handle: u32, condition: amqp_codec::types::Symbol, text: impl Into<String>) -> Fault {
-    Fault::Link(handle, error(condition, text))
+    Fault::Link(handle, Box::new(error(condition, text)))
+}
+
+/// A first transfer that does not say which delivery it begins.
+#[cold]
+fn unnamed(handle: u32, transfer: &Transfer) -> Fault {
+    let field = if transfer.delivery_id.is_none() { "delivery-id" } else { "delivery-tag" };
+    fault(handle, condition::INVALID_FIELD, format!("first transfer of a delivery without {field}"))
 }
 
 /// Input for a handle that no link has.
 #[cold]
 pub(crate) fn unattached(what: &str, handle: u32) -> Fault {
-    Fault::Session(error(
-        condition::UNATTACHED_HANDLE,
-        format!("{what} on handle {handle}, which is not attached"),
-    ))
+    Fault::session(condition::UNATTACHED_HANDLE, format!("{what} on handle {handle}, which is not attached"))
 }
 
 #[cold]
@@ -326,16 +274,16 @@ fn id_fault(id: u32, why: UnsettledError) -> Fault {
         UnsettledError::IdNotNext { last } => format!("delivery-id {id} does not follow {last}"),
         UnsettledError::DuplicateTag => format!("delivery-id {id} names two deliveries"),
     };
-    Fault::Session(error(condition::INVALID_FIELD, text))
+    Fault::session(condition::INVALID_FIELD, text)
 }
 
 #[cold]
 fn tag_fault(handle: u32, tag: DeliveryTag, why: UnsettledError) -> Fault {
     match why {
-        UnsettledError::IdNotNext { last } => Fault::Session(error(
+        UnsettledError::IdNotNext { last } => Fault::session(
             condition::INVALID_FIELD,
             format!("delivery-id is 2^31 or more ahead of {last}, which is unsettled"),
-        )),
+        ),
         UnsettledError::DuplicateTag => {
             let text = format!("{tag:?} is that of another unsettled delivery");
             fault(handle, condition::NOT_ALLOWED, text)

@@ -19,7 +19,7 @@ fn a_tag_is_free_again_after_settlement_and_on_other_links() {
     assert_eq!(add(&mut unsettled, 0, 1, b"a"), Ok(()));
     assert_eq!(add(&mut unsettled, 0, 2, b"a"), Err(UnsettledError::DuplicateTag));
     assert_eq!(add(&mut unsettled, 1, 3, b"a"), Ok(()));
-    assert_eq!(unsettled.settle(SEED, 1), Some(0));
+    assert_eq!(unsettled.settle(1), Some(0));
     assert_eq!(add(&mut unsettled, 0, 4, b"a"), Ok(()));
 }
 
@@ -31,7 +31,7 @@ fn settling_twice_or_the_unknown_gives_nothing() {
     }
     let cases = [(4, None), (8, None), (6, Some(0)), (6, None), (5, Some(0)), (7, Some(0)), (7, None)];
     for case @ (id, expected) in cases {
-        assert_eq!(unsettled.settle(SEED, id), expected, "{case:?}");
+        assert_eq!(unsettled.settle(id), expected, "{case:?}");
     }
     assert_eq!(unsettled.len(), 0);
 }
@@ -59,10 +59,10 @@ fn a_delivery_that_stays_unsettled_does_not_keep_those_behind_it() {
     add(&mut unsettled, 0, 0, b"stays").unwrap();
     for id in 1..50_000 {
         add(&mut unsettled, 0, id, &id.to_be_bytes()).unwrap();
-        unsettled.settle(SEED, id);
+        unsettled.settle(id);
         assert!(unsettled.entries.len() <= KEEP_ENTRIES + 3, "{}", unsettled.entries.len());
     }
-    assert_eq!(unsettled.settle(SEED, 0), Some(0));
+    assert_eq!(unsettled.settle(0), Some(0));
     assert!(unsettled.entries.is_empty());
 }
 
@@ -80,7 +80,7 @@ fn a_link_that_goes_takes_its_deliveries_with_it() {
     for id in 0..10 {
         add(&mut unsettled, id % 2, id, &id.to_be_bytes()).unwrap();
     }
-    unsettled.forget_link(SEED, 0);
+    unsettled.forget_link(0);
     let left: Vec<u32> = unsettled.range(0, 9).collect();
     assert_eq!((left, unsettled.len()), (vec![1, 3, 5, 7, 9], 5));
 }
@@ -116,7 +116,7 @@ proptest! {
         for (link, name, step, pick) in steps {
             if link == 2 && !model.is_empty() {
                 let (settled, of, _) = model.remove(pick.index(model.len()));
-                prop_assert_eq!(unsettled.settle(SEED, settled), Some(of));
+                prop_assert_eq!(unsettled.settle(settled), Some(of));
             } else {
                 id = id.wrapping_add(step);
                 let taken = model.iter().any(|&(_, l, n)| (l, n) == (link, name));
