@@ -108,19 +108,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         Self { stream, gateway, client, mailbox, inbox, outgoing, alarm, stop: Some(stop) }
     }
 
-    /// Runs to the end of the connection, however it ends.
+    /// Runs to the end of the connection. What is left to do then is done however it ends: see `drop`.
     pub(crate) async fn run(mut self) -> io::Result<()> {
         let result = self.serve().await;
-        let last = self.gateway.disconnected();
-        self.submit(last);
-        self.inbox.push(Item::Forget(self.client));
+        // What did not go out is given back at once, and does not wait for its locks to run out.
+        self.gateway.handle_eof(clock::now());
         result
     }
 
     async fn serve(&mut self) -> io::Result<()> {
         loop {
-            let commands = self.gateway.take_commands();
-            self.submit(commands);
+            self.submit();
             poll_fn(|cx| Poll::Ready(self.write(cx))).await?;
             if self.gateway.is_closed() && self.outgoing.is_empty() {
                 return Ok(());
@@ -146,14 +144,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         }
     }
 
-    /// Hands commands over as one batch.
-    fn submit(&mut self, commands: Vec<Command>) {
-        if commands.is_empty() {
-            return;
-        }
-        let weight = commands.iter().map(weight).sum();
-        self.mailbox.handed_over(weight);
-        self.inbox.push(Item::Batch(Batch { client: self.client, commands }, weight));
+    /// Hands over what the gateway asks for.
+    fn submit(&mut self) {
+        submit(&self.mailbox, &self.inbox, self.client, self.gateway.take_commands());
     }
 
     /// Builds and writes output for as long as the socket takes it.
@@ -175,8 +168,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
                 return Ok(());
             }
             self.gateway.output_written(built);
-            let commands = self.gateway.take_commands();
-            self.submit(commands);
+            self.submit();
         }
     }
 
@@ -205,6 +197,25 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         }
         if turn.is_empty() { Poll::Pending } else { Poll::Ready(Ok(turn)) }
     }
+}
+
+/// A task that is cancelled, or panics, leaves no lock behind either.
+impl<S> Drop for Driver<S> {
+    fn drop(&mut self) {
+        let last = self.gateway.disconnected();
+        submit(&self.mailbox, &self.inbox, self.client, last);
+        self.inbox.push(Item::Forget(self.client));
+    }
+}
+
+/// Hands commands over as one batch.
+fn submit(mailbox: &Mailbox, inbox: &Inbox, client: ClientId, commands: Vec<Command>) {
+    if commands.is_empty() {
+        return;
+    }
+    let weight = commands.iter().map(weight).sum();
+    mailbox.handed_over(weight);
+    inbox.push(Item::Batch(Batch { client, commands }, weight));
 }
 
 /// What a command occupies while it waits for the node, in bytes.

@@ -1,6 +1,7 @@
-//! The disk: on a thread of its own while there is other work, at once when there is none.
+//! The disk: records are written by a thread of its own while the node has other work, and at once when it has none;
+//! files are prepared and deleted by another thread, so that no record waits for that.
 //!
-//! Invariant: requests are performed one at a time; the journal has at most one write outstanding.
+//! Invariant: the journal has at most one write and one other request outstanding, so each kind keeps its order.
 
 use std::{
     io,
@@ -19,9 +20,12 @@ use crate::inbox::{Inbox, Item};
 /// Where the node takes its disk work.
 #[derive(Debug)]
 pub(crate) struct DiskThread {
-    requests: SyncSender<IoRequest>,
-    worker: Arc<Mutex<DiskWorker<Arc<RealDisk>>>>,
+    writes: SyncSender<IoRequest>,
+    others: SyncSender<IoRequest>,
+    worker: Worker,
 }
+
+type Worker = Arc<Mutex<DiskWorker<Arc<RealDisk>>>>;
 
 /// The journal asks for at most one write and a little background work at a time.
 const REQUESTS_MAX: usize = 16;
@@ -29,33 +33,45 @@ const REQUESTS_MAX: usize = 16;
 const AT_ONCE_BYTES_MAX: u64 = 64 << 10;
 
 impl DiskThread {
-    /// Starts the thread; it ends when this is dropped.
-    pub(crate) fn start(disk: Arc<RealDisk>, inbox: Arc<Inbox>) -> io::Result<Self> {
-        let worker = Arc::new(Mutex::new(DiskWorker::new(disk)));
-        let (requests, waiting) = mpsc::sync_channel::<IoRequest>(REQUESTS_MAX);
-        let shared = Arc::clone(&worker);
-        thread::Builder::new().name("journal".into()).spawn(move || {
-            for request in waiting {
-                let done = shared.lock().unwrap_or_else(PoisonError::into_inner).perform(request);
-                inbox.push(Item::Io(done));
-            }
-        })?;
-        Ok(Self { requests, worker })
+    /// Starts the threads; they end when this is dropped.
+    pub(crate) fn start(disk: Arc<RealDisk>, inbox: &Arc<Inbox>) -> io::Result<Self> {
+        let worker = Arc::new(Mutex::new(DiskWorker::new(Arc::clone(&disk))));
+        let writes = spawn("journal", Arc::clone(&worker), Arc::clone(inbox))?;
+        let others = spawn("files", Arc::new(Mutex::new(DiskWorker::new(disk))), Arc::clone(inbox))?;
+        Ok(Self { writes, others, worker })
     }
 
     /// Performs `request`: at once if the node has nothing else to do (`idle`) and the disk is free, else on the
     /// thread, which reports to the inbox.
     pub(crate) fn perform(&self, request: IoRequest, idle: bool) -> Option<IoDone> {
+        if !request.is_write() {
+            give(&self.others, request);
+            return None;
+        }
         if idle
-            && request.is_write()
             && request.bytes() <= AT_ONCE_BYTES_MAX
             && let Ok(mut worker) = self.worker.try_lock()
         {
             return Some(worker.perform(request));
         }
-        if self.requests.send(request).is_err() {
-            error!("the journal thread is gone");
-        }
+        give(&self.writes, request);
         None
     }
+}
+
+fn give(thread: &SyncSender<IoRequest>, request: IoRequest) {
+    if thread.send(request).is_err() {
+        error!("a disk thread is gone");
+    }
+}
+
+fn spawn(name: &str, worker: Worker, inbox: Arc<Inbox>) -> io::Result<SyncSender<IoRequest>> {
+    let (requests, waiting) = mpsc::sync_channel::<IoRequest>(REQUESTS_MAX);
+    thread::Builder::new().name(name.into()).spawn(move || {
+        for request in waiting {
+            let done = worker.lock().unwrap_or_else(PoisonError::into_inner).perform(request);
+            inbox.push(Item::Io(done));
+        }
+    })?;
+    Ok(requests)
 }

@@ -37,39 +37,41 @@ impl NodeThread {
     /// Runs until stopped or poisoned.
     pub(crate) fn run(mut self) -> Ended {
         let mut items = Vec::new();
+        let mut owed = Vec::new();
         let mut stopping = false;
         let mut more = false;
         loop {
             self.inbox.take(&mut items, self.patience(more));
             let now = clock::utc();
             for item in items.drain(..) {
-                stopping |= self.handle(now, item);
+                stopping |= self.handle(now, item, &mut owed);
             }
             more = self.node.work(now);
             self.release();
-            if let Some(reason) = self.node.fault() {
-                error!(%reason, "the journal failed; nothing more is accepted, restart to recover");
-                return Ended::Poisoned;
-            }
             if stopping {
                 self.node.flush();
             }
             self.give_to_disk();
+            // After the disk was used at once, too: nothing may come that would wake this thread to look.
+            if let Some(reason) = self.node.fault() {
+                error!(%reason, "the journal failed; nothing more is accepted, restart to recover");
+                return Ended::Poisoned;
+            }
+            self.pay(&mut owed);
             if stopping && !more && self.node.is_settled() {
                 return Ended::Stopped;
             }
         }
     }
 
-    /// Handles one item; true asks to stop.
-    fn handle(&mut self, now: Timestamp, item: Item) -> bool {
+    /// Handles one item; true asks to stop. What commands weighed is owed to their clients.
+    fn handle(&mut self, now: Timestamp, item: Item, owed: &mut Vec<(ClientId, usize)>) -> bool {
         match item {
             Item::Batch(batch, weight) => {
                 let client = batch.client;
                 self.node.handle_batch(now, batch);
-                if let Some(mailbox) = self.clients.get(&client) {
-                    mailbox.dealt_with(weight);
-                }
+                owed.push((client, weight));
+                self.pay(owed);
             }
             Item::Io(done) => self.node.handle_io(done),
             Item::Register(client, mailbox) => {
@@ -81,6 +83,18 @@ impl NodeThread {
             Item::Stop => return true,
         }
         false
+    }
+
+    /// Lets clients send on, unless the disk is so far behind that memory must be spared.
+    fn pay(&self, owed: &mut Vec<(ClientId, usize)>) {
+        if self.node.is_behind() {
+            return;
+        }
+        for (client, weight) in owed.drain(..) {
+            if let Some(mailbox) = self.clients.get(&client) {
+                mailbox.dealt_with(weight);
+            }
+        }
     }
 
     fn release(&mut self) {

@@ -280,7 +280,7 @@ fn start_node(
         Durability::Fsync | Durability::Os => {
             let disk = Arc::new(RealDisk::open(&config.data_dir)?);
             let node = broker_node::recover(Arc::clone(&disk), journal, core)?;
-            (node, Some(DiskThread::start(disk, Arc::clone(inbox))?))
+            (node, Some(DiskThread::start(disk, inbox)?))
         }
     };
     let (tell, ended) = oneshot::channel();
@@ -301,6 +301,7 @@ fn gateway_config(config: &ServerConfig) -> GatewayConfig {
         max_frame_bytes: config.max_frame_bytes,
         max_links: config.max_links_per_connection,
         idle_time_out: config.idle_time_out,
+        open_time_out: config.handshake_time_out,
         auto_create: config.auto_create,
         ..GatewayConfig::default()
     }

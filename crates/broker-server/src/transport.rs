@@ -45,12 +45,15 @@ pub(crate) fn poll_read<S: AsyncRead + Unpin>(
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
     rest: BytesMut,
+    /// The stream has taken everything and still holds some of it: TLS encrypts what it takes, and the socket may
+    /// have no room for that yet.
+    unflushed: bool,
 }
 
 impl Outgoing {
     /// True when the socket has taken everything.
     pub(crate) fn is_empty(&self) -> bool {
-        self.rest.is_empty()
+        self.rest.is_empty() && !self.unflushed
     }
 
     /// Has `fill` build output in the thread's buffer and offers it to the socket. What the socket does not take
@@ -61,13 +64,29 @@ impl Outgoing {
         cx: &mut Context<'_>,
         fill: impl FnOnce(&mut BytesMut),
     ) -> io::Result<()> {
-        debug_assert!(self.rest.is_empty(), "flush before filling again");
+        debug_assert!(self.is_empty(), "flush before filling again");
         let mut buffer = WRITE.take();
+        if buffer.capacity() == 0 {
+            // At once, for what is smaller is not kept, and growing copies.
+            buffer.reserve(WRITE_SOFT_LIMIT);
+        }
         fill(&mut buffer);
         self.rest = buffer;
         match self.poll_flush(stream, cx) {
             Poll::Ready(result) => result,
-            Poll::Pending => Ok(()),
+            Poll::Pending => {
+                self.keep_only_rest();
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives the thread's buffer back where the socket has left little of it.
+    fn keep_only_rest(&mut self) {
+        if !self.rest.is_empty() && self.rest.len() < WRITE_SOFT_LIMIT / 4 {
+            let rest = BytesMut::from(&self.rest[..]);
+            self.give_buffer_back();
+            self.rest = rest;
         }
     }
 
@@ -83,13 +102,26 @@ impl Outgoing {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             self.rest.advance(written);
+            self.unflushed = true;
         }
+        self.give_buffer_back();
+        // Flushing a plain socket does nothing, and TLS has nothing to flush if it was given nothing.
+        if self.unflushed {
+            ready!(Pin::new(stream).poll_flush(cx))?;
+            self.unflushed = false;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn give_buffer_back(&mut self) {
         let mut buffer = std::mem::take(&mut self.rest);
         buffer.clear();
         // `advance` moved the start; reserving moves it back to the start of the allocation.
         if buffer.try_reclaim(WRITE_SOFT_LIMIT) && buffer.capacity() <= WRITE_KEEP {
             WRITE.set(buffer);
         }
-        Pin::new(stream).poll_flush(cx)
     }
 }
+
+#[cfg(test)]
+mod tests;
