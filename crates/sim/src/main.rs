@@ -33,11 +33,12 @@ fn arguments(mut given: impl Iterator<Item = String>) -> Result<(u64, u64), Stri
 
 fn simulate(first: u64, count: u64) -> ExitCode {
     let mut failed = 0;
-    let mut total = [0_u64; 4];
+    let mut total = [0_u64; 5];
     for seed in first..first.saturating_add(count) {
         match run(&Plan::from_seed(seed)) {
             Ok(report) => {
-                let row = [report.accepted, report.delivered, report.crashes, report.disk_failures];
+                let row =
+                    [report.accepted, report.refused, report.delivered, report.crashes, report.disk_failures];
                 total.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
                 if count == 1 {
                     eprintln!("{report:?}");
@@ -49,8 +50,10 @@ fn simulate(first: u64, count: u64) -> ExitCode {
             }
         }
     }
-    let [accepted, delivered, crashes, disk_failures] = total;
-    eprintln!("{accepted} accepted, {delivered} delivered, {crashes} crashes, {disk_failures} disk failures");
+    let [accepted, refused, delivered, crashes, disk_failures] = total;
+    eprintln!(
+        "{accepted} accepted, {refused} refused, {delivered} delivered, {crashes} crashes, {disk_failures} disk failures"
+    );
     println_result(count - failed, failed);
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -78,6 +78,7 @@ pub(crate) struct Model {
     /// Messages of a queue that were perhaps handed out settled to a connection that broke: gone, and nobody saw them.
     may_be_lost: BTreeMap<usize, u64>,
     pub(crate) accepted: u64,
+    pub(crate) refused: u64,
     pub(crate) delivered: u64,
 }
 
@@ -101,6 +102,7 @@ impl Model {
     pub(crate) fn refused(&mut self, id: Id) {
         if let Some(message) = self.messages.get_mut(&id) {
             message.sent = Sent::Refused;
+            self.refused += 1;
         }
     }
 

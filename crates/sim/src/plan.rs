@@ -31,6 +31,8 @@ pub struct Plan {
     pub(crate) consumers: usize,
     pub(crate) segment_bytes: u64,
     pub(crate) cache_bytes: u64,
+    /// Disk space for the journal; a small one fills up, and sends are refused until it is drained.
+    pub(crate) max_disk_bytes: Option<u64>,
     /// Chances in 10,000 for each step.
     pub(crate) crash: u64,
     pub(crate) cut: u64,
@@ -45,6 +47,8 @@ impl Plan {
         let mut rng = Rng::new(seed ^ 0x0050_1A4E);
         let queues = (0..=rng.below(2)).map(|_| queue(&mut rng)).collect();
         let calm = rng.chance(20);
+        let segment_bytes = 4096 << rng.below(5);
+        let max_disk_bytes = rng.chance(25).then(|| segment_bytes * (8 + rng.below(8)));
         Self {
             seed,
             steps: 400 + u32::try_from(rng.below(1200)).unwrap_or(0),
@@ -52,8 +56,9 @@ impl Plan {
             queues,
             publishers: 1 + usize::try_from(rng.below(2)).unwrap_or(0),
             consumers: 1 + usize::try_from(rng.below(3)).unwrap_or(0),
-            segment_bytes: 4096 << rng.below(5),
+            segment_bytes,
             cache_bytes: 2048 << rng.below(8),
+            max_disk_bytes,
             crash: if calm { 0 } else { rng.below(80) },
             cut: if calm { 0 } else { rng.below(80) },
             disk_fails: if rng.chance(30) { rng.below(60) } else { 0 },

@@ -38,6 +38,8 @@ pub struct Failure {
 pub struct Report {
     /// Messages the broker accepted.
     pub accepted: u64,
+    /// Messages the broker refused, because its disk was full.
+    pub refused: u64,
     /// Deliveries clients saw.
     pub delivered: u64,
     /// Times the broker was killed.
@@ -61,6 +63,7 @@ pub fn run(plan: &Plan) -> Result<Report, Failure> {
     }
     world.drain().map_err(failed(step))?;
     world.report.accepted = world.model.accepted;
+    world.report.refused = world.model.refused;
     world.report.delivered = world.model.delivered;
     world.report.disk_failures = world.mischief.failures.load(Ordering::Relaxed);
     Ok(world.report)
@@ -146,6 +149,7 @@ impl<'a> World<'a> {
             cache_bytes: self.plan.cache_bytes,
             durability: if self.plan.durable == Durable::Yes { Durability::Fsync } else { Durability::None },
             reserve_bytes: 0,
+            max_disk_bytes: self.plan.max_disk_bytes,
             salt: self.rng.next(),
             ..JournalConfig::default()
         };

@@ -32,3 +32,26 @@ fn a_broker_without_durability_is_caught() {
     });
     assert!(caught, "crashes without a journal lose messages, and no oracle noticed");
 }
+
+#[test]
+fn the_seeds_bring_every_kind_of_mischief() {
+    let mut all = Report::default();
+    for seed in 1..80 {
+        let report = run(&Plan::from_seed(seed)).expect("promises hold");
+        all.accepted += report.accepted;
+        all.refused += report.refused;
+        all.delivered += report.delivered;
+        all.crashes += report.crashes;
+        all.disk_failures += report.disk_failures;
+    }
+    let Report { accepted, refused, delivered, crashes, disk_failures, .. } = all;
+    for (what, count) in [
+        ("accepted", accepted),
+        ("refused by a full disk", refused),
+        ("delivered", delivered),
+        ("crashes", crashes),
+        ("disk failures", disk_failures),
+    ] {
+        assert!(count > 0, "none: {what}");
+    }
+}
