@@ -73,6 +73,15 @@ impl Deadlines {
         }
     }
 
+    /// Puts back what is left of a run that was taken: the part from number `from` on.
+    pub(crate) fn put_back(&mut self, run: Run, from: u64) {
+        let skipped = u32::try_from(from.saturating_sub(run.first)).unwrap_or(u32::MAX);
+        let count = run.count.saturating_sub(skipped);
+        if count > 0 {
+            self.heap.push(Reverse(Run { at: run.at, first: from, count }));
+        }
+    }
+
     /// All entries, in no particular order.
     pub(crate) fn runs(&self) -> impl Iterator<Item = Run> {
         self.runs.iter().copied().chain(self.heap.iter().map(|Reverse(run)| *run))

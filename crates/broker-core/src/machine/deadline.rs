@@ -7,9 +7,13 @@ use std::time::Duration;
 use super::{Core, publish::Arrival, publish::accept, pump::read_message, settle::Addition, wake};
 use crate::{
     Output, QueueId, Timestamp,
-    deadlines::Run,
+    deadlines::{Deadlines, Run},
     slot::{Slot, State},
 };
+
+/// Copying so many bytes counts as much as one more message, so that one call appends about as many bytes as it may
+/// treat kilobyte messages.
+const BYTES_LIKE_A_MESSAGE: u32 = 1 << 10;
 
 /// What an instant was kept for.
 #[derive(Clone, Copy, Debug)]
@@ -49,31 +53,50 @@ impl Core {
             while left > 0
                 && let Some(run) = self.pop_due(now, queue, kind)
             {
-                left = left.saturating_sub(1 + self.run(now, queue, kind, run, out));
+                left = left.saturating_sub(1 + self.run(now, queue, kind, run, left, out));
             }
         }
         left
     }
 
     fn pop_due(&mut self, now: Timestamp, queue: QueueId, kind: Kind) -> Option<Run> {
+        self.reminders(queue, kind)?.pop_due(now)
+    }
+
+    fn reminders(&mut self, queue: QueueId, kind: Kind) -> Option<&mut Deadlines> {
         let store = self.stores.get_mut(&queue)?;
-        match kind {
+        Some(match kind {
             Kind::Lock => &mut store.locks,
             Kind::Expiry => &mut store.expiries,
             Kind::Schedule => &mut store.schedule,
-        }
-        .pop_due(now)
+        })
     }
 
-    /// Treats one run; says how many messages it touched.
-    fn run(&mut self, now: Timestamp, queue: QueueId, kind: Kind, run: Run, out: &mut impl Output) -> u32 {
-        let mut touched = 0;
+    /// Treats one run, until `left` is used up; says how much of that it used: one for each message, and more for a
+    /// large one that had to be copied.
+    fn run(
+        &mut self,
+        now: Timestamp,
+        queue: QueueId,
+        kind: Kind,
+        run: Run,
+        left: u32,
+        out: &mut impl Output,
+    ) -> u32 {
+        let mut touched: u32 = 0;
         let mut from = run.first;
         while let Some(store) = self.stores.get(&queue)
             && let Some(sequence) = store.slots.next_before(from, run.sequences().end)
         {
+            if touched >= left {
+                if let Some(reminders) = self.reminders(queue, kind) {
+                    reminders.put_back(run, sequence);
+                }
+                return touched;
+            }
             from = sequence + 1;
             let Some(slot) = store.slots.get(sequence) else { continue };
+            let length = slot.length;
             match kind {
                 Kind::Lock if slot.is_locked() && slot.until <= now => {
                     self.give_back(now, queue, sequence, true, Addition::default(), out);
@@ -86,7 +109,8 @@ impl Core {
                 }
                 _ => continue,
             }
-            touched += 1;
+            let moved = self.stores.get(&queue).is_none_or(|store| store.slots.get(sequence).is_none());
+            touched = touched.saturating_add(1 + if moved { length / BYTES_LIKE_A_MESSAGE } else { 0 });
         }
         touched
     }

@@ -193,3 +193,28 @@ fn a_ttl_beyond_all_time_is_no_ttl() {
     assert_eq!(broker.core.deadline(), Some(broker.now.after(Duration::from_secs(60))));
     assert_ne!(broker.now, Timestamp::MAX);
 }
+
+#[test]
+fn large_messages_that_expire_together_are_moved_a_few_in_each_call() {
+    let mut broker = Broker::with_queue(settings(None, true));
+    let large = "x".repeat(300 << 10);
+    for _ in 0..20 {
+        broker.publish(message_for(&large, 1_000));
+    }
+    broker.now = broker.now.after(Duration::from_secs(1));
+    let mut calls = 0;
+    loop {
+        broker.journal.make_readable();
+        let before = broker.journal.end();
+        let more = broker.core.handle_deadline(broker.now, &mut broker.journal);
+        let appended = broker.journal.end() - before;
+        assert!(appended < 2 << 20, "{appended} bytes in one call");
+        calls += 1;
+        if !more {
+            break;
+        }
+    }
+    assert!(calls >= 5, "{calls} calls");
+    assert_eq!(broker.core.queue("q").unwrap().dead_letter, 20);
+    broker.check_liveness();
+}
