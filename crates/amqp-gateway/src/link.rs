@@ -140,8 +140,8 @@ pub(crate) struct Consumer {
     pub(crate) told: u64,
     /// Deliveries the peer has not settled.
     pub(crate) unsettled: u32,
-    /// Limits to which a drain was asked, oldest first: the peer's, for each that the core has yet to answer.
-    pub(crate) drains: VecDeque<u64>,
+    /// Limits to which a drain was asked and not answered, oldest first: the peer's and the core's.
+    pub(crate) drains: VecDeque<(u64, u64)>,
 }
 
 /// Which node a request goes to.

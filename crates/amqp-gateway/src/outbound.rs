@@ -196,7 +196,7 @@ impl Gateway {
                 consumer.limit = limit;
                 let limit = consumer.allowed(most);
                 if drain {
-                    consumer.drains.push_back(consumer.limit);
+                    consumer.drains.push_back((consumer.limit, limit));
                 } else if limit == consumer.told {
                     return;
                 }
@@ -216,7 +216,8 @@ impl Gateway {
         let Some(link) = self.links.get_mut(id.0) else { return };
         let key = link.key;
         let LinkRole::Consumer(consumer) = &mut link.role else { return };
-        let Some(limit) = consumer.drains.pop_front() else { return };
+        // Drains that the core met in one go it answers in one go.
+        let Some(limit) = consumer.drained_to(count) else { return };
         consumer.delivered = count;
         // The peer counts to its own limit, the core to the one it was told.
         consumer.offset = count.wrapping_sub(limit).cast_signed();
@@ -232,6 +233,12 @@ impl Consumer {
             amqp_codec::types::SenderSettleMode::Mixed => !locked,
             amqp_codec::types::SenderSettleMode::Unsettled => false,
         }
+    }
+
+    /// Forgets the drains that an answer at the core's `count` is for; says the peer's limit of the latest.
+    fn drained_to(&mut self, count: u64) -> Option<u64> {
+        let answered = self.drains.iter().rposition(|(_, core)| *core <= count)?;
+        self.drains.drain(..=answered).next_back().map(|(peer, _)| peer)
     }
 
     /// The peer's limit in the core's count.

@@ -211,3 +211,30 @@ fn a_stranger_costs_the_core_nothing() {
     world.run();
     assert!(world.clients[client].gateway.disconnected().is_empty());
 }
+
+#[test]
+fn drains_that_come_together_are_answered_together_and_the_next_one_by_itself() {
+    let mut world = World::new();
+    let client = world.plain();
+    world.script(client).attach_receiver(0, 2, "r", "q", None);
+    world.run();
+    world.received(client);
+    // Two flows in one read: the second asks for more.
+    world.script(client).credit(0, 2, 0, 3, true);
+    world.script(client).credit(0, 2, 0, 8, true);
+    world.run();
+    let answer = |world: &mut World| {
+        let flow = world.flows(client).pop().unwrap();
+        (flow.delivery_count, flow.link_credit)
+    };
+    assert_eq!(answer(&mut world), (Some(8), Some(0)));
+    world.credit(client, 0, 2, 8, 4, true);
+    world.run();
+    assert_eq!(answer(&mut world), (Some(12), Some(0)));
+    // And credit still counts.
+    let sender = world.plain();
+    world.send(sender, "q", &["a", "b"]);
+    world.credit(client, 0, 2, 12, 1, false);
+    world.run();
+    assert_eq!(world.transfers(client).len(), 1);
+}
