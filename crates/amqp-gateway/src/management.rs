@@ -17,6 +17,7 @@ use crate::{
     condition::Refusal,
     gateway::Gateway,
     requests::{Caller, NULL, Pending, Reply, Request},
+    tickets::SessionNumber,
 };
 
 /// What was asked, for the answer.
@@ -46,6 +47,11 @@ impl Gateway {
         if let Err(refusal) = self.claim(&path, true, Right::Listen) {
             return self.reply_refused(&request.caller, &refusal);
         }
+        if operation == Operation::Peek
+            && let Err(refusal) = self.room_for_peek(request.caller.session)
+        {
+            return self.reply_refused(&request.caller, &refusal);
+        }
         let body = RawMap::copy_from_slice(request.body.bytes());
         let Ok(body) = body else {
             let what = "the body must be a map".into();
@@ -54,7 +60,7 @@ impl Gateway {
         let read = match operation {
             Operation::Peek => peek::command(&body, path, self.config.max_peek_bytes),
             Operation::RenewLocks => locks::renew(&body, path),
-            Operation::UpdateDisposition => locks::update(&body, path),
+            Operation::UpdateDisposition => locks::update(&body, path, self.config.max_message_bytes),
         };
         match read {
             Ok(ask) => {
@@ -63,6 +69,20 @@ impl Gateway {
             }
             Err(refusal) => self.reply_refused(&request.caller, &refusal),
         }
+    }
+
+    /// Answers to `peek-message` are large. So many may be asked for as may wait, and none while the client leaves
+    /// unread what it is sent.
+    fn room_for_peek(&mut self, session: SessionNumber) -> Result<(), Refusal> {
+        let limit = self.config.max_waiting_replies;
+        let is_peek = |pending: &&Pending| matches!(pending, Pending::Request(_, Operation::Peek));
+        let asked = self.pending.values().filter(is_peek).count();
+        let unread = self
+            .sessions
+            .get_mut(session.0)
+            .map_or(0, |session| session.waiting(self.engine.unsent_deliveries(session.id)));
+        let unread_max = self.config.deliver_window_bytes.saturating_add(self.config.max_peek_bytes);
+        if asked < limit && unread <= unread_max { Ok(()) } else { Err(Refusal::TooManyRequests { limit }) }
     }
 
     /// Locks have been extended.

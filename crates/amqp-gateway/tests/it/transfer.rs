@@ -1,8 +1,9 @@
 //! Flow, order, bounds, and links that go at the wrong moment.
 
 use amqp_codec::{
-    message::{BATCH_FORMAT, MessageBuilder},
+    message::{AnnotationValue, BATCH_FORMAT, MessageBuilder},
     performative::{DeliveryState, Performative, Transfer},
+    raw::{RawMap, RawValue},
     types::{ReceiverSettleMode, Role},
 };
 use amqp_gateway::GatewayConfig;
@@ -10,7 +11,7 @@ use broker_auth::Anonymous;
 use bytes::Bytes;
 use testkit::Script;
 
-use crate::harness::{World, texts};
+use crate::harness::{World, status, texts};
 
 const SECOND: Option<ReceiverSettleMode> = Some(ReceiverSettleMode::Second);
 
@@ -237,4 +238,40 @@ fn drains_that_come_together_are_answered_together_and_the_next_one_by_itself() 
     world.credit(client, 0, 2, 12, 1, false);
     world.run();
     assert_eq!(world.transfers(client).len(), 1);
+}
+
+#[test]
+fn a_client_that_does_not_read_the_answers_to_its_peeks_gets_no_more_of_them() {
+    let config =
+        GatewayConfig { deliver_window_bytes: 50_000, max_peek_bytes: 50_000, ..GatewayConfig::default() };
+    let mut world = World::with(config, Anonymous::Deny);
+    let client = world.service_bus();
+    let sender = world.plain();
+    let big = "x".repeat(1000);
+    world.send(sender, "q", &vec![big.as_str(); 100]);
+    world.management(client, "q");
+    world.credit(client, 0, 4, 0, 1000, false);
+    world.run();
+    let ask = RawMap::with_string_keys(&[
+        ("from-sequence-number", AnnotationValue::Long(1)),
+        ("message-count", AnnotationValue::Int(100)),
+    ]);
+    let request = MessageBuilder::new()
+        .message_id("request")
+        .application_property("operation", AnnotationValue::Str("com.microsoft:peek-message"))
+        .body_raw(RawValue::first(ask.bytes()).unwrap())
+        .build();
+    world.clients[client].reads = false;
+    for _ in 0..200 {
+        world.transfer(client, 3, false, &request);
+        world.run();
+    }
+    world.clients[client].reads = true;
+    world.run();
+    let answers = world.transfers(client);
+    let shown = answers.iter().filter(|(_, answer)| status(answer, "statusCode") == 200).count();
+    let refused = answers.iter().filter(|(_, answer)| status(answer, "statusCode") == 403).count();
+    assert!(shown >= 2 && shown <= 4 && shown + refused == 200, "{shown} shown, {refused} refused");
+    // Once it reads, it is answered again.
+    assert_eq!(status(&world.request(client, "com.microsoft:peek-message", &ask), "statusCode"), 200);
 }
