@@ -9,7 +9,7 @@ use std::{
         Arc, Mutex, PoisonError,
         mpsc::{self, SyncSender},
     },
-    thread,
+    thread::{self, JoinHandle},
 };
 
 use broker_log::{DiskWorker, IoDone, IoRequest, RealDisk};
@@ -20,9 +20,16 @@ use crate::inbox::{Inbox, Item};
 /// Where the node takes its disk work.
 #[derive(Debug)]
 pub(crate) struct DiskThread {
-    writes: SyncSender<IoRequest>,
-    others: SyncSender<IoRequest>,
+    writes: Lane,
+    others: Lane,
     worker: Worker,
+}
+
+/// One thread and the way to it. Dropped, it ends and is waited for, so that the next broker may have the folder.
+#[derive(Debug)]
+struct Lane {
+    requests: Option<SyncSender<IoRequest>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 type Worker = Arc<Mutex<DiskWorker<Arc<RealDisk>>>>;
@@ -33,11 +40,11 @@ const REQUESTS_MAX: usize = 16;
 const AT_ONCE_BYTES_MAX: u64 = 64 << 10;
 
 impl DiskThread {
-    /// Starts the threads; they end when this is dropped.
+    /// Starts the threads; they have ended when this is dropped.
     pub(crate) fn start(disk: Arc<RealDisk>, inbox: &Arc<Inbox>) -> io::Result<Self> {
         let worker = Arc::new(Mutex::new(DiskWorker::new(Arc::clone(&disk))));
-        let writes = spawn("journal", Arc::clone(&worker), Arc::clone(inbox))?;
-        let others = spawn("files", Arc::new(Mutex::new(DiskWorker::new(disk))), Arc::clone(inbox))?;
+        let writes = Lane::start("journal", Arc::clone(&worker), Arc::clone(inbox))?;
+        let others = Lane::start("files", Arc::new(Mutex::new(DiskWorker::new(disk))), Arc::clone(inbox))?;
         Ok(Self { writes, others, worker })
     }
 
@@ -45,7 +52,7 @@ impl DiskThread {
     /// thread, which reports to the inbox.
     pub(crate) fn perform(&self, request: IoRequest, idle: bool) -> Option<IoDone> {
         if !request.is_write() {
-            give(&self.others, request);
+            self.others.give(request);
             return None;
         }
         if idle
@@ -54,24 +61,35 @@ impl DiskThread {
         {
             return Some(worker.perform(request));
         }
-        give(&self.writes, request);
+        self.writes.give(request);
         None
     }
 }
 
-fn give(thread: &SyncSender<IoRequest>, request: IoRequest) {
-    if thread.send(request).is_err() {
-        error!("a disk thread is gone");
+impl Lane {
+    fn start(name: &str, worker: Worker, inbox: Arc<Inbox>) -> io::Result<Self> {
+        let (requests, waiting) = mpsc::sync_channel::<IoRequest>(REQUESTS_MAX);
+        let thread = thread::Builder::new().name(name.into()).spawn(move || {
+            for request in waiting {
+                let done = worker.lock().unwrap_or_else(PoisonError::into_inner).perform(request);
+                inbox.push(Item::Io(done));
+            }
+        })?;
+        Ok(Self { requests: Some(requests), thread: Some(thread) })
+    }
+
+    fn give(&self, request: IoRequest) {
+        if self.requests.as_ref().is_none_or(|requests| requests.send(request).is_err()) {
+            error!("a disk thread is gone");
+        }
     }
 }
 
-fn spawn(name: &str, worker: Worker, inbox: Arc<Inbox>) -> io::Result<SyncSender<IoRequest>> {
-    let (requests, waiting) = mpsc::sync_channel::<IoRequest>(REQUESTS_MAX);
-    thread::Builder::new().name(name.into()).spawn(move || {
-        for request in waiting {
-            let done = worker.lock().unwrap_or_else(PoisonError::into_inner).perform(request);
-            inbox.push(Item::Io(done));
+impl Drop for Lane {
+    fn drop(&mut self) {
+        self.requests = None;
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            error!("a disk thread has panicked");
         }
-    })?;
-    Ok(requests)
+    }
 }
