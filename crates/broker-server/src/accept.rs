@@ -136,7 +136,10 @@ async fn drive<S: AsyncRead + AsyncWrite + Unpin>(
         seed,
         clock::now(),
     );
-    Driver::new(stream, gateway, client, Arc::clone(&shared.inbox), shared.stop.clone()).run().await
+    // As long as a peer may be silent it may also be deaf.
+    let idle = shared.gateway.idle_time_out;
+    let patience = (!idle.is_zero()).then(|| idle * 2);
+    Driver::new(stream, gateway, client, Arc::clone(&shared.inbox), shared.stop.clone(), patience).run().await
 }
 
 /// The subject of the client's certificate, which rustls has verified.

@@ -9,7 +9,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use amqp_gateway::Gateway;
@@ -56,7 +56,7 @@ struct Alarm {
 
 impl Alarm {
     fn new() -> Self {
-        Self { sleep: Box::pin(tokio::time::sleep(std::time::Duration::ZERO)), at: None }
+        Self { sleep: Box::pin(tokio::time::sleep(Duration::ZERO)), at: None }
     }
 
     fn set(&mut self, deadline: Option<Instant>) {
@@ -85,18 +85,23 @@ pub(crate) struct Driver<S> {
     inbox: Arc<Inbox>,
     outgoing: Outgoing,
     alarm: Alarm,
+    /// While the socket takes nothing: since when, and what it had taken by then.
+    stuck: Option<(Instant, u64)>,
+    /// How long that may last; `None`: for ever.
+    patience: Option<Duration>,
     /// Resolves once, when the server shuts down.
     stop: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
-    /// Ready to run; registers with the node.
+    /// Ready to run; registers with the node. A peer that reads nothing for `patience` is cut off.
     pub(crate) fn new(
         stream: S,
         gateway: Gateway,
         client: ClientId,
         inbox: Arc<Inbox>,
         mut stop: watch::Receiver<bool>,
+        patience: Option<Duration>,
     ) -> Self {
         let mailbox = Arc::new(Mailbox::default());
         inbox.push(Item::Register(client, Arc::clone(&mailbox)));
@@ -105,7 +110,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             drop(stop.wait_for(|stop| *stop).await);
         });
         let (outgoing, alarm) = (Outgoing::default(), Alarm::new());
-        Self { stream, gateway, client, mailbox, inbox, outgoing, alarm, stop: Some(stop) }
+        Self {
+            stream,
+            gateway,
+            client,
+            mailbox,
+            inbox,
+            outgoing,
+            alarm,
+            stuck: None,
+            patience,
+            stop: Some(stop),
+        }
     }
 
     /// Runs to the end of the connection. What is left to do then is done however it ends: see `drop`.
@@ -123,7 +139,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             if self.gateway.is_closed() && self.outgoing.is_empty() {
                 return Ok(());
             }
-            self.alarm.set(self.gateway.deadline());
+            let cut_off = self.cut_off()?;
+            self.alarm.set(self.gateway.deadline().into_iter().chain(cut_off).min());
             let turn = poll_fn(|cx| self.poll_turn(cx)).await?;
             let now = clock::now();
             if !turn.effects.is_empty() {
@@ -142,6 +159,28 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
                 return Ok(());
             }
         }
+    }
+
+    /// When a peer that takes nothing will have taken nothing for too long; an error once it has. Nothing else would
+    /// end such a connection: its heartbeats may come, and the close that it is told never leaves.
+    fn cut_off(&mut self) -> io::Result<Option<Instant>> {
+        let Some(patience) = self.patience.filter(|_| !self.outgoing.is_empty()) else {
+            self.stuck = None;
+            return Ok(None);
+        };
+        let now = clock::now().instant;
+        let since = match self.stuck {
+            Some((since, taken)) if taken == self.outgoing.taken() => since,
+            _ => {
+                self.stuck = Some((now, self.outgoing.taken()));
+                now
+            }
+        };
+        let end = since + patience;
+        if now >= end {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "the peer reads nothing"));
+        }
+        Ok(Some(end))
     }
 
     /// Hands over what the gateway asks for.

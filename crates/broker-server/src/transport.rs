@@ -48,12 +48,19 @@ pub(crate) struct Outgoing {
     /// The stream has taken everything and still holds some of it: TLS encrypts what it takes, and the socket may
     /// have no room for that yet.
     unflushed: bool,
+    /// Bytes the stream has taken in all.
+    taken: u64,
 }
 
 impl Outgoing {
     /// True when the socket has taken everything.
     pub(crate) fn is_empty(&self) -> bool {
         self.rest.is_empty() && !self.unflushed
+    }
+
+    /// How many bytes the stream has taken in all: while some are left and this stays, the peer reads nothing.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
     }
 
     /// Has `fill` build output in the thread's buffer and offers it to the socket. What the socket does not take
@@ -102,6 +109,7 @@ impl Outgoing {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             self.rest.advance(written);
+            self.taken += written as u64;
             self.unflushed = true;
         }
         self.give_buffer_back();

@@ -32,7 +32,9 @@ impl AsyncWrite for Stream {
 
 fn fill(outgoing: &mut Outgoing, stream: &mut Stream, bytes: &[u8]) {
     let cx = &mut Context::from_waker(Waker::noop());
-    outgoing.fill_and_write(stream, cx, |out| out.extend_from_slice(bytes)).expect("the stream does not fail");
+    outgoing
+        .fill_and_write(stream, cx, |out| out.extend_from_slice(bytes))
+        .expect("the stream does not fail");
 }
 
 #[test]
