@@ -65,6 +65,9 @@ pub struct Config {
     pub offered_capabilities: Vec<Symbol>,
     /// Properties of our open, when its answer names no others.
     pub open_properties: Option<RawMap>,
+    /// Follows the description of every error that the engine raises itself, such as a reference
+    /// that an operator finds in the log. Empty: nothing follows.
+    pub error_note: String,
 }
 
 impl Default for Config {
@@ -93,6 +96,7 @@ impl Default for Config {
             hash_seed: 0x9e37_79b9_7f4a_7c15,
             offered_capabilities: Vec::new(),
             open_properties: None,
+            error_note: String::new(),
         }
     }
 }

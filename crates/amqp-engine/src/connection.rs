@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use amqp_codec::performative::Open;
+use amqp_codec::performative::{Error, Open};
 use amqp_codec::types::Symbol;
 use bytes::Bytes;
 
@@ -228,6 +228,13 @@ impl Connection {
             Phase::Sasl(sasl) => sasl.is_deciding(),
             _ => false,
         }
+    }
+
+    /// An error that the engine raises itself, with what the configuration adds to those.
+    #[cold]
+    fn noted(&self, error: Error) -> Error {
+        let description = error.description.unwrap_or_default() + &self.config.error_note;
+        Error { description: Some(description), ..error }
     }
 
     /// Queues an event of an open connection; behind the close nothing is told.

@@ -63,6 +63,21 @@ pub enum Event {
     },
     /// A delivery has come in whole.
     Transfer(IncomingDelivery),
+    /// An unsettled delivery was larger than its link takes; its bytes are dropped. It counts as
+    /// any other and waits for [`settle_incoming`](crate::Connection::settle_incoming). One that
+    /// was sent settled detaches the link instead, for nothing else would tell its sender.
+    TooLarge {
+        /// The link.
+        link: LinkKey,
+        /// The delivery's id in the session.
+        delivery_id: DeliveryId,
+        /// The sender's name for it.
+        tag: DeliveryTag,
+        /// The size of the whole payload, in bytes.
+        bytes: u64,
+        /// The largest the link takes, in bytes.
+        limit: u64,
+    },
     /// The peer tells the state of deliveries that we sent. The range lies within what was sent;
     /// ids in it that the layer above does not know, or has settled, mean nothing. It can be wide:
     /// intersect it with what is unsettled, do not count through it.

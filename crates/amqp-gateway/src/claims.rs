@@ -9,7 +9,7 @@ use broker_auth::{Grants, Identity, Right, SaslError, Scope};
 use broker_core::{EntityPath, LinkId};
 use bytes::Bytes;
 
-use crate::{address, condition::Refusal, gateway::Gateway, settlement::Face};
+use crate::{address, condition::Refusal, gateway::Gateway, handshake::ANONYMOUS, settlement::Face};
 
 impl Gateway {
     /// The client chose a mechanism.
@@ -42,7 +42,7 @@ impl Gateway {
     /// A client that used no SASL is an anonymous one.
     pub(crate) fn log_in_without_sasl(&mut self) {
         if !self.authenticated {
-            let identity = self.authority.sasl(&self.peer, "ANONYMOUS", None);
+            let identity = self.authority.sasl(&self.peer, ANONYMOUS, None);
             self.log_in(identity.unwrap_or_else(|_| Identity::nobody()));
         }
     }

@@ -42,8 +42,6 @@ pub struct GatewayConfig {
     pub idle_time_out: Duration,
     /// Time for SASL and open.
     pub open_time_out: Duration,
-    /// A client that does not use SASL is accepted, with the rights of an anonymous one.
-    pub accept_without_sasl: bool,
     /// A client may create a queue by attaching to a missing one.
     pub auto_create: bool,
     /// Credit granted to a sending client, topped up at half. It does not throttle: transfers beyond it count.
@@ -71,7 +69,6 @@ impl Default for GatewayConfig {
             max_links: 4096,
             idle_time_out: Duration::from_secs(120),
             open_time_out: Duration::from_secs(30),
-            accept_without_sasl: false,
             auto_create: false,
             credit_window: 1000,
             deliver_window_bytes: 1 << 20,

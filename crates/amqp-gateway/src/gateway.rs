@@ -85,14 +85,17 @@ impl Gateway {
         seed: u64,
         now: Now,
     ) -> Self {
-        let engine = Connection::new(handshake::engine_config(&config, &authority, &peer), now.instant);
+        let mut tracking = Tracking::new(seed, client);
+        let note = tracking.reference(&config.server_name);
+        let engine_config = handshake::engine_config(&config, &authority, &peer, note);
+        let engine = Connection::new(engine_config, now.instant);
         let budget = Budget::new(config.deliver_window_bytes);
         Self {
             config,
             authority,
             peer,
             engine,
-            tracking: Tracking::new(seed, client),
+            tracking,
             grants: Grants::new(Identity::nobody()),
             face: Face::Plain,
             authenticated: false,
@@ -212,6 +215,9 @@ impl Gateway {
             Event::Transfer(delivery) => self.on_transfer(delivery),
             Event::Disposition { session, first, last, settled, state } => {
                 self.on_disposition(session, first, last, settled, state.as_ref());
+            }
+            Event::TooLarge { link, delivery_id, tag, bytes, limit } => {
+                self.on_too_large(link, delivery_id, tag, &Refusal::TooLarge { bytes, limit });
             }
             Event::LinkFlow { link, limit, drain, .. } => self.on_flow(link, limit, drain),
             Event::LinkAttached { link, attach } => self.on_attached(link, attach),

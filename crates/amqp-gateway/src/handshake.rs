@@ -9,13 +9,18 @@ use amqp_codec::{
     types::Symbol,
 };
 use amqp_engine::{Config, OpenReply};
-use broker_auth::{Authority, PeerFacts};
+use broker_auth::{Authority, Identity, PeerFacts};
 use broker_core::Command;
 
 use crate::{config::GatewayConfig, gateway::Gateway};
 
-/// The engine's settings for one connection.
-pub(crate) fn engine_config(config: &GatewayConfig, authority: &Authority, peer: &PeerFacts) -> Arc<Config> {
+/// The engine's settings for one connection. `note` follows the errors that it raises itself.
+pub(crate) fn engine_config(
+    config: &GatewayConfig,
+    authority: &Authority,
+    peer: &PeerFacts,
+    note: String,
+) -> Arc<Config> {
     let mechanisms = authority.sasl_mechanisms(peer);
     Arc::new(Config {
         container_id: config.container_id.clone(),
@@ -26,7 +31,7 @@ pub(crate) fn engine_config(config: &GatewayConfig, authority: &Authority, peer:
         idle_time_out: Some(config.idle_time_out),
         open_timeout: config.open_time_out,
         sasl_mechanisms: mechanisms.into_iter().map(Symbol::from_static).collect(),
-        require_sasl: !config.accept_without_sasl,
+        require_sasl: !anonymous_may_act(authority, peer),
         max_message_size: config.max_message_bytes,
         max_partial_bytes: usize::try_from(config.max_message_bytes.saturating_mul(2)).unwrap_or(usize::MAX),
         offered_capabilities: vec![Symbol::from_static("ANONYMOUS-RELAY")],
@@ -34,9 +39,18 @@ pub(crate) fn engine_config(config: &GatewayConfig, authority: &Authority, peer:
             ("product", AnnotationValue::Str("Ferrybus")),
             ("version", AnnotationValue::Str(env!("CARGO_PKG_VERSION"))),
         ])),
+        error_note: note,
         ..Config::default()
     })
 }
+
+/// Whether a client that shows nothing has rights; one without SASL is accepted only then.
+fn anonymous_may_act(authority: &Authority, peer: &PeerFacts) -> bool {
+    authority.sasl(peer, ANONYMOUS, None).is_ok_and(|identity| identity != Identity::nobody())
+}
+
+/// The SASL mechanism of clients that show nothing.
+pub(crate) const ANONYMOUS: &str = "ANONYMOUS";
 
 impl Gateway {
     /// The client's open has come.

@@ -7,6 +7,7 @@ use amqp_codec::{
     message::BATCH_FORMAT,
     performative::{DeliveryState, Error},
     raw::{AnnotationValue, RawMap},
+    types::DeliveryTag,
 };
 use amqp_engine::{Connection, DeliveryId, IncomingDelivery, LinkKey, SessionId};
 use broker_auth::Right;
@@ -39,6 +40,36 @@ impl Gateway {
                 self.on_request(id, &delivery);
             }
             // The engine lets nobody send on a link that receives.
+            LinkRole::Consumer(_) | LinkRole::Replies(_) => {}
+        }
+    }
+
+    /// A delivery has come that is larger than its link takes: refused, and the link stays.
+    pub(crate) fn on_too_large(
+        &mut self,
+        key: LinkKey,
+        delivery: DeliveryId,
+        tag: DeliveryTag,
+        refusal: &Refusal,
+    ) {
+        let Some(number) = self.by_key.find(key) else { return };
+        let Some(link) = self.links.get(number) else { return };
+        let (id, session) = (LinkId(number), link.session);
+        match &link.role {
+            LinkRole::Producer(_) => {
+                self.top_up(key, self.config.credit_window);
+                let delivery = delivery.0;
+                self.refuse_tracked(
+                    &TrackedPublish { link: id, session, delivery, tag, settled: false },
+                    refusal,
+                );
+            }
+            LinkRole::Requests(_) => {
+                let place = link.place().to_owned();
+                self.top_up(key, REQUEST_CREDIT);
+                let error = self.error(refusal, &place);
+                self.settle_received(session, delivery.0, DeliveryState::Rejected(Some(Box::new(error))));
+            }
             LinkRole::Consumer(_) | LinkRole::Replies(_) => {}
         }
     }

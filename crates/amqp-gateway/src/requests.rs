@@ -226,7 +226,7 @@ impl NodeName {
     }
 }
 
-/// Encodes an answer. `$cbs` spells its keys with hyphens, `$management` in camel case.
+/// Encodes an answer. `$cbs` spells its keys with hyphens and names no condition, `$management` in camel case.
 fn message(caller: &Caller, reply: &Reply<'_>) -> Bytes {
     let keys = if caller.node == NodeName::Cbs { &CBS_KEYS } else { &MANAGEMENT_KEYS };
     let mut out = BytesMut::with_capacity(256 + reply.body.len());
@@ -258,7 +258,8 @@ fn message(caller: &Caller, reply: &Reply<'_>) -> Bytes {
         None,
     ];
     let condition = reply.condition.map(types::Symbol::from_static);
-    let condition = condition.as_ref().map(|condition| (keys.condition, AnnotationValue::Symbol(condition)));
+    let condition = keys.condition.zip(condition.as_ref());
+    let condition = condition.map(|(key, condition)| (key, AnnotationValue::Symbol(condition)));
     let tracking = caller.tracking_id.as_deref().map(|id| (TRACKING_ID, AnnotationValue::Str(id)));
     let entries: Vec<_> = entries.into_iter().chain([condition, tracking]).flatten().collect();
     types::write_map(&mut out, entries.len() * 2, |out| {
@@ -280,13 +281,12 @@ fn section(out: &mut BytesMut, code: u8) {
 struct Keys {
     status: &'static str,
     description: &'static str,
-    condition: &'static str,
+    condition: Option<&'static str>,
 }
 
-const CBS_KEYS: Keys =
-    Keys { status: "status-code", description: "status-description", condition: "error-condition" };
+const CBS_KEYS: Keys = Keys { status: "status-code", description: "status-description", condition: None };
 const MANAGEMENT_KEYS: Keys =
-    Keys { status: "statusCode", description: "statusDescription", condition: "errorCondition" };
+    Keys { status: "statusCode", description: "statusDescription", condition: Some("errorCondition") };
 const TRACKING_ID: &str = "com.microsoft:tracking-id";
 /// An encoded null.
 pub(crate) const NULL: &[u8] = &[types::code::NULL];

@@ -1,6 +1,6 @@
 //! The tail of every error text: what a user quotes to the operator, and the operator finds in the log.
 //!
-//! Invariant: no two texts of one connection carry the same tracking id.
+//! Invariant: no two texts of one connection carry the same tracking id, but for those of the engine, which share one.
 
 use std::fmt::Write as _;
 
@@ -35,14 +35,26 @@ impl Tracking {
     pub(crate) fn tracked(&mut self, text: &str, place: &str, utc: Timestamp) -> String {
         let mut tracked = String::with_capacity(text.len() + place.len() + 160);
         tracked.push_str(text);
-        tracked.push_str(" Reference:");
-        push_uuid(&mut tracked, self.next_id());
-        tracked.push_str(", TrackingId:");
-        push_uuid(&mut tracked, self.next_id());
-        // A `String` takes whatever is written to it.
-        let _infallible = write!(tracked, "_G{}, SystemTracker:{place}, Timestamp:", self.client.0);
+        self.push_reference(&mut tracked, place);
+        tracked.push_str(", Timestamp:");
         push_time(&mut tracked, utc);
         tracked
+    }
+
+    /// The same tail for texts whose time is not known yet.
+    pub(crate) fn reference(&mut self, place: &str) -> String {
+        let mut reference = String::new();
+        self.push_reference(&mut reference, place);
+        reference
+    }
+
+    fn push_reference(&mut self, tracked: &mut String, place: &str) {
+        tracked.push_str(" Reference:");
+        push_uuid(tracked, self.next_id());
+        tracked.push_str(", TrackingId:");
+        push_uuid(tracked, self.next_id());
+        // A `String` takes whatever is written to it.
+        let _infallible = write!(tracked, "_G{}, SystemTracker:{place}", self.client.0);
     }
 }
 

@@ -202,12 +202,8 @@ impl Connection {
     /// The connection ends because of the peer's mistake; it is told so.
     #[cold]
     pub(super) fn fail(&mut self, condition: Symbol, description: impl Into<String>) {
-        self.fail_with(error(condition, description));
-    }
-
-    #[cold]
-    pub(super) fn fail_with(&mut self, error: Error) {
         self.give_back_everything();
+        let error = self.noted(error(condition, description));
         match self.phase {
             Phase::Closed | Phase::Closing => return,
             Phase::Open => self.write_close(Some(error.clone())),

@@ -41,7 +41,7 @@ impl Connection {
         session.links.insert(link);
         self.link_count += 1;
         match refusal {
-            Some(error) => self.refuse_link(key, error),
+            Some(error) => self.refuse_link(key, self.noted(error)),
             None => self.tell(Event::LinkAttached { link: key, attach: Box::new(attach.clone()) }),
         }
     }
@@ -111,6 +111,7 @@ impl Connection {
     /// The engine detaches a link because of a mistake of the peer.
     #[cold]
     pub(super) fn fail_link(&mut self, link: LinkKey, error: Error) {
+        let error = self.noted(error);
         if self.detach_ours(link, Some(error.clone())) {
             self.tell(Event::LinkDetached { link, closed: true, error: Some(error), by: Origin::Engine });
         }
@@ -230,6 +231,7 @@ impl Connection {
     pub(super) fn fail_session(&mut self, channel: u16, error: Error) {
         let Some(session) = self.sessions.at(channel).filter(|session| !session.ended) else { return };
         let id = session.id;
+        let error = self.noted(error);
         self.end_ours(channel, Some(error.clone()));
         self.tell(Event::SessionEnded { session: id, error: Some(error), by: Origin::Engine });
     }

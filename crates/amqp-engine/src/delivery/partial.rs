@@ -1,12 +1,13 @@
 //! A delivery of which more transfers are to come.
 //!
-//! Invariant: the gathered payload is the payloads of the transfers, in order.
+//! Invariant: the gathered payload is the payloads of the transfers, in order, or nothing once they are
+//! too large.
 
 use amqp_codec::performative::{DeliveryState, Transfer};
 use amqp_codec::types::{DeliveryTag, ReceiverSettleMode};
 use bytes::BytesMut;
 
-use crate::event::IncomingDelivery;
+use crate::event::{Event, IncomingDelivery};
 use crate::ids::{DeliveryId, LinkKey};
 
 /// The front of a delivery.
@@ -23,6 +24,10 @@ pub(crate) struct Partial {
     pub(crate) mode: ReceiverSettleMode,
     pub(crate) state: Option<DeliveryState>,
     payload: BytesMut,
+    /// Bytes of all transfers so far, kept or not.
+    bytes: u64,
+    /// The limit it has exceeded: its payload is dropped.
+    exceeds: Option<u64>,
 }
 
 /// How a transfer that continues a delivery contradicts its first one.
@@ -55,6 +60,8 @@ impl Partial {
             mode,
             state: transfer.state.take(),
             payload: BytesMut::from(payload),
+            bytes: payload.len() as u64,
+            exceeds: None,
         }
     }
 
@@ -80,26 +87,49 @@ impl Partial {
         if let Some(state) = transfer.state.take() {
             self.state = Some(state);
         }
-        self.payload.extend_from_slice(payload);
+        self.bytes += payload.len() as u64;
+        if self.exceeds.is_none() {
+            self.payload.extend_from_slice(payload);
+        }
     }
 
-    /// Bytes gathered so far.
+    /// Drops the payload, that so far and that to come: it exceeds `limit` bytes.
+    pub(crate) fn drop_payload(&mut self, limit: u64) {
+        self.payload = BytesMut::new();
+        self.exceeds = Some(limit);
+    }
+
+    /// The limit for which the payload was dropped.
+    pub(crate) const fn exceeds(&self) -> Option<u64> {
+        self.exceeds
+    }
+
+    /// Bytes of all transfers so far, kept or not.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Bytes kept so far.
     pub(crate) fn len(&self) -> usize {
         self.payload.len()
     }
 
-    /// The whole delivery, which came on `link`.
-    pub(crate) fn into_delivery(self, link: LinkKey) -> IncomingDelivery {
-        IncomingDelivery {
+    /// What becomes of the whole delivery, which came on `link`.
+    pub(crate) fn into_event(self, link: LinkKey) -> Event {
+        let (delivery_id, tag) = (DeliveryId(self.id), self.tag);
+        if let Some(limit) = self.exceeds {
+            return Event::TooLarge { link, delivery_id, tag, bytes: self.bytes, limit };
+        }
+        Event::Transfer(IncomingDelivery {
             link,
-            delivery_id: DeliveryId(self.id),
-            tag: self.tag,
+            delivery_id,
+            tag,
             message_format: self.message_format,
             settled: self.settled,
             state: self.state,
             resume: self.resume,
             rcv_settle_mode: self.mode,
             payload: self.payload.freeze(),
-        }
+        })
     }
 }

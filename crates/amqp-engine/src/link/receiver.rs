@@ -29,12 +29,6 @@ impl Receiver {
         }
     }
 
-    /// Whether a message of `len` bytes is larger than the link takes.
-    #[inline]
-    pub(crate) const fn exceeds_size(&self, len: usize) -> bool {
-        self.max_message_size != 0 && len as u64 > self.max_message_size
-    }
-
     /// Bytes of the delivery that is being gathered.
     pub(crate) fn partial_len(&self) -> usize {
         self.partial.as_ref().map_or(0, |partial| partial.len())

@@ -1,6 +1,6 @@
 //! What a session does with the transfers that come in (transport 2.6.12 to 2.6.14, 2.7.5).
 //!
-//! Invariant: each delivery comes out once and whole, or not at all.
+//! Invariant: each delivery comes out once: whole, or as too large and without its bytes; or not at all.
 
 use amqp_codec::performative::Transfer;
 use amqp_codec::types::{DeliveryTag, ReceiverSettleMode, SenderSettleMode};
@@ -79,12 +79,13 @@ impl Session {
         let mode = effective_mode(link, transfer)?;
         let (key, snd_settle_mode) = (link.key, link.snd_settle_mode);
         let Some(receiver) = link.receiver_mut() else { return Ok(None) };
-        check_admission(receiver, intake.config, handle, transfer, payload.len())?;
+        check_admission(receiver, intake.config, handle, transfer)?;
         if transfer.aborted {
             self.windows.on_delivery_end();
             return Ok(None);
         }
-        let settled = transfer.settled == Some(true);
+        let (settled, limit) = (transfer.settled == Some(true), receiver.max_message_size);
+        let too_large = is_too_large(limit, handle, settled, payload.len() as u64)?;
         // Every client sends the format on the first transfer; one that leaves it out means 0.
         let message_format = transfer.message_format.unwrap_or(0);
         if !settled {
@@ -94,16 +95,24 @@ impl Session {
                 .map_err(|e| tag_fault(handle, tag, e))?;
         }
         if transfer.more {
-            reserve_partial(intake, handle, payload.len())?;
-            let partial = Partial::new(id, tag, message_format, mode, transfer, &payload);
+            let mut partial = Partial::new(id, tag, message_format, mode, transfer, &payload);
+            if too_large {
+                partial.drop_payload(limit);
+            }
+            reserve_partial(intake, handle, partial.len())?;
             receiver.partial = Some(Box::new(partial));
             return Ok(None);
         }
         self.windows.on_delivery_end();
         check_settled(handle, snd_settle_mode, settled)?;
+        let delivery_id = DeliveryId(id);
+        if too_large {
+            let bytes = payload.len() as u64;
+            return Ok(Some(Event::TooLarge { link: key, delivery_id, tag, bytes, limit }));
+        }
         Ok(Some(Event::Transfer(IncomingDelivery {
             link: key,
-            delivery_id: DeliveryId(id),
+            delivery_id,
             tag,
             message_format,
             settled,
@@ -133,21 +142,24 @@ impl Session {
         effective_mode(link, transfer)?;
         let (key, snd_settle_mode) = (link.key, link.snd_settle_mode);
         let Some(receiver) = link.receiver_mut() else { return Ok(None) };
-        let len = partial.len() + payload.len();
-        check_size(receiver, handle, len)?;
+        let settled = partial.settled || transfer.settled == Some(true);
+        // What has been dropped stays so, even when an answered attach has raised the limit since.
+        let limit = partial.exceeds().unwrap_or(receiver.max_message_size);
+        if is_too_large(limit, handle, settled, partial.bytes() + payload.len() as u64)? {
+            partial.drop_payload(limit);
+        }
+        partial.append(transfer, payload);
         if transfer.more {
-            reserve_partial(intake, handle, len)?;
-            partial.append(transfer, payload);
+            reserve_partial(intake, handle, partial.len())?;
             receiver.partial = Some(partial);
             return Ok(None);
         }
-        partial.append(transfer, payload);
         self.windows.on_delivery_end();
         if partial.settled && !partial.settled_at_first {
             self.settle_received(partial.id);
         }
         check_settled(handle, snd_settle_mode, partial.settled)?;
-        Ok(Some(Event::Transfer(partial.into_delivery(key))))
+        Ok(Some(partial.into_event(key)))
     }
 
     /// Settles a delivery that was received; false when it is unknown or already settled.
@@ -195,7 +207,6 @@ fn check_admission(
     config: &Config,
     handle: u32,
     transfer: &Transfer,
-    len: usize,
 ) -> Result<(), Fault> {
     if !receiver.credit.take() && config.strict_credit {
         return Err(fault(handle, condition::TRANSFER_LIMIT_EXCEEDED, "transfer without link-credit"));
@@ -204,17 +215,19 @@ fn check_admission(
         let text = "new delivery while the unsettled map is incomplete";
         return Err(fault(handle, condition::ILLEGAL_STATE, text));
     }
-    check_size(receiver, handle, len)
+    Ok(())
 }
 
+/// Whether a delivery is larger than its link's limit; 0 is none. Where it is settled there is no disposition to
+/// say so, and it costs the link.
 #[inline]
-fn check_size(receiver: &Receiver, handle: u32, len: usize) -> Result<(), Fault> {
-    if receiver.exceeds_size(len) {
-        let limit = receiver.max_message_size;
-        let text = format!("message of at least {len} bytes, at most {limit} are allowed");
+fn is_too_large(limit: u64, handle: u32, settled: bool, bytes: u64) -> Result<bool, Fault> {
+    let too_large = limit != 0 && bytes > limit;
+    if too_large && settled {
+        let text = format!("message of at least {bytes} bytes, at most {limit} are allowed");
         return Err(fault(handle, condition::MESSAGE_SIZE_EXCEEDED, text));
     }
-    Ok(())
+    Ok(too_large)
 }
 
 /// The receiver settle mode that holds for a transfer.

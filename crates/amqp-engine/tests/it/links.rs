@@ -1,4 +1,6 @@
-use amqp_codec::performative::{Attach, Detach, End, Error, Flow, Open, Performative, Source, Target};
+use amqp_codec::performative::{
+    Attach, Detach, End, Error, Flow, Open, Performative, Source, Target, Transfer,
+};
 use amqp_codec::types::{ReceiverSettleMode, Role, SenderSettleMode};
 use amqp_engine::{AttachReply, Config, Event, LinkKey, Origin};
 
@@ -559,4 +561,43 @@ fn flows_and_transfers_before_the_answer_are_told() {
     let input = pending(&mut pair, attach("in", 1, Role::Sender));
     pair.feed(&amqp_with(0, transfer(1, 0), b"x"));
     assert!(matches!(pair.take_event(), Event::Transfer(delivery) if delivery.link == input));
+}
+
+#[test]
+fn errors_that_the_engine_raises_carry_the_configured_note_once() {
+    let config = || Config { max_links: 1, error_note: " (see A7)".into(), ..plain() };
+    let mut pair = Pair::begun(config());
+    pair.attach("a", 0, Role::Sender);
+    pair.feed(&amqp(0, attach("refused", 1, Role::Sender)));
+    pair.feed(&amqp(0, Transfer { delivery_tag: None, ..transfer(0, 0) }));
+    pair.feed(&amqp(0, transfer(9, 0)));
+    pair.feed(&amqp(7, transfer(0, 0)));
+    let errors = pair.frames().into_iter().filter_map(|frame| match frame {
+        Performative::Detach(detach) => detach.error,
+        Performative::End(end) => end.error,
+        Performative::Close(close) => close.error,
+        _ => None,
+    });
+    let texts: Vec<String> = errors.map(|error| error.description.unwrap()).collect();
+    assert_eq!(texts.len(), 4, "{texts:?}");
+    assert!(
+        texts.iter().all(|text| text.ends_with(" (see A7)") && text.matches("A7").count() == 1),
+        "{texts:?}"
+    );
+    // The layer above is told the same.
+    let told = pair.take_events().into_iter().filter_map(|event| match event {
+        Event::LinkDetached { error, .. }
+        | Event::SessionEnded { error, .. }
+        | Event::Closed { error, .. } => error?.description,
+        _ => None,
+    });
+    assert_eq!(told.collect::<Vec<_>>(), texts[1..]);
+
+    // What the layer above says itself goes out as it is.
+    let mut pair = Pair::begun(config());
+    let link = pair.attach("a", 0, Role::Sender);
+    pair.engine.detach(link, Some(Error::new("amqp:not-found", "gone")));
+    let frames = pair.frames();
+    let Some(Performative::Detach(detach)) = frames.last() else { panic!("{frames:?}") };
+    assert_eq!(detach.error.as_ref().unwrap().description.as_deref(), Some("gone"));
 }

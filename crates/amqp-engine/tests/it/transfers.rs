@@ -1,6 +1,6 @@
 use amqp_codec::performative::{Attach, DeliveryState, Open, Performative, Transfer};
 use amqp_codec::types::{DeliveryTag, ReceiverSettleMode, Role, SenderSettleMode};
-use amqp_engine::{AttachReply, Config, Event, IncomingDelivery, LinkKey, Origin};
+use amqp_engine::{AttachReply, Config, DeliveryId, Event, IncomingDelivery, LinkKey, Origin};
 use bytes::Bytes;
 use proptest::prelude::*;
 
@@ -300,7 +300,7 @@ fn delivery_ids_go_up_over_all_links_of_a_session() {
 }
 
 #[test]
-fn a_message_beyond_the_largest_size_detaches_the_link() {
+fn a_settled_message_beyond_the_largest_size_detaches_the_link() {
     let cases = [
         // the link's limit, frames, whether the message is taken
         (Some(10), vec![10], true),
@@ -324,12 +324,72 @@ fn a_message_beyond_the_largest_size_detaches_the_link() {
             Performative::Attach(attach) if attach.max_message_size == Some(limit.unwrap_or(50))
         ));
         for (i, &len) in frames.iter().enumerate() {
-            let frame = Transfer { more: i + 1 < frames.len(), ..transfer(0, 0) };
+            let frame = Transfer { more: i + 1 < frames.len(), settled: Some(true), ..transfer(0, 0) };
             pair.feed(&amqp_with(0, frame, &vec![0; len]));
         }
         let condition = detached_with(&pair.frames());
         assert_eq!(condition.as_deref(), (!taken).then_some("amqp:link:message-size-exceeded"), "{case:?}");
         assert_eq!(matches!(pair.take_event(), Event::Transfer(_)), *taken, "{case:?}");
+    }
+}
+
+#[test]
+fn an_unsettled_message_beyond_the_largest_size_is_dropped_and_its_link_stays() {
+    // The link's limit is 10 bytes.
+    for frames in [vec![11], vec![5, 5, 1], vec![50, 5], vec![11, 0, 0, 0]] {
+        let mut pair = Pair::begun(Config { max_message_size: 10, max_partial_bytes: 10, ..plain() });
+        let link = pair.attach("in", 0, Role::Sender);
+        pair.engine.grant_credit(link, 5);
+        pair.read();
+        for (i, &len) in frames.iter().enumerate() {
+            assert_eq!(pair.events, [], "{frames:?}");
+            let frame = Transfer { more: i + 1 < frames.len(), ..transfer(0, 0) };
+            pair.feed(&amqp_with(0, frame, &vec![0; len]));
+        }
+        let Event::TooLarge { link: of, delivery_id, tag, bytes, limit } = pair.take_event() else {
+            panic!("{frames:?}")
+        };
+        assert_eq!((of, delivery_id, tag), (link, DeliveryId(0), transfer(0, 0).delivery_tag.unwrap()));
+        assert_eq!((bytes, limit), (frames.iter().sum::<usize>() as u64, 10));
+        // It has cost its credit, is settled as any other, and the next one is taken.
+        assert_eq!((pair.engine.credit_left(link), pair.read()), (4, vec![]));
+        pair.engine.settle_incoming(link.session(), delivery_id, DeliveryState::Rejected(None));
+        let answer = pair.dispositions().remove(0);
+        assert_eq!((answer.role, answer.first, answer.settled), (Role::Receiver, 0, true));
+        assert_eq!(answer.state, Some(DeliveryState::Rejected(None)));
+        pair.feed(&amqp_with(0, transfer(0, 1), &[0; 10]));
+        assert!(matches!(pair.take_event(), Event::Transfer(delivery) if delivery.payload.len() == 10));
+    }
+}
+
+#[test]
+fn a_message_that_is_too_large_may_be_aborted_and_may_not_be_settled_later() {
+    let mut pair = Pair::begun(Config { max_message_size: 10, ..plain() });
+    pair.attach("in", 0, Role::Sender);
+    pair.feed(&amqp_with(0, more(0, 0), &[0; 11]));
+    pair.feed(&amqp(0, Transfer { aborted: true, ..transfer(0, 0) }));
+    pair.feed(&amqp_with(0, Transfer { aborted: true, ..transfer(0, 1) }, &[0; 11]));
+    assert_eq!((pair.take_events(), pair.read()), (vec![], vec![]));
+    pair.feed(&amqp_with(0, more(0, 2), &[0; 11]));
+    pair.feed(&amqp(0, Transfer { settled: Some(true), ..transfer(0, 2) }));
+    assert_eq!(detached_with(&pair.frames()).as_deref(), Some("amqp:link:message-size-exceeded"));
+}
+
+#[test]
+fn a_limit_that_is_raised_by_the_attach_does_not_bring_dropped_bytes_back() {
+    for (settled, told) in [(None, true), (Some(true), false)] {
+        let mut pair = Pair::begun(Config { max_message_size: 10, ..plain() });
+        pair.answer = false;
+        pair.feed(&amqp(0, attach("in", 0, Role::Sender)));
+        let Event::LinkAttached { link, .. } = pair.take_event() else { panic!() };
+        pair.feed(&amqp_with(0, more(0, 0), &[0; 11]));
+        let reply = AttachReply { max_message_size: Some(100), ..AttachReply::default() };
+        pair.engine.accept_link(link, reply);
+        pair.read();
+        pair.feed(&amqp_with(0, Transfer { settled, ..transfer(0, 0) }, &[0; 5]));
+        let event = pair.take_event();
+        assert_eq!(matches!(event, Event::TooLarge { bytes: 16, limit: 10, .. }), told, "{event:?}");
+        assert_eq!(detached_with(&pair.frames()).is_none(), told);
     }
 }
 

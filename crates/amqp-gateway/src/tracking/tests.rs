@@ -14,6 +14,15 @@ fn a_text_ends_with_reference_tracking_id_place_and_time() {
 }
 
 #[test]
+fn a_reference_is_the_tail_without_the_time() {
+    let mut tracking = Tracking::new(1, ClientId(7));
+    let reference = tracking.reference("ns");
+    let text = Tracking::new(1, ClientId(7)).tracked("", "ns", Timestamp::from_millis(0));
+    assert_eq!(text, format!("{reference}, Timestamp:1970-01-01T00:00:00.000Z"));
+    assert_ne!(tracking.reference("ns"), reference);
+}
+
+#[test]
 fn tracking_ids_do_not_repeat_and_follow_from_the_seed() {
     let ids = |seed| -> Vec<u128> {
         let mut tracking = Tracking::new(seed, ClientId(1));

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use amqp_codec::{message::MessageBuilder, performative::Performative, types::ReceiverSettleMode};
+use amqp_codec::{
+    frame::ProtocolHeader, message::MessageBuilder, performative::Performative, types::ReceiverSettleMode,
+};
 use amqp_gateway::GatewayConfig;
 use broker_auth::Anonymous;
 use testkit::Incoming;
@@ -90,15 +92,23 @@ fn a_token_that_ends_takes_its_links_along() {
 
 #[test]
 fn a_client_without_sasl_is_anonymous_where_that_is_allowed() {
-    for (anonymous, refused) in [(Anonymous::Allow, 0), (Anonymous::Deny, 1)] {
-        let config = GatewayConfig { accept_without_sasl: true, ..GatewayConfig::default() };
-        let mut world = World::with(config, anonymous);
+    let start = |anonymous| {
+        let mut world = World::with(GatewayConfig::default(), anonymous);
         let client = world.accept();
-        world.script(client).header(amqp_codec::frame::ProtocolHeader::Amqp).open("test").begin(0);
-        world.script(client).attach_sender(0, 1, "s", Some("q"));
+        world.script(client).header(ProtocolHeader::Amqp);
         world.run();
-        assert_eq!(world.link_frames(client).1.len(), refused, "{anonymous:?}");
-    }
+        (world, client)
+    };
+    let (mut world, client) = start(Anonymous::Allow);
+    assert_eq!(*world.clients[client].raw, ProtocolHeader::Amqp.to_bytes());
+    world.script(client).open("test").begin(0).attach_sender(0, 1, "s", Some("q"));
+    world.run();
+    let (attaches, detaches) = world.link_frames(client);
+    assert_eq!((attaches.len(), detaches), (1, vec![]));
+
+    let (world, client) = start(Anonymous::Deny);
+    assert_eq!(*world.clients[client].raw, ProtocolHeader::Sasl.to_bytes());
+    assert!(world.clients[client].gateway.is_closed());
 }
 
 #[test]
