@@ -278,13 +278,13 @@ fn wanted_target(attach: &Attach) -> Result<Wanted, Refusal> {
     let target = match &attach.target {
         Some(Target::Terminus(target)) => target,
         Some(Target::Coordinator { .. }) => return Err(Refusal::Coordinator),
-        None => return Err(Refusal::NoAddress),
+        None => return Err(Refusal::NoTarget),
     };
     if target.dynamic {
         return Err(Refusal::Dynamic);
     }
     let Some(address) = &target.address else { return Ok(Wanted::Send(None)) };
-    Ok(match parse(address)? {
+    Ok(match parse(address, "target")? {
         Node::Entity(path) => Wanted::Send(Some(path)),
         Node::Management(path) => Wanted::Request(NodeName::Management(path)),
         Node::Cbs => Wanted::Request(NodeName::Cbs),
@@ -300,16 +300,16 @@ fn wanted_source(attach: &Attach) -> Result<Wanted, Refusal> {
     if source.dynamic {
         return Err(Refusal::Dynamic);
     }
-    let address = source.address.as_ref().ok_or(Refusal::NoAddress)?;
-    Ok(match parse(address)? {
+    let address = source.address.as_ref().ok_or(Refusal::NoAddress { terminus: "source" })?;
+    Ok(match parse(address, "source")? {
         Node::Entity(path) => Wanted::Receive(path),
         Node::Management(path) => Wanted::Reply(NodeName::Management(path)),
         Node::Cbs => Wanted::Reply(NodeName::Cbs),
     })
 }
 
-fn parse(address: &Address) -> Result<Node, Refusal> {
-    let address = address.as_str().ok_or(Refusal::NoAddress)?;
+fn parse(address: &Address, terminus: &'static str) -> Result<Node, Refusal> {
+    let address = address.as_str().ok_or(Refusal::NoAddress { terminus })?;
     address::parse(address).map_err(|error| Refusal::Address { address: address.to_owned(), error })
 }
 

@@ -27,8 +27,10 @@ pub(crate) enum Refusal {
     BadToken { reason: String },
     /// The claim ran out while the link was in use.
     ClaimExpired { claim: &'static str, resource: String },
-    /// A source without address that is not dynamic.
-    NoAddress,
+    /// An address that is missing or no text, of a source or a target.
+    NoAddress { terminus: &'static str },
+    /// A sender without target.
+    NoTarget,
     /// A receiver without source: the lookup of a durable subscription.
     NoSubscription { name: String },
     /// A dynamic terminus.
@@ -108,7 +110,8 @@ impl Refusal {
             }
             Self::Attach(AttachError::InvalidName(_))
             | Self::Entity(EntityError::InvalidName(_))
-            | Self::NoAddress
+            | Self::NoAddress { .. }
+            | Self::NoTarget
             | Self::ForeignState => ("amqp:invalid-field", 400),
             Self::Address { error, .. } => match error {
                 AddressError::Exchange | AddressError::TransferDeadLetter => ("amqp:not-implemented", 501),
@@ -149,7 +152,11 @@ impl Refusal {
             Self::ClaimExpired { claim, resource } => {
                 format!("The token for this link has expired. {}", unauthorized(claim, resource))
             }
-            Self::NoAddress => "The source has no address.".to_owned(),
+            Self::NoAddress { terminus } => format!("The {terminus} has no address that is a text."),
+            Self::NoTarget => {
+                "The link has no target. A sender to the anonymous terminus has one without address."
+                    .to_owned()
+            }
             Self::NoSubscription { name } => format!("No subscription named '{name}' could be found."),
             Self::Dynamic => "Dynamic nodes are not supported.".to_owned(),
             Self::Coordinator => "Transactions are not supported.".to_owned(),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use amqp_codec::{
     message::{PropertyChanges, batch_messages, properties_with},
     raw::{AnnotationValue, RawValue},
-    sections::{PropertiesView, PropertyField, Sections},
+    sections::{PropertiesView, PropertyField, SectionError, Sections},
 };
 use broker_core::{Message, Timestamp};
 use bytes::{Bytes, BytesMut};
@@ -26,7 +26,7 @@ pub(crate) struct Intake {
 
 /// Reads one message.
 pub(crate) fn message(payload: Bytes, intake: Intake, ids: &mut Tracking) -> Result<Message, Refusal> {
-    let (payload, sections) = scan(payload, intake.face)?;
+    let (payload, sections) = scan(payload)?;
     sections.check_contents(&payload).map_err(|error| Refusal::Malformed(error.to_string()))?;
     let header = sections.read_header(&payload).map_err(|error| Refusal::Malformed(error.to_string()))?;
     let mut message = Message {
@@ -73,38 +73,33 @@ pub(crate) fn batch(
 
 /// `properties.to`, if it is a text.
 pub(crate) fn to(payload: &[u8]) -> Option<String> {
-    let sections = Sections::scan(payload).ok()?;
+    let sections = Sections::scan_tolerant(payload).ok()?;
     let to = sections.properties_view(payload).get(PropertyField::To)?;
     to.as_str().map(str::to_owned)
 }
 
-/// Finds the sections. Python's Service Bus SDK writes delivery-annotations after the footer: such a message is
-/// put in order.
-fn scan(payload: Bytes, face: Face) -> Result<(Bytes, Sections), Refusal> {
-    let error = match Sections::scan(&payload) {
-        Ok(sections) => return Ok((payload, sections)),
-        Err(error) => error,
-    };
-    if face == Face::ServiceBus
-        && let Ok(found) = Sections::scan_tolerant(&payload)
-    {
-        let mut ordered = BytesMut::with_capacity(payload.len());
-        let parts = [
-            found.header,
-            found.message_annotations,
-            found.properties,
-            found.application_properties,
-            found.body,
-            found.footer,
-        ];
-        for part in parts {
-            ordered.extend_from_slice(part.of(&payload));
-        }
-        if let Ok(sections) = Sections::scan(&ordered) {
-            return Ok((ordered.freeze(), sections));
-        }
+/// Finds the sections. Python's Service Bus SDK writes delivery-annotations after the footer, and rhea the footer
+/// before the body: such a message is put in order.
+fn scan(payload: Bytes) -> Result<(Bytes, Sections), Refusal> {
+    if let Ok(sections) = Sections::scan(&payload) {
+        return Ok((payload, sections));
     }
-    Err(Refusal::Malformed(error.to_string()))
+    let malformed = |error: SectionError| Refusal::Malformed(error.to_string());
+    let found = Sections::scan_tolerant(&payload).map_err(malformed)?;
+    let mut ordered = BytesMut::with_capacity(payload.len());
+    let parts = [
+        found.header,
+        found.message_annotations,
+        found.properties,
+        found.application_properties,
+        found.body,
+        found.footer,
+    ];
+    for part in parts {
+        ordered.extend_from_slice(part.of(&payload));
+    }
+    let sections = Sections::scan(&ordered).map_err(malformed)?;
+    Ok((ordered.freeze(), sections))
 }
 
 /// How long a message lives that says only when it ends. The Service Bus SDKs stamp both ends of a lifetime that

@@ -73,11 +73,12 @@ fn rejected(error: &Error) -> Properties {
     found
 }
 
-/// The entries of a map as properties.
+/// The entries of a map as properties. A reason or description that is null is none.
 pub(crate) fn properties(map: &RawMap, face: Face) -> Properties {
     let entries = map.iter().filter_map(|(name, value)| {
         let name = name.as_str()?.trim_start_matches(ANNOTATION);
         Some(match (name, face) {
+            (REASON | DESCRIPTION, _) if value.is_null() => return None,
             (REASON | DESCRIPTION, _) if value.as_str().is_some() => text(name, value.as_str()?),
             (_, Face::ServiceBus) => (name.into(), encoded(value)),
             (_, Face::Plain) => (format!("{ANNOTATION}{name}").into(), encoded(value)),

@@ -87,13 +87,24 @@ fn a_service_bus_message_without_id_gets_one_of_32_hex_digits() {
 }
 
 #[test]
-fn delivery_annotations_behind_the_footer_are_accepted_from_service_bus_only() {
-    let mut late = MessageBuilder::new().message_id("m").data(b"x").build().to_vec();
-    late.extend_from_slice(&[0x00, 0x53, 0x71, 0xc1, 1, 0]);
-    let late = Bytes::from(late);
-    assert!(matches!(read(Face::Plain, &late), Err(Refusal::Malformed(_))));
-    let stored = read(Face::ServiceBus, &late).unwrap().payload;
-    assert_eq!(stored, MessageBuilder::new().message_id("m").data(b"x").build());
+fn sections_out_of_order_are_stored_in_order() {
+    const ANNOTATIONS: &[u8] = &[0x00, 0x53, 0x71, 0xc1, 1, 0];
+    const FOOTER: &[u8] = &[0x00, 0x53, 0x78, 0xc1, 1, 0];
+    let to_q = (PropertyField::To, AnnotationValue::Str("q"));
+    let head = MessageBuilder::new().message_id("m").property(to_q.0, to_q.1);
+    let (head, whole) = (head.clone().build(), head.data(b"x").build());
+    let body = &whole[head.len()..];
+    for face in [Face::Plain, Face::ServiceBus] {
+        // As Python does it, and as rhea does.
+        let late = Bytes::from([&whole[..], ANNOTATIONS].concat());
+        assert_eq!(read(face, &late).unwrap().payload, whole);
+        let early = Bytes::from([&head[..], FOOTER, body].concat());
+        assert_eq!(read(face, &early).unwrap().payload, [&whole[..], FOOTER].concat());
+        assert_eq!(to(&early).as_deref(), Some("q"));
+        // A section that comes twice has no order.
+        let twice = Bytes::from([&head[..], FOOTER, FOOTER, body].concat());
+        assert!(matches!(read(face, &twice), Err(Refusal::Malformed(_))));
+    }
 }
 
 #[test]

@@ -53,6 +53,17 @@ fn a_rejection_without_info_keeps_what_its_error_says() {
 }
 
 #[test]
+fn a_reason_or_description_that_is_null_is_none() {
+    let null =
+        RawMap::with_symbol_keys(&[(REASON, AnnotationValue::Null), (DESCRIPTION, AnnotationValue::Null)]);
+    for (description, expected) in [(None, vec![]), (Some("text"), vec![said(DESCRIPTION, "text")])] {
+        let state = rejected_state("com.microsoft:dead-letter", description, Some(null.clone()));
+        assert_eq!(dead_lettered(&state), expected);
+    }
+    assert_eq!(properties(&null, Face::ServiceBus), Properties::default());
+}
+
+#[test]
 fn texts_are_cut_at_their_limit() {
     let (_, value) = text(REASON, &"ä".repeat(TEXT_CHARS_MAX + 1));
     assert_eq!(value, PropertyValue::Text("ä".repeat(TEXT_CHARS_MAX).into()));

@@ -260,8 +260,14 @@ fn what_is_not_offered_is_refused_with_its_condition() {
     no_source.source = None;
     let mut no_address = dynamic(Role::Receiver);
     no_address.source = Some(Source::default());
+    let mut dynamic_target = Target::new("x");
+    if let Target::Terminus(terminus) = &mut dynamic_target {
+        terminus.address = None;
+        terminus.dynamic = true;
+    }
     let cases = [
         (target(Some(Target::Coordinator { capabilities: vec![] })), "amqp:not-implemented"),
+        (target(Some(dynamic_target)), "amqp:not-implemented"),
         (target(Some(Target::new("/exchanges/x/k"))), "amqp:not-implemented"),
         (target(Some(Target::new("/queues/q%zz"))), "amqp:invalid-field"),
         (target(Some(Target::new("q/$DeadLetterQueue"))), "amqp:not-allowed"),
@@ -275,7 +281,12 @@ fn what_is_not_offered_is_refused_with_its_condition() {
         world.run();
         world.script(client).detach(0, 1, true);
         let (_, detaches) = world.link_frames(client);
-        assert_eq!(detaches[0].error.as_ref().unwrap().condition, condition, "{attach:?}");
+        let error = detaches[0].error.as_ref().unwrap();
+        assert_eq!(error.condition, condition, "{attach:?}");
+        // The words speak of the end that the client named.
+        let other = if attach.role == Role::Sender { "source" } else { "target" };
+        let text = error.description.as_ref().unwrap();
+        assert!(!text.contains(other), "{text}");
     }
 }
 
