@@ -35,10 +35,10 @@ pub enum WireError {
     Io(#[from] io::Error),
 }
 
-/// A scripted client connected to a broker.
+/// A scripted client connected to a broker, over TCP unless told otherwise.
 #[derive(Debug)]
-pub struct Wire {
-    stream: TcpStream,
+pub struct Wire<S = TcpStream> {
+    stream: S,
     /// What to send and what came.
     pub script: Script,
 }
@@ -50,7 +50,7 @@ impl Wire {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Self { stream, script: Script::new() })
+        Ok(Self::over(stream))
     }
 
     /// Connects, logs in with PLAIN, opens, and begins a session on channel 0.
@@ -61,16 +61,24 @@ impl Wire {
         wire.until(|performative| matches!(performative, Performative::Begin(_)))?;
         Ok(wire)
     }
+}
 
-    /// The socket, to do things to it that no client should.
-    pub fn stream(&self) -> &TcpStream {
-        &self.stream
+impl<S: Read + Write> Wire<S> {
+    /// On a stream that is connected already, TLS for example. Reads on it should time out.
+    pub fn over(stream: S) -> Self {
+        Self { stream, script: Script::new() }
+    }
+
+    /// The stream, to do things to it that no client should.
+    pub fn stream(&mut self) -> &mut S {
+        &mut self.stream
     }
 
     /// Sends what the script has collected.
     pub fn flush(&mut self) -> Result<(), WireError> {
         let out = self.script.take_output();
         self.stream.write_all(&out)?;
+        self.stream.flush()?;
         Ok(())
     }
 
@@ -97,7 +105,9 @@ impl Wire {
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
                 return Err(WireError::TimedOut);
             }
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Err(WireError::Closed),
+            // A read with a time-out is not taken up again by the system.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            Err(error) if is_end(error.kind()) => return Err(WireError::Closed),
             Err(error) => return Err(error.into()),
         };
         self.script.handle_input(buffer.get(..count).unwrap_or_default());
@@ -205,6 +215,18 @@ impl Wire {
         self.attached()
     }
 
+    /// Everything that comes until the broker closes the socket.
+    pub fn rest(&mut self) -> Result<Vec<Incoming>, WireError> {
+        let mut rest = Vec::new();
+        loop {
+            match self.next_incoming() {
+                Ok(incoming) => rest.push(incoming),
+                Err(WireError::Closed) => return Ok(rest),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     fn pick<T>(&mut self, mut choose: impl FnMut(Performative) -> Option<T>) -> Result<T, WireError> {
         loop {
             if let Some(chosen) = choose(self.next_frame()?.performative) {
@@ -212,4 +234,9 @@ impl Wire {
             }
         }
     }
+}
+
+/// How a socket says that the broker has closed it. TLS calls an end without a goodbye unexpected.
+const fn is_end(kind: io::ErrorKind) -> bool {
+    matches!(kind, io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof)
 }

@@ -1,0 +1,26 @@
+//! The whole broker in one process, seen through its sockets by scripted clients.
+
+#[cfg(test)]
+mod bad_input;
+#[cfg(test)]
+mod broker;
+#[cfg(test)]
+mod client;
+#[cfg(test)]
+mod durable;
+#[cfg(test)]
+mod message;
+#[cfg(test)]
+mod plain;
+#[cfg(test)]
+mod sdk_dotnet;
+#[cfg(test)]
+mod sdk_go;
+#[cfg(test)]
+mod sdk_java;
+#[cfg(test)]
+mod service_bus;
+#[cfg(test)]
+mod settlement;
+#[cfg(test)]
+mod tls;

@@ -1,0 +1,161 @@
+//! `Azure.Messaging.ServiceBus` for .NET, by the book: SASL `MSSBCBS`, addresses with a leading slash, requests that
+//! are settled and carry an empty tag, a session for each link.
+
+use amqp_codec::{
+    performative::{Attach, DeliveryState, Modified, Open, Performative, Source, Target},
+    raw::{AnnotationValue, RawMap},
+    types::{ReceiverSettleMode, Role, SenderSettleMode},
+};
+use testkit::Incoming;
+
+use crate::{
+    broker::{Broker, QUEUE},
+    service_bus::{self, Dialect, Sdk, dead_letter, modified},
+};
+
+const SETTLED: Option<SenderSettleMode> = Some(SenderSettleMode::Settled);
+const SECOND: Option<ReceiverSettleMode> = Some(ReceiverSettleMode::Second);
+
+const DOTNET: Dialect = Dialect {
+    sasl: ("MSSBCBS", Some(b"")),
+    open,
+    address: |entity| format!("/{entity}"),
+    audience: "amqps",
+    expiration: AnnotationValue::Timestamp(4_102_444_800_000),
+    message_id: AnnotationValue::Str("1"),
+    reply_to: |_| "0f8fad5bd9cb469fa16570867728950e".to_owned(),
+    settled_requests: true,
+    requests: (SETTLED, None),
+    replies: (SETTLED, None),
+    sending: (Some(SenderSettleMode::Unsettled), None),
+    locking: (None, SECOND),
+    deleting: (SETTLED, None),
+    properties: || {
+        Some(RawMap::with_symbol_keys(&[("com.microsoft:timeout", AnnotationValue::Uint(60_000))]))
+    },
+    server_timeout: AnnotationValue::Uint(59_000),
+    abandon: || modified(None, None),
+    defer: || modified(None, Some(true)),
+    dead_letter: || dead_letter(true),
+};
+
+fn open() -> Open {
+    let mut open = Open::new("localhost-1a2b3c4d");
+    open.hostname = Some("localhost".to_owned());
+    (open.max_frame_size, open.channel_max, open.idle_time_out) = (65_536, 8191, Some(60_000));
+    open.properties =
+        Some(RawMap::with_symbol_keys(&[("product", AnnotationValue::Str("azsdk-net-servicebus"))]));
+    open
+}
+
+#[test]
+fn dotnet_sends_one_message_and_a_batch() {
+    service_bus::sends_and_batches(&DOTNET);
+}
+
+#[test]
+fn dotnet_settles_in_every_way() {
+    service_bus::settles(&DOTNET);
+}
+
+#[test]
+fn dotnet_receives_and_deletes() {
+    service_bus::receives_and_deletes(&DOTNET);
+}
+
+#[test]
+fn dotnet_renews_and_settles_by_token() {
+    service_bus::renews_and_settles_by_token(&DOTNET);
+}
+
+#[test]
+fn dotnet_peeks() {
+    service_bus::peeks(&DOTNET);
+}
+
+#[test]
+fn dotnet_is_told_that_an_entity_is_missing() {
+    service_bus::misses_an_entity(&DOTNET);
+}
+
+#[test]
+fn dotnet_is_refused_without_a_good_token() {
+    service_bus::is_refused_without_a_good_token(&DOTNET);
+}
+
+#[test]
+fn dotnet_finds_its_mechanism_first_and_an_idle_time_out_it_takes() {
+    let broker = Broker::start();
+    let mut wire = testkit::Wire::connect(broker.address).unwrap();
+    wire.script.sasl("MSSBCBS", Some(b"")).open_with(open());
+    let mut offered = Vec::new();
+    let opened = loop {
+        match wire.next_incoming().unwrap() {
+            Incoming::Sasl(amqp_codec::performative::SaslFrame::Mechanisms(these)) => {
+                offered = these.mechanisms;
+            }
+            Incoming::Frame(frame) => break frame,
+            _ => {}
+        }
+    };
+    assert_eq!(offered, ["MSSBCBS", "PLAIN", "ANONYMOUS"]);
+    let Performative::Open(open) = opened.performative else { panic!("{opened:?}") };
+    // It refuses less than 5 s, and drops a broker that is silent for 60.
+    assert!(open.idle_time_out.is_some_and(|millis| millis >= 5000));
+}
+
+#[test]
+fn dotnet_modifies_properties_while_it_abandons() {
+    let broker = Broker::start();
+    let mut sender = broker.plain();
+    sender.sender(1, QUEUE);
+    sender.accepted(1, &["m"]);
+    let mut sdk = Sdk::connect(&broker, &DOTNET);
+    let channel = sdk.receiver(QUEUE, 3, DOTNET.locking);
+    let delivery = sdk.receive(channel, 3, 1).remove(0);
+    let annotations = Some(RawMap::with_symbol_keys(&[("note", AnnotationValue::Str("seen"))]));
+    let state = DeliveryState::Modified(Box::new(Modified {
+        delivery_failed: None,
+        undeliverable_here: None,
+        message_annotations: annotations,
+    }));
+    let answer = sdk.client.outcome(channel, delivery.id(), state);
+    assert!(matches!(answer.state, Some(DeliveryState::Modified(_))));
+    let again = sdk.receive(channel, 3, 1).remove(0);
+    assert_eq!(again.property("note").as_deref(), Some("seen"));
+    assert_eq!(again.header().delivery_count, 1);
+}
+
+#[test]
+fn dotnet_is_refused_a_session_that_the_queue_does_not_have() {
+    let broker = Broker::start();
+    let mut sdk = Sdk::connect(&broker, &DOTNET);
+    sdk.authorize(QUEUE);
+    for session in [AnnotationValue::Str("session-1"), AnnotationValue::Null] {
+        let channel = sdk.session();
+        let mut attach = Attach::new("session-receiver", 3, Role::Receiver);
+        attach.rcv_settle_mode = SECOND;
+        let filter = RawMap::with_symbol_keys(&[("com.microsoft:session-filter", session)]);
+        attach.source = Some(Source::new("/orders").with_filter(Some(filter)));
+        attach.target = Some(Target::new("identifier"));
+        assert_eq!(sdk.client.refused(channel, attach).condition, "amqp:not-allowed");
+    }
+}
+
+#[test]
+fn dotnet_settles_what_another_link_received_through_management() {
+    let broker = Broker::start();
+    let mut sender = broker.plain();
+    sender.sender(1, QUEUE);
+    sender.accepted(1, &["m"]);
+    let mut sdk = Sdk::connect(&broker, &DOTNET);
+    let channel = sdk.receiver(QUEUE, 3, DOTNET.locking);
+    let delivery = sdk.receive(channel, 3, 1).remove(0);
+    sdk.client.wire.script.detach(channel, 3, true);
+    sdk.client.wire.detached().unwrap();
+    let management = sdk.management();
+    let body = crate::message::update(delivery.lock_token(), "abandoned");
+    assert_eq!(sdk.manage(management, "com.microsoft:update-disposition", &body).status("statusCode"), 200);
+    let channel = sdk.receiver(QUEUE, 13, DOTNET.locking);
+    sdk.receive(channel, 13, 1).remove(0).is_locked_for_service_bus(1);
+}

@@ -1,0 +1,173 @@
+//! TLS: on its own port and beside plain connections, and certificates instead of passwords.
+
+use std::{fs, io, net::TcpStream, path::PathBuf, sync::Arc, time::Duration};
+
+use amqp_codec::{
+    performative::{Performative, SaslCode},
+    types::ReceiverSettleMode,
+};
+use broker_auth::{
+    Access, Anonymous, Authority, ClientCertificate, Credentials, DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME,
+    Rights,
+};
+use broker_server::TlsFiles;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore, StreamOwned,
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+};
+use testkit::Wire;
+
+use crate::{
+    broker::{Broker, Folder, QUEUE},
+    client::Client,
+};
+
+type Stream = StreamOwned<ClientConnection, TcpStream>;
+
+/// An authority, and what it has signed.
+struct Certificates {
+    folder: Folder,
+    authority: CertifiedIssuer<'static, KeyPair>,
+}
+
+impl Certificates {
+    fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let folder = Folder::new();
+        fs::write(folder.0.join("ca.pem"), authority.pem()).unwrap();
+        Self { folder, authority }
+    }
+
+    /// Certificate and key in PEM, for `localhost` and this common name.
+    fn sign(&self, name: &str) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, name);
+        let certificate = params.signed_by(&key, &self.authority).unwrap();
+        (certificate.pem(), key.serialize_pem())
+    }
+
+    fn files(&self) -> TlsFiles {
+        let path = |name: &str| -> PathBuf { self.folder.0.join(name) };
+        let (certificate, key) = self.sign("broker");
+        fs::write(path("server.pem"), certificate).unwrap();
+        fs::write(path("server-key.pem"), key).unwrap();
+        TlsFiles {
+            certificate: path("server.pem"),
+            key: path("server-key.pem"),
+            client_authorities: Some(path("ca.pem")),
+        }
+    }
+
+    /// A broker with TLS on both kinds of ports, that knows the certificate `CN=till-7`.
+    fn broker(&self) -> Broker {
+        Broker::with(|config| {
+            config.tls = Some(self.files());
+            config.listen_tls = vec!["127.0.0.1:0".parse().unwrap()];
+            let mut credentials = Credentials::development(Anonymous::Deny);
+            credentials.certificates = vec![ClientCertificate {
+                subject: "CN=till-7".to_owned(),
+                access: Access::namespace(Rights::ALL),
+            }];
+            config.authority = Arc::new(Authority::new(credentials));
+        })
+    }
+
+    /// A client that trusts the authority and shows the certificate of `name`, if any.
+    fn connect(&self, address: std::net::SocketAddr, name: Option<&str>) -> Wire<Stream> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(self.authority.pem().as_bytes()).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        let config = match name.map(|name| self.sign(name)) {
+            None => builder.with_no_client_auth(),
+            Some((certificate, key)) => builder
+                .with_client_auth_cert(
+                    vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()],
+                    PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
+                )
+                .unwrap(),
+        };
+        let host = ServerName::try_from("localhost").unwrap();
+        let tls = ClientConnection::new(Arc::new(config), host).unwrap();
+        let tcp = TcpStream::connect(address).unwrap();
+        tcp.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        Wire::over(StreamOwned::new(tls, tcp))
+    }
+}
+
+/// Sends and receives on a connection that is about to log in.
+fn serves(mut wire: Wire<Stream>, mechanism: &'static str, response: &[u8]) {
+    wire.script.sasl(mechanism, Some(response)).open("tls").begin(0);
+    wire.until(|performative| matches!(performative, Performative::Begin(_))).unwrap();
+    let mut client = Client::on(wire);
+    client.sender(1, QUEUE);
+    let large = "x".repeat(50_000);
+    client.accepted(1, &["over tls", &large]);
+    client.receiver(2, QUEUE, Some(ReceiverSettleMode::Second));
+    let received = client.receive(2, 2);
+    assert_eq!((received[0].text().as_str(), received[1].text()), ("over tls", large));
+    for delivery in &received {
+        client.complete(delivery);
+    }
+    client.close();
+}
+
+#[test]
+fn tls_and_plain_clients_share_a_port_and_tls_has_one_of_its_own() {
+    let certificates = Certificates::new();
+    let broker = certificates.broker();
+    let response = format!("\0{DEVELOPMENT_KEY_NAME}\0{DEVELOPMENT_KEY}");
+    serves(certificates.connect(broker.address, None), "PLAIN", response.as_bytes());
+    serves(certificates.connect(broker.tls_address(), None), "PLAIN", response.as_bytes());
+    broker.plain().close();
+    // Plain bytes on the port for TLS get no answer.
+    let mut wire = Wire::connect(broker.tls_address()).unwrap();
+    wire.script.header(amqp_codec::frame::ProtocolHeader::Sasl);
+    assert_eq!(wire.rest().unwrap(), []);
+}
+
+#[test]
+fn a_known_client_certificate_is_a_log_in() {
+    let certificates = Certificates::new();
+    let broker = certificates.broker();
+    serves(certificates.connect(broker.tls_address(), Some("till-7")), "EXTERNAL", b"");
+    serves(certificates.connect(broker.address, Some("till-7")), "EXTERNAL", b"");
+}
+
+#[test]
+fn external_is_refused_to_strangers_and_to_those_without_a_certificate() {
+    let certificates = Certificates::new();
+    let broker = certificates.broker();
+    for name in [Some("till-8"), None] {
+        let mut wire = certificates.connect(broker.tls_address(), name);
+        wire.script.sasl("EXTERNAL", Some(b""));
+        assert_eq!(wire.sasl_outcome().unwrap().code, SaslCode::Auth, "{name:?}");
+    }
+    // A certificate of another authority does not even get through the handshake.
+    let others = Certificates::new();
+    let (certificate, key) = others.sign("till-7");
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(certificates.authority.pem().as_bytes()).unwrap()).unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_client_auth_cert(
+            vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()],
+            PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
+        )
+        .unwrap();
+    let tls = ClientConnection::new(Arc::new(config), ServerName::try_from("localhost").unwrap()).unwrap();
+    let mut stream = StreamOwned::new(tls, TcpStream::connect(broker.tls_address()).unwrap());
+    let said = io::Write::write_all(&mut stream, b"AMQP\x03\x01\x00\x00")
+        .and_then(|()| io::Read::read(&mut stream, &mut [0; 8]));
+    assert!(said.is_err() || said.is_ok_and(|count| count == 0));
+}
