@@ -5,7 +5,7 @@
 
 use amqp_codec::{performative::DeliveryState, types::DeliveryTag};
 use amqp_engine::{DeliveryId, LinkKey, OutgoingDelivery, SessionId};
-use broker_core::{Command, Delivery, LinkId, Outcome};
+use broker_core::{Command, Delivery, LinkId, Outcome, Properties};
 
 use crate::{
     condition::Refusal,
@@ -61,7 +61,7 @@ impl Gateway {
                 queue: delivery.queue,
                 sequence: delivery.sequence,
                 lock: lock.id,
-                outcome: Outcome::Release,
+                outcome: Outcome::Release(Properties::default()),
                 ticket: None,
             });
         }
@@ -169,7 +169,7 @@ impl Gateway {
             taken += 1;
             if let Some(lock) = held.lock {
                 let (queue, sequence) = (held.queue, held.sequence);
-                let outcome = Outcome::Release;
+                let outcome = Outcome::Release(Properties::default());
                 self.commands.push(Command::Settle { queue, sequence, lock, outcome, ticket: None });
             }
         }

@@ -26,7 +26,8 @@ pub(crate) const ANNOTATION: char = '\u{1}';
 pub(crate) fn of(deed: Deed, face: Face, state: Option<&DeliveryState>) -> Outcome {
     match deed {
         Deed::Complete => Outcome::Complete,
-        Deed::Nothing | Deed::Release => Outcome::Release,
+        Deed::Nothing => Outcome::Release(Properties::default()),
+        Deed::Release => Outcome::Release(modified(face, state)),
         Deed::Abandon => Outcome::Abandon(modified(face, state)),
         Deed::Defer => Outcome::Defer(modified(face, state)),
         Deed::DeadLetter => Outcome::DeadLetter(match state {

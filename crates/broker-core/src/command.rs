@@ -51,8 +51,8 @@ pub enum Outcome {
     Complete,
     /// Give it back and count a failed delivery. The properties are merged into the stored message.
     Abandon(Properties),
-    /// Give it back without counting.
-    Release,
+    /// Give it back without counting. The properties are merged into the stored message.
+    Release(Properties),
     /// Move it to the dead-letter store with these properties added (the reason among them).
     DeadLetter(Properties),
     /// Set it aside, to be fetched by sequence number only.

@@ -71,7 +71,7 @@ fn every_disposition_status_has_its_outcome() {
         let found = run(locks::update(&body, path(), 1 << 20)).ok().map(|command| match command {
             Command::SettleByToken { outcome, .. } => match outcome {
                 broker_core::Outcome::Complete => "Complete".to_owned(),
-                broker_core::Outcome::Release => "Release".to_owned(),
+                broker_core::Outcome::Release(p) => format!("Release({})", p.0.len()),
                 broker_core::Outcome::Abandon(p) => format!("Abandon({})", p.0.len()),
                 broker_core::Outcome::Defer(p) => format!("Defer({})", p.0.len()),
                 broker_core::Outcome::DeadLetter(p) => format!("DeadLetter({})", p.0.len()),

@@ -78,10 +78,16 @@ fn modified_changes_application_properties_for_service_bus_and_annotations_for_o
         undeliverable_here: None,
         message_annotations: Some(map),
     }));
-    let names = |face| match of(Deed::Abandon, face, Some(&state)) {
-        Outcome::Abandon(properties) => properties.0.into_iter().map(|(name, _)| name).collect::<Vec<_>>(),
+    let names = |deed, face| match of(deed, face, Some(&state)) {
+        Outcome::Abandon(properties) | Outcome::Release(properties) => {
+            properties.0.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+        }
         other => panic!("{other:?}"),
     };
-    assert_eq!(names(Face::ServiceBus), vec![Box::from("note"), Box::from("x")]);
-    assert_eq!(names(Face::Plain), vec![Box::from("\u{1}note"), Box::from("\u{1}x")]);
+    assert_eq!(names(Deed::Abandon, Face::ServiceBus), vec![Box::from("note"), Box::from("x")]);
+    for deed in [Deed::Abandon, Deed::Release] {
+        assert_eq!(names(deed, Face::Plain), vec![Box::from("\u{1}note"), Box::from("\u{1}x")]);
+    }
+    let released = of(Deed::Release, Face::Plain, Some(&DeliveryState::Released));
+    assert_eq!(released, Outcome::Release(Properties::default()));
 }

@@ -75,6 +75,27 @@ fn a_plain_client_sees_first_acquirer_and_count() {
 }
 
 #[test]
+fn annotations_of_modified_stay_with_the_message_whether_it_failed_or_not() {
+    let mut world = World::new();
+    let client = world.plain();
+    world.send(client, "q", &["m"]);
+    let mut id = world.receive(client, "q", 5)[0].0.delivery_id.unwrap();
+    for (name, failed, count) in [("x-opt-one", None, 0), ("x-opt-two", Some(true), 1)] {
+        let DeliveryState::Modified(mut said) = modified(failed, None) else { panic!() };
+        said.message_annotations = Some(RawMap::with_symbol_keys(&[(name, AnnotationValue::Bool(true))]));
+        world.script(client).disposition(0, id, id, false, Some(DeliveryState::Modified(said)));
+        world.run();
+        let (transfer, payload) = world.transfers(client).remove(0);
+        assert_eq!(header(&payload).delivery_count, count);
+        let sections = Sections::scan(&payload).unwrap();
+        let annotations = sections.message_annotations_view(&payload);
+        assert!(annotations.get("x-opt-one").is_some(), "{name}");
+        assert_eq!(annotations.get(name).unwrap().as_bool(), Some(true));
+        id = transfer.delivery_id.unwrap();
+    }
+}
+
+#[test]
 fn what_cannot_be_delivered_here_goes_to_the_dead_letters_with_a_reason() {
     let mut world = World::new();
     let client = world.plain();

@@ -157,8 +157,10 @@ impl Core {
         out: &mut impl Output,
     ) -> Result<Option<OpenRecord>, SettleError> {
         let needed = match outcome {
-            Outcome::Complete | Outcome::Release => false,
-            Outcome::Abandon(properties) | Outcome::Defer(properties) => !properties.0.is_empty(),
+            Outcome::Complete => false,
+            Outcome::Abandon(properties) | Outcome::Release(properties) | Outcome::Defer(properties) => {
+                !properties.0.is_empty()
+            }
             Outcome::DeadLetter(_) => {
                 if self.stores.get(&queue).is_some_and(|store| store.is_dead_letter()) {
                     return Err(SettleError::AlreadyDeadLetter);
@@ -189,7 +191,9 @@ impl Core {
     ) {
         match outcome {
             Outcome::Complete => self.discard(queue, sequence, out),
-            Outcome::Release => self.give_back(now, queue, sequence, false, Addition::default(), out),
+            Outcome::Release(properties) => {
+                self.give_back(now, queue, sequence, false, Addition { properties, record }, out);
+            }
             Outcome::Abandon(properties) => {
                 self.give_back(now, queue, sequence, true, Addition { properties, record }, out);
             }

@@ -166,7 +166,7 @@ fn locked_messages_are_passed_over_and_released_ones_come_before_later_ones() {
     let mut broker = queue_of(&["a", "b", "c", "d"]);
     let got = broker.lock(2);
     assert_eq!(texts(&broker.lock(1)), ["c"], "others get the next available (SET-9)");
-    broker.settle(&got[0], Outcome::Release).unwrap();
+    broker.settle(&got[0], Outcome::Release(properties(&[]))).unwrap();
     let again = broker.lock(2);
     assert_eq!(texts(&again), ["a", "d"], "it returns to its place (SET-10)");
     assert_eq!(again[0].stored.delivery_count, 0);

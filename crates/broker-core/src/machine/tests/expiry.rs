@@ -35,7 +35,7 @@ fn the_smaller_of_message_and_queue_ttl_holds() {
         assert_eq!(peeked.stored.expires_at, expires.filter(|_| shown), "{case:?}");
         let delivery = broker.lock_one();
         assert_eq!(delivery.stored.expires_at, expires, "{case:?}");
-        broker.settle(&delivery, Outcome::Release).unwrap();
+        broker.settle(&delivery, Outcome::Release(properties(&[]))).unwrap();
         if let Some(lives) = lives {
             broker.wait(lives - 1);
             assert_eq!(broker.active(), 1, "{case:?}");
@@ -87,7 +87,9 @@ fn a_locked_message_does_not_expire_and_can_be_completed() {
 #[test]
 fn expiry_applies_at_once_when_the_lock_ends() {
     for dead_letter in [false, true] {
-        for outcome in [Some(Outcome::Abandon(properties(&[("k", "v")]))), Some(Outcome::Release), None] {
+        for outcome in
+            [Some(Outcome::Abandon(properties(&[("k", "v")]))), Some(Outcome::Release(properties(&[]))), None]
+        {
             let mut broker = Broker::with_queue(settings(None, dead_letter));
             broker.publish(message_for("a", 1_000));
             let delivery = broker.lock_one();

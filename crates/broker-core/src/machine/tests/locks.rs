@@ -54,7 +54,8 @@ fn each_outcome_does_to_the_message_what_it_says() {
         // outcome, active, deferred, dead letters, failed deliveries
         (Outcome::Complete, 0, 0, 0, None),
         (Outcome::Abandon(none()), 1, 0, 0, Some(1)),
-        (Outcome::Release, 1, 0, 0, Some(0)),
+        (Outcome::Release(none()), 1, 0, 0, Some(0)),
+        (Outcome::Release(properties(&[("k", "v")])), 1, 0, 0, Some(0)),
         (Outcome::Defer(none()), 0, 1, 0, Some(0)),
         (Outcome::DeadLetter(none()), 0, 0, 1, None),
     ];
@@ -80,7 +81,7 @@ fn each_outcome_does_to_the_message_what_it_says() {
 fn a_lock_lasts_its_duration_and_not_a_millisecond_more() {
     for outcome in [
         Outcome::Complete,
-        Outcome::Release,
+        Outcome::Release(properties(&[])),
         Outcome::Abandon(properties(&[])),
         Outcome::Defer(properties(&[])),
     ] {
@@ -136,7 +137,7 @@ fn a_released_message_may_come_again_without_end() {
     for _ in 0..20 {
         let delivery = broker.lock_one();
         assert_eq!(delivery.stored.delivery_count, 0);
-        broker.settle(&delivery, Outcome::Release).unwrap();
+        broker.settle(&delivery, Outcome::Release(properties(&[]))).unwrap();
     }
 }
 
@@ -239,7 +240,7 @@ fn forged_old_and_foreign_tokens_prove_nothing() {
     assert_eq!(settle_at(&mut broker, main_path("other"), vec![token(&delivery)], Outcome::Complete), lost);
     let gone = settle_at(&mut broker, main_path("gone"), vec![token(&delivery)], Outcome::Complete);
     assert_eq!(gone, Err(SettleError::EntityGone));
-    broker.settle(&delivery, Outcome::Release).unwrap();
+    broker.settle(&delivery, Outcome::Release(properties(&[]))).unwrap();
     let newer = broker.lock_one();
     assert_ne!(token(&newer), token(&delivery));
     assert_eq!(settle_by_token(&mut broker, vec![token(&delivery)], Outcome::Complete), lost);
@@ -273,7 +274,9 @@ fn a_wrong_lock_or_message_or_queue_is_refused() {
         bad.queue = QueueId(queue);
         bad.sequence.0 = sequence;
         bad.lock.as_mut().unwrap().id = LockId(lock);
-        for outcome in [Outcome::Complete, Outcome::DeadLetter(properties(&[])), Outcome::Release] {
+        for outcome in
+            [Outcome::Complete, Outcome::DeadLetter(properties(&[])), Outcome::Release(properties(&[]))]
+        {
             assert_eq!(broker.settle(&bad, outcome), Err(error));
         }
     }
@@ -297,7 +300,7 @@ fn a_settlement_nobody_waits_for_is_done_in_silence() {
 }
 
 #[test]
-fn abandon_and_defer_change_properties_and_keep_the_payload() {
+fn abandon_release_and_defer_change_properties_and_keep_the_payload() {
     let mut broker = queue_of(&["a"]);
     for round in 0..3 {
         let delivery = broker.lock_one();
@@ -305,9 +308,11 @@ fn abandon_and_defer_change_properties_and_keep_the_payload() {
         broker.settle(&delivery, Outcome::Abandon(more)).unwrap();
     }
     let delivery = broker.lock_one();
+    broker.settle(&delivery, Outcome::Release(properties(&[("released", "x")]))).unwrap();
+    let delivery = broker.lock_one();
     assert_eq!(text(&delivery), "a");
     let keys: Vec<&str> = delivery.stored.properties.0.iter().map(|(key, _)| &**key).collect();
-    assert_eq!(keys, ["round", "r0", "r1", "r2"]);
+    assert_eq!(keys, ["round", "r0", "r1", "r2", "released"]);
     assert_eq!(property(&delivery.stored.properties, "round"), Some("2".into()));
     broker.settle(&delivery, Outcome::Defer(properties(&[("round", "last")]))).unwrap();
     broker.restart();
@@ -320,7 +325,8 @@ fn abandon_and_defer_change_properties_and_keep_the_payload() {
 
 #[test]
 fn a_settlement_that_needs_an_unreadable_record_changes_nothing() {
-    for outcome in [Outcome::DeadLetter(properties(&[])), Outcome::Abandon(properties(&[("k", "v")]))] {
+    let add = || properties(&[("k", "v")]);
+    for outcome in [Outcome::DeadLetter(properties(&[])), Outcome::Abandon(add()), Outcome::Release(add())] {
         let mut broker = queue_of(&["a"]);
         let delivery = broker.lock_one();
         broker.journal.broken = broker.journal.records.keys().copied().collect();

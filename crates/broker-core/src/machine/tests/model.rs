@@ -42,7 +42,7 @@ fn step() -> impl Strategy<Value = Step> {
         5 => (clients, 0u64..5, any::<bool>())
             .prop_map(|((client, link), more, drain)| Step::Credit { client, link, more, drain }),
         1 => (client.clone(), proptest::option::of(0u8..20)).prop_map(|(client, more)| Step::Budget { client, more }),
-        8 => (any::<u8>(), 0u8..7, any::<bool>())
+        8 => (any::<u8>(), 0u8..8, any::<bool>())
             .prop_map(|(pick, outcome, by_token)| Step::Settle { pick, outcome, by_token }),
         1 => any::<u8>().prop_map(|pick| Step::Renew { pick }),
         1 => client.prop_map(|client| Step::Disconnect { client }),
@@ -240,8 +240,9 @@ impl Test {
             0 | 1 => Outcome::Complete,
             2 => Outcome::Abandon(properties(&[])),
             3 => Outcome::Abandon(add),
-            4 => Outcome::Release,
-            5 => Outcome::DeadLetter(add),
+            4 => Outcome::Release(properties(&[])),
+            5 => Outcome::Release(add),
+            6 => Outcome::DeadLetter(add),
             _ => Outcome::Defer(add),
         };
         let allowed = held && !(dead && matches!(outcome, Outcome::DeadLetter(_)));
@@ -267,7 +268,7 @@ impl Test {
         match outcome {
             Outcome::Complete => drop(self.known.remove(id)),
             Outcome::Abandon(_) => self.end_lock(id, true, self.now()),
-            Outcome::Release => self.end_lock(id, false, self.now()),
+            Outcome::Release(_) => self.end_lock(id, false, self.now()),
             Outcome::DeadLetter(_) => (message.dead, message.lock) = (true, None),
             Outcome::Defer(_) => (message.state, message.lock) = (1, None),
         }
