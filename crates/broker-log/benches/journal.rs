@@ -24,7 +24,8 @@ fn append(c: &mut Criterion) {
                 }
             });
         });
-        group.bench_function(format!("for_disk/{size}"), |bencher| {
+        group.throughput(Throughput::Elements(100));
+        group.bench_function(format!("100_for_disk/{size}"), |bencher| {
             let fresh = || recover(MemDisk::new(), config(), &mut |_, _| {}).expect("an empty disk opens");
             bencher.iter_batched_ref(
                 fresh,

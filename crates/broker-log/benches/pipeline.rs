@@ -1,5 +1,6 @@
 //! Macro: records through the journal with a disk thread, on a real directory, beside the same bytes through a bare
-//! loop of `pwrite` and `fdatasync`. `cargo bench -p broker-log --bench pipeline [-- DIRECTORY]`.
+//! loop of `pwrite` and `fdatasync`. `cargo bench -p broker-log --bench pipeline [-- DIRECTORY]`;
+//! `PIPELINE_ONLY` picks one of `1x1024`, `64x1024`, `1000x1024`, `64x65536`, `fsync`, `keep`, `os`, `none`, `recovery`.
 //!
 //! The producer keeps at most `window` records that are not durable. Each record dies as soon as it is durable, or,
 //! in the scenarios that say so, out of order with one in eight staying for long.
@@ -13,7 +14,7 @@
 )]
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
     sync::mpsc,
@@ -35,17 +36,28 @@ fn main() {
         directory.display(),
         thread::available_parallelism().map_or(0, usize::from)
     );
-    for (window, bytes, records) in
-        [(1, 1024, 20_000), (64, 1024, 400_000), (1000, 1024, 3_000_000), (64, 65_536, 60_000)]
-    {
-        bare(&directory, window, bytes, records);
-        pipeline(&directory, Durability::Fsync, window, bytes, records, false);
+    let only = std::env::var("PIPELINE_ONLY").ok();
+    let wanted = |name: &str| only.as_ref().is_none_or(|only| only == name);
+    let sizes = [(1, 1024, 20_000), (64, 1024, 400_000), (1000, 1024, 3_000_000), (64, 65_536, 60_000)];
+    for (window, bytes, records) in sizes {
+        if wanted(&format!("{window}x{bytes}")) {
+            bare(&directory, window, bytes, records);
+            pipeline(&directory, Durability::Fsync, window, bytes, records, false);
+        }
     }
-    pipeline(&directory, Durability::Fsync, 16_384, 1024, 5_000_000, false);
-    pipeline(&directory, Durability::Fsync, 16_384, 1024, 3_000_000, true);
-    pipeline(&directory, Durability::Os, 16_384, 1024, 5_000_000, false);
-    pipeline(&directory, Durability::None, 16_384, 1024, 5_000_000, false);
-    recovery(&directory);
+    for (name, durability, keep) in [
+        ("fsync", Durability::Fsync, false),
+        ("keep", Durability::Fsync, true),
+        ("os", Durability::Os, false),
+        ("none", Durability::None, false),
+    ] {
+        if wanted(name) {
+            pipeline(&directory, durability, 16_384, 1024, 4_000_000, keep);
+        }
+    }
+    if wanted("recovery") {
+        recovery(&directory);
+    }
 }
 
 /// The machine's limit: the same bytes, written over a prepared file in groups of `window`, each synced.
@@ -75,7 +87,7 @@ struct Bench {
     requests: Option<mpsc::Sender<IoRequest>>,
     done: mpsc::Receiver<IoDone>,
     waiting: VecDeque<(Position, u32)>,
-    kept: VecDeque<(Position, u32)>,
+    kept: BTreeMap<Position, u32>,
     keep: bool,
     count: u64,
 }
@@ -119,13 +131,13 @@ fn pipeline(
         requests: Some(requests),
         done,
         waiting: VecDeque::new(),
-        kept: VecDeque::new(),
+        kept: BTreeMap::new(),
         keep,
         count: 0,
     };
     let body = vec![1; bytes];
     // A first part warms memory and grows the files.
-    bench.run(&body, window, records / 4);
+    bench.run(&body, window, (records / 4).max((600 << 20) / (bytes + 64)).min(records * 4));
     let (cpu, start) = (cpu_seconds(), Instant::now());
     bench.run(&body, window, records);
     let (elapsed, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu);
@@ -183,12 +195,12 @@ impl Bench {
             self.waiting.pop_front();
             self.count += 1;
             if self.keep && self.count.is_multiple_of(8) {
-                self.kept.push_back((at, length));
+                self.kept.insert(at, length);
             } else {
                 self.journal.release(at, length);
             }
             if self.kept.len() > 50_000 {
-                let (at, length) = self.kept.pop_front().unwrap();
+                let (at, length) = self.kept.pop_first().unwrap();
                 self.journal.release(at, length);
             }
         }
@@ -198,12 +210,11 @@ impl Bench {
         match self.journal.poll_clean(bytes) {
             Some(CleanStep::Records(records)) => {
                 for (at, bytes) in records {
-                    if let Ok(index) = self.kept.binary_search_by_key(&at, |kept| kept.0) {
+                    if self.kept.remove(&at).is_some() {
                         let (index_bytes, rest) = bytes.split_at(INDEX.len());
                         let anew = self.journal.append(index_bytes, &[rest]);
                         self.journal.release(at, anew.1);
-                        self.kept.remove(index);
-                        self.kept.push_back(anew);
+                        self.kept.insert(anew.0, anew.1);
                     }
                 }
                 self.journal.commit();

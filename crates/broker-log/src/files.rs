@@ -1,7 +1,8 @@
 //! The files beside the segments in use: spares that are ready, the one being prepared, and those to delete.
 //!
-//! Invariant: a file is in one place only: in use, spare, in preparation, or to be deleted; and a file that held
-//! a segment comes here only when the disk knows that the segment is dead.
+//! Invariant: a file is in one place only: in use, spare, in preparation, or to be deleted; preparation touches no
+//! file in use, so it may run beside the writing; and a file that held a segment comes here only when the disk knows
+//! that the segment is dead.
 
 use std::collections::VecDeque;
 
@@ -14,8 +15,8 @@ pub(crate) struct Files {
     wanted: usize,
     ready: VecDeque<FileId>,
     preparing: Option<Preparing>,
-    /// How far the newest segment's file is written ahead.
-    current: Preparing,
+    /// How many bytes of the newest segment's file were written ahead, or by now by its records.
+    current_bytes: u64,
     condemned: Vec<FileId>,
     next: u32,
     /// A preparation ran out of space when the disk had this many bytes free: none is begun before there are more.
@@ -32,6 +33,17 @@ pub(crate) struct Preparing {
     pub done: u64,
 }
 
+/// How eagerly space is prepared.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Pace {
+    /// Not at all.
+    Stopped,
+    /// As fast as it is used up.
+    Ahead,
+    /// Everything, at once.
+    Leisure,
+}
+
 /// The file for a new segment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Taken {
@@ -41,12 +53,12 @@ pub(crate) struct Taken {
 }
 
 impl Files {
-    /// `current` is the newest segment's file; `spares` are files that hold nothing, with their lengths.
+    /// `current_bytes`: length of the newest segment's file; `spares` are files that hold nothing, with their lengths.
     pub(crate) fn new(
         segment_bytes: u64,
         wanted: u32,
         next: u32,
-        current: Preparing,
+        current_bytes: u64,
         spares: impl IntoIterator<Item = (FileId, u64)>,
     ) -> Self {
         let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
@@ -55,7 +67,7 @@ impl Files {
             wanted,
             ready: VecDeque::new(),
             preparing: None,
-            current,
+            current_bytes,
             condemned: Vec::new(),
             next,
             starved_at: None,
@@ -68,19 +80,25 @@ impl Files {
 
     /// None at all: in memory.
     pub(crate) fn none() -> Self {
-        Self::new(0, 0, 0, Preparing { file: FileId(0), create: false, done: 0 }, [])
+        Self::new(0, 0, 0, 0, [])
     }
 
-    /// A file that holds nothing any more, `length` bytes long.
+    /// A file that holds nothing any more, `length` bytes long. One that is written through is worth more than one
+    /// still in preparation, whose writing ahead costs as much as the writing itself.
     pub(crate) fn add(&mut self, file: FileId, length: u64) {
         let short = length < self.segment_bytes;
-        if length > self.segment_bytes || self.spares() >= self.wanted || (short && self.preparing.is_some())
-        {
+        let full = self.spares() >= self.wanted;
+        if length > longest_spare(self.segment_bytes) {
             self.condemned.push(file);
-        } else if short {
+        } else if !short && (!full || self.preparing.is_some()) {
+            if full && let Some(preparing) = self.preparing.take() {
+                self.condemned.push(preparing.file);
+            }
+            self.ready.push_back(file);
+        } else if short && !full && self.preparing.is_none() {
             self.preparing = Some(Preparing { file, create: false, done: length });
         } else {
-            self.ready.push_back(file);
+            self.condemned.push(file);
         }
     }
 
@@ -91,33 +109,37 @@ impl Files {
             Some(file) => (Taken { file, create: false }, self.segment_bytes),
             None => (Taken { file: self.unused_name(), create: true }, 0),
         };
-        self.current = Preparing { file: taken.file, create: false, done };
+        self.current_bytes = done;
         taken
     }
 
+    /// Whether the next segment should begin early: the newest one, `used` up to here, is not written ahead any
+    /// further, and a spare is. Only the first segment of all begins so short, or one that was needed in a hurry.
+    pub(crate) fn is_better_left(&self, used: u64) -> bool {
+        used > self.current_bytes && self.current_bytes < self.segment_bytes && !self.ready.is_empty()
+    }
+
     /// The next step of preparation. `used`: bytes of the newest segment that are written or being written;
-    /// `idle`: nothing waits for the disk; `room`: there is space for more spares.
-    pub(crate) fn next_step(&self, used: u64, idle: bool, room: bool) -> Option<Prepare> {
-        let done = self.current.done;
-        let near = done > used && done - used < LEAD_BYTES;
-        if done < self.segment_bytes && used <= done && (idle || near) {
-            let length = STEP_BYTES.min(self.segment_bytes - done);
-            return Some(Prepare { file: self.current.file, create: None, offset: done, length });
+    /// `room`: there is space for more spares.
+    pub(crate) fn next_step(&self, used: u64, pace: Pace, room: bool) -> Option<Prepare> {
+        if pace == Pace::Stopped {
+            return None;
         }
         let preparing = match self.preparing {
             Some(preparing) => preparing,
-            None if self.spares() < self.wanted && room && self.starved_at.is_none() => {
+            // With one ready, the next comes from the segments that die: writing one ahead would be for nothing.
+            None if self.ready.is_empty() && self.wanted > 0 && room && self.starved_at.is_none() => {
                 Preparing { file: FileId(self.next), create: true, done: 0 }
             }
             None => return None,
         };
-        // Under load, a spare grows a little faster than the newest segment fills, and no more than that.
-        let behind = (used + used / 4 + LEAD_BYTES).saturating_sub(preparing.done);
-        if !idle && (!self.ready.is_empty() || behind == 0) {
+        // A spare grows a little faster than the newest segment fills, and no more than that.
+        let enough = !self.ready.is_empty() || preparing.done >= used + used / 4 + LEAD_BYTES;
+        let hurry = self.current_bytes < self.segment_bytes;
+        if pace == Pace::Ahead && enough && !hurry {
             return None;
         }
-        let step = if idle { STEP_BYTES } else { behind.clamp(STEP_BYTES, STEP_BYTES_MAX) };
-        let length = step.min(self.segment_bytes - preparing.done);
+        let length = STEP_BYTES.min(self.segment_bytes - preparing.done);
         let create = preparing.create.then_some(self.segment_bytes);
         Some(Prepare { file: preparing.file, create, offset: preparing.done, length })
     }
@@ -132,20 +154,13 @@ impl Files {
 
     /// A step succeeded.
     pub(crate) fn prepared(&mut self, file: FileId, end: u64) {
-        if self.current.file == file {
-            self.current.done = self.current.done.max(end);
-        } else if let Some(preparing) = self.preparing.as_mut().filter(|preparing| preparing.file == file) {
+        if let Some(preparing) = self.preparing.as_mut().filter(|preparing| preparing.file == file) {
             preparing.done = end;
             if end >= self.segment_bytes {
                 self.preparing = None;
                 self.ready.push_back(file);
             }
         }
-    }
-
-    /// The newest segment is written up to `end`: what was not written ahead is now.
-    pub(crate) fn written(&mut self, end: u64) {
-        self.current.done = self.current.done.max(end);
     }
 
     /// There was no space for a step, with `free_bytes` free on the disk.
@@ -163,7 +178,7 @@ impl Files {
 
     /// Bytes of the newest segment's file that are written ahead.
     pub(crate) fn current_bytes(&self) -> u64 {
-        self.current.done
+        self.current_bytes
     }
 
     /// A file to delete.
@@ -183,11 +198,14 @@ impl Files {
     }
 }
 
+/// A unit may overrun the end of its segment; a file that grew by no more than this is still good for use again.
+pub(crate) fn longest_spare(segment_bytes: u64) -> u64 {
+    segment_bytes + segment_bytes / 4
+}
+
 /// One step of preparation: a write this long delays a waiting sync only a little.
-pub(crate) const STEP_BYTES: u64 = 256 << 10;
-/// The longest step, for a writer that is faster than that.
-const STEP_BYTES_MAX: u64 = 8 << 20;
-/// How far ahead of the writer the newest segment is kept prepared even under load.
+const STEP_BYTES: u64 = 512 << 10;
+/// How far a spare is kept ahead of the writer's progress in the newest segment.
 const LEAD_BYTES: u64 = 1 << 20;
 
 #[cfg(test)]

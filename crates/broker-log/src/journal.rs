@@ -57,6 +57,10 @@ pub struct Journal {
     closing: Closing,
     /// A request other than a write is outstanding.
     in_background: bool,
+    /// Nothing was written since the opening or [`Journal::notice_idle`]: there is time to prepare.
+    at_leisure: bool,
+    /// Size of the last write.
+    write_bytes: u64,
     poison: Option<PoisonReason>,
     free_bytes: Option<u64>,
     /// Somebody was told that the disk is full since it was last measured.
@@ -130,6 +134,8 @@ impl Journal {
             urgent: 0,
             closing: Closing::No,
             in_background: false,
+            at_leisure: true,
+            write_bytes: 0,
             poison: None,
             free_bytes: found.free_bytes,
             full_told: Cell::new(false),
@@ -149,7 +155,7 @@ impl Journal {
         assert!(length <= self.config.max_record_bytes, "a record of {bytes} bytes: the caller limits them");
         let stored = RECORD_HEADER + u64::from(length);
         if !self.in_unit {
-            self.begin_unit(stored);
+            self.begin_unit(stored, index.len() as u64);
         }
         let (at, header) = if self.disk.is_some() {
             let newest = self.segments.newest();
@@ -192,6 +198,12 @@ impl Journal {
     /// records wait for company.
     pub fn request_sync(&mut self, up_to: Position) {
         self.urgent = self.urgent.max(up_to.0);
+    }
+
+    /// Nothing has happened for a while: a good time to prepare segments to the full. Without this hint they are
+    /// prepared as fast as they are used up.
+    pub fn notice_idle(&mut self) {
+        self.at_leisure = true;
     }
 
     /// Begins a clean shutdown: everything committed is written, then a closing mark, which tells the next

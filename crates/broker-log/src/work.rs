@@ -1,6 +1,6 @@
 //! The work of the disk thread: requests that the journal hands out, and what does them.
 //!
-//! Invariant: requests are performed one at a time, in the order in which they were handed out.
+//! Invariant: writes are performed one at a time, and so are the others; a write and another touch different files.
 
 use std::io::IoSlice;
 
@@ -69,22 +69,34 @@ pub(crate) enum Done {
     Measured(Option<u64>),
 }
 
-/// Performs the journal's disk work. It blocks: give it a thread of its own, and one only.
+/// Performs the journal's disk work. It blocks: give it a thread of its own. Requests that write records and the others
+/// may be performed by two workers on two threads.
 #[derive(Debug)]
 pub struct DiskWorker<D> {
     disk: D,
+    /// Writes since the free space was last measured.
+    unmeasured: u32,
 }
+
+/// Free space is measured with every so many writes: asking costs as much as a small write, and between two answers
+/// the journal cannot grow by more than these writes.
+const WRITES_PER_MEASURE: u32 = 32;
+/// A write this large, in bytes, is always followed by a measurement.
+const LARGE_WRITE: u64 = 4 << 20;
 
 impl<D: Disk> DiskWorker<D> {
     /// A worker on `disk`, the same that the journal was recovered from.
     pub fn new(disk: D) -> Self {
-        Self { disk }
+        Self { disk, unmeasured: WRITES_PER_MEASURE }
     }
 
     /// Does one unit of work.
     pub fn perform(&mut self, request: IoRequest) -> IoDone {
         IoDone(match request.0 {
-            Request::Write(write) => Done::Written(self.write(&write), self.free_space()),
+            Request::Write(write) => {
+                let result = self.write(&write);
+                Done::Written(result, self.free_space_after(&write))
+            }
             Request::Prepare(prepare) => {
                 let result = self.prepare(&prepare);
                 Done::Prepared(prepare, result, self.free_space())
@@ -122,6 +134,16 @@ impl<D: Disk> DiskWorker<D> {
 
     fn delete(&self, file: FileId) -> Result<(), DiskFailure> {
         self.disk.delete(file).map_err(|error| DiskFailure::new(DiskOperation::Delete, file, &error))
+    }
+
+    fn free_space_after(&mut self, write: &Write) -> Option<u64> {
+        self.unmeasured += 1;
+        let bytes: u64 = write.parts.iter().map(|part| part.len() as u64).sum();
+        if self.unmeasured < WRITES_PER_MEASURE && bytes < LARGE_WRITE && write.create.is_none() {
+            return None;
+        }
+        self.unmeasured = 0;
+        self.free_space()
     }
 
     fn free_space(&self) -> Option<u64> {

@@ -68,8 +68,6 @@ pub(crate) struct Group {
 /// What the outstanding write achieves when it succeeds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outstanding {
-    /// Number of the segment it writes to.
-    pub segment: u64,
     /// Everything before this position is written.
     pub end: u64,
     /// The disk knows that replay begins here.
@@ -235,7 +233,7 @@ impl Writer {
             end = block.end;
             tail = block.tail;
         }
-        let outstanding = Outstanding { segment, end, tail, sync: sync(tail) };
+        let outstanding = Outstanding { end, tail, sync: sync(tail) };
         self.outstanding = Some(outstanding);
         Some(Group { position, create, parts, outstanding })
     }

@@ -7,6 +7,7 @@ use std::io::ErrorKind;
 
 use crate::{
     DiskFailure, Durability, Journal, PoisonReason,
+    files::Pace,
     format::Kind,
     journal::Closing,
     work::{Done, IoDone, IoRequest, Prepare, Request, Write},
@@ -16,7 +17,7 @@ use crate::{
 impl Journal {
     /// The next unit of work for the disk thread. Everything committed goes into one write and one sync (group
     /// commit); between writes, space is prepared. At most two requests are outstanding: a write, and one
-    /// other. They must be performed in the order in which they were handed out.
+    /// other (see [`IoRequest::is_write`]). The two may be performed at the same time: they touch different files.
     pub fn poll_io(&mut self) -> Option<IoRequest> {
         if self.disk.is_none() || self.poison.is_some() {
             return None;
@@ -74,6 +75,8 @@ impl Journal {
         // Even without fsync, a segment is used again only when the disk surely knows that it is dead.
         let group = self.writer.next_group(|tail| fsync || tail > known)?;
         let segment = self.segments.at(group.position)?;
+        self.at_leisure = false;
+        self.write_bytes = group.outstanding.end - group.position;
         Some(Write {
             file: segment.file,
             create: group.create,
@@ -116,13 +119,22 @@ impl Journal {
         if let Some(file) = self.files.pop_condemned() {
             return Some(Request::Delete(file));
         }
-        let idle = !self.writer.is_writing() && self.urgent <= self.durable;
+        let pace = match self.at_leisure {
+            true => Pace::Leisure,
+            false if self.writes_are_small() => Pace::Ahead,
+            false => Pace::Stopped,
+        };
         let used = self.writer.end - self.segments.newest().base;
-        if let Some(step) = self.files.next_step(used, idle, self.has_room_for_spare()) {
+        if let Some(step) = self.files.next_step(used, pace, self.has_room_for_spare()) {
             self.files.began(&step);
             return Some(Request::Prepare(step));
         }
         self.full_told.take().then_some(Request::Measure)
+    }
+
+    /// Whether a sync of new space would cost more than the writing.
+    pub(super) fn writes_are_small(&self) -> bool {
+        self.write_bytes < LARGE_WRITE_BYTES
     }
 
     fn written(&mut self, finished: Outstanding) {
@@ -134,9 +146,6 @@ impl Journal {
                 self.synced = finished.end;
             }
             self.tail_known = self.tail_known.max(finished.tail);
-        }
-        if finished.segment == self.segments.newest().number {
-            self.files.written(finished.end - self.segments.newest().base);
         }
         self.recent.shrink(self.config.cache_bytes, self.durable);
         self.free_waiting();
@@ -171,5 +180,8 @@ fn is_full(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
+/// Writes this long gain nothing from space that was written ahead: the disk has to take the bytes twice, and what
+/// a sync of new space costs more is spread over many records.
+const LARGE_WRITE_BYTES: u64 = 256 << 10;
 /// So much is written even when nobody waits for it.
 const COMPANY_BYTES: u64 = 256 << 10;

@@ -9,14 +9,16 @@ use crate::{
 };
 
 impl Journal {
-    /// Makes room for a unit whose first record takes `stored` bytes.
-    pub(super) fn begin_unit(&mut self, stored: u64) {
+    /// Makes room for a unit whose first record takes `stored` bytes, `listed` of them in the summary as well. The
+    /// rest of the unit may overrun the segment's end a little.
+    pub(super) fn begin_unit(&mut self, stored: u64, listed: u64) {
         self.in_unit = true;
         let newest = self.segments.newest();
         let used = self.writer.end - newest.base;
-        let needed = HEADER + stored + self.summary.bytes() + ENDING_BYTES;
+        let needed = HEADER + stored + self.summary.bytes() + RECORD_HEADER + listed + ENDING_BYTES;
         let begun = used > FIRST_RECORD;
-        if begun && used + needed > self.config.segment_bytes {
+        let full = used + needed > self.config.segment_bytes;
+        if begun && (full || (self.writes_are_small() && self.files.is_better_left(used))) {
             self.roll(needed);
         } else if self.writer.open_bytes() > BATCH_BYTES_MAX {
             self.seal();

@@ -8,7 +8,7 @@ use std::io::IoSlice;
 
 use crate::{
     Disk, FileId, JournalConfig, RecoveryError,
-    files::{Files, Preparing, STEP_BYTES},
+    files::{Files, longest_spare},
     format::{HEADER, Kind, Seed, spare_header},
     journal::{Found, incarnation},
     recovery::replay::Replay,
@@ -103,14 +103,13 @@ impl Opening<'_> {
         }
         newest.end = writer.end;
         newest.file_bytes = newest.file_bytes.max(newest.end - newest.base);
-        let current = Preparing { file: newest.file, create: false, done: newest.file_bytes };
         let (spares, next) = (self.survey.spares, self.survey.next_file);
         let unknown = self.survey.unknown;
         let files = Files::new(
             self.config.segment_bytes,
             self.config.spare_segments,
             next,
-            current,
+            newest.file_bytes,
             spares.into_iter().chain(unknown),
         );
         Ok(Found {
@@ -125,12 +124,14 @@ impl Opening<'_> {
     /// A spare, or a new file with its first bytes written ahead.
     fn file_for_segment(&mut self) -> Result<(FileId, u64), RecoveryError> {
         let size = self.config.segment_bytes;
-        if let Some(index) = self.survey.spares.iter().position(|(_, length)| *length == size) {
+        if let Some(index) =
+            self.survey.spares.iter().position(|(_, length)| (size..=longest_spare(size)).contains(length))
+        {
             return Ok(self.survey.spares.swap_remove(index));
         }
         let file = FileId(self.survey.next_file);
         self.survey.next_file = self.survey.next_file.wrapping_add(1);
-        let length = STEP_BYTES.min(size);
+        let length = FIRST_BYTES.min(size);
         work::create(self.disk, file, size)
             .and_then(|()| work::write_zeros(self.disk, file, 0, length))
             .map_err(RecoveryError::from)?;
@@ -162,5 +163,8 @@ fn new_segment(number: u64, file: FileId, length: u64, base: u64, salt: u64) -> 
     }
 }
 
+/// So much of the very first file is written ahead before the journal opens; by the time it is used up, a spare
+/// should be ready.
+const FIRST_BYTES: u64 = 1 << 20;
 /// Copied at once.
 const COPY_BYTES: u64 = 1 << 20;

@@ -180,3 +180,28 @@ fn a_spare_is_used_for_the_first_segment() {
     drop(open(&disk).unwrap());
     assert_eq!(disk.list().unwrap(), [(FileId(5), 8 << 10)]);
 }
+
+#[test]
+fn units_that_overrun_their_segment_are_whole_and_the_files_are_used_again() {
+    let disk = MemDisk::new();
+    let (mut journal, _) = open(&disk).unwrap();
+    let mut expected = Vec::new();
+    for round in 0..40_u8 {
+        for part in 0..5_u8 {
+            let (at, length) = journal.append(&[round, part], &[&[round; 300]]);
+            journal.release(at, length);
+            expected.push([&[round, part][..], &[round; 300]].concat());
+        }
+        let until = journal.commit();
+        journal.request_sync(until);
+        drive(&mut journal, &disk);
+        if round >= 25 && journal.poll_clean(1 << 20).is_some() {
+            journal.segment_cleaned();
+        }
+    }
+    let found = open(&disk).unwrap().1;
+    assert!(found.len() > 25 && expected.ends_with(&found));
+    // Were each file deleted and a new one made, their numbers would grow.
+    let highest = disk.list().unwrap().into_iter().map(|(file, _)| file.0).max();
+    assert!(highest < Some(12), "{highest:?}");
+}

@@ -46,7 +46,7 @@ fn one_write_is_outstanding_and_none_crosses_segments() {
     let group = writer.next_group(|_| false).unwrap();
     assert_eq!((group.position, group.create, group.outstanding.end), (64, None, 128));
     assert!(writer.is_writing() && writer.next_group(|_| true).is_none());
-    assert_eq!(writer.finish().unwrap().segment, 0);
+    assert_eq!(writer.finish().unwrap().end, 128);
     let group = writer.next_group(|_| true).unwrap();
     assert_eq!((group.position, group.create, group.outstanding.end), (128, Some(4096), 256));
     writer.finish();
