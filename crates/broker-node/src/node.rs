@@ -6,7 +6,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use broker_core::{Batch, Core, ReplayError, Timestamp};
-use broker_log::{CleanStep, IoDone, IoRequest, Journal, PoisonReason, Position};
+use broker_log::{CleanStep, IoDone, IoRequest, Journal, PoisonReason, Position, ReadError};
 
 use crate::{Released, held::Held, outbox::Outbox, surroundings::Surroundings};
 
@@ -50,6 +50,7 @@ pub struct Node {
     fault: Option<NodeFault>,
     /// When what is appended must be on its way to the disk, whether an effect waits for it or not.
     flush_at: Option<Timestamp>,
+    closing: bool,
 }
 
 impl Node {
@@ -68,11 +69,16 @@ impl Node {
             limits: NodeLimits::default(),
             fault: None,
             flush_at: None,
+            closing: false,
         }
     }
 
     /// Handles one client's commands: one atomic unit of the journal. Deliveries follow in [`Self::work`].
+    /// After [`Self::close`] nothing is handled any more.
     pub fn handle_batch(&mut self, now: Timestamp, batch: Batch) {
+        if self.closing {
+            return;
+        }
         let mut out = Surroundings { journal: &mut self.journal, outbox: &mut self.outbox };
         self.core.handle_batch(now, batch, &mut out);
         // Once committed, what was written can be read: the core reads nothing that it wrote in the same call.
@@ -82,6 +88,9 @@ impl Node {
     /// Deadlines, deliveries and a step of cleaning; then everything of this round waits for its position.
     /// True when there is more to do at once.
     pub fn work(&mut self, now: Timestamp) -> bool {
+        if self.closing {
+            return false;
+        }
         let mut out = Surroundings { journal: &mut self.journal, outbox: &mut self.outbox };
         let mut more = self.core.handle_deadline(now, &mut out);
         // The deadline's records (dead-lettered copies) must be readable for the deliveries that follow.
@@ -164,16 +173,27 @@ impl Node {
         self.journal.handle_io(done);
     }
 
-    /// Asks for everything appended so far to be made durable, whether an effect waits for it or not.
-    pub fn flush(&mut self) {
-        let until = self.journal.commit();
-        self.journal.request_sync(until);
+    /// Begins a clean end: everything appended is made durable, and the journal says that nothing follows. Perform
+    /// the disk work until [`Self::is_closed`].
+    pub fn close(&mut self) {
+        self.closing = true;
+        self.journal.commit();
+        self.journal.request_close();
     }
 
-    /// True when nothing waits for the disk.
-    pub fn is_settled(&mut self) -> bool {
-        let until: Position = self.journal.commit();
-        self.journal.durable() >= until && self.held.is_empty() && self.released.is_empty()
+    /// True when the end that was begun is complete, or the journal has failed.
+    pub fn is_closed(&self) -> bool {
+        self.journal.is_closed()
+    }
+
+    /// Nothing has happened for a while: the journal may prepare for what comes.
+    pub fn notice_idle(&mut self) {
+        self.journal.notice_idle();
+    }
+
+    /// Why space is not reclaimed any more, if so: a record that cleaning has to move cannot be read.
+    pub fn cleaning_stopped(&self) -> Option<&ReadError> {
+        self.journal.cleaning_stopped()
     }
 
     /// True while so much waits for the disk that no more commands should be handled.

@@ -31,7 +31,7 @@ fn main() -> ExitCode {
         idle_time_out: Duration::from_secs(120),
         handshake_time_out: Duration::from_secs(30),
         shutdown_time_out: Duration::from_secs(5),
-        io_threads: std::env::var("IO").map_or(2, |n| n.parse().unwrap_or(2)),
+        io_threads: 2,
         container_id: "embedded".to_owned(),
     };
     match Server::start(&config) {

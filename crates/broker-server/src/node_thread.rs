@@ -17,11 +17,14 @@ use crate::{
 
 /// The node at work.
 pub(crate) struct NodeThread {
-    pub(crate) node: Node,
-    pub(crate) inbox: Arc<Inbox>,
+    node: Node,
+    inbox: Arc<Inbox>,
     /// `None` for a journal in memory.
-    pub(crate) disk: Option<DiskThread>,
-    pub(crate) clients: BTreeMap<ClientId, Arc<Mailbox>>,
+    disk: Option<DiskThread>,
+    clients: BTreeMap<ClientId, Arc<Mailbox>>,
+    quiet: Quiet,
+    /// The operator was told that space is not reclaimed.
+    warned: bool,
 }
 
 /// Why the node ended.
@@ -34,6 +37,11 @@ pub(crate) enum Ended {
 }
 
 impl NodeThread {
+    /// Ready to run.
+    pub(crate) fn new(node: Node, inbox: Arc<Inbox>, disk: Option<DiskThread>) -> Self {
+        Self { node, inbox, disk, clients: BTreeMap::new(), quiet: Quiet::No, warned: false }
+    }
+
     /// Runs until stopped or poisoned.
     pub(crate) fn run(mut self) -> Ended {
         let mut items = Vec::new();
@@ -43,13 +51,14 @@ impl NodeThread {
         loop {
             self.inbox.take(&mut items, self.patience(more));
             let now = clock::utc();
+            self.look_around(!items.is_empty() || more);
             for item in items.drain(..) {
                 stopping |= self.handle(now, item, &mut owed);
             }
             more = self.node.work(now);
             self.release();
-            if stopping {
-                self.node.flush();
+            if stopping && !more {
+                self.node.close();
             }
             self.give_to_disk();
             // After the disk was used at once, too: nothing may come that would wake this thread to look.
@@ -58,7 +67,7 @@ impl NodeThread {
                 return Ended::Poisoned;
             }
             self.pay(&mut owed);
-            if stopping && !more && self.node.is_settled() {
+            if stopping && !more && self.node.is_closed() {
                 return Ended::Stopped;
             }
         }
@@ -97,6 +106,24 @@ impl NodeThread {
         }
     }
 
+    /// Tells the journal of quiet times, and the operator once of a journal that cannot reclaim its space.
+    fn look_around(&mut self, busy: bool) {
+        if busy {
+            self.quiet = Quiet::No;
+        } else if self.quiet == Quiet::Soon {
+            self.quiet = Quiet::Told;
+            self.node.notice_idle();
+        } else if self.quiet == Quiet::No {
+            self.quiet = Quiet::Soon;
+        }
+        if !self.warned
+            && let Some(error) = self.node.cleaning_stopped()
+        {
+            self.warned = true;
+            error!(%error, "the journal cannot reclaim space: a record cannot be read; check the disk");
+        }
+    }
+
     fn release(&mut self) {
         while let Some(released) = self.node.poll_effects() {
             if let Some(mailbox) = self.clients.get(&released.client) {
@@ -116,12 +143,33 @@ impl NodeThread {
         }
     }
 
-    /// How long the node may sleep: not at all with work left, else until its next deadline.
+    /// How long the node may sleep: not at all with work left, else until its next deadline; and not long before it
+    /// has noticed that nothing happens.
     fn patience(&self, more: bool) -> Option<Duration> {
         if more {
             return Some(Duration::ZERO);
         }
-        let deadline = self.node.deadline()?;
-        Some(Duration::from_millis(deadline.as_millis().saturating_sub(clock::utc().as_millis())))
+        let until = |deadline: Timestamp| deadline.as_millis().saturating_sub(clock::utc().as_millis());
+        let deadline = self.node.deadline().map(until).map(Duration::from_millis);
+        match (deadline, self.quiet) {
+            (deadline, Quiet::Told) => deadline,
+            (None, _) => Some(QUIET),
+            (Some(deadline), _) => Some(deadline.min(QUIET)),
+        }
     }
+}
+
+/// Time without a command after which things are quiet; it passes twice at the most.
+const QUIET: Duration = Duration::from_millis(50);
+
+/// How quiet it is.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum Quiet {
+    /// Something has just happened.
+    #[default]
+    No,
+    /// Nothing has happened for a moment.
+    Soon,
+    /// The journal knows.
+    Told,
 }

@@ -286,7 +286,7 @@ fn start_node(
     let (tell, ended) = oneshot::channel();
     let inbox = Arc::clone(inbox);
     let thread = thread::Builder::new().name("node".into()).spawn(move || {
-        let outcome = NodeThread { node, inbox, disk, clients: std::collections::BTreeMap::default() }.run();
+        let outcome = NodeThread::new(node, inbox, disk).run();
         // Nobody listens when the server already waits for the thread itself.
         tell.send(()).ok();
         outcome

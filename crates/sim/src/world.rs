@@ -88,7 +88,9 @@ struct World<'a> {
     disk: FaultyDisk,
     node: Option<Node>,
     inbox: VecDeque<Batch>,
-    io: VecDeque<IoRequest>,
+    /// Writes of records, and other disk work: two threads, each in its order.
+    writes: VecDeque<IoRequest>,
+    others: VecDeque<IoRequest>,
     lines: Vec<Line>,
     config: Arc<GatewayConfig>,
     authority: Arc<Authority>,
@@ -118,7 +120,8 @@ impl<'a> World<'a> {
             mischief,
             node: None,
             inbox: VecDeque::new(),
-            io: VecDeque::new(),
+            writes: VecDeque::new(),
+            others: VecDeque::new(),
             lines: Vec::new(),
             config: Arc::new(config),
             authority: Arc::new(Authority::new(Credentials::development(Anonymous::Deny))),
@@ -169,7 +172,7 @@ impl<'a> World<'a> {
         commands.push(Command::Disconnect);
         self.inbox.push_back(Batch { client: SETUP, commands });
         // Nobody waits for the answer: what a crash takes away the next start creates.
-        while !self.inbox.is_empty() || !self.io.is_empty() {
+        while !self.inbox.is_empty() || !self.writes.is_empty() || !self.others.is_empty() {
             self.node_step();
             self.disk_step();
         }
@@ -284,20 +287,38 @@ impl<'a> World<'a> {
             node.handle_batch(now, batch);
         }
         node.work(now);
-        while let Some(request) = node.poll_io() {
-            self.io.push_back(request);
+        if self.rng.chance(5) {
+            node.notice_idle();
         }
+        self.collect_io();
         self.release();
     }
 
+    fn collect_io(&mut self) {
+        while let Some(request) = self.node.as_mut().and_then(Node::poll_io) {
+            if request.is_write() {
+                self.writes.push_back(request);
+            } else {
+                self.others.push_back(request);
+            }
+        }
+    }
+
+    /// One of the two disk threads finishes something.
+    fn next_io(&mut self) -> Option<IoRequest> {
+        if self.rng.chance(50) {
+            self.writes.pop_front().or_else(|| self.others.pop_front())
+        } else {
+            self.others.pop_front().or_else(|| self.writes.pop_front())
+        }
+    }
+
     fn disk_step(&mut self) {
-        let Some(request) = self.io.pop_front() else { return };
+        let Some(request) = self.next_io() else { return };
         let done = DiskWorker::new(self.disk.clone()).perform(request);
         if let Some(node) = &mut self.node {
             node.handle_io(done);
-            while let Some(request) = node.poll_io() {
-                self.io.push_back(request);
-            }
+            self.collect_io();
         }
         self.release();
     }
@@ -345,7 +366,7 @@ impl<'a> World<'a> {
         self.report.crashes += 1;
         self.node = None;
         if self.rng.chance(50)
-            && let Some(request) = self.io.pop_front()
+            && let Some(request) = self.next_io()
         {
             // The disk may have finished what it was asked, and nobody was told.
             drop(DiskWorker::new(self.disk.clone()).perform(request));
@@ -353,7 +374,8 @@ impl<'a> World<'a> {
         if self.rng.chance(70) {
             self.disk.crash();
         }
-        self.io.clear();
+        self.writes.clear();
+        self.others.clear();
         self.inbox.clear();
         self.model.restarted();
         let lines = std::mem::take(&mut self.lines);
@@ -391,7 +413,7 @@ impl<'a> World<'a> {
             self.client_acts(line);
             self.bytes_to_broker(line, true);
         }
-        while !self.inbox.is_empty() || !self.io.is_empty() {
+        while !self.inbox.is_empty() || !self.writes.is_empty() || !self.others.is_empty() {
             self.node_step();
             self.disk_step();
         }

@@ -172,15 +172,16 @@ fn what_was_not_synced_is_not_there_after_a_crash_and_was_not_accepted() {
 }
 
 #[test]
-fn flushing_settles_what_nobody_waits_for() {
+fn closing_makes_durable_what_nobody_waits_for() {
     let mut bench = Bench::new();
     bench.handle(vec![publish(None)]);
-    assert!(!bench.node.is_settled());
-    bench.node.flush();
+    bench.node.close();
+    assert!(!bench.node.is_closed());
     bench.finish_io();
-    assert!(bench.node.is_settled());
+    assert!(bench.node.is_closed());
+    bench.handle(vec![publish(None)]);
     bench.crash();
-    assert_eq!(bench.stored(), 1);
+    assert_eq!(bench.stored(), 1, "what came after the end is not handled");
 }
 
 #[test]
@@ -190,8 +191,11 @@ fn what_nobody_waits_for_is_written_soon_all_the_same() {
     let due = bench.node.deadline().expect("the record waits for its time");
     assert_eq!(due, NOW.after(NodeLimits::default().flush_after));
     bench.finish_io();
-    assert!(!bench.node.is_settled(), "until then it waits for company");
+    assert_eq!(bench.node.deadline(), Some(due), "until then it waits for company");
     bench.node.work(due);
     bench.finish_io();
-    assert!(bench.node.is_settled());
+    bench.node.work(due);
+    assert_eq!(bench.node.deadline(), None);
+    bench.crash();
+    assert_eq!(bench.stored(), 1);
 }
