@@ -11,6 +11,7 @@ use amqp_codec::{
     frame::{FrameKind, ProtocolHeader, write_frame},
     performative::{
         Attach, DeliveryState, Flow, Performative, SaslCode, SaslFrame, SaslResponse, Source, Target,
+        Transfer,
     },
     types::{ReceiverSettleMode, Role, SenderSettleMode},
 };
@@ -428,6 +429,40 @@ fn a_link_is_stolen_by_another_of_its_name_and_direction() {
     assert_eq!(client.wire.disposed().unwrap().state, Some(DeliveryState::Accepted));
 }
 
+/// A frame of an unsettled message on handle 1.
+fn more(id: u32, more: bool) -> Transfer {
+    Transfer { more, ..Script::transfer_frame(1, id, false) }
+}
+
+#[test]
+fn a_message_above_the_limit_is_refused_in_one_frame_and_in_many() {
+    let broker = Broker::with(|config| config.max_message_bytes = 4096);
+    let mut innocent = broker.innocent();
+    let large = message(&"x".repeat(5000));
+    let mut client = broker.plain();
+    client.sender(1, QUEUE);
+    client.send(1, false, &large);
+    let Some(DeliveryState::Rejected(Some(error))) = client.wire.disposed().unwrap().state else { panic!() };
+    assert_eq!(error.condition, "amqp:link:message-size-exceeded");
+    client.accepted(1, &["small"]);
+    // In many frames it is refused once it is whole, and has cost no memory on the way.
+    let id = client.send_with(0, |id| more(id, true), &large);
+    for _ in 0..1000 {
+        client.wire.script.transfer_with(0, more(id, true), &large);
+    }
+    client.wire.script.transfer_with(0, more(id, false), b"");
+    client.count_sent(0, 1001);
+    let answer = client.wire.disposed().unwrap();
+    let Some(DeliveryState::Rejected(Some(error))) = answer.state else { panic!("{answer:?}") };
+    assert_eq!(error.condition, "amqp:link:message-size-exceeded");
+    // Sent settled there is no answer to refuse it with, so it costs the link.
+    client.send(1, true, &large);
+    let detach = client.wire.detached().unwrap();
+    assert!(detach.closed);
+    assert_eq!(detach.error.unwrap().condition, "amqp:link:message-size-exceeded");
+    innocent.works();
+}
+
 #[test]
 fn a_message_that_is_none_detaches_its_link() {
     let broker = Broker::start();
@@ -435,7 +470,7 @@ fn a_message_that_is_none_detaches_its_link() {
     let wrong: [&[u8]; 5] = [
         b"no sections",
         &[0x00, 0x53, 0x75, 0xb0, 0x7f, 0xff, 0xff, 0xff, 1],
-        &[0x00, 0x53, 0x75, 0xa0, 1, b'x', 0x00, 0x53, 0x70, 0x45],
+        &[0x00, 0x53, 0x75, 0xa0, 1, b'x', 0x00, 0x53, 0x77, 0x40],
         &[0x00, 0x53, 0x74, 0xc1, 2, 1, 0x40],
         &[0x00, 0x53, 0x73, 0xd0, 0, 0, 0, 4, 0xff, 0xff, 0xff, 0xff],
     ];

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use amqp_codec::{
-    frame::FrameKind,
+    frame::{FrameKind, ProtocolHeader},
     performative::{
         Address, Attach, DeliveryState, Flow, Open, Performative, SaslCode, Source, Target, TargetTerminus,
     },
@@ -345,7 +345,7 @@ fn one_connection_more_than_the_limit_is_closed_and_room_is_given_back() {
     let broker = Broker::with(|config| config.max_connections = 3);
     let mut clients: Vec<Client> = (0..3).map(|_| broker.plain()).collect();
     let mut surplus = Wire::connect(broker.address).unwrap();
-    surplus.script.header(amqp_codec::frame::ProtocolHeader::Sasl);
+    surplus.script.header(ProtocolHeader::Sasl);
     assert_eq!(surplus.rest().unwrap(), []);
     clients.pop().unwrap().close();
     // The place is given back right behind the close, so a first try may come too early.
@@ -361,6 +361,10 @@ fn anonymous_clients_may_do_everything_where_the_operator_says_so() {
     client.begin(0);
     client.sender(1, QUEUE);
     client.accepted(1, &["m"]);
+    // They need not even say that they are.
+    let mut bare = Wire::connect(broker.address).unwrap();
+    bare.script.header(ProtocolHeader::Amqp).open("no SASL").begin(0);
+    bare.sender(1, "s", QUEUE).unwrap();
     let broker = Broker::start();
     let mut client = Client::connect(broker.address, "ANONYMOUS", None, Open::new("anonymous"));
     client.begin(0);
@@ -374,7 +378,7 @@ fn anonymous_clients_may_do_everything_where_the_operator_says_so() {
 fn a_plain_log_in_without_a_response_is_asked_for_it() {
     let broker = Broker::start();
     let mut wire = Wire::connect(broker.address).unwrap();
-    wire.script.header(amqp_codec::frame::ProtocolHeader::Sasl);
+    wire.script.header(ProtocolHeader::Sasl);
     let mut body = bytes::BytesMut::new();
     amqp_codec::performative::SaslFrame::Init(amqp_codec::performative::SaslInit {
         mechanism: "PLAIN".into(),
