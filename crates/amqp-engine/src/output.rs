@@ -62,6 +62,13 @@ impl Output {
             && !self.heartbeat_due
     }
 
+    /// Gives back room that is not in use.
+    pub(crate) fn shrink(&mut self) {
+        self.flows.shrink_to_fit();
+        self.disposing.shrink_to_fit();
+        self.sending.shrink_to_fit();
+    }
+
     /// Drops everything but set-up frames: nothing else may go out any more.
     pub(crate) fn keep_only_setup(&mut self) {
         let setup = std::mem::take(&mut self.setup);

@@ -130,6 +130,13 @@ impl Session {
         !self.queue.is_empty() && self.windows.outgoing_left() > 0
     }
 
+    /// Gives back room that is not in use.
+    pub(crate) fn shrink(&mut self) {
+        self.queue.shrink_to_fit();
+        self.dispositions.shrink();
+        self.unsettled.shrink();
+    }
+
     /// Frees everything but the session's name: nothing goes out any more.
     pub(crate) fn clear(&mut self) {
         self.ended = true;

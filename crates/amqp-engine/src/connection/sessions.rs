@@ -98,6 +98,10 @@ impl Sessions {
         self.slots.iter().flatten().map(|session| &**session)
     }
 
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Session> {
+        self.slots.iter_mut().flatten().map(|session| &mut **session)
+    }
+
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{Connection, Phase};
 use crate::condition;
+use crate::session::Session;
 
 /// The moments that deadlines are counted from.
 #[derive(Debug)]
@@ -128,10 +129,11 @@ impl Connection {
         }
     }
 
-    /// Gives back memory that a busy time has left behind; called once per heartbeat.
+    /// Gives back the room that a busy time has left behind. Called when a heartbeat is due, so
+    /// when nothing has been sent for some time.
     fn shrink(&mut self) {
-        if self.events.is_empty() {
-            self.events.shrink_to_fit();
-        }
+        self.events.shrink_to_fit();
+        self.output.shrink();
+        self.sessions.iter_mut().for_each(Session::shrink);
     }
 }

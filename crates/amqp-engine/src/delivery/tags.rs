@@ -66,6 +66,13 @@ impl TagIndex {
         }
     }
 
+    /// Frees an empty table.
+    pub(crate) fn shrink(&mut self) {
+        if self.len == 0 {
+            self.slots = Vec::new();
+        }
+    }
+
     /// Moves later entries of the same probe sequence into the freed slot, so that no entry is
     /// behind a free slot that its search would stop at.
     fn close_gap(&mut self, mut gap: usize) {

@@ -140,6 +140,12 @@ impl Unsettled {
         }
     }
 
+    /// Gives back room that is not in use.
+    pub(crate) fn shrink(&mut self) {
+        self.entries.shrink_to_fit();
+        self.tags.shrink();
+    }
+
     /// How many deliveries are unsettled.
     #[inline]
     pub(crate) fn len(&self) -> usize {

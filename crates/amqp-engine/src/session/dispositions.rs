@@ -43,6 +43,11 @@ impl Dispositions {
         was_empty
     }
 
+    /// Gives back room that is not in use.
+    pub(crate) fn shrink(&mut self) {
+        self.runs.shrink_to_fit();
+    }
+
     /// Appends all of them to `out` as frames of at most `max_frame` bytes.
     #[inline]
     pub(crate) fn write(&mut self, channel: u16, max_frame: u32, out: &mut BytesMut) {

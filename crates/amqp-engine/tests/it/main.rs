@@ -21,3 +21,5 @@ mod settlement;
 mod splits;
 #[cfg(test)]
 mod transfers;
+#[cfg(test)]
+mod wire;

@@ -237,6 +237,31 @@ fn a_peer_that_counts_deliveries_instead_of_frames_is_endured() {
 }
 
 #[test]
+fn every_delivery_that_is_over_counts_for_the_peers_next_id() {
+    // However a delivery ends, the peer's next-outgoing-id must be past it.
+    use amqp_codec::performative::Transfer;
+    let aborted = || Transfer { aborted: true, ..transfer(0, 0) };
+    let cases = [
+        (vec![transfer(0, 0)], "whole"),
+        (vec![aborted()], "aborted with its first frame"),
+        (vec![Transfer { more: true, ..transfer(0, 0) }, aborted()], "aborted later"),
+        (vec![Transfer { more: true, ..transfer(0, 0) }, transfer(0, 0)], "of two frames"),
+    ];
+    for (frames, what) in cases {
+        let mut pair = Pair::begun(plain());
+        pair.attach("in", 0, Role::Sender);
+        for frame in frames {
+            pair.feed(&amqp_with(0, frame, b"x"));
+        }
+        pair.feed(&amqp(0, Flow { next_outgoing_id: 1, ..flow() }));
+        assert_eq!(pair.read(), [], "{what}");
+        pair.feed(&amqp(0, Flow { next_outgoing_id: 0, ..flow() }));
+        let condition = ended_with(&pair.frames());
+        assert_eq!(condition.as_deref(), Some("amqp:session:window-violation"), "{what}");
+    }
+}
+
+#[test]
 fn a_flow_from_before_our_begin_counts_from_our_first_id() {
     let mut pair = Pair::open(plain());
     pair.feed(&amqp(0, Begin { incoming_window: 0, ..begin() }));

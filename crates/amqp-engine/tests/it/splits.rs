@@ -11,6 +11,7 @@ use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 
 use crate::pair::{Body, Pair, amqp_with, begin, message, raw};
+use crate::wire::Wire;
 
 /// Small numbers, and now and then one at an edge.
 fn number() -> impl Strategy<Value = u32> {
@@ -135,6 +136,9 @@ fn react(pair: &mut Pair, event: &Event) {
         Event::Transfer(delivery) => {
             engine.settle_incoming(delivery.session(), delivery.delivery_id, DeliveryState::Accepted);
         }
+        Event::TooLarge { link, delivery_id, .. } => {
+            engine.settle_incoming(link.session(), *delivery_id, DeliveryState::Rejected(None));
+        }
         Event::Disposition { session, first, last, settled: false, state } => {
             engine.settle_outgoing_range(*session, *first, *last, state.clone());
         }
@@ -220,6 +224,37 @@ proptest! {
         let pieces = run(small(), &cut(&input, &cuts));
         prop_assert_eq!(&whole.0, &pieces.0);
         prop_assert_eq!(&whole.1, &pieces.1);
+        Wire::new(max_frame_size).read(whole.1);
+    }
+
+    #[test]
+    fn what_is_written_is_what_a_strict_peer_allows(
+        frames in proptest::collection::vec(a_frame(), 0..60),
+        takes in proptest::collection::vec(0usize..4_000, 60),
+        max_frame_size in prop_oneof![Just(512u32), Just(u32::MAX)],
+    ) {
+        let mut pair = Pair::new(small());
+        pair.answer = false;
+        let mut wire = Wire::new(max_frame_size);
+        let open = Open { max_frame_size, ..Open::new("peer") };
+        let start = [
+            ProtocolHeader::Amqp.to_bytes().to_vec(),
+            amqp_with(0, open, b""),
+            amqp_with(0, begin(), b""),
+        ];
+        for (frame, take) in start.into_iter().chain(frames).zip(takes) {
+            pair.engine.handle_input(pair.now, Bytes::from(frame));
+            while let Some(event) = pair.engine.poll_event() {
+                react(&mut pair, &event);
+            }
+            // Now and then the socket takes nothing.
+            if take > 1_000 {
+                let mut out = BytesMut::new();
+                pair.engine.poll_output(pair.now, &mut out, take);
+                wire.read(out.freeze());
+            }
+        }
+        wire.read(pair.read_bytes());
     }
 
     #[test]

@@ -45,7 +45,7 @@ proptest! {
     #[test]
     fn it_holds_what_was_inserted_and_not_removed(
         // Few hashes, so that probe sequences run into each other and wrap around.
-        steps in proptest::collection::vec((any::<bool>(), 0u32..12, 0u32..40), 0..400),
+        steps in proptest::collection::vec((any::<bool>(), 0u32..12, 0u32..40), 0..150),
     ) {
         let mut index = TagIndex::default();
         let mut model = BTreeSet::new();

@@ -67,6 +67,23 @@ fn a_delivery_that_stays_unsettled_does_not_keep_those_behind_it() {
 }
 
 #[test]
+fn room_that_is_not_in_use_is_given_back() {
+    let mut unsettled = Unsettled::default();
+    for id in 0..1_000 {
+        add(&mut unsettled, 0, id, &id.to_be_bytes()).unwrap();
+    }
+    for id in 0..999 {
+        unsettled.settle(id);
+    }
+    unsettled.shrink();
+    assert!(unsettled.entries.capacity() < 10, "{}", unsettled.entries.capacity());
+    assert_eq!(add(&mut unsettled, 0, 2_000, &999u32.to_be_bytes()), Err(UnsettledError::DuplicateTag));
+    unsettled.settle(999);
+    unsettled.shrink();
+    assert_eq!(unsettled.entries.capacity(), 0);
+}
+
+#[test]
 fn an_id_too_far_ahead_of_the_oldest_is_refused() {
     let mut unsettled = Unsettled::default();
     add(&mut unsettled, 0, 0, b"a").unwrap();
