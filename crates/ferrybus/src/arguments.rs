@@ -28,6 +28,9 @@ pub(crate) enum Command {
     /// Make certificates.
     #[command(subcommand)]
     Cert(CertCommand),
+    /// Look after a journal while no broker uses it.
+    #[command(subcommand)]
+    Journal(JournalCommand),
     /// Send messages to a queue.
     Send(SendArguments),
     /// Receive messages from a queue and settle them.
@@ -99,12 +102,35 @@ pub(crate) struct CertArguments {
     /// Host name or address that clients use, may be given several times [default: `localhost`, `127.0.0.1`, `::1`]
     #[arg(long, value_name = "NAME")]
     pub(crate) host: Vec<String>,
-    /// Also make a client certificate with this common name, for SASL EXTERNAL
+    /// Make a client certificate with this common name, for SASL EXTERNAL; without `--host` the server's stays as it is
     #[arg(long, value_name = "NAME")]
     pub(crate) client: Vec<String>,
     /// Replace certificates that are already there (never the authority)
     #[arg(long)]
     pub(crate) force: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum JournalCommand {
+    /// Say whether a journal is sound, and what is wrong with it. Changes nothing.
+    Check(JournalArguments),
+    /// Cut what cannot be read, after saying what is lost.
+    Repair {
+        #[command(flatten)]
+        journal: JournalArguments,
+        /// Really do it
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct JournalArguments {
+    /// Folder of the journal (`data_dir` of the broker)
+    pub(crate) folder: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// How a client command reaches the broker.

@@ -23,16 +23,18 @@ pub(crate) fn run(arguments: &CertArguments) -> Result<(), Failure> {
     let folder = &arguments.out;
     fs::create_dir_all(folder).map_err(|error| cannot("create", folder, &error))?;
     let authority = authority(folder)?;
+    // Who only asks for a client's certificate keeps the server's.
+    let only_clients =
+        arguments.host.is_empty() && !arguments.client.is_empty() && folder.join("server.pem").exists();
     let hosts = match arguments.host.as_slice() {
+        _ if only_clients => Vec::new(),
         [] => DEFAULT_HOSTS.map(Into::into).to_vec(),
         hosts => hosts.to_vec(),
     };
-    let server = certificate(
-        hosts.first().map_or("localhost", String::as_str),
-        &hosts,
-        ExtendedKeyUsagePurpose::ServerAuth,
-    )?;
-    issue(folder, "server", &server, &authority, arguments.force)?;
+    if let Some(name) = hosts.first() {
+        let server = certificate(name, &hosts, ExtendedKeyUsagePurpose::ServerAuth)?;
+        issue(folder, "server", &server, &authority, arguments.force)?;
+    }
     for name in &arguments.client {
         if name.is_empty() || name.contains(['/', '\\']) || name.starts_with('.') {
             return Err(Failure::misuse(format_args!("`{name}` cannot be the name of a file and a client")));
@@ -148,7 +150,9 @@ fn write(path: &Path, text: &str, access: Access, replace: bool) -> Result<(), F
 fn explain(folder: &Path, hosts: &[String], clients: &[String]) -> Result<(), Failure> {
     let file = |name: &str| folder.join(name).display().to_string();
     output::line(format_args!("authority    {}", file("ca.pem")))?;
-    output::line(format_args!("server       {}   for {}", file("server.pem"), hosts.join(", ")))?;
+    if !hosts.is_empty() {
+        output::line(format_args!("server       {}   for {}", file("server.pem"), hosts.join(", ")))?;
+    }
     for name in clients {
         output::line(format_args!(
             "client       {}   subject CN={name}",
@@ -159,7 +163,7 @@ fn explain(folder: &Path, hosts: &[String], clients: &[String]) -> Result<(), Fa
     let ca = absolute(&folder.join("ca.pem"));
     output::note(format_args!(
         "\nstart the broker   ferrybus --tls-cert {} --tls-key {}\n\
-         trust in Python    SSL_CERT_FILE={ca}\n\
+         trust in Python    connection_verify=\"{ca}\" (Azure SDK), else SSL_CERT_FILE={ca}\n\
          trust in Node.js   NODE_EXTRA_CA_CERTS={ca}\n\
          trust here         ferrybus send orders --body hello --ca {ca} \\\n                     \
          --connection-string 'Endpoint=amqps://{};SharedAccessKeyName=…;SharedAccessKey=…'",

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::arguments::{Arguments, CertCommand, Command};
+use crate::arguments::{Arguments, CertCommand, Command, JournalCommand};
 
 mod arguments;
 mod calendar;
@@ -16,6 +16,7 @@ mod client;
 mod connection_string;
 mod emulator;
 mod failure;
+mod journal;
 mod logging;
 mod nearest;
 mod output;
@@ -29,6 +30,8 @@ fn main() -> ExitCode {
         None => serve::run(&arguments.serve),
         Some(Command::Serve(serve)) => serve::run(&serve),
         Some(Command::Cert(CertCommand::Dev(dev))) => certificates::run(&dev),
+        Some(Command::Journal(JournalCommand::Check(check))) => journal::check(&check),
+        Some(Command::Journal(JournalCommand::Repair { journal, yes })) => journal::repair(&journal, yes),
         Some(Command::Send(send)) => client::run(&send.connect, |connect| client::send(connect, &send)),
         Some(Command::Receive(receive)) => {
             client::run(&receive.connect, |connect| client::receive(connect, &receive))

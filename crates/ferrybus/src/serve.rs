@@ -18,7 +18,7 @@ use crate::{
     arguments::ServeArguments,
     connection_string,
     failure::Failure,
-    logging, output,
+    journal, logging, output,
     settings::{Durability, Limits, QueueEntry, Settings, Tls},
 };
 
@@ -136,11 +136,12 @@ fn not_started(error: &StartError, data_dir: &Path) -> Failure {
             failure.hint("another program listens there; stop it, or choose another address with `--listen`")
         }
         StartError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrNotAvailable => failure
-            .hint("this machine does not have that address; `--listen :5672` takes every address it has"),
+            .hint("this machine does not have that address; `--listen [::]:5672` takes every address it has"),
         StartError::Recovery(_) => failure.hint(format_args!(
             "`ferrybus journal check {}` says what is wrong and what a repair would lose",
             data_dir.display()
         )),
+        StartError::Disk(error) => journal::not_opened(error),
         StartError::Tls(_) => failure.hint("`ferrybus cert dev` makes a certificate and key for development"),
         _ => failure,
     }

@@ -47,6 +47,9 @@ fn lines_are_accepted_or_refused() {
         ("ferrybus peek orders --from 7 --count 3 --json", true),
         ("ferrybus bench orders --count 10 --size 64 --window 5", true),
         ("ferrybus cert dev --host broker.local --client till", true),
+        ("ferrybus journal check data", true),
+        ("ferrybus journal repair data --yes", true),
+        ("ferrybus journal", false),
         ("ferrybus nonsense", false),
     ];
     for (line, good) in cases {

@@ -122,7 +122,7 @@ fn resolve_all(texts: &[String], port: u16) -> Result<Vec<SocketAddr>, Failure> 
     Ok(all)
 }
 
-/// `127.0.0.1:5672`, `[::1]`, `::1`, `localhost`, `:5672` (every address of the machine).
+/// `127.0.0.1:5672`, `[::1]`, `::1`, `localhost`, `:5672` (every IPv4 address of the machine).
 fn resolve(text: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
     let bad = |reason: &dyn std::fmt::Display| {
         Failure::misuse(format_args!("cannot listen on `{text}`: {reason}"))

@@ -106,6 +106,10 @@ fn development_certificates_are_made_once_and_keys_are_private() {
     let again = ferrybus(&folder.0, &line);
     assert_eq!(code(&again), 1);
     assert!(stderr(&again).contains("hint: `--force` replaces certificates"), "{}", stderr(&again));
+    let another = ferrybus(&folder.0, &["cert", "dev", "--out", "certs", "--client", "second"]);
+    assert_eq!(code(&another), 0, "{}", stderr(&another));
+    assert_eq!((read("server.pem"), stdout(&another).contains("server.pem")), (server.clone(), false));
+    assert!(read("client-second.pem").starts_with("-----BEGIN CERTIFICATE-----"));
     let mut forced = line.to_vec();
     forced.push("--force");
     assert_eq!(code(&ferrybus(&folder.0, &forced)), 0);

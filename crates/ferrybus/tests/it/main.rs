@@ -4,4 +4,5 @@
 
 mod broker;
 mod cli;
+mod journal;
 mod support;
