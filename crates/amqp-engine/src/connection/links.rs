@@ -29,6 +29,11 @@ impl Connection {
             let text = format!("attach on handle {}, which has a link", attach.handle);
             return self.on_fault(ours, Fault::session(condition::HANDLE_IN_USE, text));
         }
+        // Refused links stay until the peer detaches them, and it may never do so.
+        if self.link_count >= self.config.max_links.saturating_mul(2) {
+            let text = format!("{} links are attached or wait for a detach", self.link_count);
+            return self.on_fault(ours, Fault::session(condition::RESOURCE_LIMIT_EXCEEDED, text));
+        }
         let Some(handle) = session.links.free_handle() else {
             let text = "no handle is left up to the handle-max of the begin";
             return self.on_fault(ours, Fault::session(condition::RESOURCE_LIMIT_EXCEEDED, text));

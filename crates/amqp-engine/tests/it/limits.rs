@@ -105,6 +105,29 @@ fn links_that_are_refused_and_never_detached_are_bounded() {
 }
 
 #[test]
+fn refused_links_of_all_sessions_together_are_bounded() {
+    let mut pair = Pair::begun(Config { max_links: 3, ..plain() });
+    pair.begin(1);
+    for handle in 0..6 {
+        let (channel, name) = (u16::from(handle >= 3), format!("l{handle}"));
+        pair.feed(&amqp(channel, attach(&name, handle, Role::Sender)));
+        let refused = detached_with(&pair.frames());
+        let expected = (handle >= 3).then_some("amqp:resource-limit-exceeded");
+        assert_eq!(refused.as_deref(), expected, "{handle}");
+    }
+    pair.events.clear();
+    // Three are attached, three wait for the peer's detach.
+    pair.feed(&amqp(1, attach("more", 9, Role::Sender)));
+    assert_eq!(ended_with(&pair.frames()).as_deref(), Some("amqp:resource-limit-exceeded"));
+    assert!(matches!(pair.take_event(), Event::SessionEnded { by: Origin::Engine, .. }));
+    // The session took its links with it; a detach makes room as well.
+    pair.feed(&amqp(0, Detach { handle: 0, closed: true, error: None }));
+    pair.read();
+    pair.events.clear();
+    pair.attach("again", 0, Role::Sender);
+}
+
+#[test]
 fn sessions_that_we_ended_and_the_peer_did_not_are_bounded() {
     let mut pair = Pair::open(Config { channel_max: 9, ..plain() });
     for channel in 0..10 {
