@@ -601,3 +601,13 @@ fn errors_that_the_engine_raises_carry_the_configured_note_once() {
     let Some(Performative::Detach(detach)) = frames.last() else { panic!("{frames:?}") };
     assert_eq!(detach.error.as_ref().unwrap().description.as_deref(), Some("gone"));
 }
+
+#[test]
+fn a_flow_without_link_credit_changes_none() {
+    let mut pair = Pair::begun(plain());
+    pair.attach("out", 0, Role::Receiver);
+    pair.feed(&amqp(0, credit(0, 0, 10)));
+    pair.events.clear();
+    pair.feed(&amqp(0, Flow { link_credit: None, delivery_count: None, ..credit(0, 0, 0) }));
+    assert!(matches!(pair.take_event(), Event::LinkFlow { limit: 10, credit: 10, .. }));
+}
