@@ -6,6 +6,8 @@
 mod pair;
 
 #[cfg(test)]
+mod credit;
+#[cfg(test)]
 mod framing;
 #[cfg(test)]
 mod handshake;
