@@ -56,3 +56,12 @@ pub(crate) struct Walk {
     /// Records already read and not yet handed out.
     pub ready: Option<Records>,
 }
+
+/// Cleaning on its way once through the journal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pass {
+    /// Where the journal ended when it began.
+    pub end: u64,
+    /// What the journal used when it began, in bytes.
+    pub used: u64,
+}

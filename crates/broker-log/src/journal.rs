@@ -19,7 +19,7 @@ pub use stats::JournalStats;
 use crate::{
     Disk, Durability, FileId, JournalConfig, PoisonReason, Position,
     ahead::Ahead,
-    clean::Cleaning,
+    clean::{Cleaning, Pass},
     files::Files,
     format::{HEADER, RECORD_HEADER, RECORD_HEADER_LEN, RecordHeader, Seed},
     recent::Recent,
@@ -54,6 +54,11 @@ pub struct Journal {
     tail_known: u64,
     /// Somebody waits for everything before this position.
     urgent: u64,
+    pass: Option<Pass>,
+    /// Bytes of records released so far, those that cleaning moved among them.
+    released: u64,
+    /// Cleaning that copies rests until so much is released.
+    rest_until: u64,
     closing: Closing,
     /// A request other than a write is outstanding.
     in_background: bool,
@@ -132,6 +137,9 @@ impl Journal {
             durable: end,
             synced: end,
             urgent: 0,
+            pass: None,
+            released: 0,
+            rest_until: 0,
             closing: Closing::No,
             in_background: false,
             at_leisure: true,
@@ -236,7 +244,9 @@ impl Journal {
 
     /// The record at `at` is dead: nobody will read it, and recovery does without it.
     pub fn release(&mut self, at: Position, length: u32) {
-        self.segments.release(at, RECORD_HEADER + u64::from(length));
+        let bytes = RECORD_HEADER + u64::from(length);
+        self.released += bytes;
+        self.segments.release(at, bytes);
     }
 
     /// Counts as live the given records and no others. After recovery, where everything counts as live, this

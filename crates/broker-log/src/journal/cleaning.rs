@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::{
     Disk, Journal, Position, ReadError,
-    clean::{CleanStep, Cleaning, Walk},
+    clean::{CleanStep, Cleaning, Pass, Walk},
     format::{HEADER, HEADER_LEN, Kind, RECORD_HEADER, SegmentHeader},
     scan::{Records, Scanner, Stop},
     segments::Segment,
@@ -96,12 +96,23 @@ impl Journal {
         } else {
             live.saturating_mul(u64::from(self.config.space_factor))
         };
-        self.segments.oldest_full().is_some()
-            && used > allowed.max(live + SLACK_SEGMENTS * self.config.segment_bytes)
+        let Some(oldest) = self.segments.oldest_full() else { return false };
+        let worthwhile = oldest.live == 0 || self.released >= self.rest_until;
+        worthwhile && used > allowed.max(live + SLACK_SEGMENTS * self.config.segment_bytes)
+    }
+
+    /// A pass over the whole journal that gained less than a segment has found everything alive: the next begins
+    /// when a segment's worth has died, or what lives would be copied round and round.
+    fn judge_pass(&mut self) {
+        let Some(pass) = self.pass.take_if(|pass| pass.end <= self.segments.tail()) else { return };
+        if pass.used.saturating_sub(self.segments.used()) < self.config.segment_bytes {
+            self.rest_until = self.released + self.config.segment_bytes;
+        }
     }
 
     fn begin_cleaning(&mut self) {
         let Some(oldest) = self.segments.oldest_full() else { return };
+        self.pass.get_or_insert(Pass { end: self.writer.end, used: self.segments.used() });
         let mut walk = Walk { at: oldest.base + HEADER, end: oldest.end, scanner: None, ready: None };
         if oldest.live == 0 {
             walk.at = walk.end;
@@ -120,6 +131,7 @@ impl Journal {
         assert!(oldest.live == 0, "{} live bytes in a segment that was cleaned", oldest.live);
         let Some(oldest) = self.segments.pop_oldest() else { return };
         self.counters.segments_freed += 1;
+        self.judge_pass();
         if self.disk.is_some() {
             self.retired.push(oldest);
         } else {
