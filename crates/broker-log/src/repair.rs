@@ -12,6 +12,7 @@ use crate::{
     format::{BatchHeader, HEADER, Kind, RecordsChecksum, Seed, SegmentHeader, encode_resume, spare_header},
     journal::incarnation,
     salvage::salvage,
+    survey::Present,
     work,
 };
 
@@ -87,7 +88,7 @@ impl Repair<'_> {
     /// Writes a segment header anew, from what its batches and neighbours say.
     fn rewrite_header(&mut self, segment: &Segment, previous: u32) -> Result<(), RecoveryError> {
         let present = &segment.present;
-        self.keep(present.file, 0, HEADER)?;
+        self.keep(present, 0, HEADER)?;
         let header = SegmentHeader { previous, tail: self.examined.tail, ..present.header };
         self.write(present.file, 0, &header.encode())
     }
@@ -96,26 +97,21 @@ impl Repair<'_> {
     fn close(&mut self, segment: &Segment, hole: &Hole) -> Result<(), RecoveryError> {
         let present = &segment.present;
         let offset = hole.from - present.header.base;
-        self.keep(present.file, offset, hole.to - hole.from)?;
+        self.keep(present, offset, hole.to - hole.from)?;
         if let Some(saved) = salvage(self.disk, segment, hole)? {
             return self.write(present.file, offset, &saved.bytes);
         }
-        self.gap(present.file, &present.header, hole)?;
-        let end = hole.to - present.header.base;
-        if end > present.length {
-            // The gap must not reach beyond the file.
-            self.write(present.file, end - 1, &[0])?;
-        }
-        Ok(())
+        self.gap(present.file, &present.header, hole)
     }
 
     fn gap(&self, file: FileId, header: &SegmentHeader, hole: &Hole) -> Result<(), RecoveryError> {
+        // Segments are far shorter than 4 GiB. A hole that is not cannot be described and stays damaged.
+        let Ok(length) = u32::try_from(hole.to - hole.from) else { return Ok(()) };
         let batch = BatchHeader {
             kind: Kind::Gap,
             count: 0,
             previous: hole.before,
-            // A segment is far shorter than 4 GiB; what is not cannot be described and stays damaged.
-            length: u32::try_from(hole.to - hole.from).unwrap_or(u32::MAX),
+            length,
             position: hole.from,
             incarnation: header.incarnation,
             synced: hole.from,
@@ -131,7 +127,7 @@ impl Repair<'_> {
         let Some(summary) = &segment.summary else { return Ok(()) };
         let present = &segment.present;
         let (from, to) = (summary.header.position, summary.end());
-        self.keep(present.file, from - present.header.base, to - from)?;
+        self.keep(present, from - present.header.base, to - from)?;
         let hole = Hole {
             from,
             to,
@@ -155,13 +151,13 @@ impl Repair<'_> {
             previous: hole.before,
             resume: None,
         };
+        if u32::try_from(hole.to - hole.from).is_err() {
+            return Ok(());
+        }
         work::create(self.disk, file, HEADER).map_err(RecoveryError::from)?;
         self.write(file, 0, &header.encode())?;
         let inside = Hole { from: hole.from + HEADER, before: header.chain(), ..hole.clone() };
         self.gap(file, &header, &inside)?;
-        // The gap reaches to the end of the file: its length says so.
-        let last = hole.to - hole.from - 1;
-        self.write(file, last, &[0])?;
         self.sync(file)
     }
 
@@ -172,12 +168,12 @@ impl Repair<'_> {
             let (file, base) = (segment.present.file, segment.present.header.base);
             let length = segment.present.length;
             if base >= position.0 {
-                self.keep(file, 0, length)?;
+                self.keep(&segment.present, 0, length)?;
                 self.write(file, 0, &spare_header())?;
                 self.erase(file, HEADER, length)?;
             } else if base + length > position.0 {
                 let offset = position.0 - base;
-                self.keep(file, offset, length - offset)?;
+                self.keep(&segment.present, offset, length - offset)?;
                 self.erase(file, offset, length)?;
             }
         }
@@ -196,7 +192,9 @@ impl Repair<'_> {
     }
 
     /// Keeps bytes that are about to be overwritten.
-    fn keep(&mut self, file: FileId, offset: u64, length: u64) -> Result<(), RecoveryError> {
+    fn keep(&mut self, present: &Present, offset: u64, length: u64) -> Result<(), RecoveryError> {
+        let file = present.file;
+        let length = length.min(present.length.saturating_sub(offset));
         let failed = |error| RecoveryError::disk("keeping a part of", Some(file), &error);
         let mut buffer = vec![0; usize::try_from(length).unwrap_or_default()];
         let read = self.disk.read_at(file, offset, &mut buffer).map_err(failed)?;
