@@ -1,6 +1,7 @@
 //! Clients and their links.
 //!
-//! Invariant: a consumer's `place` says where else its number stands, and nowhere else does it.
+//! Invariant: a consumer's `place` says where else its number stands, and nowhere else does it. The number of
+//! one that is gone may still stand in a ring.
 
 use std::collections::BTreeMap;
 

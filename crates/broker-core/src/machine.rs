@@ -6,6 +6,7 @@
 mod dead_letter;
 mod deadline;
 mod entities;
+mod leaving;
 mod links;
 mod peek;
 mod publish;
@@ -23,7 +24,7 @@ use crate::{
     Batch, ClientId, Command, CoreConfig, Delivery, Output, QueueId, Timestamp,
     client::{Client, Consumer},
     id_map::IdMap,
-    machine::peek::PeekRequest,
+    machine::{leaving::Leaving, peek::PeekRequest},
     merge::Merge,
     slot::ConsumerNumber,
     store::Store,
@@ -56,6 +57,8 @@ pub struct Core {
     /// Waiting for the next `pump`.
     peeks: VecDeque<PeekRequest>,
     merge: Merge,
+    /// Locks that end.
+    leaving: Leaving,
     /// Empty between calls; see `pump`.
     held: Vec<(ClientId, Delivery)>,
     next_store: u32,
@@ -78,6 +81,7 @@ impl Core {
             active: VecDeque::new(),
             peeks: VecDeque::new(),
             merge: Merge::default(),
+            leaving: Leaving::default(),
             held: Vec::new(),
             next_store: 1,
             next_consumer: 1,
@@ -88,6 +92,7 @@ impl Core {
     /// Does what one client asked in one go. Runs of answers and of removals are merged, so this is the way to go
     /// for more than one command.
     pub fn handle_batch(&mut self, now: Timestamp, batch: Batch, out: &mut impl Output) {
+        self.begin_leaving();
         for command in batch.commands {
             self.dispatch(now, batch.client, command, out);
         }
@@ -99,6 +104,7 @@ impl Core {
     /// A client that did not connect, or has disconnected, may still publish and settle, for such commands carry
     /// all they need. Anything else it asks is ignored.
     pub fn handle(&mut self, now: Timestamp, client: ClientId, command: Command, out: &mut impl Output) {
+        self.begin_leaving();
         self.dispatch(now, client, command, out);
         self.merge.flush(out);
     }

@@ -78,10 +78,12 @@ pub(crate) struct Store {
     pub(crate) schedule: Deadlines,
     /// The deadline under which the core has this store in its table.
     armed: Timestamp,
-    /// Consumers with credit, in turn.
+    /// Consumers with credit, in turn; some of them may be gone.
     pub(crate) ring: VecDeque<ConsumerNumber>,
-    /// Browsing consumers with credit, in turn.
+    /// Browsing consumers with credit, in turn; some of them may be gone.
     pub(crate) browsers: VecDeque<ConsumerNumber>,
+    /// How many of both are gone.
+    pub(crate) gone: usize,
     /// Consumers that wait for `Effect::Drained`.
     pub(crate) draining: Vec<ConsumerNumber>,
     /// All producers and consumers.
@@ -107,6 +109,7 @@ impl Store {
             armed: Timestamp::MAX,
             ring: VecDeque::new(),
             browsers: VecDeque::new(),
+            gone: 0,
             draining: Vec::new(),
             links: BTreeSet::new(),
             queued: false,
@@ -241,6 +244,17 @@ impl Store {
         held.sort_unstable();
         held.dedup();
         held
+    }
+
+    /// A consumer that waits in a ring is gone. Its number stays until its turn comes, or until more than half of the
+    /// numbers are such: looking for it each time would cost as much as there are consumers.
+    pub(crate) fn leave_ring(&mut self, is_there: impl Fn(ConsumerNumber) -> bool) {
+        self.gone += 1;
+        if 2 * self.gone > self.ring.len() + self.browsers.len() {
+            self.ring.retain(|number| is_there(*number));
+            self.browsers.retain(|number| is_there(*number));
+            self.gone = 0;
+        }
     }
 
     /// Puts the store under its earliest deadline in the core's table, if that is earlier than what stands there.

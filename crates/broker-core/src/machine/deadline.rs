@@ -26,12 +26,15 @@ enum Kind {
 impl Core {
     /// When `handle_deadline` wants to be called next. It may find nothing to do then.
     pub fn deadline(&self) -> Option<Timestamp> {
+        if !self.leaving.is_empty() {
+            return Some(Timestamp::from_millis(0));
+        }
         self.timers.first().map(|(at, _)| *at)
     }
 
     /// Does what is due. Says whether more is due already: the work of one call is bounded.
     pub fn handle_deadline(&mut self, now: Timestamp, out: &mut impl Output) -> bool {
-        let mut left = self.config.pump_messages_max.max(1);
+        let mut left = self.work_off_leaving(now, self.config.pump_messages_max.max(1), out);
         while let Some((at, queue)) = self.timers.first().copied()
             && at <= now
             && left > 0
@@ -110,7 +113,7 @@ impl Core {
                 _ => continue,
             }
             let moved = self.stores.get(&queue).is_none_or(|store| store.slots.get(sequence).is_none());
-            touched = touched.saturating_add(1 + if moved { length / BYTES_LIKE_A_MESSAGE } else { 0 });
+            touched = touched.saturating_add(cost(moved, length));
         }
         touched
     }
@@ -134,6 +137,11 @@ impl Core {
         accept(store, now, &arrival, &record.rest, out);
         wake(store, &mut self.active);
     }
+}
+
+/// What treating a message counts, when it was perhaps moved, with the bytes that it has.
+pub(super) fn cost(moved: bool, length: u32) -> u32 {
+    1 + if moved { length / BYTES_LIKE_A_MESSAGE } else { 0 }
 }
 
 impl Core {

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Core, settle::Addition, wake};
+use super::{Core, wake};
 use crate::{
     AttachError, ClientId, Effect, EntityError, EntityPath, LinkId, Output, QueueId, ReceiveMode, SubQueue,
     Timestamp, UnsettledPolicy,
@@ -21,6 +21,7 @@ impl Core {
     pub(super) fn disconnect(&mut self, now: Timestamp, client: ClientId, out: &mut impl Output) {
         let Some(state) = self.clients.get_mut(&client) else { return };
         let links = std::mem::take(&mut state.links);
+        state.blocked = Vec::new();
         let mut closed: BTreeMap<QueueId, Holders> = BTreeMap::new();
         for (link, state) in links {
             if let Some((queue, number, fail)) = self.detach(client, link, state) {
@@ -176,10 +177,7 @@ impl Core {
         store.draining.retain(|waiting| *waiting != number);
         match consumer.place {
             Place::Idle => {}
-            Place::Ring if consumer.mode == ReceiveMode::Browse => {
-                store.browsers.retain(|waiting| *waiting != number);
-            }
-            Place::Ring => store.ring.retain(|waiting| *waiting != number),
+            Place::Ring => store.leave_ring(|waiting| self.consumers.contains_key(&waiting)),
             Place::Blocked => {
                 if let Some(client) = self.clients.get_mut(&client) {
                     client.blocked.retain(|waiting| *waiting != number);
@@ -192,15 +190,6 @@ impl Core {
             UnsettledPolicy::Release => Some((consumer.queue, number, false)),
             UnsettledPolicy::Fail => Some((consumer.queue, number, true)),
         }
-    }
-
-    /// Ends the locks of consumers that are gone, in order of number. One look at the store's locks for all.
-    fn end_locks(&mut self, now: Timestamp, queue: QueueId, holders: &Holders, out: &mut impl Output) {
-        let Some(store) = self.stores.get(&queue) else { return };
-        for (sequence, fail) in store.locked_by(holders) {
-            self.give_back(now, queue, sequence, fail, Addition::default(), out);
-        }
-        self.rearm(queue);
     }
 
     pub(super) fn credit(&mut self, client: ClientId, link: LinkId, limit: u64, drain: bool) {

@@ -168,7 +168,7 @@ impl Hand<'_> {
     /// Takes the consumer whose turn it is out of the ring. Those that cannot take anything leave it.
     fn next_consumer(&mut self, store: &mut Store) -> Option<ConsumerNumber> {
         while let Some(number) = store.ring.pop_front() {
-            if self.may_take(number) {
+            if self.may_take(store, number) {
                 return Some(number);
             }
         }
@@ -176,8 +176,11 @@ impl Hand<'_> {
     }
 
     /// Whether a consumer just taken from a ring has credit and budget; if not, notes where it waits instead.
-    fn may_take(&mut self, number: ConsumerNumber) -> bool {
-        let Some(consumer) = self.consumers.get_mut(&number) else { return false };
+    fn may_take(&mut self, store: &mut Store, number: ConsumerNumber) -> bool {
+        let Some(consumer) = self.consumers.get_mut(&number) else {
+            store.gone = store.gone.saturating_sub(1);
+            return false;
+        };
         consumer.place = Place::Idle;
         if !consumer.has_credit() {
             return false;
@@ -237,7 +240,7 @@ impl Hand<'_> {
     fn browse(&mut self, store: &mut Store, bound: &mut Bound, out: &mut impl Output) -> bool {
         for _ in 0..store.browsers.len() {
             let Some(number) = store.browsers.pop_front() else { break };
-            while self.may_take(number) {
+            while self.may_take(store, number) {
                 if bound.is_spent() {
                     store.browsers.push_front(number);
                     return false;

@@ -92,3 +92,19 @@ fn a_table_entry_is_replaced_by_an_earlier_one_only() {
     store.disarm(&mut timers);
     assert!(timers.is_empty());
 }
+
+#[test]
+fn a_ring_keeps_no_more_numbers_of_the_gone_than_of_those_who_wait() {
+    let mut store = store();
+    store.ring.extend((0..10_000).map(ConsumerNumber));
+    let mut compactions = 0;
+    for gone in 0..10_000 {
+        let before = store.ring.len();
+        store.leave_ring(|number| number.0 > gone);
+        compactions += usize::from(store.ring.len() < before);
+        let there = 9_999 - gone as usize;
+        assert!(store.ring.len() <= 2 * there + 1, "{} for {there}", store.ring.len());
+    }
+    assert!(store.ring.is_empty() && store.gone == 0);
+    assert!(compactions < 20, "{compactions}");
+}

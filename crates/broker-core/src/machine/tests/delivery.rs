@@ -310,3 +310,20 @@ fn peeks_of_one_round_do_not_cut_each_other_short() {
         |effect: &Effect| if let Effect::Peeked { messages, .. } = effect { messages.len() } else { 0 };
     assert_eq!(told.iter().map(shown).collect::<Vec<_>>(), [2, 2, 2]);
 }
+
+#[test]
+fn consumers_that_left_while_they_waited_are_passed_over() {
+    let mut broker = Broker::with_queue(QueueSettings::default());
+    for link in 1..=9 {
+        let mode = if link % 3 == 0 { ReceiveMode::Browse } else { ReceiveMode::PeekLock };
+        broker.open(OTHER, link, main_path("q"), mode);
+        assert!(broker.credit(OTHER, link, 5).is_empty());
+    }
+    for link in [1, 3, 4] {
+        broker.tell(OTHER, Command::CloseConsumer { consumer: LinkId(link) });
+    }
+    broker.publish_all(&["a", "b"]);
+    let to: Vec<(u32, String)> = broker.received(OTHER).iter().map(|d| (d.consumer.0, text(d))).collect();
+    let expected = [(2, "a"), (6, "a"), (9, "a"), (5, "b"), (6, "b"), (9, "b")];
+    assert_eq!(to, expected.map(|(link, text)| (link, text.to_owned())));
+}

@@ -386,3 +386,34 @@ fn a_connection_with_many_links_gives_its_locks_back_in_order() {
     let counts: Vec<u32> = again.iter().map(|delivery| delivery.stored.delivery_count).collect();
     assert_eq!(counts, [0, 0, 1, 1]);
 }
+
+#[test]
+fn one_call_copies_a_bounded_part_of_what_a_lost_connection_had_locked() {
+    let mut broker = Broker::with_queue(QueueSettings { max_delivery_count: 1, ..QueueSettings::default() });
+    let text = "x".repeat(100 << 10);
+    broker.publish_all(&[text.as_str(); 50]);
+    for link in [1, 2] {
+        broker.open_with(OTHER, link, main_path("q"), ReceiveMode::PeekLock, UnsettledPolicy::Fail);
+        assert_eq!(broker.credit(OTHER, link, 25).len(), 25);
+    }
+    let before = broker.journal.end();
+    let leave = [1, 2].map(|link| Command::CloseConsumer { consumer: LinkId(link) });
+    broker.tell_all(OTHER, leave.into());
+    let copied = |broker: &Broker, before: u64| broker.journal.end() - before;
+    assert!((1 << 20..1_300_000).contains(&copied(&broker, before)), "{}", copied(&broker, before));
+    // A lock that still waits for its end may be settled.
+    let pending = broker.core.queue("q").unwrap().locked;
+    assert!((30..45).contains(&pending), "{pending}");
+    let mut calls = 0;
+    while broker.core.deadline().is_some_and(|at| at <= broker.now) {
+        let before = broker.journal.end();
+        broker.journal.make_readable();
+        broker.core.handle_deadline(broker.now, &mut broker.journal);
+        assert!(copied(&broker, before) < 1_300_000, "{}", copied(&broker, before));
+        calls += 1;
+    }
+    assert_eq!(calls, 4);
+    assert_eq!(broker.core.queue("q").unwrap().dead_letter, 50);
+    assert_eq!(broker.replayed().digest(), broker.core.digest());
+    broker.check_liveness();
+}

@@ -222,9 +222,10 @@ impl Test {
 
     /// The oracle for locks: what the model believes of a lock once granted.
     fn holds(&self, delivery: &Delivery) -> bool {
-        let lock = delivery.lock.unwrap().id;
+        // Ids begin anew after a crash; a token says of which store and message the lock is.
+        let token = delivery.lock.unwrap().token;
         let message = self.known.get(&text(delivery));
-        let held = message.and_then(|message| message.lock).is_some_and(|(held, _)| held.id == lock);
+        let held = message.and_then(|message| message.lock).is_some_and(|(held, _)| held.token == token);
         held && message.is_some_and(|message| message.lock.unwrap().0.until.as_millis() > self.now())
     }
 

@@ -1,0 +1,74 @@
+//! The locks of consumers that are gone end.
+//!
+//! Invariant: one call ends a bounded number of them, and copies a bounded number of bytes to dead-letter stores; the
+//! others wait for [`Core::handle_deadline`], which is due as long as some wait. Meanwhile they are locks like others.
+
+use std::collections::VecDeque;
+
+use super::{Core, deadline::cost, settle::Addition};
+use crate::{Output, QueueId, Timestamp, slot::ConsumerNumber, store::Holders};
+
+/// Locks whose consumers are gone.
+#[derive(Debug, Default)]
+pub(super) struct Leaving {
+    waiting: VecDeque<Lost>,
+    /// What the current call may still do.
+    left: u32,
+}
+
+/// A lock to end.
+#[derive(Clone, Copy, Debug)]
+struct Lost {
+    queue: QueueId,
+    sequence: u64,
+    holder: ConsumerNumber,
+    /// It counts as a failed delivery.
+    fail: bool,
+}
+
+impl Leaving {
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+}
+
+impl Core {
+    /// A call begins: it may end locks.
+    pub(super) fn begin_leaving(&mut self) {
+        self.leaving.left = self.config.pump_messages_max.max(1);
+    }
+
+    /// Ends the locks of consumers that are gone, in order of number. One look at the store's locks for all.
+    pub(super) fn end_locks(
+        &mut self,
+        now: Timestamp,
+        queue: QueueId,
+        holders: &Holders,
+        out: &mut impl Output,
+    ) {
+        let Some(store) = self.stores.get(&queue) else { return };
+        let lost = store.locked_by(holders).into_iter().filter_map(|(sequence, fail)| {
+            Some(Lost { queue, sequence, holder: store.slots.get(sequence)?.holder, fail })
+        });
+        self.leaving.waiting.extend(lost);
+        self.leaving.left = self.work_off_leaving(now, self.leaving.left, out);
+    }
+
+    /// Ends locks that wait for it, until `left` is used up; says how much of that is left.
+    pub(super) fn work_off_leaving(&mut self, now: Timestamp, mut left: u32, out: &mut impl Output) -> u32 {
+        while left > 0
+            && let Some(lost) = self.leaving.waiting.pop_front()
+        {
+            let Lost { queue, sequence, holder, fail } = lost;
+            let slot = self.stores.get(&queue).and_then(|store| store.slots.get(sequence));
+            let Some(length) = slot.filter(|s| s.is_locked() && s.holder == holder).map(|s| s.length) else {
+                continue;
+            };
+            self.give_back(now, queue, sequence, fail, Addition::default(), out);
+            self.rearm(queue);
+            let moved = self.stores.get(&queue).is_none_or(|store| store.slots.get(sequence).is_none());
+            left = left.saturating_sub(cost(moved, length));
+        }
+        left
+    }
+}
