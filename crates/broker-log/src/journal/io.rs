@@ -185,3 +185,6 @@ fn is_full(kind: ErrorKind) -> bool {
 const LARGE_WRITE_BYTES: u64 = 256 << 10;
 /// So much is written even when nobody waits for it.
 const COMPANY_BYTES: u64 = 256 << 10;
+
+#[cfg(test)]
+mod tests;

@@ -62,3 +62,6 @@ fn record(bytes: &Bytes, at: Position, length: u32) -> Option<Result<Bytes, Read
     let end = RECORD_HEADER_LEN.checked_add(usize::try_from(length).ok()?)?;
     (end <= bytes.len()).then(|| Ok(bytes.slice(RECORD_HEADER_LEN..end)))
 }
+
+#[cfg(test)]
+mod tests;
