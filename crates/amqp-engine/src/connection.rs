@@ -181,7 +181,7 @@ impl Connection {
     pub fn wants_input(&self) -> bool {
         !matches!(self.phase, Phase::Closed)
             && !self.waits_for_answer()
-            && self.output.backlog() < CONTROL_BACKLOG_HIGH
+            && self.output.backlog() + self.disposition_bytes() < CONTROL_BACKLOG_HIGH
     }
 
     /// Whether there is something to write.
@@ -219,6 +219,12 @@ impl Connection {
     /// The control bytes that wait to be written: all but transfers, flows and dispositions.
     pub fn pending_output_bytes(&self) -> usize {
         self.output.backlog()
+    }
+
+    /// About the bytes of the dispositions that wait to be written.
+    fn disposition_bytes(&self) -> usize {
+        let sessions = self.output.disposing.iter().filter_map(|&channel| self.sessions.at(channel));
+        sessions.map(|session| session.dispositions.bytes()).sum()
     }
 
     /// Whether the layer above has to speak before input is looked at.

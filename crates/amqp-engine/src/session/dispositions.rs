@@ -14,7 +14,12 @@ use crate::output::shorten;
 #[derive(Debug, Default)]
 pub(crate) struct Dispositions {
     runs: Vec<Disposition>,
+    /// About what the frames of all runs take, in bytes.
+    bytes: usize,
 }
+
+/// About what a run's frame takes, in bytes, without what its state says in words.
+const RUN_BYTES: usize = 32;
 
 /// Room for this many runs is kept.
 const KEEP_RUNS: usize = 256;
@@ -39,8 +44,14 @@ impl Dispositions {
             return false;
         }
         let was_empty = self.runs.is_empty();
+        self.bytes += RUN_BYTES + state.as_ref().map_or(0, words_of);
         self.runs.push(Disposition { role, first, last: Some(last), settled, state, batchable: false });
         was_empty
+    }
+
+    /// About what the frames of all of them take, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Gives back room that is not in use.
@@ -59,11 +70,20 @@ impl Dispositions {
                 write_shortened(run, channel, out);
             }
         }
+        self.bytes = 0;
         if self.runs.capacity() > KEEP_RUNS {
             self.runs = Vec::new();
         } else {
             self.runs.clear();
         }
+    }
+}
+
+/// Bytes of the words in a state.
+fn words_of(state: &DeliveryState) -> usize {
+    match state {
+        DeliveryState::Rejected(Some(error)) => RUN_BYTES + error.description.as_ref().map_or(0, String::len),
+        _ => 0,
     }
 }
 

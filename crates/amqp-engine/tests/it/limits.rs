@@ -128,6 +128,27 @@ fn refused_links_of_all_sessions_together_are_bounded() {
 }
 
 #[test]
+fn a_peer_that_does_not_read_why_it_is_rejected_is_not_listened_to() {
+    let mut pair = Pair::begun(plain());
+    let link = pair.attach("in", 0, Role::Sender);
+    let text = "x".repeat(1_000);
+    let mut sent = 0;
+    while pair.engine.wants_input() {
+        pair.feed(&amqp_with(0, transfer(0, sent), b"x"));
+        // No two texts are equal, so no two go out together.
+        let error = amqp_codec::performative::Error::new("amqp:not-allowed", format!("{sent} {text}"));
+        let state = DeliveryState::Rejected(Some(Box::new(error)));
+        pair.engine.settle_incoming(link.session(), ids([sent])[0], state);
+        pair.events.clear();
+        sent += 1;
+        assert!(sent < 100);
+    }
+    assert!(sent > 50, "{sent}");
+    assert_eq!(pair.dispositions().len(), sent as usize);
+    assert!(pair.engine.wants_input(), "the peer has read");
+}
+
+#[test]
 fn sessions_that_we_ended_and_the_peer_did_not_are_bounded() {
     let mut pair = Pair::open(Config { channel_max: 9, ..plain() });
     for channel in 0..10 {
