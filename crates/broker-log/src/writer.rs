@@ -107,8 +107,14 @@ impl Writer {
     }
 
     /// Counts a record at the place that [`Writer::next_record`] gave out.
+    ///
+    /// # Panics
+    /// When the batch has more than [`UNIT_BYTES_MAX`] bytes. Batches are ended between units long before, so that
+    /// is one unit, which can neither be split nor be written: a header could not say its length.
     pub(crate) fn add_record(&mut self, header: &RecordHeader) {
         if let Some(open) = &mut self.open {
+            let bytes = self.end - open.position + RECORD_HEADER + u64::from(header.length);
+            assert!(bytes <= UNIT_BYTES_MAX, "a unit of {bytes} bytes: the caller commits before");
             open.count += 1;
             open.checksum.add(header.checksum);
         }
@@ -243,6 +249,9 @@ impl Writer {
         self.outstanding.take()
     }
 }
+
+/// Longest batch, in bytes: its length is a number of 32 bits.
+const UNIT_BYTES_MAX: u64 = u32::MAX as u64;
 
 static PADDING: [u8; 64] = [0; 64];
 

@@ -52,3 +52,15 @@ fn one_write_is_outstanding_and_none_crosses_segments() {
     writer.finish();
     assert!(!writer.has_pending() && writer.next_group(|_| true).is_none());
 }
+
+#[test]
+#[should_panic(expected = "a unit of 4294967307 bytes")]
+fn a_unit_longer_than_a_header_can_say_is_refused() {
+    let segment = segment(0, 0);
+    let mut writer = Writer::new(64, 0);
+    let rest = u32::MAX - 64 - 12;
+    for length in [rest, 0] {
+        writer.next_record(&segment);
+        writer.add_record(&RecordHeader::unchecked(length, &[]));
+    }
+}
