@@ -63,6 +63,11 @@ impl Mailbox {
         Poll::Ready(mem::take(&mut state.effects))
     }
 
+    /// Takes what nobody will come for any more.
+    pub(crate) fn take_rest(&self) -> Vec<Effect> {
+        mem::take(&mut self.lock().effects)
+    }
+
     /// Counts `bytes` handed to the node.
     pub(crate) fn handed_over(&self, bytes: usize) {
         self.in_flight.fetch_add(bytes, Ordering::Relaxed);

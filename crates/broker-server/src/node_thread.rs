@@ -1,10 +1,11 @@
 //! The thread that runs the node: the single writer of the partition.
 //!
-//! Invariant: a connection's batches are handled in the order it submitted them.
+//! Invariant: a connection's batches are handled in the order it submitted them; a delivery that no connection took
+//! is given back to its queue.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use broker_core::{ClientId, Timestamp};
+use broker_core::{Batch, ClientId, Command, Effect, Outcome, Properties, Timestamp};
 use broker_node::Node;
 use tracing::error;
 
@@ -56,11 +57,11 @@ impl NodeThread {
                 stopping |= self.handle(now, item, &mut owed);
             }
             more = self.node.work(now);
-            self.release();
+            more |= self.release();
             if stopping && !more {
                 self.node.close();
             }
-            self.give_to_disk();
+            more |= self.give_to_disk();
             // After the disk was used at once, too: nothing may come that would wake this thread to look.
             if let Some(reason) = self.node.fault() {
                 error!(%reason, "the journal failed; nothing more is accepted, restart to recover");
@@ -87,7 +88,8 @@ impl NodeThread {
                 self.clients.insert(client, mailbox);
             }
             Item::Forget(client) => {
-                self.clients.remove(&client);
+                let left = self.clients.remove(&client).map(|mailbox| mailbox.take_rest());
+                self.give_back(now, client, left.unwrap_or_default());
             }
             Item::Stop => return true,
         }
@@ -124,23 +126,41 @@ impl NodeThread {
         }
     }
 
-    fn release(&mut self) {
+    /// Shows what is durable to those it is for; true when that gave the node something to do.
+    fn release(&mut self) -> bool {
+        let mut gave_back = false;
         while let Some(released) = self.node.poll_effects() {
-            if let Some(mailbox) = self.clients.get(&released.client) {
-                mailbox.put(released.effects);
+            match self.clients.get(&released.client) {
+                Some(mailbox) => mailbox.put(released.effects),
+                None => gave_back |= self.give_back(clock::utc(), released.client, released.effects),
             }
         }
+        gave_back
     }
 
-    /// Hands out disk work; shows at once what a write done at once has made durable.
-    fn give_to_disk(&mut self) {
+    /// Unlocks messages that were on their way to a connection that is over: its client never saw them, and they need
+    /// not wait for their locks to run out. True when there were some.
+    fn give_back(&mut self, now: Timestamp, client: ClientId, effects: Vec<Effect>) -> bool {
+        let commands: Vec<Command> = effects.into_iter().filter_map(unlocked).collect();
+        let some = !commands.is_empty();
+        if some {
+            self.node.handle_batch(now, Batch { client, commands });
+        }
+        some
+    }
+
+    /// Hands out disk work; shows at once what a write done at once has made durable. True when that gave the node
+    /// something to do.
+    fn give_to_disk(&mut self) -> bool {
+        let mut gave_back = false;
         while let Some(request) = self.node.poll_io() {
-            let Some(disk) = &self.disk else { return };
+            let Some(disk) = &self.disk else { break };
             if let Some(done) = disk.perform(request, self.inbox.is_empty()) {
                 self.node.handle_io(done);
-                self.release();
+                gave_back |= self.release();
             }
         }
+        gave_back
     }
 
     /// How long the node may sleep: not at all with work left, else until its next deadline; and not long before it
@@ -173,3 +193,18 @@ enum Quiet {
     /// The journal knows.
     Told,
 }
+
+/// The command that undoes a delivery with a lock.
+fn unlocked(effect: Effect) -> Option<Command> {
+    let Effect::Delivery(delivery) = effect else { return None };
+    Some(Command::Settle {
+        queue: delivery.queue,
+        sequence: delivery.sequence,
+        lock: delivery.lock?.id,
+        outcome: Outcome::Release(Properties::default()),
+        ticket: None,
+    })
+}
+
+#[cfg(test)]
+mod tests;
