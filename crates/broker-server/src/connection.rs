@@ -76,6 +76,14 @@ impl Alarm {
     }
 }
 
+/// How a connection ended without a failure.
+enum End {
+    /// The gateway has said and heard everything.
+    Closed,
+    /// The peer's stream has ended.
+    OfStream,
+}
+
 /// One connection at work.
 pub(crate) struct Driver<S> {
     stream: S,
@@ -89,6 +97,8 @@ pub(crate) struct Driver<S> {
     stuck: Option<(Instant, u64)>,
     /// How long that may last; `None`: for ever.
     patience: Option<Duration>,
+    /// The node was told that the connection is over.
+    left: bool,
     /// Resolves once, when the server shuts down.
     stop: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
@@ -120,6 +130,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             alarm,
             stuck: None,
             patience,
+            left: false,
             stop: Some(stop),
         }
     }
@@ -129,15 +140,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         let result = self.serve().await;
         // What did not go out is given back at once, and does not wait for its locks to run out.
         self.gateway.handle_eof(clock::now());
-        result
+        self.leave();
+        if matches!(result, Ok(End::Closed)) {
+            transport::hang_up(&mut self.stream).await;
+        }
+        result.map(drop)
     }
 
-    async fn serve(&mut self) -> io::Result<()> {
+    async fn serve(&mut self) -> io::Result<End> {
         loop {
             self.submit();
             poll_fn(|cx| Poll::Ready(self.write(cx))).await?;
             if self.gateway.is_closed() && self.outgoing.is_empty() {
-                return Ok(());
+                return Ok(End::Closed);
             }
             let cut_off = self.cut_off()?;
             self.alarm.set(self.gateway.deadline().into_iter().chain(cut_off).min());
@@ -156,7 +171,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
                 self.gateway.shut_down(now);
             }
             if turn.end_of_stream {
-                return Ok(());
+                return Ok(End::OfStream);
             }
         }
     }
@@ -238,12 +253,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
     }
 }
 
-/// A task that is cancelled, or panics, leaves no lock behind either.
-impl<S> Drop for Driver<S> {
-    fn drop(&mut self) {
+impl<S> Driver<S> {
+    /// Takes leave of the node, once.
+    fn leave(&mut self) {
+        if std::mem::replace(&mut self.left, true) {
+            return;
+        }
         let last = self.gateway.disconnected();
         submit(&self.mailbox, &self.inbox, self.client, last);
         self.inbox.push(Item::Forget(self.client));
+    }
+}
+
+/// A task that is cancelled, or panics, leaves no lock behind either.
+impl<S> Drop for Driver<S> {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 

@@ -5,9 +5,11 @@
 
 use std::{
     cell::RefCell,
+    future::poll_fn,
     io,
     pin::{Pin, pin},
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -39,6 +41,27 @@ pub(crate) fn poll_read<S: AsyncRead + Unpin>(
         let count = ready!(pin!(stream.read_buf(buffer)).poll(cx))?;
         Poll::Ready(Ok((count > 0).then(|| buffer.split().freeze())))
     })
+}
+
+/// How long, and for how many bytes, a peer that was told all is read on.
+const FAREWELL_TIME: Duration = Duration::from_secs(1);
+const FAREWELL_BYTES: usize = 1 << 20;
+
+/// Ends the stream towards the peer, then waits a moment for the peer's own end. A socket that is dropped with input
+/// unread is reset, and the peer may lose what it was told last.
+pub(crate) async fn hang_up<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) {
+    let farewell = async {
+        poll_fn(|cx| Pin::new(&mut *stream).poll_shutdown(cx)).await?;
+        let mut read = 0;
+        while read < FAREWELL_BYTES
+            && let Some(input) = poll_fn(|cx| poll_read(stream, cx)).await?
+        {
+            read += input.len();
+        }
+        io::Result::Ok(())
+    };
+    // The connection is over either way.
+    drop(tokio::time::timeout(FAREWELL_TIME, farewell).await);
 }
 
 /// Output on its way to the socket.

@@ -82,3 +82,53 @@ fn the_buffer_of_a_thread_is_used_again() {
     }
     assert!(places.windows(2).all(|two| two[0] == two[1]));
 }
+
+/// A peer that sends on without end, or ends its stream after some bytes.
+struct Peer {
+    left: usize,
+    ended: bool,
+    shut_down: bool,
+}
+
+impl AsyncRead for Peer {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut tokio::io::ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        assert!(self.shut_down, "first our end, then theirs");
+        let count = self.left.min(buffer.remaining()).min(10_000);
+        self.left -= count;
+        self.ended = count == 0;
+        buffer.put_slice(&vec![0; count]);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Peer {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.shut_down = true;
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[test]
+fn a_peer_is_read_to_its_end_within_bounds() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let mut peer = Peer { left: 50_000, ended: false, shut_down: false };
+    runtime.block_on(hang_up(&mut peer));
+    assert!(peer.ended && peer.left == 0);
+
+    let endless = 1 << 40;
+    peer = Peer { left: endless, ended: false, shut_down: false };
+    runtime.block_on(hang_up(&mut peer));
+    assert!((1 << 20..1_100_000).contains(&(endless - peer.left)));
+}
