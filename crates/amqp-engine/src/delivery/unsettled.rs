@@ -61,13 +61,6 @@ impl Unsettled {
         }
     }
 
-    /// Notes the id of a delivery that is thrown away, which may be one that was seen before.
-    pub(crate) fn skip_id(&mut self, id: u32) {
-        if self.last.is_none_or(|last| serial_distance(last, id) > 0) {
-            self.last = Some(id);
-        }
-    }
-
     /// Keeps a delivery, whose id was noted last, until it is settled.
     #[inline]
     pub(crate) fn insert(

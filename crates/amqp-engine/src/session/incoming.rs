@@ -54,10 +54,7 @@ impl Session {
 
     /// A transfer on a link that is no longer: it counts for the session, and for nothing else.
     fn skip(&mut self, transfer: &Transfer) {
-        if let Some(id) = transfer.delivery_id {
-            self.unsettled.skip_id(id);
-        }
-        if !transfer.more {
+        if !transfer.more || transfer.aborted {
             self.windows.on_delivery_end();
         }
     }

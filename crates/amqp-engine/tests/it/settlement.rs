@@ -248,12 +248,12 @@ fn unsettled_deliveries_of_a_stalled_store_hold_the_window() {
     while window > 0 {
         pair.feed(&amqp_with(0, transfer(0, sent), b"x"));
         sent += 1;
+        assert!(sent < 100, "{sent} deliveries are unsettled");
         window -= 1;
         if let Some(flow) = pair.flows().last() {
             window = flow.incoming_window;
         }
     }
-    assert!(sent < 100, "{sent} deliveries are unsettled");
     pair.events.clear();
     for id in 0..sent {
         settle(&mut pair, link, id, DeliveryState::Accepted);

@@ -71,6 +71,18 @@ fn transfer_ids_of_the_peer_may_lag_by_its_continuations_only() {
 }
 
 #[test]
+fn ids_that_the_peer_skips_are_gone() {
+    let mut windows = windows(0, 100, 0);
+    windows.on_transfer().unwrap();
+    // One frame of an unfinished delivery; then the peer goes on from 10.
+    windows.on_flow(&flow(Some(0), 1, 10)).unwrap();
+    assert_eq!(windows.next_incoming_id(), 10);
+    assert_eq!(windows.on_flow(&flow(Some(0), 1, 9)), Ok(()), "it may still count deliveries");
+    let rewound = Err(WindowError::OutgoingIdRewound { said: 8, next: 10 });
+    assert_eq!(windows.on_flow(&flow(Some(0), 1, 8)), rewound);
+}
+
+#[test]
 fn the_frame_beyond_the_window_is_refused() {
     let mut windows = windows(0, 100, 0);
     for n in 0..10 {
