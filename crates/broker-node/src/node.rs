@@ -5,7 +5,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use broker_core::{Batch, Core, ReplayError, Timestamp};
+use broker_core::{Batch, Command, Core, Outcome, ReplayError, Timestamp};
 use broker_log::{CleanStep, IoDone, IoRequest, Journal, PoisonReason, Position, ReadError};
 
 use crate::{Released, held::Held, outbox::Outbox, surroundings::Surroundings};
@@ -73,14 +73,23 @@ impl Node {
         }
     }
 
-    /// Handles one client's commands: one atomic unit of the journal. Deliveries follow in [`Self::work`].
+    /// Handles one client's commands, in one atomic unit of the journal or in several. Deliveries follow in [`Self::work`].
     /// After [`Self::close`] nothing is handled any more.
     pub fn handle_batch(&mut self, now: Timestamp, batch: Batch) {
         if self.closing {
             return;
         }
+        let Batch { client, mut commands } = batch;
+        while let Some(rest) = split_off_copies(&mut commands) {
+            self.handle_unit(now, Batch { client, commands });
+            commands = rest;
+        }
+        self.handle_unit(now, Batch { client, commands });
+    }
+
+    fn handle_unit(&mut self, now: Timestamp, unit: Batch) {
         let mut out = Surroundings { journal: &mut self.journal, outbox: &mut self.outbox };
-        self.core.handle_batch(now, batch, &mut out);
+        self.core.handle_batch(now, unit, &mut out);
         // Once committed, what was written can be read: the core reads nothing that it wrote in the same call.
         self.journal.commit();
     }
@@ -228,6 +237,22 @@ impl Node {
         &self.journal
     }
 }
+
+/// Splits a batch behind the command with which the messages copied in one unit could become too many: one wide
+/// disposition may dead-letter thousands of large messages, and a unit has to fit into one journal batch.
+fn split_off_copies(commands: &mut Vec<Command>) -> Option<Vec<Command>> {
+    let copies = |command: &Command| match command {
+        Command::Settle { outcome, .. } => !matches!(outcome, Outcome::Complete),
+        _ => false,
+    };
+    let mut places =
+        commands.iter().enumerate().filter(|(_, command)| copies(command)).map(|(place, _)| place);
+    let place = places.nth(COPIES_MAX)?;
+    Some(commands.split_off(place))
+}
+
+/// Messages that one unit may copy; of the largest allowed (100 MB) so many are still less than 4 GiB.
+const COPIES_MAX: usize = 32;
 
 #[cfg(test)]
 mod tests;

@@ -4,8 +4,8 @@ use std::sync::{
 };
 
 use broker_core::{
-    ClientId, Command, CoreConfig, Effect, EntityPath, LinkId, Message, QueueSettings, ReceiveMode, SubQueue,
-    Ticket, UnsettledPolicy,
+    ClientId, CoreConfig, Effect, EntityPath, LinkId, Message, QueueSettings, ReceiveMode, SubQueue, Ticket,
+    UnsettledPolicy,
 };
 use broker_log::{DiskCall, DiskWorker, Faults, FaultyDisk, JournalConfig};
 use bytes::Bytes;
@@ -198,4 +198,29 @@ fn what_nobody_waits_for_is_written_soon_all_the_same() {
     assert_eq!(bench.node.deadline(), None);
     bench.crash();
     assert_eq!(bench.stored(), 1);
+}
+
+#[test]
+fn a_wide_dead_lettering_goes_to_the_journal_in_several_units() {
+    let settle = |number: u64, outcome: Outcome| Command::Settle {
+        queue: broker_core::QueueId(1),
+        sequence: broker_core::SequenceNumber(number),
+        lock: broker_core::LockId(1),
+        outcome,
+        ticket: None,
+    };
+    let dead = || Outcome::DeadLetter(broker_core::Properties::default());
+    let cases = [
+        // commands, how many stay in the first unit
+        ((0..100).map(|n| settle(n, Outcome::Complete)).collect::<Vec<_>>(), None),
+        ((0..32).map(|n| settle(n, dead())).collect(), None),
+        ((0..33).map(|n| settle(n, dead())).collect(), Some(32)),
+        ((0..100).map(|n| settle(n, if n < 50 { Outcome::Complete } else { dead() })).collect(), Some(82)),
+    ];
+    for (mut commands, first) in cases {
+        let all = commands.len();
+        let rest = split_off_copies(&mut commands);
+        assert_eq!(rest.as_ref().map(|_| commands.len()), first, "of {all}");
+        assert_eq!(commands.len() + rest.map_or(0, |rest| rest.len()), all);
+    }
 }

@@ -52,6 +52,7 @@ pub(super) fn condition(condition: &ErrorCondition) -> String {
         ErrorCondition::ConnectionError(error) => Symbol::from(error),
         ErrorCondition::SessionError(error) => Symbol::from(error),
         ErrorCondition::LinkError(error) => Symbol::from(error),
+        ErrorCondition::TransactionError(error) => Symbol::from(error),
         ErrorCondition::Custom(symbol) => symbol.clone(),
     };
     symbol.into_inner()
@@ -66,6 +67,7 @@ pub(super) fn refusal(outcome: &Outcome) -> Option<String> {
         }
         Outcome::Released(_) => Some("released: the broker did not take it".into()),
         Outcome::Modified(_) => Some("modified: the broker did not take it".into()),
+        Outcome::Declared(_) => Some("declared: the broker took it for the begin of a transaction".into()),
     }
 }
 
