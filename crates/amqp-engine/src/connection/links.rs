@@ -99,7 +99,6 @@ impl Connection {
         if flow_waits {
             self.link_flow_due(link);
         }
-        self.take_send_turn(link.session.channel);
     }
 
     /// Answers [`Event::LinkAttached`]: the link is refused, by an attach without our terminus and

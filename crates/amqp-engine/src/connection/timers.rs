@@ -17,7 +17,7 @@ pub(super) struct Timers {
     heard: Instant,
     /// When we last spoke.
     spoke: Instant,
-    /// When our close was queued.
+    /// When our close was written.
     closing: Option<Instant>,
     /// The longest we may be silent.
     silence: Option<Duration>,
@@ -51,8 +51,8 @@ impl Connection {
         let timers = &self.timers;
         match self.phase {
             Phase::Closed => None,
-            // Counted from when the close was first seen by output or a deadline.
-            Phase::Closing => Some(timers.closing.unwrap_or(timers.heard) + self.config.close_timeout),
+            // Until the close is written, there is output to be polled and nothing to wait for.
+            Phase::Closing => Some(timers.closing? + self.config.close_timeout),
             Phase::Open => [self.idle_deadline(), self.heartbeat_deadline()].into_iter().flatten().min(),
             _ => Some(timers.started + self.config.open_timeout),
         }
@@ -77,7 +77,6 @@ impl Connection {
         match self.phase {
             Phase::Closed => {}
             Phase::Closing => {
-                self.start_closing(now);
                 if self.next_deadline().is_some_and(|at| now >= at) {
                     self.phase = Phase::Closed;
                 }
@@ -85,7 +84,6 @@ impl Connection {
             Phase::Open => {
                 if self.idle_deadline().is_some_and(|at| now >= at) {
                     self.fail_idle();
-                    self.timers.closing = Some(now);
                 } else if self.heartbeat_deadline().is_some_and(|at| now >= at) {
                     self.output.heartbeat_due = true;
                     self.shrink();

@@ -47,14 +47,10 @@ impl Sender {
         self.queued == 0 && self.drain_answer_due
     }
 
-    /// `count` waiting deliveries are given back to the layer above; among them, when
-    /// `half_sent_too`, the one that is half sent.
-    pub(crate) fn taken_back(&mut self, count: u32, half_sent_too: bool) {
-        let begun = u32::from(half_sent_too && self.half_sent);
+    /// `count` waiting deliveries, none of them half sent, are given back to the layer above.
+    pub(crate) fn taken_back(&mut self, count: u32) {
         self.queued = self.queued.saturating_sub(count);
-        self.half_sent &= !half_sent_too;
-        // A delivery of which a frame is out has used its credit.
-        self.credit.give_back(u64::from(count.saturating_sub(begun)));
+        self.credit.give_back(u64::from(count));
     }
 
     /// When more is handed over than the peer's credit allows, because the peer has lowered it: how

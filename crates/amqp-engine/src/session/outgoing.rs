@@ -90,8 +90,9 @@ impl Session {
             taken.push(DeliveryId(queued.id));
             false
         });
-        if let Some(sender) = self.links.get_mut(link).and_then(Link::sender_mut) {
-            sender.taken_back(u32::try_from(taken.len()).unwrap_or(u32::MAX), half_sent_too);
+        // With the half-sent one the link goes too, and its counts.
+        if !half_sent_too && let Some(sender) = self.links.get_mut(link).and_then(Link::sender_mut) {
+            sender.taken_back(u32::try_from(taken.len()).unwrap_or(u32::MAX));
         }
         gaps.map(|()| taken)
     }

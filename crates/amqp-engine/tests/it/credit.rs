@@ -1,4 +1,4 @@
-use amqp_codec::performative::{Attach, Flow, Performative};
+use amqp_codec::performative::{Attach, Flow, Open, Performative};
 use amqp_codec::types::Role;
 use amqp_engine::{AttachReply, Config, Event};
 
@@ -180,6 +180,11 @@ fn credit_that_is_taken_back_takes_back_what_waits() {
     assert_eq!([first, last], ids([4, 6])[..]);
     pair.engine.settle_outgoing(one.session(), last, None);
     assert_eq!(pair.dispositions()[0].first, 4);
+    // What was taken back has used no credit.
+    pair.feed(&amqp(0, Flow { next_incoming_id: Some(5), echo: true, ..credit(0, 1, 5) }));
+    assert!(matches!(pair.take_event(), Event::LinkFlow { limit: 6, credit: 5, .. }));
+    let flow = pair.flows().remove(0);
+    assert_eq!((flow.delivery_count, flow.link_credit, flow.available), (Some(1), Some(5), Some(0)));
     // What was taken back cannot be settled on the wire.
     pair.engine.settle_outgoing(one.session(), ids([5])[0], None);
     assert_eq!(pair.read(), []);
@@ -203,4 +208,75 @@ fn a_flow_without_link_credit_changes_none() {
     pair.events.clear();
     pair.feed(&amqp(0, Flow { link_credit: None, delivery_count: None, ..credit(0, 0, 0) }));
     assert!(matches!(pair.take_event(), Event::LinkFlow { limit: 10, credit: 10, .. }));
+}
+
+#[test]
+fn credit_that_is_lowered_takes_back_only_what_is_beyond_it() {
+    let mut pair = Pair::open(plain());
+    pair.feed(&amqp(0, amqp_codec::performative::Begin { incoming_window: 0, ..begin() }));
+    pair.events.clear();
+    let link = pair.attach("out", 0, Role::Receiver);
+    let no_window = |frame| Flow { incoming_window: 0, ..frame };
+    pair.feed(&amqp(0, no_window(credit(0, 0, 10))));
+    pair.events.clear();
+    for tag in 0..5 {
+        pair.engine.send(link, message(tag, 1)).unwrap();
+    }
+    pair.feed(&amqp(0, no_window(credit(0, 0, 3))));
+    let events = pair.take_events();
+    assert_eq!(events[0], Event::Unsent { link, deliveries: ids([4, 5]) });
+    assert!(matches!(events[1], Event::LinkFlow { limit: 3, credit: 0, .. }));
+    pair.feed(&amqp(0, flow()));
+    assert_eq!(pair.transfers().len(), 3);
+}
+
+#[test]
+fn a_delivery_half_sent_counts_as_sent_and_is_finished() {
+    let mut pair = Pair::open_as(plain(), Open { max_frame_size: 512, ..Open::new("client") });
+    pair.feed(&amqp(0, amqp_codec::performative::Begin { incoming_window: 1, ..begin() }));
+    pair.events.clear();
+    let link = pair.attach("out", 0, Role::Receiver);
+    pair.feed(&amqp(0, Flow { incoming_window: 1, ..credit(0, 0, 10) }));
+    pair.engine.send(link, message(1, 700)).unwrap();
+    pair.engine.send(link, message(2, 10)).unwrap();
+    assert_eq!(pair.transfers().len(), 1);
+    pair.events.clear();
+    // The link stops while the first is under way: only the second is taken back.
+    let stop = Flow { next_incoming_id: Some(2), incoming_window: 0, echo: true, ..credit(0, 0, 0) };
+    pair.feed(&amqp(0, stop));
+    assert_eq!(pair.take_events()[0], Event::Unsent { link, deliveries: ids([2]) });
+    let told = pair.flows().remove(0);
+    assert_eq!((told.delivery_count, told.link_credit), (Some(1), Some(0)));
+    pair.feed(&amqp(0, Flow { next_incoming_id: Some(2), ..flow() }));
+    let transfers = pair.transfers();
+    assert_eq!((transfers.len(), transfers[0].0.more), (1, false));
+}
+
+#[test]
+fn a_drain_is_answered_once() {
+    let mut pair = Pair::open(plain());
+    pair.feed(&amqp(0, amqp_codec::performative::Begin { incoming_window: 0, ..begin() }));
+    pair.events.clear();
+    let link = pair.attach("out", 0, Role::Receiver);
+    pair.feed(&amqp(0, Flow { drain: true, incoming_window: 0, ..credit(0, 0, 10) }));
+    pair.engine.send(link, message(1, 1)).unwrap();
+    pair.engine.drained(link, 10);
+    pair.feed(&amqp(0, flow()));
+    assert_eq!(pair.frames().len(), 2, "the transfer and the answer");
+    pair.feed(&amqp(0, credit(0, 10, 10)));
+    pair.engine.send(link, message(2, 1)).unwrap();
+    assert_eq!(pair.frames().len(), 1, "the transfer alone");
+}
+
+#[test]
+fn an_echo_before_the_attach_is_answered_behind_it() {
+    let mut pair = Pair::begun(plain());
+    pair.answer = false;
+    pair.feed(&amqp(0, attach("out", 0, Role::Receiver)));
+    let Event::LinkAttached { link, .. } = pair.take_event() else { panic!() };
+    pair.feed(&amqp(0, Flow { echo: true, ..credit(0, 0, 10) }));
+    assert_eq!(pair.read(), []);
+    pair.engine.accept_link(link, AttachReply::default());
+    let frames = pair.frames();
+    assert!(matches!(&frames[..], [Performative::Attach(_), Performative::Flow(_)]), "{frames:?}");
 }

@@ -221,6 +221,17 @@ fn flows_and_dispositions_go_out_before_the_answer_to_a_close() {
 }
 
 #[test]
+fn a_close_overtakes_what_waits_to_be_sent() {
+    let mut pair = Pair::begun(plain());
+    let link = pair.attach("out", 0, Role::Receiver);
+    pair.engine.send(link, message(1, 10)).unwrap();
+    pair.feed(&amqp(0, Close::default()));
+    assert_eq!(pair.take_events()[0], Event::Unsent { link, deliveries: ids([1]) });
+    assert_eq!(pair.frames(), [Performative::Close(Box::default())]);
+    assert!(pair.engine.is_closed());
+}
+
+#[test]
 fn everything_pipelined_up_to_the_close_is_answered_in_order() {
     let mut pair = Pair::new(plain());
     pair.feed_all(&[

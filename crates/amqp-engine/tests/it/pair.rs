@@ -323,7 +323,10 @@ impl Pair {
     /// Lets time pass, with all deadlines on the way handled.
     pub(crate) fn pass(&mut self, time: Duration) {
         let end = self.now + time;
+        let mut rounds = 0;
         while let Some(at) = self.engine.deadline().filter(|&at| at <= end) {
+            rounds += 1;
+            assert!(rounds < 100_000, "a deadline stays where it is");
             self.now = self.now.max(at);
             self.engine.handle_deadline(self.now);
             self.poll();

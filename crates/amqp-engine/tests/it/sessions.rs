@@ -165,6 +165,31 @@ fn a_settlement_reopens_a_window_that_was_held_back() {
 }
 
 #[test]
+fn whatever_settles_reopens_a_window_that_was_held_back() {
+    let held = || {
+        let mut pair = Pair::begun(Config { max_unsettled: 3, ..narrow() });
+        let link = pair.attach("in", 0, Role::Sender);
+        let mut renewed = 0;
+        for id in 0..6 {
+            pair.feed(&amqp_with(0, transfer(0, id), b"x"));
+            renewed += pair.flows().len();
+        }
+        assert_eq!(renewed, 1, "while less than three are unsettled, then no more");
+        pair.events.clear();
+        (pair, link)
+    };
+    let (mut pair, _) = held();
+    pair.feed(&amqp(0, disposition(Role::Sender, 0, 7, true)));
+    assert_eq!(pair.flows()[0].incoming_window, 4, "the peer settles");
+    let (mut pair, _) = held();
+    pair.feed(&amqp(0, Detach { handle: 0, closed: true, error: None }));
+    assert_eq!(pair.flows()[0].incoming_window, 4, "the link goes");
+    let (mut pair, link) = held();
+    pair.engine.detach(link, None);
+    assert_eq!(pair.flows()[0].incoming_window, 4, "we detach");
+}
+
+#[test]
 fn transfers_wait_for_the_peers_window() {
     let mut pair = Pair::open(plain());
     pair.feed(&amqp(0, Begin { incoming_window: 2, ..begin() }));
@@ -259,6 +284,22 @@ fn every_delivery_that_is_over_counts_for_the_peers_next_id() {
         let condition = ended_with(&pair.frames());
         assert_eq!(condition.as_deref(), Some("amqp:session:window-violation"), "{what}");
     }
+}
+
+#[test]
+fn deliveries_on_a_link_that_is_no_longer_count_too() {
+    use amqp_codec::performative::Transfer;
+    let mut pair = Pair::begun(plain());
+    let link = pair.attach("in", 0, Role::Sender);
+    pair.engine.detach(link, None);
+    pair.feed(&amqp_with(0, transfer(0, 0), b"x"));
+    pair.feed(&amqp_with(0, Transfer { more: true, ..transfer(0, 1) }, b"x"));
+    pair.feed(&amqp_with(0, Transfer { more: true, aborted: true, ..transfer(0, 1) }, b""));
+    pair.read();
+    pair.feed(&amqp(0, Flow { next_outgoing_id: 2, ..flow() }));
+    assert_eq!(pair.read(), []);
+    pair.feed(&amqp(0, Flow { next_outgoing_id: 1, ..flow() }));
+    assert_eq!(ended_with(&pair.frames()).as_deref(), Some("amqp:session:window-violation"));
 }
 
 #[test]

@@ -414,6 +414,27 @@ fn unfinished_deliveries_are_bounded_over_the_whole_connection() {
 }
 
 #[test]
+fn an_unfinished_delivery_goes_with_its_link_or_session() {
+    use amqp_codec::performative::{Detach, End};
+    let mut pair = Pair::begun(Config { max_partial_bytes: 1_000, ..plain() });
+    for round in 0..9u32 {
+        let link = pair.attach("in", 0, Role::Sender);
+        pair.feed(&amqp_with(0, more(0, round), &[0; 1_000]));
+        assert_eq!(pair.read(), [], "round {round}");
+        match round % 3 {
+            0 => pair.feed(&amqp(0, Detach { handle: 0, closed: true, error: None })),
+            1 => {
+                pair.engine.detach(link, None);
+                pair.feed(&amqp(0, Detach { handle: 0, closed: true, error: None }));
+            }
+            _ => pair.feed_all(&[amqp(0, End::default()), amqp(0, begin())]),
+        }
+        pair.read();
+        pair.events.clear();
+    }
+}
+
+#[test]
 fn a_transfer_on_a_link_that_we_send_on_detaches_it() {
     let (mut pair, _) = sending(u32::MAX);
     pair.feed(&amqp_with(0, transfer(0, 0), b"x"));
