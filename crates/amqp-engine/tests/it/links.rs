@@ -318,6 +318,10 @@ fn what_waits_on_a_link_that_goes_is_told_first() {
     pair.poll();
     assert_eq!(pair.take_events(), [unsent(link)]);
     let (mut pair, link) = wait();
+    pair.engine.end_session(link.session(), None);
+    pair.poll();
+    assert_eq!(pair.take_events(), [unsent(link)]);
+    let (mut pair, link) = wait();
     pair.feed(&amqp(0, End::default()));
     assert_eq!(pair.take_events()[0], unsent(link));
     let (mut pair, link) = wait();

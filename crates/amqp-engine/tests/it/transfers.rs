@@ -510,7 +510,7 @@ proptest! {
         sections in 0usize..1_500,
         bare in 0usize..1_500,
         tag_len in 0usize..=32,
-        state: bool,
+        txn_len in prop_oneof![Just(None), (0usize..300).prop_map(Some)],
     ) {
         let (mut pair, link) = sending(max_frame_size);
         let mut sent = message(0, sections + bare);
@@ -518,8 +518,8 @@ proptest! {
         sent.sections = Bytes::copy_from_slice(&whole[..sections]);
         sent.bare = Bytes::copy_from_slice(&whole[sections..]);
         sent.tag = DeliveryTag::try_from(&vec![1; tag_len][..]).unwrap();
-        sent.state = state.then(|| DeliveryState::Transactional {
-            txn_id: Bytes::from_static(b"t").into(),
+        sent.state = txn_len.map(|len| DeliveryState::Transactional {
+            txn_id: Bytes::from(vec![1; len]).into(),
             outcome: Some(Box::new(DeliveryState::Accepted)),
         });
         pair.engine.send(link, sent).unwrap();
@@ -535,7 +535,8 @@ proptest! {
         }
         prop_assert_eq!(joined, whole);
         // No frame is wasted.
-        let least = (sections + bare).div_ceil(max_frame_size as usize - 60).max(1);
+        let overhead = 60 + txn_len.map_or(0, |len| len + 40);
+        let least = (sections + bare).div_ceil(max_frame_size as usize - overhead).max(1);
         prop_assert!(frames <= least + 1, "{} frames, {} would do", frames, least);
     }
 
