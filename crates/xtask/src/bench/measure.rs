@@ -78,7 +78,7 @@ impl Bench {
             ("--window", window.to_string()),
             ("--credit", credit.to_string()),
             // The rate of the slower side, without an ever-growing queue.
-            ("--max-backlog", "20000".to_owned()),
+            ("--max-backlog", if size > LARGE_BODY { "500" } else { "20000" }.to_owned()),
             ("--seconds", self.seconds.to_string()),
             ("--warmup", WARM_UP.to_owned()),
         ];
@@ -323,3 +323,6 @@ fn rss_kb(pid: u32) -> Option<f64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse().ok())
 }
+
+/// Bodies above this many bytes get a short backlog: a long one would measure reading back from disk.
+const LARGE_BODY: u32 = 10 * 1024;
