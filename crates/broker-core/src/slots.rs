@@ -1,11 +1,9 @@
-//! The slots of one store by sequence number.
+//! What one store keeps for each message, by sequence number: its slots, or what its copies refer to.
 //!
 //! Invariant: behaves as a sorted map. Memory follows the number of messages, not the span of their numbers: at
 //! most about two slots' worth for each message, however the others were removed.
 
 use std::collections::{BTreeMap, VecDeque};
-
-use crate::slot::Slot;
 
 /// Numbers per chunk: one bit each in a word.
 const CHUNK: u64 = 64;
@@ -14,15 +12,15 @@ const SLACK: usize = 256;
 /// Empty places in the ring that are always tolerated.
 const GAP: usize = 64;
 
-/// Sorted map from sequence number to slot. Chunks of 64 numbers lie in a ring, so that the usual life (in at the
+/// Sorted map from sequence number to `T`, which is small and plain. Chunks of 64 numbers lie in a ring, so that the usual life (in at the
 /// back, out near the front) costs no search. Stragglers far behind move, chunk by chunk, to a tree.
-#[derive(Debug, Default)]
-pub(crate) struct Slots {
+#[derive(Debug)]
+pub(crate) struct Slots<T> {
     /// Chunk number of the ring's first place.
     base: u64,
-    ring: VecDeque<Chunk>,
+    ring: VecDeque<Chunk<T>>,
     /// Chunks whose numbers lie before `base`.
-    old: BTreeMap<u64, Chunk>,
+    old: BTreeMap<u64, Chunk<T>>,
     /// Chunks in the ring that hold something.
     occupied: usize,
     /// Messages.
@@ -31,19 +29,25 @@ pub(crate) struct Slots {
     kept: usize,
 }
 
-impl Slots {
+impl<T> Default for Slots<T> {
+    fn default() -> Self {
+        Self { base: 0, ring: VecDeque::new(), old: BTreeMap::new(), occupied: 0, live: 0, kept: 0 }
+    }
+}
+
+impl<T: Copy> Slots<T> {
     /// How many messages there are.
     pub(crate) fn len(&self) -> usize {
         self.live
     }
 
     /// The slot of a message.
-    pub(crate) fn get(&self, sequence: u64) -> Option<&Slot> {
+    pub(crate) fn get(&self, sequence: u64) -> Option<&T> {
         self.chunk(sequence / CHUNK)?.get(sequence % CHUNK)
     }
 
     /// The slot of a message, to change it.
-    pub(crate) fn get_mut(&mut self, sequence: u64) -> Option<&mut Slot> {
+    pub(crate) fn get_mut(&mut self, sequence: u64) -> Option<&mut T> {
         let number = sequence / CHUNK;
         let chunk = match number.checked_sub(self.base) {
             Some(place) => self.ring.get_mut(usize::try_from(place).ok()?)?,
@@ -53,7 +57,7 @@ impl Slots {
     }
 
     /// Puts a slot in; gives back the one that was there.
-    pub(crate) fn insert(&mut self, sequence: u64, slot: Slot) -> Option<Slot> {
+    pub(crate) fn insert(&mut self, sequence: u64, slot: T) -> Option<T> {
         let chunk = self.make_chunk(sequence / CHUNK);
         let kept_before = chunk.slots.len();
         let replaced = chunk.insert(sequence % CHUNK, slot);
@@ -64,7 +68,7 @@ impl Slots {
     }
 
     /// Takes a slot out.
-    pub(crate) fn remove(&mut self, sequence: u64) -> Option<Slot> {
+    pub(crate) fn remove(&mut self, sequence: u64) -> Option<T> {
         let number = sequence / CHUNK;
         let slot = if let Some(place) = number.checked_sub(self.base) {
             let chunk = self.ring.get_mut(usize::try_from(place).ok()?)?;
@@ -131,14 +135,14 @@ impl Slots {
     }
 
     /// All of them in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &Slot)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
         let old = self.old.iter().map(|(number, chunk)| (*number, chunk));
         let ring = (self.base..).zip(&self.ring);
         old.chain(ring)
             .flat_map(|(number, chunk)| chunk.iter().map(move |(bit, slot)| (number * CHUNK + bit, slot)))
     }
 
-    fn chunk(&self, number: u64) -> Option<&Chunk> {
+    fn chunk(&self, number: u64) -> Option<&Chunk<T>> {
         match number.checked_sub(self.base) {
             Some(place) => self.ring.get(usize::try_from(place).ok()?),
             None => self.old.get(&number),
@@ -146,7 +150,7 @@ impl Slots {
     }
 
     /// The chunk with this number, made if it is missing.
-    fn make_chunk(&mut self, number: u64) -> &mut Chunk {
+    fn make_chunk(&mut self, number: u64) -> &mut Chunk<T> {
         if self.occupied == 0 && number != self.base {
             // Nothing is in the ring: it may begin wherever it is needed.
             self.ring.truncate(1);
@@ -217,17 +221,23 @@ impl Slots {
 }
 
 /// Up to 64 slots. Bit `n` of a word stands for number `n` of the chunk.
-#[derive(Debug, Default)]
-struct Chunk {
+#[derive(Debug)]
+struct Chunk<T> {
     /// Which numbers have a message.
     live: u64,
     /// Which numbers have a place in `slots`.
     kept: u64,
     /// In order of number.
-    slots: Vec<Slot>,
+    slots: Vec<T>,
 }
 
-impl Chunk {
+impl<T> Default for Chunk<T> {
+    fn default() -> Self {
+        Self { live: 0, kept: 0, slots: Vec::new() }
+    }
+}
+
+impl<T: Copy> Chunk<T> {
     fn is_full(&self) -> bool {
         self.kept == u64::MAX
     }
@@ -236,11 +246,11 @@ impl Chunk {
         (self.kept & ((1 << bit) - 1)).count_ones() as usize
     }
 
-    fn get(&self, bit: u64) -> Option<&Slot> {
+    fn get(&self, bit: u64) -> Option<&T> {
         if self.live >> bit & 1 == 0 { None } else { self.slots.get(self.index(bit)) }
     }
 
-    fn get_mut(&mut self, bit: u64) -> Option<&mut Slot> {
+    fn get_mut(&mut self, bit: u64) -> Option<&mut T> {
         if self.live >> bit & 1 == 0 {
             return None;
         }
@@ -248,7 +258,7 @@ impl Chunk {
         self.slots.get_mut(index)
     }
 
-    fn insert(&mut self, bit: u64, slot: Slot) -> Option<Slot> {
+    fn insert(&mut self, bit: u64, slot: T) -> Option<T> {
         let index = self.index(bit);
         if self.kept >> bit & 1 == 0 {
             self.slots.insert(index, slot);
@@ -263,7 +273,7 @@ impl Chunk {
         was_live.then_some(before)
     }
 
-    fn remove(&mut self, bit: u64) -> Option<Slot> {
+    fn remove(&mut self, bit: u64) -> Option<T> {
         let slot = *self.get(bit)?;
         self.live &= !(1 << bit);
         Some(slot)
@@ -284,7 +294,7 @@ impl Chunk {
         (rest != 0).then(|| u64::from(rest.trailing_zeros()))
     }
 
-    fn iter(&self) -> impl Iterator<Item = (u64, &Slot)> {
+    fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
         let mut from = 0;
         std::iter::from_fn(move || {
             let bit = if from < CHUNK { self.next(from)? } else { return None };
@@ -299,7 +309,7 @@ impl Chunk {
         if live * 8 > kept * 5 {
             return 0;
         }
-        let slots: Vec<Slot> = self.iter().map(|(_, slot)| *slot).collect();
+        let slots: Vec<T> = self.iter().map(|(_, slot)| *slot).collect();
         self.slots = slots;
         self.kept = self.live;
         kept - live

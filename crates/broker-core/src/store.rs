@@ -65,7 +65,7 @@ pub(crate) struct Store {
     pub(crate) id: QueueId,
     pub(crate) role: Role,
     pub(crate) lock_duration: Duration,
-    pub(crate) slots: Slots,
+    pub(crate) slots: Slots<Slot>,
     pub(crate) counts: Counts,
     /// Highest number that replay saw.
     pub(crate) seen: u64,
@@ -352,7 +352,7 @@ impl Counts {
 }
 
 /// Whether any message of a run answers to `test`.
-fn any(slots: &Slots, run: Run, test: impl Fn(&Slot) -> bool) -> bool {
+fn any(slots: &Slots<Slot>, run: Run, test: impl Fn(&Slot) -> bool) -> bool {
     let mut from = run.first;
     while let Some(sequence) = slots.next_before(from, run.sequences().end) {
         if slots.get(sequence).is_some_and(&test) {

@@ -1,18 +1,18 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Position, Timestamp};
+use crate::{Position, Timestamp, slot::Slot};
 
 fn slot(sequence: u64) -> Slot {
     Slot::new(Position(sequence), 1, Timestamp::default(), Timestamp::MAX)
 }
 
-fn positions(slots: &Slots) -> Vec<(u64, u64)> {
+fn positions(slots: &Slots<Slot>) -> Vec<(u64, u64)> {
     slots.iter().map(|(sequence, slot)| (sequence, slot.position.0)).collect()
 }
 
 /// Slots for which memory is held, and empty places of the ring.
-fn footprint(slots: &Slots) -> (usize, usize) {
+fn footprint(slots: &Slots<Slot>) -> (usize, usize) {
     let capacity = slots.ring.iter().chain(slots.old.values()).map(|chunk| chunk.slots.capacity()).sum();
     (capacity, slots.ring.len() - slots.occupied)
 }
@@ -39,12 +39,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn remove(slots: &mut Slots, model: &mut BTreeMap<u64, u64>, sequence: u64) {
+fn remove(slots: &mut Slots<Slot>, model: &mut BTreeMap<u64, u64>, sequence: u64) {
     let removed = slots.remove(sequence).map(|slot| slot.position.0);
     assert_eq!(removed, model.remove(&sequence));
 }
 
-fn take_step(slots: &mut Slots, model: &mut BTreeMap<u64, u64>, last: &mut u64, step: &Step) {
+fn take_step(slots: &mut Slots<Slot>, model: &mut BTreeMap<u64, u64>, last: &mut u64, step: &Step) {
     match *step {
         Step::Next(count) => {
             for _ in 0..count {
@@ -80,7 +80,7 @@ fn take_step(slots: &mut Slots, model: &mut BTreeMap<u64, u64>, last: &mut u64, 
 proptest! {
     #[test]
     fn it_behaves_as_a_sorted_map(steps in proptest::collection::vec(step(), 0..80), probes in proptest::collection::vec(0u64..3_000, 8)) {
-        let (mut slots, mut model, mut last) = (Slots::default(), BTreeMap::new(), 0);
+        let (mut slots, mut model, mut last) = (Slots::<Slot>::default(), BTreeMap::new(), 0);
         for step in &steps {
             take_step(&mut slots, &mut model, &mut last, step);
             prop_assert_eq!(slots.len(), model.len());
@@ -101,7 +101,7 @@ proptest! {
 
 #[test]
 fn one_old_message_does_not_hold_the_memory_of_those_that_came_after_it() {
-    let mut slots = Slots::default();
+    let mut slots = Slots::<Slot>::default();
     slots.insert(1, slot(1));
     for sequence in 2..200_000 {
         slots.insert(sequence, slot(sequence));
@@ -116,7 +116,7 @@ fn one_old_message_does_not_hold_the_memory_of_those_that_came_after_it() {
 
 #[test]
 fn survivors_of_a_random_clearing_take_their_own_place_only() {
-    let mut slots = Slots::default();
+    let mut slots = Slots::<Slot>::default();
     (1..=64_000).for_each(|sequence| assert!(slots.insert(sequence, slot(sequence)).is_none()));
     (1..=64_000).filter(|n| n % 10 != 0).for_each(|sequence| assert!(slots.remove(sequence).is_some()));
     let (capacity, _) = footprint(&slots);
