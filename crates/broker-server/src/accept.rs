@@ -24,7 +24,12 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tracing::{Instrument, debug, info_span, warn};
 
-use crate::{clock, connection::Driver, inbox::Inbox};
+use crate::{
+    clock,
+    connection::Driver,
+    inbox::Inbox,
+    threads::{Place, Spawner},
+};
 
 /// What every connection needs.
 pub(crate) struct Shared {
@@ -35,25 +40,10 @@ pub(crate) struct Shared {
     pub(crate) next_client: AtomicU64,
     pub(crate) seed: u64,
     pub(crate) connections: Arc<AtomicUsize>,
+    pub(crate) threads: Spawner,
     pub(crate) max_connections: usize,
     pub(crate) handshake_time_out: Duration,
     pub(crate) stop: watch::Receiver<bool>,
-}
-
-/// Counts a connection for as long as it lives.
-struct Place(Arc<AtomicUsize>);
-
-impl Place {
-    fn take(shared: &Shared) -> Option<Self> {
-        let place = Self(Arc::clone(&shared.connections));
-        (place.0.fetch_add(1, Ordering::Relaxed) < shared.max_connections).then_some(place)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// Accepts until the server stops.
@@ -66,15 +56,16 @@ pub(crate) async fn accept_loop(listener: TcpListener, shared: Arc<Shared>, tls_
         };
         match accepted {
             Ok((stream, address)) => {
-                let Some(place) = Place::take(&shared) else {
+                let place = Place::take(&shared.connections);
+                if place.count() > shared.max_connections {
                     warn!(%address, limit = shared.max_connections, "refused: too many connections");
                     continue;
-                };
-                let shared = Arc::clone(&shared);
+                }
+                let serving = Arc::clone(&shared);
                 let span = info_span!("connection", peer = %address);
-                tokio::spawn(
+                shared.threads.spawn(
                     async move {
-                        if let Err(error) = serve(stream, address, &shared, tls_only).await {
+                        if let Err(error) = serve(stream, address, &serving, tls_only).await {
                             debug!(%error, "connection ended");
                         }
                         drop(place);
@@ -95,6 +86,8 @@ pub(crate) async fn accept_loop(listener: TcpListener, shared: Arc<Shared>, tls_
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 async fn serve(stream: TcpStream, address: SocketAddr, shared: &Shared, tls_only: bool) -> io::Result<()> {
+    // It was accepted on another thread, whose runtime watches it.
+    let stream = TcpStream::from_std(stream.into_std()?)?;
     stream.set_nodelay(true)?;
     let loopback = address.ip().is_loopback();
     let mut first = [0];

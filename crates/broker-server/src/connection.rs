@@ -149,7 +149,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
 
     async fn serve(&mut self) -> io::Result<End> {
         loop {
-            self.submit();
+            self.exchange();
             poll_fn(|cx| Poll::Ready(self.write(cx))).await?;
             if self.gateway.is_closed() && self.outgoing.is_empty() {
                 return Ok(End::Closed);
@@ -198,9 +198,30 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         Ok(Some(end))
     }
 
-    /// Hands over what the gateway asks for.
-    fn submit(&mut self) {
-        submit(&self.mailbox, &self.inbox, self.client, self.gateway.take_commands());
+    /// Hands over what the gateway asks for, and takes what the node says to it at once.
+    fn exchange(&mut self) {
+        for _ in 0..EXCHANGES_MAX {
+            if !self.submit() {
+                return;
+            }
+            let effects = self.mailbox.take();
+            if effects.is_empty() {
+                return;
+            }
+            self.gateway.handle_effects(clock::now(), effects);
+        }
+        self.submit();
+    }
+
+    /// Hands over what the gateway asks for; false: nothing.
+    fn submit(&mut self) -> bool {
+        let commands = self.gateway.take_commands();
+        if commands.is_empty() {
+            return false;
+        }
+        self.mailbox.attend();
+        submit(&self.mailbox, &self.inbox, self.client, commands);
+        true
     }
 
     /// Builds and writes output for as long as the socket takes it.
@@ -271,6 +292,9 @@ impl<S> Drop for Driver<S> {
         self.leave();
     }
 }
+
+/// Answers taken from the node before the socket has its turn.
+const EXCHANGES_MAX: u32 = 4;
 
 /// Hands commands over as one batch.
 fn submit(mailbox: &Mailbox, inbox: &Inbox, client: ClientId, commands: Vec<Command>) {

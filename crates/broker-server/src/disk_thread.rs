@@ -1,5 +1,5 @@
-//! The disk: records are written by a thread of its own while the node has other work, and at once when it has none;
-//! files are prepared and deleted by another thread, so that no record waits for that.
+//! The disk: a small write is performed at once by whoever runs the node, as long as nobody else waits and the disk is
+//! quick; other writes by a thread of their own; files are prepared and deleted by another, so that no record waits.
 //!
 //! Invariant: the journal has at most one write and one other request outstanding, so each kind keeps its order.
 
@@ -10,12 +10,16 @@ use std::{
         mpsc::{self, SyncSender},
     },
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use broker_log::{DiskWorker, IoDone, IoRequest, RealDisk};
 use tracing::error;
 
-use crate::inbox::{Inbox, Item};
+use crate::{
+    clock,
+    inbox::{Inbox, Item},
+};
 
 /// Where the node takes its disk work.
 #[derive(Debug)]
@@ -32,32 +36,56 @@ struct Lane {
     thread: Option<JoinHandle<()>>,
 }
 
-type Worker = Arc<Mutex<DiskWorker<Arc<RealDisk>>>>;
+type Worker = Arc<Mutex<Performer>>;
+
+/// Performs requests, and knows how long that takes.
+#[derive(Debug)]
+struct Performer {
+    worker: DiskWorker<Arc<RealDisk>>,
+    /// Whether the last request was soon done.
+    is_quick: bool,
+}
+
+impl Performer {
+    fn on(disk: Arc<RealDisk>) -> Worker {
+        Arc::new(Mutex::new(Self { worker: DiskWorker::new(disk), is_quick: true }))
+    }
+
+    fn perform(&mut self, request: IoRequest) -> IoDone {
+        let begin = clock::now().instant;
+        let done = self.worker.perform(request);
+        self.is_quick = clock::now().instant.saturating_duration_since(begin) < QUICK;
+        done
+    }
+}
 
 /// The journal asks for at most one write and a little background work at a time.
 const REQUESTS_MAX: usize = 16;
 /// A write up to this size, in bytes, is soon done: waiting for it costs less than two changes of thread.
 const AT_ONCE_BYTES_MAX: u64 = 64 << 10;
+/// While requests take longer, no connection's thread waits for one.
+const QUICK: Duration = Duration::from_millis(2);
 
 impl DiskThread {
     /// Starts the threads; they have ended when this is dropped.
     pub(crate) fn start(disk: Arc<RealDisk>, inbox: &Arc<Inbox>) -> io::Result<Self> {
-        let worker = Arc::new(Mutex::new(DiskWorker::new(Arc::clone(&disk))));
+        let worker = Performer::on(Arc::clone(&disk));
         let writes = Lane::start("journal", Arc::clone(&worker), Arc::clone(inbox))?;
-        let others = Lane::start("files", Arc::new(Mutex::new(DiskWorker::new(disk))), Arc::clone(inbox))?;
+        let others = Lane::start("files", Performer::on(disk), Arc::clone(inbox))?;
         Ok(Self { writes, others, worker })
     }
 
-    /// Performs `request`: at once if the node has nothing else to do (`idle`) and the disk is free, else on the
-    /// thread, which reports to the inbox.
-    pub(crate) fn perform(&self, request: IoRequest, idle: bool) -> Option<IoDone> {
+    /// Performs `request`: at once if it is small, the one who runs the node is `alone` and the disk is free and quick;
+    /// else on the thread, which reports to the inbox.
+    pub(crate) fn perform(&self, request: IoRequest, alone: impl Fn() -> bool) -> Option<IoDone> {
         if !request.is_write() {
             self.others.give(request);
             return None;
         }
-        if idle
-            && request.bytes() <= AT_ONCE_BYTES_MAX
+        if request.bytes() <= AT_ONCE_BYTES_MAX
             && let Ok(mut worker) = self.worker.try_lock()
+            && worker.is_quick
+            && alone()
         {
             return Some(worker.perform(request));
         }
@@ -93,3 +121,6 @@ impl Drop for Lane {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,16 +1,21 @@
-//! What waits for the node thread.
+//! What waits for the node, and who runs it: whoever brings something while nobody does.
 //!
-//! Invariant: handing over wakes the node only if it sleeps; it takes everything that waits at once.
+//! Invariant: what was brought is handled without anybody coming again; two never run the node at the same time.
 
 use std::{
+    mem,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use broker_core::{Batch, ClientId};
+use broker_core::{Batch, ClientId, Timestamp};
 use broker_log::IoDone;
 
-use crate::mailbox::Mailbox;
+use crate::{
+    clock,
+    mailbox::Mailbox,
+    runner::{Ended, Runner},
+};
 
 /// One thing for the node to do.
 #[derive(Debug)]
@@ -21,66 +26,222 @@ pub(crate) enum Item {
     Batch(Batch, usize),
     /// A connection is over: no more batches, nobody reads its mailbox.
     Forget(ClientId),
-    /// The disk thread finished something.
+    /// A piece of disk work is done.
     Io(IoDone),
+    /// Nothing has happened for a while.
+    Quiet,
     /// Make everything durable and stop.
     Stop,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    items: Vec<Item>,
-    sleeping: bool,
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum Turn {
+    /// Nobody runs the node: who brings something does.
+    #[default]
+    Free,
+    /// Somebody runs it, and will look here again before leaving.
+    Taken,
+    /// It has ended.
+    Over(Ended),
 }
 
-/// The node's only input.
+#[derive(Debug, Default)]
+struct Desk {
+    items: Vec<Item>,
+    turn: Turn,
+    /// Something is to be done that nobody is about to do.
+    left_over: bool,
+    /// When the node has something to do by itself.
+    deadline: Option<Timestamp>,
+    /// When to look whether things are quiet; `None`: they are, and the node knows.
+    look_at: Option<Timestamp>,
+    /// Something came since the last look.
+    stirred: bool,
+    /// Until when the caretaker sleeps, if it does.
+    asleep_until: Option<Timestamp>,
+}
+
+impl Desk {
+    /// Finds out whether things are quiet.
+    fn look_around(&mut self, now: Timestamp) {
+        if self.look_at.is_some_and(|at| now < at) {
+            return;
+        }
+        if self.stirred {
+            self.stirred = false;
+            self.look_at = Some(now.after(QUIET));
+        } else if self.look_at.take().is_some() {
+            self.items.push(Item::Quiet);
+            self.left_over = true;
+        }
+    }
+
+    /// Whether the caretaker has something to do.
+    fn is_due(&self, now: Timestamp) -> bool {
+        self.turn == Turn::Free && (self.left_over || self.deadline.is_some_and(|deadline| deadline <= now))
+    }
+
+    /// When the caretaker wants to wake by itself. While somebody runs the node, its deadline will be set anew.
+    fn alarm(&self) -> Option<Timestamp> {
+        let deadline = self.deadline.filter(|_| self.turn == Turn::Free);
+        deadline.into_iter().chain(self.look_at).min()
+    }
+
+    /// Whether the caretaker sleeps too long, now that somebody has left the node.
+    fn is_oversleeping(&self) -> bool {
+        let quiet_is_over = self.look_at.is_none() && self.stirred;
+        self.asleep_until.is_some_and(|until| {
+            self.left_over || quiet_is_over || self.deadline.is_some_and(|deadline| deadline < until)
+        })
+    }
+}
+
+/// The node's only input, and the right to run it.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
-    state: Mutex<State>,
-    arrived: Condvar,
+    desk: Mutex<Desk>,
+    /// Calls the caretaker.
+    call: Condvar,
+    /// Locked by the one whose turn it is; `None` before it begins and after it has ended.
+    node: Mutex<Option<Runner>>,
 }
 
 impl Inbox {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic while holding the lock cannot leave the Vec half-changed.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Puts the node in its place. What was brought before waits for [`Self::take_care`].
+    pub(crate) fn begin(&self, runner: Runner) {
+        *self.node() = Some(runner);
+        let mut desk = self.desk();
+        desk.turn = Turn::Free;
+        // What recovery has left to do.
+        desk.left_over = true;
     }
 
-    /// Hands over one item.
+    /// Brings one item: runs the node, unless somebody does already, who will take it along.
     pub(crate) fn push(&self, item: Item) {
-        let mut state = self.lock();
-        state.items.push(item);
-        if state.sleeping {
-            state.sleeping = false;
-            drop(state);
-            self.arrived.notify_one();
+        let mut desk = self.desk();
+        if matches!(desk.turn, Turn::Over(_)) {
+            return;
+        }
+        desk.items.push(item);
+        desk.stirred = true;
+        if desk.turn == Turn::Free {
+            self.run(desk);
         }
     }
 
-    /// Moves everything that waits into `into`; sleeps for at most `patience` when nothing does (`None`: for ever).
-    pub(crate) fn take(&self, into: &mut Vec<Item>, patience: Option<Duration>) {
-        let mut state = self.lock();
-        if state.items.is_empty() && patience != Some(Duration::ZERO) {
-            state.sleeping = true;
-            state = match patience {
-                None => self
-                    .arrived
-                    .wait_while(state, |state| state.sleeping)
-                    .unwrap_or_else(PoisonError::into_inner),
-                Some(patience) => {
-                    self.arrived
-                        .wait_timeout_while(state, patience, |state| state.sleeping)
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .0
+    /// Runs the node when nobody comes whose work would do it: at its deadlines, and with what was left over. It wants
+    /// a thread of its own, and returns when the node has ended and is gone with its files.
+    pub(crate) fn take_care(&self) -> Ended {
+        let mut desk = self.desk();
+        let ended = loop {
+            let now = clock::utc();
+            desk.look_around(now);
+            if let Turn::Over(ended) = desk.turn {
+                break ended;
+            }
+            if desk.is_due(now) {
+                self.run(desk);
+                desk = self.desk();
+            } else {
+                desk = self.sleep(desk, now);
+            }
+        };
+        drop(desk);
+        drop(self.node().take());
+        ended
+    }
+
+    /// Sleeps until called or until the next alarm.
+    fn sleep<'a>(&'a self, mut desk: MutexGuard<'a, Desk>, now: Timestamp) -> MutexGuard<'a, Desk> {
+        let alarm = desk.alarm();
+        desk.asleep_until = Some(alarm.unwrap_or(FOR_EVER));
+        let mut desk = if let Some(alarm) = alarm {
+            let patience = Duration::from_millis(alarm.as_millis().saturating_sub(now.as_millis()));
+            self.call.wait_timeout(desk, patience).unwrap_or_else(PoisonError::into_inner).0
+        } else {
+            self.call.wait(desk).unwrap_or_else(PoisonError::into_inner)
+        };
+        desk.asleep_until = None;
+        desk
+    }
+
+    /// Takes turns with the node until nothing waits, or for long enough.
+    fn run(&self, mut desk: MutexGuard<'_, Desk>) {
+        desk.turn = Turn::Taken;
+        desk.left_over = false;
+        drop(desk);
+        let mut fall = Fall { inbox: self, caught: false };
+        let mut node = self.node();
+        if let Some(runner) = node.as_mut() {
+            self.take_turns(runner);
+        }
+        fall.caught = true;
+    }
+
+    fn take_turns(&self, runner: &mut Runner) {
+        let mut items = Vec::new();
+        for turn in 1.. {
+            mem::swap(&mut items, &mut self.desk().items);
+            let ended = runner.turn(&mut items, || self.desk().items.is_empty());
+            let mut desk = self.desk();
+            if let Some(ended) = ended {
+                return self.end(desk, ended);
+            }
+            let waits = runner.has_more() || !desk.items.is_empty();
+            if !waits || turn == TURNS_MAX {
+                desk.turn = Turn::Free;
+                desk.left_over = waits;
+                desk.deadline = runner.deadline();
+                let call = desk.is_oversleeping();
+                drop(desk);
+                if call {
+                    self.call.notify_one();
                 }
-            };
-            state.sleeping = false;
+                return;
+            }
         }
-        into.append(&mut state.items);
     }
 
-    /// True when nothing waits.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.lock().items.is_empty()
+    /// The node has ended.
+    fn end(&self, mut desk: MutexGuard<'_, Desk>, ended: Ended) {
+        desk.turn = Turn::Over(ended);
+        desk.items.clear();
+        drop(desk);
+        self.call.notify_one();
+    }
+
+    fn desk(&self) -> MutexGuard<'_, Desk> {
+        // Nothing that is done under this lock panics.
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn node(&self) -> MutexGuard<'_, Option<Runner>> {
+        // After a panic nobody runs it any more: see `Fall`.
+        self.node.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// Ends the node when the one who runs it panics: its state may be anything, and others must not wait for it for ever.
+struct Fall<'a> {
+    inbox: &'a Inbox,
+    caught: bool,
+}
+
+impl Drop for Fall<'_> {
+    fn drop(&mut self) {
+        if !self.caught {
+            self.inbox.end(self.inbox.desk(), Ended::Panicked);
+        }
+    }
+}
+
+/// Turns of one who came with work of his own; the rest is left to the caretaker.
+const TURNS_MAX: u32 = 16;
+/// Time without anything to do after which things are quiet; it passes twice at the most.
+const QUIET: Duration = Duration::from_millis(50);
+/// An alarm that does not ring.
+const FOR_EVER: Timestamp = Timestamp::MAX;
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! Sockets, threads, the real clock and the real disk around the pure crates.
 //!
-//! One task drives each connection, one thread runs the node, one thread writes the journal. Everything that decides
-//! lives in the crates below; here is only who runs it, and when.
+//! One task drives each connection, whoever brings work runs the node, one thread writes what the journal collects.
+//! Everything that decides lives in the crates below; here is only who runs it, and when.
 //!
 //! Invariant: whatever ends a connection, its gateway's last commands reach the node, so no lock is left behind.
 
@@ -12,8 +12,9 @@ mod connection;
 mod disk_thread;
 mod inbox;
 mod mailbox;
-mod node_thread;
+mod runner;
 mod server;
+mod threads;
 mod tls;
 mod transport;
 

@@ -63,9 +63,14 @@ impl Mailbox {
         Poll::Ready(mem::take(&mut state.effects))
     }
 
-    /// Takes what nobody will come for any more.
-    pub(crate) fn take_rest(&self) -> Vec<Effect> {
+    /// Takes what is there.
+    pub(crate) fn take(&self) -> Vec<Effect> {
         mem::take(&mut self.lock().effects)
+    }
+
+    /// The connection is at work and will look here before it rests: it needs no waking.
+    pub(crate) fn attend(&self) {
+        drop(self.lock().waker.take());
     }
 
     /// Counts `bytes` handed to the node.

@@ -31,7 +31,8 @@ use crate::{
     disk_thread::DiskThread,
     inbox::{Inbox, Item},
     mailbox::Mailbox,
-    node_thread::{Ended, NodeThread},
+    runner::{Ended, Runner},
+    threads::Threads,
     tls::{self, TlsError},
 };
 
@@ -86,7 +87,9 @@ pub enum Outcome {
 /// A running broker.
 #[derive(Debug)]
 pub struct Server {
+    /// Accepts connections; others serve them.
     runtime: Runtime,
+    threads: Threads,
     addresses: Vec<SocketAddr>,
     tls_addresses: Vec<SocketAddr>,
     inbox: Arc<Inbox>,
@@ -102,17 +105,15 @@ impl Server {
     pub fn start(config: &ServerConfig) -> Result<Self, StartError> {
         raise_file_limit(config.max_connections);
         let acceptor = config.tls.as_ref().map(tls::acceptor).transpose()?;
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(config.io_threads.max(1))
-            .thread_name("connections")
-            .enable_all()
-            .build()?;
+        let runtime =
+            Builder::new_multi_thread().worker_threads(1).thread_name("listeners").enable_all().build()?;
         let listeners = listen(&runtime, &config.listen)?;
         let tls_listeners = listen(&runtime, &config.listen_tls)?;
         let inbox = Arc::new(Inbox::default());
         let (node, node_ended) = start_node(config, &inbox)?;
         let (stop, stopped) = watch::channel(false);
         let connections = Arc::new(AtomicUsize::new(0));
+        let threads = Threads::start(config.io_threads)?;
         let shared = Arc::new(Shared {
             gateway: Arc::new(gateway_config(config)),
             authority: Arc::clone(&config.authority),
@@ -121,6 +122,7 @@ impl Server {
             next_client: AtomicU64::new(FIRST_CLIENT),
             seed: u64::from_be_bytes(random()?),
             connections: Arc::clone(&connections),
+            threads: threads.spawner(),
             max_connections: config.max_connections,
             handshake_time_out: config.handshake_time_out,
             stop: stopped,
@@ -129,6 +131,7 @@ impl Server {
             addresses: addresses(&listeners)?,
             tls_addresses: addresses(&tls_listeners)?,
             runtime,
+            threads,
             inbox,
             stop,
             connections,
@@ -191,6 +194,7 @@ impl Server {
         self.inbox.push(Item::Stop);
         let ended = self.node.take().map(JoinHandle::join);
         self.runtime.shutdown_timeout(Duration::from_millis(100));
+        drop(self.threads);
         match ended {
             Some(Ok(Ended::Stopped)) => Outcome::Stopped,
             _ => Outcome::JournalFailed,
@@ -285,8 +289,9 @@ fn start_node(
     };
     let (tell, ended) = oneshot::channel();
     let inbox = Arc::clone(inbox);
+    inbox.begin(Runner::new(node, disk));
     let thread = thread::Builder::new().name("node".into()).spawn(move || {
-        let outcome = NodeThread::new(node, inbox, disk).run();
+        let outcome = inbox.take_care();
         // Nobody listens when the server already waits for the thread itself.
         tell.send(()).ok();
         outcome

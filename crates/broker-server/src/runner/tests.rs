@@ -8,11 +8,11 @@ use super::*;
 const CLIENT: ClientId = ClientId(7);
 
 /// A node that hands a message to a client over a link that keeps its locks.
-fn delivering() -> (NodeThread, Arc<Mailbox>) {
+fn delivering() -> (Runner, Arc<Mailbox>) {
     let node = broker_node::in_memory(JournalConfig::default(), CoreConfig::default());
-    let mut thread = NodeThread::new(node, Arc::default(), None);
+    let mut runner = Runner::new(node, None);
     let mailbox = Arc::new(Mailbox::default());
-    thread.handle(clock::utc(), Item::Register(CLIENT, Arc::clone(&mailbox)), &mut Vec::new());
+    runner.handle(clock::utc(), Item::Register(CLIENT, Arc::clone(&mailbox)));
     let path = EntityPath { entity: "q".into(), sub_queue: SubQueue::Main };
     let consumer = LinkId(1);
     let commands = vec![
@@ -29,45 +29,45 @@ fn delivering() -> (NodeThread, Arc<Mailbox>) {
         Command::Credit { consumer, limit: 1, drain: false },
         Command::PublishTo { path, messages: vec![Message::default()], auto_create: false, ticket: None },
     ];
-    thread.handle(clock::utc(), Item::Batch(Batch { client: CLIENT, commands }, 0), &mut Vec::new());
-    thread.node.work(clock::utc());
-    assert_eq!(locked(&thread), 1);
-    (thread, mailbox)
+    runner.handle(clock::utc(), Item::Batch(Batch { client: CLIENT, commands }, 0));
+    runner.node.work(clock::utc());
+    assert_eq!(locked(&runner), 1);
+    (runner, mailbox)
 }
 
-fn locked(thread: &NodeThread) -> u64 {
-    thread.node.core().queue("q").map_or(0, |queue| queue.locked)
+fn locked(runner: &Runner) -> u64 {
+    runner.node.core().queue("q").map_or(0, |queue| queue.locked)
 }
 
-fn forget(thread: &mut NodeThread) {
+fn forget(runner: &mut Runner) {
     let batch = Batch { client: CLIENT, commands: vec![Command::Disconnect] };
-    thread.handle(clock::utc(), Item::Batch(batch, 0), &mut Vec::new());
-    assert_eq!(locked(thread), 1, "the link keeps its locks");
-    thread.handle(clock::utc(), Item::Forget(CLIENT), &mut Vec::new());
+    runner.handle(clock::utc(), Item::Batch(batch, 0));
+    assert_eq!(locked(runner), 1, "the link keeps its locks");
+    runner.handle(clock::utc(), Item::Forget(CLIENT));
 }
 
 #[test]
 fn what_a_mailbox_holds_when_its_connection_ends_is_given_back() {
-    let (mut thread, _mailbox) = delivering();
-    assert!(!thread.release());
-    forget(&mut thread);
-    assert_eq!(locked(&thread), 0);
+    let (mut runner, _mailbox) = delivering();
+    assert!(!runner.release());
+    forget(&mut runner);
+    assert_eq!(locked(&runner), 0);
 }
 
 #[test]
 fn what_becomes_durable_after_its_connection_has_ended_is_given_back() {
-    let (mut thread, _mailbox) = delivering();
-    forget(&mut thread);
-    assert_eq!(locked(&thread), 1);
-    assert!(thread.release(), "the node has to look for another consumer");
-    assert_eq!(locked(&thread), 0);
+    let (mut runner, _mailbox) = delivering();
+    forget(&mut runner);
+    assert_eq!(locked(&runner), 1);
+    assert!(runner.release(), "the node has to look for another consumer");
+    assert_eq!(locked(&runner), 0);
 }
 
 #[test]
 fn what_a_connection_took_stays_locked() {
-    let (mut thread, mailbox) = delivering();
-    thread.release();
-    assert_eq!(mailbox.take_rest().iter().filter(|e| matches!(e, Effect::Delivery(_))).count(), 1);
-    forget(&mut thread);
-    assert_eq!(locked(&thread), 1);
+    let (mut runner, mailbox) = delivering();
+    runner.release();
+    assert_eq!(mailbox.take().iter().filter(|e| matches!(e, Effect::Delivery(_))).count(), 1);
+    forget(&mut runner);
+    assert_eq!(locked(&runner), 1);
 }

@@ -1,0 +1,158 @@
+use std::{
+    task::{Context, Poll, Waker},
+    thread,
+};
+
+use broker_core::{
+    Command, CoreConfig, Effect, EntityPath, LinkId, Message, QueueSettings, ReceiveMode, SubQueue, Ticket,
+    UnsettledPolicy,
+};
+use broker_log::JournalConfig;
+
+use super::*;
+
+fn begun() -> Inbox {
+    let inbox = Inbox::default();
+    let node = broker_node::in_memory(JournalConfig::default(), CoreConfig::default());
+    inbox.begin(Runner::new(node, None));
+    inbox
+}
+
+/// A client with a queue `q` whose locks last `lock_duration`.
+fn client(inbox: &Inbox, client: ClientId, lock_duration: Duration) -> Arc<Mailbox> {
+    let mailbox = Arc::new(Mailbox::default());
+    inbox.push(Item::Register(client, Arc::clone(&mailbox)));
+    let settings = QueueSettings { lock_duration, ..QueueSettings::default() };
+    let create = Command::CreateQueue { name: "q".into(), settings, ticket: Ticket(0) };
+    bring(inbox, client, vec![Command::Connect, Command::ByteBudget { limit: u64::MAX }, create]);
+    mailbox
+}
+
+fn bring(inbox: &Inbox, client: ClientId, commands: Vec<Command>) {
+    inbox.push(Item::Batch(Batch { client, commands }, 0));
+}
+
+fn q() -> EntityPath {
+    EntityPath { entity: "q".into(), sub_queue: SubQueue::Main }
+}
+
+fn publish(ticket: u64) -> Command {
+    let messages = vec![Message::default()];
+    Command::PublishTo { path: q(), messages, auto_create: false, ticket: Some(Ticket(ticket)) }
+}
+
+fn published(effects: &[Effect]) -> u64 {
+    let count = |effect: &Effect| match effect {
+        Effect::Published { first, last } => last.0 - first.0 + 1,
+        _ => 0,
+    };
+    effects.iter().map(count).sum()
+}
+
+/// Blocks the thread until the mailbox has something.
+fn wait(mailbox: &Mailbox) -> Vec<Effect> {
+    struct Unpark(thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    loop {
+        match mailbox.poll_take(&Context::from_waker(&waker)) {
+            Poll::Ready(effects) => return effects,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+#[test]
+fn who_brings_work_while_nobody_runs_the_node_has_the_answer_at_once() {
+    let inbox = begun();
+    let mailbox = client(&inbox, ClientId(1), Duration::from_secs(60));
+    bring(&inbox, ClientId(1), vec![publish(1)]);
+    assert_eq!(published(&mailbox.take()), 1);
+}
+
+#[test]
+fn what_many_bring_at_the_same_time_is_all_answered() {
+    const CLIENTS: u64 = 4;
+    const BATCHES: u64 = 500;
+    let inbox = begun();
+    thread::scope(|scope| {
+        let caretaker = scope.spawn(|| inbox.take_care());
+        let clients: Vec<_> = (1..=CLIENTS)
+            .map(|number| {
+                let inbox = &inbox;
+                scope.spawn(move || {
+                    let mailbox = client(inbox, ClientId(number), Duration::from_secs(60));
+                    for ticket in 1..=BATCHES {
+                        bring(inbox, ClientId(number), vec![publish(ticket)]);
+                    }
+                    let mut answered = 0;
+                    while answered < BATCHES {
+                        answered += published(&wait(&mailbox));
+                    }
+                    answered
+                })
+            })
+            .collect();
+        for client in clients {
+            assert_eq!(client.join().unwrap(), BATCHES);
+        }
+        inbox.push(Item::Stop);
+        assert_eq!(caretaker.join().unwrap(), Ended::Stopped);
+    });
+}
+
+#[test]
+fn a_deadline_comes_though_nobody_brings_anything() {
+    let inbox = begun();
+    thread::scope(|scope| {
+        let caretaker = scope.spawn(|| inbox.take_care());
+        let mailbox = client(&inbox, ClientId(1), Duration::from_millis(1));
+        let consumer = LinkId(1);
+        let open = Command::OpenConsumer {
+            consumer,
+            path: q(),
+            mode: ReceiveMode::PeekLock,
+            unsettled: UnsettledPolicy::KeepLocks,
+            auto_create: false,
+        };
+        let credit = Command::Credit { consumer, limit: 2, drain: false };
+        bring(&inbox, ClientId(1), vec![open, credit, publish(1)]);
+        let mut delivered = 0;
+        while delivered < 2 {
+            delivered += wait(&mailbox).iter().filter(|e| matches!(e, Effect::Delivery(_))).count();
+        }
+        inbox.push(Item::Stop);
+        assert_eq!(caretaker.join().unwrap(), Ended::Stopped);
+    });
+}
+
+#[test]
+fn after_a_panic_the_node_has_ended_for_everybody() {
+    let inbox = begun();
+    drop(Fall { inbox: &inbox, caught: false });
+    assert_eq!(inbox.take_care(), Ended::Panicked);
+    let mailbox = client(&inbox, ClientId(1), Duration::from_secs(60));
+    assert!(mailbox.take().is_empty());
+    assert!(inbox.desk().items.is_empty(), "nothing piles up");
+}
+
+#[test]
+fn quiet_is_told_once_after_a_whole_span_without_work() {
+    let at = Timestamp::from_millis;
+    let mut desk = Desk { stirred: true, ..Desk::default() };
+    desk.look_around(at(1000));
+    assert_eq!(desk.alarm(), Some(at(1050)));
+    desk.stirred = true;
+    desk.look_around(at(1050));
+    desk.look_around(at(1099));
+    assert!(desk.items.is_empty(), "it had been stirred");
+    desk.look_around(at(1100));
+    assert!(matches!(desk.items[..], [Item::Quiet]));
+    assert_eq!(desk.alarm(), None);
+    desk.look_around(at(9999));
+    assert_eq!(desk.items.len(), 1);
+}

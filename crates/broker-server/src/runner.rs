@@ -1,0 +1,181 @@
+//! One turn of the node: what was brought goes in, what is durable goes out to mailboxes, disk work is handed out.
+//!
+//! Invariant: a connection's batches are handled in the order it submitted them; a delivery that no connection took
+//! is given back to its queue.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use broker_core::{Batch, ClientId, Command, Effect, Outcome, Properties, Timestamp};
+use broker_node::Node;
+use tracing::error;
+
+use crate::{clock, disk_thread::DiskThread, inbox::Item, mailbox::Mailbox};
+
+/// The node at work: the single writer of the partition.
+#[derive(Debug)]
+pub(crate) struct Runner {
+    node: Node,
+    /// `None` for a journal in memory.
+    disk: Option<DiskThread>,
+    clients: BTreeMap<ClientId, Arc<Mailbox>>,
+    /// What handled commands weighed, owed to their clients.
+    owed: Vec<(ClientId, usize)>,
+    /// There is more to do at once.
+    more: bool,
+    stopping: bool,
+    /// The operator was told that space is not reclaimed.
+    warned: bool,
+}
+
+/// Why the node ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Ended {
+    /// It was asked to, and everything is durable.
+    Stopped,
+    /// The journal failed; nothing more may be acknowledged.
+    Poisoned,
+    /// A fault of ours.
+    Panicked,
+}
+
+impl Runner {
+    /// Ready to run.
+    pub(crate) fn new(node: Node, disk: Option<DiskThread>) -> Self {
+        Self {
+            node,
+            disk,
+            clients: BTreeMap::new(),
+            owed: Vec::new(),
+            more: false,
+            stopping: false,
+            warned: false,
+        }
+    }
+
+    /// Handles `items`, and does a bounded piece of everything else. `alone` says whether nothing more waits. The end,
+    /// if it has come.
+    pub(crate) fn turn(&mut self, items: &mut Vec<Item>, alone: impl Fn() -> bool) -> Option<Ended> {
+        let now = clock::utc();
+        self.warn();
+        for item in items.drain(..) {
+            self.handle(now, item);
+        }
+        self.more = self.node.work(now);
+        self.more |= self.release();
+        if self.stopping && !self.more {
+            self.node.close();
+        }
+        self.more |= self.give_to_disk(alone);
+        // After the disk was used at once, too: nothing may come that would make anybody look.
+        if let Some(reason) = self.node.fault() {
+            error!(%reason, "the journal failed; nothing more is accepted, restart to recover");
+            return Some(Ended::Poisoned);
+        }
+        self.pay();
+        (self.stopping && !self.more && self.node.is_closed()).then_some(Ended::Stopped)
+    }
+
+    /// Whether another turn has something to do.
+    pub(crate) fn has_more(&self) -> bool {
+        self.more
+    }
+
+    /// When a turn has something to do by itself.
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
+        self.node.deadline()
+    }
+
+    fn handle(&mut self, now: Timestamp, item: Item) {
+        match item {
+            Item::Batch(batch, weight) => {
+                self.owed.push((batch.client, weight));
+                self.node.handle_batch(now, batch);
+                self.pay();
+            }
+            Item::Io(done) => self.node.handle_io(done),
+            Item::Register(client, mailbox) => {
+                self.clients.insert(client, mailbox);
+            }
+            Item::Forget(client) => {
+                let left = self.clients.remove(&client).map(|mailbox| mailbox.take());
+                self.give_back(now, client, left.unwrap_or_default());
+            }
+            Item::Quiet => self.node.notice_idle(),
+            Item::Stop => self.stopping = true,
+        }
+    }
+
+    /// Lets clients send on, unless the disk is so far behind that memory must be spared.
+    fn pay(&mut self) {
+        if self.node.is_behind() {
+            return;
+        }
+        for (client, weight) in self.owed.drain(..) {
+            if let Some(mailbox) = self.clients.get(&client) {
+                mailbox.dealt_with(weight);
+            }
+        }
+    }
+
+    /// Tells the operator, once, of a journal that cannot reclaim its space.
+    fn warn(&mut self) {
+        if !self.warned
+            && let Some(error) = self.node.cleaning_stopped()
+        {
+            self.warned = true;
+            error!(%error, "the journal cannot reclaim space: a record cannot be read; check the disk");
+        }
+    }
+
+    /// Shows what is durable to those it is for; true when that gave the node something to do.
+    fn release(&mut self) -> bool {
+        let mut gave_back = false;
+        while let Some(released) = self.node.poll_effects() {
+            match self.clients.get(&released.client) {
+                Some(mailbox) => mailbox.put(released.effects),
+                None => gave_back |= self.give_back(clock::utc(), released.client, released.effects),
+            }
+        }
+        gave_back
+    }
+
+    /// Unlocks messages that were on their way to a connection that is over: its client never saw them, and they need
+    /// not wait for their locks to run out. True when there were some.
+    fn give_back(&mut self, now: Timestamp, client: ClientId, effects: Vec<Effect>) -> bool {
+        let commands: Vec<Command> = effects.into_iter().filter_map(unlocked).collect();
+        let some = !commands.is_empty();
+        if some {
+            self.node.handle_batch(now, Batch { client, commands });
+        }
+        some
+    }
+
+    /// Hands out disk work; shows at once what a write done at once has made durable. True when that gave the node
+    /// something to do.
+    fn give_to_disk(&mut self, alone: impl Fn() -> bool) -> bool {
+        let mut gave_back = false;
+        while let Some(request) = self.node.poll_io() {
+            let Some(disk) = &self.disk else { break };
+            if let Some(done) = disk.perform(request, &alone) {
+                self.node.handle_io(done);
+                gave_back |= self.release();
+            }
+        }
+        gave_back
+    }
+}
+
+/// The command that undoes a delivery with a lock.
+fn unlocked(effect: Effect) -> Option<Command> {
+    let Effect::Delivery(delivery) = effect else { return None };
+    Some(Command::Settle {
+        queue: delivery.queue,
+        sequence: delivery.sequence,
+        lock: delivery.lock?.id,
+        outcome: Outcome::Release(Properties::default()),
+        ticket: None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

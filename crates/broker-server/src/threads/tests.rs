@@ -1,0 +1,48 @@
+use std::{
+    collections::BTreeSet,
+    future::pending,
+    sync::mpsc::{self, Receiver},
+    thread::ThreadId,
+};
+
+use super::*;
+
+/// Says, when asked, on which thread it is served; then it is served for ever.
+fn probe(spawner: &Spawner) -> Receiver<ThreadId> {
+    let (tell, told) = mpsc::channel();
+    spawner.spawn(async move {
+        tell.send(thread::current().id()).ok();
+        pending::<()>().await;
+    });
+    told
+}
+
+#[test]
+fn futures_spread_over_the_threads() {
+    let threads = Threads::start(2).unwrap();
+    let spawner = threads.spawner();
+    let first: BTreeSet<String> = (0..2).map(|_| format!("{:?}", probe(&spawner).recv().unwrap())).collect();
+    assert_eq!(first.len(), 2, "one for each thread");
+}
+
+#[test]
+fn what_is_served_ends_with_the_threads() {
+    let threads = Threads::start(1).unwrap();
+    let spawner = threads.spawner();
+    let told = probe(&spawner);
+    told.recv().unwrap();
+    drop(threads);
+    assert!(told.recv().is_err(), "the future is gone");
+    assert!(probe(&spawner).recv().is_err(), "nothing is served any more");
+}
+
+#[test]
+fn a_place_is_free_again_when_its_future_has_ended() {
+    let threads = Threads::start(1).unwrap();
+    let spawner = threads.spawner();
+    let (done, waiting) = mpsc::channel::<()>();
+    spawner.spawn(async move { drop(done) });
+    assert!(waiting.recv().is_err());
+    drop(threads);
+    assert_eq!(spawner.0.first().map(|lane| lane.serves.load(Ordering::Relaxed)), Some(0));
+}
