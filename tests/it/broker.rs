@@ -9,7 +9,7 @@ use std::{
 };
 
 use broker_auth::{Anonymous, Authority, Credentials};
-use broker_core::QueueSettings;
+use broker_core::EntitySettings;
 use broker_log::Durability;
 use broker_server::{Outcome, Server, ServerConfig};
 
@@ -38,7 +38,7 @@ impl Broker {
     }
 
     /// The same with changed settings of its queue.
-    pub(crate) fn with_queue(settings: QueueSettings) -> Self {
+    pub(crate) fn with_queue(settings: EntitySettings) -> Self {
         Self::with(|config| config.queues = vec![(QUEUE.to_owned(), settings)])
     }
 
@@ -111,7 +111,7 @@ pub(crate) fn config() -> ServerConfig {
         segment_bytes: 1 << 20,
         cache_bytes: 64 << 20,
         disk_reserve_bytes: 0,
-        queues: [QUEUE, "innocent"].map(|name| (name.to_owned(), QueueSettings::default())).to_vec(),
+        queues: [QUEUE, "innocent"].map(|name| (name.to_owned(), EntitySettings::default())).to_vec(),
         auto_create: true,
         authority: authority(Anonymous::Deny),
         max_connections: 1000,

@@ -9,7 +9,7 @@ use amqp_codec::{
     sections::PropertyField,
     types::{Kind, ReceiverSettleMode},
 };
-use broker_core::QueueSettings;
+use broker_core::EntitySettings;
 
 use crate::{
     broker::{Broker, QUEUE},
@@ -35,7 +35,7 @@ fn reject(reason: &str) -> DeliveryState {
 
 #[test]
 fn a_full_queue_refuses_with_a_condition_and_a_tracking_id() {
-    let settings = QueueSettings { max_size_bytes: Some(4096), ..QueueSettings::default() };
+    let settings = EntitySettings { max_size_bytes: Some(4096), ..EntitySettings::default() };
     let broker = Broker::with_queue(settings);
     let mut client = broker.plain();
     client.sender(1, QUEUE);
@@ -139,10 +139,10 @@ fn abandoned_and_released_messages_return_to_the_front_at_once() {
 
 #[test]
 fn a_lock_that_ends_gives_the_message_to_the_next_and_refuses_the_first() {
-    let settings = QueueSettings {
+    let settings = EntitySettings {
         lock_duration: Duration::from_millis(50),
         max_delivery_count: 1_000_000,
-        ..QueueSettings::default()
+        ..EntitySettings::default()
     };
     let broker = Broker::with_queue(settings);
     let mut first = broker.plain();
@@ -163,7 +163,7 @@ fn a_lock_that_ends_gives_the_message_to_the_next_and_refuses_the_first() {
 
 #[test]
 fn the_last_delivery_that_fails_makes_a_dead_letter() {
-    let broker = Broker::with_queue(QueueSettings { max_delivery_count: 3, ..QueueSettings::default() });
+    let broker = Broker::with_queue(EntitySettings { max_delivery_count: 3, ..EntitySettings::default() });
     let mut client = broker.plain();
     client.sender(1, QUEUE);
     client.accepted(1, &["m"]);

@@ -12,8 +12,8 @@ use amqp_codec::{
 use amqp_gateway::{Gateway, GatewayConfig, Now, Peer};
 use broker_auth::{Anonymous, Authority, Credentials};
 use broker_core::{
-    ClientId, Command, Delivery, Effect, LinkId, Lock, LockId, LockToken, Properties, QueueId, QueueInfo,
-    SequenceNumber, Stored, Ticket, Timestamp,
+    ClientId, Command, Delivery, Effect, EntityKind, LinkId, Lock, LockId, LockToken, Properties, QueueId,
+    QueueInfo, SequenceNumber, Stored, Ticket, Timestamp,
 };
 use bytes::{Bytes, BytesMut};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
@@ -35,7 +35,12 @@ fn opened(script: &mut Script) -> (Gateway, LinkId, Vec<Command>) {
     let mut gateway = Gateway::new(config, Arc::new(authority), ClientId(1), peer, 1, now());
     gateway.handle_input(now(), script.take_output());
     let commands = gateway.take_commands();
-    let queue = QueueInfo { queue: QueueId(1), name: "q".into(), max_message_bytes: 1 << 20 };
+    let queue = QueueInfo {
+        queue: QueueId(1),
+        kind: EntityKind::Queue,
+        name: "q".into(),
+        max_message_bytes: 1 << 20,
+    };
     let mut link = LinkId(0);
     for command in &commands {
         let effect = match command {
@@ -114,6 +119,7 @@ fn delivery(consumer: LinkId, number: u64, payload: &Bytes) -> Effect {
             until: Timestamp::from_millis(1_795_000_060_000),
         }),
         stored: Stored {
+            more: None,
             enqueued_at: Timestamp::from_millis(1_795_000_000_000),
             expires_at: None,
             delivery_count: 0,

@@ -38,9 +38,6 @@ pub(crate) enum AddressError {
     /// A node that takes no messages.
     #[error("the address names a node that takes no messages")]
     NotAQueue,
-    /// `$Transfer/$DeadLetterQueue`, which no entity has before forwarding exists.
-    #[error("the transfer dead-letter queue is not supported")]
-    TransferDeadLetter,
 }
 
 /// Reads an address.
@@ -62,8 +59,10 @@ pub(crate) fn parse(address: &str) -> Result<Node, AddressError> {
 /// The text that identifies the entity to `broker-auth`: name, then sub-queue, then `$management`.
 pub(crate) fn resource(path: &EntityPath, management: bool) -> String {
     let mut text = String::from(&*path.entity);
-    if path.sub_queue == SubQueue::DeadLetter {
-        text.push_str("/$DeadLetterQueue");
+    match path.sub_queue {
+        SubQueue::Main => {}
+        SubQueue::DeadLetter => text.push_str("/$DeadLetterQueue"),
+        SubQueue::TransferDeadLetter => text.push_str("/$Transfer/$DeadLetterQueue"),
     }
     if management {
         text.push_str("/$management");
@@ -116,12 +115,12 @@ fn named(path: &str) -> Result<Node, AddressError> {
 /// Reads an entity name with or without a sub-queue behind it.
 fn store(path: &str) -> Result<EntityPath, AddressError> {
     let (entity, sub_queue) = match without_suffix(path, "$DeadLetterQueue") {
-        Some(entity) => (entity, SubQueue::DeadLetter),
+        Some(entity) => match without_suffix(entity, "$Transfer") {
+            Some(entity) => (entity, SubQueue::TransferDeadLetter),
+            None => (entity, SubQueue::DeadLetter),
+        },
         None => (path, SubQueue::Main),
     };
-    if sub_queue == SubQueue::DeadLetter && without_suffix(entity, "$Transfer").is_some() {
-        return Err(AddressError::TransferDeadLetter);
-    }
     if entity.is_empty() {
         return Err(AddressError::Empty);
     }

@@ -87,9 +87,14 @@ impl Refusal {
             | Self::Entity(EntityError::NotFound(_))
             | Self::Settle(SettleError::EntityGone)
             | Self::NoSubscription { .. } => ("amqp:not-found", 404),
-            Self::Attach(AttachError::SubQueueSend(_))
+            Self::Attach(
+                AttachError::SubQueueSend(_)
+                | AttachError::SubscriptionSend(_)
+                | AttachError::TopicReceive(_),
+            )
             | Self::Settle(SettleError::AlreadyDeadLetter)
-            | Self::Publish(PublishError::SubQueueSend(_))
+            | Self::Publish(PublishError::SubQueueSend(_) | PublishError::SubscriptionSend(_))
+            | Self::Entity(EntityError::Immutable { .. })
             | Self::NoSessions { .. } => ("amqp:not-allowed", 400),
             Self::Attach(AttachError::LimitReached { .. })
             | Self::Publish(PublishError::EntityFull { .. } | PublishError::StorageFull)
@@ -114,7 +119,7 @@ impl Refusal {
             | Self::NoTarget
             | Self::ForeignState => ("amqp:invalid-field", 400),
             Self::Address { error, .. } => match error {
-                AddressError::Exchange | AddressError::TransferDeadLetter => ("amqp:not-implemented", 501),
+                AddressError::Exchange => ("amqp:not-implemented", 501),
                 AddressError::Empty
                 | AddressError::BadEscape
                 | AddressError::NotUtf8

@@ -27,8 +27,19 @@ pub(crate) struct Intake {
 /// Reads one message.
 pub(crate) fn message(payload: Bytes, intake: Intake, ids: &mut Tracking) -> Result<Message, Refusal> {
     let (payload, sections) = scan(payload)?;
-    sections.check_contents(&payload).map_err(|error| Refusal::Malformed(error.to_string()))?;
-    let header = sections.read_header(&payload).map_err(|error| Refusal::Malformed(error.to_string()))?;
+    let (mut message, has_id) = facts(&payload, &sections, intake)?;
+    message.payload = if intake.face == Face::ServiceBus && !has_id {
+        with_message_id(&payload, &sections, ids.next_id())
+    } else {
+        payload
+    };
+    Ok(message)
+}
+
+/// What the sections say, the payload aside, and whether a message-id is among it.
+fn facts(payload: &[u8], sections: &Sections, intake: Intake) -> Result<(Message, bool), Refusal> {
+    sections.check_contents(payload).map_err(|error| Refusal::Malformed(error.to_string()))?;
+    let header = sections.read_header(payload).map_err(|error| Refusal::Malformed(error.to_string()))?;
     let mut message = Message {
         durable: header.durable,
         time_to_live: header.ttl.map(|millis| Duration::from_millis(millis.into())),
@@ -36,7 +47,7 @@ pub(crate) fn message(payload: Bytes, intake: Intake, ids: &mut Tracking) -> Res
     };
     let mut has_id = false;
     if !sections.properties.is_empty() {
-        let properties = sections.properties_view(&payload);
+        let properties = sections.properties_view(payload);
         has_id = properties.get(PropertyField::MessageId).is_some();
         message.session_id = properties.get(PropertyField::GroupId).and_then(RawValue::as_str).map(Box::from);
         if message.time_to_live.is_none() {
@@ -44,17 +55,22 @@ pub(crate) fn message(payload: Bytes, intake: Intake, ids: &mut Tracking) -> Res
         }
     }
     if !sections.message_annotations.is_empty() {
-        let annotations = sections.message_annotations_view(&payload);
+        let annotations = sections.message_annotations_view(payload);
         let at = annotations.get("x-opt-scheduled-enqueue-time").and_then(RawValue::as_timestamp);
         message.scheduled_enqueue_time =
             at.map(|millis| Timestamp::from_millis(u64::try_from(millis).unwrap_or(0)));
     }
-    message.payload = if intake.face == Face::ServiceBus && !has_id {
-        with_message_id(&payload, &sections, ids.next_id())
-    } else {
-        payload
-    };
-    Ok(message)
+    Ok((message, has_id))
+}
+
+/// Reads a stored payload anew, as if it arrived now: what the core asks when a message is activated or forwarded.
+/// One that cannot be read (a repaired journal) has no facts.
+pub fn describe(now: Timestamp, payload: &Bytes) -> Message {
+    // Both ends of a lifetime count where the sender gave both.
+    let intake = Intake { face: Face::ServiceBus, utc: now };
+    let found = Sections::scan(payload).ok().and_then(|sections| facts(payload, &sections, intake).ok());
+    let message = found.map(|(message, _)| message).unwrap_or_default();
+    Message { payload: payload.clone(), ..message }
 }
 
 /// Reads the messages of a batch.

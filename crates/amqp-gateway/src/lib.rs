@@ -43,3 +43,4 @@ mod tracking;
 pub use broker_auth::PeerFacts as Peer;
 pub use config::{GatewayConfig, Now};
 pub use gateway::Gateway;
+pub use intake::describe;

@@ -6,9 +6,9 @@
 use std::{collections::VecDeque, hint::black_box};
 
 use broker_core::{
-    Batch, ClientId, Command, Core, CoreConfig, Effect, EntityPath, LinkId, LockId, Message, Outcome, Output,
-    Position, QueueId, QueueSettings, ReceiveMode, SequenceNumber, StorageError, StoredRecord, SubQueue,
-    Ticket, Timestamp, UnsettledPolicy,
+    Batch, ClientId, Command, Core, CoreConfig, Effect, EntityKind, EntityPath, EntitySettings, LinkId,
+    LockId, Message, Outcome, Output, Position, QueueId, ReceiveMode, SequenceNumber, StorageError,
+    StoredRecord, SubQueue, Ticket, Timestamp, UnsettledPolicy,
 };
 use bytes::{Bytes, BytesMut};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
@@ -109,7 +109,12 @@ impl Broker {
         broker.tell(vec![
             Command::Connect,
             Command::ByteBudget { limit: u64::MAX },
-            Command::CreateQueue { name: "q".into(), settings: QueueSettings::default(), ticket: Ticket(0) },
+            Command::CreateEntity {
+                name: "q".into(),
+                kind: EntityKind::Queue,
+                settings: Box::new(EntitySettings::default()),
+                ticket: Ticket(0),
+            },
         ]);
         for _ in 0..backlog / BATCH {
             let commands = broker.publications(BATCH);

@@ -2,9 +2,10 @@
 //!
 //! Invariant: every command is atomic: its records land in one journal batch, or none does.
 
-use std::time::Duration;
-
-use crate::{ClientId, LinkId, LockId, LockToken, Message, Properties, QueueId, SequenceNumber, Ticket};
+use crate::{
+    ClientId, EntityKind, EntitySettings, LinkId, LockId, LockToken, Message, Properties, QueueId,
+    SequenceNumber, Ticket,
+};
 
 /// All that one connection asked in one go, in order.
 #[derive(Clone, Debug)]
@@ -18,7 +19,7 @@ pub struct Batch {
 /// The place of a message store by name. Names compare without regard to ASCII case.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct EntityPath {
-    /// Name of the queue (later: `topic/Subscriptions/name`), as the client wrote it.
+    /// Name of a queue or topic, or `topic/Subscriptions/name`, as the client wrote it.
     pub entity: Box<str>,
     /// Which of its stores.
     pub sub_queue: SubQueue,
@@ -31,6 +32,8 @@ pub enum SubQueue {
     Main,
     /// `$DeadLetterQueue`.
     DeadLetter,
+    /// `$Transfer/$DeadLetterQueue`.
+    TransferDeadLetter,
 }
 
 /// How a consumer takes messages.
@@ -204,51 +207,33 @@ pub enum Command {
         /// Who waits.
         ticket: Ticket,
     },
-    /// Create a queue. Answer: `Effect::EntityDone` or `Effect::RequestRefused`.
-    CreateQueue {
-        /// Its name.
+    /// Create an entity. Answer: `Effect::EntityDone` or `Effect::RequestRefused`.
+    CreateEntity {
+        /// Its name; that of a subscription is `topic/Subscriptions/name`.
         name: Box<str>,
+        /// What it is.
+        kind: EntityKind,
         /// Its properties.
-        settings: QueueSettings,
+        settings: Box<EntitySettings>,
         /// Who waits.
         ticket: Ticket,
     },
-    /// Delete a queue with all it holds; its links are told by `Effect::EntityDeleted`. Answer as for `CreateQueue`.
-    DeleteQueue {
+    /// Give an entity other properties: what is left out of `settings` has its default. Answer as for
+    /// `CreateEntity`.
+    UpdateEntity {
+        /// Its name.
+        name: Box<str>,
+        /// Its properties from now on.
+        settings: Box<EntitySettings>,
+        /// Who waits.
+        ticket: Ticket,
+    },
+    /// Delete an entity with all it holds, a topic with its subscriptions; the links are told by
+    /// `Effect::EntityDeleted`. Answer as for `CreateEntity`.
+    DeleteEntity {
         /// Its name.
         name: Box<str>,
         /// Who waits.
         ticket: Ticket,
     },
-}
-
-/// The properties of a queue (`service-bus-entities` 2.1), as far as the core acts on them.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct QueueSettings {
-    /// How long a lock lasts. Default 1 minute, at least 1 millisecond, at most 5 minutes.
-    pub lock_duration: Duration,
-    /// Deliveries after which a message is dead-lettered. Default 10.
-    pub max_delivery_count: u32,
-    /// Default and cap of a message's time to live; `None` is for ever. Zero: only a waiting consumer gets it.
-    pub default_time_to_live: Option<Duration>,
-    /// Expired messages go to the dead-letter store instead of away.
-    pub dead_letter_on_expiration: bool,
-    /// Largest message in bytes, as sent. `None`: the broker's own limit, which also caps it.
-    pub max_message_bytes: Option<u64>,
-    /// Largest total of stored bytes, dead letters and about 50 bytes of record for each message included; sends
-    /// beyond it are refused. `None`: no limit.
-    pub max_size_bytes: Option<u64>,
-}
-
-impl Default for QueueSettings {
-    fn default() -> Self {
-        Self {
-            lock_duration: Duration::from_secs(60),
-            max_delivery_count: 10,
-            default_time_to_live: None,
-            dead_letter_on_expiration: false,
-            max_message_bytes: None,
-            max_size_bytes: None,
-        }
-    }
 }

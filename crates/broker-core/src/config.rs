@@ -2,7 +2,12 @@
 //!
 //! Invariant: every limit has a name, a unit and a default.
 
-use crate::QueueSettings;
+use bytes::Bytes;
+
+use crate::{EntitySettings, Message, Timestamp};
+
+/// Reads what a stored payload says of its message, as if it arrived at that time.
+pub type Describe = fn(Timestamp, &Bytes) -> Message;
 
 /// Limits and the token key.
 #[derive(Clone, Debug)]
@@ -12,8 +17,8 @@ pub struct CoreConfig {
     pub token_key: [u8; 16],
     /// Largest message of all queues, in bytes as sent. Default 1 MiB.
     pub max_message_bytes: u64,
-    /// Most queues. Default 10,000.
-    pub max_queues: u64,
+    /// Most entities: queues, topics and subscriptions. Default 10,000.
+    pub max_entities: u64,
     /// Most producers and consumers of one client. Default 5,000.
     pub max_links_per_client: u64,
     /// Most bytes of broker-added properties of one message (`service-bus-entities` 23). Default 64 KiB.
@@ -24,7 +29,10 @@ pub struct CoreConfig {
     /// Payload bytes after which one call of `pump` stops. Default 1 MiB.
     pub pump_bytes_max: u64,
     /// Properties of a queue that is created because a client attached to it.
-    pub auto_create: QueueSettings,
+    pub auto_create: EntitySettings,
+    /// Reads a stored payload anew: when a scheduled message is activated and when one is forwarded. Default: the
+    /// payload alone.
+    pub describe: Describe,
 }
 
 impl CoreConfig {
@@ -44,12 +52,13 @@ impl Default for CoreConfig {
         Self {
             token_key: [0; 16],
             max_message_bytes: 1 << 20,
-            max_queues: 10_000,
+            max_entities: 10_000,
             max_links_per_client: 5_000,
             max_properties_bytes: 64 << 10,
             pump_messages_max: 1_024,
             pump_bytes_max: 1 << 20,
-            auto_create: QueueSettings::default(),
+            auto_create: EntitySettings::default(),
+            describe: |_, payload| Message { payload: payload.clone(), ..Message::default() },
         }
     }
 }

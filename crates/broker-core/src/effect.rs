@@ -4,7 +4,9 @@
 
 use bytes::Bytes;
 
-use crate::{LinkId, LockId, LockToken, Properties, QueueId, SequenceNumber, Ticket, Timestamp};
+use crate::{
+    EntityKind, LinkId, LockId, LockToken, More, Properties, QueueId, SequenceNumber, Ticket, Timestamp,
+};
 
 /// One answer or event, for one client.
 #[derive(Clone, Debug)]
@@ -76,7 +78,7 @@ pub enum Effect {
         /// In order of sequence number; empty when there is nothing.
         messages: Vec<Peeked>,
     },
-    /// Answer to `CreateQueue` and `DeleteQueue`.
+    /// Answer to `CreateEntity`, `UpdateEntity` and `DeleteEntity`.
     EntityDone {
         /// The ticket.
         ticket: Ticket,
@@ -100,6 +102,8 @@ pub enum Effect {
 pub struct QueueInfo {
     /// The store.
     pub queue: QueueId,
+    /// What the entity is.
+    pub kind: EntityKind,
     /// The entity's name as it was first written.
     pub name: Box<str>,
     /// Largest message it takes, in bytes: the smaller of its own and the broker's limit.
@@ -137,6 +141,8 @@ pub struct Lock {
 pub struct Stored {
     /// When the broker took it.
     pub enqueued_at: Timestamp,
+    /// What only some messages have.
+    pub more: Option<Box<More>>,
     /// When it expires; `None`: never. A message shown by `Peek` has it only if it brought a time to live of its
     /// own (`service-bus-entities` 5.2).
     pub expires_at: Option<Timestamp>,
@@ -182,6 +188,12 @@ pub enum AttachError {
     /// A dead-letter store takes no sends.
     #[error("messages cannot be sent to the sub-queue of `{0}`")]
     SubQueueSend(Box<str>),
+    /// A subscription gets its messages from its topic.
+    #[error("messages cannot be sent to the subscription `{0}`, only to its topic")]
+    SubscriptionSend(Box<str>),
+    /// A topic gives its messages to its subscriptions.
+    #[error("messages cannot be received from the topic `{0}`, only from its subscriptions")]
+    TopicReceive(Box<str>),
     /// A limit of the broker.
     #[error("the limit of {limit} {what} is reached")]
     LimitReached {
@@ -224,6 +236,9 @@ pub enum PublishError {
     /// A dead-letter store takes no sends.
     #[error("messages cannot be sent to the sub-queue of `{0}`")]
     SubQueueSend(Box<str>),
+    /// A subscription gets its messages from its topic.
+    #[error("messages cannot be sent to the subscription `{0}`, only to its topic")]
+    SubscriptionSend(Box<str>),
 }
 
 /// Why a settlement or renewal was refused.
@@ -249,6 +264,12 @@ pub enum EntityError {
     /// No such entity.
     #[error("the messaging entity `{0}` could not be found")]
     NotFound(Box<str>),
+    /// A property that is fixed at creation.
+    #[error("`{property}` cannot be changed after creation")]
+    Immutable {
+        /// The property.
+        property: &'static str,
+    },
     /// The name is taken.
     #[error("the messaging entity `{0}` already exists")]
     AlreadyExists(Box<str>),

@@ -8,6 +8,7 @@ mod command;
 mod config;
 mod deadlines;
 mod effect;
+mod entity;
 mod id_map;
 mod ids;
 mod machine;
@@ -21,16 +22,15 @@ mod slots;
 mod store;
 mod token;
 
-pub use command::{
-    Batch, Command, EntityPath, Outcome, QueueSettings, ReceiveMode, SubQueue, UnsettledPolicy,
-};
-pub use config::CoreConfig;
+pub use command::{Batch, Command, EntityPath, Outcome, ReceiveMode, SubQueue, UnsettledPolicy};
+pub use config::{CoreConfig, Describe};
 pub use effect::{
     AttachError, Delivery, Effect, EntityError, Lock, Peeked, PublishError, QueueInfo, Renewed, SettleError,
     Stored,
 };
+pub use entity::{EntityKind, EntitySettings, EntityStatus};
 pub use ids::{ClientId, LinkId, LockId, LockToken, Position, QueueId, SequenceNumber, Ticket, Timestamp};
-pub use machine::{Core, QueueView, ReplayError};
-pub use message::{Message, Properties, PropertyValue};
+pub use machine::{Core, EntityView, ReplayError};
+pub use message::{Message, More, Properties, PropertyValue};
 pub use output::{Output, StorageError, StoredRecord};
 pub use record::RecordError;

@@ -16,7 +16,7 @@ mod settle;
 mod views;
 
 pub use recovery::ReplayError;
-pub use views::QueueView;
+pub use views::EntityView;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -31,7 +31,7 @@ use crate::{
     token::Tokens,
 };
 
-/// One partition's queues.
+/// One partition's entities.
 ///
 /// Inputs, in the order in which the node gives them:
 /// - once: [`Core::replay`] for each record of the journal, then [`Core::recovered`];
@@ -152,10 +152,18 @@ impl Core {
             Command::CloseProducer { producer: link } | Command::CloseConsumer { consumer: link } => {
                 self.close_link(now, client, link, out);
             }
-            Command::CreateQueue { name, settings, ticket } => {
-                self.create_queue_for(client, &name, settings, ticket, out);
+            Command::CreateEntity { name, kind, settings, ticket } => {
+                let done = self.create_entity(now, &name, kind, *settings, out);
+                self.answer_request(client, ticket, done, out);
             }
-            Command::DeleteQueue { name, ticket } => self.delete_queue(client, &name, ticket, out),
+            Command::UpdateEntity { name, settings, ticket } => {
+                let done = self.update_entity(now, &name, *settings, out);
+                self.answer_request(client, ticket, done, out);
+            }
+            Command::DeleteEntity { name, ticket } => {
+                let done = self.delete_entity(&name, out);
+                self.answer_request(client, ticket, done, out);
+            }
             _ => debug_assert!(false, "`dispatch` treats all other commands"),
         }
     }

@@ -24,6 +24,19 @@ pub struct Message {
     pub scheduled_enqueue_time: Option<Timestamp>,
 }
 
+/// What only some stored messages have.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct More {
+    /// `properties.group-id`, in an entity with sessions.
+    pub session: Option<Box<str>>,
+    /// The number that it got where it was first submitted, if it was copied or forwarded from there.
+    pub enqueued_sequence: Option<u64>,
+    /// How often it was forwarded.
+    pub hops: u8,
+    /// The entity where it was dead-lettered, if it was forwarded from there.
+    pub dead_letter_source: Option<Box<str>>,
+}
+
 /// Application properties that the broker adds to or replaces in a stored message: the dead-letter reason and
 /// description, and "properties to modify" of a settlement. Kept beside the untouched payload; the gateway
 /// merges them on the way out.

@@ -14,6 +14,35 @@ pub(crate) fn is_valid(name: &str) -> bool {
     ends && name.len() <= NAME_CHARS_MAX && name.chars().all(middle) && !name.contains("//")
 }
 
+/// The segment between a topic's name and its subscription's.
+const SUBSCRIPTIONS: &str = "/subscriptions/";
+/// Most characters in the name of a subscription.
+const SUBSCRIPTION_CHARS_MAX: usize = 50;
+
+/// The topic and the subscription that `topic/Subscriptions/name` names. The segment between them is known in any
+/// case; a subscription's own name has no segments.
+pub(crate) fn split_subscription(name: &str) -> Option<(&str, &str)> {
+    let at = key(name).rfind(SUBSCRIPTIONS)?;
+    let (topic, rest) = name.split_at_checked(at)?;
+    let own = rest.get(SUBSCRIPTIONS.len()..)?;
+    (!own.contains('/')).then_some((topic, own))
+}
+
+/// Whether a subscription can have this name of its own.
+pub(crate) fn is_valid_subscription(own: &str) -> bool {
+    is_valid(own) && own.len() <= SUBSCRIPTION_CHARS_MAX && !own.contains('/')
+}
+
+/// The subscription's whole name.
+pub(crate) fn subscription(topic: &str, own: &str) -> Box<str> {
+    format!("{topic}/Subscriptions/{own}").into()
+}
+
+/// What the keys of a topic's subscriptions begin with.
+pub(crate) fn subscriptions_key(topic: &str) -> String {
+    format!("{}{SUBSCRIPTIONS}", key(topic))
+}
+
 /// What names are compared by.
 pub(crate) fn key(name: &str) -> Box<str> {
     name.to_ascii_lowercase().into()

@@ -7,7 +7,7 @@ mod message;
 mod properties;
 mod reader;
 
-pub(crate) use definition::Definition;
+pub(crate) use definition::{Definition, Stores};
 pub(crate) use message::{ACQUIRED, DURABLE, MessageIndex, OWN_TTL, OpenRecord};
 pub(crate) use properties::{decode_properties, encode_properties};
 
@@ -65,10 +65,10 @@ pub(crate) mod kind {
 /// One fact, read from a record's index.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Fact {
-    /// A queue exists with these properties.
-    Definition(Definition),
-    /// A queue and its dead-letter store are gone.
-    Deleted { queue: QueueId, dead_letter: QueueId },
+    /// An entity exists with these properties.
+    Definition(Box<Definition>),
+    /// An entity and its stores are gone.
+    Deleted(Stores),
     /// A message lies here.
     Message(MessageIndex),
     /// Messages are gone: runs of numbers.
@@ -86,13 +86,10 @@ impl Fact {
             return Err(RecordError::Version { version });
         }
         match reader.u8("kind")? {
-            kind::DEFINITION => Ok(Self::Definition(Definition::decode(&mut reader)?)),
+            kind::DEFINITION => Ok(Self::Definition(Box::new(Definition::decode(&mut reader)?))),
             kind::DELETED => {
                 reader.u16("reserved")?;
-                Ok(Self::Deleted {
-                    queue: QueueId(reader.u32("queue")?),
-                    dead_letter: QueueId(reader.u32("dead_letter")?),
-                })
+                Ok(Self::Deleted(Stores::decode(&mut reader)?))
             }
             kind::MESSAGE => Ok(Self::Message(MessageIndex::decode(&mut reader)?)),
             kind::REMOVED => decode_removed(&mut reader),
@@ -112,11 +109,9 @@ impl Fact {
 }
 
 /// A `Deleted` record.
-pub(crate) fn encode_deleted(queue: QueueId, dead_letter: QueueId) -> [u8; 12] {
-    let mut record = [0; 12];
-    put(&mut record, 0, &[VERSION, kind::DELETED]);
-    put(&mut record, 4, &queue.0.to_le_bytes());
-    put(&mut record, 8, &dead_letter.0.to_le_bytes());
+pub(crate) fn encode_deleted(stores: Stores) -> Vec<u8> {
+    let mut record = vec![VERSION, kind::DELETED, 0, 0];
+    stores.encode(&mut record);
     record
 }
 

@@ -26,11 +26,16 @@ pub(crate) enum Role {
         /// The main store.
         of: QueueId,
     },
+    /// What another store could not send on.
+    TransferDeadLetter {
+        /// The main store.
+        of: QueueId,
+    },
     /// Seen in the journal, but the definition has not come yet. Only during replay.
     Unknown,
 }
 
-/// A queue.
+/// A queue, topic or subscription.
 #[derive(Debug)]
 pub(crate) struct Entity {
     pub(crate) definition: Definition,
@@ -301,9 +306,10 @@ impl Store {
         if let Role::Main(entity) = &self.role { Some(entity) } else { None }
     }
 
-    /// Whether this is a dead-letter store: no limit of deliveries and no expiry (`service-bus-entities` 12).
+    /// Whether this is one of the two dead-letter stores: no limit of deliveries and no expiry
+    /// (`service-bus-entities` 12).
     pub(crate) fn is_dead_letter(&self) -> bool {
-        matches!(self.role, Role::DeadLetter { .. })
+        matches!(self.role, Role::DeadLetter { .. } | Role::TransferDeadLetter { .. })
     }
 
     fn remind(&mut self, sequence: u64, slot: &Slot) {

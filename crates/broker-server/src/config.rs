@@ -5,7 +5,7 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use broker_auth::Authority;
-use broker_core::QueueSettings;
+use broker_core::EntitySettings;
 use broker_log::Durability;
 
 /// Everything `Server::start` needs.
@@ -28,7 +28,7 @@ pub struct ServerConfig {
     /// Free disk space below which sends are refused, in bytes.
     pub disk_reserve_bytes: u64,
     /// Queues to create at start when they do not exist.
-    pub queues: Vec<(String, QueueSettings)>,
+    pub queues: Vec<(String, EntitySettings)>,
     /// Create a queue when a client attaches to a missing one.
     pub auto_create: bool,
     /// Who may do what.

@@ -15,7 +15,7 @@ use std::{
 };
 
 use amqp_gateway::GatewayConfig;
-use broker_core::{Batch, ClientId, Command, CoreConfig, Effect, EntityError, Ticket};
+use broker_core::{Batch, ClientId, Command, CoreConfig, Effect, EntityError, EntityKind, Ticket};
 use broker_log::{Durability, JournalConfig, OpenError, RealDisk};
 use broker_node::RecoveryError;
 use tokio::{
@@ -210,9 +210,10 @@ impl Server {
         self.inbox.push(Item::Register(SETUP_CLIENT, Arc::clone(&mailbox)));
         let mut commands = vec![Command::Connect];
         commands.extend(config.queues.iter().zip(0..).map(|((name, settings), ticket)| {
-            Command::CreateQueue {
+            Command::CreateEntity {
                 name: name.as_str().into(),
-                settings: settings.clone(),
+                kind: EntityKind::Queue,
+                settings: Box::new(settings.clone()),
                 ticket: Ticket(ticket),
             }
         }));
@@ -224,7 +225,7 @@ impl Server {
     }
 }
 
-/// Waits for the answers to the `CreateQueue` commands.
+/// Waits for the answers to the `CreateEntity` commands.
 async fn created(
     mailbox: &Mailbox,
     config: &ServerConfig,
@@ -277,6 +278,7 @@ fn start_node(
     let core = CoreConfig {
         token_key: random()?,
         max_message_bytes: config.max_message_bytes,
+        describe: amqp_gateway::describe,
         ..CoreConfig::default()
     };
     let (node, disk) = match config.durability {

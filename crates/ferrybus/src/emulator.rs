@@ -4,7 +4,7 @@
 
 use std::{fs, path::Path};
 
-use broker_core::QueueSettings;
+use broker_core::EntitySettings;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -20,7 +20,7 @@ mod relaxed;
 #[derive(Debug, Default)]
 pub(crate) struct Emulator {
     /// Its queues.
-    pub(crate) queues: Vec<(String, QueueSettings)>,
+    pub(crate) queues: Vec<(String, EntitySettings)>,
     /// What it asks for beyond that and does not get.
     pub(crate) notices: Vec<String>,
 }
@@ -61,7 +61,7 @@ fn parse(text: &str) -> Result<Emulator, Bad> {
 }
 
 impl Emulator {
-    fn queue(&mut self, queue: &Value, place: &str) -> Result<(String, QueueSettings), Bad> {
+    fn queue(&mut self, queue: &Value, place: &str) -> Result<(String, EntitySettings), Bad> {
         let name = name(queue, place)?;
         check_name(&name)
             .map_err(|failure| Bad(failure.to_string().replace("error: ", "").replace('\n', "; ")))?;
@@ -73,13 +73,13 @@ impl Emulator {
         };
         self.name_what_is_not_done(&name, given);
         let properties = Properties { queue: &name, given };
-        let settings = QueueSettings {
+        let settings = EntitySettings {
             lock_duration: properties.lock_duration()?,
             max_delivery_count: properties.max_delivery_count()?,
             // The emulator's default, an hour, where the cloud service's is for ever.
             default_time_to_live: properties.span("DefaultMessageTimeToLive", "PT1H")?.finite(),
             dead_letter_on_expiration: properties.boolean("DeadLetteringOnMessageExpiration")?,
-            ..QueueSettings::default()
+            ..EntitySettings::default()
         };
         for flag in ["RequiresSession", "RequiresDuplicateDetection"] {
             if properties.boolean(flag)? {

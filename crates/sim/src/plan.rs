@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use broker_core::QueueSettings;
+use broker_core::EntitySettings;
 
 use crate::rng::Rng;
 
@@ -26,7 +26,7 @@ pub struct Plan {
     pub steps: u32,
     /// What the journal promises.
     pub durable: Durable,
-    pub(crate) queues: Vec<QueueSettings>,
+    pub(crate) queues: Vec<EntitySettings>,
     pub(crate) publishers: usize,
     pub(crate) consumers: usize,
     pub(crate) segment_bytes: u64,
@@ -67,10 +67,10 @@ impl Plan {
     }
 }
 
-fn queue(rng: &mut Rng) -> QueueSettings {
-    QueueSettings {
+fn queue(rng: &mut Rng) -> EntitySettings {
+    EntitySettings {
         lock_duration: Duration::from_millis(5_000 + rng.below(20_000)),
         max_delivery_count: 1 + u32::try_from(rng.below(6)).unwrap_or(0),
-        ..QueueSettings::default()
+        ..EntitySettings::default()
     }
 }

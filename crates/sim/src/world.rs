@@ -10,7 +10,7 @@ use std::{
 
 use amqp_gateway::{Gateway, GatewayConfig, Now};
 use broker_auth::{Anonymous, Authority, Credentials, PeerFacts};
-use broker_core::{Batch, ClientId, Command, CoreConfig, Effect, Ticket, Timestamp};
+use broker_core::{Batch, ClientId, Command, CoreConfig, Effect, EntityKind, Ticket, Timestamp};
 use broker_log::{DiskWorker, Durability, FaultyDisk, IoRequest, JournalConfig};
 use broker_node::Node;
 use bytes::{Bytes, BytesMut};
@@ -146,7 +146,7 @@ impl<'a> World<'a> {
         for byte in &mut token_key {
             *byte = self.rng.next().to_le_bytes()[0];
         }
-        let core = CoreConfig { token_key, ..CoreConfig::default() };
+        let core = CoreConfig { token_key, describe: amqp_gateway::describe, ..CoreConfig::default() };
         let journal = JournalConfig {
             segment_bytes: self.plan.segment_bytes,
             cache_bytes: self.plan.cache_bytes,
@@ -164,10 +164,13 @@ impl<'a> World<'a> {
         };
         self.node = Some(node);
         let mut commands = vec![Command::Connect];
-        commands.extend(self.plan.queues.iter().enumerate().map(|(number, settings)| Command::CreateQueue {
-            name: format!("q{number}").into(),
-            settings: settings.clone(),
-            ticket: Ticket(number as u64),
+        commands.extend(self.plan.queues.iter().enumerate().map(|(number, settings)| {
+            Command::CreateEntity {
+                name: format!("q{number}").into(),
+                kind: EntityKind::Queue,
+                settings: Box::new(settings.clone()),
+                ticket: Ticket(number as u64),
+            }
         }));
         commands.push(Command::Disconnect);
         self.inbox.push_back(Batch { client: SETUP, commands });

@@ -6,6 +6,10 @@ fn main(entity: &str) -> EntityPath {
     EntityPath { entity: entity.into(), sub_queue: SubQueue::Main }
 }
 
+fn transfer(entity: &str) -> EntityPath {
+    EntityPath { entity: entity.into(), sub_queue: SubQueue::TransferDeadLetter }
+}
+
 fn dead(entity: &str) -> EntityPath {
     EntityPath { entity: entity.into(), sub_queue: SubQueue::DeadLetter }
 }
@@ -49,7 +53,8 @@ fn every_spelling_of_an_address_is_understood() {
         ("/queues/q%2", Err(AddressError::BadEscape)),
         ("/queues/q%ff", Err(AddressError::NotUtf8)),
         ("/exchanges/x/k", Err(AddressError::Exchange)),
-        ("orders/$Transfer/$DeadLetterQueue", Err(AddressError::TransferDeadLetter)),
+        ("orders/$transfer/$DeadLetterQueue", Ok(Node::Entity(transfer("orders")))),
+        ("topic/Subscriptions/s/$management", Ok(Node::Management(main("topic/Subscriptions/s")))),
     ];
     for (address, expected) in cases {
         assert_eq!(parse(address), expected, "{address}");
@@ -59,6 +64,7 @@ fn every_spelling_of_an_address_is_understood() {
 #[test]
 fn the_resource_of_a_path_names_sub_queue_and_management_node() {
     assert_eq!(resource(&dead("orders"), false), "orders/$DeadLetterQueue");
+    assert_eq!(resource(&transfer("orders"), false), "orders/$Transfer/$DeadLetterQueue");
     assert_eq!(resource(&dead("orders"), true), "orders/$DeadLetterQueue/$management");
 }
 

@@ -9,6 +9,7 @@ use super::*;
 
 fn stored(payload: Bytes) -> Stored {
     Stored {
+        more: None,
         enqueued_at: Timestamp::from_millis(1_000_000),
         expires_at: None,
         delivery_count: 0,

@@ -88,7 +88,7 @@ proptest! {
         }
         world.clients[wild].reads = true;
         world.lose(wild);
-        world.create("calm", broker_core::QueueSettings::default());
+        world.create("calm", broker_core::EntitySettings::default());
         world.received(calm);
         world.send(calm, "calm", &["a", "b"]);
         prop_assert_eq!(texts(&world.receive(calm, "calm", 5)), ["a", "b"]);

@@ -9,7 +9,7 @@ use amqp_codec::{
     sections::Sections,
     types::{ReceiverSettleMode, Role, SenderSettleMode, Symbol},
 };
-use broker_core::QueueSettings;
+use broker_core::EntitySettings;
 use bytes::Bytes;
 
 use crate::harness::{World, text, texts};
@@ -331,7 +331,7 @@ fn a_filter_that_is_not_applied_is_not_claimed() {
 fn a_lifetime_is_capped_by_the_queue_and_told() {
     let mut world = World::new();
     let settings =
-        QueueSettings { default_time_to_live: Some(Duration::from_secs(10)), ..QueueSettings::default() };
+        EntitySettings { default_time_to_live: Some(Duration::from_secs(10)), ..EntitySettings::default() };
     world.create("short", settings);
     let client = world.service_bus();
     world.send(client, "short", &["m"]);

@@ -16,8 +16,8 @@ use amqp_codec::{
 use amqp_gateway::{Gateway, GatewayConfig, Now, Peer};
 use broker_auth::{Anonymous, Authority, Credentials};
 use broker_core::{
-    Batch, ClientId, Command, Core, CoreConfig, Effect, Output, Position, QueueSettings, StorageError,
-    StoredRecord, Ticket, Timestamp,
+    Batch, ClientId, Command, Core, CoreConfig, Effect, EntityKind, EntitySettings, Output, Position,
+    StorageError, StoredRecord, Ticket, Timestamp,
 };
 use bytes::{Bytes, BytesMut};
 use testkit::{Incoming, Received, Script};
@@ -103,25 +103,34 @@ impl World {
 
     pub(crate) fn with(config: GatewayConfig, anonymous: Anonymous) -> Self {
         let mut world = Self {
-            core: Core::new(CoreConfig { token_key: [7; 16], ..CoreConfig::default() }),
+            core: Core::new(CoreConfig {
+                token_key: [7; 16],
+                describe: amqp_gateway::describe,
+                ..CoreConfig::default()
+            }),
             journal: Journal::default(),
             now: Now { instant: some_instant(), utc: Timestamp::from_millis(START) },
             clients: Vec::new(),
             config: Arc::new(config),
             authority: Arc::new(Authority::new(Credentials::development(anonymous))),
         };
-        world.create("q", QueueSettings::default());
+        world.create("q", EntitySettings::default());
         world
     }
 
     /// Creates a queue as the configuration would.
-    pub(crate) fn create(&mut self, name: &str, settings: QueueSettings) {
-        self.ask(Command::CreateQueue { name: name.into(), settings, ticket: Ticket(0) });
+    pub(crate) fn create(&mut self, name: &str, settings: EntitySettings) {
+        self.ask(Command::CreateEntity {
+            name: name.into(),
+            kind: EntityKind::Queue,
+            settings: Box::new(settings),
+            ticket: Ticket(0),
+        });
     }
 
     /// Deletes a queue.
     pub(crate) fn delete(&mut self, name: &str) {
-        self.ask(Command::DeleteQueue { name: name.into(), ticket: Ticket(0) });
+        self.ask(Command::DeleteEntity { name: name.into(), ticket: Ticket(0) });
         self.run();
     }
 

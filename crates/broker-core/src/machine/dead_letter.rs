@@ -59,7 +59,9 @@ impl Core {
         addition: Addition,
         out: &mut impl Output,
     ) {
-        let Some(target) = self.main_of(queue).map(|entity| entity.definition.dead_letter) else { return };
+        let Some(target) = self.main_of(queue).map(|entity| entity.definition.stores.dead_letter) else {
+            return;
+        };
         let Some(store) = self.stores.get_mut(&queue) else { return };
         let Some(slot) = store.slots.get(sequence).copied() else { return };
         let read = addition.record.map_or_else(|| read_message(queue, sequence, &slot, out).ok(), Some);
@@ -76,11 +78,12 @@ impl Core {
             state: State::Active,
             due: None,
             own_ttl: None,
-            ..record.index
+            ..record.index.clone()
         };
+        let (enqueued_at, expires_at) = (index.enqueued_at, index.expires_at);
         let (position, length) = append(index, &merged, &record, out);
         let Some(store) = self.stores.get_mut(&target) else { return };
-        let mut moved = Slot::new(position, length, index.enqueued_at, index.expires_at);
+        let mut moved = Slot::new(position, length, enqueued_at, expires_at);
         moved.delivery_count = slot.delivery_count;
         store.insert(sequence, moved);
         wake(store, &mut self.active);
@@ -108,7 +111,8 @@ impl Core {
         }
         let Some(store) = self.stores.get_mut(&queue) else { return };
         let Some(slot) = store.slots.get(sequence).copied() else { return };
-        let index = MessageIndex { delivery_count: slot.delivery_count, state: slot.state, ..record.index };
+        let index =
+            MessageIndex { delivery_count: slot.delivery_count, state: slot.state, ..record.index.clone() };
         let (position, length) = append(index, &merged, record, out);
         out.release(slot.position, slot.length);
         store.set_position(sequence, position, length);

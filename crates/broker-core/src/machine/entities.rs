@@ -1,20 +1,17 @@
-//! Queues come and go.
+//! Entities come, change and go.
 //!
-//! Invariant: a store number is not used twice in one process, so a late command cannot hit the wrong queue.
-
-use std::time::Duration;
+//! Invariant: a store number is not used twice in one process, so a late command cannot hit the wrong entity. A
+//! subscription exists only while its topic does.
 
 use super::Core;
 use crate::{
-    ClientId, Effect, EntityError, EntityPath, Output, Position, QueueId, QueueInfo, QueueSettings, SubQueue,
-    Ticket,
+    ClientId, Effect, EntityError, EntityKind, EntityPath, EntitySettings, Output, Position, QueueId,
+    QueueInfo, SubQueue, Ticket, Timestamp,
     client::Link,
     name,
-    record::{Definition, encode_deleted},
+    record::{Definition, Stores, encode_deleted},
     store::{Entity, Role, Store},
 };
-
-const LOCK_DURATION_MAX: Duration = Duration::from_secs(300);
 
 impl Core {
     /// The store of a path.
@@ -22,13 +19,19 @@ impl Core {
         let main = *self.names.get(&name::key(&path.entity))?;
         match path.sub_queue {
             SubQueue::Main => Some(main),
-            SubQueue::DeadLetter => Some(self.stores.get(&main)?.entity()?.definition.dead_letter),
+            SubQueue::DeadLetter => Some(self.stores_of(main)?.dead_letter),
+            SubQueue::TransferDeadLetter => Some(self.stores_of(main)?.transfer_dead_letter),
         }
     }
 
-    /// The store of a path, made with defaults if it is missing and that is wanted.
+    fn stores_of(&self, main: QueueId) -> Option<Stores> {
+        Some(self.stores.get(&main)?.entity()?.definition.stores)
+    }
+
+    /// The store of a path; where it is missing and that is wanted, a queue is made with defaults.
     pub(super) fn resolve_or_create(
         &mut self,
+        now: Timestamp,
         path: &EntityPath,
         auto_create: bool,
         out: &mut impl Output,
@@ -36,10 +39,10 @@ impl Core {
         if let Some(id) = self.resolve(path) {
             return Ok(id);
         }
-        if !auto_create {
+        if !auto_create || name::split_subscription(&path.entity).is_some() {
             return Err(EntityError::NotFound(path.entity.clone()));
         }
-        self.create_queue(&path.entity, self.config.auto_create.clone(), out)?;
+        self.create_entity(now, &path.entity, EntityKind::Queue, self.config.auto_create.clone(), out)?;
         self.resolve(path).ok_or_else(|| EntityError::NotFound(path.entity.clone()))
     }
 
@@ -48,7 +51,7 @@ impl Core {
         let store = self.stores.get(&id)?;
         match &store.role {
             Role::Main(entity) => Some(entity),
-            Role::DeadLetter { of } => self.stores.get(of)?.entity(),
+            Role::DeadLetter { of } | Role::TransferDeadLetter { of } => self.stores.get(of)?.entity(),
             Role::Unknown => None,
         }
     }
@@ -57,82 +60,120 @@ impl Core {
     pub(super) fn info(&self, id: QueueId) -> Option<QueueInfo> {
         let definition = &self.main_of(id)?.definition;
         let max_message_bytes = self.max_message_bytes(&definition.settings);
-        Some(QueueInfo { queue: id, name: definition.name.clone(), max_message_bytes })
+        Some(QueueInfo { queue: id, kind: definition.kind, name: definition.name.clone(), max_message_bytes })
     }
 
-    /// The smaller of the queue's and the broker's limit.
-    pub(super) fn max_message_bytes(&self, settings: &QueueSettings) -> u64 {
+    /// The smaller of the entity's and the broker's limit.
+    pub(super) fn max_message_bytes(&self, settings: &EntitySettings) -> u64 {
         settings
             .max_message_bytes
             .map_or(self.config.max_message_bytes, |own| own.min(self.config.max_message_bytes))
     }
 
-    pub(super) fn create_queue_for(
+    /// The main stores of a topic's subscriptions, in order of name.
+    pub(super) fn subscriptions_of(&self, topic: &str) -> Vec<QueueId> {
+        let prefix = name::subscriptions_key(topic);
+        let keys = self.names.range(Box::from(prefix.as_str())..);
+        keys.take_while(|(key, _)| key.starts_with(&prefix)).map(|(_, id)| *id).collect()
+    }
+
+    /// Answers a request that concerns an entity.
+    pub(super) fn answer_request(
         &mut self,
         client: ClientId,
-        name: &str,
-        settings: QueueSettings,
         ticket: Ticket,
+        done: Result<(), EntityError>,
         out: &mut impl Output,
     ) {
-        let effect = match self.create_queue(name, settings, out) {
-            Ok(_) => Effect::EntityDone { ticket },
+        let effect = match done {
+            Ok(()) => Effect::EntityDone { ticket },
             Err(error) => Effect::RequestRefused { ticket, error },
         };
         self.merge.effect(client, effect, out);
     }
 
-    fn create_queue(
+    pub(super) fn create_entity(
         &mut self,
+        now: Timestamp,
         name: &str,
-        settings: QueueSettings,
+        kind: EntityKind,
+        settings: EntitySettings,
         out: &mut impl Output,
-    ) -> Result<QueueId, EntityError> {
-        if !name::is_valid(name) {
-            return Err(EntityError::InvalidName(name.into()));
+    ) -> Result<(), EntityError> {
+        let (name, topic) = self.check_name(name, kind)?;
+        if self.names.contains_key(&name::key(&name)) {
+            return Err(EntityError::AlreadyExists(name));
         }
-        if self.names.contains_key(&name::key(name)) {
-            return Err(EntityError::AlreadyExists(name.into()));
-        }
-        let settings = check(settings)?;
-        let limit = self.config.max_queues;
+        let settings = settings.check()?;
+        let limit = self.config.max_entities;
         if self.names.len() as u64 >= limit {
-            return Err(EntityError::LimitReached { what: "queues", limit });
+            return Err(EntityError::LimitReached { what: "entities", limit });
         }
-        self.define(name.into(), settings, out)
+        let stores = self.next_stores()?;
+        let definition = Definition {
+            kind,
+            stores,
+            topic,
+            name,
+            settings,
+            next_sequence: 1,
+            created_at: now,
+            updated_at: now,
+        };
+        self.adopt(definition, out);
+        Ok(())
     }
 
-    /// Makes the two stores of a queue and records them.
-    fn define(
-        &mut self,
-        name: Box<str>,
-        settings: QueueSettings,
-        out: &mut impl Output,
-    ) -> Result<QueueId, EntityError> {
-        let all = EntityError::LimitReached { what: "queue numbers", limit: u64::from(u32::MAX) };
-        let queue = QueueId(self.next_store);
-        let dead_letter = QueueId(self.next_store.checked_add(1).ok_or_else(|| all.clone())?);
-        self.next_store = dead_letter.0.checked_add(1).ok_or(all)?;
-        let definition = Definition { queue, dead_letter, name, settings, next_sequence: 1 };
-        self.adopt(definition, out);
-        Ok(queue)
+    /// The name as it will be kept, and the store of a subscription's topic.
+    fn check_name(&self, name: &str, kind: EntityKind) -> Result<(Box<str>, Option<QueueId>), EntityError> {
+        let invalid = || EntityError::InvalidName(name.into());
+        let subscription = name::split_subscription(name);
+        if kind != EntityKind::Subscription {
+            // Such an address would name two things.
+            let is_valid = name::is_valid(name) && subscription.is_none();
+            return if is_valid { Ok((name.into(), None)) } else { Err(invalid()) };
+        }
+        let (topic, own) = subscription.ok_or_else(invalid)?;
+        if !name::is_valid_subscription(own) {
+            return Err(invalid());
+        }
+        let missing = || EntityError::NotFound(topic.into());
+        let id = *self.names.get(&name::key(topic)).ok_or_else(missing)?;
+        let topic =
+            &self.main_of(id).filter(|e| e.definition.kind == EntityKind::Topic).ok_or_else(missing)?;
+        Ok((name::subscription(&topic.definition.name, own), Some(id)))
+    }
+
+    /// Three numbers that no store had.
+    fn next_stores(&mut self) -> Result<Stores, EntityError> {
+        let all = EntityError::LimitReached { what: "store numbers", limit: u64::from(u32::MAX) };
+        let first = self.next_store;
+        self.next_store = first.checked_add(3).ok_or(all)?;
+        Ok(Stores {
+            queue: QueueId(first),
+            dead_letter: QueueId(first + 1),
+            transfer_dead_letter: QueueId(first + 2),
+        })
     }
 
     /// Records a definition and makes its stores, or gives existing ones their role.
     pub(super) fn adopt(&mut self, definition: Definition, out: &mut impl Output) {
         let (position, length) = out.record(&definition.encode(), &[]);
-        self.names.insert(name::key(&definition.name), definition.queue);
+        self.names.insert(name::key(&definition.name), definition.stores.queue);
         self.place(definition, position, length);
     }
 
     /// Gives the stores of a definition their role; makes them if they are missing.
     pub(super) fn place(&mut self, definition: Definition, position: Position, length: u32) {
-        let (queue, dead_letter) = (definition.queue, definition.dead_letter);
+        let Stores { queue, dead_letter, transfer_dead_letter } = definition.stores;
         let lock_duration = definition.settings.lock_duration;
         let entity = Entity { definition, position, length };
-        for (id, role) in
-            [(queue, Role::Main(Box::new(entity))), (dead_letter, Role::DeadLetter { of: queue })]
-        {
+        let roles = [
+            (queue, Role::Main(Box::new(entity))),
+            (dead_letter, Role::DeadLetter { of: queue }),
+            (transfer_dead_letter, Role::TransferDeadLetter { of: queue }),
+        ];
+        for (id, role) in roles {
             let store = self
                 .stores
                 .entry(id)
@@ -143,33 +184,55 @@ impl Core {
         }
     }
 
-    pub(super) fn delete_queue(
+    pub(super) fn update_entity(
         &mut self,
-        client: ClientId,
+        now: Timestamp,
         name: &str,
-        ticket: Ticket,
+        settings: EntitySettings,
         out: &mut impl Output,
-    ) {
+    ) -> Result<(), EntityError> {
+        let missing = || EntityError::NotFound(name.into());
+        let queue = *self.names.get(&name::key(name)).ok_or_else(missing)?;
+        let entity = self.main_of(queue).ok_or_else(missing)?;
+        let settings = settings.check()?;
+        settings.check_update(&entity.definition.settings)?;
+        let definition = Definition { settings, updated_at: now, ..entity.definition.clone() };
+        out.release(entity.position, entity.length);
+        self.adopt(definition, out);
+        Ok(())
+    }
+
+    pub(super) fn delete_entity(&mut self, name: &str, out: &mut impl Output) -> Result<(), EntityError> {
         // Removals of its messages must not come after its own.
         self.merge.flush(out);
-        let Some(queue) = self.names.remove(&name::key(name)) else {
-            let error = EntityError::NotFound(name.into());
-            return self.merge.effect(client, Effect::RequestRefused { ticket, error }, out);
-        };
-        if let Some(store) = self.stores.remove(&queue) {
-            if let Role::Main(entity) = &store.role {
-                let dead_letter = entity.definition.dead_letter;
-                let (position, length) = out.record(&encode_deleted(queue, dead_letter), &[]);
-                // Like a removal, it outlives all that it speaks of.
-                out.release(position, length);
-                out.release(entity.position, entity.length);
-                if let Some(store) = self.stores.remove(&dead_letter) {
-                    self.dismantle(*store, out);
-                }
-            }
-            self.dismantle(*store, out);
+        let key = name::key(name);
+        let missing = || EntityError::NotFound(name.into());
+        let entity = self.names.get(&key).and_then(|id| self.main_of(*id)).ok_or_else(missing)?;
+        let definition = &entity.definition;
+        let mut gone = Vec::new();
+        if definition.kind == EntityKind::Topic {
+            gone = self.subscriptions_of(&definition.name);
         }
-        self.merge.effect(client, Effect::EntityDone { ticket }, out);
+        gone.push(definition.stores.queue);
+        for queue in gone {
+            self.remove_entity(queue, out);
+        }
+        Ok(())
+    }
+
+    fn remove_entity(&mut self, queue: QueueId, out: &mut impl Output) {
+        let Some(entity) = self.stores.get(&queue).and_then(|store| store.entity()) else { return };
+        let stores = entity.definition.stores;
+        out.release(entity.position, entity.length);
+        self.names.remove(&name::key(&entity.definition.name));
+        let (position, length) = out.record(&encode_deleted(stores), &[]);
+        // Like a removal, it outlives all that it speaks of.
+        out.release(position, length);
+        for id in stores.all() {
+            if let Some(store) = self.stores.remove(&id) {
+                self.dismantle(*store, out);
+            }
+        }
     }
 
     /// Releases what a store held, and tells its links.
@@ -188,33 +251,4 @@ impl Core {
             self.merge.effect(*client, Effect::EntityDeleted { link: *link }, out);
         }
     }
-}
-
-/// Refuses what is out of range; cuts durations to what a record keeps.
-fn check(mut settings: QueueSettings) -> Result<QueueSettings, EntityError> {
-    let out_of_range = |property, value: String, allowed| {
-        Err(EntityError::OutOfRange { property, value: value.into(), allowed })
-    };
-    let lock = settings.lock_duration;
-    if lock < Duration::from_millis(1) || lock > LOCK_DURATION_MAX {
-        return out_of_range("LockDuration", format!("{lock:?}"), "1 ms to 5 minutes");
-    }
-    let deliveries = settings.max_delivery_count;
-    if deliveries == 0 || i32::try_from(deliveries).is_err() {
-        return out_of_range("MaxDeliveryCount", deliveries.to_string(), "1 to 2147483647");
-    }
-    if settings.max_message_bytes == Some(0) {
-        return out_of_range("MaxMessageSizeInKilobytes", "0 bytes".into(), "at least 1 byte");
-    }
-    if settings.max_size_bytes == Some(0) {
-        return out_of_range("MaxSizeInMegabytes", "0 bytes".into(), "at least 1 byte");
-    }
-    settings.lock_duration = whole_millis(lock);
-    settings.default_time_to_live = settings.default_time_to_live.map(whole_millis);
-    Ok(settings)
-}
-
-fn whole_millis(duration: Duration) -> Duration {
-    // One less than the largest number, which stands for `None` in a record.
-    Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).min(u64::MAX - 1))
 }

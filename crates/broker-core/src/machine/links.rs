@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use super::{Core, wake};
 use crate::{
-    AttachError, ClientId, Effect, EntityError, EntityPath, LinkId, Output, QueueId, ReceiveMode, SubQueue,
-    Timestamp, UnsettledPolicy,
+    AttachError, ClientId, Effect, EntityError, EntityKind, EntityPath, LinkId, Output, QueueId, ReceiveMode,
+    SubQueue, Timestamp, UnsettledPolicy,
     client::{Client, Consumer, Link, Place},
     slot::ConsumerNumber,
     store::{Holders, Store},
@@ -45,8 +45,12 @@ impl Core {
     ) {
         let opened = match path.sub_queue {
             SubQueue::Main => self.prepare_link(now, client, link, path, auto_create, out),
-            SubQueue::DeadLetter => Err(AttachError::SubQueueSend(path.entity.clone())),
+            _ => Err(AttachError::SubQueueSend(path.entity.clone())),
         };
+        let opened = opened.and_then(|queue| match self.kind_of(queue) {
+            Some(EntityKind::Subscription) => Err(AttachError::SubscriptionSend(path.entity.clone())),
+            _ => Ok(queue),
+        });
         self.finish_link(client, link, opened, |_, queue| Link::Producer { queue }, out);
     }
 
@@ -62,6 +66,12 @@ impl Core {
         out: &mut impl Output,
     ) {
         let opened = self.prepare_link(now, client, link, path, auto_create, out);
+        let opened = opened.and_then(|queue| match self.kind_of(queue) {
+            Some(EntityKind::Topic) if path.sub_queue == SubQueue::Main => {
+                Err(AttachError::TopicReceive(path.entity.clone()))
+            }
+            _ => Ok(queue),
+        });
         let make = |core: &mut Self, queue| {
             let number = ConsumerNumber(core.next_consumer);
             core.next_consumer = core.next_consumer.wrapping_add(1);
@@ -100,11 +110,15 @@ impl Core {
         if links as u64 >= limit {
             return Err(AttachError::LimitReached { what: "links per connection", limit });
         }
-        self.resolve_or_create(path, auto_create, out).map_err(|error| match error {
+        self.resolve_or_create(now, path, auto_create, out).map_err(|error| match error {
             EntityError::InvalidName(name) => AttachError::InvalidName(name),
             EntityError::LimitReached { what, limit } => AttachError::LimitReached { what, limit },
             _ => AttachError::NotFound(path.entity.clone()),
         })
+    }
+
+    fn kind_of(&self, queue: QueueId) -> Option<EntityKind> {
+        Some(self.main_of(queue)?.definition.kind)
     }
 
     fn finish_link(

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Core, wake};
 use crate::{
-    ClientId, Effect, EntityPath, Message, Output, PublishError, QueueId, Ticket, Timestamp,
+    ClientId, Effect, EntityKind, EntityPath, Message, Output, PublishError, QueueId, Ticket, Timestamp,
     merge::Answer,
     record::{DURABLE, MessageIndex, OWN_TTL},
     slot::{Slot, State},
@@ -34,8 +34,16 @@ impl Core {
         ticket: Option<Ticket>,
         out: &mut impl Output,
     ) {
-        if let Err(error) = self.check_publish(queue, messages, out) {
-            return self.refuse_publish(client, ticket, error, out);
+        let kind = match self.check_publish(queue, messages, out) {
+            Ok(kind) => kind,
+            Err(error) => return self.refuse_publish(client, ticket, error, out),
+        };
+        if kind == EntityKind::Topic {
+            // Without rules no subscription takes it.
+            if let Some(ticket) = ticket {
+                self.merge.answer(client, Answer::Published, ticket, out);
+            }
+            return;
         }
         let Some(store) = self.stores.get_mut(&queue) else { return };
         for message in messages {
@@ -65,7 +73,7 @@ impl Core {
         ticket: Option<Ticket>,
         out: &mut impl Output,
     ) {
-        match self.resolve_or_create(path, auto_create, out) {
+        match self.resolve_or_create(now, path, auto_create, out) {
             Ok(queue) => self.publish(now, client, queue, messages, ticket, out),
             Err(_) => self.refuse_publish(client, ticket, PublishError::NotFound(path.entity.clone()), out),
         }
@@ -88,13 +96,17 @@ impl Core {
         queue: QueueId,
         messages: &[Message],
         out: &impl Output,
-    ) -> Result<(), PublishError> {
+    ) -> Result<EntityKind, PublishError> {
         let missing = || PublishError::NotFound(format!("queue {}", queue.0).into());
         let store = self.stores.get(&queue).ok_or_else(missing)?;
         let Some(entity) = store.entity() else {
             let name = self.main_of(queue).ok_or_else(missing)?.definition.name.clone();
             return Err(PublishError::SubQueueSend(name));
         };
+        let kind = entity.definition.kind;
+        if kind == EntityKind::Subscription {
+            return Err(PublishError::SubscriptionSend(entity.definition.name.clone()));
+        }
         if out.storage_full() {
             return Err(PublishError::StorageFull);
         }
@@ -105,15 +117,15 @@ impl Core {
             let entity = entity.definition.name.clone();
             return Err(PublishError::TooLarge { entity, bytes: largest, limit });
         }
-        let Some(limit) = settings.max_size_bytes else { return Ok(()) };
-        let dead_letters =
-            self.stores.get(&entity.definition.dead_letter).map_or(0, |store| store.counts.bytes);
-        let bytes = store.counts.bytes + dead_letters;
+        let Some(limit) = settings.max_size_bytes else { return Ok(kind) };
+        let stores = entity.definition.stores.all();
+        let bytes: u64 =
+            stores.iter().filter_map(|id| self.stores.get(id)).map(|store| store.counts.bytes).sum();
         let more: u64 = messages.iter().map(|message| message.payload.len() as u64).sum();
         if bytes.saturating_add(more) > limit {
             return Err(PublishError::EntityFull { entity: entity.definition.name.clone(), bytes, limit });
         }
-        Ok(())
+        Ok(kind)
     }
 }
 
@@ -147,6 +159,7 @@ pub(super) fn accept(
         properties_length: arrival.properties_length,
         due: arrival.due,
         own_ttl: arrival.due.and(arrival.time_to_live).map(millis),
+        more: None,
     };
     let (position, length) = out.record(index.encode().as_slice(), &[rest]);
     let mut slot = Slot::new(position, length, now, index.expires_at);

@@ -108,7 +108,7 @@ pub(super) fn read_message(
 }
 
 /// A message as a client sees it.
-pub(super) fn stored(slot: &Slot, record: OpenRecord) -> Result<Stored, StorageError> {
+pub(super) fn stored(slot: &Slot, mut record: OpenRecord) -> Result<Stored, StorageError> {
     let properties = if record.index.properties_length == 0 {
         Properties::default()
     } else {
@@ -123,6 +123,7 @@ pub(super) fn stored(slot: &Slot, record: OpenRecord) -> Result<Stored, StorageE
         state: slot.state as u8,
         acquired_before: slot.is_acquired(),
         properties,
+        more: record.index.more.take(),
         payload: record.into_payload(),
     })
 }

@@ -7,8 +7,8 @@ use bytes::Bytes;
 
 use super::Core;
 use crate::{
-    Output, Position, QueueId, QueueSettings, RecordError, Timestamp, name,
-    record::{ACQUIRED, Definition, Fact, MessageIndex, OpenRecord},
+    EntityKind, EntitySettings, Output, Position, QueueId, RecordError, Timestamp, name,
+    record::{ACQUIRED, Definition, Fact, MessageIndex, OpenRecord, Stores},
     slot::Slot,
     store::{Role, Store},
 };
@@ -46,41 +46,50 @@ impl Core {
                 }
             }
             Fact::Definition(definition) => {
-                self.check_roles(definition.queue, definition.dead_letter)
-                    .map_err(|error| ReplayError { at, error })?;
-                self.place(definition, at, length);
+                self.check_roles(definition.stores).map_err(|error| ReplayError { at, error })?;
+                self.place(*definition, at, length);
             }
-            Fact::Deleted { queue, dead_letter } => {
-                self.check_roles(queue, dead_letter).map_err(|error| ReplayError { at, error })?;
-                self.stores.remove(&queue);
-                self.stores.remove(&dead_letter);
+            Fact::Deleted(stores) => {
+                self.check_roles(stores).map_err(|error| ReplayError { at, error })?;
+                for id in stores.all() {
+                    self.stores.remove(&id);
+                }
             }
         }
         Ok(())
     }
 
-    /// Two stores belong together for good: a record that says otherwise would tear a queue apart.
-    fn check_roles(&self, queue: QueueId, dead_letter: QueueId) -> Result<(), RecordError> {
-        let role = |id| self.stores.get(&id).map(|store| &store.role);
-        let wrong = |field, id: QueueId| Err(RecordError::Value { field, value: u64::from(id.0) });
-        match role(queue) {
-            Some(Role::DeadLetter { .. }) => return wrong("queue", queue),
-            Some(Role::Main(entity)) if entity.definition.dead_letter != dead_letter => {
-                return wrong("dead_letter", dead_letter);
-            }
-            Some(Role::Main(_) | Role::Unknown) | None => {}
-        }
-        match role(dead_letter) {
-            Some(Role::Main(_)) => wrong("dead_letter", dead_letter),
-            Some(Role::DeadLetter { of }) if *of != queue => wrong("dead_letter", dead_letter),
-            Some(Role::DeadLetter { .. } | Role::Unknown) | None => Ok(()),
+    /// Stores belong together for good: a record that says otherwise would tear an entity apart.
+    fn check_roles(&self, stores: Stores) -> Result<(), RecordError> {
+        let Stores { queue, dead_letter, transfer_dead_letter } = stores;
+        let role = |id| self.stores.get(&id).map_or(&Role::Unknown, |store| &store.role);
+        let fits_main = match role(queue) {
+            Role::Main(entity) => entity.definition.stores == stores,
+            other => matches!(other, Role::Unknown),
+        };
+        let fits_dead_letter = match role(dead_letter) {
+            Role::DeadLetter { of } => *of == queue,
+            other => matches!(other, Role::Unknown),
+        };
+        let fits_transfer = match role(transfer_dead_letter) {
+            Role::TransferDeadLetter { of } => *of == queue,
+            other => matches!(other, Role::Unknown),
+        };
+        let checks = [
+            ("queue", queue, fits_main),
+            ("dead_letter", dead_letter, fits_dead_letter),
+            ("transfer_dead_letter", transfer_dead_letter, fits_transfer),
+        ];
+        match checks.into_iter().find(|(.., fits)| !fits) {
+            Some((field, id, _)) => Err(RecordError::Value { field, value: u64::from(id.0) }),
+            None => Ok(()),
         }
     }
 
     fn replay_message(&mut self, index: &MessageIndex, at: Position, length: u32) {
         let id = index.queue;
         // Its definition may have been moved behind it.
-        let lock_duration = QueueSettings::default().lock_duration;
+        let lock_duration = EntitySettings::default().lock_duration;
         let store =
             self.stores.entry(id).or_insert_with(|| Box::new(Store::new(id, Role::Unknown, lock_duration)));
         let mut slot = Slot::new(at, length, index.enqueued_at, index.expires_at);
@@ -123,22 +132,33 @@ impl Core {
         while self.names.contains_key(name.as_str()) {
             name.push_str("-x");
         }
-        let dead_letter = (1..u32::MAX).map(QueueId).find(|id| !self.stores.contains_key(id));
-        let dead_letter = dead_letter.expect("four billion stores do not fit into memory");
-        let settings = QueueSettings::default();
-        self.adopt(Definition { queue, dead_letter, name: name.into(), settings, next_sequence }, out);
+        let created_at =
+            store.slots.iter().next().map_or(Timestamp::default(), |(_, slot)| slot.enqueued_at());
+        let mut free = (1..u32::MAX).map(QueueId).filter(|id| !self.stores.contains_key(id));
+        let mut free = || free.next().expect("four billion stores do not fit into memory");
+        let definition = Definition {
+            kind: EntityKind::Queue,
+            stores: Stores { queue, dead_letter: free(), transfer_dead_letter: free() },
+            topic: None,
+            name: name.into(),
+            settings: EntitySettings::default(),
+            next_sequence,
+            created_at,
+            updated_at: created_at,
+        };
+        self.adopt(definition, out);
     }
 
     /// Computes what replay left out for one store.
     fn finish(&mut self, queue: QueueId) {
-        let dead_letter = self.main_of(queue).map(|entity| entity.definition.dead_letter);
-        let seen = dead_letter.and_then(|id| self.stores.get(&id)).map_or(0, |store| store.seen);
+        let stores = self.main_of(queue).map_or([queue; 3], |entity| entity.definition.stores.all());
+        let seen = stores.iter().filter_map(|id| self.stores.get(id)).map(|store| store.seen).max();
         let Some(store) = self.stores.get_mut(&queue) else { return };
         store.rebuild();
         store.arm(&mut self.timers);
         if let Role::Main(entity) = &mut store.role {
             let next = &mut entity.definition.next_sequence;
-            *next = (*next).max(seen.max(store.seen) + 1);
+            *next = (*next).max(seen.unwrap_or_default() + 1);
         }
     }
 
@@ -161,14 +181,15 @@ impl Core {
         match Fact::decode(record).map_err(error)? {
             Fact::Message(index) => self.relocate_message(at, &index, record, out).map_err(error),
             Fact::Definition(definition) => {
-                let entity = self.stores.get(&definition.queue).and_then(|store| store.entity());
+                let queue = definition.stores.queue;
+                let entity = self.stores.get(&queue).and_then(|store| store.entity());
                 if entity.is_some_and(|entity| entity.position == at) {
-                    self.rewrite_definition(definition.queue, out);
+                    self.rewrite_definition(queue, out);
                 }
                 Ok(())
             }
             // What these say is in the slots, and what they speak of lies before them: it is gone or was moved.
-            Fact::Removed { .. } | Fact::Changed { .. } | Fact::Deleted { .. } => Ok(()),
+            Fact::Removed { .. } | Fact::Changed { .. } | Fact::Deleted(_) => Ok(()),
         }
     }
 
@@ -189,7 +210,7 @@ impl Core {
             delivery_count: slot.delivery_count,
             state: slot.state,
             flags: index.flags | acquired,
-            ..*index
+            ..index.clone()
         };
         let (position, length) = out.record(now.encode().as_slice(), &[&open.rest]);
         out.release(at, slot.length);

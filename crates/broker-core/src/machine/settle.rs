@@ -105,12 +105,12 @@ impl Core {
         tokens: &[LockToken],
     ) -> Result<Vec<(QueueId, u64)>, SettleError> {
         let addressed = self.resolve(path).ok_or(SettleError::EntityGone)?;
-        let entity = self.main_of(addressed).ok_or(SettleError::EntityGone)?.definition.queue;
+        let entity = self.main_of(addressed).ok_or(SettleError::EntityGone)?.definition.stores.queue;
         let check = |token: &LockToken| {
             let (queue, lock, sequence) = self.tokens.open(*token);
             // Clients settle dead letters through the management node of the queue as well.
             let owner = self.main_of(queue).ok_or(SettleError::LockLost)?;
-            if owner.definition.queue != entity {
+            if owner.definition.stores.queue != entity {
                 return Err(SettleError::LockLost);
             }
             let slot = self.stores.get(&queue).and_then(|store| store.slots.get(sequence.0));

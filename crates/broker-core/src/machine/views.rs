@@ -3,19 +3,23 @@
 //! Invariant: looking changes nothing.
 
 use super::Core;
-use crate::{QueueId, QueueSettings, Timestamp, slot::Slot, store::Store};
+use crate::{EntityKind, EntitySettings, QueueId, Timestamp, record::Stores, slot::Slot, store::Store};
 
-/// One queue and its counts.
+/// One entity and its counts.
 #[derive(Clone, Debug, PartialEq)]
-pub struct QueueView<'a> {
+pub struct EntityView<'a> {
     /// Its main store.
     pub queue: QueueId,
     /// Its dead-letter store.
     pub dead_letter_queue: QueueId,
+    /// The store of what it could not send on.
+    pub transfer_dead_letter_queue: QueueId,
+    /// What it is.
+    pub kind: EntityKind,
     /// As first written.
     pub name: &'a str,
     /// Its properties.
-    pub settings: &'a QueueSettings,
+    pub settings: &'a EntitySettings,
     /// Messages in the retrieval order or locked.
     pub active: u64,
     /// Locked messages, deferred ones included. Locks whose end has not been treated yet count.
@@ -26,6 +30,8 @@ pub struct QueueView<'a> {
     pub scheduled: u64,
     /// In the dead-letter store.
     pub dead_letter: u64,
+    /// In the store of what it could not send on.
+    pub transfer_dead_letter: u64,
     /// Messages that cannot be read from storage and are hidden until the next start.
     pub damaged: u64,
     /// Stored bytes, dead letters included.
@@ -34,28 +40,37 @@ pub struct QueueView<'a> {
     pub oldest: Option<Timestamp>,
     /// The number that the next message gets.
     pub next_sequence: u64,
-    /// Producers and consumers, those of the dead-letter store included.
+    /// Producers and consumers, those of the dead-letter stores included.
     pub links: u64,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When its properties were last set.
+    pub updated_at: Timestamp,
 }
 
 impl Core {
-    /// All queues in order of name.
-    pub fn queues(&self) -> impl Iterator<Item = QueueView<'_>> {
+    /// All entities in order of name.
+    pub fn entities(&self) -> impl Iterator<Item = EntityView<'_>> {
         self.names.values().filter_map(|queue| self.view(*queue))
     }
 
-    /// One queue by name.
-    pub fn queue(&self, name: &str) -> Option<QueueView<'_>> {
+    /// One entity by name.
+    pub fn entity(&self, name: &str) -> Option<EntityView<'_>> {
         self.view(*self.names.get(&crate::name::key(name))?)
     }
 
-    fn view(&self, queue: QueueId) -> Option<QueueView<'_>> {
+    fn view(&self, queue: QueueId) -> Option<EntityView<'_>> {
         let store = self.stores.get(&queue)?;
         let definition = &store.entity()?.definition;
-        let dead_letters = self.stores.get(&definition.dead_letter)?;
-        Some(QueueView {
+        let Stores { dead_letter, transfer_dead_letter, .. } = definition.stores;
+        let dead_letters = self.stores.get(&dead_letter)?;
+        let transfers = self.stores.get(&transfer_dead_letter)?;
+        let all = [&**store, dead_letters, transfers];
+        Some(EntityView {
             queue,
-            dead_letter_queue: definition.dead_letter,
+            dead_letter_queue: dead_letter,
+            transfer_dead_letter_queue: transfer_dead_letter,
+            kind: definition.kind,
             name: &definition.name,
             settings: &definition.settings,
             active: store.counts.active as u64,
@@ -63,11 +78,14 @@ impl Core {
             deferred: store.counts.deferred as u64,
             scheduled: store.counts.scheduled as u64,
             dead_letter: dead_letters.slots.len() as u64,
-            damaged: (store.counts.damaged + dead_letters.counts.damaged) as u64,
-            bytes: store.counts.bytes + dead_letters.counts.bytes,
+            transfer_dead_letter: transfers.slots.len() as u64,
+            damaged: all.iter().map(|store| store.counts.damaged as u64).sum(),
+            bytes: all.iter().map(|store| store.counts.bytes).sum(),
             oldest: store.slots.iter().next().map(|(_, slot)| slot.enqueued_at()),
             next_sequence: definition.next_sequence,
-            links: (store.links.len() + dead_letters.links.len()) as u64,
+            links: all.iter().map(|store| store.links.len() as u64).sum(),
+            created_at: definition.created_at,
+            updated_at: definition.updated_at,
         })
     }
 
@@ -75,10 +93,10 @@ impl Core {
     /// messages in the same states. Locks, links, credit and positions in the journal are left out.
     pub fn digest(&self) -> u64 {
         let mut digest = Digest(0xCBF2_9CE4_8422_2325);
-        for view in self.queues() {
+        for view in self.entities() {
             digest
                 .text(&format!("{} {:?} {:?} {}", view.name, view.queue, view.settings, view.next_sequence));
-            for id in [view.queue, view.dead_letter_queue] {
+            for id in [view.queue, view.dead_letter_queue, view.transfer_dead_letter_queue] {
                 if let Some(store) = self.stores.get(&id) {
                     digest.store(store);
                 }

@@ -1,90 +1,244 @@
-//! The record of a queue's definition.
+//! The record of an entity's definition.
 //!
-//! Invariant: durations keep whole milliseconds, so that a recovered queue equals the one that was created.
+//! Invariant: durations keep whole milliseconds, so that a recovered entity equals the one that was created.
 
 use std::time::Duration;
 
 use super::{Reader, RecordError, VERSION, kind};
-use crate::{QueueId, QueueSettings};
+use crate::{EntityKind, EntitySettings, EntityStatus, QueueId, Timestamp};
 
-/// The only kind of entity so far.
-const QUEUE: u8 = 1;
-const DEAD_LETTER_ON_EXPIRATION: u32 = 1;
 /// Stands for `None` where a number would be.
 const NONE: u64 = u64::MAX;
+
+mod flag {
+    pub(super) const DEAD_LETTER_ON_EXPIRATION: u32 = 1;
+    pub(super) const DEAD_LETTER_ON_FILTER_ERROR: u32 = 2;
+    pub(super) const REQUIRES_SESSION: u32 = 4;
+    pub(super) const REQUIRES_DUPLICATE_DETECTION: u32 = 8;
+    pub(super) const ENABLE_PARTITIONING: u32 = 16;
+    pub(super) const ALL: u32 = 31;
+}
+
+mod tag {
+    pub(super) const FORWARD_TO: u8 = 1;
+    pub(super) const FORWARD_DEAD_LETTERED_TO: u8 = 2;
+    pub(super) const USER_METADATA: u8 = 3;
+    pub(super) const OTHER: u8 = 4;
+}
+
+/// The stores of one entity.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Stores {
+    /// Its messages.
+    pub(crate) queue: QueueId,
+    /// Its dead letters.
+    pub(crate) dead_letter: QueueId,
+    /// What could not be sent on.
+    pub(crate) transfer_dead_letter: QueueId,
+}
+
+impl Stores {
+    /// All three.
+    pub(crate) fn all(self) -> [QueueId; 3] {
+        [self.queue, self.dead_letter, self.transfer_dead_letter]
+    }
+
+    pub(super) fn encode(self, record: &mut Vec<u8>) {
+        for store in self.all() {
+            record.extend_from_slice(&store.0.to_le_bytes());
+        }
+    }
+
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, RecordError> {
+        let stores = Self {
+            queue: QueueId(reader.u32("queue")?),
+            dead_letter: QueueId(reader.u32("dead_letter")?),
+            transfer_dead_letter: QueueId(reader.u32("transfer_dead_letter")?),
+        };
+        let Self { queue, dead_letter, transfer_dead_letter } = stores;
+        let value = |field, id: QueueId| Err(RecordError::Value { field, value: u64::from(id.0) });
+        if queue == dead_letter {
+            return value("dead_letter", dead_letter);
+        }
+        if transfer_dead_letter == queue || transfer_dead_letter == dead_letter {
+            return value("transfer_dead_letter", transfer_dead_letter);
+        }
+        Ok(stores)
+    }
+}
 
 /// What exists under a name.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Definition {
-    /// The store of its messages.
-    pub(crate) queue: QueueId,
-    /// The store of its dead letters.
-    pub(crate) dead_letter: QueueId,
+    pub(crate) kind: EntityKind,
+    pub(crate) stores: Stores,
+    /// The main store of a subscription's topic.
+    pub(crate) topic: Option<QueueId>,
     /// As first written.
     pub(crate) name: Box<str>,
-    pub(crate) settings: QueueSettings,
+    pub(crate) settings: EntitySettings,
     /// The number that the next message gets.
     pub(crate) next_sequence: u64,
+    pub(crate) created_at: Timestamp,
+    pub(crate) updated_at: Timestamp,
 }
 
 impl Definition {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let settings = &self.settings;
-        let flags = if settings.dead_letter_on_expiration { DEAD_LETTER_ON_EXPIRATION } else { 0 };
-        let mut record = Vec::with_capacity(64 + self.name.len());
-        record.extend_from_slice(&[VERSION, kind::DEFINITION, QUEUE, 0]);
-        record.extend_from_slice(&self.queue.0.to_le_bytes());
-        record.extend_from_slice(&self.dead_letter.0.to_le_bytes());
-        record.extend_from_slice(&self.next_sequence.to_le_bytes());
-        record.extend_from_slice(&millis(settings.lock_duration).to_le_bytes());
-        record.extend_from_slice(&settings.default_time_to_live.map_or(NONE, millis).to_le_bytes());
-        record.extend_from_slice(&settings.max_message_bytes.unwrap_or(NONE).to_le_bytes());
-        record.extend_from_slice(&settings.max_size_bytes.unwrap_or(NONE).to_le_bytes());
+        let mut record = Vec::with_capacity(160 + self.name.len());
+        record.extend_from_slice(&[VERSION, kind::DEFINITION, self.kind as u8, settings.status as u8]);
+        self.stores.encode(&mut record);
+        record.extend_from_slice(&self.topic.map_or(u32::MAX, |topic| topic.0).to_le_bytes());
+        let numbers = [
+            self.next_sequence,
+            self.created_at.as_millis(),
+            self.updated_at.as_millis(),
+            millis(settings.lock_duration),
+            settings.default_time_to_live.map_or(NONE, millis),
+            settings.max_message_bytes.unwrap_or(NONE),
+            settings.max_size_bytes.unwrap_or(NONE),
+            millis(settings.duplicate_detection_window),
+            settings.auto_delete_on_idle.map_or(NONE, millis),
+        ];
+        for number in numbers {
+            record.extend_from_slice(&number.to_le_bytes());
+        }
         record.extend_from_slice(&settings.max_delivery_count.to_le_bytes());
-        record.extend_from_slice(&flags.to_le_bytes());
-        let length = u16::try_from(self.name.len()).expect("names have at most 260 characters");
+        record.extend_from_slice(&flags(settings).to_le_bytes());
+        put_text(&mut record, &self.name);
+        let extensions = extensions(settings);
+        let length = u32::try_from(extensions.len()).expect("settings are limited to far less than 4 GiB");
         record.extend_from_slice(&length.to_le_bytes());
-        record.extend_from_slice(self.name.as_bytes());
+        record.extend_from_slice(&extensions);
         record
     }
 
     /// Version and kind are read already.
     pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, RecordError> {
-        let entity = reader.u8("entity kind")?;
-        if entity != QUEUE {
-            return Err(RecordError::Value { field: "entity kind", value: u64::from(entity) });
-        }
-        reader.u8("reserved")?;
-        let queue = QueueId(reader.u32("queue")?);
-        let dead_letter = QueueId(reader.u32("dead_letter")?);
-        if queue == dead_letter {
-            return Err(RecordError::Value { field: "dead_letter", value: u64::from(dead_letter.0) });
+        let kind = decode_kind(reader.u8("entity kind")?)?;
+        let status = decode_status(reader.u8("status")?)?;
+        let stores = Stores::decode(reader)?;
+        let topic = Some(reader.u32("topic")?).filter(|topic| *topic != u32::MAX).map(QueueId);
+        if topic.is_some() != (kind == EntityKind::Subscription) {
+            return Err(RecordError::Value { field: "topic", value: topic.map_or(NONE, |id| id.0.into()) });
         }
         let next_sequence = reader.u64("next_sequence")?;
         if matches!(next_sequence, 0 | NONE) {
             return Err(RecordError::Value { field: "next_sequence", value: next_sequence });
         }
-        let lock_duration = Duration::from_millis(reader.u64("lock_duration")?);
-        let default_time_to_live = optional(reader.u64("default_time_to_live")?).map(Duration::from_millis);
-        let max_message_bytes = optional(reader.u64("max_message_bytes")?);
-        let max_size_bytes = optional(reader.u64("max_size_bytes")?);
-        let max_delivery_count = reader.u32("max_delivery_count")?;
-        let flags = reader.u32("flags")?;
-        if flags & !DEAD_LETTER_ON_EXPIRATION != 0 {
-            return Err(RecordError::Value { field: "flags", value: u64::from(flags) });
-        }
-        let length = reader.u16("name length")?;
-        let name = reader.text(usize::from(length), "name")?.into();
-        let settings = QueueSettings {
-            lock_duration,
-            max_delivery_count,
-            default_time_to_live,
-            dead_letter_on_expiration: flags & DEAD_LETTER_ON_EXPIRATION != 0,
-            max_message_bytes,
-            max_size_bytes,
+        let created_at = Timestamp::from_millis(reader.u64("created_at")?);
+        let updated_at = Timestamp::from_millis(reader.u64("updated_at")?);
+        let mut settings = EntitySettings {
+            lock_duration: Duration::from_millis(reader.u64("lock_duration")?),
+            default_time_to_live: optional(reader.u64("default_time_to_live")?).map(Duration::from_millis),
+            max_message_bytes: optional(reader.u64("max_message_bytes")?),
+            max_size_bytes: optional(reader.u64("max_size_bytes")?),
+            duplicate_detection_window: Duration::from_millis(reader.u64("duplicate_detection_window")?),
+            auto_delete_on_idle: optional(reader.u64("auto_delete_on_idle")?).map(Duration::from_millis),
+            max_delivery_count: reader.u32("max_delivery_count")?,
+            status,
+            ..EntitySettings::default()
         };
-        Ok(Self { queue, dead_letter, name, settings, next_sequence })
+        set_flags(&mut settings, reader.u32("flags")?)?;
+        let name = take_text(reader, "name")?;
+        let length = reader.u32("extensions length")?;
+        let mut extensions = Reader::new(reader.bytes(length as usize, "extensions")?);
+        while !extensions.rest().is_empty() {
+            take_extension(&mut settings, &mut extensions)?;
+        }
+        Ok(Self { kind, stores, topic, name, settings, next_sequence, created_at, updated_at })
     }
+}
+
+fn flags(settings: &EntitySettings) -> u32 {
+    [
+        (flag::DEAD_LETTER_ON_EXPIRATION, settings.dead_letter_on_expiration),
+        (flag::DEAD_LETTER_ON_FILTER_ERROR, settings.dead_letter_on_filter_error),
+        (flag::REQUIRES_SESSION, settings.requires_session),
+        (flag::REQUIRES_DUPLICATE_DETECTION, settings.requires_duplicate_detection),
+        (flag::ENABLE_PARTITIONING, settings.enable_partitioning),
+    ]
+    .into_iter()
+    .fold(0, |flags, (flag, on)| if on { flags | flag } else { flags })
+}
+
+fn set_flags(settings: &mut EntitySettings, flags: u32) -> Result<(), RecordError> {
+    if flags & !flag::ALL != 0 {
+        return Err(RecordError::Value { field: "flags", value: u64::from(flags) });
+    }
+    settings.dead_letter_on_expiration = flags & flag::DEAD_LETTER_ON_EXPIRATION != 0;
+    settings.dead_letter_on_filter_error = flags & flag::DEAD_LETTER_ON_FILTER_ERROR != 0;
+    settings.requires_session = flags & flag::REQUIRES_SESSION != 0;
+    settings.requires_duplicate_detection = flags & flag::REQUIRES_DUPLICATE_DETECTION != 0;
+    settings.enable_partitioning = flags & flag::ENABLE_PARTITIONING != 0;
+    Ok(())
+}
+
+/// Each a tag and its texts.
+fn extensions(settings: &EntitySettings) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let texts = [
+        (tag::FORWARD_TO, &settings.forward_to),
+        (tag::FORWARD_DEAD_LETTERED_TO, &settings.forward_dead_lettered_to),
+        (tag::USER_METADATA, &settings.user_metadata),
+    ];
+    for (tag, text) in texts {
+        if let Some(text) = text {
+            bytes.push(tag);
+            put_text(&mut bytes, text);
+        }
+    }
+    for (key, value) in &settings.other {
+        bytes.push(tag::OTHER);
+        put_text(&mut bytes, key);
+        put_text(&mut bytes, value);
+    }
+    bytes
+}
+
+fn take_extension(settings: &mut EntitySettings, reader: &mut Reader<'_>) -> Result<(), RecordError> {
+    let tag = reader.u8("extension tag")?;
+    let text = take_text(reader, "extension")?;
+    match tag {
+        tag::FORWARD_TO => settings.forward_to = Some(text),
+        tag::FORWARD_DEAD_LETTERED_TO => settings.forward_dead_lettered_to = Some(text),
+        tag::USER_METADATA => settings.user_metadata = Some(text),
+        tag::OTHER => {
+            let value = take_text(reader, "extension")?;
+            settings.other.insert(text, value);
+        }
+        _ => return Err(RecordError::Value { field: "extension tag", value: u64::from(tag) }),
+    }
+    Ok(())
+}
+
+fn put_text(bytes: &mut Vec<u8>, text: &str) {
+    let length = u16::try_from(text.len()).expect("names and settings are limited to less than 64 KiB");
+    bytes.extend_from_slice(&length.to_le_bytes());
+    bytes.extend_from_slice(text.as_bytes());
+}
+
+fn take_text(reader: &mut Reader<'_>, field: &'static str) -> Result<Box<str>, RecordError> {
+    let length = reader.u16(field)?;
+    Ok(reader.text(usize::from(length), field)?.into())
+}
+
+fn decode_kind(kind: u8) -> Result<EntityKind, RecordError> {
+    let kinds = [EntityKind::Queue, EntityKind::Topic, EntityKind::Subscription];
+    let found = kinds.into_iter().find(|candidate| *candidate as u8 == kind);
+    found.ok_or(RecordError::Value { field: "entity kind", value: u64::from(kind) })
+}
+
+fn decode_status(status: u8) -> Result<EntityStatus, RecordError> {
+    let all = [
+        EntityStatus::Active,
+        EntityStatus::Disabled,
+        EntityStatus::SendDisabled,
+        EntityStatus::ReceiveDisabled,
+    ];
+    let found = all.into_iter().find(|candidate| *candidate as u8 == status);
+    found.ok_or(RecordError::Value { field: "status", value: u64::from(status) })
 }
 
 fn millis(duration: Duration) -> u64 {

@@ -5,7 +5,7 @@
 use bytes::{Buf as _, Bytes};
 
 use super::{Reader, RecordError, VERSION, decode_properties, decode_state, kind, put};
-use crate::{Properties, QueueId, Timestamp, slot::State};
+use crate::{More, Properties, QueueId, Timestamp, slot::State};
 
 /// The sender asked for durability (`header.durable`).
 pub(crate) const DURABLE: u8 = 1;
@@ -16,13 +16,24 @@ pub(crate) const ACQUIRED: u8 = 4;
 
 /// Bytes before the extensions.
 const FIXED: usize = 44;
-/// Tag, length and a 64-bit number.
-const EXTENSION: usize = 10;
-const TAG_DUE: u8 = 1;
-const TAG_OWN_TTL: u8 = 2;
+/// Tag and length of an extension.
+const EXTENSION_HEAD: usize = 3;
+/// An extension that is a 64-bit number.
+const EXTENSION: usize = EXTENSION_HEAD + 8;
+/// Longest text in an extension; longer ones are refused before they come here.
+const TEXT_BYTES_MAX: usize = 4_096;
+
+mod tag {
+    pub(super) const DUE: u8 = 1;
+    pub(super) const OWN_TTL: u8 = 2;
+    pub(super) const SESSION: u8 = 3;
+    pub(super) const ENQUEUED_SEQUENCE: u8 = 4;
+    pub(super) const HOPS: u8 = 5;
+    pub(super) const DEAD_LETTER_SOURCE: u8 = 6;
+}
 
 /// The facts about a message that replay needs.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MessageIndex {
     pub(crate) queue: QueueId,
     pub(crate) sequence: u64,
@@ -39,17 +50,22 @@ pub(crate) struct MessageIndex {
     pub(crate) due: Option<Timestamp>,
     /// What a scheduled message has to live from then on, in milliseconds, if it says.
     pub(crate) own_ttl: Option<u64>,
+    /// What only some messages have.
+    pub(crate) more: Option<Box<More>>,
 }
 
-/// An encoded index.
-pub(crate) struct IndexBytes {
-    bytes: [u8; FIXED + 2 * EXTENSION],
-    length: usize,
+/// An encoded index: on the stack, but for messages that have more.
+pub(crate) enum IndexBytes {
+    Short([u8; FIXED + 2 * EXTENSION], usize),
+    Long(Vec<u8>),
 }
 
 impl IndexBytes {
     pub(crate) fn as_slice(&self) -> &[u8] {
-        self.bytes.get(..self.length).unwrap_or(&self.bytes)
+        match self {
+            Self::Short(bytes, length) => bytes.get(..*length).unwrap_or(bytes),
+            Self::Long(bytes) => bytes,
+        }
     }
 }
 
@@ -64,16 +80,22 @@ impl MessageIndex {
         put(&mut bytes, 32, &self.delivery_count.to_le_bytes());
         put(&mut bytes, 36, &self.properties_length.to_le_bytes());
         let mut length = FIXED;
-        for (tag, value) in [(TAG_DUE, self.due.map(Timestamp::as_millis)), (TAG_OWN_TTL, self.own_ttl)] {
+        for (tag, value) in [(tag::DUE, self.due.map(Timestamp::as_millis)), (tag::OWN_TTL, self.own_ttl)] {
             if let Some(value) = value {
-                put(&mut bytes, length, &[tag, 8]);
-                put(&mut bytes, length + 2, &value.to_le_bytes());
+                put(&mut bytes, length, &[tag, 8, 0]);
+                put(&mut bytes, length + EXTENSION_HEAD, &value.to_le_bytes());
                 length += EXTENSION;
             }
         }
-        let extensions = u16::try_from(length - FIXED).unwrap_or_default();
-        put(&mut bytes, 40, &extensions.to_le_bytes());
-        IndexBytes { bytes, length }
+        let Some(more) = &self.more else {
+            put(&mut bytes, 40, &extensions_length(length));
+            return IndexBytes::Short(bytes, length);
+        };
+        let mut bytes = bytes.get(..length).unwrap_or(&bytes).to_vec();
+        more.encode(&mut bytes);
+        let length = extensions_length(bytes.len());
+        put(&mut bytes, 40, &length);
+        IndexBytes::Long(bytes)
     }
 
     /// Version and kind are read already.
@@ -89,6 +111,7 @@ impl MessageIndex {
             properties_length: reader.u32("properties length")?,
             due: None,
             own_ttl: None,
+            more: None,
         };
         // Zero is no number, and the last one has no successor.
         if matches!(index.sequence, 0 | u64::MAX) {
@@ -98,19 +121,73 @@ impl MessageIndex {
         reader.u16("reserved")?;
         let mut extensions = Reader::new(reader.bytes(usize::from(extensions), "extensions")?);
         while !extensions.rest().is_empty() {
-            let (tag, length) = (extensions.u8("extension tag")?, extensions.u8("extension length")?);
-            if length != 8 {
-                return Err(RecordError::Value { field: "extension length", value: u64::from(length) });
-            }
-            let value = extensions.u64("extension")?;
-            match tag {
-                TAG_DUE => index.due = Some(Timestamp::from_millis(value)),
-                TAG_OWN_TTL => index.own_ttl = Some(value),
-                _ => return Err(RecordError::Value { field: "extension tag", value: u64::from(tag) }),
-            }
+            let (tag, length) = (extensions.u8("extension tag")?, extensions.u16("extension length")?);
+            let value = extensions.bytes(usize::from(length), "extension")?;
+            index.take(tag, value)?;
         }
         Ok(index)
     }
+
+    /// Takes in one extension.
+    fn take(&mut self, tag: u8, value: &[u8]) -> Result<(), RecordError> {
+        let mut reader = Reader::new(value);
+        match tag {
+            tag::DUE => self.due = Some(Timestamp::from_millis(reader.u64("due")?)),
+            tag::OWN_TTL => self.own_ttl = Some(reader.u64("own ttl")?),
+            tag::SESSION => self.more().session = Some(reader.text(value.len(), "session")?.into()),
+            tag::ENQUEUED_SEQUENCE => {
+                self.more().enqueued_sequence = Some(reader.u64("enqueued sequence")?);
+            }
+            tag::HOPS => self.more().hops = reader.u8("hops")?,
+            tag::DEAD_LETTER_SOURCE => {
+                let source = reader.text(value.len(), "dead-letter source")?;
+                self.more().dead_letter_source = Some(source.into());
+            }
+            _ => return Err(RecordError::Value { field: "extension tag", value: u64::from(tag) }),
+        }
+        if reader.rest().is_empty() {
+            Ok(())
+        } else {
+            Err(RecordError::Value { field: "extension length", value: value.len() as u64 })
+        }
+    }
+
+    /// What only some messages have, to write to.
+    pub(crate) fn more(&mut self) -> &mut More {
+        self.more.get_or_insert_default()
+    }
+}
+
+impl More {
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        if let Some(session) = &self.session {
+            extend(bytes, tag::SESSION, session.as_bytes());
+        }
+        if let Some(sequence) = self.enqueued_sequence {
+            extend(bytes, tag::ENQUEUED_SEQUENCE, &sequence.to_le_bytes());
+        }
+        if self.hops != 0 {
+            extend(bytes, tag::HOPS, &[self.hops]);
+        }
+        if let Some(source) = &self.dead_letter_source {
+            extend(bytes, tag::DEAD_LETTER_SOURCE, source.as_bytes());
+        }
+    }
+}
+
+/// Appends one extension.
+fn extend(bytes: &mut Vec<u8>, tag: u8, value: &[u8]) {
+    debug_assert!(value.len() <= TEXT_BYTES_MAX, "texts are limited on arrival");
+    let value = value.get(..TEXT_BYTES_MAX).unwrap_or(value);
+    let length = u16::try_from(value.len()).unwrap_or_default();
+    bytes.push(tag);
+    bytes.extend_from_slice(&length.to_le_bytes());
+    bytes.extend_from_slice(value);
+}
+
+/// The extensions of an index of `length` bytes, as its length field says it.
+fn extensions_length(length: usize) -> [u8; 2] {
+    u16::try_from(length - FIXED).unwrap_or_default().to_le_bytes()
 }
 
 /// A whole message record, read back.

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Properties, PropertyValue, QueueSettings, Timestamp};
+use crate::{EntityKind, EntitySettings, EntityStatus, More, Properties, PropertyValue, Timestamp};
 
 fn state() -> impl Strategy<Value = State> {
     prop_oneof![Just(State::Active), Just(State::Deferred), Just(State::Scheduled)]
@@ -14,7 +14,7 @@ prop_compose! {
     fn message_index()(
         (queue, sequence, enqueued, expires) in (any::<u32>(), 1..u64::MAX, any::<u64>(), any::<u64>()),
         (delivery_count, state, flags) in (any::<u32>(), state(), 0u8..8),
-        (due, own_ttl) in (any::<Option<u64>>(), any::<Option<u64>>()),
+        (due, own_ttl, more) in (any::<Option<u64>>(), any::<Option<u64>>(), proptest::option::of(more())),
     ) -> MessageIndex {
         MessageIndex {
             queue: QueueId(queue),
@@ -27,30 +27,87 @@ prop_compose! {
             properties_length: 0,
             due: due.map(Timestamp::from_millis),
             own_ttl,
+            // None at all and all of them none is the same in a record.
+            more: more.filter(|more| *more != More::default()).map(Box::new),
         }
     }
 }
 
 prop_compose! {
+    fn more()(
+        session in proptest::option::of(".{0,128}"),
+        enqueued_sequence: Option<u64>,
+        hops: u8,
+        dead_letter_source in proptest::option::of("[a-zA-Z0-9/._-]{1,260}"),
+    ) -> More {
+        More {
+            session: session.map(Box::from),
+            enqueued_sequence,
+            hops,
+            dead_letter_source: dead_letter_source.map(Box::from),
+        }
+    }
+}
+
+prop_compose! {
+    fn settings()(
+        (lock, ttl, window, idle) in (any::<u32>(), any::<Option<u32>>(), any::<u32>(), any::<Option<u32>>()),
+        (max_delivery_count, max_message_bytes, max_size_bytes) in (any::<u32>(), any::<Option<u32>>(), any::<Option<u32>>()),
+        flags in any::<[bool; 5]>(),
+        status in prop_oneof![
+            Just(EntityStatus::Active),
+            Just(EntityStatus::Disabled),
+            Just(EntityStatus::SendDisabled),
+            Just(EntityStatus::ReceiveDisabled),
+        ],
+        texts in any::<[Option<String>; 3]>(),
+        other in proptest::collection::btree_map(".{0,20}".prop_map(Box::from), ".{0,40}".prop_map(Box::from), 0..4),
+    ) -> EntitySettings {
+        let millis = |millis: u32| Duration::from_millis(u64::from(millis));
+        let [forward_to, forward_dead_lettered_to, user_metadata] = texts.map(|text| text.map(Box::from));
+        EntitySettings {
+            lock_duration: millis(lock),
+            max_delivery_count,
+            default_time_to_live: ttl.map(millis),
+            dead_letter_on_expiration: flags[0],
+            dead_letter_on_filter_error: flags[1],
+            max_message_bytes: max_message_bytes.map(u64::from),
+            max_size_bytes: max_size_bytes.map(u64::from),
+            requires_session: flags[2],
+            requires_duplicate_detection: flags[3],
+            duplicate_detection_window: millis(window),
+            enable_partitioning: flags[4],
+            status,
+            forward_to,
+            forward_dead_lettered_to,
+            auto_delete_on_idle: idle.map(millis),
+            user_metadata,
+            other,
+        }
+    }
+}
+
+prop_compose! {
+    fn stores()(first in 0..u32::MAX - 2) -> Stores {
+        Stores { queue: QueueId(first), dead_letter: QueueId(first + 1), transfer_dead_letter: QueueId(first + 2) }
+    }
+}
+
+prop_compose! {
     fn definition()(
-        (queue, dead_letter, name) in (any::<u32>(), any::<u32>(), "[a-zA-Z0-9/._-]{1,260}"),
-        (next_sequence, lock, ttl) in (1..u64::MAX, any::<u32>(), any::<Option<u32>>()),
-        (max_delivery_count, dead_letter_on_expiration) in (any::<u32>(), any::<bool>()),
-        (max_message_bytes, max_size_bytes) in (any::<Option<u32>>(), any::<Option<u32>>()),
+        (stores, name, settings) in (stores(), "[a-zA-Z0-9/._-]{1,260}", settings()),
+        kind in prop_oneof![Just(EntityKind::Queue), Just(EntityKind::Topic), Just(EntityKind::Subscription)],
+        (topic, next_sequence, created, updated) in (0..u32::MAX, 1..u64::MAX, any::<u64>(), any::<u64>()),
     ) -> Definition {
         Definition {
-            queue: QueueId(queue),
-            dead_letter: QueueId(if dead_letter == queue { queue ^ 1 } else { dead_letter }),
+            kind,
+            stores,
+            topic: (kind == EntityKind::Subscription).then_some(QueueId(topic)),
             name: name.into(),
-            settings: QueueSettings {
-                lock_duration: Duration::from_millis(u64::from(lock)),
-                max_delivery_count,
-                default_time_to_live: ttl.map(|ttl| Duration::from_millis(u64::from(ttl))),
-                dead_letter_on_expiration,
-                max_message_bytes: max_message_bytes.map(u64::from),
-                max_size_bytes: max_size_bytes.map(u64::from),
-            },
+            settings,
             next_sequence,
+            created_at: Timestamp::from_millis(created),
+            updated_at: Timestamp::from_millis(updated),
         }
     }
 }
@@ -72,9 +129,9 @@ proptest! {
         let encoded = encode_properties(&properties);
         index.properties_length = u32::try_from(encoded.len()).unwrap();
         let record = Bytes::from([index.encode().as_slice(), &encoded, &payload].concat());
-        prop_assert_eq!(Fact::decode(index.encode().as_slice()).unwrap(), Fact::Message(index));
+        prop_assert_eq!(Fact::decode(index.encode().as_slice()).unwrap(), Fact::Message(index.clone()));
         let open = OpenRecord::open(record).unwrap();
-        prop_assert_eq!(open.index, index);
+        prop_assert_eq!(&open.index, &index);
         prop_assert_eq!(open.properties().unwrap(), properties);
         prop_assert_eq!(open.payload(), &payload[..]);
         prop_assert_eq!(open.into_payload(), payload);
@@ -83,16 +140,17 @@ proptest! {
     #[test]
     fn the_other_records_come_back_whole(
         definition in definition(),
-        (queue, other, sequence, count, state) in (any::<u32>(), any::<u32>(), any::<u64>(), any::<u32>(), state()),
+        stores in stores(),
+        (queue, sequence, count, state) in (any::<u32>(), any::<u64>(), any::<u32>(), state()),
         runs in proptest::collection::vec((any::<u64>(), any::<u32>()), 0..20),
     ) {
-        let (queue, dead_letter) = (QueueId(queue), QueueId(other));
+        let queue = QueueId(queue);
         let mut removed = Vec::new();
         encode_removed(&mut removed, queue, &runs);
         let changed = encode_changed(queue, sequence, count, state);
         let cases = [
-            (definition.encode(), Fact::Definition(definition)),
-            (encode_deleted(queue, dead_letter).to_vec(), Fact::Deleted { queue, dead_letter }),
+            (definition.encode(), Fact::Definition(Box::new(definition))),
+            (encode_deleted(stores), Fact::Deleted(stores)),
             (removed, Fact::Removed { queue, runs }),
             (changed.to_vec(), Fact::Changed { queue, sequence, delivery_count: count, state }),
         ];
@@ -152,6 +210,12 @@ fn the_format_stays_what_the_document_draws() {
         properties_length: 7,
         due: Some(Timestamp::from_millis(8)),
         own_ttl: Some(9),
+        more: Some(Box::new(More {
+            session: Some("s".into()),
+            enqueued_sequence: Some(10),
+            hops: 1,
+            dead_letter_source: Some("q".into()),
+        })),
     };
     let drawn: &[&[u8]] = &[
         &[1, 3, 2, 3],
@@ -161,15 +225,20 @@ fn the_format_stays_what_the_document_draws() {
         &[5, 0, 0, 0, 0, 0, 0, 0],
         &[6, 0, 0, 0],
         &[7, 0, 0, 0],
-        &[20, 0, 0, 0],
-        &[1, 8, 8, 0, 0, 0, 0, 0, 0, 0],
-        &[2, 8, 9, 0, 0, 0, 0, 0, 0, 0],
+        &[45, 0, 0, 0],
+        &[1, 8, 0, 8, 0, 0, 0, 0, 0, 0, 0],
+        &[2, 8, 0, 9, 0, 0, 0, 0, 0, 0, 0],
+        &[3, 1, 0, b's'],
+        &[4, 8, 0, 10, 0, 0, 0, 0, 0, 0, 0],
+        &[5, 1, 0, 1],
+        &[6, 1, 0, b'q'],
     ];
     assert_eq!(index.encode().as_slice(), drawn.concat());
     let mut removed = Vec::new();
     encode_removed(&mut removed, QueueId(5), &[(7, 2)]);
     assert_eq!(removed, [1, 4, 1, 0, 5, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0]);
-    assert_eq!(encode_deleted(QueueId(5), QueueId(6)), [1, 2, 0, 0, 5, 0, 0, 0, 6, 0, 0, 0]);
+    let stores = Stores { queue: QueueId(5), dead_letter: QueueId(6), transfer_dead_letter: QueueId(7) };
+    assert_eq!(encode_deleted(stores), [1, 2, 0, 0, 5, 0, 0, 0, 6, 0, 0, 0, 7, 0, 0, 0]);
     let changed = encode_changed(QueueId(5), 7, 2, State::Deferred);
     assert_eq!(changed, [1, 5, 1, 0, 5, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0]);
 }

@@ -4,8 +4,8 @@ use std::sync::{
 };
 
 use broker_core::{
-    ClientId, CoreConfig, Effect, EntityPath, LinkId, Message, QueueSettings, ReceiveMode, SubQueue, Ticket,
-    UnsettledPolicy,
+    ClientId, CoreConfig, Effect, EntityKind, EntityPath, EntitySettings, LinkId, Message, ReceiveMode,
+    SubQueue, Ticket, UnsettledPolicy,
 };
 use broker_log::{DiskCall, DiskWorker, Faults, FaultyDisk, JournalConfig};
 use bytes::Bytes;
@@ -44,9 +44,10 @@ impl Bench {
         let mut bench = Self { node: Self::recover(&disk), disk, faults };
         bench.handle(vec![
             Command::Connect,
-            Command::CreateQueue {
+            Command::CreateEntity {
                 name: "orders".into(),
-                settings: QueueSettings::default(),
+                kind: EntityKind::Queue,
+                settings: Box::new(EntitySettings::default()),
                 ticket: Ticket(1),
             },
         ]);
@@ -90,7 +91,7 @@ impl Bench {
     }
 
     fn stored(&self) -> u64 {
-        self.node.core().queue("orders").map_or(0, |queue| queue.active)
+        self.node.core().entity("orders").map_or(0, |queue| queue.active)
     }
 }
 

@@ -1,5 +1,6 @@
 use broker_core::{
-    CoreConfig, EntityPath, LinkId, Message, QueueSettings, ReceiveMode, SubQueue, Ticket, UnsettledPolicy,
+    CoreConfig, EntityKind, EntityPath, EntitySettings, LinkId, Message, ReceiveMode, SubQueue, Ticket,
+    UnsettledPolicy,
 };
 use broker_log::JournalConfig;
 
@@ -18,7 +19,12 @@ fn delivering() -> (Runner, Arc<Mailbox>) {
     let commands = vec![
         Command::Connect,
         Command::ByteBudget { limit: u64::MAX },
-        Command::CreateQueue { name: "q".into(), settings: QueueSettings::default(), ticket: Ticket(1) },
+        Command::CreateEntity {
+            name: "q".into(),
+            kind: EntityKind::Queue,
+            settings: Box::new(EntitySettings::default()),
+            ticket: Ticket(1),
+        },
         Command::OpenConsumer {
             consumer,
             path: path.clone(),
@@ -36,7 +42,7 @@ fn delivering() -> (Runner, Arc<Mailbox>) {
 }
 
 fn locked(runner: &Runner) -> u64 {
-    runner.node.core().queue("q").map_or(0, |queue| queue.locked)
+    runner.node.core().entity("q").map_or(0, |queue| queue.locked)
 }
 
 fn forget(runner: &mut Runner) {

@@ -41,11 +41,11 @@ const SAMPLE: &str = r#"
 }
 "#;
 
-fn emulator_default() -> QueueSettings {
-    QueueSettings {
+fn emulator_default() -> EntitySettings {
+    EntitySettings {
         max_delivery_count: 3,
         default_time_to_live: Some(Duration::from_secs(3_600)),
-        ..QueueSettings::default()
+        ..EntitySettings::default()
     }
 }
 
@@ -57,17 +57,17 @@ fn a_users_file_is_read_as_it_is() {
     let settings = |at: usize| emulator.queues[at].1.clone();
     assert_eq!(
         settings(0),
-        QueueSettings {
+        EntitySettings {
             lock_duration: Duration::from_secs(30),
             max_delivery_count: 5,
             default_time_to_live: Some(Duration::from_secs(1_800)),
             dead_letter_on_expiration: true,
-            ..QueueSettings::default()
+            ..EntitySettings::default()
         }
     );
     assert_eq!(settings(2), emulator_default());
     assert_eq!(settings(3), emulator_default());
-    assert_eq!(settings(4), QueueSettings { default_time_to_live: None, ..emulator_default() });
+    assert_eq!(settings(4), EntitySettings { default_time_to_live: None, ..emulator_default() });
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use broker_core::QueueSettings;
+use broker_core::EntitySettings;
 
 use super::{JournalSettings, LimitSettings, QueueEntry};
 use crate::{
@@ -80,15 +80,15 @@ impl Bounds {
 }
 
 /// One `[[queue]]`.
-pub(super) fn queue(entry: &QueueEntry) -> Result<(String, QueueSettings), Failure> {
+pub(super) fn queue(entry: &QueueEntry) -> Result<(String, EntitySettings), Failure> {
     check_name(&entry.name)?;
     let key = |key: &str| format!("queue `{}`: `{key}`", entry.name);
-    let defaults = QueueSettings::default();
+    let defaults = EntitySettings::default();
     let max_message_bytes = entry.max_message_bytes.map(|bytes| bytes.0);
     let lock_seconds = defaults.lock_duration.as_secs();
     Ok((
         entry.name.clone(),
-        QueueSettings {
+        EntitySettings {
             lock_duration: time(&key("lock_duration"), entry.lock_duration, lock_seconds, 1, 300)?,
             max_delivery_count: within(
                 &key("max_delivery_count"),
@@ -104,6 +104,7 @@ pub(super) fn queue(entry: &QueueEntry) -> Result<(String, QueueSettings), Failu
                 .map(|bytes| message_bytes(&key("max_message_bytes"), Some(bytes)))
                 .transpose()?,
             max_size_bytes: entry.max_size_bytes.map(|bytes| bytes.0),
+            ..defaults
         },
     ))
 }

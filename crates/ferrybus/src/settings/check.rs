@@ -9,7 +9,7 @@ use std::{
 };
 
 use broker_auth::Credentials;
-use broker_core::QueueSettings;
+use broker_core::EntitySettings;
 
 use super::{Bounds, Durability, Settings, Tls, bounds::queue, credentials::credentials};
 use crate::{emulator, failure::Failure};
@@ -22,7 +22,7 @@ pub(crate) struct Limits {
     pub(crate) tls: Option<TlsFiles>,
     pub(crate) data_dir: PathBuf,
     pub(crate) durability: Durability,
-    pub(crate) queues: Vec<(String, QueueSettings)>,
+    pub(crate) queues: Vec<(String, EntitySettings)>,
     pub(crate) auto_create: bool,
     pub(crate) credentials: Credentials,
     /// The credentials are the built-in ones.
@@ -153,7 +153,7 @@ fn tls_files(tls: &Tls) -> Result<TlsFiles, Failure> {
 }
 
 /// Names compare without regard to case.
-fn refuse_duplicates(queues: &[(String, QueueSettings)]) -> Result<(), Failure> {
+fn refuse_duplicates(queues: &[(String, EntitySettings)]) -> Result<(), Failure> {
     let mut names: Vec<_> = queues.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
     names.sort_unstable();
     match names.windows(2).find(|pair| pair.first() == pair.last()) {

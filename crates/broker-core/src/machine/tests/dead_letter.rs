@@ -1,10 +1,10 @@
 //! The dead-letter store (`service-bus-entities` 12; SET-11, SET-14, SET-15).
 
 use super::harness::*;
-use crate::{CoreConfig, Message, Outcome, QueueSettings, ReceiveMode, SettleError};
+use crate::{CoreConfig, EntitySettings, Message, Outcome, ReceiveMode, SettleError};
 
 fn queue_of(texts: &[&str]) -> Broker {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     broker.publish_all(texts);
     broker
 }
@@ -59,7 +59,8 @@ fn dead_letters_leave_in_order_of_number_whatever_the_order_of_their_coming() {
 
 #[test]
 fn inside_the_dead_letter_store_there_is_no_limit_of_deliveries_and_no_way_further() {
-    let mut broker = Broker::with_queue(QueueSettings { max_delivery_count: 2, ..QueueSettings::default() });
+    let mut broker =
+        Broker::with_queue(EntitySettings { max_delivery_count: 2, ..EntitySettings::default() });
     broker.publish(message("a"));
     dead_letter_first(&mut broker, &[]);
     for count in 0..5 {
@@ -88,7 +89,7 @@ fn reasons_are_cut_at_4096_characters() {
 #[test]
 fn properties_that_grow_too_large_end_in_the_dead_letter_store() {
     let mut broker = Broker::with(CoreConfig { max_properties_bytes: 300, ..CoreConfig::default() });
-    broker.create("q", QueueSettings::default());
+    broker.create("q", EntitySettings::default());
     broker.publish(message("a"));
     let value = "v".repeat(200);
     for (key, left) in [("k1", 1), ("k2", 0)] {
@@ -117,7 +118,7 @@ fn a_dead_letters_reason_wins_over_other_properties_for_space() {
     ];
     for (reason, remains) in cases {
         let mut broker = Broker::with(CoreConfig { max_properties_bytes: 300, ..CoreConfig::default() });
-        broker.create("q", QueueSettings::default());
+        broker.create("q", EntitySettings::default());
         broker.publish(message("a"));
         dead_letter_first(&mut broker, &[("DeadLetterReason", reason), ("mine", &"v".repeat(280))]);
         let peeked = broker.peek(dead_letters("q"), 0, 1).pop().unwrap();
@@ -128,8 +129,11 @@ fn a_dead_letters_reason_wins_over_other_properties_for_space() {
 
 #[test]
 fn an_automatic_dead_letter_that_cannot_be_read_stays_hidden_and_is_not_lost() {
-    let settings =
-        QueueSettings { max_delivery_count: 1, dead_letter_on_expiration: true, ..QueueSettings::default() };
+    let settings = EntitySettings {
+        max_delivery_count: 1,
+        dead_letter_on_expiration: true,
+        ..EntitySettings::default()
+    };
     let mut broker = Broker::with_queue(settings);
     broker.publish_all(&["a", "b"]);
     broker.publish(message_for("c", 1_000));
@@ -139,7 +143,7 @@ fn an_automatic_dead_letter_that_cannot_be_read_stays_hidden_and_is_not_lost() {
     broker.wait(1_000);
     assert!(broker.lock(9).is_empty(), "`b` cannot be read either");
     assert!(broker.peek(main_path("q"), 0, 9).is_empty());
-    let view = broker.core.queue("q").unwrap();
+    let view = broker.core.entity("q").unwrap();
     assert_eq!((view.active, view.damaged, view.dead_letter), (3, 3, 0));
     broker.journal.broken.clear();
     broker.restart();
@@ -151,12 +155,12 @@ fn an_automatic_dead_letter_that_cannot_be_read_stays_hidden_and_is_not_lost() {
 
 #[test]
 fn a_scheduled_message_that_cannot_be_read_waits_for_the_next_start() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     let due = broker.now.after(std::time::Duration::from_secs(1));
     broker.publish(Message { scheduled_enqueue_time: Some(due), ..message("a") });
     broker.journal.broken = broker.journal.records.keys().copied().collect();
     broker.wait(2_000);
-    assert_eq!(broker.core.queue("q").unwrap().scheduled, 1);
+    assert_eq!(broker.core.entity("q").unwrap().scheduled, 1);
     broker.journal.broken.clear();
     broker.restart();
     broker.wait(0);

@@ -2,12 +2,12 @@
 
 use super::harness::*;
 use crate::{
-    ClientId, Command, CoreConfig, Effect, LinkId, Outcome, QueueSettings, ReceiveMode, SequenceNumber,
+    ClientId, Command, CoreConfig, Effect, EntitySettings, LinkId, Outcome, ReceiveMode, SequenceNumber,
     UnsettledPolicy,
 };
 
 fn queue_of(texts: &[&str]) -> Broker {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     broker.publish_all(texts);
     broker
 }
@@ -240,7 +240,7 @@ fn one_call_of_pump_is_bounded_in_messages_and_bytes() {
             pump_bytes_max: bytes,
             ..CoreConfig::default()
         });
-        broker.create("q", QueueSettings::default());
+        broker.create("q", EntitySettings::default());
         broker.publish_all(&["aaaa", "bbbb", "cccc", "dddd", "eeee"]);
         broker.open(ME, 1, main_path("q"), ReceiveMode::PeekLock);
         let credit = Command::Credit { consumer: LinkId(1), limit: 10, drain: true };
@@ -256,8 +256,8 @@ fn one_call_of_pump_is_bounded_in_messages_and_bytes() {
 
 #[test]
 fn a_long_queue_does_not_keep_another_waiting() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
-    broker.create("short", QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
+    broker.create("short", EntitySettings::default());
     for _ in 0..2_000 {
         broker.publish(message("long"));
     }
@@ -285,10 +285,10 @@ fn closing_consumers_leaves_nothing_behind() {
         broker.open_with(client, link, main_path("q"), mode, UnsettledPolicy::Release);
         broker.credit(client, link, 10);
     }
-    assert_eq!(broker.core.queue("q").unwrap().links, 3);
+    assert_eq!(broker.core.entity("q").unwrap().links, 3);
     broker.tell(OTHER, Command::Disconnect);
     broker.tell(ME, Command::Disconnect);
-    let view = broker.core.queue("q").unwrap();
+    let view = broker.core.entity("q").unwrap();
     assert_eq!((view.links, view.locked, view.active), (0, 0, 2));
     broker.tell(ME, Command::Connect);
     broker.tell(ME, Command::ByteBudget { limit: 100 });
@@ -298,7 +298,7 @@ fn closing_consumers_leaves_nothing_behind() {
 #[test]
 fn peeks_of_one_round_do_not_cut_each_other_short() {
     let mut broker = Broker::with(CoreConfig { pump_messages_max: 3, ..CoreConfig::default() });
-    broker.create("q", QueueSettings::default());
+    broker.create("q", EntitySettings::default());
     broker.publish_all(&["a", "b", "c", "d"]);
     let peek = |broker: &mut Broker| {
         let (path, from, ticket) = (main_path("q"), SequenceNumber(1), broker.ticket());
@@ -313,7 +313,7 @@ fn peeks_of_one_round_do_not_cut_each_other_short() {
 
 #[test]
 fn consumers_that_left_while_they_waited_are_passed_over() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     for link in 1..=9 {
         let mode = if link % 3 == 0 { ReceiveMode::Browse } else { ReceiveMode::PeekLock };
         broker.open(OTHER, link, main_path("q"), mode);

@@ -4,13 +4,24 @@ use std::time::Duration;
 
 use super::harness::*;
 use crate::{
-    AttachError, Command, CoreConfig, Effect, EntityError, EntityPath, LinkId, Message, Outcome,
-    QueueSettings, ReceiveMode, UnsettledPolicy,
+    AttachError, Command, CoreConfig, Effect, EntityError, EntityKind, EntityPath, EntitySettings, LinkId,
+    Message, Outcome, ReceiveMode, UnsettledPolicy,
 };
 
-fn create(broker: &mut Broker, name: &str, settings: QueueSettings) -> Result<(), EntityError> {
+fn create(broker: &mut Broker, name: &str, settings: EntitySettings) -> Result<(), EntityError> {
     let ticket = broker.ticket();
-    match broker.tell(ME, Command::CreateQueue { name: name.into(), settings, ticket }).pop() {
+    match broker
+        .tell(
+            ME,
+            Command::CreateEntity {
+                name: name.into(),
+                kind: EntityKind::Queue,
+                settings: Box::new(settings),
+                ticket,
+            },
+        )
+        .pop()
+    {
         Some(Effect::EntityDone { .. }) => Ok(()),
         Some(Effect::RequestRefused { error, .. }) => Err(error),
         other => panic!("{other:?}"),
@@ -19,7 +30,7 @@ fn create(broker: &mut Broker, name: &str, settings: QueueSettings) -> Result<()
 
 fn delete(broker: &mut Broker, name: &str) -> Vec<Effect> {
     let ticket = broker.ticket();
-    broker.tell(ME, Command::DeleteQueue { name: name.into(), ticket })
+    broker.tell(ME, Command::DeleteEntity { name: name.into(), ticket })
 }
 
 fn attach(
@@ -58,21 +69,28 @@ fn produce(
 #[test]
 fn names_compare_without_case_and_are_kept_as_first_written() {
     let mut broker = Broker::new();
-    assert_eq!(create(&mut broker, "Orders", QueueSettings::default()), Ok(()));
+    assert_eq!(create(&mut broker, "Orders", EntitySettings::default()), Ok(()));
     let taken = Err(EntityError::AlreadyExists("oRDERS".into()));
-    assert_eq!(create(&mut broker, "oRDERS", QueueSettings::default()), taken);
+    assert_eq!(create(&mut broker, "oRDERS", EntitySettings::default()), taken);
     assert_eq!(attach(&mut broker, 1, main_path("ORDERS"), false), Ok("Orders".into()));
     assert_eq!(attach(&mut broker, 2, dead_letters("orders"), false), Ok("Orders".into()));
     let invalid = Err(EntityError::InvalidName("a b".into()));
-    assert_eq!(create(&mut broker, "a b", QueueSettings::default()), invalid);
+    assert_eq!(create(&mut broker, "a b", EntitySettings::default()), invalid);
 }
 
 #[test]
 fn settings_are_checked_at_their_bounds() {
-    let default = QueueSettings::default;
+    let default = EntitySettings::default;
     let millis = Duration::from_millis;
-    let lock = |lock_duration| QueueSettings { lock_duration, ..default() };
-    let deliveries = |max_delivery_count| QueueSettings { max_delivery_count, ..default() };
+    let lock = |lock_duration| EntitySettings { lock_duration, ..default() };
+    let deliveries = |max_delivery_count| EntitySettings { max_delivery_count, ..default() };
+    let window = |duplicate_detection_window| EntitySettings { duplicate_detection_window, ..default() };
+    let idle = |idle| EntitySettings { auto_delete_on_idle: Some(idle), ..default() };
+    let note = |chars| EntitySettings { user_metadata: Some("ä".repeat(chars).into()), ..default() };
+    let other = |bytes: usize| EntitySettings {
+        other: [("k".into(), "v".repeat(bytes - 1).into())].into(),
+        ..default()
+    };
     let cases = [
         (lock(millis(0)), Some("LockDuration")),
         (lock(Duration::from_nanos(999_999)), Some("LockDuration")),
@@ -83,12 +101,23 @@ fn settings_are_checked_at_their_bounds() {
         (deliveries(1), None),
         (deliveries(2_147_483_647), None),
         (deliveries(2_147_483_648), Some("MaxDeliveryCount")),
-        (QueueSettings { max_message_bytes: Some(0), ..default() }, Some("MaxMessageSizeInKilobytes")),
-        (QueueSettings { max_message_bytes: Some(1), ..default() }, None),
-        (QueueSettings { max_size_bytes: Some(0), ..default() }, Some("MaxSizeInMegabytes")),
-        (QueueSettings { max_size_bytes: Some(1), ..default() }, None),
-        (QueueSettings { default_time_to_live: Some(Duration::ZERO), ..default() }, None),
-        (QueueSettings { default_time_to_live: Some(Duration::MAX), ..default() }, None),
+        (EntitySettings { max_message_bytes: Some(0), ..default() }, Some("MaxMessageSizeInKilobytes")),
+        (EntitySettings { max_message_bytes: Some(1), ..default() }, None),
+        (EntitySettings { max_size_bytes: Some(0), ..default() }, Some("MaxSizeInMegabytes")),
+        (EntitySettings { max_size_bytes: Some(1), ..default() }, None),
+        (EntitySettings { default_time_to_live: Some(Duration::ZERO), ..default() }, None),
+        (EntitySettings { default_time_to_live: Some(Duration::MAX), ..default() }, None),
+        (window(millis(19_999)), Some("DuplicateDetectionHistoryTimeWindow")),
+        (window(millis(20_000)), None),
+        (window(millis(604_800_000)), None),
+        (window(millis(604_800_001)), Some("DuplicateDetectionHistoryTimeWindow")),
+        (idle(millis(299_999)), Some("AutoDeleteOnIdle")),
+        (idle(millis(300_000)), None),
+        (idle(Duration::MAX), None),
+        (note(1_024), None),
+        (note(1_025), Some("UserMetadata")),
+        (other(32 << 10), None),
+        (other((32 << 10) + 1), Some("Description")),
     ];
     for (settings, refused) in cases {
         let mut broker = Broker::new();
@@ -106,21 +135,21 @@ fn settings_are_checked_at_their_bounds() {
 
 #[test]
 fn queues_are_limited() {
-    let mut broker = Broker::with(CoreConfig { max_queues: 2, ..CoreConfig::default() });
-    assert_eq!(create(&mut broker, "a", QueueSettings::default()), Ok(()));
-    assert_eq!(create(&mut broker, "b", QueueSettings::default()), Ok(()));
-    let full = EntityError::LimitReached { what: "queues", limit: 2 };
-    assert_eq!(create(&mut broker, "c", QueueSettings::default()), Err(full));
-    let full = AttachError::LimitReached { what: "queues", limit: 2 };
+    let mut broker = Broker::with(CoreConfig { max_entities: 2, ..CoreConfig::default() });
+    assert_eq!(create(&mut broker, "a", EntitySettings::default()), Ok(()));
+    assert_eq!(create(&mut broker, "b", EntitySettings::default()), Ok(()));
+    let full = EntityError::LimitReached { what: "entities", limit: 2 };
+    assert_eq!(create(&mut broker, "c", EntitySettings::default()), Err(full));
+    let full = AttachError::LimitReached { what: "entities", limit: 2 };
     assert_eq!(attach(&mut broker, 1, main_path("c"), true), Err(full));
     delete(&mut broker, "a");
-    assert_eq!(create(&mut broker, "c", QueueSettings::default()), Ok(()));
+    assert_eq!(create(&mut broker, "c", EntitySettings::default()), Ok(()));
 }
 
 #[test]
 fn links_are_limited_per_client() {
     let mut broker = Broker::with(CoreConfig { max_links_per_client: 2, ..CoreConfig::default() });
-    broker.create("q", QueueSettings::default());
+    broker.create("q", EntitySettings::default());
     assert!(attach(&mut broker, 1, main_path("q"), false).is_ok());
     assert!(produce(&mut broker, 2, main_path("q"), false).is_ok());
     let full = AttachError::LimitReached { what: "links per connection", limit: 2 };
@@ -142,13 +171,13 @@ fn attaching_needs_a_queue_or_leave_to_make_one() {
     assert_eq!(attach(&mut broker, 3, dead_letters("c"), true), Ok("c".into()));
     let sub_queue = Err(AttachError::SubQueueSend("c".into()));
     assert_eq!(produce(&mut broker, 4, dead_letters("c"), true), sub_queue);
-    assert_eq!(broker.core.queues().map(|view| view.name.to_owned()).collect::<Vec<_>>(), ["A", "b", "c"]);
+    assert_eq!(broker.core.entities().map(|view| view.name.to_owned()).collect::<Vec<_>>(), ["A", "b", "c"]);
     assert_eq!(broker.replayed().digest(), broker.core.digest());
 }
 
 #[test]
 fn deleting_a_queue_tells_its_links_and_frees_all_it_held() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     let queue = broker.queue("q");
     produce(&mut broker, 1, main_path("q"), false).unwrap();
     broker.open(ME, 2, main_path("q"), ReceiveMode::PeekLock);
@@ -170,7 +199,7 @@ fn deleting_a_queue_tells_its_links_and_frees_all_it_held() {
     assert!(matches!(again.as_slice(), [Effect::RequestRefused { error: EntityError::NotFound(_), .. }]));
     assert_eq!(broker.replayed().digest(), broker.core.digest());
     // A queue of the same name is another one.
-    broker.create("q", QueueSettings::default());
+    broker.create("q", EntitySettings::default());
     assert_ne!(broker.queue("q"), queue);
     broker.publish(message("new"));
     assert_eq!(broker.lock_one().sequence.0, 1);
@@ -180,18 +209,18 @@ fn deleting_a_queue_tells_its_links_and_frees_all_it_held() {
 
 #[test]
 fn a_link_opened_again_replaces_the_old_one() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     broker.publish_all(&["a", "b"]);
     broker.open_with(ME, 1, main_path("q"), ReceiveMode::PeekLock, UnsettledPolicy::Release);
     assert_eq!(broker.credit(ME, 1, 1).len(), 1);
     broker.open(ME, 1, main_path("q"), ReceiveMode::ReceiveAndDelete);
     assert_eq!(texts(&broker.credit(ME, 1, 2)), ["a", "b"]);
-    assert_eq!(broker.core.queue("q").unwrap().links, 1);
+    assert_eq!(broker.core.entity("q").unwrap().links, 1);
 }
 
 #[test]
 fn views_count_what_is_there() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     let first = broker.now;
     broker.publish_all(&["a", "b", "c", "d"]);
     broker.wait(10);
@@ -200,7 +229,7 @@ fn views_count_what_is_there() {
     let got = broker.lock(3);
     broker.settle(&got[0], Outcome::DeadLetter(properties(&[]))).unwrap();
     broker.settle(&got[1], Outcome::Defer(properties(&[]))).unwrap();
-    let view = broker.core.queues().next().unwrap();
+    let view = broker.core.entities().next().unwrap();
     assert_eq!((view.active, view.locked, view.deferred, view.scheduled, view.dead_letter), (2, 1, 1, 1, 1));
     assert_eq!((view.oldest, view.next_sequence, view.damaged), (Some(first), 6, 0));
     let stored: u64 = broker.core.live_records().map(|(_, length)| u64::from(length)).sum::<u64>()
@@ -210,4 +239,126 @@ fn views_count_what_is_there() {
 
 fn definition_bytes(broker: &Broker) -> u64 {
     broker.journal.records.values().map(|(bytes, _)| bytes).find(|bytes| bytes[1] == 1).unwrap().len() as u64
+}
+
+fn entity(broker: &mut Broker, name: &str, kind: EntityKind) -> Result<(), EntityError> {
+    let (ticket, settings) = (broker.ticket(), Box::default());
+    answer(broker.tell(ME, Command::CreateEntity { name: name.into(), kind, settings, ticket }))
+}
+
+fn update(broker: &mut Broker, name: &str, settings: EntitySettings) -> Result<(), EntityError> {
+    let (ticket, settings) = (broker.ticket(), Box::new(settings));
+    answer(broker.tell(ME, Command::UpdateEntity { name: name.into(), settings, ticket }))
+}
+
+fn answer(mut effects: Vec<Effect>) -> Result<(), EntityError> {
+    match effects.pop() {
+        Some(Effect::EntityDone { .. }) => Ok(()),
+        Some(Effect::RequestRefused { error, .. }) => Err(error),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn entities_of_all_kinds_share_one_namespace_of_names() {
+    let invalid = |name: &str| Err(EntityError::InvalidName(name.into()));
+    let taken = |name: &str| Err(EntityError::AlreadyExists(name.into()));
+    let missing = |name: &str| Err(EntityError::NotFound(name.into()));
+    let long = "s".repeat(51);
+    let cases = [
+        ("T", EntityKind::Topic, Ok(())),
+        ("t", EntityKind::Queue, taken("t")),
+        ("t/subscriptions/S", EntityKind::Subscription, Ok(())),
+        ("T/Subscriptions/s", EntityKind::Subscription, taken("T/Subscriptions/s")),
+        ("t/x", EntityKind::Queue, Ok(())),
+        ("t/Subscriptions/q", EntityKind::Queue, invalid("t/Subscriptions/q")),
+        ("t/Subscriptions/q", EntityKind::Topic, invalid("t/Subscriptions/q")),
+        ("plain", EntityKind::Subscription, invalid("plain")),
+        ("t/Subscriptions/a/b", EntityKind::Subscription, invalid("t/Subscriptions/a/b")),
+        ("t/Subscriptions/", EntityKind::Subscription, invalid("t/Subscriptions/")),
+        ("none/Subscriptions/s", EntityKind::Subscription, missing("none")),
+        ("t/x/Subscriptions/s", EntityKind::Subscription, missing("t/x")),
+    ];
+    let mut broker = Broker::new();
+    for (name, kind, expected) in cases {
+        assert_eq!(entity(&mut broker, name, kind), expected, "{name} {kind:?}");
+    }
+    let too_long = format!("t/Subscriptions/{long}");
+    assert_eq!(entity(&mut broker, &too_long, EntityKind::Subscription), invalid(&too_long));
+    let names: Vec<String> = broker.core.entities().map(|view| view.name.into()).collect();
+    assert_eq!(names, ["T", "T/Subscriptions/S", "t/x"]);
+    assert_eq!(broker.replayed().digest(), broker.core.digest());
+}
+
+#[test]
+fn a_topic_goes_with_its_subscriptions() {
+    let mut broker = Broker::new();
+    let made = [
+        ("t", EntityKind::Topic),
+        ("t/Subscriptions/a", EntityKind::Subscription),
+        ("t/Subscriptions/b", EntityKind::Subscription),
+        ("t-2", EntityKind::Topic),
+        ("t-2/Subscriptions/a", EntityKind::Subscription),
+    ];
+    for (name, kind) in made {
+        assert_eq!(entity(&mut broker, name, kind), Ok(()));
+    }
+    assert_eq!(attach(&mut broker, 1, main_path("T/subscriptions/A"), false), Ok("t/Subscriptions/a".into()));
+    let told = delete(&mut broker, "t");
+    assert!(
+        matches!(told[..], [Effect::EntityDeleted { link: LinkId(1) }, Effect::EntityDone { .. }]),
+        "{told:?}"
+    );
+    let names: Vec<String> = broker.core.entities().map(|view| view.name.into()).collect();
+    assert_eq!(names, ["t-2", "t-2/Subscriptions/a"]);
+    assert_eq!(broker.replayed().digest(), broker.core.digest());
+}
+
+#[test]
+fn topics_take_and_subscriptions_give() {
+    let mut broker = Broker::new();
+    assert_eq!(entity(&mut broker, "t", EntityKind::Topic), Ok(()));
+    assert_eq!(entity(&mut broker, "t/Subscriptions/s", EntityKind::Subscription), Ok(()));
+    let subscription = || main_path("t/Subscriptions/s");
+    let receive = Err(AttachError::TopicReceive("t".into()));
+    assert_eq!(attach(&mut broker, 1, main_path("t"), false), receive);
+    assert_eq!(attach(&mut broker, 1, subscription(), false), Ok("t/Subscriptions/s".into()));
+    let send = Err(AttachError::SubscriptionSend("t/Subscriptions/s".into()));
+    assert_eq!(produce(&mut broker, 2, subscription(), false), send);
+    assert_eq!(produce(&mut broker, 2, main_path("t"), false), Ok("t".into()));
+    let missing = Err(AttachError::NotFound("t/Subscriptions/none".into()));
+    assert_eq!(attach(&mut broker, 3, main_path("t/Subscriptions/none"), true), missing);
+}
+
+#[test]
+fn properties_change_except_those_fixed_at_creation() {
+    let mut broker = Broker::with_queue(EntitySettings::default());
+    let default = EntitySettings::default;
+    let cases = [
+        (EntitySettings { max_delivery_count: 3, ..default() }, Ok(())),
+        (EntitySettings { requires_session: true, ..default() }, Err("RequiresSession")),
+        (
+            EntitySettings { requires_duplicate_detection: true, ..default() },
+            Err("RequiresDuplicateDetection"),
+        ),
+        (EntitySettings { enable_partitioning: true, ..default() }, Err("EnablePartitioning")),
+        (EntitySettings { lock_duration: Duration::from_secs(7), ..default() }, Ok(())),
+    ];
+    for (settings, expected) in cases {
+        broker.now = broker.now.after(Duration::from_secs(1));
+        let before = broker.core.entity("q").unwrap().settings.clone();
+        let expected = expected.map_err(|property| EntityError::Immutable { property });
+        assert_eq!(update(&mut broker, "Q", settings.clone()), expected);
+        let view = broker.core.entity("q").unwrap();
+        assert_eq!(*view.settings, if expected.is_ok() { settings } else { before });
+        assert_eq!(broker.replayed().digest(), broker.core.digest());
+    }
+    assert_eq!(broker.core.entity("q").unwrap().updated_at, broker.now);
+    let missing = Err(EntityError::NotFound("none".into()));
+    assert_eq!(update(&mut broker, "none", default()), missing);
+    let invalid = update(&mut broker, "q", EntitySettings { max_delivery_count: 0, ..default() });
+    assert!(
+        matches!(invalid, Err(EntityError::OutOfRange { property: "MaxDeliveryCount", .. })),
+        "{invalid:?}"
+    );
 }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use super::harness::*;
-use crate::{Outcome, QueueSettings, ReceiveMode, Timestamp};
+use crate::{EntitySettings, Outcome, ReceiveMode, Timestamp};
 
-fn settings(default_ttl: Option<u64>, dead_letter: bool) -> QueueSettings {
-    QueueSettings {
+fn settings(default_ttl: Option<u64>, dead_letter: bool) -> EntitySettings {
+    EntitySettings {
         default_time_to_live: default_ttl.map(Duration::from_millis),
         dead_letter_on_expiration: dead_letter,
-        ..QueueSettings::default()
+        ..EntitySettings::default()
     }
 }
 
@@ -108,7 +108,7 @@ fn expiry_applies_at_once_when_the_lock_ends() {
 
 #[test]
 fn too_many_deliveries_go_before_expiry_so_that_the_message_is_kept() {
-    let mut broker = Broker::with_queue(QueueSettings { max_delivery_count: 1, ..settings(None, false) });
+    let mut broker = Broker::with_queue(EntitySettings { max_delivery_count: 1, ..settings(None, false) });
     broker.publish(message_for("a", 1_000));
     let delivery = broker.lock_one();
     broker.wait(5_000);
@@ -125,7 +125,7 @@ fn a_deferred_message_stays() {
     broker.wait(100_000);
     broker.restart();
     broker.wait(100_000);
-    assert_eq!(broker.core.queue("q").unwrap().deferred, 1);
+    assert_eq!(broker.core.entity("q").unwrap().deferred, 1);
     assert!(broker.dead().is_empty());
 }
 
@@ -217,6 +217,6 @@ fn large_messages_that_expire_together_are_moved_a_few_in_each_call() {
         }
     }
     assert!(calls >= 5, "{calls} calls");
-    assert_eq!(broker.core.queue("q").unwrap().dead_letter, 20);
+    assert_eq!(broker.core.entity("q").unwrap().dead_letter, 20);
     broker.check_liveness();
 }

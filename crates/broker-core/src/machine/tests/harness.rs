@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, time::Duration};
 use bytes::Bytes;
 
 use crate::{
-    Batch, ClientId, Command, Core, CoreConfig, Delivery, Effect, EntityPath, LinkId, Message, Outcome,
-    Output, Peeked, Position, Properties, PropertyValue, QueueId, QueueSettings, ReceiveMode, SequenceNumber,
-    SettleError, StorageError, StoredRecord, SubQueue, Ticket, Timestamp, UnsettledPolicy,
+    Batch, ClientId, Command, Core, CoreConfig, Delivery, Effect, EntityKind, EntityPath, EntitySettings,
+    LinkId, Message, Outcome, Output, Peeked, Position, Properties, PropertyValue, QueueId, ReceiveMode,
+    SequenceNumber, SettleError, StorageError, StoredRecord, SubQueue, Ticket, Timestamp, UnsettledPolicy,
 };
 
 /// Records in memory. Reads are refused for what the current call appended, as the contract says.
@@ -128,7 +128,7 @@ impl Broker {
     }
 
     /// With a queue `q` and two clients that have all the byte budget there is.
-    pub(super) fn with_queue(settings: QueueSettings) -> Self {
+    pub(super) fn with_queue(settings: EntitySettings) -> Self {
         let mut broker = Self::new();
         broker.create("q", settings);
         broker
@@ -211,14 +211,22 @@ impl Broker {
         }
     }
 
-    pub(super) fn create(&mut self, name: &str, settings: QueueSettings) {
+    pub(super) fn create(&mut self, name: &str, settings: EntitySettings) {
         let ticket = self.ticket();
-        let told = self.tell(ME, Command::CreateQueue { name: name.into(), settings, ticket });
+        let told = self.tell(
+            ME,
+            Command::CreateEntity {
+                name: name.into(),
+                kind: EntityKind::Queue,
+                settings: Box::new(settings),
+                ticket,
+            },
+        );
         assert!(matches!(told.as_slice(), [Effect::EntityDone { .. }]), "{told:?}");
     }
 
     pub(super) fn queue(&self, name: &str) -> QueueId {
-        self.core.queue(name).unwrap().queue
+        self.core.entity(name).unwrap().queue
     }
 
     /// Publishes and demands acceptance.
@@ -331,7 +339,7 @@ impl Broker {
     }
 
     pub(super) fn active(&self) -> u64 {
-        self.core.queue("q").unwrap().active
+        self.core.entity("q").unwrap().active
     }
 
     /// A core that has read back the journal, as after a crash.

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use super::harness::*;
 use crate::{
-    Command, Delivery, Effect, LinkId, LockId, LockToken, Outcome, QueueId, QueueSettings, ReceiveMode,
+    Command, Delivery, Effect, EntitySettings, LinkId, LockId, LockToken, Outcome, QueueId, ReceiveMode,
     SettleError, Timestamp, UnsettledPolicy,
 };
 
 const LOCK: u64 = 60_000;
 
 fn queue_of(texts: &[&str]) -> Broker {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     broker.publish_all(texts);
     broker
 }
@@ -63,7 +63,7 @@ fn each_outcome_does_to_the_message_what_it_says() {
         let mut broker = queue_of(&["a"]);
         let delivery = broker.lock_one();
         assert_eq!(broker.settle(&delivery, outcome.clone()), Ok(()));
-        let view = broker.core.queue("q").unwrap();
+        let view = broker.core.entity("q").unwrap();
         let counts = (view.active, view.deferred, view.dead_letter, view.locked);
         assert_eq!(counts, (active, deferred, dead, 0), "{outcome:?}");
         let peeked = broker.peek(main_path("q"), 0, 1).pop().map(|peeked| peeked.stored.delivery_count);
@@ -111,7 +111,7 @@ fn a_settlement_just_before_the_end_of_the_lock_counts() {
 fn after_three_failures_of_three_the_message_is_a_dead_letter() {
     for by_expiry in [false, true] {
         let mut broker =
-            Broker::with_queue(QueueSettings { max_delivery_count: 3, ..QueueSettings::default() });
+            Broker::with_queue(EntitySettings { max_delivery_count: 3, ..EntitySettings::default() });
         broker.publish(message("a"));
         for count in 0..3 {
             let delivery = broker.lock_one();
@@ -132,7 +132,8 @@ fn after_three_failures_of_three_the_message_is_a_dead_letter() {
 
 #[test]
 fn a_released_message_may_come_again_without_end() {
-    let mut broker = Broker::with_queue(QueueSettings { max_delivery_count: 1, ..QueueSettings::default() });
+    let mut broker =
+        Broker::with_queue(EntitySettings { max_delivery_count: 1, ..EntitySettings::default() });
     broker.publish(message("a"));
     for _ in 0..20 {
         let delivery = broker.lock_one();
@@ -231,7 +232,7 @@ fn tokens_settle_from_another_connection_all_or_none() {
 #[test]
 fn forged_old_and_foreign_tokens_prove_nothing() {
     let mut broker = queue_of(&["a"]);
-    broker.create("other", QueueSettings::default());
+    broker.create("other", EntitySettings::default());
     let delivery = broker.lock_one();
     let mut forged = token(&delivery);
     forged.0 ^= 1;
@@ -338,7 +339,8 @@ fn a_settlement_that_needs_an_unreadable_record_changes_nothing() {
 
 #[test]
 fn one_batch_may_do_many_things_and_reads_nothing_that_it_wrote_itself() {
-    let mut broker = Broker::with_queue(QueueSettings { max_delivery_count: 2, ..QueueSettings::default() });
+    let mut broker =
+        Broker::with_queue(EntitySettings { max_delivery_count: 2, ..EntitySettings::default() });
     broker.publish_all(&["a", "b", "c", "d", "e"]);
     broker.open_with(ME, 1, main_path("q"), ReceiveMode::PeekLock, UnsettledPolicy::Fail);
     let got = broker.credit(ME, 1, 5);
@@ -365,7 +367,7 @@ fn one_batch_may_do_many_things_and_reads_nothing_that_it_wrote_itself() {
     );
     let refused = told.iter().filter(|effect| matches!(effect, Effect::SettleRefused { .. })).count();
     assert_eq!((refused, told.len()), (4, 5));
-    let view = broker.core.queue("q").unwrap();
+    let view = broker.core.entity("q").unwrap();
     assert_eq!((view.active, view.deferred, view.dead_letter, view.locked), (2, 1, 1, 0));
     assert_eq!(broker.replayed().digest(), broker.core.digest());
     broker.check_liveness();
@@ -389,7 +391,8 @@ fn a_connection_with_many_links_gives_its_locks_back_in_order() {
 
 #[test]
 fn one_call_copies_a_bounded_part_of_what_a_lost_connection_had_locked() {
-    let mut broker = Broker::with_queue(QueueSettings { max_delivery_count: 1, ..QueueSettings::default() });
+    let mut broker =
+        Broker::with_queue(EntitySettings { max_delivery_count: 1, ..EntitySettings::default() });
     let text = "x".repeat(100 << 10);
     broker.publish_all(&[text.as_str(); 50]);
     for link in [1, 2] {
@@ -402,7 +405,7 @@ fn one_call_copies_a_bounded_part_of_what_a_lost_connection_had_locked() {
     let copied = |broker: &Broker, before: u64| broker.journal.end() - before;
     assert!((1 << 20..1_300_000).contains(&copied(&broker, before)), "{}", copied(&broker, before));
     // A lock that still waits for its end may be settled.
-    let pending = broker.core.queue("q").unwrap().locked;
+    let pending = broker.core.entity("q").unwrap().locked;
     assert!((30..45).contains(&pending), "{pending}");
     let mut calls = 0;
     while broker.core.deadline().is_some_and(|at| at <= broker.now) {
@@ -413,7 +416,7 @@ fn one_call_copies_a_bounded_part_of_what_a_lost_connection_had_locked() {
         calls += 1;
     }
     assert_eq!(calls, 4);
-    assert_eq!(broker.core.queue("q").unwrap().dead_letter, 50);
+    assert_eq!(broker.core.entity("q").unwrap().dead_letter, 50);
     assert_eq!(broker.replayed().digest(), broker.core.digest());
     broker.check_liveness();
 }

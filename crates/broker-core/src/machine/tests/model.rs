@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::{harness::*, recovery::clean};
 use crate::{
-    ClientId, Command, Delivery, Effect, LinkId, Lock, LockToken, Message, Outcome, QueueSettings,
+    ClientId, Command, Delivery, Effect, EntitySettings, LinkId, Lock, LockToken, Message, Outcome,
     ReceiveMode, Timestamp, UnsettledPolicy,
 };
 
@@ -94,11 +94,11 @@ struct Test {
 
 impl Test {
     fn new(dead_letter_expired: bool) -> Self {
-        let broker = Broker::with_queue(QueueSettings {
+        let broker = Broker::with_queue(EntitySettings {
             lock_duration: Duration::from_millis(LOCK),
             max_delivery_count: DELIVERIES_MAX,
             dead_letter_on_expiration: dead_letter_expired,
-            ..QueueSettings::default()
+            ..EntitySettings::default()
         });
         Self {
             broker,
@@ -421,7 +421,7 @@ impl Test {
             }
         }
         let locked = self.known.values().filter(|message| message.lock.is_some()).count() as u64;
-        let view = self.broker.core.queue("q").unwrap();
+        let view = self.broker.core.entity("q").unwrap();
         let dead_locked =
             self.known.values().filter(|message| message.dead && message.lock.is_some()).count() as u64;
         assert_eq!(view.locked, locked - dead_locked);

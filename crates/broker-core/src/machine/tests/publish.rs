@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::harness::*;
 use crate::{
-    Command, Effect, EntityPath, LinkId, Message, Outcome, PublishError, QueueId, QueueSettings, ReceiveMode,
-    Ticket,
+    Command, Effect, EntityPath, EntitySettings, LinkId, Message, Outcome, PublishError, QueueId,
+    ReceiveMode, Ticket,
 };
 
 fn publish_as(broker: &mut Broker, commands: &[(u64, &str)]) -> Vec<Effect> {
@@ -32,7 +32,7 @@ fn send(broker: &mut Broker, queue: QueueId, messages: Vec<Message>) -> Vec<Effe
 
 #[test]
 fn sequence_numbers_rise_by_one_and_a_batch_is_consecutive() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     broker.publish(message("a"));
     let queue = broker.queue("q");
     send(&mut broker, queue, vec![message("b"), message("c"), message("d")]);
@@ -43,7 +43,7 @@ fn sequence_numbers_rise_by_one_and_a_batch_is_consecutive() {
 
 #[test]
 fn the_enqueued_time_is_the_brokers_and_shows_in_receive_and_peek() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     broker.wait(1234);
     let then = broker.now;
     broker.publish(message("a"));
@@ -54,7 +54,7 @@ fn the_enqueued_time_is_the_brokers_and_shows_in_receive_and_peek() {
 
 #[test]
 fn consecutive_tickets_are_answered_in_one_range() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     let told = publish_as(&mut broker, &[(1, "a"), (2, "b"), (3, "c"), (7, "d"), (8, "e")]);
     assert!(
         matches!(
@@ -71,7 +71,7 @@ fn consecutive_tickets_are_answered_in_one_range() {
 #[test]
 fn a_refusal_in_between_keeps_the_order_of_answers() {
     let mut broker =
-        Broker::with_queue(QueueSettings { max_message_bytes: Some(2), ..QueueSettings::default() });
+        Broker::with_queue(EntitySettings { max_message_bytes: Some(2), ..EntitySettings::default() });
     let told = publish_as(&mut broker, &[(1, "a"), (2, "bbb"), (3, "c")]);
     assert!(
         matches!(
@@ -88,7 +88,7 @@ fn a_refusal_in_between_keeps_the_order_of_answers() {
 
 #[test]
 fn settled_runs_merge_and_leave_one_removal_record() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     broker.publish_all(&["a", "b", "c", "d"]);
     let got = broker.lock(4);
     let before = broker.journal.records.len();
@@ -107,7 +107,7 @@ fn settled_runs_merge_and_leave_one_removal_record() {
 
 #[test]
 fn a_message_without_a_ticket_is_stored_in_silence() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     let queue = broker.queue("q");
     assert!(broker.tell(ME, Command::Publish { queue, message: message("a"), ticket: None }).is_empty());
     let gone = Command::Publish { queue: QueueId(77), message: message("a"), ticket: None };
@@ -129,7 +129,7 @@ fn sizes_are_checked_at_the_limit_and_one_past_it() {
     for case @ (max_message_bytes, own, size, refused) in cases {
         let mut broker =
             Broker::with(crate::CoreConfig { max_message_bytes, ..crate::CoreConfig::default() });
-        broker.create("q", QueueSettings { max_message_bytes: own, ..QueueSettings::default() });
+        broker.create("q", EntitySettings { max_message_bytes: own, ..EntitySettings::default() });
         let queue = broker.queue("q");
         let told = send(&mut broker, queue, vec![message("x"), message(&"y".repeat(size))]);
         match refused {
@@ -146,7 +146,7 @@ fn sizes_are_checked_at_the_limit_and_one_past_it() {
 #[test]
 fn a_full_queue_refuses_and_takes_again_when_messages_are_gone() {
     let mut broker =
-        Broker::with_queue(QueueSettings { max_size_bytes: Some(200), ..QueueSettings::default() });
+        Broker::with_queue(EntitySettings { max_size_bytes: Some(200), ..EntitySettings::default() });
     let queue = broker.queue("q");
     broker.publish(message(&"x".repeat(100)));
     let told = send(&mut broker, queue, vec![message(&"x".repeat(100))]);
@@ -161,7 +161,7 @@ fn a_full_queue_refuses_and_takes_again_when_messages_are_gone() {
 
 #[test]
 fn a_full_disk_refuses_sends_while_settlements_go_on() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     broker.publish(message("a"));
     let queue = broker.queue("q");
     let delivery = broker.lock_one();
@@ -173,17 +173,17 @@ fn a_full_disk_refuses_sends_while_settlements_go_on() {
 
 #[test]
 fn what_has_no_place_is_refused() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     let told = send(&mut broker, QueueId(99), vec![message("a")]);
     assert!(matches!(refusal(&told), PublishError::NotFound(_)));
-    let dead = broker.core.queue("q").unwrap().dead_letter_queue;
+    let dead = broker.core.entity("q").unwrap().dead_letter_queue;
     let told = send(&mut broker, dead, vec![message("a")]);
     assert_eq!(refusal(&told), PublishError::SubQueueSend("q".into()));
 }
 
 #[test]
 fn an_anonymous_sender_names_its_target() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     let mut to = |path: EntityPath, auto_create| {
         let ticket = Some(broker.ticket());
         let told =
@@ -205,7 +205,7 @@ fn an_anonymous_sender_names_its_target() {
 
 #[test]
 fn a_schedule_hides_a_message_until_it_is_due_and_then_numbers_it_anew() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     broker.open(ME, 1, main_path("q"), ReceiveMode::PeekLock);
     broker.credit(ME, 1, 10);
     let due = broker.now.after(Duration::from_secs(2));
@@ -217,7 +217,7 @@ fn a_schedule_hides_a_message_until_it_is_due_and_then_numbers_it_anew() {
         broker.peek(main_path("q"), 0, 10).iter().map(|p| (p.sequence.0, p.stored.state)).collect();
     assert_eq!(states, [(1, 2), (2, 0)]);
     broker.restart();
-    assert_eq!(broker.core.queue("q").unwrap().scheduled, 1);
+    assert_eq!(broker.core.entity("q").unwrap().scheduled, 1);
     broker.wait(1_999);
     assert!(broker.peek(main_path("q"), 3, 10).is_empty());
     broker.wait(1);
@@ -225,14 +225,14 @@ fn a_schedule_hides_a_message_until_it_is_due_and_then_numbers_it_anew() {
     assert_eq!((arrived.sequence.0, arrived.stored.state, arrived.stored.enqueued_at), (3, 0, due));
     // It lives for three seconds from then on (EXP-5).
     assert_eq!(arrived.stored.expires_at, Some(due.after(Duration::from_secs(3))));
-    assert_eq!(broker.core.queue("q").unwrap().scheduled, 0);
+    assert_eq!(broker.core.entity("q").unwrap().scheduled, 0);
     assert_eq!(broker.replayed().digest(), broker.core.digest());
     broker.check_liveness();
 }
 
 #[test]
 fn a_schedule_in_the_past_means_now() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     broker.publish(Message { scheduled_enqueue_time: Some(broker.now), ..message("a") });
     let got = broker.lock_one();
     assert_eq!((got.sequence.0, got.stored.state), (1, 0));
@@ -240,7 +240,7 @@ fn a_schedule_in_the_past_means_now() {
 
 #[test]
 fn many_scheduled_messages_come_due_together_in_bounded_calls() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     let due = broker.now.after(Duration::from_secs(1));
     for _ in 0..3_000 {
         broker.publish(Message { scheduled_enqueue_time: Some(due), ..message("a") });
@@ -249,14 +249,14 @@ fn many_scheduled_messages_come_due_together_in_bounded_calls() {
     broker.now = due;
     assert!(broker.core.deadline().is_some_and(|at| at <= due));
     broker.run_deadlines();
-    let view = broker.core.queue("q").unwrap();
+    let view = broker.core.entity("q").unwrap();
     assert_eq!((view.active, view.scheduled, view.next_sequence), (3_000, 0, 6_001));
     assert_eq!(broker.replayed().digest(), broker.core.digest());
 }
 
 #[test]
 fn commands_of_a_client_that_left_do_no_harm() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     broker.open(ME, 1, main_path("q"), ReceiveMode::PeekLock);
     broker.tell(ME, Command::Disconnect);
     let queue = broker.queue("q");
@@ -270,5 +270,5 @@ fn commands_of_a_client_that_left_do_no_harm() {
         Command::Disconnect,
     ];
     assert!(broker.tell_all(ME, commands).is_empty());
-    assert_eq!((broker.active(), broker.core.queue("q").unwrap().links), (1, 0));
+    assert_eq!((broker.active(), broker.core.entity("q").unwrap().links), (1, 0));
 }

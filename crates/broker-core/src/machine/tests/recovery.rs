@@ -4,8 +4,9 @@ use proptest::prelude::*;
 
 use super::harness::*;
 use crate::{
-    Core, CoreConfig, Message, Outcome, Position, QueueSettings, ReceiveMode, RecordError, ReplayError,
-    record::{Definition, MessageIndex, encode_changed, encode_deleted},
+    Core, CoreConfig, EntityKind, EntitySettings, Message, Outcome, Position, QueueId, ReceiveMode,
+    RecordError, ReplayError, Timestamp,
+    record::{Definition, MessageIndex, Stores, encode_changed, encode_deleted},
     slot::State,
 };
 
@@ -28,7 +29,7 @@ pub(super) fn clean(broker: &mut Broker, up_to: u64) {
 }
 
 fn eventful() -> Broker {
-    let settings = QueueSettings { max_delivery_count: 3, ..QueueSettings::default() };
+    let settings = EntitySettings { max_delivery_count: 3, ..EntitySettings::default() };
     let mut broker = Broker::with_queue(settings);
     broker.publish_all(&["a", "b", "c", "d", "e", "f"]);
     let got = broker.lock(5);
@@ -49,7 +50,7 @@ fn a_restart_finds_everything_in_its_state() {
     broker.restart();
     assert_eq!(broker.core.digest(), before);
     assert_eq!(texts(&broker.lock(9)), ["b", "c", "f"]);
-    let view = broker.core.queue("q").unwrap();
+    let view = broker.core.entity("q").unwrap();
     assert_eq!((view.deferred, view.scheduled, view.dead_letter), (1, 1, 1));
     broker.publish(message("h"));
     assert_eq!(broker.lock_one().sequence.0, 8, "numbers are not used twice");
@@ -74,7 +75,7 @@ fn cleaning_moves_what_lives_and_changes_nothing() {
     assert_eq!(texts(&broker.lock(9)), ["c", "f"]);
     assert_eq!(broker.dead(), [("e".into(), Some("x".into()))]);
     broker.wait(9_000);
-    let view = broker.core.queue("q").unwrap();
+    let view = broker.core.entity("q").unwrap();
     assert_eq!((view.scheduled, view.next_sequence), (0, 9));
 }
 
@@ -91,7 +92,7 @@ fn cleaning_in_small_steps_never_brings_a_message_back() {
 
 #[test]
 fn the_next_number_survives_when_all_messages_are_gone_and_cleaned_away() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     for _ in 0..3 {
         broker.publish_all(&["a", "b"]);
         broker.receive(main_path("q"), ReceiveMode::ReceiveAndDelete, 9);
@@ -106,7 +107,7 @@ fn the_next_number_survives_when_all_messages_are_gone_and_cleaned_away() {
 
 #[test]
 fn a_segment_without_living_messages_still_hands_over_its_definitions() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     broker.publish(message("a"));
     broker.receive(main_path("q"), ReceiveMode::ReceiveAndDelete, 9);
     let end = broker.journal.end();
@@ -119,7 +120,7 @@ fn a_segment_without_living_messages_still_hands_over_its_definitions() {
 
 #[test]
 fn a_record_that_is_not_the_living_one_is_not_moved() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     broker.publish(message("a"));
     let at = *broker.journal.records.keys().last().unwrap();
     let record = broker.journal.records[&at].0.clone();
@@ -132,9 +133,9 @@ fn a_record_that_is_not_the_living_one_is_not_moved() {
 
 #[test]
 fn messages_whose_queue_is_lost_are_found_under_a_name_of_their_own() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     broker.publish_all(&["a", "b"]);
-    broker.create("recovered-1", QueueSettings::default());
+    broker.create("recovered-1", EntitySettings::default());
     let definition = *broker.journal.records.keys().next().unwrap();
     broker.journal.records.remove(&definition);
     let mut core = Core::new(CoreConfig::default());
@@ -142,7 +143,7 @@ fn messages_whose_queue_is_lost_are_found_under_a_name_of_their_own() {
         core.replay(Position(*at), &bytes[..*index], size(bytes)).unwrap();
     }
     core.recovered(&mut broker.journal);
-    let found = core.queue("recovered-1-x").unwrap();
+    let found = core.entity("recovered-1-x").unwrap();
     assert_eq!((found.active, found.next_sequence), (2, 3));
     broker.core = core;
     let digest = broker.core.digest();
@@ -167,9 +168,9 @@ fn records_that_make_no_sense_are_refused_with_their_place() {
 
 #[test]
 fn facts_about_what_is_gone_are_passed_over() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     let queue = broker.queue("q");
-    for (queue, sequence) in [(queue, 77), (crate::QueueId(99), 1)] {
+    for (queue, sequence) in [(queue, 77), (QueueId(99), 1)] {
         let changed = encode_changed(queue, sequence, 3, State::Deferred);
         broker.core.replay(Position(1 << 40), &changed, 20).unwrap();
     }
@@ -181,30 +182,31 @@ fn extreme_numbers_in_records_do_no_harm() {
     let mut core = Core::new(CoreConfig::default());
     for (queue, sequence) in [(0, 1), (u32::MAX, u64::MAX - 1), (u32::MAX, 1), (5, 1 << 63)] {
         let index = MessageIndex {
-            queue: crate::QueueId(queue),
+            queue: QueueId(queue),
             sequence,
-            enqueued_at: crate::Timestamp::MAX,
-            expires_at: crate::Timestamp::MAX,
+            enqueued_at: Timestamp::MAX,
+            expires_at: Timestamp::MAX,
             delivery_count: u32::MAX,
             state: State::Active,
             flags: 0xFF,
             properties_length: u32::MAX,
             due: None,
             own_ttl: None,
+            more: None,
         };
         core.replay(Position(sequence), index.encode().as_slice(), 1).unwrap();
     }
     let mut removed = Vec::new();
-    crate::record::encode_removed(&mut removed, crate::QueueId(5), &[(u64::MAX, u32::MAX), (0, u32::MAX)]);
+    crate::record::encode_removed(&mut removed, QueueId(5), &[(u64::MAX, u32::MAX), (0, u32::MAX)]);
     core.replay(Position(1), &removed, 1).unwrap();
     core.recovered(&mut Journal::default());
-    assert_eq!(core.queues().map(|view| view.active).sum::<u64>(), 4);
+    assert_eq!(core.entities().map(|view| view.active).sum::<u64>(), 4);
 }
 
 proptest! {
     #[test]
     fn no_journal_makes_it_panic(
-        records in proptest::collection::vec((1u8..6, proptest::collection::vec(prop_oneof![9 => Just(0u8), 1 => 1u8..4], 0..90)), 0..20)
+        records in proptest::collection::vec((1u8..6, proptest::collection::vec(prop_oneof![9 => Just(0u8), 1 => 1u8..4], 0..140)), 0..20)
     ) {
         let mut core = Core::new(CoreConfig::default());
         for (at, (kind, rest)) in (0..).zip(&records) {
@@ -212,35 +214,55 @@ proptest! {
             drop(core.replay(Position(at), &record, 100).map_err(|error| error.to_string()));
         }
         core.recovered(&mut Journal::default());
-        let held: u64 = core.queues().map(|view| view.active + view.deferred + view.scheduled + view.dead_letter).sum();
+        let held: u64 = core.entities().map(|view| view.active + view.deferred + view.scheduled + view.dead_letter).sum();
         prop_assert!(held <= records.len() as u64);
-        prop_assert_eq!(core.live_records().count() as u64, held + core.queues().count() as u64);
+        prop_assert_eq!(core.live_records().count() as u64, held + core.entities().count() as u64);
     }
 }
 
 #[test]
 fn a_record_that_would_tear_a_queue_apart_is_refused() {
-    let define = |queue, dead_letter| {
-        let (queue, dead_letter) = (crate::QueueId(queue), crate::QueueId(dead_letter));
-        let (name, settings) = (format!("q{}", queue.0).into(), QueueSettings::default());
-        Definition { queue, dead_letter, name, settings, next_sequence: 1 }.encode()
+    let stores = |(queue, dead_letter, transfer_dead_letter)| Stores {
+        queue: QueueId(queue),
+        dead_letter: QueueId(dead_letter),
+        transfer_dead_letter: QueueId(transfer_dead_letter),
     };
-    let delete =
-        |queue, dead_letter| encode_deleted(crate::QueueId(queue), crate::QueueId(dead_letter)).to_vec();
+    let define = |numbers| {
+        Definition {
+            kind: EntityKind::Queue,
+            stores: stores(numbers),
+            topic: None,
+            name: format!("q{numbers:?}").into(),
+            settings: EntitySettings::default(),
+            next_sequence: 1,
+            created_at: Timestamp::default(),
+            updated_at: Timestamp::default(),
+        }
+        .encode()
+    };
+    let delete = |numbers| encode_deleted(stores(numbers));
     let cases = [
-        (define(1, 2), true),
-        (delete(1, 2), true),
-        (define(3, 4), true),
-        (define(1, 3), false),
-        (define(2, 5), false),
-        (define(5, 2), false),
-        (delete(1, 3), false),
-        (delete(2, 1), false),
-        (delete(5, 1), false),
+        (define((1, 2, 3)), true),
+        (delete((1, 2, 3)), true),
+        (define((4, 5, 6)), true),
+        (define((1, 4, 3)), false),
+        (define((1, 2, 4)), false),
+        (define((2, 4, 5)), false),
+        (define((3, 4, 5)), false),
+        (define((4, 2, 5)), false),
+        (define((4, 5, 2)), false),
+        (define((4, 3, 5)), false),
+        (define((4, 5, 3)), false),
+        (define((4, 4, 5)), false),
+        (define((4, 5, 4)), false),
+        (define((4, 5, 5)), false),
+        (delete((1, 2, 4)), false),
+        (delete((2, 1, 3)), false),
+        (delete((4, 1, 5)), false),
     ];
     for (place, (record, fits)) in cases.iter().enumerate() {
         let mut core = Core::new(CoreConfig::default());
-        core.replay(Position(1), &define(1, 2), 10).unwrap();
+        core.replay(Position(1), &define((1, 2, 3)), 10).unwrap();
         assert_eq!(core.replay(Position(2), record, 10).is_ok(), *fits, "case {place}");
     }
 }

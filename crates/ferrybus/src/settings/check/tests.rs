@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use broker_auth::Anonymous;
-use broker_core::QueueSettings;
+use broker_core::EntitySettings;
 
 use super::*;
 use crate::settings::check_name;
@@ -153,10 +153,10 @@ fn names_are_the_emulators() {
 fn queues_get_what_is_configured_and_defaults_for_the_rest() {
     let limits =
         limits("[[queue]]\nname = \"q\"\ndefault_time_to_live = \"PT1H\"\nmax_size_bytes = \"1 GiB\"");
-    let expected = QueueSettings {
+    let expected = EntitySettings {
         default_time_to_live: Some(Duration::from_secs(3_600)),
         max_size_bytes: Some(1 << 30),
-        ..QueueSettings::default()
+        ..EntitySettings::default()
     };
     assert_eq!(limits.queues, [("q".to_owned(), expected)]);
 }

@@ -1,0 +1,182 @@
+//! What an entity is and which properties it has (`service-bus-entities` 2).
+//!
+//! Invariant: settings that passed `check` come back equal from a record.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::EntityError;
+
+/// What exists under a name.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum EntityKind {
+    /// Takes messages and gives them out.
+    Queue = 1,
+    /// Takes messages and gives copies to its subscriptions.
+    Topic = 2,
+    /// Gives out the copies that its rules let in.
+    Subscription = 3,
+}
+
+/// Which operations an entity allows (`service-bus-entities` 14).
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum EntityStatus {
+    /// All.
+    #[default]
+    Active = 0,
+    /// Neither sends nor receives.
+    Disabled = 1,
+    /// Receives only.
+    SendDisabled = 2,
+    /// Sends only.
+    ReceiveDisabled = 3,
+}
+
+/// The properties of an entity (`service-bus-entities` 2.1 to 2.3). What has no meaning for a kind of entity has its
+/// default there.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a property of its own in the service's description"
+)]
+pub struct EntitySettings {
+    /// How long a lock lasts. Default 1 minute, at least 1 millisecond, at most 5 minutes.
+    pub lock_duration: Duration,
+    /// Deliveries after which a message is dead-lettered. Default 10.
+    pub max_delivery_count: u32,
+    /// Default and cap of a message's time to live; `None` is for ever. Zero: only a waiting consumer gets it.
+    pub default_time_to_live: Option<Duration>,
+    /// Expired messages go to the dead-letter store instead of away.
+    pub dead_letter_on_expiration: bool,
+    /// Messages on which a rule of this subscription fails go to its dead-letter store. Default true.
+    pub dead_letter_on_filter_error: bool,
+    /// Largest message in bytes, as sent. `None`: the broker's own limit, which also caps it.
+    pub max_message_bytes: Option<u64>,
+    /// Largest total of stored bytes, dead letters and about 50 bytes of record for each message included; sends
+    /// beyond it are refused. `None`: no limit.
+    pub max_size_bytes: Option<u64>,
+    /// Every message belongs to a session. Fixed at creation.
+    pub requires_session: bool,
+    /// A message whose id was seen within the window is dropped. Fixed at creation.
+    pub requires_duplicate_detection: bool,
+    /// How long ids are remembered. Default 10 minutes, at least 20 seconds, at most 7 days.
+    pub duplicate_detection_window: Duration,
+    /// Sequence numbers name a partition. Fixed at creation.
+    pub enable_partitioning: bool,
+    /// What is allowed.
+    pub status: EntityStatus,
+    /// Name of the entity that gets every message.
+    pub forward_to: Option<Box<str>>,
+    /// Name of the entity that gets every dead letter.
+    pub forward_dead_lettered_to: Option<Box<str>>,
+    /// Delete the entity when nothing happened for so long; at least 5 minutes. `None`: never.
+    pub auto_delete_on_idle: Option<Duration>,
+    /// What the owner noted; at most 1,024 characters.
+    pub user_metadata: Option<Box<str>>,
+    /// What a management client set and wants to read again, and the core does not act on; at most 32 KiB.
+    pub other: BTreeMap<Box<str>, Box<str>>,
+}
+
+impl Default for EntitySettings {
+    fn default() -> Self {
+        Self {
+            lock_duration: Duration::from_secs(60),
+            max_delivery_count: 10,
+            default_time_to_live: None,
+            dead_letter_on_expiration: false,
+            dead_letter_on_filter_error: true,
+            max_message_bytes: None,
+            max_size_bytes: None,
+            requires_session: false,
+            requires_duplicate_detection: false,
+            duplicate_detection_window: Duration::from_secs(600),
+            enable_partitioning: false,
+            status: EntityStatus::Active,
+            forward_to: None,
+            forward_dead_lettered_to: None,
+            auto_delete_on_idle: None,
+            user_metadata: None,
+            other: BTreeMap::new(),
+        }
+    }
+}
+
+const LOCK_DURATION_MAX: Duration = Duration::from_secs(300);
+const DUPLICATE_WINDOW_MIN: Duration = Duration::from_secs(20);
+const DUPLICATE_WINDOW_MAX: Duration = Duration::from_secs(7 * 24 * 3_600);
+const AUTO_DELETE_MIN: Duration = Duration::from_secs(300);
+const USER_METADATA_CHARS_MAX: usize = 1_024;
+const OTHER_BYTES_MAX: usize = 32 << 10;
+
+impl EntitySettings {
+    /// Refuses what is out of range; cuts durations to what a record keeps.
+    pub(crate) fn check(mut self) -> Result<Self, EntityError> {
+        self.check_durations()?;
+        let deliveries = self.max_delivery_count;
+        if deliveries == 0 || i32::try_from(deliveries).is_err() {
+            return out_of_range("MaxDeliveryCount", deliveries.to_string(), "1 to 2147483647");
+        }
+        if self.max_message_bytes == Some(0) {
+            return out_of_range("MaxMessageSizeInKilobytes", "0 bytes".into(), "at least 1 byte");
+        }
+        if self.max_size_bytes == Some(0) {
+            return out_of_range("MaxSizeInMegabytes", "0 bytes".into(), "at least 1 byte");
+        }
+        let note = self.user_metadata.as_ref().map_or(0, |note| note.chars().count());
+        if note > USER_METADATA_CHARS_MAX {
+            return out_of_range("UserMetadata", format!("{note} characters"), "at most 1024 characters");
+        }
+        let other: usize = self.other.iter().map(|(key, value)| key.len() + value.len()).sum();
+        if other > OTHER_BYTES_MAX {
+            return out_of_range("Description", format!("{other} bytes"), "at most 32 KiB");
+        }
+        self.lock_duration = whole_millis(self.lock_duration);
+        self.default_time_to_live = self.default_time_to_live.map(whole_millis);
+        self.duplicate_detection_window = whole_millis(self.duplicate_detection_window);
+        self.auto_delete_on_idle = self.auto_delete_on_idle.map(whole_millis);
+        Ok(self)
+    }
+
+    fn check_durations(&self) -> Result<(), EntityError> {
+        let lock = self.lock_duration;
+        if lock < Duration::from_millis(1) || lock > LOCK_DURATION_MAX {
+            return out_of_range("LockDuration", format!("{lock:?}"), "1 ms to 5 minutes");
+        }
+        let window = self.duplicate_detection_window;
+        if !(DUPLICATE_WINDOW_MIN..=DUPLICATE_WINDOW_MAX).contains(&window) {
+            let allowed = "20 seconds to 7 days";
+            return out_of_range("DuplicateDetectionHistoryTimeWindow", format!("{window:?}"), allowed);
+        }
+        match self.auto_delete_on_idle {
+            Some(idle) if idle < AUTO_DELETE_MIN => {
+                out_of_range("AutoDeleteOnIdle", format!("{idle:?}"), "at least 5 minutes")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses the change of what is fixed at creation.
+    pub(crate) fn check_update(&self, before: &Self) -> Result<(), EntityError> {
+        let fixed = [
+            ("RequiresSession", self.requires_session, before.requires_session),
+            (
+                "RequiresDuplicateDetection",
+                self.requires_duplicate_detection,
+                before.requires_duplicate_detection,
+            ),
+            ("EnablePartitioning", self.enable_partitioning, before.enable_partitioning),
+        ];
+        match fixed.into_iter().find(|(_, now, before)| now != before) {
+            Some((property, ..)) => Err(EntityError::Immutable { property }),
+            None => Ok(()),
+        }
+    }
+}
+
+fn out_of_range<T>(property: &'static str, value: String, allowed: &'static str) -> Result<T, EntityError> {
+    Err(EntityError::OutOfRange { property, value: value.into(), allowed })
+}
+
+fn whole_millis(duration: Duration) -> Duration {
+    // One less than the largest number, which stands for `None` in a record.
+    Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).min(u64::MAX - 1))
+}
