@@ -4,8 +4,8 @@ use std::{
 };
 
 use broker_core::{
-    Command, CoreConfig, Effect, EntityPath, LinkId, Message, QueueSettings, ReceiveMode, SubQueue, Ticket,
-    UnsettledPolicy,
+    Command, CoreConfig, Effect, EntityKind, EntityPath, EntitySettings, LinkId, Message, ReceiveMode,
+    SubQueue, Ticket, UnsettledPolicy,
 };
 use broker_log::JournalConfig;
 
@@ -22,8 +22,9 @@ fn begun() -> Inbox {
 fn client(inbox: &Inbox, client: ClientId, lock_duration: Duration) -> Arc<Mailbox> {
     let mailbox = Arc::new(Mailbox::default());
     inbox.push(Item::Register(client, Arc::clone(&mailbox)));
-    let settings = QueueSettings { lock_duration, ..QueueSettings::default() };
-    let create = Command::CreateQueue { name: "q".into(), settings, ticket: Ticket(0) };
+    let settings = Box::new(EntitySettings { lock_duration, ..EntitySettings::default() });
+    let create =
+        Command::CreateEntity { name: "q".into(), kind: EntityKind::Queue, settings, ticket: Ticket(0) };
     bring(inbox, client, vec![Command::Connect, Command::ByteBudget { limit: u64::MAX }, create]);
     mailbox
 }
