@@ -1,0 +1,30 @@
+//! What a rule may cost.
+//!
+//! Invariant: each limit is tested at its value and one past it, where it is enforced.
+
+/// Longest text of an SQL filter, in characters (Service Bus quotas).
+pub const MAX_FILTER_CHARS: usize = 1024;
+
+/// Longest text of an SQL action, in characters (Service Bus quotas).
+pub const MAX_ACTION_CHARS: usize = 1024;
+
+/// Most statements of an action (Service Bus quotas: expressions per rule action).
+pub const MAX_ACTION_STATEMENTS: usize = 32;
+
+/// Deepest nesting of parentheses, `NOT` and signs in an expression. It bounds the stack that reading,
+/// evaluating and dropping take. No service documents one.
+pub const MAX_NESTING: usize = 64;
+
+/// Longest string that `+` makes, in bytes. Actions could double a property 32 times otherwise.
+pub const MAX_TEXT_BYTES: usize = 64 * 1024;
+
+/// Longest pattern of `LIKE`, in characters, when it comes from a message and not from the filter.
+pub const MAX_PATTERN_CHARS: usize = 1024;
+
+/// Most SQL filters on one topic (Service Bus quotas). Enforced by who keeps the rules:
+/// see [`RuleIndex::sql_filters`](crate::RuleIndex::sql_filters).
+pub const MAX_SQL_FILTERS_PER_TOPIC: usize = 2000;
+
+/// Most correlation filters on one topic (Service Bus quotas). Enforced by who keeps the rules:
+/// see [`RuleIndex::correlation_filters`](crate::RuleIndex::correlation_filters).
+pub const MAX_CORRELATION_FILTERS_PER_TOPIC: usize = 100_000;
