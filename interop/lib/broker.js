@@ -104,6 +104,7 @@ class Broker {
       ...["--data", path.join(broker.directory, "data")],
       ...["--durability", options.durability ?? "os"],
       ...["--config", config],
+      "--testing",
       ...(options.anonymous ? ["--anonymous", "allow"] : []),
       ...["--tls-cert", tls.certificate, "--tls-key", tls.key],
       ...["--listen-tls", `127.0.0.1:${broker.tlsPort}`],
@@ -152,6 +153,24 @@ class Broker {
     if (!process.env.FERRYBUS_INTEROP_KEEP) {
       fs.rmSync(this.directory, { recursive: true, force: true });
     }
+  }
+
+  /** One request to the broker's HTTP side, which every port has. */
+  async ask(method, path, body) {
+    const login = Buffer.from(`${KEY_NAME}:${KEY}`).toString("base64");
+    const answer = await fetch(`http://127.0.0.1:${this.port}${path}`, {
+      method,
+      headers: { authorization: `Basic ${login}`, "content-type": "application/json" },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+    const said = await answer.json();
+    if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${said.error}`);
+    return said;
+  }
+
+  /** Moves the broker's time forward, for all of its queues; what became due is done. */
+  async advanceClock(milliseconds) {
+    await this.ask("POST", "/$ferrybus/clock/advance", { by_ms: Math.round(milliseconds) });
   }
 
   logTail(lines = 20) {

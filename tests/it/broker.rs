@@ -58,6 +58,11 @@ impl Broker {
         self.server.as_ref().unwrap().tls_addresses()[0]
     }
 
+    /// The port for HTTP.
+    pub(crate) fn http_address(&self) -> SocketAddr {
+        self.server.as_ref().unwrap().http_addresses()[0]
+    }
+
     /// A client of plain AMQP with a session on channel 0.
     pub(crate) fn plain(&self) -> Client {
         Client::plain(self.address)
@@ -105,6 +110,7 @@ pub(crate) fn config() -> ServerConfig {
     ServerConfig {
         listen: vec!["127.0.0.1:0".parse().unwrap()],
         listen_tls: Vec::new(),
+        listen_http: vec!["127.0.0.1:0".parse().unwrap()],
         tls: None,
         data_dir: PathBuf::new(),
         durability: Durability::None,
@@ -122,6 +128,7 @@ pub(crate) fn config() -> ServerConfig {
         handshake_time_out: Duration::from_secs(60),
         shutdown_time_out: Duration::from_secs(2),
         io_threads: 2,
+        testing: true,
         container_id: "ferrybus".to_owned(),
     }
 }

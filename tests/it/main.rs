@@ -9,6 +9,8 @@ mod client;
 #[cfg(test)]
 mod durable;
 #[cfg(test)]
+mod http;
+#[cfg(test)]
 mod message;
 #[cfg(test)]
 mod plain;
@@ -22,5 +24,7 @@ mod sdk_java;
 mod service_bus;
 #[cfg(test)]
 mod settlement;
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tls;

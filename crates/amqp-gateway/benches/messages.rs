@@ -24,7 +24,8 @@ const RUN: u32 = 500;
 
 #[expect(clippy::disallowed_methods, reason = "benches have no other clock")]
 fn now() -> Now {
-    Now { instant: Instant::now(), utc: Timestamp::from_millis(1_795_000_000_000) }
+    let utc = Timestamp::from_millis(1_795_000_000_000);
+    Now { instant: Instant::now(), utc, wall: utc }
 }
 
 /// A gateway with one link, opened by the script and the core's answer.

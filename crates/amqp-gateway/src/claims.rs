@@ -88,7 +88,7 @@ impl Gateway {
     /// When the first claim of a link ends, on the monotonic clock.
     pub(crate) fn claims_deadline(&self) -> Option<Instant> {
         let end_millis = self.claims_end?.saturating_mul(1000);
-        let left = end_millis.saturating_sub(self.now.utc.as_millis());
+        let left = end_millis.saturating_sub(self.now.wall.as_millis());
         // An hour at most: clocks drift, and looking once more costs nothing.
         self.now.instant.checked_add(Duration::from_millis(left.min(3_600_000)))
     }

@@ -6,19 +6,21 @@ use std::time::{Duration, Instant};
 
 use broker_core::Timestamp;
 
-/// The two clocks, read together by the shell.
+/// The clocks, read together by the shell.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
     /// For time-outs within the connection.
     pub instant: Instant,
-    /// For what goes to the wire and for the validity of tokens.
+    /// The broker's time: for what goes to the wire. A test may have put it ahead.
     pub utc: Timestamp,
+    /// The time of the rest of the world: for the validity of tokens, which clients make by their own clocks.
+    pub wall: Timestamp,
 }
 
 impl Now {
     /// Whole seconds since 1970 UTC, as tokens count.
     pub(crate) const fn unix_seconds(self) -> u64 {
-        self.utc.as_millis() / 1000
+        self.wall.as_millis() / 1000
     }
 }
 

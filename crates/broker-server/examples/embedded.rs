@@ -15,6 +15,7 @@ fn main() -> ExitCode {
     let config = ServerConfig {
         listen: vec![address],
         listen_tls: Vec::new(),
+        listen_http: Vec::new(),
         tls: None,
         data_dir: PathBuf::from(directory),
         durability: if given.len() > 2 { Durability::None } else { Durability::Fsync },
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         handshake_time_out: Duration::from_secs(30),
         shutdown_time_out: Duration::from_secs(5),
         io_threads: 2,
+        testing: false,
         container_id: "embedded".to_owned(),
     };
     match Server::start(&config) {

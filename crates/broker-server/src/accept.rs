@@ -1,4 +1,4 @@
-//! Takes connections in, and tells TLS from plain by the first byte.
+//! Takes connections in, and tells TLS from plain and HTTP from AMQP by the first byte.
 //!
 //! Invariant: what a peer sends before it is authenticated costs bounded time and memory.
 
@@ -16,7 +16,7 @@ use amqp_gateway::{Gateway, GatewayConfig};
 use broker_auth::{Authority, PeerFacts};
 use broker_core::ClientId;
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
+    io::{AsyncBufReadExt, AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::watch,
     time::timeout,
@@ -25,8 +25,9 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tracing::{Instrument, debug, info_span, warn};
 
 use crate::{
-    clock,
+    clock::Clock,
     connection::Driver,
+    http,
     inbox::Inbox,
     threads::{Place, Spawner},
 };
@@ -35,6 +36,7 @@ use crate::{
 pub(crate) struct Shared {
     pub(crate) gateway: Arc<GatewayConfig>,
     pub(crate) authority: Arc<Authority>,
+    pub(crate) clock: Arc<Clock>,
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) acceptor: Option<TlsAcceptor>,
     pub(crate) next_client: AtomicU64,
@@ -43,6 +45,7 @@ pub(crate) struct Shared {
     pub(crate) threads: Spawner,
     pub(crate) max_connections: usize,
     pub(crate) handshake_time_out: Duration,
+    pub(crate) testing: bool,
     pub(crate) stop: watch::Receiver<bool>,
 }
 
@@ -65,7 +68,7 @@ pub(crate) async fn accept_loop(listener: TcpListener, shared: Arc<Shared>, tls_
                 let span = info_span!("connection", peer = %address);
                 shared.threads.spawn(
                     async move {
-                        if let Err(error) = serve(stream, address, &serving, tls_only).await {
+                        if let Err(error) = serve(stream, address, serving, tls_only).await {
                             debug!(%error, "connection ended");
                         }
                         drop(place);
@@ -85,7 +88,12 @@ pub(crate) async fn accept_loop(listener: TcpListener, shared: Arc<Shared>, tls_
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-async fn serve(stream: TcpStream, address: SocketAddr, shared: &Shared, tls_only: bool) -> io::Result<()> {
+async fn serve(
+    stream: TcpStream,
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    tls_only: bool,
+) -> io::Result<()> {
     // It was accepted on another thread, whose runtime watches it.
     let stream = TcpStream::from_std(stream.into_std()?)?;
     stream.set_nodelay(true)?;
@@ -99,14 +107,34 @@ async fn serve(stream: TcpStream, address: SocketAddr, shared: &Shared, tls_only
         let Some(acceptor) = &shared.acceptor else {
             return Err(io::Error::other("the client speaks TLS, but no certificate is configured"));
         };
-        let stream = timeout(shared.handshake_time_out, acceptor.accept(stream)).await??;
+        let mut stream = timeout(shared.handshake_time_out, acceptor.accept(stream)).await??;
+        let first = timeout(shared.handshake_time_out, stream.fill_buf()).await??.first().copied();
         let certificate_subject = subject(&stream);
-        return drive(stream, shared, PeerFacts { tls: true, certificate_subject, loopback }).await;
+        return speak(stream, first, shared, PeerFacts { tls: true, certificate_subject, loopback }).await;
     }
     if tls_only {
         return Err(io::Error::other("the client does not speak TLS on a TLS port"));
     }
-    drive(stream, shared, PeerFacts { tls: false, certificate_subject: None, loopback }).await
+    let peer = PeerFacts { tls: false, certificate_subject: None, loopback };
+    speak(stream, first.first().copied(), shared, peer).await
+}
+
+/// Goes on in the protocol whose first byte this is.
+async fn speak<S>(stream: S, first: Option<u8>, shared: Arc<Shared>, peer: PeerFacts) -> io::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    match first {
+        None => Ok(()),
+        // Boxed: it is large, and must not make the future of an AMQP connection so.
+        Some(first) if is_http(first) => Box::pin(http::serve(stream, shared, peer)).await,
+        Some(_) => drive(stream, &shared, peer).await,
+    }
+}
+
+/// Each HTTP method that is in use begins with a capital letter other than the A of `AMQP`.
+const fn is_http(first: u8) -> bool {
+    first.is_ascii_uppercase() && first != b'A'
 }
 
 /// Content type of a TLS handshake record (RFC 8446 section 5.1).
@@ -127,12 +155,13 @@ async fn drive<S: AsyncRead + AsyncWrite + Unpin>(
         client,
         peer,
         seed,
-        clock::now(),
+        shared.clock.now(),
     );
     // As long as a peer may be silent it may also be deaf.
     let idle = shared.gateway.idle_time_out;
     let patience = (!idle.is_zero()).then(|| idle * 2);
-    Driver::new(stream, gateway, client, Arc::clone(&shared.inbox), shared.stop.clone(), patience).run().await
+    let (clock, inbox) = (Arc::clone(&shared.clock), Arc::clone(&shared.inbox));
+    Driver::new(stream, gateway, client, clock, inbox, shared.stop.clone(), patience).run().await
 }
 
 /// The subject of the client's certificate, which rustls has verified.

@@ -1,4 +1,4 @@
-//! The real clock.
+//! The real clock, and how far a test has put the broker ahead of it.
 //!
 //! Invariant: the only place of the broker that asks the machine for the time; the time it tells never goes back, for
 //! locks and lifetimes hang on it.
@@ -8,21 +8,54 @@ use std::{
         OnceLock,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use amqp_gateway::Now;
 use broker_core::Timestamp;
 
-/// Both clocks, read together.
-pub(crate) fn now() -> Now {
-    let instant = Instant::now();
-    Now { instant, utc: at(instant) }
+/// How far a test may put the broker ahead, all told: a hundred years.
+pub(crate) const AHEAD_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
+
+/// The clock of one broker.
+#[derive(Debug, Default)]
+pub(crate) struct Clock {
+    /// Milliseconds that a test has added to the real time. Only the node thread writes it.
+    ahead: AtomicU64,
 }
 
-/// Milliseconds since the epoch; a clock before 1970 counts as 1970.
-pub(crate) fn utc() -> Timestamp {
-    at(Instant::now())
+impl Clock {
+    /// All clocks, read together.
+    pub(crate) fn now(&self) -> Now {
+        let instant = Instant::now();
+        let wall = at(instant);
+        Now { instant, utc: wall.after(self.ahead()), wall }
+    }
+
+    /// The broker's time: milliseconds since the epoch; a clock before 1970 counts as 1970.
+    pub(crate) fn utc(&self) -> Timestamp {
+        at(Instant::now()).after(self.ahead())
+    }
+
+    /// How far the broker is ahead of the real time.
+    pub(crate) fn ahead(&self) -> Duration {
+        Duration::from_millis(self.ahead.load(Ordering::Acquire))
+    }
+
+    /// Moves the broker's time forward. False if it would then be too far ahead: nothing changes.
+    pub(crate) fn advance(&self, by: Duration) -> bool {
+        let ahead = self.ahead().saturating_add(by);
+        if ahead > AHEAD_MAX {
+            return false;
+        }
+        self.ahead.store(millis(ahead), Ordering::Release);
+        true
+    }
+}
+
+/// The monotonic clock, which no test moves.
+pub(crate) fn instant() -> Instant {
+    Instant::now()
 }
 
 fn at(instant: Instant) -> Timestamp {
@@ -30,8 +63,11 @@ fn at(instant: Instant) -> Timestamp {
     static CLOCK: Steady = Steady(AtomicU64::new(0));
     let running = instant.saturating_duration_since(*FIRST.get_or_init(|| instant));
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let millis = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     Timestamp::from_millis(CLOCK.read(millis(running), millis(wall)))
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Follows the wall clock forward. When that is set back, time goes on at the pace of the monotonic clock. Holds how

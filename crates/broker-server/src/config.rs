@@ -15,6 +15,9 @@ pub struct ServerConfig {
     pub listen: Vec<SocketAddr>,
     /// Addresses for AMQP over TLS only.
     pub listen_tls: Vec<SocketAddr>,
+    /// Addresses for HTTP: management, and AMQP over WebSocket. Every other address speaks HTTP too; a port of its own
+    /// is where clients look for it.
+    pub listen_http: Vec<SocketAddr>,
     /// Certificate and key, in PEM files.
     pub tls: Option<TlsFiles>,
     /// Where the journal lives. Unused with `Durability::None`.
@@ -49,6 +52,8 @@ pub struct ServerConfig {
     pub shutdown_time_out: Duration,
     /// Threads that serve connections.
     pub io_threads: usize,
+    /// For tests against the broker: its clock can be moved.
+    pub testing: bool,
     /// `open.container-id`.
     pub container_id: String,
 }

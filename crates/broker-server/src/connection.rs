@@ -22,7 +22,7 @@ use tokio::{
 };
 
 use crate::{
-    clock,
+    clock::Clock,
     inbox::{Inbox, Item},
     mailbox::Mailbox,
     transport::{self, Outgoing, WRITE_SOFT_LIMIT},
@@ -89,6 +89,7 @@ pub(crate) struct Driver<S> {
     stream: S,
     gateway: Gateway,
     client: ClientId,
+    clock: Arc<Clock>,
     mailbox: Arc<Mailbox>,
     inbox: Arc<Inbox>,
     outgoing: Outgoing,
@@ -109,6 +110,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         stream: S,
         gateway: Gateway,
         client: ClientId,
+        clock: Arc<Clock>,
         inbox: Arc<Inbox>,
         mut stop: watch::Receiver<bool>,
         patience: Option<Duration>,
@@ -124,6 +126,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             stream,
             gateway,
             client,
+            clock,
             mailbox,
             inbox,
             outgoing,
@@ -139,7 +142,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
     pub(crate) async fn run(mut self) -> io::Result<()> {
         let result = self.serve().await;
         // What did not go out is given back at once, and does not wait for its locks to run out.
-        self.gateway.handle_eof(clock::now());
+        self.gateway.handle_eof(self.clock.now());
         self.leave();
         if matches!(result, Ok(End::Closed)) {
             transport::hang_up(&mut self.stream).await;
@@ -157,7 +160,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             let cut_off = self.cut_off()?;
             self.alarm.set(self.gateway.deadline().into_iter().chain(cut_off).min());
             let turn = poll_fn(|cx| self.poll_turn(cx)).await?;
-            let now = clock::now();
+            let now = self.clock.now();
             if !turn.effects.is_empty() {
                 self.gateway.handle_effects(now, turn.effects);
             }
@@ -183,7 +186,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             self.stuck = None;
             return Ok(None);
         };
-        let now = clock::now().instant;
+        let now = self.clock.now().instant;
         let since = match self.stuck {
             Some((since, taken)) if taken == self.outgoing.taken() => since,
             _ => {
@@ -208,7 +211,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             if effects.is_empty() {
                 return;
             }
-            self.gateway.handle_effects(clock::now(), effects);
+            self.gateway.handle_effects(self.clock.now(), effects);
         }
         self.submit();
     }
@@ -233,10 +236,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
                     Poll::Pending => return Ok(()),
                 }
             }
-            let gateway = &mut self.gateway;
+            let (gateway, clock) = (&mut self.gateway, &self.clock);
             let mut built = 0;
             self.outgoing.fill_and_write(&mut self.stream, cx, |out| {
-                gateway.poll_output(clock::now(), out, WRITE_SOFT_LIMIT);
+                gateway.poll_output(clock.now(), out, WRITE_SOFT_LIMIT);
                 built = out.len();
             })?;
             if built == 0 {

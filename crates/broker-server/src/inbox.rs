@@ -10,9 +10,10 @@ use std::{
 
 use broker_core::{Batch, ClientId, Timestamp};
 use broker_log::IoDone;
+use tokio::sync::oneshot;
 
 use crate::{
-    clock,
+    clock::Clock,
     mailbox::Mailbox,
     runner::{Ended, Runner},
 };
@@ -30,6 +31,8 @@ pub(crate) enum Item {
     Io(IoDone),
     /// Nothing has happened for a while.
     Quiet,
+    /// Move the broker's time forward, and answer with it once what has become due is done; `None` is too far.
+    Advance(Duration, oneshot::Sender<Option<Timestamp>>),
     /// Make everything durable and stop.
     Stop,
 }
@@ -100,6 +103,7 @@ impl Desk {
 /// The node's only input, and the right to run it.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
+    clock: Arc<Clock>,
     desk: Mutex<Desk>,
     /// Calls the caretaker.
     call: Condvar,
@@ -108,6 +112,11 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
+    /// Nothing waits yet; the node's time is that of `clock`.
+    pub(crate) fn new(clock: Arc<Clock>) -> Self {
+        Self { clock, ..Self::default() }
+    }
+
     /// Puts the node in its place. What was brought before waits for [`Self::take_care`].
     pub(crate) fn begin(&self, runner: Runner) {
         *self.node() = Some(runner);
@@ -123,6 +132,10 @@ impl Inbox {
         if matches!(desk.turn, Turn::Over(_)) {
             return;
         }
+        if matches!(item, Item::Advance(..)) {
+            // However long it meant to sleep, it was by the time before.
+            desk.asleep_until = desk.asleep_until.map(|_| FOR_EVER);
+        }
         desk.items.push(item);
         desk.stirred = true;
         if desk.turn == Turn::Free {
@@ -135,7 +148,7 @@ impl Inbox {
     pub(crate) fn take_care(&self) -> Ended {
         let mut desk = self.desk();
         let ended = loop {
-            let now = clock::utc();
+            let now = self.clock.utc();
             desk.look_around(now);
             if let Turn::Over(ended) = desk.turn {
                 break ended;

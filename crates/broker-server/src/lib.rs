@@ -10,6 +10,7 @@ mod clock;
 mod config;
 mod connection;
 mod disk_thread;
+mod http;
 mod inbox;
 mod mailbox;
 mod runner;

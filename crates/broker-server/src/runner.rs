@@ -3,18 +3,20 @@
 //! Invariant: a connection's batches are handled in the order it submitted them; a delivery that no connection took
 //! is given back to its queue.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use broker_core::{Batch, ClientId, Command, Effect, Outcome, Properties, Timestamp};
 use broker_node::Node;
+use tokio::sync::oneshot;
 use tracing::error;
 
-use crate::{clock, disk_thread::DiskThread, inbox::Item, mailbox::Mailbox};
+use crate::{clock::Clock, disk_thread::DiskThread, inbox::Item, mailbox::Mailbox};
 
 /// The node at work: the single writer of the partition.
 #[derive(Debug)]
 pub(crate) struct Runner {
     node: Node,
+    clock: Arc<Clock>,
     /// `None` for a journal in memory.
     disk: Option<DiskThread>,
     clients: BTreeMap<ClientId, Arc<Mailbox>>,
@@ -25,6 +27,8 @@ pub(crate) struct Runner {
     stopping: bool,
     /// The operator was told that space is not reclaimed.
     warned: bool,
+    /// Who has moved the time and waits until what became due by that is done.
+    moved: Vec<oneshot::Sender<Option<Timestamp>>>,
 }
 
 /// Why the node ended.
@@ -40,25 +44,30 @@ pub(crate) enum Ended {
 
 impl Runner {
     /// Ready to run.
-    pub(crate) fn new(node: Node, disk: Option<DiskThread>) -> Self {
+    pub(crate) fn new(node: Node, clock: Arc<Clock>, disk: Option<DiskThread>) -> Self {
         Self {
             node,
+            clock,
             disk,
             clients: BTreeMap::new(),
             owed: Vec::new(),
             more: false,
             stopping: false,
             warned: false,
+            moved: Vec::new(),
         }
     }
 
     /// Handles `items`, and does a bounded piece of everything else. `alone` says whether nothing more waits. The end,
     /// if it has come.
     pub(crate) fn turn(&mut self, items: &mut Vec<Item>, alone: impl Fn() -> bool) -> Option<Ended> {
-        let now = clock::utc();
+        let mut now = self.clock.utc();
         self.warn();
         for item in items.drain(..) {
             self.handle(now, item);
+            if !self.moved.is_empty() {
+                now = self.clock.utc();
+            }
         }
         self.more = self.node.work(now);
         self.more |= self.release();
@@ -72,6 +81,9 @@ impl Runner {
             return Some(Ended::Poisoned);
         }
         self.pay();
+        if !self.more {
+            self.tell_moved(now);
+        }
         (self.stopping && !self.more && self.node.is_closed()).then_some(Ended::Stopped)
     }
 
@@ -101,7 +113,27 @@ impl Runner {
                 self.give_back(now, client, left.unwrap_or_default());
             }
             Item::Quiet => self.node.notice_idle(),
+            Item::Advance(by, answer) => self.advance(by, answer),
             Item::Stop => self.stopping = true,
+        }
+    }
+
+    /// Moves the time; the answer waits for what becomes due by that.
+    fn advance(&mut self, by: Duration, answer: oneshot::Sender<Option<Timestamp>>) {
+        if self.clock.advance(by) {
+            self.moved.push(answer);
+        } else {
+            // Nothing has changed. Who asked may have gone.
+            answer.send(None).ok();
+        }
+    }
+
+    /// Answers those who moved the time, unless something is due still.
+    fn tell_moved(&mut self, now: Timestamp) {
+        if self.node.deadline().is_none_or(|deadline| deadline > now) {
+            for answer in self.moved.drain(..) {
+                answer.send(Some(now)).ok();
+            }
         }
     }
 
@@ -133,7 +165,7 @@ impl Runner {
         while let Some(released) = self.node.poll_effects() {
             match self.clients.get(&released.client) {
                 Some(mailbox) => mailbox.put(released.effects),
-                None => gave_back |= self.give_back(clock::utc(), released.client, released.effects),
+                None => gave_back |= self.give_back(self.clock.utc(), released.client, released.effects),
             }
         }
         gave_back

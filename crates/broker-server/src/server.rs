@@ -27,6 +27,7 @@ use tracing::{info, warn};
 
 use crate::{
     accept::{self, Shared},
+    clock::Clock,
     config::ServerConfig,
     disk_thread::DiskThread,
     inbox::{Inbox, Item},
@@ -92,6 +93,7 @@ pub struct Server {
     threads: Threads,
     addresses: Vec<SocketAddr>,
     tls_addresses: Vec<SocketAddr>,
+    http_addresses: Vec<SocketAddr>,
     inbox: Arc<Inbox>,
     stop: watch::Sender<bool>,
     connections: Arc<AtomicUsize>,
@@ -109,14 +111,17 @@ impl Server {
             Builder::new_multi_thread().worker_threads(1).thread_name("listeners").enable_all().build()?;
         let listeners = listen(&runtime, &config.listen)?;
         let tls_listeners = listen(&runtime, &config.listen_tls)?;
-        let inbox = Arc::new(Inbox::default());
-        let (node, node_ended) = start_node(config, &inbox)?;
+        let http_listeners = listen(&runtime, &config.listen_http)?;
+        let clock = Arc::new(Clock::default());
+        let inbox = Arc::new(Inbox::new(Arc::clone(&clock)));
+        let (node, node_ended) = start_node(config, &clock, &inbox)?;
         let (stop, stopped) = watch::channel(false);
         let connections = Arc::new(AtomicUsize::new(0));
         let threads = Threads::start(config.io_threads)?;
         let shared = Arc::new(Shared {
             gateway: Arc::new(gateway_config(config)),
             authority: Arc::clone(&config.authority),
+            clock,
             inbox: Arc::clone(&inbox),
             acceptor,
             next_client: AtomicU64::new(FIRST_CLIENT),
@@ -125,11 +130,13 @@ impl Server {
             threads: threads.spawner(),
             max_connections: config.max_connections,
             handshake_time_out: config.handshake_time_out,
+            testing: config.testing,
             stop: stopped,
         });
         let mut server = Self {
             addresses: addresses(&listeners)?,
             tls_addresses: addresses(&tls_listeners)?,
+            http_addresses: addresses(&http_listeners)?,
             runtime,
             threads,
             inbox,
@@ -140,10 +147,10 @@ impl Server {
             shutdown_time_out: config.shutdown_time_out,
         };
         server.create_queues(config)?;
-        for (listener, tls_only) in
-            listeners.into_iter().map(|l| (l, false)).chain(tls_listeners.into_iter().map(|l| (l, true)))
-        {
-            server.runtime.spawn(accept::accept_loop(listener, Arc::clone(&shared), tls_only));
+        for (listeners, tls_only) in [(listeners, false), (http_listeners, false), (tls_listeners, true)] {
+            for listener in listeners {
+                server.runtime.spawn(accept::accept_loop(listener, Arc::clone(&shared), tls_only));
+            }
         }
         Ok(server)
     }
@@ -156,6 +163,11 @@ impl Server {
     /// Where AMQP clients may connect with TLS only.
     pub fn tls_addresses(&self) -> &[SocketAddr] {
         &self.tls_addresses
+    }
+
+    /// Where HTTP clients may look for the broker.
+    pub fn http_addresses(&self) -> &[SocketAddr] {
+        &self.http_addresses
     }
 
     /// Serves until SIGTERM, SIGINT or a failed journal, then ends gracefully.
@@ -265,6 +277,7 @@ const FIRST_CLIENT: u64 = 1;
 
 fn start_node(
     config: &ServerConfig,
+    clock: &Arc<Clock>,
     inbox: &Arc<Inbox>,
 ) -> Result<(JoinHandle<Ended>, oneshot::Receiver<()>), StartError> {
     let journal = JournalConfig {
@@ -291,7 +304,7 @@ fn start_node(
     };
     let (tell, ended) = oneshot::channel();
     let inbox = Arc::clone(inbox);
-    inbox.begin(Runner::new(node, disk));
+    inbox.begin(Runner::new(node, Arc::clone(clock), disk));
     let thread = thread::Builder::new().name("node".into()).spawn(move || {
         let outcome = inbox.take_care();
         // Nobody listens when the server already waits for the thread itself.

@@ -39,6 +39,9 @@ pub(crate) enum Command {
     Peek(PeekArguments),
     /// Measure sending and receiving through a queue.
     Bench(BenchArguments),
+    /// Look at or move the clock of a broker that was started with `--testing`.
+    #[command(subcommand)]
+    Clock(ClockCommand),
 }
 
 /// Each overrides its key in the configuration file.
@@ -53,6 +56,9 @@ pub(crate) struct ServeArguments {
     /// Address for AMQP over TLS, may be given several times [default with a certificate: port 5671]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen_tls: Vec<String>,
+    /// Address for HTTP, may be given several times [default: port 5300 on the hosts of `listen` with port 5672]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen_http: Vec<String>,
     /// Folder of the journal [default: ./ferrybus-data]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
@@ -77,6 +83,9 @@ pub(crate) struct ServeArguments {
     /// Authorities whose client certificates are trusted, PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_client_ca: Option<PathBuf>,
+    /// For tests against the broker: let `ferrybus clock` move its time
+    #[arg(long, visible_alias = "test-clock")]
+    pub(crate) testing: bool,
     /// The Azure emulator's Config.json, as it is
     #[arg(long, value_name = "FILE")]
     pub(crate) emulator_config: Option<PathBuf>,
@@ -274,6 +283,22 @@ pub(crate) struct BenchArguments {
     pub(crate) window: usize,
     #[command(flatten)]
     pub(crate) connect: ConnectArguments,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ClockCommand {
+    /// Say what time it is for the broker.
+    Show {
+        #[command(flatten)]
+        connect: ConnectArguments,
+    },
+    /// Move the broker's time forward; returns when all that became due is done.
+    Advance {
+        /// By how much, such as `5m`
+        by: Span,
+        #[command(flatten)]
+        connect: ConnectArguments,
+    },
 }
 
 fn key_value(text: &str) -> Result<(String, String), &'static str> {

@@ -7,8 +7,10 @@ use std::future::Future;
 use crate::{arguments::ConnectArguments, failure::Failure};
 
 mod bench;
+mod clock;
 mod connect;
 mod fault;
+mod http;
 mod message;
 mod peek;
 mod receive;
@@ -16,6 +18,7 @@ mod request;
 mod send;
 
 pub(crate) use bench::bench;
+pub(crate) use clock::{advance_clock, show_clock};
 pub(crate) use connect::Target;
 pub(crate) use peek::peek;
 pub(crate) use receive::receive;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::arguments::{Arguments, CertCommand, Command, JournalCommand};
+use crate::arguments::{Arguments, CertCommand, ClockCommand, Command, JournalCommand};
 
 mod arguments;
 mod calendar;
@@ -37,6 +37,12 @@ fn main() -> ExitCode {
             client::run(&receive.connect, |connect| client::receive(connect, &receive))
         }
         Some(Command::Peek(peek)) => client::run(&peek.connect, |connect| client::peek(connect, &peek)),
+        Some(Command::Clock(ClockCommand::Show { connect })) => {
+            client::run(&connect, |target| client::show_clock(target, connect.json))
+        }
+        Some(Command::Clock(ClockCommand::Advance { by, connect })) => {
+            client::run(&connect, |target| client::advance_clock(target, by, connect.json))
+        }
         Some(Command::Bench(bench)) => client::run(&bench.connect, |connect| client::bench(connect, &bench)),
     };
     match done {

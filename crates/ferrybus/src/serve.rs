@@ -34,11 +34,14 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     if limits.durability == Durability::None {
         warn!("durability is `none`: every message is gone when this process ends");
     }
+    if limits.testing {
+        warn!("started for testing: whoever may manage the namespace can move the clock");
+    }
     let banner = Banner::new(&limits);
     let data_dir = limits.data_dir.clone();
     let server = Server::start(&config(limits)).map_err(|error| not_started(&error, &data_dir))?;
     info!(version = env!("CARGO_PKG_VERSION"), after = ?began.elapsed(), "serving");
-    banner.print(server.addresses(), server.tls_addresses())?;
+    banner.print(&server)?;
     match server.run_until_signal() {
         Outcome::Stopped => Ok(()),
         Outcome::JournalFailed => Err(Failure::new("the journal failed, nothing more was acknowledged")
@@ -70,6 +73,7 @@ fn override_with(settings: &mut Settings, arguments: &ServeArguments) {
     let ServeArguments { data, durability, anonymous, emulator_config, log, log_format, .. } = arguments;
     settings.listen = list(&arguments.listen).or(settings.listen.take());
     settings.listen_tls = list(&arguments.listen_tls).or(settings.listen_tls.take());
+    settings.listen_http = list(&arguments.listen_http).or(settings.listen_http.take());
     settings.data_dir = data.clone().or(settings.data_dir.take());
     settings.durability = durability.or(settings.durability);
     settings.anonymous = anonymous.or(settings.anonymous);
@@ -78,6 +82,9 @@ fn override_with(settings: &mut Settings, arguments: &ServeArguments) {
     settings.log.format = log_format.or(settings.log.format);
     if arguments.auto_create {
         settings.auto_create = Some(true);
+    }
+    if arguments.testing {
+        settings.testing = Some(true);
     }
     if arguments.tls_cert.is_some() {
         settings.tls = Some(Tls {
@@ -100,6 +107,7 @@ fn config(limits: Limits) -> ServerConfig {
     ServerConfig {
         listen: limits.listen,
         listen_tls: limits.listen_tls,
+        listen_http: limits.listen_http,
         tls: limits.tls.map(|tls| broker_server::TlsFiles {
             certificate: tls.certificate,
             key: tls.key,
@@ -125,6 +133,7 @@ fn config(limits: Limits) -> ServerConfig {
         handshake_time_out: bounds.handshake_time_out,
         shutdown_time_out: bounds.shutdown_time_out,
         io_threads: bounds.io_threads,
+        testing: limits.testing,
         container_id: format!("ferrybus-{}", std::process::id()),
     }
 }
@@ -161,9 +170,11 @@ impl Banner {
         Self { built_in: limits.development, key }
     }
 
-    fn print(&self, addresses: &[SocketAddr], tls_addresses: &[SocketAddr]) -> Result<(), Failure> {
+    fn print(&self, server: &Server) -> Result<(), Failure> {
+        let (addresses, tls_addresses) = (server.addresses(), server.tls_addresses());
         output::line(format_args!("ferrybus {} is ready", env!("CARGO_PKG_VERSION")))?;
-        for (what, addresses) in [("amqp ", addresses), ("amqps", tls_addresses)] {
+        let http = ("http ", server.http_addresses());
+        for (what, addresses) in [("amqp ", addresses), ("amqps", tls_addresses), http] {
             if !addresses.is_empty() {
                 let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
                 output::line(format_args!("  {what}  {}", addresses.join(", ")))?;

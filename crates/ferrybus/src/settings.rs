@@ -31,6 +31,8 @@ pub(crate) struct Settings {
     pub(crate) listen: Option<Vec<String>>,
     /// Addresses for AMQP over TLS only. Default with a certificate: the hosts of `listen`, port 5671.
     pub(crate) listen_tls: Option<Vec<String>>,
+    /// Addresses for HTTP. Default: port 5300 on the hosts where `listen` has port 5672.
+    pub(crate) listen_http: Option<Vec<String>>,
     /// Where the journal lives.
     pub(crate) data_dir: Option<PathBuf>,
     /// What an acknowledgement promises.
@@ -41,6 +43,8 @@ pub(crate) struct Settings {
     pub(crate) anonymous: Option<Anonymous>,
     /// Offer PLAIN on unencrypted connections from other machines.
     pub(crate) plain_without_tls: Option<bool>,
+    /// For tests against the broker: its clock can be moved.
+    pub(crate) testing: Option<bool>,
     /// An emulator's `Config.json` with more queues.
     pub(crate) emulator_config: Option<PathBuf>,
     /// Certificate and key.

@@ -133,10 +133,8 @@ impl<'a> World<'a> {
     }
 
     fn now(&self) -> Now {
-        Now {
-            instant: self.start + Duration::from_millis(self.now - EPOCH),
-            utc: Timestamp::from_millis(self.now),
-        }
+        let utc = Timestamp::from_millis(self.now);
+        Now { instant: self.start + Duration::from_millis(self.now - EPOCH), utc, wall: utc }
     }
 
     /// Starts the broker on what is on the disk, and creates the queues where they are missing.

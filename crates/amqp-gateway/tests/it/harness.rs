@@ -109,7 +109,11 @@ impl World {
                 ..CoreConfig::default()
             }),
             journal: Journal::default(),
-            now: Now { instant: some_instant(), utc: Timestamp::from_millis(START) },
+            now: Now {
+                instant: some_instant(),
+                utc: Timestamp::from_millis(START),
+                wall: Timestamp::from_millis(START),
+            },
             clients: Vec::new(),
             config: Arc::new(config),
             authority: Arc::new(Authority::new(Credentials::development(anonymous))),
@@ -263,6 +267,7 @@ impl World {
             let step = (to - self.now.instant).max(Duration::from_millis(1));
             self.now.instant += step;
             self.now.utc = self.now.utc.after(step);
+            self.now.wall = self.now.wall.after(step);
             for client in &mut self.clients {
                 client.gateway.handle_deadline(self.now);
             }

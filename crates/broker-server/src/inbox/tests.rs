@@ -14,7 +14,7 @@ use super::*;
 fn begun() -> Inbox {
     let inbox = Inbox::default();
     let node = broker_node::in_memory(JournalConfig::default(), CoreConfig::default());
-    inbox.begin(Runner::new(node, None));
+    inbox.begin(Runner::new(node, Arc::clone(&inbox.clock), None));
     inbox
 }
 

@@ -11,9 +11,9 @@ const CLIENT: ClientId = ClientId(7);
 /// A node that hands a message to a client over a link that keeps its locks.
 fn delivering() -> (Runner, Arc<Mailbox>) {
     let node = broker_node::in_memory(JournalConfig::default(), CoreConfig::default());
-    let mut runner = Runner::new(node, None);
+    let mut runner = Runner::new(node, Arc::default(), None);
     let mailbox = Arc::new(Mailbox::default());
-    runner.handle(clock::utc(), Item::Register(CLIENT, Arc::clone(&mailbox)));
+    runner.handle(now(), Item::Register(CLIENT, Arc::clone(&mailbox)));
     let path = EntityPath { entity: "q".into(), sub_queue: SubQueue::Main };
     let consumer = LinkId(1);
     let commands = vec![
@@ -35,10 +35,14 @@ fn delivering() -> (Runner, Arc<Mailbox>) {
         Command::Credit { consumer, limit: 1, drain: false },
         Command::PublishTo { path, messages: vec![Message::default()], auto_create: false, ticket: None },
     ];
-    runner.handle(clock::utc(), Item::Batch(Batch { client: CLIENT, commands }, 0));
-    runner.node.work(clock::utc());
+    runner.handle(now(), Item::Batch(Batch { client: CLIENT, commands }, 0));
+    runner.node.work(now());
     assert_eq!(locked(&runner), 1);
     (runner, mailbox)
+}
+
+fn now() -> Timestamp {
+    Clock::default().utc()
 }
 
 fn locked(runner: &Runner) -> u64 {
@@ -47,9 +51,9 @@ fn locked(runner: &Runner) -> u64 {
 
 fn forget(runner: &mut Runner) {
     let batch = Batch { client: CLIENT, commands: vec![Command::Disconnect] };
-    runner.handle(clock::utc(), Item::Batch(batch, 0));
+    runner.handle(now(), Item::Batch(batch, 0));
     assert_eq!(locked(runner), 1, "the link keeps its locks");
-    runner.handle(clock::utc(), Item::Forget(CLIENT));
+    runner.handle(now(), Item::Forget(CLIENT));
 }
 
 #[test]

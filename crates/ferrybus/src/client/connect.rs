@@ -68,8 +68,7 @@ impl Target {
     /// Connects, opens a session and logs in for the entity at `address`.
     pub(super) async fn connect(self, address: &str) -> Result<Client, Failure> {
         self.refuse_other_entities(address)?;
-        let place = format!("{}:{}", self.string.host, self.string.port);
-        let what = format!("cannot connect to {place}");
+        let what = format!("cannot connect to {}", self.place());
         let tcp = self.tcp(&what).await?;
         let opened = if self.string.tls {
             let stream = self.tls(tcp, &what).await?;
@@ -86,6 +85,22 @@ impl Target {
         Ok(client)
     }
 
+    /// Host and port, as a person writes them.
+    pub(super) fn place(&self) -> String {
+        let ConnectionString { host, port, .. } = &self.string;
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+
+    /// How to log in.
+    pub(super) const fn login(&self) -> &Login {
+        &self.string.login
+    }
+
+    /// Whether the connection is to be encrypted.
+    pub(super) const fn tls_wanted(&self) -> bool {
+        self.string.tls
+    }
+
     fn refuse_other_entities(&self, address: &str) -> Result<(), Failure> {
         match &self.string.entity {
             Some(entity) if !Scope::of(entity).covers(&Scope::of(address)) => Err(Failure::misuse(
@@ -95,7 +110,7 @@ impl Target {
         }
     }
 
-    async fn tcp(&self, what: &str) -> Result<TcpStream, Failure> {
+    pub(super) async fn tcp(&self, what: &str) -> Result<TcpStream, Failure> {
         let ConnectionString { host, port, .. } = &self.string;
         let connecting = async {
             match self.address {
@@ -113,7 +128,7 @@ impl Target {
         Ok(stream)
     }
 
-    async fn tls(&self, stream: TcpStream, what: &str) -> Result<impl Stream + use<>, Failure> {
+    pub(super) async fn tls(&self, stream: TcpStream, what: &str) -> Result<impl Stream + use<>, Failure> {
         let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|error| Failure::new(format_args!("{what}: {error}")))?
@@ -160,7 +175,7 @@ impl Target {
 }
 
 /// What a connection runs over.
-trait Stream: AsyncRead + AsyncWrite + fmt::Debug + Send + Unpin + 'static {}
+pub(super) trait Stream: AsyncRead + AsyncWrite + fmt::Debug + Send + Unpin + 'static {}
 
 impl<S: AsyncRead + AsyncWrite + fmt::Debug + Send + Unpin + 'static> Stream for S {}
 

@@ -19,6 +19,7 @@ use crate::{emulator, failure::Failure};
 pub(crate) struct Limits {
     pub(crate) listen: Vec<SocketAddr>,
     pub(crate) listen_tls: Vec<SocketAddr>,
+    pub(crate) listen_http: Vec<SocketAddr>,
     pub(crate) tls: Option<TlsFiles>,
     pub(crate) data_dir: PathBuf,
     pub(crate) durability: Durability,
@@ -28,6 +29,7 @@ pub(crate) struct Limits {
     /// The credentials are the built-in ones.
     pub(crate) development: bool,
     pub(crate) bounds: Bounds,
+    pub(crate) testing: bool,
     /// What was understood but is not done, to be said at start.
     pub(crate) notices: Vec<String>,
 }
@@ -45,7 +47,12 @@ impl Settings {
     pub(crate) fn check(self) -> Result<Limits, Failure> {
         let tls = self.tls.as_ref().map(tls_files).transpose()?;
         let (listen, listen_tls) = self.addresses(tls.is_some())?;
-        let loopback = listen.iter().chain(&listen_tls).all(|address| is_loopback(address.ip()));
+        let listen_http = match &self.listen_http {
+            Some(texts) => resolve_all(texts, PORT_HTTP)?,
+            None => default_http(&listen),
+        };
+        let loopback =
+            listen.iter().chain(&listen_tls).chain(&listen_http).all(|address| is_loopback(address.ip()));
         let (credentials, development) = credentials(&self, loopback)?;
         let mut queues: Vec<_> = self.queue.iter().map(queue).collect::<Result<_, _>>()?;
         let mut notices = Vec::new();
@@ -58,6 +65,7 @@ impl Settings {
         Ok(Limits {
             listen,
             listen_tls,
+            listen_http,
             tls,
             bounds: Bounds::new(&self.limits, &self.journal)?,
             data_dir: self.data_dir.unwrap_or_else(|| PathBuf::from("ferrybus-data")),
@@ -66,6 +74,7 @@ impl Settings {
             auto_create: self.auto_create.unwrap_or_default(),
             credentials,
             development,
+            testing: self.testing.unwrap_or_default(),
             notices,
         })
     }
@@ -97,6 +106,13 @@ impl Settings {
         }
         Ok((listen, listen_tls))
     }
+}
+
+/// Beside the usual port for AMQP there is the usual one for HTTP. A broker on another port is one of several on its
+/// machine, and each port for AMQP speaks HTTP too.
+fn default_http(listen: &[SocketAddr]) -> Vec<SocketAddr> {
+    let usual = listen.iter().filter(|address| address.port() == PORT);
+    usual.map(|address| SocketAddr::new(address.ip(), PORT_HTTP)).collect()
 }
 
 /// True if only this machine can reach the address.
@@ -167,6 +183,7 @@ fn refuse_duplicates(queues: &[(String, EntitySettings)]) -> Result<(), Failure>
 
 const PORT: u16 = 5672;
 const PORT_TLS: u16 = 5671;
+const PORT_HTTP: u16 = 5300;
 
 #[cfg(test)]
 mod tests;

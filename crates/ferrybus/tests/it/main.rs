@@ -6,3 +6,4 @@ mod broker;
 mod cli;
 mod journal;
 mod support;
+mod testing;

@@ -1,0 +1,91 @@
+//! What a request is answered, and how a refusal is said.
+//!
+//! Invariant: each refusal has one status, and a JSON body that says why.
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{
+    Response, StatusCode,
+    header::{ALLOW, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE},
+};
+use serde_json::json;
+
+use super::BODY_BYTES_MAX;
+
+/// An answer: small enough to be built whole.
+pub(super) type Answer = Response<Full<Bytes>>;
+
+/// Why a request is not done.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub(super) enum Refusal {
+    /// The request makes no sense.
+    #[error("{0}")]
+    Bad(String),
+    /// Nobody says who asks, or what is said is not true.
+    #[error("{0}")]
+    Unauthorized(String),
+    /// Who asks may not do that.
+    #[error("{0}")]
+    Forbidden(String),
+    /// There is nothing of that name.
+    #[error("there is nothing at `{0}`")]
+    NotFound(String),
+    /// Not this way.
+    #[error("method is not one of `{allow}`")]
+    Method {
+        /// The methods that are.
+        allow: &'static str,
+    },
+    /// The body has more than [`BODY_BYTES_MAX`].
+    #[error("the body is larger than {BODY_BYTES_MAX} bytes")]
+    TooLarge,
+    /// The body did not come in time.
+    #[error("the body did not come in time")]
+    TooSlow,
+    /// The broker is ending.
+    #[error("the broker is stopping")]
+    Stopping,
+}
+
+impl Refusal {
+    const fn status(&self) -> StatusCode {
+        match self {
+            Self::Bad(_) => StatusCode::BAD_REQUEST,
+            Self::Unauthorized(_) => StatusCode::UNAUTHORIZED,
+            Self::Forbidden(_) => StatusCode::FORBIDDEN,
+            Self::NotFound(_) => StatusCode::NOT_FOUND,
+            Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
+            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
+            Self::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    /// The refusal as an answer.
+    pub(super) fn answer(&self) -> Answer {
+        let mut answer = json_answer(self.status(), &json!({ "error": self.to_string() }));
+        match self {
+            Self::Unauthorized(_) => {
+                // The one scheme of ours that a browser or curl can act on.
+                let challenge = HeaderValue::from_static("Basic realm=\"ferrybus\"");
+                answer.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+            }
+            Self::Method { allow } => {
+                answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+            }
+            _ => {}
+        }
+        answer
+    }
+}
+
+/// An answer in JSON.
+pub(super) fn json_answer(status: StatusCode, body: &serde_json::Value) -> Answer {
+    let mut answer = Response::new(Full::new(Bytes::from(body.to_string())));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    answer
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+//! Which path is answered by what.
+//!
+//! `/$ferrybus/…` is the broker's own: no entity's name begins with `$`, so it takes nothing from the management API,
+//! whose paths are names of entities.
+//!
+//! Invariant: paths are told apart in one place, and each that is not known is refused.
+
+use hyper::{Request, body::Incoming};
+
+use super::{
+    Visitor,
+    answer::{Answer, Refusal},
+    testing,
+};
+
+/// Answers one request.
+pub(super) async fn answer(visitor: &Visitor, request: Request<Incoming>) -> Answer {
+    let answered = match route(request.uri().path()) {
+        Some(Route::Clock) => testing::clock(visitor, &request),
+        Some(Route::Advance) => testing::advance(visitor, request).await,
+        None => Err(Refusal::NotFound(request.uri().path().to_owned())),
+    };
+    answered.unwrap_or_else(|refusal| refusal.answer())
+}
+
+/// What there is to ask for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Route {
+    /// The broker's time.
+    Clock,
+    /// Move it forward.
+    Advance,
+}
+
+/// Case does not matter, nor a slash at the end, nor whether `$` is escaped: clients differ in all three.
+fn route(path: &str) -> Option<Route> {
+    let path = path.trim_end_matches('/').to_ascii_lowercase().replacen("%24", "$", 1);
+    let (_, route) = ROUTES.iter().find(|(known, _)| *known == path)?;
+    Some(*route)
+}
+
+const ROUTES: [(&str, Route); 2] =
+    [("/$ferrybus/clock", Route::Clock), ("/$ferrybus/clock/advance", Route::Advance)];
+
+#[cfg(test)]
+mod tests;

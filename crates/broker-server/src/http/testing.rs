@@ -1,0 +1,77 @@
+//! What a broker offers to those who test against it: its clock can be moved.
+//!
+//! Invariant: nothing here does anything unless the broker was started for testing, and only for who may manage the
+//! whole namespace.
+
+use std::time::Duration;
+
+use broker_auth::{Right, Scope};
+use hyper::{HeaderMap, Method, Request, StatusCode, body::Incoming};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::oneshot;
+
+use super::{
+    Visitor, access,
+    answer::{Answer, Refusal, json_answer},
+};
+use crate::{clock::AHEAD_MAX, inbox::Item};
+
+/// Body of a request to move the clock.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Advance {
+    /// Milliseconds.
+    by_ms: u64,
+}
+
+/// `GET /$ferrybus/clock`: the broker's time, and how far it is ahead of the real one.
+pub(super) fn clock(visitor: &Visitor, request: &Request<Incoming>) -> Result<Answer, Refusal> {
+    only(request.method(), &Method::GET, "GET")?;
+    admit(visitor, request.headers())?;
+    Ok(told(visitor, visitor.shared.clock.utc().as_millis()))
+}
+
+/// `POST /$ferrybus/clock/advance`: moves the broker's time forward, and answers when all that became due is done.
+pub(super) async fn advance(visitor: &Visitor, request: Request<Incoming>) -> Result<Answer, Refusal> {
+    only(request.method(), &Method::POST, "POST")?;
+    admit(visitor, request.headers())?;
+    let body = visitor.body(request.into_body()).await?;
+    let asked: Advance = parse(&body)?;
+    let (tell, told_time) = oneshot::channel();
+    visitor.shared.inbox.push(Item::Advance(Duration::from_millis(asked.by_ms), tell));
+    match told_time.await {
+        Ok(Some(now)) => Ok(told(visitor, now.as_millis())),
+        Ok(None) => {
+            let days = AHEAD_MAX.as_secs() / 86_400;
+            Err(Refusal::Bad(format!("the clock cannot be more than {days} days ahead")))
+        }
+        Err(_) => Err(Refusal::Stopping),
+    }
+}
+
+fn told(visitor: &Visitor, now_ms: u64) -> Answer {
+    let ahead_ms = u64::try_from(visitor.shared.clock.ahead().as_millis()).unwrap_or(u64::MAX);
+    json_answer(StatusCode::OK, &json!({ "now_ms": now_ms, "ahead_ms": ahead_ms }))
+}
+
+/// Lets in who may manage the namespace, of a broker that was started for testing.
+fn admit(visitor: &Visitor, headers: &HeaderMap) -> Result<(), Refusal> {
+    let shared = &visitor.shared;
+    let wanted = (Right::Manage, &Scope::namespace());
+    let seconds = shared.clock.now().wall.as_millis() / 1000;
+    access::claim(&shared.authority, &visitor.peer, headers, wanted, seconds)?;
+    if !shared.testing {
+        return Err(Refusal::Forbidden("the broker was not started with `--testing`".into()));
+    }
+    Ok(())
+}
+
+fn only(method: &Method, wanted: &Method, allow: &'static str) -> Result<(), Refusal> {
+    if method == wanted { Ok(()) } else { Err(Refusal::Method { allow }) }
+}
+
+fn parse<'b, T: Deserialize<'b>>(body: &'b [u8]) -> Result<T, Refusal> {
+    serde_json::from_slice(body)
+        .map_err(|error| Refusal::Bad(format!("the body is not what is expected: {error}")))
+}

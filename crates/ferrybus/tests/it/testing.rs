@@ -1,0 +1,62 @@
+//! A broker started for testing, and the commands that steer it.
+
+use serde_json::Value;
+
+use crate::support::{Broker, Folder, code, ferrybus, stderr, stdout};
+
+fn serve(more: &[&'static str]) -> Vec<&'static str> {
+    let mut line = vec!["--listen", "127.0.0.1:0", "--durability", "none", "--queue", "orders"];
+    line.extend(more);
+    line
+}
+
+#[test]
+fn the_clock_is_shown_and_moved_from_the_command_line() {
+    let folder = Folder::new("clock");
+    for flag in ["--testing", "--test-clock"] {
+        let broker = Broker::start(&folder.0, &serve(&[flag]));
+        let ask = |line: &[&str]| {
+            let mut line = line.to_vec();
+            line.extend(["--connection-string", &broker.connection_string]);
+            let output = ferrybus(&folder.0, &line);
+            assert_eq!(code(&output), 0, "{line:?}: {}", stderr(&output));
+            stdout(&output)
+        };
+        assert!(ask(&["clock", "show"]).ends_with("Z  ahead 0ns\n"));
+        assert!(ask(&["clock", "advance", "5m"]).ends_with("Z  ahead 300s\n"));
+        let time: Value = serde_json::from_str(&ask(&["clock", "advance", "PT1H", "--json"])).unwrap();
+        assert_eq!(time["ahead_ms"], 3_900_000);
+        assert!(time["now_ms"].as_u64().is_some_and(|now| now > 1_700_000_000_000), "{time}");
+        ask(&["send", "orders", "--body", "tea", "--ttl", "1h"]);
+        assert_eq!(ask(&["peek", "orders"]).lines().count(), 1);
+        ask(&["clock", "advance", "1h"]);
+        assert_eq!(ask(&["peek", "orders"]), "");
+    }
+}
+
+#[test]
+fn a_clock_is_not_moved_by_who_may_not_or_where_it_may_not() {
+    let folder = Folder::new("clock-refused");
+    let broker = Broker::start(&folder.0, &serve(&[]));
+    let refused = |line: &[&str], string: &str, expected: &str, exit: i32| {
+        let mut line = line.to_vec();
+        line.extend(["--connection-string", string]);
+        let output = ferrybus(&folder.0, &line);
+        assert_eq!((code(&output), stdout(&output).as_str()), (exit, ""), "{line:?}");
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    };
+    let good = broker.connection_string.clone();
+    refused(&["clock", "show"], &good, "the broker was not started with `--testing`", 1);
+    refused(&["clock", "advance", "5m"], &good, "the broker was not started with `--testing`", 1);
+    refused(&["clock", "advance", "P99999999D"], &good, "cannot be moved for ever", 2);
+    let wrong = good.replace("SAS_KEY_VALUE", "another");
+    refused(&["clock", "advance", "5m"], &wrong, "InvalidSignature", 1);
+    let output = ferrybus(&folder.0, &["clock", "advance", "5"]);
+    assert_eq!(code(&output), 2, "a number without a unit is no time");
+    refused(
+        &["clock", "show"],
+        "Endpoint=sb://127.0.0.1:1;UseDevelopmentEmulator=true",
+        "cannot ask 127.0.0.1:1",
+        1,
+    );
+}
