@@ -10,6 +10,7 @@ use broker_core::{
 use broker_log::JournalConfig;
 
 use super::*;
+use crate::clock::AHEAD_MAX;
 
 fn begun() -> Inbox {
     let inbox = Inbox::default();
@@ -40,6 +41,19 @@ fn q() -> EntityPath {
 fn publish(ticket: u64) -> Command {
     let messages = vec![Message::default()];
     Command::PublishTo { path: q(), messages, auto_create: false, ticket: Some(Ticket(ticket)) }
+}
+
+/// Opens a link that wants so many messages.
+fn consume(limit: u64) -> Vec<Command> {
+    let consumer = LinkId(1);
+    let open = Command::OpenConsumer {
+        consumer,
+        path: q(),
+        mode: ReceiveMode::PeekLock,
+        unsettled: UnsettledPolicy::KeepLocks,
+        auto_create: false,
+    };
+    vec![open, Command::Credit { consumer, limit, drain: false }]
 }
 
 fn published(effects: &[Effect]) -> u64 {
@@ -112,16 +126,8 @@ fn a_deadline_comes_though_nobody_brings_anything() {
     thread::scope(|scope| {
         let caretaker = scope.spawn(|| inbox.take_care());
         let mailbox = client(&inbox, ClientId(1), Duration::from_millis(1));
-        let consumer = LinkId(1);
-        let open = Command::OpenConsumer {
-            consumer,
-            path: q(),
-            mode: ReceiveMode::PeekLock,
-            unsettled: UnsettledPolicy::KeepLocks,
-            auto_create: false,
-        };
-        let credit = Command::Credit { consumer, limit: 2, drain: false };
-        bring(&inbox, ClientId(1), vec![open, credit, publish(1)]);
+        bring(&inbox, ClientId(1), consume(2));
+        bring(&inbox, ClientId(1), vec![publish(1)]);
         let mut delivered = 0;
         while delivered < 2 {
             delivered += wait(&mailbox).iter().filter(|e| matches!(e, Effect::Delivery(_))).count();
@@ -156,4 +162,41 @@ fn quiet_is_told_once_after_a_whole_span_without_work() {
     assert_eq!(desk.alarm(), None);
     desk.look_around(at(9999));
     assert_eq!(desk.items.len(), 1);
+}
+
+#[test]
+fn a_caretaker_that_sleeps_is_called_when_the_clock_moves() {
+    let inbox = begun();
+    thread::scope(|scope| {
+        let caretaker = scope.spawn(|| inbox.take_care());
+        let mailbox = client(&inbox, ClientId(1), Duration::from_secs(300));
+        bring(&inbox, ClientId(1), consume(2));
+        bring(&inbox, ClientId(1), vec![publish(1)]);
+        // To just before the end of the lock: the rest passes by itself, by the new time.
+        let (tell, told) = oneshot::channel();
+        inbox.push(Item::Advance(Duration::from_millis(299_900), tell));
+        assert!(told.blocking_recv().unwrap().is_some());
+        let mut delivered = 0;
+        while delivered < 2 {
+            delivered += wait(&mailbox).iter().filter(|e| matches!(e, Effect::Delivery(_))).count();
+        }
+        inbox.push(Item::Stop);
+        assert_eq!(caretaker.join().unwrap(), Ended::Stopped);
+    });
+}
+
+#[test]
+fn a_clock_is_not_moved_too_far_and_who_asked_is_told() {
+    let inbox = begun();
+    let advance = |by: Duration| {
+        let (tell, told) = oneshot::channel();
+        inbox.push(Item::Advance(by, tell));
+        told.blocking_recv().unwrap()
+    };
+    assert_eq!(advance(AHEAD_MAX + Duration::from_millis(1)), None);
+    assert_eq!(inbox.clock.ahead(), Duration::ZERO);
+    let at_the_limit = advance(AHEAD_MAX).unwrap();
+    assert_eq!(inbox.clock.ahead(), AHEAD_MAX);
+    assert_eq!(advance(Duration::from_millis(1)), None);
+    assert!(inbox.clock.utc() >= at_the_limit);
 }
