@@ -28,9 +28,9 @@ fn the_clock_is_shown_and_moved_from_the_command_line() {
         assert_eq!(time["ahead_ms"], 3_900_000);
         assert!(time["now_ms"].as_u64().is_some_and(|now| now > 1_700_000_000_000), "{time}");
         ask(&["send", "orders", "--body", "tea", "--ttl", "1h"]);
-        assert_eq!(ask(&["peek", "orders"]).lines().count(), 1);
+        assert_eq!(ask(&["peek", "orders", "--json"]).lines().count(), 1);
         ask(&["clock", "advance", "1h"]);
-        assert_eq!(ask(&["peek", "orders"]), "");
+        assert_eq!(ask(&["peek", "orders", "--json"]), "");
     }
 }
 
