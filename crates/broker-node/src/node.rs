@@ -48,8 +48,8 @@ pub struct Node {
     released: VecDeque<Released>,
     limits: NodeLimits,
     fault: Option<NodeFault>,
-    /// When what is appended must be on its way to the disk, whether an effect waits for it or not.
-    flush_at: Option<Timestamp>,
+    /// What is appended up to there must be on its way to the disk by then, whether an effect waits for it or not.
+    flush: Option<(Position, Timestamp)>,
     closing: bool,
 }
 
@@ -68,7 +68,7 @@ impl Node {
             released: VecDeque::new(),
             limits: NodeLimits::default(),
             fault: None,
-            flush_at: None,
+            flush: None,
             closing: false,
         }
     }
@@ -125,13 +125,19 @@ impl Node {
         }
     }
 
-    /// What no effect waits for (settled dispositions) waits for company, but not for ever.
+    /// What no effect waits for (settled dispositions) waits for company, but not for ever. A sync that others wait for
+    /// takes it along, and then the time begins anew for what came later.
     fn flush_in_time(&mut self, now: Timestamp, until: Position) {
-        if self.journal.durable() >= until {
-            self.flush_at = None;
-        } else if *self.flush_at.get_or_insert(now.after(self.limits.flush_after)) <= now {
+        let durable = self.journal.durable();
+        if durable >= until {
+            self.flush = None;
+            return;
+        }
+        let waiting = self.flush.filter(|(first, _)| *first > durable);
+        let (first, at) = waiting.unwrap_or_else(|| (until, now.after(self.limits.flush_after)));
+        self.flush = Some((first, at)).filter(|_| at > now);
+        if at <= now {
             self.journal.request_sync(until);
-            self.flush_at = None;
         }
     }
 
@@ -212,7 +218,7 @@ impl Node {
 
     /// When [`Self::work`] has something to do by itself.
     pub fn deadline(&self) -> Option<Timestamp> {
-        match (self.core.deadline(), self.flush_at) {
+        match (self.core.deadline(), self.flush.map(|(_, at)| at)) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         }

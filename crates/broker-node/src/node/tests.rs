@@ -202,6 +202,22 @@ fn what_nobody_waits_for_is_written_soon_all_the_same() {
 }
 
 #[test]
+fn what_a_sync_for_others_took_along_asks_for_no_sync_of_its_own() {
+    let mut bench = Bench::new();
+    let later = |millis| NOW.after(Duration::from_millis(millis));
+    bench.handle(vec![publish(None)]);
+    bench.handle(vec![publish(Some(5))]);
+    bench.finish_io();
+    assert_eq!(bench.effects().len(), 1);
+    bench.node.handle_batch(later(9), Batch { client: CLIENT, commands: vec![publish(None)] });
+    bench.node.work(later(9));
+    // The time of the first record has come, but the second has just begun to wait.
+    bench.node.work(later(10));
+    assert!(bench.node.poll_io().is_none_or(|request| !request.is_write()));
+    assert_eq!(bench.node.deadline(), Some(later(19)));
+}
+
+#[test]
 fn a_wide_dead_lettering_goes_to_the_journal_in_several_units() {
     let settle = |number: u64, outcome: Outcome| Command::Settle {
         queue: broker_core::QueueId(1),
