@@ -6,10 +6,13 @@
 //!
 //! Invariant: nothing becomes a tree that the guard has not passed.
 
-use serde_amqp::primitives::{
-    Array, Dec32, Dec64, Dec128, OrderedMap, Symbol as ValueSymbol, Timestamp, Uuid,
+use serde_amqp::primitives::{Dec32, Dec64, Dec128, Symbol as ValueSymbol};
+pub use serde_amqp::{
+    Value,
+    described::Described,
+    descriptor::Descriptor,
+    primitives::{Array, OrderedMap, Timestamp, Uuid},
 };
-pub use serde_amqp::{Value, described::Described, descriptor::Descriptor};
 
 mod encode;
 

@@ -61,6 +61,8 @@ pub(crate) enum Refusal {
     UnknownOperation { operation: String },
     /// A management request lacks something, or has it in a wrong form.
     BadRequest { what: Cow<'static, str> },
+    /// A number of a management request is out of its range.
+    OutOfRange { field: &'static str, value: i64, allowed: &'static str },
     /// The entity behind an open link was deleted.
     EntityDeleted { entity: String },
     /// The broker shuts down.
@@ -106,9 +108,10 @@ impl Refusal {
             }
             Self::Settle(SettleError::LockLost) => ("com.microsoft:message-lock-lost", 410),
             Self::Entity(EntityError::AlreadyExists(_)) => ("com.microsoft:entity-already-exists", 409),
-            Self::Entity(EntityError::OutOfRange { .. }) | Self::BatchLength { .. } => {
-                ("com.microsoft:argument-out-of-range", 400)
-            }
+            Self::Entity(EntityError::MessageNotFound { .. }) => ("com.microsoft:message-not-found", 404),
+            Self::Entity(EntityError::OutOfRange { .. } | EntityError::AnswerTooLarge { .. })
+            | Self::OutOfRange { .. }
+            | Self::BatchLength { .. } => ("com.microsoft:argument-out-of-range", 400),
             Self::BadRequest { .. } => ("com.microsoft:argument-error", 400),
             Self::Unauthorized { .. } | Self::ClaimExpired { .. } | Self::BadToken { .. } => {
                 ("amqp:unauthorized-access", 401)
@@ -185,6 +188,9 @@ impl Refusal {
             Self::TooManyLinks { limit } => format!("The connection has {limit} links, as many as it may."),
             Self::UnknownOperation { operation } => format!("The operation '{operation}' is not supported."),
             Self::BadRequest { what } => format!("The request is not valid: {what}."),
+            Self::OutOfRange { field, value, allowed } => {
+                format!("The request is not valid: '{field}' is {value}, allowed are {allowed}.")
+            }
             Self::EntityDeleted { entity } => format!("The messaging entity '{entity}' has been deleted."),
             Self::ShuttingDown => "The broker is shutting down.".to_owned(),
             Self::Unexpected => "The broker met an internal error.".to_owned(),

@@ -253,6 +253,9 @@ impl Gateway {
             Effect::AttachRefused { link, error } => self.on_attach_refused(link, error),
             Effect::Renewed(renewed) => self.on_renewed(&renewed),
             Effect::Peeked { ticket, messages } => self.on_peeked(ticket, &messages),
+            Effect::Scheduled { ticket, sequences } => self.on_scheduled(ticket, &sequences),
+            Effect::Fetched { ticket, messages } => self.on_fetched(ticket, &messages),
+            Effect::Deleted { ticket, count } => self.on_deleted(ticket, count),
             Effect::RequestRefused { ticket, error } => {
                 self.on_request_refused(ticket, &Refusal::Entity(error));
             }

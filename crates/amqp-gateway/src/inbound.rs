@@ -200,11 +200,11 @@ impl Gateway {
                 let error = self.error(refusal, "");
                 self.settle_received(session, delivery, DeliveryState::Rejected(Some(Box::new(error))));
             }
-            Some(Errand::Request(number)) => {
-                if let Some(Pending::Publish(tracked)) = self.pending.remove(&number) {
-                    self.refuse_tracked(&tracked, refusal);
-                }
-            }
+            Some(Errand::Request(number)) => match self.pending.remove(&number) {
+                Some(Pending::Publish(tracked)) => self.refuse_tracked(&tracked, refusal),
+                Some(Pending::Request(caller, _)) => self.reply_refused(&caller, refusal),
+                None => {}
+            },
             _ => {}
         }
     }

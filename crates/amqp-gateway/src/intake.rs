@@ -26,12 +26,25 @@ pub(crate) struct Intake {
 
 /// Reads one message.
 pub(crate) fn message(payload: Bytes, intake: Intake, ids: &mut Tracking) -> Result<Message, Refusal> {
+    message_or(payload, intake, None, ids)
+}
+
+/// Reads one message. A Service Bus client's message without a message-id gets `fallback`, or a new one.
+pub(crate) fn message_or(
+    payload: Bytes,
+    intake: Intake,
+    fallback: Option<&str>,
+    ids: &mut Tracking,
+) -> Result<Message, Refusal> {
     let (payload, sections) = scan(payload)?;
     let (mut message, has_id) = facts(&payload, &sections, intake)?;
-    message.payload = if intake.face == Face::ServiceBus && !has_id {
-        with_message_id(&payload, &sections, ids.next_id())
-    } else {
-        payload
+    message.payload = match fallback {
+        _ if intake.face != Face::ServiceBus || has_id => payload,
+        Some(id) => with_message_id(&payload, &sections, id),
+        None => {
+            let digits = hex(ids.next_id());
+            with_message_id(&payload, &sections, std::str::from_utf8(&digits).unwrap_or_default())
+        }
     };
     Ok(message)
 }
@@ -135,13 +148,12 @@ fn lifetime(properties: &PropertiesView<'_>, intake: Intake) -> Option<Duration>
 const NEVER: i64 = 253_402_243_199_000;
 
 /// The same message with a message-id.
-fn with_message_id(payload: &Bytes, sections: &Sections, id: u128) -> Bytes {
-    let (digits, mut out) = (hex(id), BytesMut::with_capacity(payload.len() + 64));
-    let text = std::str::from_utf8(&digits).unwrap_or_default();
+fn with_message_id(payload: &Bytes, sections: &Sections, id: &str) -> Bytes {
+    let mut out = BytesMut::with_capacity(payload.len() + id.len() + 32);
     out.extend_from_slice(sections.header.of(payload));
     out.extend_from_slice(sections.message_annotations.of(payload));
     let changes =
-        PropertyChanges { message_id: Some(AnnotationValue::Str(text)), ..PropertyChanges::default() };
+        PropertyChanges { message_id: Some(AnnotationValue::Str(id)), ..PropertyChanges::default() };
     if properties_with(&mut out, Some(sections.properties.of(payload)), &changes).is_err() {
         // The contents have been checked, so this is not reached; the message stays as it came.
         return payload.clone();

@@ -1,22 +1,27 @@
-//! `<entity>/$management`: peek, renew, settle by token.
+//! `<entity>/$management`: peek, renew, settle by token, schedule, receive by number, delete in bulk.
 //!
 //! Invariant: every request gets one answer, with string keys and the documented types in its body.
 
+mod delete;
 mod locks;
+mod numbers;
 mod peek;
+mod schedule;
 
 use amqp_codec::{
     raw::{RawMap, RawValue},
-    types,
+    types::{self, code},
 };
 use broker_auth::Right;
-use broker_core::{Command, EntityPath, LockToken, Renewed, Ticket};
-use bytes::BytesMut;
+use broker_core::{Command, EntityPath, Fetched, LockToken, Renewed, SequenceNumber, Ticket};
+use bytes::{BufMut, BytesMut};
 
 use crate::{
     condition::Refusal,
     gateway::Gateway,
+    intake::Intake,
     requests::{Caller, NULL, Pending, Reply, Request},
+    settlement::Face,
     tickets::SessionNumber,
 };
 
@@ -29,26 +34,58 @@ pub(crate) enum Operation {
     RenewLocks,
     /// `com.microsoft:update-disposition`.
     UpdateDisposition,
+    /// `com.microsoft:schedule-message`.
+    Schedule,
+    /// `com.microsoft:cancel-scheduled-message`.
+    CancelScheduled,
+    /// `com.microsoft:receive-by-sequence-number`.
+    ReceiveDeferred,
+    /// `com.microsoft:batch-delete-messages`.
+    BatchDelete,
+}
+
+impl Operation {
+    /// The operation of a name.
+    fn named(name: &str) -> Option<Self> {
+        Some(match name.strip_prefix("com.microsoft:")? {
+            "peek-message" => Self::Peek,
+            "renew-lock" => Self::RenewLocks,
+            "update-disposition" => Self::UpdateDisposition,
+            "schedule-message" => Self::Schedule,
+            "cancel-scheduled-message" => Self::CancelScheduled,
+            "receive-by-sequence-number" => Self::ReceiveDeferred,
+            "batch-delete-messages" => Self::BatchDelete,
+            _ => return None,
+        })
+    }
+
+    /// The right that it needs.
+    const fn right(self) -> Right {
+        match self {
+            Self::Schedule | Self::CancelScheduled => Right::Send,
+            _ => Right::Listen,
+        }
+    }
+
+    /// Whether its answer holds messages.
+    const fn shows_messages(self) -> bool {
+        matches!(self, Self::Peek | Self::ReceiveDeferred)
+    }
 }
 
 impl Gateway {
     /// Takes a request to a management node.
     pub(crate) fn on_management_request(&mut self, request: Request<'_>, path: EntityPath) {
         let name = request.properties.get("operation").and_then(RawValue::as_str).unwrap_or_default();
-        let operation = match name.strip_prefix("com.microsoft:") {
-            Some("peek-message") => Operation::Peek,
-            Some("renew-lock") => Operation::RenewLocks,
-            Some("update-disposition") => Operation::UpdateDisposition,
-            _ => {
-                let refusal = Refusal::UnknownOperation { operation: name.to_owned() };
-                return self.reply_refused(&request.caller, &refusal);
-            }
+        let Some(operation) = Operation::named(name) else {
+            let refusal = Refusal::UnknownOperation { operation: name.to_owned() };
+            return self.reply_refused(&request.caller, &refusal);
         };
-        if let Err(refusal) = self.claim(&path, true, Right::Listen) {
+        if let Err(refusal) = self.claim(&path, true, operation.right()) {
             return self.reply_refused(&request.caller, &refusal);
         }
-        if operation == Operation::Peek
-            && let Err(refusal) = self.room_for_peek(request.caller.session)
+        if operation.shows_messages()
+            && let Err(refusal) = self.room_for_messages(request.caller.session)
         {
             return self.reply_refused(&request.caller, &refusal);
         }
@@ -61,6 +98,14 @@ impl Gateway {
             Operation::Peek => peek::command(&body, path, self.config.max_peek_bytes),
             Operation::RenewLocks => locks::renew(&body, path),
             Operation::UpdateDisposition => locks::update(&body, path, self.config.max_message_bytes),
+            Operation::Schedule => {
+                let intake = Intake { face: Face::ServiceBus, utc: self.now.utc };
+                let limit = self.config.max_batch_messages;
+                schedule::command(&body, path, intake, limit, &mut self.tracking)
+            }
+            Operation::CancelScheduled => schedule::cancel(&body, path),
+            Operation::ReceiveDeferred => numbers::command(&body, path, self.config.max_peek_bytes),
+            Operation::BatchDelete => delete::command(&body, path, self.now.utc),
         };
         match read {
             Ok(ask) => {
@@ -71,12 +116,12 @@ impl Gateway {
         }
     }
 
-    /// Answers to `peek-message` are large. So many may be asked for as may wait, and none while the client leaves
+    /// Answers that hold messages are large. So many may be asked for as may wait, and none while the client leaves
     /// unread what it is sent.
-    fn room_for_peek(&mut self, session: SessionNumber) -> Result<(), Refusal> {
+    fn room_for_messages(&mut self, session: SessionNumber) -> Result<(), Refusal> {
         let limit = self.config.max_waiting_replies;
-        let is_peek = |pending: &&Pending| matches!(pending, Pending::Request(_, Operation::Peek));
-        let asked = self.pending.values().filter(is_peek).count();
+        let is_large = |pending: &&Pending| matches!(pending, Pending::Request(_, operation) if operation.shows_messages());
+        let asked = self.pending.values().filter(is_large).count();
         let unread = self
             .sessions
             .get_mut(session.0)
@@ -102,6 +147,27 @@ impl Gateway {
         }
         let body = peek::messages(messages, caller.node.place());
         self.reply_ok(&caller, &body);
+    }
+
+    /// Deferred messages have been taken.
+    pub(crate) fn on_fetched(&mut self, ticket: Ticket, messages: &[Fetched]) {
+        let Some((caller, _)) = self.answered(ticket) else { return };
+        let body = numbers::messages(messages, caller.node.place());
+        self.reply_ok(&caller, &body);
+    }
+
+    /// Messages have been scheduled.
+    pub(crate) fn on_scheduled(&mut self, ticket: Ticket, sequences: &[SequenceNumber]) {
+        let Some((caller, _)) = self.answered(ticket) else { return };
+        self.reply_ok(&caller, &schedule::sequence_numbers(sequences));
+    }
+
+    /// Messages have been deleted.
+    pub(crate) fn on_deleted(&mut self, ticket: Ticket, count: u32) {
+        let Some((caller, _)) = self.answered(ticket) else { return };
+        let body = delete::count(count);
+        let (status, description) = if count == 0 { (204, "NoContent") } else { (200, "OK") };
+        self.reply(&caller, &Reply { status, description, condition: None, body: &body });
     }
 
     /// A request without a result is done.
@@ -131,6 +197,19 @@ fn bad(what: &'static str) -> Refusal {
     Refusal::BadRequest { what: what.into() }
 }
 
+fn out_of_range(field: &'static str, value: i64, allowed: &'static str) -> Refusal {
+    Refusal::OutOfRange { field, value, allowed }
+}
+
+/// A number of a request that is 1 at least and is cut to `most`.
+fn count_of(body: &RawMap, field: &'static str, what: &'static str, most: i64) -> Result<u32, Refusal> {
+    let count = body.get(field).and_then(RawValue::as_i64).ok_or_else(|| bad(what))?;
+    if count < 1 {
+        return Err(out_of_range(field, count, "1 and more"));
+    }
+    Ok(u32::try_from(count.min(most)).unwrap_or(1))
+}
+
 /// The tokens of a request: an array (or list) of uuids.
 fn lock_tokens(body: &RawMap) -> Result<Vec<LockToken>, Refusal> {
     let what = "'lock-tokens' must be an array of uuid, with one token at least";
@@ -139,6 +218,34 @@ fn lock_tokens(body: &RawMap) -> Result<Vec<LockToken>, Refusal> {
         |item: &bytes::Bytes| RawValue::first(item).ok()?.as_uuid().map(u128::from_be_bytes).map(LockToken);
     let tokens: Option<Vec<_>> = items.iter().map(token).collect();
     tokens.filter(|tokens| !tokens.is_empty()).ok_or_else(|| bad(what))
+}
+
+/// The `sequence-numbers` of a request: an array (or list) of long.
+fn sequence_numbers_of(body: &RawMap) -> Result<Vec<SequenceNumber>, Refusal> {
+    let what = "'sequence-numbers' must be an array of long, with one number at least";
+    let items = body.get("sequence-numbers").and_then(RawValue::to_items).ok_or_else(|| bad(what))?;
+    if items.is_empty() {
+        return Err(bad(what));
+    }
+    let number = |item: &bytes::Bytes| {
+        let number = RawValue::first(item).ok().and_then(RawValue::as_i64).ok_or_else(|| bad(what))?;
+        let range = || out_of_range("sequence-numbers", number, "0 and more");
+        u64::try_from(number).map(SequenceNumber).map_err(|_| range())
+    };
+    items.iter().map(number).collect()
+}
+
+/// An array of 64-bit values of one type, as the value of a map's only entry.
+fn one_array(key: &str, constructor: u8, values: impl ExactSizeIterator<Item = i64>) -> BytesMut {
+    // What is answered was asked for in one message, which holds fewer than 2^29 values.
+    let count = u32::try_from(values.len()).unwrap_or(u32::MAX);
+    one_entry(key, |out| {
+        out.put_u8(code::ARRAY_32);
+        out.put_u32(count.saturating_mul(8).saturating_add(5));
+        out.put_u32(count);
+        out.put_u8(constructor);
+        values.for_each(|value| out.put_i64(value));
+    })
 }
 
 /// A map with one entry.

@@ -4,7 +4,7 @@
 
 use crate::{
     ClientId, EntityKind, EntitySettings, LinkId, LockId, LockToken, Message, Properties, QueueId,
-    SequenceNumber, Ticket,
+    SequenceNumber, Ticket, Timestamp,
 };
 
 /// All that one connection asked in one go, in order.
@@ -204,6 +204,52 @@ pub enum Command {
         count: u32,
         /// Stop before the payloads exceed this many bytes (but show at least one).
         bytes: u64,
+        /// Who waits.
+        ticket: Ticket,
+    },
+    /// Enqueue messages, all or none, and say their numbers. One whose time has not come waits for it. Answer:
+    /// `Effect::Scheduled` or `Effect::PublishRefused`.
+    Schedule {
+        /// Where to.
+        path: EntityPath,
+        /// What, in order; not empty.
+        messages: Vec<Message>,
+        /// Who waits.
+        ticket: Ticket,
+    },
+    /// Take scheduled messages back before their time: all or none. Answer: `Effect::Settled`, or
+    /// `Effect::RequestRefused` where one of the numbers is not (or no longer) that of a scheduled message.
+    CancelScheduled {
+        /// Where they wait.
+        path: EntityPath,
+        /// Which.
+        sequences: Vec<SequenceNumber>,
+        /// Who waits.
+        ticket: Ticket,
+    },
+    /// Take deferred messages by number: all or none. Answer, at the next `pump`: `Effect::Fetched` or
+    /// `Effect::RequestRefused`.
+    ReceiveDeferred {
+        /// Which store.
+        path: EntityPath,
+        /// Which messages. A number given twice counts once.
+        sequences: Vec<SequenceNumber>,
+        /// Take them for good, and not under a lock.
+        delete: bool,
+        /// Refuse more bytes of records than these for more than one message.
+        bytes: u64,
+        /// Who waits.
+        ticket: Ticket,
+    },
+    /// Delete messages of the retrieval order, oldest first. Locked, deferred and scheduled ones stay. Answer:
+    /// `Effect::Deleted` or `Effect::RequestRefused`.
+    DeleteMessages {
+        /// Which store.
+        path: EntityPath,
+        /// At most so many.
+        count: u32,
+        /// Only those enqueued before this.
+        before: Timestamp,
         /// Who waits.
         ticket: Ticket,
     },

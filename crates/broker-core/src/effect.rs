@@ -78,6 +78,27 @@ pub enum Effect {
         /// In order of sequence number; empty when there is nothing.
         messages: Vec<Peeked>,
     },
+    /// Answer to `Schedule`.
+    Scheduled {
+        /// The ticket.
+        ticket: Ticket,
+        /// The messages' numbers, in the order of the request.
+        sequences: Vec<SequenceNumber>,
+    },
+    /// Answer to `ReceiveDeferred`.
+    Fetched {
+        /// The ticket.
+        ticket: Ticket,
+        /// In the order of the request.
+        messages: Vec<Fetched>,
+    },
+    /// Answer to `DeleteMessages`.
+    Deleted {
+        /// The ticket.
+        ticket: Ticket,
+        /// How many are gone.
+        count: u32,
+    },
     /// Answer to `CreateEntity`, `UpdateEntity` and `DeleteEntity`.
     EntityDone {
         /// The ticket.
@@ -163,6 +184,17 @@ pub struct Stored {
 pub struct Peeked {
     /// Its number.
     pub sequence: SequenceNumber,
+    /// The message.
+    pub stored: Stored,
+}
+
+/// A deferred message taken by `ReceiveDeferred`.
+#[derive(Clone, Debug)]
+pub struct Fetched {
+    /// Its number.
+    pub sequence: SequenceNumber,
+    /// Its lock; `None` where it was taken for good.
+    pub lock: Option<Lock>,
     /// The message.
     pub stored: Stored,
 }
@@ -258,7 +290,7 @@ pub enum SettleError {
     Storage,
 }
 
-/// Why an entity request was refused.
+/// Why a request about an entity or its messages was refused.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum EntityError {
     /// No such entity.
@@ -285,6 +317,24 @@ pub enum EntityError {
         value: Box<str>,
         /// What is allowed.
         allowed: &'static str,
+    },
+    /// No message of this number stands as the request wants it: unknown, locked, activated, or never set aside.
+    #[error(
+        "no deferred or scheduled message with the sequence number {sequence} is available in `{entity}`"
+    )]
+    MessageNotFound {
+        /// The entity's name.
+        entity: Box<str>,
+        /// The number.
+        sequence: SequenceNumber,
+    },
+    /// The answer would be larger than wanted.
+    #[error("the messages have {bytes} bytes, at most {limit} are given at once")]
+    AnswerTooLarge {
+        /// What was asked for.
+        bytes: u64,
+        /// What may be.
+        limit: u64,
     },
     /// Stored bytes could not be read back.
     #[error("the broker's storage failed")]

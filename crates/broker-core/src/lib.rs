@@ -25,8 +25,8 @@ mod token;
 pub use command::{Batch, Command, EntityPath, Outcome, ReceiveMode, SubQueue, UnsettledPolicy};
 pub use config::{CoreConfig, Describe};
 pub use effect::{
-    AttachError, Delivery, Effect, EntityError, Lock, Peeked, PublishError, QueueInfo, Renewed, SettleError,
-    Stored,
+    AttachError, Delivery, Effect, EntityError, Fetched, Lock, Peeked, PublishError, QueueInfo, Renewed,
+    SettleError, Stored,
 };
 pub use entity::{EntityKind, EntitySettings, EntityStatus};
 pub use ids::{ClientId, LinkId, LockId, LockToken, Position, QueueId, SequenceNumber, Ticket, Timestamp};

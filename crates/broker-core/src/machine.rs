@@ -5,6 +5,8 @@
 
 mod dead_letter;
 mod deadline;
+mod deferred;
+mod delete;
 mod entities;
 mod leaving;
 mod links;
@@ -12,6 +14,7 @@ mod peek;
 mod publish;
 mod pump;
 mod recovery;
+mod schedule;
 mod settle;
 mod views;
 
@@ -24,7 +27,11 @@ use crate::{
     Batch, ClientId, Command, CoreConfig, Delivery, Output, QueueId, Timestamp,
     client::{Client, Consumer},
     id_map::IdMap,
-    machine::{leaving::Leaving, peek::PeekRequest},
+    machine::{
+        deferred::FetchRequest,
+        leaving::Leaving,
+        peek::{Lookup, PeekRequest, What},
+    },
     merge::Merge,
     slot::ConsumerNumber,
     store::Store,
@@ -55,7 +62,7 @@ pub struct Core {
     /// Stores that may have something to hand out.
     active: VecDeque<QueueId>,
     /// Waiting for the next `pump`.
-    peeks: VecDeque<PeekRequest>,
+    lookups: VecDeque<Lookup>,
     merge: Merge,
     /// Locks that end.
     leaving: Leaving,
@@ -79,7 +86,7 @@ impl Core {
             consumers: IdMap::default(),
             timers: BTreeSet::new(),
             active: VecDeque::new(),
-            peeks: VecDeque::new(),
+            lookups: VecDeque::new(),
             merge: Merge::default(),
             leaving: Leaving::default(),
             held: Vec::new(),
@@ -123,16 +130,43 @@ impl Core {
             Command::PublishTo { path, messages, auto_create, ticket } => {
                 self.publish_to(now, client, &path, &messages, auto_create, ticket, out);
             }
+            Command::Credit { consumer, limit, drain } => self.credit(client, consumer, limit, drain),
+            Command::ByteBudget { limit } => self.byte_budget(client, limit),
+            command => self.dispatch_request(now, client, command, out),
+        }
+    }
+
+    /// The commands of a management node.
+    fn dispatch_request(
+        &mut self,
+        now: Timestamp,
+        client: ClientId,
+        command: Command,
+        out: &mut impl Output,
+    ) {
+        match command {
             Command::SettleByToken { path, tokens, outcome, ticket } => {
                 self.settle_by_token(now, client, &path, &tokens, &outcome, ticket, out);
             }
             Command::RenewLocks { path, tokens, ticket } => {
                 self.renew_locks(now, client, &path, &tokens, ticket, out);
             }
-            Command::Credit { consumer, limit, drain } => self.credit(client, consumer, limit, drain),
-            Command::ByteBudget { limit } => self.byte_budget(client, limit),
             Command::Peek { path, from, count, bytes, ticket } => {
-                self.peeks.push_back(PeekRequest { client, path, from, count, bytes, ticket });
+                let request = PeekRequest { path, from, count, bytes };
+                self.lookups.push_back(Lookup { client, ticket, what: What::Peek(request) });
+            }
+            Command::ReceiveDeferred { path, sequences, delete, bytes, ticket } => {
+                let request = FetchRequest { path, sequences, delete, bytes };
+                self.lookups.push_back(Lookup { client, ticket, what: What::Fetch(request) });
+            }
+            Command::Schedule { path, messages, ticket } => {
+                self.schedule(now, client, &path, &messages, ticket, out);
+            }
+            Command::CancelScheduled { path, sequences, ticket } => {
+                self.cancel_scheduled(client, &path, &sequences, ticket, out);
+            }
+            Command::DeleteMessages { path, count, before, ticket } => {
+                self.delete_messages(client, &path, count, before, ticket, out);
             }
             command => self.dispatch_link(now, client, command, out),
         }

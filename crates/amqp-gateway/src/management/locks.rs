@@ -7,9 +7,9 @@ use amqp_codec::{
     types::code,
 };
 use broker_core::{Command, EntityPath, Outcome, Properties, Timestamp};
-use bytes::{BufMut, BytesMut};
+use bytes::BytesMut;
 
-use super::{Ask, bad, lock_tokens, one_entry};
+use super::{Ask, bad, lock_tokens, one_array};
 use crate::{condition::Refusal, outcome, settlement::Face};
 
 /// The command of `renew-lock`.
@@ -62,15 +62,6 @@ fn dead_letter(body: &RawMap) -> Properties {
 
 /// The answer to `renew-lock`: `expirations`, an array of timestamps in the order of the tokens.
 pub(super) fn expirations(until: &[Timestamp]) -> BytesMut {
-    // A request of fewer than 2^29 tokens fits no message, so the sizes fit.
-    let count = u32::try_from(until.len()).unwrap_or(u32::MAX);
-    one_entry("expirations", |out| {
-        out.put_u8(code::ARRAY_32);
-        out.put_u32(count.saturating_mul(8).saturating_add(5));
-        out.put_u32(count);
-        out.put_u8(code::TIMESTAMP);
-        for end in until {
-            out.put_i64(i64::try_from(end.as_millis()).unwrap_or(i64::MAX));
-        }
-    })
+    let ends = until.iter().map(|end| i64::try_from(end.as_millis()).unwrap_or(i64::MAX));
+    one_array("expirations", code::TIMESTAMP, ends)
 }

@@ -9,7 +9,7 @@ use amqp_codec::{
 use broker_core::{Command, EntityPath, Peeked, SequenceNumber};
 use bytes::BytesMut;
 
-use super::{Ask, bad, one_entry};
+use super::{Ask, bad, count_of, one_entry};
 use crate::{
     condition::Refusal,
     delivery::{self, Recipient},
@@ -23,10 +23,8 @@ const COUNT_MAX: i64 = 4096;
 pub(super) fn command(body: &RawMap, path: EntityPath, bytes: u64) -> Result<Ask, Refusal> {
     let from = body.get("from-sequence-number").and_then(RawValue::as_i64);
     let from = from.ok_or_else(|| bad("'from-sequence-number' must be a long"))?;
-    let count = body.get("message-count").and_then(RawValue::as_i64).filter(|count| *count > 0);
-    let count = count.ok_or_else(|| bad("'message-count' must be an int of 1 at least"))?;
+    let count = count_of(body, "message-count", "'message-count' must be an int", COUNT_MAX)?;
     let from = SequenceNumber(u64::try_from(from).unwrap_or(0));
-    let count = u32::try_from(count.min(COUNT_MAX)).unwrap_or(1);
     Ok(Box::new(move |ticket| Command::Peek { path, from, count, bytes, ticket }))
 }
 

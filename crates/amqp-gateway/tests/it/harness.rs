@@ -14,7 +14,7 @@ use amqp_codec::{
     types::ReceiverSettleMode,
 };
 use amqp_gateway::{Gateway, GatewayConfig, Now, Peer};
-use broker_auth::{Anonymous, Authority, Credentials};
+use broker_auth::{Access, Anonymous, Authority, Credentials, Right, Rights, Secret, User};
 use broker_core::{
     Batch, ClientId, Command, Core, CoreConfig, Effect, EntityKind, EntitySettings, Output, Position,
     StorageError, StoredRecord, Ticket, Timestamp,
@@ -120,6 +120,23 @@ impl World {
         };
         world.create("q", EntitySettings::default());
         world
+    }
+
+    /// A broker, and a client that has logged in by PLAIN and has one right only.
+    pub(crate) fn limited(right: Right) -> (Self, usize) {
+        let mut world = Self::new();
+        let mut credentials = Credentials::development(Anonymous::Deny);
+        credentials.users.push(User {
+            name: "limited".into(),
+            password: Secret::new("secret"),
+            access: Access::namespace(Rights::NONE.with(right)),
+        });
+        world.authority = Arc::new(Authority::new(credentials));
+        let client = world.accept();
+        world.script(client).sasl_plain("limited", "secret").open("test").begin(0);
+        world.run();
+        world.received(client);
+        (world, client)
     }
 
     /// Creates a queue as the configuration would.

@@ -2,9 +2,7 @@
 //!
 //! Invariant: nothing is polled; one table says when to look next, and each look at a store is bounded.
 
-use std::time::Duration;
-
-use super::{Core, publish::Arrival, publish::accept, pump::read_message, settle::Addition, wake};
+use super::{Core, settle::Addition};
 use crate::{
     Output, QueueId, Timestamp,
     deadlines::{Deadlines, Run},
@@ -116,26 +114,6 @@ impl Core {
             touched = touched.saturating_add(cost(moved, length));
         }
         touched
-    }
-
-    /// A scheduled message arrives, as if it were sent now (SEQ-9). One that cannot be read stays, hidden.
-    fn activate(&mut self, now: Timestamp, queue: QueueId, sequence: u64, out: &mut impl Output) {
-        let Some(store) = self.stores.get_mut(&queue) else { return };
-        let Some(slot) = store.slots.get(sequence) else { return };
-        let Ok(record) = read_message(queue, sequence, slot, out) else {
-            store.set_damaged(sequence);
-            return;
-        };
-        let arrival = Arrival {
-            time_to_live: record.index.own_ttl.map(Duration::from_millis),
-            due: None,
-            flags: record.index.flags,
-            properties_length: record.index.properties_length,
-        };
-        self.discard(queue, sequence, out);
-        let Some(store) = self.stores.get_mut(&queue) else { return };
-        accept(store, now, &arrival, &record.rest, out);
-        wake(store, &mut self.active);
     }
 }
 

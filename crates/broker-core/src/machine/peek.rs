@@ -4,34 +4,53 @@
 
 use super::{
     Core,
+    deferred::FetchRequest,
     pump::{Bound, read_message, stored},
 };
 use crate::{
-    ClientId, Effect, EntityError, EntityPath, Output, Peeked, SequenceNumber, Ticket, record::OWN_TTL,
+    ClientId, Effect, EntityError, EntityPath, Output, Peeked, SequenceNumber, Ticket, Timestamp,
+    record::OWN_TTL,
 };
 
-/// A `Peek` that waits for the next pump.
+/// A question that waits for the next pump, when all that was recorded can be read.
+#[derive(Debug)]
+pub(super) struct Lookup {
+    pub(super) client: ClientId,
+    pub(super) ticket: Ticket,
+    pub(super) what: What,
+}
+
+/// What is asked.
+#[derive(Debug)]
+pub(super) enum What {
+    Peek(PeekRequest),
+    Fetch(FetchRequest),
+}
+
+/// The fields of a `Peek`.
 #[derive(Debug)]
 pub(super) struct PeekRequest {
-    pub(super) client: ClientId,
     pub(super) path: EntityPath,
     pub(super) from: SequenceNumber,
     pub(super) count: u32,
     pub(super) bytes: u64,
-    pub(super) ticket: Ticket,
 }
 
 impl Core {
-    pub(super) fn answer_peeks(&mut self, bound: &mut Bound, out: &mut impl Output) {
+    pub(super) fn answer_lookups(&mut self, now: Timestamp, bound: &mut Bound, out: &mut impl Output) {
         while !bound.is_spent()
-            && let Some(request) = self.peeks.pop_front()
+            && let Some(Lookup { client, ticket, what }) = self.lookups.pop_front()
         {
-            let ticket = request.ticket;
-            let effect = match self.peek(&request, bound, out) {
-                Ok(messages) => Effect::Peeked { ticket, messages },
-                Err(error) => Effect::RequestRefused { ticket, error },
+            let answer = match &what {
+                What::Peek(request) => {
+                    self.peek(request, bound, out).map(|messages| Effect::Peeked { ticket, messages })
+                }
+                What::Fetch(request) => {
+                    self.fetch(now, request, bound, out).map(|messages| Effect::Fetched { ticket, messages })
+                }
             };
-            self.merge.effect(request.client, effect, out);
+            let effect = answer.unwrap_or_else(|error| Effect::RequestRefused { ticket, error });
+            self.merge.effect(client, effect, out);
         }
     }
 

@@ -34,18 +34,30 @@ impl Core {
         ticket: Option<Ticket>,
         out: &mut impl Output,
     ) {
-        let kind = match self.check_publish(queue, messages, out) {
-            Ok(kind) => kind,
-            Err(error) => return self.refuse_publish(client, ticket, error, out),
-        };
-        if kind == EntityKind::Topic {
-            // Without rules no subscription takes it.
-            if let Some(ticket) = ticket {
-                self.merge.answer(client, Answer::Published, ticket, out);
+        match self.enqueue(now, queue, messages, |_| {}, out) {
+            Err(error) => self.refuse_publish(client, ticket, error, out),
+            Ok(()) => {
+                if let Some(ticket) = ticket {
+                    self.merge.answer(client, Answer::Published, ticket, out);
+                }
             }
-            return;
         }
-        let Some(store) = self.stores.get_mut(&queue) else { return };
+    }
+
+    /// Stores messages, all or none, and tells `number` the number of each.
+    pub(super) fn enqueue(
+        &mut self,
+        now: Timestamp,
+        queue: QueueId,
+        messages: &[Message],
+        mut number: impl FnMut(u64),
+        out: &mut impl Output,
+    ) -> Result<(), PublishError> {
+        if self.check_publish(queue, messages, out)? == EntityKind::Topic {
+            // Without rules no subscription takes it.
+            return Ok(());
+        }
+        let Some(store) = self.stores.get_mut(&queue) else { return Ok(()) };
         for message in messages {
             let arrival = Arrival {
                 time_to_live: message.time_to_live,
@@ -53,13 +65,11 @@ impl Core {
                 flags: if message.durable { DURABLE } else { 0 },
                 properties_length: 0,
             };
-            accept(store, now, &arrival, &message.payload, out);
+            number(accept(store, now, &arrival, &message.payload, out));
         }
         store.arm(&mut self.timers);
         wake(store, &mut self.active);
-        if let Some(ticket) = ticket {
-            self.merge.answer(client, Answer::Published, ticket, out);
-        }
+        Ok(())
     }
 
     #[expect(clippy::too_many_arguments, reason = "the fields of one command")]
@@ -79,7 +89,7 @@ impl Core {
         }
     }
 
-    fn refuse_publish(
+    pub(super) fn refuse_publish(
         &mut self,
         client: ClientId,
         ticket: Option<Ticket>,

@@ -49,18 +49,18 @@ enum Stop {
 }
 
 impl Core {
-    /// Hands messages to consumers and answers `Peek` and drain. Bounded; says whether there is more to do. Call it
+    /// Hands messages to consumers and answers `Peek`, `ReceiveDeferred` and drain. Bounded; says whether there is more to do. Call it
     /// when the records of earlier calls can be read.
     pub fn pump(&mut self, now: Timestamp, out: &mut impl Output) -> bool {
         let mut bound = Bound::of(&self.config);
-        self.answer_peeks(&mut bound, out);
+        self.answer_lookups(now, &mut bound, out);
         while !bound.is_spent()
             && let Some(queue) = self.active.pop_front()
         {
             self.pump_store(now, queue, &mut bound, out);
         }
         self.merge.flush(out);
-        !self.active.is_empty() || !self.peeks.is_empty()
+        !self.active.is_empty() || !self.lookups.is_empty()
     }
 
     fn pump_store(&mut self, now: Timestamp, queue: QueueId, bound: &mut Bound, out: &mut impl Output) {

@@ -1,6 +1,8 @@
 //! The rules of `service-bus-entities`, one by one, through the public calls.
 
 mod dead_letter;
+mod deferred;
+mod delete;
 mod delivery;
 mod entities;
 mod expiry;
@@ -9,3 +11,4 @@ mod locks;
 mod model;
 mod publish;
 mod recovery;
+mod schedule;

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use bytes::Bytes;
 
 use crate::{
-    Batch, ClientId, Command, Core, CoreConfig, Delivery, Effect, EntityKind, EntityPath, EntitySettings,
+    Batch, ClientId, Command, Core, CoreConfig, Delivery, Effect, EntityError, EntityKind, EntityPath, EntitySettings, Fetched,
     LinkId, Message, Outcome, Output, Peeked, Position, Properties, PropertyValue, QueueId, ReceiveMode,
     SequenceNumber, SettleError, StorageError, StoredRecord, SubQueue, Ticket, Timestamp, UnsettledPolicy,
 };
@@ -324,6 +324,49 @@ impl Broker {
         let told = self.tell(ME, Command::Peek { path, from, count, bytes: u64::MAX, ticket });
         match told.into_iter().next() {
             Some(Effect::Peeked { messages, .. }) => messages,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Asks for deferred messages by number.
+    pub(super) fn fetch(
+        &mut self,
+        path: EntityPath,
+        numbers: &[u64],
+        delete: bool,
+    ) -> Result<Vec<Fetched>, EntityError> {
+        let ticket = self.ticket();
+        let sequences = numbers.iter().copied().map(SequenceNumber).collect();
+        let told =
+            self.tell(ME, Command::ReceiveDeferred { path, sequences, delete, bytes: 1 << 20, ticket });
+        match told.into_iter().next() {
+            Some(Effect::Fetched { messages, .. }) => Ok(messages),
+            Some(Effect::RequestRefused { error, .. }) => Err(error),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Schedules messages `delay` from now and says their numbers.
+    pub(super) fn schedule(&mut self, texts: &[&str], delay: u64) -> Vec<u64> {
+        let ticket = self.ticket();
+        let due = Some(self.now.after(Duration::from_millis(delay)));
+        let messages = texts.iter().map(|text| Message { scheduled_enqueue_time: due, ..message(text) });
+        let schedule = Command::Schedule { path: main_path("q"), messages: messages.collect(), ticket };
+        match self.tell(ME, schedule).into_iter().next() {
+            Some(Effect::Scheduled { ticket: answered, sequences }) if answered == ticket => {
+                sequences.into_iter().map(|sequence| sequence.0).collect()
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) fn cancel(&mut self, numbers: &[u64]) -> Result<(), EntityError> {
+        let ticket = self.ticket();
+        let sequences = numbers.iter().copied().map(SequenceNumber).collect();
+        let told = self.tell(ME, Command::CancelScheduled { path: main_path("q"), sequences, ticket });
+        match told.into_iter().next() {
+            Some(Effect::Settled { first, last }) if (first, last) == (ticket, ticket) => Ok(()),
+            Some(Effect::RequestRefused { error, .. }) => Err(error),
             other => panic!("{other:?}"),
         }
     }

@@ -1,0 +1,437 @@
+//! What clients ask of `<entity>/$management`: schedules, deferred messages, deletion in bulk.
+
+use std::time::Duration;
+
+use amqp_codec::{
+    message::MessageBuilder,
+    performative::{DeliveryState, Modified},
+    raw::{AnnotationValue, RawMap, RawValue},
+    sections::{PropertyField, Sections},
+    types::Kind,
+    value::{Array, OrderedMap, Timestamp, Uuid, Value},
+};
+use broker_auth::Right;
+use broker_core::QueueSettings;
+use bytes::Bytes;
+
+use crate::harness::{World, body_map, property, status, text, texts};
+
+/// A request's body.
+pub(crate) fn map(entries: &[(&str, Value)]) -> RawMap {
+    let mut map = OrderedMap::new();
+    for (key, value) in entries {
+        map.insert(Value::String((*key).into()), value.clone());
+    }
+    RawMap::from_value(&Value::Map(map)).unwrap()
+}
+
+fn nested(entries: &[(&str, Value)]) -> Value {
+    map(entries).to_value()
+}
+
+fn binary(bytes: &Bytes) -> Value {
+    Value::Binary(bytes.to_vec().into())
+}
+
+fn longs(numbers: &[i64]) -> Value {
+    Value::Array(Array(numbers.iter().copied().map(Value::Long).collect()))
+}
+
+fn uuids(tokens: &[[u8; 16]]) -> Value {
+    Value::Array(Array(tokens.iter().copied().map(|token| Value::Uuid(Uuid::from(token))).collect()))
+}
+
+/// A message that is due `delay` after the world's start.
+fn due(world: &World, builder: MessageBuilder, delay: Duration) -> Bytes {
+    let at = i64::try_from(world.now.utc.after(delay).as_millis()).unwrap();
+    let annotations =
+        RawMap::with_symbol_keys(&[("x-opt-scheduled-enqueue-time", AnnotationValue::Timestamp(at))]);
+    builder.message_annotations(annotations).build()
+}
+
+fn ids(reply: &Bytes) -> Vec<i64> {
+    let body = body_map(reply);
+    let array = body.get("sequence-numbers").unwrap();
+    assert_eq!(array.kind(), Some(Kind::Array));
+    array.to_items().unwrap().iter().map(|item| RawValue::first(item).unwrap().as_i64().unwrap()).collect()
+}
+
+/// The maps in `messages`: the message, and its lock token if there is one.
+fn messages(reply: &Bytes) -> Vec<(Bytes, Option<[u8; 16]>)> {
+    let body = body_map(reply);
+    let list = body.get("messages").unwrap();
+    assert_eq!(list.kind(), Some(Kind::List));
+    let entry = |entry: RawValue<'_>| {
+        let entry = entry.as_map().unwrap();
+        let message = Bytes::copy_from_slice(entry.get("message").unwrap().as_binary().unwrap());
+        (message, entry.get("lock-token").map(|token| token.as_uuid().unwrap()))
+    };
+    list.as_list().unwrap().map(entry).collect()
+}
+
+fn annotation(message: &Bytes, key: &str) -> Option<i64> {
+    let sections = Sections::scan(message).unwrap();
+    let view = sections.message_annotations_view(message);
+    let value = view.get(key)?;
+    value.as_i64().or_else(|| value.as_timestamp())
+}
+
+fn message_id(message: &Bytes) -> String {
+    let sections = Sections::scan(message).unwrap();
+    sections.properties_view(message).get(PropertyField::MessageId).unwrap().as_str().unwrap().to_owned()
+}
+
+fn peek(world: &mut World, client: usize) -> Vec<Bytes> {
+    let body = map(&[("from-sequence-number", Value::Long(1)), ("message-count", Value::Int(100))]);
+    let reply = world.request(client, "com.microsoft:peek-message", &body);
+    if status(&reply, "statusCode") == 204 {
+        return Vec::new();
+    }
+    messages(&reply).into_iter().map(|(message, _)| message).collect()
+}
+
+/// Status and condition of an answer.
+fn outcome(reply: &Bytes) -> (i64, Option<String>) {
+    (status(reply, "statusCode"), property(reply, "errorCondition"))
+}
+
+fn ok() -> (i64, Option<String>) {
+    (200, None)
+}
+
+fn refused(status: i64, condition: &str) -> (i64, Option<String>) {
+    (status, Some(condition.into()))
+}
+
+/// Sends these texts to `q`, receives and defers them, and says their numbers.
+fn defer(world: &mut World, client: usize, texts: &[&str]) -> Vec<i64> {
+    world.send(client, "q", texts);
+    let got = world.receive(client, "q", u32::try_from(texts.len()).unwrap());
+    let defer =
+        DeliveryState::Modified(Box::new(Modified { undeliverable_here: Some(true), ..Modified::default() }));
+    for (transfer, _) in &got {
+        let id = transfer.delivery_id.unwrap();
+        world.script(client).disposition(0, id, id, false, Some(defer.clone()));
+    }
+    world.run();
+    world.received(client);
+    got.iter().map(|(_, payload)| annotation(payload, "x-opt-sequence-number").unwrap()).collect()
+}
+
+fn receive_deferred(world: &mut World, client: usize, numbers: &[i64], mode: Value) -> Bytes {
+    let body = map(&[("sequence-numbers", longs(numbers)), ("receiver-settle-mode", mode)]);
+    world.request(client, "com.microsoft:receive-by-sequence-number", &body)
+}
+
+fn update(world: &mut World, client: usize, status: &str, token: [u8; 16]) -> Bytes {
+    let body = map(&[("disposition-status", Value::String(status.into())), ("lock-tokens", uuids(&[token]))]);
+    world.request(client, "com.microsoft:update-disposition", &body)
+}
+
+#[test]
+fn scheduled_messages_are_numbered_hidden_peeked_and_come_in_time() {
+    let mut world = World::new();
+    let client = world.service_bus();
+    world.management(client, "q");
+    let minute = Duration::from_secs(60);
+    let entries = [
+        // sections' id, map's id, id that the receiver sees
+        (Some("inner"), Value::String("outer".into()), Some("inner")),
+        (None, Value::String("outer".into()), Some("outer")),
+        (None, Value::Null, None),
+    ];
+    let list = entries.iter().map(|(inner, outer, _)| {
+        let builder = MessageBuilder::new().data(b"later");
+        let builder = inner.map_or_else(|| builder.clone(), |id| builder.clone().message_id(id));
+        nested(&[("message", binary(&due(&world, builder, minute))), ("message-id", outer.clone())])
+    });
+    let body = map(&[("messages", Value::List(list.collect()))]);
+    let reply = world.request(client, "com.microsoft:schedule-message", &body);
+    assert_eq!((outcome(&reply), ids(&reply)), (ok(), vec![1, 2, 3]));
+    let peeked = peek(&mut world, client);
+    let states: Vec<_> = peeked.iter().map(|message| annotation(message, "x-opt-message-state")).collect();
+    assert_eq!(states, [Some(2); 3]);
+    assert_eq!(world.receive(client, "q", 9).len(), 0);
+    world.pass(minute - Duration::from_millis(1));
+    assert_eq!(world.transfers(client).len(), 0);
+    world.pass(Duration::from_millis(1));
+    let got = world.transfers(client);
+    let numbers: Vec<_> =
+        got.iter().map(|(_, payload)| annotation(payload, "x-opt-sequence-number")).collect();
+    assert_eq!(numbers, [Some(4), Some(5), Some(6)], "new numbers");
+    for ((_, payload), (_, _, expected)) in got.iter().zip(&entries) {
+        let id = message_id(payload);
+        assert!(expected.map_or(id.len() == 32, |expected| id == expected), "{id}");
+        let due = annotation(payload, "x-opt-scheduled-enqueue-time");
+        assert_eq!(annotation(payload, "x-opt-enqueued-time"), due);
+    }
+}
+
+#[test]
+fn a_schedule_is_cancelled_by_its_numbers_all_or_none() {
+    let mut world = World::new();
+    let client = world.service_bus();
+    world.management(client, "q");
+    let entry = |world: &World| {
+        let message = due(world, MessageBuilder::new().data(b"m"), Duration::from_secs(60));
+        nested(&[("message", binary(&message))])
+    };
+    let list = Value::List((0..3).map(|_| entry(&world)).collect());
+    let reply = world.request(client, "com.microsoft:schedule-message", &map(&[("messages", list)]));
+    assert_eq!(ids(&reply), [1, 2, 3]);
+    let cancel = |world: &mut World, numbers: &[i64]| {
+        let body = map(&[("sequence-numbers", longs(numbers))]);
+        outcome(&world.request(client, "com.microsoft:cancel-scheduled-message", &body))
+    };
+    let missing = refused(404, "com.microsoft:message-not-found");
+    assert_eq!(cancel(&mut world, &[1, 9]), missing);
+    assert_eq!(cancel(&mut world, &[1, 2]), ok());
+    assert_eq!(cancel(&mut world, &[1]), missing);
+    world.pass(Duration::from_secs(60));
+    assert_eq!(cancel(&mut world, &[3]), missing, "activated");
+    assert_eq!(world.receive(client, "q", 9).len(), 1);
+}
+
+#[test]
+fn deferred_messages_are_received_by_number_under_a_lock() {
+    let mut world = World::new();
+    let client = world.service_bus();
+    world.management(client, "q");
+    let numbers = defer(&mut world, client, &["a", "b", "c", "d"]);
+    let states: Vec<_> =
+        peek(&mut world, client).iter().map(|message| annotation(message, "x-opt-message-state")).collect();
+    assert_eq!(states, [Some(1); 4]);
+
+    let reply = receive_deferred(&mut world, client, &numbers, Value::Uint(1));
+    assert_eq!(outcome(&reply), ok());
+    let got = messages(&reply);
+    assert_eq!(got.iter().map(|(message, _)| text(message)).collect::<Vec<_>>(), ["a", "b", "c", "d"]);
+    let until = i64::try_from(world.now.utc.after(Duration::from_secs(60)).as_millis()).unwrap();
+    for ((message, token), number) in got.iter().zip(&numbers) {
+        assert_eq!(annotation(message, "x-opt-sequence-number"), Some(*number));
+        assert_eq!(annotation(message, "x-opt-message-state"), Some(1));
+        assert_eq!(annotation(message, "x-opt-locked-until"), Some(until));
+        let sections = Sections::scan(message).unwrap();
+        let view = sections.delivery_annotations_view(message);
+        assert_eq!(view.get("x-opt-lock-token").unwrap().as_uuid(), *token);
+        assert_eq!(sections.read_header(message).unwrap().delivery_count, 0);
+    }
+    let missing = refused(404, "com.microsoft:message-not-found");
+    assert_eq!(outcome(&receive_deferred(&mut world, client, &numbers[..1], Value::Uint(1))), missing);
+
+    // Another connection settles and renews them by their tokens.
+    let other = world.service_bus();
+    world.management(other, "q");
+    let token = |place: usize| got[place].1.unwrap();
+    for (place, status) in ["completed", "abandoned", "suspended", "defered"].into_iter().enumerate() {
+        assert_eq!(outcome(&update(&mut world, other, status, token(place))), ok(), "{status}");
+        let again = outcome(&update(&mut world, other, status, token(place)));
+        assert_eq!(again, refused(410, "com.microsoft:message-lock-lost"), "{status}");
+    }
+    let reply = receive_deferred(&mut world, other, &[numbers[1], numbers[3]], Value::Ubyte(1));
+    let got = messages(&reply);
+    let counts: Vec<u32> = got
+        .iter()
+        .map(|(message, _)| Sections::scan(message).unwrap().read_header(message).unwrap().delivery_count)
+        .collect();
+    assert_eq!(counts, [1, 0], "abandoned counts, deferred does not");
+    let tokens = uuids(&[got[0].1.unwrap(), got[1].1.unwrap()]);
+    world.pass(Duration::from_secs(59));
+    world.received(other);
+    let reply = world.request(other, "com.microsoft:renew-lock", &map(&[("lock-tokens", tokens)]));
+    assert_eq!(outcome(&reply), ok());
+    world.pass(Duration::from_secs(59));
+    world.received(other);
+    assert_eq!(outcome(&update(&mut world, other, "completed", got[0].1.unwrap())), ok());
+    let dead = world.receive(client, "q/$DeadLetterQueue", 9);
+    assert_eq!(texts(&dead), ["c"]);
+}
+
+#[test]
+fn deferred_messages_are_received_and_deleted() {
+    let mut world = World::new();
+    let client = world.service_bus();
+    world.management(client, "q");
+    let numbers = defer(&mut world, client, &["a", "b"]);
+    let reply = receive_deferred(&mut world, client, &numbers, Value::Uint(0));
+    let got = messages(&reply);
+    assert_eq!(got.iter().map(|(message, _)| text(message)).collect::<Vec<_>>(), ["a", "b"]);
+    for (message, token) in &got {
+        assert_eq!((*token, annotation(message, "x-opt-locked-until")), (None, None));
+    }
+    assert!(peek(&mut world, client).is_empty());
+}
+
+#[test]
+fn a_deferred_message_can_be_had_after_its_time() {
+    let mut world = World::new();
+    let settings =
+        QueueSettings { default_time_to_live: Some(Duration::from_secs(1)), ..QueueSettings::default() };
+    world.delete("q");
+    world.create("q", settings);
+    let client = world.service_bus();
+    world.management(client, "q");
+    let numbers = defer(&mut world, client, &["a"]);
+    world.pass(Duration::from_secs(100));
+    world.received(client);
+    let reply = receive_deferred(&mut world, client, &numbers, Value::Uint(1));
+    assert_eq!(messages(&reply).len(), 1);
+}
+
+#[test]
+fn messages_are_deleted_in_bulk_oldest_first() {
+    let mut world = World::new();
+    let client = world.service_bus();
+    world.management(client, "q");
+    world.send(client, "q", &["locked", "a", "b"]);
+    assert_eq!(texts(&world.receive(client, "q", 1)), ["locked"]);
+    let cut = i64::try_from(world.now.utc.after(Duration::from_secs(1)).as_millis()).unwrap();
+    world.pass(Duration::from_secs(2));
+    world.received(client);
+    world.send(client, "q", &["c"]);
+    let delete = |world: &mut World, count: i32, before: Option<i64>| {
+        let mut entries = vec![("message-count", Value::Int(count))];
+        entries.extend(before.map(|at| ("enqueued-time-utc", Value::Timestamp(Timestamp::from(at)))));
+        let reply = world.request(client, "com.microsoft:batch-delete-messages", &map(&entries));
+        (status(&reply, "statusCode"), body_map(&reply).get("message-count").unwrap().as_i64().unwrap())
+    };
+    assert_eq!(delete(&mut world, 1, Some(cut)), (200, 1));
+    assert_eq!(delete(&mut world, i32::MAX, Some(cut)), (200, 1));
+    assert_eq!(delete(&mut world, 10, Some(cut)), (204, 0));
+    assert_eq!(delete(&mut world, 10, Some(-1)), (204, 0));
+    world.pass(Duration::from_millis(1));
+    world.received(client);
+    assert_eq!(delete(&mut world, 10, None), (200, 1));
+    let left: Vec<String> = peek(&mut world, client).iter().map(text).collect();
+    assert_eq!(left, ["locked"]);
+}
+
+#[test]
+fn a_malformed_request_is_answered_with_what_is_wrong_and_changes_nothing() {
+    let mut world = World::new();
+    let client = world.service_bus();
+    world.management(client, "q");
+    let numbers = defer(&mut world, client, &["kept"]);
+    let (text, long) = (|text: &str| Value::String(text.into()), Value::Long);
+    let message = binary(&MessageBuilder::new().data(b"m").build());
+    let list = |entry: Value| Value::List(vec![entry]);
+    let wrong = "com.microsoft:argument-error";
+    let range = "com.microsoft:argument-out-of-range";
+    let cases = [
+        // operation, body, condition
+        ("peek-message", vec![], wrong),
+        ("peek-message", vec![("from-sequence-number", text("1")), ("message-count", long(1))], wrong),
+        ("peek-message", vec![("from-sequence-number", long(1))], wrong),
+        ("peek-message", vec![("from-sequence-number", long(1)), ("message-count", text("1"))], wrong),
+        ("peek-message", vec![("from-sequence-number", long(1)), ("message-count", long(0))], range),
+        ("peek-message", vec![("from-sequence-number", long(1)), ("message-count", long(i64::MIN))], range),
+        ("renew-lock", vec![], wrong),
+        ("renew-lock", vec![("lock-tokens", longs(&[1]))], wrong),
+        ("renew-lock", vec![("lock-tokens", uuids(&[]))], wrong),
+        ("update-disposition", vec![("disposition-status", text("completed"))], wrong),
+        ("update-disposition", vec![("lock-tokens", uuids(&[[1; 16]]))], wrong),
+        (
+            "update-disposition",
+            vec![("lock-tokens", uuids(&[[1; 16]])), ("disposition-status", text("lost"))],
+            wrong,
+        ),
+        ("schedule-message", vec![], wrong),
+        ("schedule-message", vec![("messages", text("m"))], wrong),
+        ("schedule-message", vec![("messages", Value::List(vec![]))], range),
+        ("schedule-message", vec![("messages", list(message.clone()))], wrong),
+        ("schedule-message", vec![("messages", list(nested(&[])))], wrong),
+        ("schedule-message", vec![("messages", list(nested(&[("message", text("m"))])))], wrong),
+        (
+            "schedule-message",
+            vec![("messages", list(nested(&[("message", message), ("message-id", long(1))])))],
+            wrong,
+        ),
+        (
+            "schedule-message",
+            vec![("messages", list(nested(&[("message", Value::Binary(vec![0, 1, 2].into()))])))],
+            "amqp:decode-error",
+        ),
+        ("cancel-scheduled-message", vec![], wrong),
+        ("cancel-scheduled-message", vec![("sequence-numbers", longs(&[]))], wrong),
+        ("cancel-scheduled-message", vec![("sequence-numbers", long(1))], wrong),
+        ("cancel-scheduled-message", vec![("sequence-numbers", list(text("1")))], wrong),
+        ("cancel-scheduled-message", vec![("sequence-numbers", longs(&[-1]))], range),
+        (
+            "cancel-scheduled-message",
+            vec![("sequence-numbers", longs(&numbers))],
+            "com.microsoft:message-not-found",
+        ),
+        ("receive-by-sequence-number", vec![("receiver-settle-mode", Value::Uint(0))], wrong),
+        ("receive-by-sequence-number", vec![("sequence-numbers", longs(&numbers))], wrong),
+        (
+            "receive-by-sequence-number",
+            vec![("sequence-numbers", longs(&numbers)), ("receiver-settle-mode", text("0"))],
+            wrong,
+        ),
+        (
+            "receive-by-sequence-number",
+            vec![("sequence-numbers", longs(&numbers)), ("receiver-settle-mode", Value::Uint(2))],
+            range,
+        ),
+        (
+            "receive-by-sequence-number",
+            vec![("sequence-numbers", longs(&[i64::MIN])), ("receiver-settle-mode", Value::Uint(0))],
+            range,
+        ),
+        (
+            "receive-by-sequence-number",
+            vec![("sequence-numbers", longs(&[1; 4097])), ("receiver-settle-mode", Value::Uint(0))],
+            range,
+        ),
+        ("batch-delete-messages", vec![], wrong),
+        ("batch-delete-messages", vec![("message-count", text("all"))], wrong),
+        ("batch-delete-messages", vec![("message-count", Value::Int(0))], range),
+        ("batch-delete-messages", vec![("message-count", Value::Int(-5))], range),
+        (
+            "batch-delete-messages",
+            vec![("message-count", Value::Int(1)), ("enqueued-time-utc", text("yesterday"))],
+            wrong,
+        ),
+        ("no-such-operation", vec![], "amqp:not-implemented"),
+    ];
+    for (operation, body, condition) in cases {
+        let reply = world.request(client, &format!("com.microsoft:{operation}"), &map(&body));
+        let status = match condition {
+            "com.microsoft:message-not-found" => 404,
+            "amqp:not-implemented" => 501,
+            _ => 400,
+        };
+        assert_eq!(outcome(&reply), refused(status, condition), "{operation} {body:?}");
+        assert!(property(&reply, "statusDescription").unwrap().contains("TrackingId:"), "{operation}");
+        assert!(Sections::scan(&reply).unwrap().body_value(&reply).unwrap().is_null());
+    }
+    let left = peek(&mut world, client);
+    assert_eq!(left.iter().map(crate::harness::text).collect::<Vec<_>>(), ["kept"]);
+}
+
+#[test]
+fn each_operation_needs_its_own_right() {
+    // The rights are checked before the body, so an empty one will do.
+    let cases = [
+        ("peek-message", Right::Listen),
+        ("renew-lock", Right::Listen),
+        ("update-disposition", Right::Listen),
+        ("receive-by-sequence-number", Right::Listen),
+        ("batch-delete-messages", Right::Listen),
+        ("schedule-message", Right::Send),
+        ("cancel-scheduled-message", Right::Send),
+    ];
+    for held in [Right::Listen, Right::Send] {
+        let (mut world, client) = World::limited(held);
+        world.management(client, "q");
+        for (operation, needed) in cases {
+            let reply = world.request(client, &format!("com.microsoft:{operation}"), &RawMap::empty());
+            let expected = if held == needed {
+                refused(400, "com.microsoft:argument-error")
+            } else {
+                refused(401, "amqp:unauthorized-access")
+            };
+            assert_eq!(outcome(&reply), expected, "{operation} with {held:?}");
+        }
+    }
+}

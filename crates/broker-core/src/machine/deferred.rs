@@ -1,0 +1,117 @@
+//! Deferred messages are taken by their numbers (`service-bus-entities` 11).
+//!
+//! Invariant: of one request all messages are taken or none is. A message taken under a lock stays deferred until it
+//! is settled, whatever its time to live says.
+
+use std::collections::BTreeSet;
+
+use super::{
+    Core,
+    pump::{Bound, read_message, stored},
+    settle::Addition,
+};
+use crate::{
+    EntityError, EntityPath, Fetched, Lock, LockId, Output, QueueId, SequenceNumber, Stored, Timestamp,
+    slot::{ConsumerNumber, State},
+};
+
+/// Holder of a lock that belongs to no link: it ends by its time or by its token only.
+const NOBODY: ConsumerNumber = ConsumerNumber(0);
+
+/// The fields of a `ReceiveDeferred`.
+#[derive(Debug)]
+pub(super) struct FetchRequest {
+    pub(super) path: EntityPath,
+    pub(super) sequences: Vec<SequenceNumber>,
+    pub(super) delete: bool,
+    pub(super) bytes: u64,
+}
+
+impl Core {
+    pub(super) fn fetch(
+        &mut self,
+        now: Timestamp,
+        request: &FetchRequest,
+        bound: &mut Bound,
+        out: &mut impl Output,
+    ) -> Result<Vec<Fetched>, EntityError> {
+        let missing = || EntityError::NotFound(request.path.entity.clone());
+        let queue = self.resolve(&request.path).ok_or_else(missing)?;
+        self.end_overdue_locks(now, queue, &request.sequences, out);
+        let read = self.read_deferred(queue, request, out)?;
+        let mut messages = Vec::with_capacity(read.len());
+        for (sequence, stored) in read {
+            bound.spend(stored.payload.len());
+            let lock = if request.delete {
+                self.discard(queue, sequence.0, out);
+                None
+            } else {
+                self.lock_deferred(now, queue, sequence)
+            };
+            messages.push(Fetched { sequence, lock, stored });
+        }
+        Ok(messages)
+    }
+
+    /// Locks that are over may not have been noticed yet.
+    fn end_overdue_locks(
+        &mut self,
+        now: Timestamp,
+        queue: QueueId,
+        sequences: &[SequenceNumber],
+        out: &mut impl Output,
+    ) {
+        for sequence in sequences {
+            let slot = self.stores.get(&queue).and_then(|store| store.slots.get(sequence.0));
+            if slot.is_some_and(|slot| slot.is_locked() && now >= slot.until) {
+                self.give_back(now, queue, sequence.0, true, Addition::default(), out);
+            }
+        }
+    }
+
+    /// Finds and reads all that is asked for, in the order in which it is asked for.
+    fn read_deferred(
+        &mut self,
+        queue: QueueId,
+        request: &FetchRequest,
+        out: &mut impl Output,
+    ) -> Result<Vec<(SequenceNumber, Stored)>, EntityError> {
+        let entity = &request.path.entity;
+        let store = self.stores.get_mut(&queue).ok_or_else(|| EntityError::NotFound(entity.clone()))?;
+        let mut seen = BTreeSet::new();
+        let mut slots = Vec::with_capacity(request.sequences.len());
+        for sequence in request.sequences.iter().copied().filter(|sequence| seen.insert(*sequence)) {
+            let slot = store
+                .slots
+                .get(sequence.0)
+                .copied()
+                .filter(|slot| slot.state == State::Deferred && !slot.is_locked() && !slot.is_damaged());
+            let not_found = || EntityError::MessageNotFound { entity: entity.clone(), sequence };
+            slots.push((sequence, slot.ok_or_else(not_found)?));
+        }
+        let (bytes, limit) = (slots.iter().map(|(_, slot)| u64::from(slot.length)).sum(), request.bytes);
+        if bytes > limit && slots.len() > 1 {
+            return Err(EntityError::AnswerTooLarge { bytes, limit });
+        }
+        let mut messages = Vec::with_capacity(slots.len());
+        for (sequence, slot) in slots {
+            let read = read_message(queue, sequence.0, &slot, out).and_then(|record| stored(&slot, record));
+            let Ok(stored) = read else {
+                store.set_damaged(sequence.0);
+                return Err(EntityError::Storage);
+            };
+            messages.push((sequence, stored));
+        }
+        Ok(messages)
+    }
+
+    fn lock_deferred(&mut self, now: Timestamp, queue: QueueId, sequence: SequenceNumber) -> Option<Lock> {
+        let store = self.stores.get_mut(&queue)?;
+        let id = LockId(self.next_lock);
+        self.next_lock = self.next_lock.wrapping_add(1);
+        let until = now.after(store.lock_duration);
+        store.lock(sequence.0, id, NOBODY, until);
+        store.arm(&mut self.timers);
+        Some(Lock { id, token: self.tokens.seal(queue, id, sequence), until })
+    }
+}

@@ -1,0 +1,100 @@
+//! Messages that wait for their time (`service-bus-entities` 8).
+//!
+//! Invariant: a scheduled message is activated once or cancelled once, never both: each is one call, and either
+//! takes the message from the store.
+
+use std::time::Duration;
+
+use super::{
+    Core,
+    publish::{Arrival, accept},
+    pump::read_message,
+    wake,
+};
+use crate::{
+    ClientId, Effect, EntityError, EntityPath, Message, Output, PublishError, QueueId, SequenceNumber,
+    Ticket, Timestamp, merge::Answer, slot::State,
+};
+
+impl Core {
+    pub(super) fn schedule(
+        &mut self,
+        now: Timestamp,
+        client: ClientId,
+        path: &EntityPath,
+        messages: &[Message],
+        ticket: Ticket,
+        out: &mut impl Output,
+    ) {
+        let mut sequences = Vec::with_capacity(messages.len());
+        let found = self.resolve(path).ok_or_else(|| PublishError::NotFound(path.entity.clone()));
+        let stored = found.and_then(|queue| {
+            self.enqueue(now, queue, messages, |number| sequences.push(SequenceNumber(number)), out)
+        });
+        match stored {
+            Ok(()) => self.merge.effect(client, Effect::Scheduled { ticket, sequences }, out),
+            Err(error) => self.refuse_publish(client, Some(ticket), error, out),
+        }
+    }
+
+    pub(super) fn cancel_scheduled(
+        &mut self,
+        client: ClientId,
+        path: &EntityPath,
+        sequences: &[SequenceNumber],
+        ticket: Ticket,
+        out: &mut impl Output,
+    ) {
+        match self.check_scheduled(path, sequences) {
+            Ok(queue) => {
+                // A number given twice is gone after the first.
+                for sequence in sequences {
+                    self.discard(queue, sequence.0, out);
+                }
+                self.merge.answer(client, Answer::Settled, ticket, out);
+            }
+            Err(error) => self.merge.effect(client, Effect::RequestRefused { ticket, error }, out),
+        }
+    }
+
+    /// The store where all these messages wait for their time.
+    fn check_scheduled(
+        &self,
+        path: &EntityPath,
+        sequences: &[SequenceNumber],
+    ) -> Result<QueueId, EntityError> {
+        let missing = || EntityError::NotFound(path.entity.clone());
+        let queue = self.resolve(path).ok_or_else(missing)?;
+        let store = self.stores.get(&queue).ok_or_else(missing)?;
+        let waits = |sequence: &&SequenceNumber| {
+            store.slots.get(sequence.0).is_some_and(|slot| slot.state == State::Scheduled)
+        };
+        match sequences.iter().find(|sequence| !waits(sequence)) {
+            None => Ok(queue),
+            Some(sequence) => {
+                let entity = path.entity.clone();
+                Err(EntityError::MessageNotFound { entity, sequence: *sequence })
+            }
+        }
+    }
+
+    /// A scheduled message arrives, as if it were sent now (SEQ-9). One that cannot be read stays, hidden.
+    pub(super) fn activate(&mut self, now: Timestamp, queue: QueueId, sequence: u64, out: &mut impl Output) {
+        let Some(store) = self.stores.get_mut(&queue) else { return };
+        let Some(slot) = store.slots.get(sequence) else { return };
+        let Ok(record) = read_message(queue, sequence, slot, out) else {
+            store.set_damaged(sequence);
+            return;
+        };
+        let arrival = Arrival {
+            time_to_live: record.index.own_ttl.map(Duration::from_millis),
+            due: None,
+            flags: record.index.flags,
+            properties_length: record.index.properties_length,
+        };
+        self.discard(queue, sequence, out);
+        let Some(store) = self.stores.get_mut(&queue) else { return };
+        accept(store, now, &arrival, &record.rest, out);
+        wake(store, &mut self.active);
+    }
+}
