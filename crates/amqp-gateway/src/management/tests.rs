@@ -34,7 +34,7 @@ fn peek_takes_any_integer_and_bounds_the_count() {
             Ok(Command::Peek { from: SequenceNumber(from), count, bytes: 100, .. }) => Some((from, count)),
             Ok(other) => panic!("{other:?}"),
             Err(refusal) => {
-                assert_eq!(refusal.named().condition, "com.microsoft:argument-error");
+                assert!(refusal.named().condition.starts_with("com.microsoft:argument-"), "{refusal:?}");
                 None
             }
         };

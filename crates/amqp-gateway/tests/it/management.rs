@@ -113,6 +113,7 @@ fn defer(world: &mut World, client: usize, texts: &[&str]) -> Vec<i64> {
         let id = transfer.delivery_id.unwrap();
         world.script(client).disposition(0, id, id, false, Some(defer.clone()));
     }
+    world.script(client).detach(0, 2, true);
     world.run();
     world.received(client);
     got.iter().map(|(_, payload)| annotation(payload, "x-opt-sequence-number").unwrap()).collect()
