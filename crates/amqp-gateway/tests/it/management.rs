@@ -11,7 +11,7 @@ use amqp_codec::{
     value::{Array, OrderedMap, Timestamp, Uuid, Value},
 };
 use broker_auth::Right;
-use broker_core::QueueSettings;
+use broker_core::EntitySettings;
 use bytes::Bytes;
 
 use crate::harness::{World, body_map, property, status, text, texts};
@@ -267,7 +267,7 @@ fn deferred_messages_are_received_and_deleted() {
 fn a_deferred_message_can_be_had_after_its_time() {
     let mut world = World::new();
     let settings =
-        QueueSettings { default_time_to_live: Some(Duration::from_secs(1)), ..QueueSettings::default() };
+        EntitySettings { default_time_to_live: Some(Duration::from_secs(1)), ..EntitySettings::default() };
     world.delete("q");
     world.create("q", settings);
     let client = world.service_bus();

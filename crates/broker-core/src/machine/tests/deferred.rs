@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use super::harness::*;
 use crate::{
-    Command, Effect, EntityError, Fetched, LockToken, Outcome, QueueSettings, ReceiveMode, SequenceNumber,
+    Command, Effect, EntityError, EntitySettings, Fetched, LockToken, Outcome, ReceiveMode, SequenceNumber,
     SettleError,
 };
 
 /// A queue with these messages deferred, and their numbers.
-fn deferred(settings: QueueSettings, texts: &[&str]) -> (Broker, Vec<u64>) {
+fn deferred(settings: EntitySettings, texts: &[&str]) -> (Broker, Vec<u64>) {
     let mut broker = Broker::with_queue(settings);
     broker.publish_all(texts);
     let got = broker.lock(texts.len() as u64);
@@ -48,7 +48,7 @@ fn states(broker: &mut Broker) -> Vec<(u64, u8)> {
 
 #[test]
 fn a_deferred_message_is_received_by_its_number_and_in_no_other_way() {
-    let (mut broker, numbers) = deferred(QueueSettings::default(), &["a", "b"]);
+    let (mut broker, numbers) = deferred(EntitySettings::default(), &["a", "b"]);
     broker.publish(message("c"));
     assert_eq!(texts(&broker.lock(9)), ["c"]);
     assert!(texts(&broker.receive(main_path("q"), ReceiveMode::Browse, 9)).iter().all(|text| text == "c"));
@@ -57,12 +57,12 @@ fn a_deferred_message_is_received_by_its_number_and_in_no_other_way() {
     assert_eq!(shown(&got), [(2, "b".into(), 1), (1, "a".into(), 1)], "in the order of the request");
     assert_ne!(got[0].lock.unwrap().token, got[1].lock.unwrap().token);
     assert_eq!(got[0].lock.unwrap().until, broker.now.after(Duration::from_secs(60)));
-    assert_eq!(broker.core.queue("q").unwrap().locked, 3);
+    assert_eq!(broker.core.entity("q").unwrap().locked, 3);
 }
 
 #[test]
 fn received_and_deleted_it_is_gone_without_a_lock() {
-    let (mut broker, numbers) = deferred(QueueSettings::default(), &["a", "b"]);
+    let (mut broker, numbers) = deferred(EntitySettings::default(), &["a", "b"]);
     let got = broker.fetch(main_path("q"), &numbers, true).unwrap();
     assert_eq!(shown(&got), [(1, "a".into(), 1), (2, "b".into(), 1)]);
     assert!(got.iter().all(|one| one.lock.is_none()));
@@ -84,7 +84,7 @@ fn each_outcome_does_to_a_fetched_message_what_it_says() {
         (Outcome::DeadLetter(properties(&[("DeadLetterReason", "r")])), None, 0, true),
     ];
     for (outcome, state, failed, dead) in cases {
-        let (mut broker, numbers) = deferred(QueueSettings::default(), &["a"]);
+        let (mut broker, numbers) = deferred(EntitySettings::default(), &["a"]);
         let lock = broker.fetch(main_path("q"), &numbers, false).unwrap()[0].lock.unwrap();
         settle_by(&mut broker, lock.token, outcome.clone()).unwrap();
         let peeked = broker.peek(main_path("q"), 0, 9);
@@ -102,7 +102,7 @@ fn each_outcome_does_to_a_fetched_message_what_it_says() {
 
 #[test]
 fn one_unknown_or_locked_number_fails_the_whole_request() {
-    let (mut broker, numbers) = deferred(QueueSettings::default(), &["a", "b"]);
+    let (mut broker, numbers) = deferred(EntitySettings::default(), &["a", "b"]);
     broker.publish(message("active"));
     let scheduled = broker.schedule(&["s"], 1_000)[0];
     for wrong in [0, 3, scheduled, 99, u64::MAX] {
@@ -120,14 +120,14 @@ fn one_unknown_or_locked_number_fails_the_whole_request() {
 
 #[test]
 fn a_number_given_twice_is_received_once() {
-    let (mut broker, numbers) = deferred(QueueSettings::default(), &["a"]);
+    let (mut broker, numbers) = deferred(EntitySettings::default(), &["a"]);
     assert_eq!(broker.fetch(main_path("q"), &[numbers[0], numbers[0]], false).unwrap().len(), 1);
 }
 
 #[test]
 fn more_bytes_than_wanted_are_refused_whole() {
-    let (mut broker, numbers) = deferred(QueueSettings::default(), &["a", "b"]);
-    let bytes: u64 = broker.core.queue("q").unwrap().bytes;
+    let (mut broker, numbers) = deferred(EntitySettings::default(), &["a", "b"]);
+    let bytes: u64 = broker.core.entity("q").unwrap().bytes;
     for (limit, fits) in [(bytes, true), (bytes - 1, false)] {
         let ticket = broker.ticket();
         let told = broker.tell(
@@ -158,7 +158,7 @@ fn more_bytes_than_wanted_are_refused_whole() {
 #[test]
 fn an_expired_lock_counts_and_leaves_the_message_deferred() {
     for treated in [true, false] {
-        let settings = QueueSettings { max_delivery_count: 2, ..QueueSettings::default() };
+        let settings = EntitySettings { max_delivery_count: 2, ..EntitySettings::default() };
         let (mut broker, numbers) = deferred(settings, &["a"]);
         let lock = broker.fetch(main_path("q"), &numbers, false).unwrap()[0].lock.unwrap();
         if treated {
@@ -178,7 +178,7 @@ fn an_expired_lock_counts_and_leaves_the_message_deferred() {
 
 #[test]
 fn a_renewed_lock_goes_on() {
-    let (mut broker, numbers) = deferred(QueueSettings::default(), &["a"]);
+    let (mut broker, numbers) = deferred(EntitySettings::default(), &["a"]);
     let lock = broker.fetch(main_path("q"), &numbers, false).unwrap()[0].lock.unwrap();
     broker.wait(59_999);
     let ticket = broker.ticket();
@@ -191,7 +191,7 @@ fn a_renewed_lock_goes_on() {
 
 #[test]
 fn a_lock_by_number_outlives_the_connection_that_asked() {
-    let (mut broker, numbers) = deferred(QueueSettings::default(), &["a"]);
+    let (mut broker, numbers) = deferred(EntitySettings::default(), &["a"]);
     let lock = broker.fetch(main_path("q"), &numbers, false).unwrap()[0].lock.unwrap();
     broker.tell(ME, Command::Disconnect);
     assert_eq!(settle_by(&mut broker, lock.token, Outcome::Complete), Ok(()));
@@ -199,10 +199,10 @@ fn a_lock_by_number_outlives_the_connection_that_asked() {
 
 #[test]
 fn a_deferred_message_outlives_its_time_and_can_still_be_had() {
-    let settings = QueueSettings {
+    let settings = EntitySettings {
         default_time_to_live: Some(Duration::from_secs(1)),
         dead_letter_on_expiration: true,
-        ..QueueSettings::default()
+        ..EntitySettings::default()
     };
     let (mut broker, numbers) = deferred(settings, &["a"]);
     broker.wait(100_000);
@@ -219,7 +219,7 @@ fn a_deferred_message_outlives_its_time_and_can_still_be_had() {
 
 #[test]
 fn dead_letters_are_deferred_and_received_by_number_too() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     broker.publish(message("a"));
     let got = broker.lock_one();
     broker.settle(&got, Outcome::DeadLetter(properties(&[]))).unwrap();
@@ -233,7 +233,7 @@ fn dead_letters_are_deferred_and_received_by_number_too() {
 
 #[test]
 fn a_deferred_message_that_cannot_be_read_is_an_error_and_takes_nothing() {
-    let (mut broker, numbers) = deferred(QueueSettings::default(), &["a", "b"]);
+    let (mut broker, numbers) = deferred(EntitySettings::default(), &["a", "b"]);
     let at = *broker.journal.records.iter().find(|(_, (bytes, _))| bytes.ends_with(b"b")).unwrap().0;
     broker.journal.broken.push(at);
     assert_eq!(broker.fetch(main_path("q"), &numbers, true).unwrap_err(), EntityError::Storage);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::harness::*;
 use crate::{
-    Command, Effect, EntityError, EntityPath, Outcome, QueueSettings, ReceiveMode, SubQueue, Timestamp,
+    Command, Effect, EntityError, EntityPath, EntitySettings, Outcome, ReceiveMode, SubQueue, Timestamp,
 };
 
 fn delete(broker: &mut Broker, path: EntityPath, count: u32, before: Timestamp) -> Result<u32, EntityError> {
@@ -19,7 +19,7 @@ fn delete(broker: &mut Broker, path: EntityPath, count: u32, before: Timestamp) 
 
 #[test]
 fn the_oldest_go_first_and_no_more_than_wanted() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     broker.publish_all(&["a", "b", "c", "d"]);
     let later = broker.now.after(Duration::from_millis(1));
     assert_eq!(delete(&mut broker, main_path("q"), 0, later), Ok(0));
@@ -33,7 +33,7 @@ fn the_oldest_go_first_and_no_more_than_wanted() {
 #[test]
 fn only_what_was_enqueued_before_the_time_goes() {
     for (cut, deleted) in [(0, 0), (1, 1), (1_000, 1), (1_001, 2)] {
-        let mut broker = Broker::with_queue(QueueSettings::default());
+        let mut broker = Broker::with_queue(EntitySettings::default());
         let start = broker.now;
         broker.publish(message("a"));
         broker.wait(1_000);
@@ -45,21 +45,21 @@ fn only_what_was_enqueued_before_the_time_goes() {
 
 #[test]
 fn locked_deferred_and_scheduled_messages_stay() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     broker.publish_all(&["locked", "deferred", "returned", "active"]);
     let got = broker.lock(3);
     broker.settle(&got[1], Outcome::Defer(properties(&[]))).unwrap();
     broker.settle(&got[2], Outcome::Abandon(properties(&[]))).unwrap();
     broker.schedule(&["scheduled"], 1_000);
     assert_eq!(delete(&mut broker, main_path("q"), 9, Timestamp::MAX), Ok(2));
-    let view = broker.core.queue("q").unwrap();
+    let view = broker.core.entity("q").unwrap();
     assert_eq!((view.active, view.locked, view.deferred, view.scheduled), (1, 1, 1, 1));
     assert_eq!(broker.settle(&got[0], Outcome::Complete), Ok(()), "its lock went on");
 }
 
 #[test]
 fn dead_letters_can_be_purged() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     broker.publish_all(&["a", "b"]);
     for delivery in broker.lock(2) {
         broker.settle(&delivery, Outcome::DeadLetter(properties(&[]))).unwrap();

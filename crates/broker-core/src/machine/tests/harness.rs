@@ -5,9 +5,10 @@ use std::{collections::BTreeMap, time::Duration};
 use bytes::Bytes;
 
 use crate::{
-    Batch, ClientId, Command, Core, CoreConfig, Delivery, Effect, EntityError, EntityKind, EntityPath, EntitySettings, Fetched,
-    LinkId, Message, Outcome, Output, Peeked, Position, Properties, PropertyValue, QueueId, ReceiveMode,
-    SequenceNumber, SettleError, StorageError, StoredRecord, SubQueue, Ticket, Timestamp, UnsettledPolicy,
+    Batch, ClientId, Command, Core, CoreConfig, Delivery, Effect, EntityError, EntityKind, EntityPath,
+    EntitySettings, Fetched, LinkId, Message, Outcome, Output, Peeked, Position, Properties, PropertyValue,
+    QueueId, ReceiveMode, SequenceNumber, SettleError, StorageError, StoredRecord, SubQueue, Ticket,
+    Timestamp, UnsettledPolicy,
 };
 
 /// Records in memory. Reads are refused for what the current call appended, as the contract says.

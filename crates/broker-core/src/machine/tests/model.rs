@@ -25,6 +25,9 @@ enum Step {
     Budget { client: u64, more: Option<u8> },
     Settle { pick: u8, outcome: u8, by_token: bool },
     Renew { pick: u8 },
+    Cancel { pick: u8 },
+    Fetch { pick: u8, delete: bool },
+    Purge { count: u8 },
     Disconnect { client: u64 },
     Wait { millis: u16 },
     Crash,
@@ -45,6 +48,9 @@ fn step() -> impl Strategy<Value = Step> {
         8 => (any::<u8>(), 0u8..8, any::<bool>())
             .prop_map(|(pick, outcome, by_token)| Step::Settle { pick, outcome, by_token }),
         1 => any::<u8>().prop_map(|pick| Step::Renew { pick }),
+        2 => any::<u8>().prop_map(|pick| Step::Cancel { pick }),
+        3 => (any::<u8>(), any::<bool>()).prop_map(|(pick, delete)| Step::Fetch { pick, delete }),
+        1 => (0u8..4).prop_map(|count| Step::Purge { count }),
         1 => client.prop_map(|client| Step::Disconnect { client }),
         3 => (0u16..150).prop_map(|millis| Step::Wait { millis }),
         1 => Just(Step::Crash),
@@ -152,6 +158,9 @@ impl Test {
             }
             Step::Settle { pick, outcome, by_token } => self.settle(pick, outcome, by_token),
             Step::Renew { pick } => self.renew(pick),
+            Step::Cancel { pick } => self.cancel(pick),
+            Step::Fetch { pick, delete } => self.fetch(pick, delete),
+            Step::Purge { count } => self.purge(count),
             Step::Disconnect { client } => {
                 for link in 1..7 {
                     if self.links.remove(&(client, link)).is_some() {
@@ -270,7 +279,7 @@ impl Test {
             Outcome::Complete => drop(self.known.remove(id)),
             Outcome::Abandon(_) => self.end_lock(id, true, self.now()),
             Outcome::Release(_) => self.end_lock(id, false, self.now()),
-            Outcome::DeadLetter(_) => (message.dead, message.lock) = (true, None),
+            Outcome::DeadLetter(_) => (message.dead, message.state, message.lock) = (true, 0, None),
             Outcome::Defer(_) => (message.state, message.lock) = (1, None),
         }
     }
@@ -291,13 +300,73 @@ impl Test {
         assert_eq!(renewed, held);
     }
 
+    /// Some message whose number is known.
+    fn some(&self, pick: u8) -> Option<(String, Known)> {
+        let numbered = self.known.iter().filter(|(_, message)| message.sequence.is_some());
+        let all: Vec<_> = numbered.collect();
+        let (id, message) = all.get(usize::from(pick).checked_rem(all.len())?)?;
+        Some(((*id).clone(), (*message).clone()))
+    }
+
+    fn cancel(&mut self, pick: u8) {
+        let Some((id, message)) = self.some(pick) else { return };
+        let allowed = message.state == 2;
+        assert_eq!(self.broker.cancel(&[message.sequence.unwrap()]).is_ok(), allowed, "{id}");
+        if allowed {
+            self.known.remove(&id);
+        }
+        self.absorb_others();
+    }
+
+    fn fetch(&mut self, pick: u8, delete: bool) {
+        let Some((id, message)) = self.some(pick) else { return };
+        let path = if message.dead { dead_letters("q") } else { main_path("q") };
+        let allowed = message.state == 1 && message.lock.is_none();
+        let fetched = self.broker.fetch(path, &[message.sequence.unwrap()], delete);
+        assert_eq!(fetched.is_ok(), allowed, "{id}");
+        if let Some(fetched) = fetched.ok().and_then(|mut fetched| fetched.pop()) {
+            assert_eq!(fetched.stored.delivery_count, message.failed, "{id}");
+            let view = self.broker.core.entity("q").unwrap();
+            let queue = if message.dead { view.dead_letter_queue } else { view.queue };
+            let (consumer, sequence) = (LinkId(0), fetched.sequence);
+            if let Some(lock) = fetched.lock {
+                self.known.get_mut(&id).unwrap().lock = Some((lock, (ClientId(0), consumer)));
+                let lock = Some(lock);
+                self.granted.push(Delivery { consumer, queue, sequence, lock, stored: fetched.stored });
+            } else {
+                self.known.remove(&id);
+            }
+        }
+        self.absorb_others();
+    }
+
+    fn purge(&mut self, count: u8) {
+        let ready = |message: &Known| !message.dead && message.state == 0 && message.lock.is_none();
+        let ready = self.known.iter().filter(|(_, message)| ready(message));
+        let mut ids: Vec<_> = ready.map(|(id, message)| (message.sequence.unwrap(), id.clone())).collect();
+        ids.sort_unstable();
+        ids.truncate(usize::from(count));
+        let ticket = self.broker.ticket();
+        let (path, before) = (main_path("q"), Timestamp::MAX);
+        let purge = Command::DeleteMessages { path, count: u32::from(count), before, ticket };
+        let told = self.tell(1, purge);
+        let deleted = told.iter().find_map(|effect| match effect {
+            Effect::Deleted { count, .. } => Some(*count as usize),
+            _ => None,
+        });
+        assert_eq!(deleted, Some(ids.len()));
+        for (_, id) in ids {
+            self.known.remove(&id);
+        }
+    }
+
     /// A lock ends without a decision.
     fn end_lock(&mut self, id: &str, failed: bool, at: u64) {
         let message = self.known.get_mut(id).unwrap();
         message.lock = None;
         message.failed += u32::from(failed);
         if !message.dead && failed && message.failed >= DELIVERIES_MAX {
-            message.dead = true;
+            (message.dead, message.state) = (true, 0);
         }
         self.expire(id, at);
     }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::harness::*;
 use crate::{
-    Command, CoreConfig, Effect, EntityError, Message, PublishError, QueueSettings, SequenceNumber, SubQueue,
+    Command, CoreConfig, Effect, EntityError, EntitySettings, Message, PublishError, SequenceNumber, SubQueue,
 };
 
 fn not_found(sequence: u64) -> Result<(), EntityError> {
@@ -13,7 +13,7 @@ fn not_found(sequence: u64) -> Result<(), EntityError> {
 
 #[test]
 fn scheduling_answers_with_the_numbers_that_peek_shows() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     broker.publish(message("first"));
     assert_eq!(broker.schedule(&["a", "b", "c"], 1_000), [2, 3, 4]);
     let shown: Vec<(u64, u8)> =
@@ -34,7 +34,7 @@ fn scheduling_answers_with_the_numbers_that_peek_shows() {
 
 #[test]
 fn scheduling_for_now_or_the_past_enqueues_at_once() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     assert_eq!(broker.schedule(&["a"], 0), [1]);
     assert_eq!(texts(&broker.lock(9)), ["a"]);
     assert_eq!(broker.cancel(&[1]), not_found(1));
@@ -42,25 +42,25 @@ fn scheduling_for_now_or_the_past_enqueues_at_once() {
 
 #[test]
 fn a_cancelled_message_never_comes() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     let numbers = broker.schedule(&["a", "b", "c"], 1_000);
     assert_eq!(
         broker.cancel(&[numbers[0], numbers[2], numbers[0]]),
         Ok(()),
         "a number given twice counts once"
     );
-    assert_eq!(broker.core.queue("q").unwrap().scheduled, 1);
+    assert_eq!(broker.core.entity("q").unwrap().scheduled, 1);
     assert_eq!(broker.replayed().digest(), broker.core.digest());
     broker.check_liveness();
     broker.restart();
     broker.wait(1_000);
     assert_eq!(texts(&broker.lock(9)), ["b"]);
-    assert_eq!(broker.core.queue("q").unwrap().scheduled, 0);
+    assert_eq!(broker.core.entity("q").unwrap().scheduled, 0);
 }
 
 #[test]
 fn cancelling_is_all_or_nothing() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     broker.publish(message("active"));
     let numbers = broker.schedule(&["a", "b"], 1_000);
     let records = broker.journal.records.len();
@@ -68,14 +68,14 @@ fn cancelling_is_all_or_nothing() {
         assert_eq!(broker.cancel(&[numbers[0], wrong, numbers[1]]), not_found(wrong), "{wrong}");
     }
     assert_eq!(broker.journal.records.len(), records);
-    assert_eq!(broker.core.queue("q").unwrap().scheduled, 2);
+    assert_eq!(broker.core.entity("q").unwrap().scheduled, 2);
 }
 
 #[test]
 fn what_cannot_be_scheduled_is_refused_whole() {
     let config = CoreConfig { max_message_bytes: 10, ..CoreConfig::default() };
     let mut broker = Broker::with(config);
-    broker.create("q", QueueSettings { max_size_bytes: Some(200), ..QueueSettings::default() });
+    broker.create("q", EntitySettings { max_size_bytes: Some(200), ..EntitySettings::default() });
     let due = Some(broker.now.after(std::time::Duration::from_secs(1)));
     let later = |text: &str| Message { scheduled_enqueue_time: due, ..message(text) };
     let entity = || "q".into();
@@ -104,13 +104,13 @@ fn what_cannot_be_scheduled_is_refused_whole() {
             }
             other => panic!("{expected:?}: {other:?}"),
         }
-        assert_eq!(broker.core.queue("q").unwrap().scheduled, 0, "{expected:?}");
+        assert_eq!(broker.core.entity("q").unwrap().scheduled, 0, "{expected:?}");
     }
 }
 
 #[test]
 fn a_cancellation_may_come_in_the_same_batch_as_its_message() {
-    let mut broker = Broker::with_queue(QueueSettings::default());
+    let mut broker = Broker::with_queue(EntitySettings::default());
     let due = Some(broker.now.after(std::time::Duration::from_secs(1)));
     let messages = vec![Message { scheduled_enqueue_time: due, ..message("a") }];
     let (schedule, cancel) = (broker.ticket(), broker.ticket());
@@ -133,7 +133,7 @@ fn a_cancellation_may_come_in_the_same_batch_as_its_message() {
 #[test]
 fn of_a_cancellation_and_an_activation_at_one_moment_one_wins() {
     for cancel_first in [true, false] {
-        let mut broker = Broker::with_queue(QueueSettings::default());
+        let mut broker = Broker::with_queue(EntitySettings::default());
         let numbers = broker.schedule(&["a"], 1_000);
         broker.now = broker.now.after(std::time::Duration::from_secs(1));
         if cancel_first {
@@ -143,7 +143,7 @@ fn of_a_cancellation_and_an_activation_at_one_moment_one_wins() {
             broker.run_deadlines();
             assert_eq!(broker.cancel(&numbers), not_found(1));
         }
-        let view = broker.core.queue("q").unwrap();
+        let view = broker.core.entity("q").unwrap();
         assert_eq!((view.scheduled, view.active), (0, u64::from(!cancel_first)));
     }
 }
@@ -154,7 +154,7 @@ proptest! {
         delays in proptest::collection::vec(1u64..50, 1..40),
         cancels in proptest::collection::vec((any::<prop::sample::Index>(), 0u64..20), 0..40),
     ) {
-        let mut broker = Broker::with_queue(QueueSettings::default());
+        let mut broker = Broker::with_queue(EntitySettings::default());
         let mut waiting: Vec<(u64, String, u64)> = Vec::new();
         for (n, delay) in delays.into_iter().enumerate() {
             let text = n.to_string();
@@ -172,7 +172,7 @@ proptest! {
             let known = waiting.iter().position(|(waits, _, _)| waits == number);
             prop_assert_eq!(broker.cancel(&[*number]).is_ok(), known.is_some());
             known.map(|place| waiting.remove(place));
-            prop_assert_eq!(broker.core.queue("q").unwrap().scheduled, waiting.len() as u64);
+            prop_assert_eq!(broker.core.entity("q").unwrap().scheduled, waiting.len() as u64);
         }
         broker.wait(50);
         arrived.extend(waiting.into_iter().map(|(_, text, _)| text));
