@@ -128,6 +128,7 @@ pub(crate) fn config() -> ServerConfig {
         handshake_time_out: Duration::from_secs(60),
         shutdown_time_out: Duration::from_secs(2),
         io_threads: 2,
+        foreign_origins: false,
         testing: true,
         container_id: "ferrybus".to_owned(),
     }

@@ -28,3 +28,5 @@ mod settlement;
 mod testing;
 #[cfg(test)]
 mod tls;
+#[cfg(test)]
+mod websocket;

@@ -23,16 +23,16 @@ use crate::{
     client::Client,
 };
 
-type Stream = StreamOwned<ClientConnection, TcpStream>;
+pub(crate) type Stream = StreamOwned<ClientConnection, TcpStream>;
 
 /// An authority, and what it has signed.
-struct Certificates {
+pub(crate) struct Certificates {
     folder: Folder,
     authority: CertifiedIssuer<'static, KeyPair>,
 }
 
 impl Certificates {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
@@ -64,7 +64,7 @@ impl Certificates {
     }
 
     /// A broker with TLS on both kinds of ports, that knows the certificate `CN=till-7`.
-    fn broker(&self) -> Broker {
+    pub(crate) fn broker(&self) -> Broker {
         Broker::with(|config| {
             config.tls = Some(self.files());
             config.listen_tls = vec!["127.0.0.1:0".parse().unwrap()];
@@ -79,6 +79,11 @@ impl Certificates {
 
     /// A client that trusts the authority and shows the certificate of `name`, if any.
     fn connect(&self, address: std::net::SocketAddr, name: Option<&str>) -> Wire<Stream> {
+        Wire::over(self.stream(address, name))
+    }
+
+    /// The same before it says anything.
+    pub(crate) fn stream(&self, address: std::net::SocketAddr, name: Option<&str>) -> Stream {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.authority.pem().as_bytes()).unwrap()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -99,7 +104,7 @@ impl Certificates {
         let tls = ClientConnection::new(Arc::new(config), host).unwrap();
         let tcp = TcpStream::connect(address).unwrap();
         tcp.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        Wire::over(StreamOwned::new(tls, tcp))
+        StreamOwned::new(tls, tcp)
     }
 }
 

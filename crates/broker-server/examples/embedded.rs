@@ -33,6 +33,7 @@ fn main() -> ExitCode {
         handshake_time_out: Duration::from_secs(30),
         shutdown_time_out: Duration::from_secs(5),
         io_threads: 2,
+        foreign_origins: false,
         testing: false,
         container_id: "embedded".to_owned(),
     };

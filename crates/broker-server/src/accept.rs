@@ -46,6 +46,7 @@ pub(crate) struct Shared {
     pub(crate) max_connections: usize,
     pub(crate) handshake_time_out: Duration,
     pub(crate) testing: bool,
+    pub(crate) foreign_origins: bool,
     pub(crate) stop: watch::Receiver<bool>,
 }
 
@@ -141,7 +142,7 @@ const fn is_http(first: u8) -> bool {
 const TLS_HANDSHAKE: u8 = 22;
 
 /// Boxed by the caller's task, so that the future of an idle connection is no larger than its transport needs.
-async fn drive<S: AsyncRead + AsyncWrite + Unpin>(
+pub(crate) async fn drive<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     shared: &Shared,
     peer: PeerFacts,

@@ -52,6 +52,8 @@ pub struct ServerConfig {
     pub shutdown_time_out: Duration,
     /// Threads that serve connections.
     pub io_threads: usize,
+    /// Let pages of other sites connect through WebSocket: right where a secret keeps strangers out.
+    pub foreign_origins: bool,
     /// For tests against the broker: its clock can be moved.
     pub testing: bool,
     /// `open.container-id`.

@@ -3,20 +3,30 @@
 //! Invariant: the number and size of headers, the size of a body, and the time for each are bounded; a path that no
 //! route knows changes nothing.
 
-use std::{convert::Infallible, io, pin::pin, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    io,
+    pin::pin,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use broker_auth::PeerFacts;
 use bytes::Bytes;
-use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
+use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn, upgrade::OnUpgrade};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::accept::Shared;
+use crate::{
+    accept::{self, Shared},
+    websocket::{self, ByteStream},
+};
 
 mod access;
 mod answer;
 mod routes;
 mod testing;
+mod upgrade;
 
 /// Headers of one request.
 const HEADERS_MAX: usize = 64;
@@ -32,6 +42,8 @@ const BODY_TIME: Duration = Duration::from_secs(30);
 struct Visitor {
     shared: Arc<Shared>,
     peer: Arc<PeerFacts>,
+    /// Set by a request that turns the connection into a WebSocket.
+    upgrade: Arc<Mutex<Option<OnUpgrade>>>,
 }
 
 /// Serves the requests of one connection to its end, or until the broker stops.
@@ -39,9 +51,10 @@ pub(crate) async fn serve<S>(stream: S, shared: Arc<Shared>, peer: PeerFacts) ->
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let visitor = Visitor { shared: Arc::clone(&shared), peer: Arc::new(peer) };
+    let visitor = Visitor { shared: Arc::clone(&shared), peer: Arc::new(peer), upgrade: Arc::default() };
+    let visiting = visitor.clone();
     let service = service_fn(move |request: Request<Incoming>| {
-        let visitor = visitor.clone();
+        let visitor = visiting.clone();
         async move { Ok::<_, Infallible>(routes::answer(&visitor, request).await) }
     });
     let connection = http1::Builder::new()
@@ -49,7 +62,8 @@ where
         .header_read_timeout(shared.handshake_time_out)
         .max_headers(HEADERS_MAX)
         .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
     let mut connection = pin!(connection);
     let mut stop = shared.stop.clone();
     let stopped = async move { drop(stop.wait_for(|stop| *stop).await) };
@@ -60,10 +74,36 @@ where
             connection.await
         }
     };
-    served.map_err(io::Error::other)
+    served.map_err(io::Error::other)?;
+    match visitor.take_upgrade() {
+        Some(upgrade) => go_on_in_amqp::<S>(upgrade, &visitor).await,
+        None => Ok(()),
+    }
+}
+
+/// What follows an upgrade, on the stream that is left of the HTTP connection.
+async fn go_on_in_amqp<S>(upgrade: OnUpgrade, visitor: &Visitor) -> io::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let upgraded = upgrade.await.map_err(io::Error::other)?;
+    let parts = upgraded.downcast::<TokioIo<S>>().map_err(|_| io::Error::other("not our own stream"))?;
+    let frames =
+        usize::try_from(visitor.shared.gateway.max_frame_bytes).unwrap_or(usize::MAX).saturating_mul(2);
+    let message_bytes_max = websocket::MESSAGE_BYTES_MAX.max(frames);
+    let stream = ByteStream::new(parts.io.into_inner(), parts.read_buf, message_bytes_max).await;
+    accept::drive(stream, &visitor.shared, PeerFacts::clone(&visitor.peer)).await
 }
 
 impl Visitor {
+    fn upgrade_to(&self, upgrade: OnUpgrade) {
+        *self.upgrade.lock().unwrap_or_else(PoisonError::into_inner) = Some(upgrade);
+    }
+
+    fn take_upgrade(&self) -> Option<OnUpgrade> {
+        self.upgrade.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     /// The body of a request, within its bounds.
     async fn body(&self, body: Incoming) -> Result<Bytes, answer::Refusal> {
         use http_body_util::{BodyExt, LengthLimitError, Limited};

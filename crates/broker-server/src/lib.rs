@@ -18,6 +18,7 @@ mod server;
 mod threads;
 mod tls;
 mod transport;
+mod websocket;
 
 pub use config::{ServerConfig, TlsFiles};
 pub use server::{Outcome, Server, StartError};

@@ -131,6 +131,7 @@ impl Server {
             max_connections: config.max_connections,
             handshake_time_out: config.handshake_time_out,
             testing: config.testing,
+            foreign_origins: config.foreign_origins,
             stop: stopped,
         });
         let mut server = Self {

@@ -104,6 +104,8 @@ fn override_with(settings: &mut Settings, arguments: &ServeArguments) {
 /// The one place that knows what the server calls things.
 fn config(limits: Limits) -> ServerConfig {
     let bounds = limits.bounds;
+    // The development key is known to every page that a browser here may show.
+    let foreign_origins = !limits.development && limits.credentials.anonymous == broker_auth::Anonymous::Deny;
     ServerConfig {
         listen: limits.listen,
         listen_tls: limits.listen_tls,
@@ -124,7 +126,6 @@ fn config(limits: Limits) -> ServerConfig {
         disk_reserve_bytes: bounds.disk_reserve_bytes,
         queues: limits.queues,
         auto_create: limits.auto_create,
-        authority: Arc::new(Authority::new(limits.credentials)),
         max_connections: bounds.max_connections,
         max_links_per_connection: bounds.max_links_per_connection,
         max_message_bytes: bounds.max_message_bytes,
@@ -133,6 +134,8 @@ fn config(limits: Limits) -> ServerConfig {
         handshake_time_out: bounds.handshake_time_out,
         shutdown_time_out: bounds.shutdown_time_out,
         io_threads: bounds.io_threads,
+        foreign_origins,
+        authority: Arc::new(Authority::new(limits.credentials)),
         testing: limits.testing,
         container_id: format!("ferrybus-{}", std::process::id()),
     }

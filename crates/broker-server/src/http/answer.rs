@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{
     Response, StatusCode,
-    header::{ALLOW, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE},
+    header::{ALLOW, CONTENT_TYPE, HeaderValue, SEC_WEBSOCKET_VERSION, UPGRADE, WWW_AUTHENTICATE},
 };
 use serde_json::json;
 
@@ -36,6 +36,9 @@ pub(super) enum Refusal {
         /// The methods that are.
         allow: &'static str,
     },
+    /// The path is for another protocol.
+    #[error("expected an upgrade to WebSocket, version 13")]
+    UpgradeRequired,
     /// The body has more than [`BODY_BYTES_MAX`].
     #[error("the body is larger than {BODY_BYTES_MAX} bytes")]
     TooLarge,
@@ -55,6 +58,7 @@ impl Refusal {
             Self::Forbidden(_) => StatusCode::FORBIDDEN,
             Self::NotFound(_) => StatusCode::NOT_FOUND,
             Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
+            Self::UpgradeRequired => StatusCode::UPGRADE_REQUIRED,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::Stopping => StatusCode::SERVICE_UNAVAILABLE,
@@ -72,6 +76,10 @@ impl Refusal {
             }
             Self::Method { allow } => {
                 answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+            }
+            Self::UpgradeRequired => {
+                answer.headers_mut().insert(UPGRADE, HeaderValue::from_static("websocket"));
+                answer.headers_mut().insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
             }
             _ => {}
         }

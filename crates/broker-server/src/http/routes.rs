@@ -10,7 +10,7 @@ use hyper::{Request, body::Incoming};
 use super::{
     Visitor,
     answer::{Answer, Refusal},
-    testing,
+    testing, upgrade,
 };
 
 /// Answers one request.
@@ -18,6 +18,7 @@ pub(super) async fn answer(visitor: &Visitor, request: Request<Incoming>) -> Ans
     let answered = match route(request.uri().path()) {
         Some(Route::Clock) => testing::clock(visitor, &request),
         Some(Route::Advance) => testing::advance(visitor, request).await,
+        Some(Route::WebSocket) => upgrade::upgrade(visitor, request),
         None => Err(Refusal::NotFound(request.uri().path().to_owned())),
     };
     answered.unwrap_or_else(|refusal| refusal.answer())
@@ -30,6 +31,8 @@ enum Route {
     Clock,
     /// Move it forward.
     Advance,
+    /// Go on in AMQP.
+    WebSocket,
 }
 
 /// Case does not matter, nor a slash at the end, nor whether `$` is escaped: clients differ in all three.
@@ -39,8 +42,11 @@ fn route(path: &str) -> Option<Route> {
     Some(*route)
 }
 
-const ROUTES: [(&str, Route); 2] =
-    [("/$ferrybus/clock", Route::Clock), ("/$ferrybus/clock/advance", Route::Advance)];
+const ROUTES: [(&str, Route); 3] = [
+    ("/$ferrybus/clock", Route::Clock),
+    ("/$ferrybus/clock/advance", Route::Advance),
+    ("/$servicebus/websocket", Route::WebSocket),
+];
 
 #[cfg(test)]
 mod tests;

@@ -10,6 +10,7 @@ fn each_refusal_has_its_status_and_says_why() {
         (Refusal::Forbidden("you may not".into()), 403, r#"{"error":"you may not"}"#),
         (Refusal::NotFound("/x".into()), 404, r#"{"error":"there is nothing at `/x`"}"#),
         (Refusal::Method { allow: "POST" }, 405, r#"{"error":"method is not one of `POST`"}"#),
+        (Refusal::UpgradeRequired, 426, r#"{"error":"expected an upgrade to WebSocket, version 13"}"#),
         (Refusal::TooLarge, 413, r#"{"error":"the body is larger than 1048576 bytes"}"#),
         (Refusal::TooSlow, 408, r#"{"error":"the body did not come in time"}"#),
         (Refusal::Stopping, 503, r#"{"error":"the broker is stopping"}"#),

@@ -7,6 +7,8 @@ fn paths_are_found_in_every_spelling_of_theirs_and_no_other() {
         ("/$ferrybus/clock/", Some(Route::Clock)),
         ("/%24Ferrybus/Clock", Some(Route::Clock)),
         ("/$ferrybus/clock/advance", Some(Route::Advance)),
+        ("/$servicebus/websocket", Some(Route::WebSocket)),
+        ("/$servicebus/websocket/", Some(Route::WebSocket)),
         ("/", None),
         ("", None),
         ("/$ferrybus", None),
