@@ -8,6 +8,7 @@ const os = require("node:os");
 const path = require("node:path");
 const { ServiceBusClient } = require("@azure/service-bus");
 const Long = require("long");
+const WebSocket = require("ws");
 const { Broker, certificateIn, makeCertificate, pause } = require("../lib/broker.js");
 const { Suite } = require("../lib/cases.js");
 
@@ -107,6 +108,31 @@ queueCase("send-batch", async ({ sender, receiver }) => {
   taken.forEach(({ sequenceNumber }, index) => assert.ok(sequenceNumber.equals(first.add(index))));
   for (const message of taken) await receiver.completeMessage(message);
 });
+
+// The SDK always says `wss`, so over plain TCP the WebSocket that it is given says `ws` instead.
+class PlainWebSocket extends WebSocket {
+  constructor(url, protocols) {
+    super(url.replace(/^wss:/, "ws:"), protocols);
+  }
+}
+
+suite.case("web-socket", (context) =>
+  withClient(
+    context,
+    async (client) => {
+      const sender = client.createSender(context.queue);
+      const receiver = client.createReceiver(context.queue, { maxAutoLockRenewalDurationInMs: 0 });
+      await Promise.all(Array.from({ length: 100 }, (_, number) => sender.sendMessages({ body: number })));
+      await sender.sendMessages({ body: "x".repeat(200_000) });
+      const taken = await many(receiver, 101);
+      assert.deepEqual(bodies(taken), [...Array(100).keys(), "x".repeat(200_000)]);
+      await receiver.renewMessageLock(taken[0]);
+      for (const message of taken) await receiver.completeMessage(message);
+      await assertEmpty(receiver);
+    },
+    { webSocketOptions: { webSocket: context.tls ? WebSocket : PlainWebSocket } },
+  ),
+);
 
 queueCase("send-1000-pipelined", async ({ sender, receiver }) => {
   await Promise.all(Array.from({ length: 1000 }, (_, number) => sender.sendMessages({ body: number })));

@@ -44,10 +44,19 @@ class Awaited:
         return call
 
 
-def client(context: Context, style: str, *, key: str = KEY, **options: Any) -> Any:
+def client(
+    context: Context, style: str, *, key: str = KEY, web_socket: bool = False, **options: Any
+) -> Any:
     """A client of the wanted style (`sync` or `async`) for the case's transport."""
     kind = AsyncServiceBusClient if style == "async" else ServiceBusClient
-    if context.tls:
+    if web_socket:
+        options |= {
+            "custom_endpoint_address": f"sb://localhost:{context.port}",
+            "transport_type": TransportType.AmqpOverWebsocket,
+        }
+        if context.tls:
+            options["connection_verify"] = context.ca
+    elif context.tls:
         # This SDK ignores the port of a connection string unless it names the
         # emulator, and the emulator is never reached over TLS.
         options |= {

@@ -136,6 +136,27 @@ async def send_batch(context, style):
     assert numbers == list(range(numbers[0], numbers[0] + 51)), numbers
 
 
+@case("web-socket")
+async def web_socket(context, style):
+    async with client(context, style, web_socket=True) as bus:
+        async with bus.get_queue_sender(context.queue) as sender:
+            await sender.send_messages([ServiceBusMessage(str(number)) for number in range(100)])
+            await sender.send_messages(ServiceBusMessage(b"x" * 200_000))
+        async with bus.get_queue_receiver(context.queue) as receiver:
+            for number in range(100):
+                message = await one(receiver)
+                assert text(message) == str(number)
+                await receiver.complete_message(message)
+            large = await one(receiver)
+            assert text(large) == "x" * 200_000
+            await receiver.renew_message_lock(large)
+            await receiver.dead_letter_message(large, reason="large")
+            await assert_empty(receiver)
+        dead = ServiceBusSubQueue.DEAD_LETTER
+        async with bus.get_queue_receiver(context.queue, sub_queue=dead) as receiver:
+            assert (await one(receiver)).dead_letter_reason == "large"
+
+
 @case("send-1000-in-batches")
 async def send_1000_in_batches(context, style):
     async with client(context, style) as bus:
