@@ -49,11 +49,11 @@ impl<S: Read + Write> WebSocket<S> {
         match payload.len() {
             length @ 0..126 => frame.push(0x80 | u8::try_from(length).unwrap()),
             length @ 126..65_536 => {
-                frame.push(0x80 | 126);
+                frame.push(0xFE);
                 frame.extend(u16::try_from(length).unwrap().to_be_bytes());
             }
             length => {
-                frame.push(0x80 | 127);
+                frame.push(0xFF);
                 frame.extend((length as u64).to_be_bytes());
             }
         }
