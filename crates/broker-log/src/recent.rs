@@ -15,6 +15,8 @@ pub(crate) struct Recent {
     /// Every record from this position on is here.
     start: u64,
     chunks: VecDeque<Chunk>,
+    /// The chunk in which something was found last: the next is looked for there, for readers go on in order.
+    found: usize,
     /// Bytes in `chunks`.
     bytes: u64,
     /// Records not yet frozen; its allocation is the last chunk's.
@@ -52,6 +54,7 @@ impl Recent {
         Self {
             start: end,
             chunks: VecDeque::new(),
+            found: 0,
             bytes: 0,
             open: BytesMut::new(),
             open_start: end,
@@ -105,11 +108,11 @@ impl Recent {
         at >= self.open_start && !self.open.is_empty()
     }
 
-    /// The frozen bytes from `at` to the end of their piece.
-    pub(crate) fn bytes_from(&self, at: u64) -> Option<Bytes> {
+    /// The frozen bytes that hold `at`, and where in them that is.
+    pub(crate) fn holding(&mut self, at: u64) -> Option<(&Bytes, usize)> {
         let piece = self.piece(at)?;
-        let skip = usize::try_from(at.checked_sub(piece.start)?).ok()?;
-        (skip < piece.bytes.len()).then(|| piece.bytes.slice(skip..))
+        let place = usize::try_from(at.checked_sub(piece.start)?).ok()?;
+        (place < piece.bytes.len()).then_some((&piece.bytes, place))
     }
 
     /// The piece that holds `at`, or the first one behind it. `None` when `at` lies before everything here: the
@@ -147,6 +150,7 @@ impl Recent {
 
     fn forget_oldest(&mut self) {
         let Some(mut chunk) = self.chunks.pop_front() else { return };
+        self.found = self.found.saturating_sub(1);
         self.start = chunk.pieces.last().map_or(self.start, Piece::end);
         self.bytes -= chunk.bytes;
         let (last, bytes) = (chunk.pieces.pop(), chunk.bytes);
@@ -171,10 +175,20 @@ impl Recent {
         BytesMut::with_capacity(stored.max(CHUNK_BYTES))
     }
 
-    fn piece(&self, at: u64) -> Option<&Piece> {
-        let chunk =
-            self.chunks.get(self.chunks.partition_point(|chunk| chunk.start <= at).checked_sub(1)?)?;
-        chunk.pieces.get(chunk.pieces.partition_point(|piece| piece.start <= at).checked_sub(1)?)
+    fn piece(&mut self, at: u64) -> Option<&Piece> {
+        let near = [self.found, self.found + 1];
+        self.found = match near.into_iter().find(|index| self.covers(*index, at)) {
+            Some(index) => index,
+            None => self.chunks.partition_point(|chunk| chunk.start <= at).checked_sub(1)?,
+        };
+        let pieces = &self.chunks.get(self.found)?.pieces;
+        pieces.get(pieces.partition_point(|piece| piece.start <= at).checked_sub(1)?)
+    }
+
+    /// Whether `at` lies between the starts of this chunk and the next.
+    fn covers(&self, index: usize, at: u64) -> bool {
+        self.chunks.get(index).is_some_and(|chunk| chunk.start <= at)
+            && self.chunks.get(index + 1).is_none_or(|next| at < next.start)
     }
 }
 

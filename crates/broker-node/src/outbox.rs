@@ -21,6 +21,8 @@ pub(crate) struct Outbox {
     current: Option<ClientId>,
     effects: Vec<Effect>,
     others: BTreeMap<ClientId, Vec<Effect>>,
+    /// How many effects the last client of a round had: the next is likely to have as many.
+    before: usize,
 }
 
 impl Outbox {
@@ -28,6 +30,9 @@ impl Outbox {
     pub(crate) fn push(&mut self, client: ClientId, effect: Effect) {
         if self.current != Some(client) {
             self.switch(client);
+        }
+        if self.effects.capacity() == 0 {
+            self.effects.reserve(self.before);
         }
         self.effects.push(effect);
     }
@@ -56,11 +61,15 @@ impl Outbox {
         if let Some(client) = self.current.take()
             && !self.effects.is_empty()
         {
+            self.before = self.effects.len().min(AHEAD_MAX);
             released.push(Released { client, effects: mem::take(&mut self.effects) });
         }
         released
     }
 }
+
+/// Most effects that room is made for before they come.
+const AHEAD_MAX: usize = 256;
 
 #[cfg(test)]
 mod tests;

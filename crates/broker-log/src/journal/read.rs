@@ -16,8 +16,10 @@ impl Journal {
         if self.recent.is_open_at(at.0) {
             self.freeze();
         }
-        match self.recent.bytes_from(at.0) {
-            Some(bytes) => record(&bytes, at, length).unwrap_or_else(|| Err(self.not_found(at))),
+        match self.recent.holding(at.0) {
+            Some((bytes, place)) => {
+                record(bytes, place, at, length).unwrap_or_else(|| Err(self.not_found(at)))
+            }
             None => self.read_from_disk(at, length),
         }
     }
@@ -53,14 +55,15 @@ impl Journal {
     }
 }
 
-/// The record that begins `bytes`; `None` when there is no whole one.
-fn record(bytes: &Bytes, at: Position, length: u32) -> Option<Result<Bytes, ReadError>> {
-    let header = RecordHeader::decode(bytes)?;
+/// The record at `place` of `bytes`; `None` when there is no whole one.
+fn record(bytes: &Bytes, place: usize, at: Position, length: u32) -> Option<Result<Bytes, ReadError>> {
+    let header = RecordHeader::decode(bytes.get(place..)?)?;
     if header.length != length {
         return Some(Err(ReadError::OtherLength { at, asked: length, found: header.length }));
     }
-    let end = RECORD_HEADER_LEN.checked_add(usize::try_from(length).ok()?)?;
-    (end <= bytes.len()).then(|| Ok(bytes.slice(RECORD_HEADER_LEN..end)))
+    let start = place.checked_add(RECORD_HEADER_LEN)?;
+    let end = start.checked_add(usize::try_from(length).ok()?)?;
+    (end <= bytes.len()).then(|| Ok(bytes.slice(start..end)))
 }
 
 #[cfg(test)]
