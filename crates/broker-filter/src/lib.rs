@@ -16,6 +16,8 @@ mod fold;
 mod index;
 pub mod limits;
 mod properties;
+#[cfg(test)]
+mod samples;
 mod sql;
 mod value;
 

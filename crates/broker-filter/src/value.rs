@@ -138,16 +138,22 @@ impl Value {
     /// This value as the kind of `model`, where nothing is lost by it; otherwise as it is.
     pub(crate) fn converted_like(self, model: &Self) -> Self {
         let converted = match (&self, model) {
-            (Self::Int(value), Self::Double(_)) => Some(Self::Double(promote(*value))),
+            (Self::Int(value), Self::Double(_)) => {
+                Some(promote(*value)).filter(|double| whole(*double) == Some(*value)).map(Self::Double)
+            }
             (Self::Double(value), Self::Int(_)) => whole(*value).map(Self::Int),
             (Self::Text(text), Self::Int(_)) => text.trim().parse().ok().map(Self::Int),
-            (Self::Text(text), Self::Double(_)) => text.trim().parse().ok().map(Self::Double),
+            (Self::Text(text), Self::Double(_)) => finite(text).map(Self::Double),
             (Self::Text(text), Self::Bool(_)) => truth(text.trim()).map(Self::Bool),
             (_, Self::Text(_)) => self.render().map(Self::Text),
             _ => None,
         };
         converted.unwrap_or(self)
     }
+}
+
+fn finite(text: &str) -> Option<f64> {
+    text.trim().parse().ok().filter(|number: &f64| number.is_finite())
 }
 
 fn truth(text: &str) -> Option<bool> {
