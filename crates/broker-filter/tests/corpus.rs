@@ -10,7 +10,7 @@ fn corpus(target: &str) -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
     let files = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let texts: Vec<String> =
-        files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap()).collect();
+        files.map(|file| std::fs::read_to_string(file.expect("a file").path()).expect("a text")).collect();
     assert!(texts.len() > 5, "the corpus is there");
     texts
 }
