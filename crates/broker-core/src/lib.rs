@@ -9,6 +9,7 @@ mod config;
 mod deadlines;
 mod effect;
 mod entity;
+mod history;
 mod id_map;
 mod ids;
 mod machine;

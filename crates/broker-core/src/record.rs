@@ -3,11 +3,13 @@
 //! Invariant: decoding what was encoded gives the same fact; decoding anything else gives an error, never a panic.
 
 mod definition;
+mod history;
 mod message;
 mod properties;
 mod reader;
 
 pub(crate) use definition::{Definition, Stores};
+pub(crate) use history::{HISTORY_IDS_MAX, HistoryRun, encode_forgotten, encode_history};
 pub(crate) use message::{ACQUIRED, DURABLE, MessageIndex, OWN_TTL, OpenRecord};
 pub(crate) use properties::{decode_properties, encode_properties};
 
@@ -60,6 +62,7 @@ pub(crate) mod kind {
     pub(crate) const MESSAGE: u8 = 3;
     pub(crate) const REMOVED: u8 = 4;
     pub(crate) const CHANGED: u8 = 5;
+    pub(crate) const HISTORY: u8 = 8;
 }
 
 /// One fact, read from a record's index.
@@ -75,6 +78,10 @@ pub(crate) enum Fact {
     Removed { queue: QueueId, runs: Vec<(u64, u32)> },
     /// A message has another count or state.
     Changed { queue: QueueId, sequence: u64, delivery_count: u32, state: State },
+    /// Message ids were seen.
+    History(HistoryRun),
+    /// The runs of message ids before this number are forgotten.
+    Forgotten { queue: QueueId, kept_from: u64 },
 }
 
 impl Fact {
@@ -103,6 +110,7 @@ impl Fact {
                     state,
                 })
             }
+            kind::HISTORY => history::decode(&mut reader),
             kind => Err(RecordError::Kind { kind }),
         }
     }

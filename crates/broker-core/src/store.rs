@@ -11,6 +11,7 @@ use std::{
 use crate::{
     ClientId, LinkId, LockId, Position, QueueId, Timestamp,
     deadlines::{Deadlines, Run},
+    history::History,
     record::Definition,
     slot::{ConsumerNumber, Slot, State},
     slots::Slots,
@@ -81,6 +82,8 @@ pub(crate) struct Store {
     pub(crate) locks: Deadlines,
     pub(crate) expiries: Deadlines,
     pub(crate) schedule: Deadlines,
+    /// Of an entity that detects duplicates.
+    pub(crate) history: Option<Box<History>>,
     /// The deadline under which the core has this store in its table.
     armed: Timestamp,
     /// Consumers with credit, in turn; some of them may be gone.
@@ -111,6 +114,7 @@ impl Store {
             locks: Deadlines::default(),
             expiries: Deadlines::default(),
             schedule: Deadlines::default(),
+            history: None,
             armed: Timestamp::MAX,
             ring: VecDeque::new(),
             browsers: VecDeque::new(),
@@ -280,6 +284,9 @@ impl Store {
 
     /// Computes from the slots what replay left out. Nothing is locked and everything is in the retrieval order.
     pub(crate) fn rebuild(&mut self) {
+        if let Some(history) = &mut self.history {
+            history.finish();
+        }
         self.counts = Counts::default();
         self.cursor = 0;
         self.returned = BTreeSet::new();
@@ -299,6 +306,11 @@ impl Store {
                 self.remind(sequence, &slot);
             }
         }
+    }
+
+    /// The ids that the entity has seen; `seed` as for [`History::new`].
+    pub(crate) fn history(&mut self, seed: u64) -> &mut History {
+        self.history.get_or_insert_with(|| Box::new(History::new(seed)))
     }
 
     /// The entity, for a main store.

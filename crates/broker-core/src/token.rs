@@ -27,6 +27,13 @@ impl Tokens {
         LockToken(u128::from_be_bytes(block.into()))
     }
 
+    /// A number that nobody outside can guess, for the places in hash tables.
+    pub(crate) fn seed(&self) -> u64 {
+        // No lock is of a message with this number.
+        let token = self.seal(QueueId(u32::MAX), LockId(u32::MAX), SequenceNumber(u64::MAX));
+        u64::try_from(token.0 >> 64).unwrap_or_default()
+    }
+
     /// The lock of a token. A forged one names a lock that does not exist, but for one chance in 2^64 or so.
     #[expect(clippy::cast_possible_truncation, reason = "cuts the block into its three fields")]
     pub(crate) fn open(&self, token: LockToken) -> (QueueId, LockId, SequenceNumber) {

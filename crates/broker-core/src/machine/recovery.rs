@@ -45,6 +45,14 @@ impl Core {
                     slot.state = state;
                 }
             }
+            Fact::History(run) => {
+                let seed = self.tokens.seed();
+                self.replay_store(run.queue).history(seed).replay(run, at, length);
+            }
+            Fact::Forgotten { queue, kept_from } => {
+                let seed = self.tokens.seed();
+                self.replay_store(queue).history(seed).replay_forgotten(kept_from);
+            }
             Fact::Definition(definition) => {
                 self.check_roles(definition.stores).map_err(|error| ReplayError { at, error })?;
                 self.place(*definition, at, length);
@@ -87,11 +95,7 @@ impl Core {
     }
 
     fn replay_message(&mut self, index: &MessageIndex, at: Position, length: u32) {
-        let id = index.queue;
-        // Its definition may have been moved behind it.
-        let lock_duration = EntitySettings::default().lock_duration;
-        let store =
-            self.stores.entry(id).or_insert_with(|| Box::new(Store::new(id, Role::Unknown, lock_duration)));
+        let store = self.replay_store(index.queue);
         let mut slot = Slot::new(at, length, index.enqueued_at, index.expires_at);
         slot.state = index.state;
         slot.delivery_count = index.delivery_count;
@@ -101,7 +105,13 @@ impl Core {
         }
         store.slots.insert(index.sequence, slot);
         store.seen = store.seen.max(index.sequence);
+    }
+
+    /// The store that a record speaks of. Its definition may have been moved behind the record.
+    fn replay_store(&mut self, id: QueueId) -> &mut Store {
         self.next_store = self.next_store.max(id.0.saturating_add(1));
+        let lock_duration = EntitySettings::default().lock_duration;
+        self.stores.entry(id).or_insert_with(|| Box::new(Store::new(id, Role::Unknown, lock_duration)))
     }
 
     /// After the last record: nothing is locked, everything else stands where it stood. Messages whose queue's
@@ -166,7 +176,9 @@ impl Core {
     pub fn live_records(&self) -> impl Iterator<Item = (Position, u32)> {
         self.stores.values().flat_map(|store| {
             let definition = store.entity().map(|entity| (entity.position, entity.length));
-            definition.into_iter().chain(store.slots.iter().map(|(_, slot)| (slot.position, slot.length)))
+            let slots = store.slots.iter().map(|(_, slot)| (slot.position, slot.length));
+            let history = store.history.iter().flat_map(|history| history.live_records());
+            definition.into_iter().chain(slots).chain(history)
         })
     }
 
@@ -188,8 +200,17 @@ impl Core {
                 }
                 Ok(())
             }
+            Fact::History(run) => {
+                let store = self.stores.get_mut(&run.queue);
+                if let Some(history) = store.and_then(|store| store.history.as_mut()) {
+                    history.relocate(&run, at, record, out);
+                }
+                Ok(())
+            }
             // What these say is in the slots, and what they speak of lies before them: it is gone or was moved.
-            Fact::Removed { .. } | Fact::Changed { .. } | Fact::Deleted(_) => Ok(()),
+            Fact::Removed { .. } | Fact::Changed { .. } | Fact::Deleted(_) | Fact::Forgotten { .. } => {
+                Ok(())
+            }
         }
     }
 

@@ -23,7 +23,7 @@ impl<'a> Reader<'a> {
     }
 
     #[inline]
-    fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], RecordError> {
+    pub(super) fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], RecordError> {
         let (taken, rest) = self.0.split_first_chunk::<N>().ok_or(RecordError::Short { field })?;
         self.0 = rest;
         Ok(*taken)

@@ -1,0 +1,83 @@
+//! The records of the message ids that an entity has seen.
+//!
+//! Invariant: a record is no longer than any other that is all index, and a claimed count is checked before room is
+//! made for it.
+
+use super::{Fact, Reader, RecordError, VERSION, kind};
+use crate::{QueueId, Timestamp, history::Digest};
+
+/// Most ids in one record: four kilobytes of digests.
+pub(crate) const HISTORY_IDS_MAX: usize = 256;
+
+/// Byte 2: what the record says.
+const SEEN: u8 = 0;
+const FORGOTTEN: u8 = 1;
+/// Bytes before the digests.
+const FIXED: usize = 28;
+
+/// Message ids that were seen together.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct HistoryRun {
+    /// The entity's main store.
+    pub(crate) queue: QueueId,
+    /// Counts up within the entity.
+    pub(crate) number: u64,
+    /// When.
+    pub(crate) at: Timestamp,
+    /// Which.
+    pub(crate) digests: Vec<Digest>,
+}
+
+/// A run of at most [`HISTORY_IDS_MAX`] ids.
+pub(crate) fn encode_history<'a>(
+    queue: QueueId,
+    number: u64,
+    at: Timestamp,
+    digests: impl ExactSizeIterator<Item = &'a Digest>,
+) -> Vec<u8> {
+    let count = u32::try_from(digests.len()).expect("the caller keeps to HISTORY_IDS_MAX");
+    let mut record = Vec::with_capacity(FIXED + digests.len() * Digest::BYTES);
+    record.extend_from_slice(&[VERSION, kind::HISTORY, SEEN, 0]);
+    record.extend_from_slice(&queue.0.to_le_bytes());
+    record.extend_from_slice(&number.to_le_bytes());
+    record.extend_from_slice(&at.as_millis().to_le_bytes());
+    record.extend_from_slice(&count.to_le_bytes());
+    digests.for_each(|digest| record.extend_from_slice(&digest.0));
+    record
+}
+
+/// That the runs before `kept_from` are gone.
+pub(crate) fn encode_forgotten(queue: QueueId, kept_from: u64) -> [u8; 16] {
+    let mut record = [0; 16];
+    super::put(&mut record, 0, &[VERSION, kind::HISTORY, FORGOTTEN, 0]);
+    super::put(&mut record, 4, &queue.0.to_le_bytes());
+    super::put(&mut record, 8, &kept_from.to_le_bytes());
+    record
+}
+
+/// Version and kind are read already.
+pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Fact, RecordError> {
+    let form = reader.u8("form")?;
+    reader.u8("reserved")?;
+    let queue = QueueId(reader.u32("queue")?);
+    let number = reader.u64("number")?;
+    // The last number has no successor.
+    if number == u64::MAX {
+        return Err(RecordError::Value { field: "number", value: number });
+    }
+    match form {
+        SEEN => {
+            let at = Timestamp::from_millis(reader.u64("at")?);
+            let count = reader.u32("id count")?;
+            let within = usize::try_from(count).is_ok_and(|count| count <= HISTORY_IDS_MAX);
+            if !within {
+                return Err(RecordError::Value { field: "id count", value: u64::from(count) });
+            }
+            let digest = |_| Ok(Digest(reader.array("id")?));
+            let digests = (0..count).map(digest).collect::<Result<_, RecordError>>()?;
+            Ok(Fact::History(HistoryRun { queue, number, at, digests }))
+        }
+        FORGOTTEN => Ok(Fact::Forgotten { queue, kept_from: number }),
+        other => Err(RecordError::Value { field: "form", value: u64::from(other) }),
+    }
+}
