@@ -28,6 +28,9 @@ pub struct CoreConfig {
     pub pump_messages_max: u32,
     /// Payload bytes after which one call of `pump` stops. Default 1 MiB.
     pub pump_bytes_max: u64,
+    /// Most message ids that are remembered to detect duplicates, in all entities together; each costs about a
+    /// hundred bytes of memory. A message that would exceed it is refused. Default 10,000,000.
+    pub max_history_ids: u64,
     /// Properties of a queue that is created because a client attached to it.
     pub auto_create: EntitySettings,
     /// Reads a stored payload anew: when a scheduled message is activated and when one is forwarded. Default: the
@@ -57,6 +60,7 @@ impl Default for CoreConfig {
             max_properties_bytes: 64 << 10,
             pump_messages_max: 1_024,
             pump_bytes_max: 1 << 20,
+            max_history_ids: 10_000_000,
             auto_create: EntitySettings::default(),
             describe: |_, payload| Message { payload: payload.clone(), ..Message::default() },
         }

@@ -129,6 +129,10 @@ pub struct QueueInfo {
     pub name: Box<str>,
     /// Largest message it takes, in bytes: the smaller of its own and the broker's limit.
     pub max_message_bytes: u64,
+    /// It detects duplicates: its messages need their `message_id`.
+    pub detects_duplicates: bool,
+    /// It has partitions: its messages need their `partition_key`.
+    pub partitioned: bool,
 }
 
 /// A message on its way to a consumer.
@@ -265,6 +269,14 @@ pub enum PublishError {
     /// The disk's reserve is reached: sends wait until space is freed.
     #[error("the broker's storage is full")]
     StorageFull,
+    /// No more message ids can be remembered: sends wait until some are forgotten.
+    #[error("`{entity}` detects duplicates, and the broker remembers at most {limit} message ids at a time")]
+    HistoryFull {
+        /// The entity's name.
+        entity: Box<str>,
+        /// How many ids the broker remembers.
+        limit: u64,
+    },
     /// A dead-letter store takes no sends.
     #[error("messages cannot be sent to the sub-queue of `{0}`")]
     SubQueueSend(Box<str>),

@@ -17,7 +17,7 @@ use std::{
 use places::Places;
 
 use crate::{
-    Output, Position, QueueId, Timestamp,
+    EntitySettings, Output, Position, QueueId, Timestamp,
     record::{HISTORY_IDS_MAX, HistoryRun, encode_forgotten, encode_history},
 };
 
@@ -41,6 +41,8 @@ struct Run {
 /// The ids of one entity.
 #[derive(Debug)]
 pub(crate) struct History {
+    /// How long an id is known.
+    pub(crate) window: Duration,
     places: Places,
     /// In order of number and of time.
     runs: VecDeque<Run>,
@@ -68,6 +70,7 @@ impl History {
     /// `seed` decides about the places in a hash table and nothing that shows.
     pub(crate) fn new(seed: u64) -> Self {
         Self {
+            window: EntitySettings::default().duplicate_detection_window,
             places: Places::new(seed),
             runs: VecDeque::new(),
             digests: VecDeque::new(),
@@ -78,9 +81,9 @@ impl History {
         }
     }
 
-    /// Whether an id was noted less than `window` ago.
-    pub(crate) fn has(&self, id: &Digest, now: Timestamp, window: Duration) -> bool {
-        self.places.get(id).is_some_and(|at| now < at.after(window))
+    /// Whether an id was noted within the window.
+    pub(crate) fn has(&self, id: &Digest, now: Timestamp) -> bool {
+        self.places.get(id).is_some_and(|at| now < at.after(self.window))
     }
 
     /// Notes an id. Nothing is recorded before [`History::record`].
@@ -93,6 +96,16 @@ impl History {
         self.places.insert(id, self.open_at);
         self.digests.push_back(id);
         self.open += 1;
+    }
+
+    /// Whether something is noted and not recorded.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open > 0
+    }
+
+    /// How many ids are noted and not recorded.
+    pub(crate) fn open_ids(&self) -> usize {
+        self.open
     }
 
     /// How many ids are kept.
@@ -116,9 +129,9 @@ impl History {
     }
 
     /// When [`History::forget`] has something to do.
-    pub(crate) fn forget_at(&self, window: Duration) -> Option<Timestamp> {
-        let slice = (window / SLICES).max(SLICE_MIN);
-        self.runs.front().map(|run| run.at.after(window).after(slice))
+    pub(crate) fn forget_at(&self) -> Option<Timestamp> {
+        let slice = (self.window / SLICES).max(SLICE_MIN);
+        self.runs.front().map(|run| run.at.after(self.window).after(slice))
     }
 
     /// Forgets ids whose window has passed: whole runs, until `most` ids are gone. Says how many are.
@@ -126,11 +139,10 @@ impl History {
         &mut self,
         queue: QueueId,
         now: Timestamp,
-        window: Duration,
         most: u32,
         out: &mut impl Output,
     ) -> u32 {
-        let mut gone = 0;
+        let (mut gone, window) = (0, self.window);
         while gone < most
             && let Some(run) = self.runs.pop_front_if(|run| run.at.after(window) <= now)
         {

@@ -7,6 +7,7 @@ mod dead_letter;
 mod deadline;
 mod deferred;
 mod delete;
+mod duplicates;
 mod entities;
 mod leaving;
 mod links;
@@ -68,6 +69,10 @@ pub struct Core {
     leaving: Leaving,
     /// Empty between calls; see `pump`.
     held: Vec<(ClientId, Delivery)>,
+    /// Stores whose histories have something to record; empty between calls.
+    noted: Vec<QueueId>,
+    /// Message ids in all recorded histories.
+    remembered: u64,
     next_store: u32,
     next_consumer: u32,
     next_lock: u32,
@@ -90,6 +95,8 @@ impl Core {
             merge: Merge::default(),
             leaving: Leaving::default(),
             held: Vec::new(),
+            noted: Vec::new(),
+            remembered: 0,
             next_store: 1,
             next_consumer: 1,
             next_lock: 1,
@@ -103,7 +110,7 @@ impl Core {
         for command in batch.commands {
             self.dispatch(now, batch.client, command, out);
         }
-        self.merge.flush(out);
+        self.finish_call(out);
     }
 
     /// Does one thing that a client asked.
@@ -113,7 +120,7 @@ impl Core {
     pub fn handle(&mut self, now: Timestamp, client: ClientId, command: Command, out: &mut impl Output) {
         self.begin_leaving();
         self.dispatch(now, client, command, out);
-        self.merge.flush(out);
+        self.finish_call(out);
     }
 
     fn dispatch(&mut self, now: Timestamp, client: ClientId, command: Command, out: &mut impl Output) {

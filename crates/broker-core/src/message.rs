@@ -20,6 +20,8 @@ pub struct Message {
     pub session_id: Option<Box<str>>,
     /// Canonical text of `properties.message-id`; filled only for entities that detect duplicates.
     pub message_id: Option<Box<str>>,
+    /// Message annotation `x-opt-partition-key`; filled only for entities with partitions.
+    pub partition_key: Option<Box<str>>,
     /// Message annotation `x-opt-scheduled-enqueue-time`.
     pub scheduled_enqueue_time: Option<Timestamp>,
 }

@@ -270,6 +270,8 @@ impl Store {
     pub(crate) fn arm(&mut self, timers: &mut BTreeSet<(Timestamp, QueueId)>) {
         let next =
             [&self.locks, &self.expiries, &self.schedule].into_iter().filter_map(Deadlines::next).min();
+        let forget = self.history.as_ref().and_then(|history| history.forget_at());
+        let next = next.into_iter().chain(forget).min();
         let Some(next) = next.filter(|next| *next < self.armed) else { return };
         timers.remove(&(self.armed, self.id));
         timers.insert((next, self.id));

@@ -47,7 +47,7 @@ impl Output for Journal {
 
 impl Journal {
     fn replayed(&self) -> History {
-        let mut history = History::new(99);
+        let mut history = history();
         for (at, record) in &self.records {
             match Fact::decode(record).unwrap() {
                 Fact::History(run) => {
@@ -79,6 +79,12 @@ impl Journal {
     }
 }
 
+fn history() -> History {
+    let mut history = History::new(1);
+    history.window = WINDOW;
+    history
+}
+
 fn id(number: u16) -> Digest {
     Digest::of("", &number.to_string())
 }
@@ -103,18 +109,18 @@ fn an_id_is_known_until_its_window_has_passed() {
         (604_800_000, 604_800_000, false),
     ];
     for case @ (window, later, known) in cases {
-        let (mut history, mut journal) = (History::new(1), Journal::default());
+        let (mut history, mut journal) = (history(), Journal::default());
+        history.window = Duration::from_millis(window);
         history.note(id(1), at(5));
         history.record(QUEUE, &mut journal);
-        let window = Duration::from_millis(window);
-        assert_eq!(history.has(&id(1), at(5 + later), window), known, "{case:?}");
-        assert!(!history.has(&id(2), at(5), window));
+        assert_eq!(history.has(&id(1), at(5 + later)), known, "{case:?}");
+        assert!(!history.has(&id(2), at(5)));
     }
 }
 
 #[test]
 fn what_is_noted_in_one_call_fits_into_records_of_bounded_length() {
-    let (mut history, mut journal) = (History::new(1), Journal::default());
+    let (mut history, mut journal) = (history(), Journal::default());
     for number in 0..1_000 {
         history.note(id(number), at(1));
     }
@@ -126,52 +132,53 @@ fn what_is_noted_in_one_call_fits_into_records_of_bounded_length() {
 
 #[test]
 fn forgetting_is_bounded_and_waits_for_an_eighth_of_the_window() {
-    let (mut history, mut journal) = (History::new(1), Journal::default());
-    assert_eq!(history.forget_at(WINDOW), None);
+    let (mut history, mut journal) = (history(), Journal::default());
+    assert_eq!(history.forget_at(), None);
     for number in 0..1_000 {
         history.note(id(number), at(1_000));
     }
     history.record(QUEUE, &mut journal);
-    assert_eq!(history.forget_at(WINDOW), Some(at(1_000 + 20_000 + 2_500)));
-    assert_eq!(history.forget(QUEUE, at(20_999), WINDOW, 1_000, &mut journal), 0);
-    assert_eq!(history.forget(QUEUE, at(21_000), WINDOW, 300, &mut journal), 512, "whole runs");
+    assert_eq!(history.forget_at(), Some(at(1_000 + 20_000 + 2_500)));
+    assert_eq!(history.forget(QUEUE, at(20_999), 1_000, &mut journal), 0);
+    assert_eq!(history.forget(QUEUE, at(21_000), 300, &mut journal), 512, "whole runs");
     assert_eq!(history.len(), 488);
-    assert_eq!(history.forget(QUEUE, at(21_000), WINDOW, 1_000, &mut journal), 488);
-    assert_eq!((history.len(), history.forget_at(WINDOW)), (0, None));
+    assert_eq!(history.forget(QUEUE, at(21_000), 1_000, &mut journal), 488);
+    assert_eq!((history.len(), history.forget_at()), (0, None));
     assert_eq!(contents(&journal.replayed()), vec![]);
     assert_eq!(journal.live(), Vec::<u64>::new());
 }
 
 #[test]
 fn a_short_window_is_not_looked_at_more_than_once_a_second() {
-    let (mut history, mut journal) = (History::new(1), Journal::default());
+    let (mut history, mut journal) = (history(), Journal::default());
     history.note(id(1), at(0));
     history.record(QUEUE, &mut journal);
-    assert_eq!(history.forget_at(Duration::from_secs(4)), Some(at(5_000)));
+    history.window = Duration::from_secs(4);
+    assert_eq!(history.forget_at(), Some(at(5_000)));
 }
 
 #[test]
 fn an_id_that_was_noted_anew_stays_when_the_old_run_goes() {
-    let (mut history, mut journal) = (History::new(1), Journal::default());
+    let (mut history, mut journal) = (history(), Journal::default());
     history.note(id(1), at(0));
     history.record(QUEUE, &mut journal);
     history.note(id(1), at(20_000));
     history.record(QUEUE, &mut journal);
-    assert_eq!(history.forget(QUEUE, at(20_000), WINDOW, 10, &mut journal), 1);
-    assert!(history.has(&id(1), at(39_999), WINDOW));
-    assert!(journal.replayed().has(&id(1), at(39_999), WINDOW));
+    assert_eq!(history.forget(QUEUE, at(20_000), 10, &mut journal), 1);
+    assert!(history.has(&id(1), at(39_999)));
+    assert!(journal.replayed().has(&id(1), at(39_999)));
 }
 
 #[test]
 fn a_clock_set_back_keeps_the_runs_in_order() {
-    let (mut history, mut journal) = (History::new(1), Journal::default());
+    let (mut history, mut journal) = (history(), Journal::default());
     for time in [50_000, 10_000, 60_000] {
         history.note(id(u16::try_from(time / 10_000).unwrap()), at(time));
         history.record(QUEUE, &mut journal);
     }
     let times: Vec<u64> = history.runs().map(|(_, at, _)| at.as_millis()).collect();
     assert_eq!(times, [50_000, 50_000, 60_000]);
-    assert!(history.has(&id(1), at(60_000), WINDOW), "too long rather than too short");
+    assert!(history.has(&id(1), at(60_000)), "too long rather than too short");
 }
 
 #[derive(Clone, Debug)]
@@ -198,14 +205,14 @@ proptest! {
     fn no_duplicate_passes_within_the_window_and_everything_else_does(
         steps in proptest::collection::vec(step(), 1..80),
     ) {
-        let (mut history, mut journal, mut now) = (History::new(5), Journal::default(), 1_000);
+        let (mut history, mut journal, mut now) = (history(), Journal::default(), 1_000);
         let mut accepted: BTreeMap<u16, u64> = BTreeMap::new();
         for step in steps {
             match step {
                 Step::Send { ids } => {
                     for number in ids {
                         let known = accepted.get(&number).is_some_and(|time| now < time + 20_000);
-                        prop_assert_eq!(history.has(&id(number), at(now), WINDOW), known, "{} at {}", number, now);
+                        prop_assert_eq!(history.has(&id(number), at(now)), known, "{} at {}", number, now);
                         if !known {
                             history.note(id(number), at(now));
                             accepted.insert(number, now);
@@ -215,7 +222,7 @@ proptest! {
                 }
                 Step::Wait { millis } => now += u64::from(millis),
                 Step::Forget { most } => {
-                    history.forget(QUEUE, at(now), WINDOW, most, &mut journal);
+                    history.forget(QUEUE, at(now), most, &mut journal);
                 }
                 Step::Crash => history = journal.replayed(),
                 Step::Clean { share } => {

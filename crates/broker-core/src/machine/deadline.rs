@@ -40,7 +40,7 @@ impl Core {
             left = self.run_store(now, queue, left, out);
             self.rearm(queue);
         }
-        self.merge.flush(out);
+        self.finish_call(out);
         self.deadline().is_some_and(|at| at <= now)
     }
 
@@ -57,7 +57,7 @@ impl Core {
                 left = left.saturating_sub(1 + self.run(now, queue, kind, run, left, out));
             }
         }
-        left
+        self.forget_ids(now, queue, left, out)
     }
 
     fn pop_due(&mut self, now: Timestamp, queue: QueueId, kind: Kind) -> Option<Run> {

@@ -60,7 +60,14 @@ impl Core {
     pub(super) fn info(&self, id: QueueId) -> Option<QueueInfo> {
         let definition = &self.main_of(id)?.definition;
         let max_message_bytes = self.max_message_bytes(&definition.settings);
-        Some(QueueInfo { queue: id, kind: definition.kind, name: definition.name.clone(), max_message_bytes })
+        Some(QueueInfo {
+            queue: id,
+            kind: definition.kind,
+            name: definition.name.clone(),
+            max_message_bytes,
+            detects_duplicates: definition.settings.requires_duplicate_detection,
+            partitioned: definition.settings.enable_partitioning,
+        })
     }
 
     /// The smaller of the entity's and the broker's limit.
@@ -166,7 +173,10 @@ impl Core {
     /// Gives the stores of a definition their role; makes them if they are missing.
     pub(super) fn place(&mut self, definition: Definition, position: Position, length: u32) {
         let Stores { queue, dead_letter, transfer_dead_letter } = definition.stores;
-        let lock_duration = definition.settings.lock_duration;
+        let settings = &definition.settings;
+        let lock_duration = settings.lock_duration;
+        let window = settings.requires_duplicate_detection.then_some(settings.duplicate_detection_window);
+        let seed = self.tokens.seed();
         let entity = Entity { definition, position, length };
         let roles = [
             (queue, Role::Main(Box::new(entity))),
@@ -180,6 +190,11 @@ impl Core {
                 .or_insert_with(|| Box::new(Store::new(id, Role::Unknown, lock_duration)));
             store.role = role;
             store.lock_duration = lock_duration;
+            if id == queue
+                && let Some(window) = window
+            {
+                store.history(seed).window = window;
+            }
             self.next_store = self.next_store.max(id.0.saturating_add(1));
         }
     }
@@ -199,6 +214,8 @@ impl Core {
         let definition = Definition { settings, updated_at: now, ..entity.definition.clone() };
         out.release(entity.position, entity.length);
         self.adopt(definition, out);
+        // A shorter window may have passed already.
+        self.rearm(queue);
         Ok(())
     }
 
@@ -240,6 +257,10 @@ impl Core {
         store.disarm(&mut self.timers);
         for (_, slot) in store.slots.iter() {
             out.release(slot.position, slot.length);
+        }
+        if let Some(history) = &store.history {
+            self.remembered -= (history.len() - history.open_ids()) as u64;
+            history.live_records().for_each(|(position, length)| out.release(position, length));
         }
         for (client, link) in &store.links {
             if let Some(client) = self.clients.get_mut(client)

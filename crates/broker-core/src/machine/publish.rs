@@ -44,7 +44,7 @@ impl Core {
         }
     }
 
-    /// Stores messages, all or none, and tells `number` the number of each.
+    /// Stores messages, all or none, and tells `number` the number of each; a dropped duplicate has none: zero.
     pub(super) fn enqueue(
         &mut self,
         now: Timestamp,
@@ -59,6 +59,10 @@ impl Core {
         }
         let Some(store) = self.stores.get_mut(&queue) else { return Ok(()) };
         for message in messages {
+            if !store.is_first_copy(now, message) {
+                number(0);
+                continue;
+            }
             let arrival = Arrival {
                 time_to_live: message.time_to_live,
                 due: message.scheduled_enqueue_time.filter(|due| *due > now),
@@ -69,6 +73,7 @@ impl Core {
         }
         store.arm(&mut self.timers);
         wake(store, &mut self.active);
+        self.note_history(queue);
         Ok(())
     }
 
@@ -127,6 +132,7 @@ impl Core {
             let entity = entity.definition.name.clone();
             return Err(PublishError::TooLarge { entity, bytes: largest, limit });
         }
+        self.check_history(store, entity, messages)?;
         let Some(limit) = settings.max_size_bytes else { return Ok(kind) };
         let stores = entity.definition.stores.all();
         let bytes: u64 =

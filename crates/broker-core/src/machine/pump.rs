@@ -59,7 +59,7 @@ impl Core {
         {
             self.pump_store(now, queue, &mut bound, out);
         }
-        self.merge.flush(out);
+        self.finish_call(out);
         !self.active.is_empty() || !self.lookups.is_empty()
     }
 

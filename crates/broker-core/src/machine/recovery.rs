@@ -166,6 +166,7 @@ impl Core {
         let Some(store) = self.stores.get_mut(&queue) else { return };
         store.rebuild();
         store.arm(&mut self.timers);
+        self.remembered += store.history.as_ref().map_or(0, |history| history.len() as u64);
         if let Role::Main(entity) = &mut store.role {
             let next = &mut entity.definition.next_sequence;
             *next = (*next).max(seen.unwrap_or_default() + 1);

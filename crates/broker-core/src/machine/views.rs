@@ -42,6 +42,8 @@ pub struct EntityView<'a> {
     pub next_sequence: u64,
     /// Producers and consumers, those of the dead-letter stores included.
     pub links: u64,
+    /// Message ids that are remembered to detect duplicates.
+    pub remembered_ids: u64,
     /// When it was created.
     pub created_at: Timestamp,
     /// When its properties were last set.
@@ -84,6 +86,7 @@ impl Core {
             oldest: store.slots.iter().next().map(|(_, slot)| slot.enqueued_at()),
             next_sequence: definition.next_sequence,
             links: all.iter().map(|store| store.links.len() as u64).sum(),
+            remembered_ids: store.history.as_ref().map_or(0, |history| history.len() as u64),
             created_at: definition.created_at,
             updated_at: definition.updated_at,
         })
@@ -127,6 +130,11 @@ impl Digest {
         self.number(u64::from(store.id.0));
         for (sequence, slot) in store.slots.iter() {
             self.slot(sequence, slot);
+        }
+        for (number, at, ids) in store.history.iter().flat_map(|history| history.runs()) {
+            self.number(number);
+            self.number(at.as_millis());
+            ids.for_each(|id| id.0.into_iter().for_each(|byte| self.byte(byte)));
         }
     }
 
