@@ -16,6 +16,7 @@ use crate::{
     address::{self, Node},
     condition::Refusal,
     gateway::Gateway,
+    intake::Wants,
     link::{Consumer, Link, LinkRole, NodeName, Producer, Replies, Requests},
     settlement::{Face, Said},
     tickets::SessionNumber,
@@ -91,6 +92,7 @@ impl Gateway {
         let producer = Producer {
             path: path.clone(),
             queue: None,
+            wants: Wants::ALL,
             attach: None,
             max_message_bytes: self.config.max_message_bytes,
             takes_rejected,
@@ -205,6 +207,7 @@ impl Gateway {
         let most = self.config.max_message_bytes;
         let Some(producer) = self.producer_mut(id) else { return };
         producer.queue = Some(queue.queue);
+        producer.wants = Wants::of(queue);
         producer.max_message_bytes = queue.max_message_bytes.min(most);
         self.accept_producer(id);
     }

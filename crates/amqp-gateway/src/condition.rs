@@ -103,6 +103,7 @@ impl Refusal {
             | Self::Entity(EntityError::LimitReached { .. })
             | Self::TooManyRequests { .. }
             | Self::TooManyLinks { .. } => ("amqp:resource-limit-exceeded", 403),
+            Self::Publish(PublishError::HistoryFull { .. }) => ("com.microsoft:server-busy", 503),
             Self::Publish(PublishError::TooLarge { .. }) | Self::TooLarge { .. } => {
                 ("amqp:link:message-size-exceeded", 400)
             }

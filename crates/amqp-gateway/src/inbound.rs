@@ -92,7 +92,7 @@ impl Gateway {
         if bytes > limit {
             return self.refuse_message(id, &delivery, &Refusal::TooLarge { bytes, limit });
         }
-        let intake = Intake { face, utc: self.now.utc };
+        let intake = Intake { face, utc: self.now.utc, wants: producer.wants };
         let Some(queue) = producer.queue.filter(|_| !producer.is_tracked()) else {
             return self.publish_by_path(id, delivery, intake);
         };

@@ -10,10 +10,10 @@ use amqp_codec::{
     raw::{AnnotationValue, RawValue},
     sections::{PropertiesView, PropertyField, SectionError, Sections},
 };
-use broker_core::{Message, Timestamp};
+use broker_core::{Message, QueueInfo, Timestamp};
 use bytes::{Bytes, BytesMut};
 
-use crate::{condition::Refusal, settlement::Face, tracking::Tracking};
+use crate::{condition::Refusal, message_id, settlement::Face, tracking::Tracking};
 
 /// Where and when a message comes in.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +22,28 @@ pub(crate) struct Intake {
     pub(crate) face: Face,
     /// Now.
     pub(crate) utc: Timestamp,
+    /// What its target needs beyond the rest.
+    pub(crate) wants: Wants,
+}
+
+/// What only some entities need to know of a message: reading it costs, so the others do without.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Wants {
+    /// The message-id, to detect duplicates.
+    pub(crate) message_id: bool,
+    /// The partition key.
+    pub(crate) partition_key: bool,
+}
+
+impl Wants {
+    /// For a target that is not known yet.
+    pub(crate) const ALL: Self = Self { message_id: true, partition_key: true };
+
+    /// For a known one.
+    pub(crate) fn of(queue: &QueueInfo) -> Self {
+        // Where duplicates are detected, the partition key is part of what is compared.
+        Self { message_id: queue.detects_duplicates, partition_key: queue.partitioned }
+    }
 }
 
 /// Reads one message.
@@ -61,7 +83,11 @@ fn facts(payload: &[u8], sections: &Sections, intake: Intake) -> Result<(Message
     let mut has_id = false;
     if !sections.properties.is_empty() {
         let properties = sections.properties_view(payload);
-        has_id = properties.get(PropertyField::MessageId).is_some();
+        let id = properties.get(PropertyField::MessageId);
+        has_id = id.is_some();
+        if intake.wants.message_id {
+            message.message_id = id.and_then(message_id::canonical);
+        }
         message.session_id = properties.get(PropertyField::GroupId).and_then(RawValue::as_str).map(Box::from);
         if message.time_to_live.is_none() {
             message.time_to_live = lifetime(&properties, intake);
@@ -72,6 +98,9 @@ fn facts(payload: &[u8], sections: &Sections, intake: Intake) -> Result<(Message
         let at = annotations.get("x-opt-scheduled-enqueue-time").and_then(RawValue::as_timestamp);
         message.scheduled_enqueue_time =
             at.map(|millis| Timestamp::from_millis(u64::try_from(millis).unwrap_or(0)));
+        if intake.wants.partition_key {
+            message.partition_key = annotations.get(PARTITION_KEY).and_then(RawValue::as_str).map(Box::from);
+        }
     }
     Ok((message, has_id))
 }
@@ -80,7 +109,7 @@ fn facts(payload: &[u8], sections: &Sections, intake: Intake) -> Result<(Message
 /// One that cannot be read (a repaired journal) has no facts.
 pub fn describe(now: Timestamp, payload: &Bytes) -> Message {
     // Both ends of a lifetime count where the sender gave both.
-    let intake = Intake { face: Face::ServiceBus, utc: now };
+    let intake = Intake { face: Face::ServiceBus, utc: now, wants: Wants::ALL };
     let found = Sections::scan(payload).ok().and_then(|sections| facts(payload, &sections, intake).ok());
     let message = found.map(|(message, _)| message).unwrap_or_default();
     Message { payload: payload.clone(), ..message }
@@ -143,6 +172,8 @@ fn lifetime(properties: &PropertiesView<'_>, intake: Intake) -> Option<Duration>
     let start = if intake.face == Face::ServiceBus { created.unwrap_or(now) } else { now };
     Some(Duration::from_millis(u64::try_from(end.saturating_sub(start)).unwrap_or(0)))
 }
+
+const PARTITION_KEY: &str = "x-opt-partition-key";
 
 /// The last day of .NET's calendar, by which its SDK means never.
 const NEVER: i64 = 253_402_243_199_000;

@@ -31,6 +31,7 @@ mod intake;
 mod link;
 mod locks;
 mod management;
+mod message_id;
 mod outbound;
 mod outcome;
 mod requests;

@@ -14,6 +14,7 @@ use broker_core::{EntityPath, LinkId, QueueId};
 use bytes::Bytes;
 
 use crate::{
+    intake::Wants,
     locks::Locks,
     settlement::{Face, Said},
     slab::Slab,
@@ -99,6 +100,8 @@ pub(crate) struct Producer {
     pub(crate) path: Option<EntityPath>,
     /// The store, once the core has opened the link.
     pub(crate) queue: Option<QueueId>,
+    /// What it needs to know of its messages.
+    pub(crate) wants: Wants,
     /// The attach that waits for the core's answer.
     pub(crate) attach: Option<Box<Attach>>,
     /// Largest message, in bytes.

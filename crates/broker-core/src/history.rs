@@ -135,13 +135,7 @@ impl History {
     }
 
     /// Forgets ids whose window has passed: whole runs, until `most` ids are gone. Says how many are.
-    pub(crate) fn forget(
-        &mut self,
-        queue: QueueId,
-        now: Timestamp,
-        most: u32,
-        out: &mut impl Output,
-    ) -> u32 {
+    pub(crate) fn forget(&mut self, queue: QueueId, now: Timestamp, most: u32, out: &mut impl Output) -> u32 {
         let (mut gone, window) = (0, self.window);
         while gone < most
             && let Some(run) = self.runs.pop_front_if(|run| run.at.after(window) <= now)

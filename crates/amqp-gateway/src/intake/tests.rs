@@ -7,7 +7,7 @@ use super::*;
 const NOW: u64 = 1_000_000;
 
 fn read(face: Face, payload: &Bytes) -> Result<Message, Refusal> {
-    let intake = Intake { face, utc: Timestamp::from_millis(NOW) };
+    let intake = Intake { face, utc: Timestamp::from_millis(NOW), wants: Wants::ALL };
     message(payload.clone(), intake, &mut Tracking::new(1, ClientId(1)))
 }
 
@@ -31,10 +31,10 @@ fn a_plain_message_is_stored_as_the_bytes_it_came() {
 fn facts_are_read_from_header_properties_and_annotations() {
     let payload = MessageBuilder::new()
         .header(Header { durable: true, ttl: Some(5000), ..Header::default() })
-        .message_annotations(RawMap::with_symbol_keys(&[(
-            "x-opt-scheduled-enqueue-time",
-            AnnotationValue::Timestamp(7),
-        )]))
+        .message_annotations(RawMap::with_symbol_keys(&[
+            ("x-opt-scheduled-enqueue-time", AnnotationValue::Timestamp(7)),
+            ("x-opt-partition-key", AnnotationValue::Str("k")),
+        ]))
         .message_id("m")
         .property(PropertyField::GroupId, AnnotationValue::Str("g"))
         .data(b"x")
@@ -46,7 +46,8 @@ fn facts_are_read_from_header_properties_and_annotations() {
             time_to_live: Some(Duration::from_secs(5)),
             durable: true,
             session_id: Some("g".into()),
-            message_id: None,
+            message_id: Some("m".into()),
+            partition_key: Some("k".into()),
             scheduled_enqueue_time: Some(Timestamp::from_millis(7)),
         };
         assert_eq!(message, expected, "{face:?}");
@@ -120,7 +121,7 @@ fn a_batch_is_taken_apart_within_its_limit() {
     let packed = |count: usize| {
         (0..count).fold(MessageBuilder::new(), |builder, n| builder.data(&inner(&n.to_string()))).build()
     };
-    let intake = Intake { face: Face::ServiceBus, utc: Timestamp::from_millis(NOW) };
+    let intake = Intake { face: Face::ServiceBus, utc: Timestamp::from_millis(NOW), wants: Wants::ALL };
     let mut ids = Tracking::new(1, ClientId(1));
     let messages = batch(&packed(2), intake, 2, &mut ids).unwrap();
     assert_eq!(messages.iter().map(|m| m.payload.clone()).collect::<Vec<_>>(), vec![inner("0"), inner("1")]);
@@ -142,4 +143,28 @@ proptest! {
     fn ids_are_written_as_hexadecimal(id: u128) {
         prop_assert_eq!(String::from_utf8(hex(id).to_vec()).unwrap(), format!("{id:032x}"));
     }
+}
+
+#[test]
+fn what_nobody_needs_is_not_read() {
+    let payload = MessageBuilder::new()
+        .message_annotations(RawMap::with_symbol_keys(&[("x-opt-partition-key", AnnotationValue::Str("k"))]))
+        .message_id("m")
+        .data(b"x")
+        .build();
+    for (message_id, partition_key) in [(false, false), (true, false), (false, true), (true, true)] {
+        let wants = Wants { message_id, partition_key };
+        let intake = Intake { face: Face::Plain, utc: Timestamp::from_millis(NOW), wants };
+        let message = message(payload.clone(), intake, &mut Tracking::new(1, ClientId(1))).unwrap();
+        assert_eq!(message.message_id.is_some(), message_id);
+        assert_eq!(message.partition_key.is_some(), partition_key);
+    }
+}
+
+#[test]
+fn a_made_up_id_is_nobodys_duplicate() {
+    let payload = MessageBuilder::new().data(b"x").build();
+    let message = read(Face::ServiceBus, &payload).unwrap();
+    assert_eq!(message.message_id, None);
+    assert!(message.payload.len() > payload.len());
 }

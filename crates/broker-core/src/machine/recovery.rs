@@ -209,9 +209,7 @@ impl Core {
                 Ok(())
             }
             // What these say is in the slots, and what they speak of lies before them: it is gone or was moved.
-            Fact::Removed { .. } | Fact::Changed { .. } | Fact::Deleted(_) | Fact::Forgotten { .. } => {
-                Ok(())
-            }
+            Fact::Removed { .. } | Fact::Changed { .. } | Fact::Deleted(_) | Fact::Forgotten { .. } => Ok(()),
         }
     }
 

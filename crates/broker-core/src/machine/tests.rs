@@ -4,6 +4,7 @@ mod dead_letter;
 mod deferred;
 mod delete;
 mod delivery;
+mod duplicates;
 mod entities;
 mod expiry;
 mod harness;

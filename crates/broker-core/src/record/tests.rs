@@ -244,6 +244,54 @@ fn the_format_stays_what_the_document_draws() {
 }
 
 #[test]
+fn a_history_stays_what_the_document_draws() {
+    let digests = [crate::history::Digest([7; 16]), crate::history::Digest([8; 16])];
+    let at = Timestamp::from_millis(4);
+    let drawn: &[&[u8]] = &[
+        &[1, 8, 0, 0, 5, 0, 0, 0],
+        &[3, 0, 0, 0, 0, 0, 0, 0],
+        &[4, 0, 0, 0, 0, 0, 0, 0],
+        &[2, 0, 0, 0],
+        &[7; 16],
+        &[8; 16],
+    ];
+    let record = encode_history(QueueId(5), 3, at, digests.iter());
+    assert_eq!(record, drawn.concat());
+    let run = HistoryRun { queue: QueueId(5), number: 3, at, digests: digests.to_vec() };
+    assert_eq!(Fact::decode(&record), Ok(Fact::History(run)));
+    let forgotten = encode_forgotten(QueueId(5), 9);
+    assert_eq!(forgotten, [1, 8, 1, 0, 5, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(Fact::decode(&forgotten), Ok(Fact::Forgotten { queue: QueueId(5), kept_from: 9 }));
+}
+
+#[test]
+fn a_history_that_cannot_be_is_named() {
+    let record = |form: u8, number: u64, count: u32| {
+        let mut record = vec![1, 8, form, 0, 5, 0, 0, 0];
+        record.extend_from_slice(&number.to_le_bytes());
+        record.extend_from_slice(&4u64.to_le_bytes());
+        record.extend_from_slice(&count.to_le_bytes());
+        record.resize(record.len() + 16 * HISTORY_IDS_MAX, 9);
+        record
+    };
+    let most = u32::try_from(HISTORY_IDS_MAX).unwrap();
+    let value = |field, value| Err(RecordError::Value { field, value });
+    let cases = [
+        (record(0, 1, most), Ok(())),
+        (record(0, 1, most + 1), value("id count", u64::from(most) + 1)),
+        (record(0, 1, u32::MAX), value("id count", u64::from(u32::MAX))),
+        (record(0, u64::MAX, 1), value("number", u64::MAX)),
+        (record(2, 1, 1), value("form", 2)),
+    ];
+    for (record, expected) in cases {
+        let decoded = Fact::decode(&record).map(|_| ());
+        assert_eq!(decoded, expected, "{:?}", &record[..28]);
+    }
+    let cut = record(0, 1, 2);
+    assert_eq!(Fact::decode(&cut[..28 + 31]), Err(RecordError::Short { field: "id" }));
+}
+
+#[test]
 fn a_removal_takes_up_to_its_limit_of_runs() {
     for (count, fits) in [(REMOVED_RUNS_MAX, true), (REMOVED_RUNS_MAX + 1, false)] {
         let runs: Vec<(u64, u32)> = (0..count as u64).map(|n| (n * 2, 1)).collect();

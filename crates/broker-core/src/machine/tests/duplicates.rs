@@ -1,0 +1,268 @@
+//! Duplicate detection (`service-bus-entities` 9 and assertion 18).
+
+use std::time::Duration;
+
+use super::{harness::*, recovery::clean};
+use crate::{
+    Command, CoreConfig, Effect, EntitySettings, Message, Outcome, PublishError, QueueId, Ticket, Timestamp,
+};
+
+const WINDOW: u64 = 20_000;
+
+fn detecting() -> EntitySettings {
+    EntitySettings {
+        requires_duplicate_detection: true,
+        duplicate_detection_window: Duration::from_millis(WINDOW),
+        ..EntitySettings::default()
+    }
+}
+
+/// A message with this id and a text of its own.
+fn named(id: &str, text: &str) -> Message {
+    Message { message_id: Some(id.into()), ..message(text) }
+}
+
+fn at(message: Message, due: Timestamp) -> Message {
+    Message { scheduled_enqueue_time: Some(due), ..message }
+}
+
+fn batch(broker: &mut Broker, messages: Vec<Message>) -> Result<(), PublishError> {
+    let ticket = broker.ticket();
+    let queue = broker.queue("q");
+    let told = broker.tell(ME, Command::PublishBatch { queue, messages, ticket: Some(ticket) });
+    match told.as_slice() {
+        [Effect::Published { first, .. }] if *first == ticket => Ok(()),
+        [Effect::PublishRefused { error, .. }] => Err(error.clone()),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Texts of what is in the queue, in order.
+fn contents(broker: &mut Broker) -> Vec<String> {
+    let peeked = broker.peek(main_path("q"), 0, 1_000);
+    peeked.iter().map(|peeked| String::from_utf8(peeked.stored.payload.to_vec()).unwrap()).collect()
+}
+
+#[test]
+fn a_duplicate_within_the_window_is_accepted_and_dropped() {
+    let cases = [
+        // ms after the first copy, number of copies
+        (0, 1),
+        (WINDOW - 1, 1),
+        (WINDOW, 2),
+        (WINDOW + 60_000, 2),
+    ];
+    for case @ (later, copies) in cases {
+        let mut broker = Broker::with_queue(detecting());
+        broker.publish(named("id", "first"));
+        broker.wait(later);
+        broker.publish(named("id", "second"));
+        assert_eq!(broker.active(), copies, "{case:?}");
+        broker.check_liveness();
+    }
+}
+
+#[test]
+fn what_became_of_the_first_copy_does_not_matter() {
+    type End = fn(&mut Broker);
+    let cases: [(&str, End); 6] = [
+        ("completed", |broker| {
+            let first = broker.lock_one();
+            broker.settle(&first, Outcome::Complete).unwrap();
+        }),
+        ("dead-lettered", |broker| {
+            let first = broker.lock_one();
+            broker.settle(&first, Outcome::DeadLetter(properties(&[]))).unwrap();
+        }),
+        ("deferred", |broker| {
+            let first = broker.lock_one();
+            broker.settle(&first, Outcome::Defer(properties(&[]))).unwrap();
+        }),
+        ("expired", |broker| broker.wait(2_000)),
+        ("forgotten by cleaning", |broker| {
+            let first = broker.lock_one();
+            broker.settle(&first, Outcome::Complete).unwrap();
+            let end = broker.journal.end();
+            clean(broker, end);
+        }),
+        ("gone with a restart", |broker| {
+            let first = broker.lock_one();
+            broker.settle(&first, Outcome::Complete).unwrap();
+            broker.restart();
+        }),
+    ];
+    for (what, end) in cases {
+        let mut broker = Broker::with_queue(detecting());
+        broker.publish(Message { time_to_live: Some(Duration::from_secs(1)), ..named("id", "first") });
+        end(&mut broker);
+        broker.publish(named("id", "second"));
+        assert!(!contents(&mut broker).contains(&"second".to_owned()), "{what}");
+        broker.wait(WINDOW);
+        broker.publish(named("id", "third"));
+        assert!(contents(&mut broker).contains(&"third".to_owned()), "{what}");
+    }
+}
+
+#[test]
+fn a_dropped_duplicate_does_not_extend_the_window() {
+    let mut broker = Broker::with_queue(detecting());
+    broker.publish(named("id", "first"));
+    broker.wait(WINDOW / 2);
+    broker.publish(named("id", "second"));
+    broker.wait(WINDOW / 2);
+    broker.publish(named("id", "third"));
+    assert_eq!(contents(&mut broker), ["first", "third"]);
+}
+
+#[test]
+fn messages_of_a_batch_are_checked_one_by_one_and_among_themselves() {
+    let mut broker = Broker::with_queue(detecting());
+    broker.publish(named("b", "before"));
+    let ids = ["a", "b", "a", "c", "c"];
+    let messages = ids.iter().enumerate().map(|(n, id)| named(id, &format!("{id}{n}"))).collect();
+    batch(&mut broker, messages).unwrap();
+    assert_eq!(contents(&mut broker), ["before", "a0", "c3"]);
+    let numbers: Vec<u64> = broker.lock(9).iter().map(|delivery| delivery.sequence.0).collect();
+    assert_eq!(numbers, [1, 2, 3], "a dropped message has no number");
+}
+
+#[test]
+fn scheduled_and_plain_messages_are_duplicates_of_each_other() {
+    let mut broker = Broker::with_queue(detecting());
+    let due = broker.now.after(Duration::from_secs(5));
+    broker.publish(at(named("s", "scheduled first"), due));
+    broker.publish(named("s", "plain second"));
+    broker.publish(named("p", "plain first"));
+    broker.publish(at(named("p", "scheduled second"), due));
+    broker.publish(at(named("s", "scheduled second"), due));
+    assert_eq!(contents(&mut broker), ["scheduled first", "plain first"]);
+    broker.wait(6_000);
+    assert_eq!(broker.active(), 2, "an activated message is no duplicate of itself");
+    broker.publish(named("s", "after activation"));
+    assert_eq!(broker.active(), 2);
+}
+
+#[test]
+fn messages_without_id_and_queues_without_detection_let_everything_in() {
+    let cases = [
+        (detecting(), None, 3),
+        (detecting(), Some("id"), 1),
+        (EntitySettings::default(), None, 3),
+        (EntitySettings::default(), Some("id"), 3),
+    ];
+    for (settings, id, copies) in cases {
+        let mut broker = Broker::with_queue(settings.clone());
+        for _ in 0..3 {
+            broker.publish(Message { message_id: id.map(Box::from), ..message("x") });
+        }
+        assert_eq!(broker.active(), copies, "{settings:?} {id:?}");
+        let remembered = broker.core.entity("q").unwrap().remembered_ids;
+        assert_eq!(remembered, u64::from(copies == 1), "without detection nothing is remembered");
+    }
+}
+
+#[test]
+fn each_queue_has_its_own_history() {
+    let mut broker = Broker::with_queue(detecting());
+    broker.create("other", detecting());
+    broker.publish(named("id", "here"));
+    let queue = broker.queue("other");
+    broker.tell(ME, Command::Publish { queue, message: named("id", "there"), ticket: None });
+    assert_eq!((broker.active(), broker.core.entity("other").unwrap().active), (1, 1));
+}
+
+#[test]
+fn a_refused_send_leaves_no_history() {
+    let mut broker = Broker::with_queue(EntitySettings { max_size_bytes: Some(10), ..detecting() });
+    let refused = batch(&mut broker, vec![named("id", "far too large for it")]);
+    assert!(matches!(refused, Err(PublishError::EntityFull { .. })));
+    batch(&mut broker, vec![named("id", "small")]).unwrap();
+    assert_eq!(broker.active(), 1);
+}
+
+#[test]
+fn ids_beyond_the_limit_are_refused_until_some_are_forgotten() {
+    let config = CoreConfig { token_key: [7; 16], max_history_ids: 3, ..CoreConfig::default() };
+    let mut broker = Broker::with(config);
+    broker.create("q", detecting());
+    batch(&mut broker, vec![named("1", "1"), named("2", "2")]).unwrap();
+    let refused = batch(&mut broker, vec![named("3", "3"), named("4", "4")]);
+    assert!(matches!(refused, Err(PublishError::HistoryFull { limit: 3, .. })), "{refused:?}");
+    batch(&mut broker, vec![named("3", "3")]).unwrap();
+    let refused = batch(&mut broker, vec![named("4", "4")]);
+    assert!(matches!(refused, Err(PublishError::HistoryFull { .. })));
+    batch(&mut broker, vec![message("no id")]).unwrap();
+    broker.restart();
+    assert!(batch(&mut broker, vec![named("4", "4")]).is_err(), "a restart forgets nothing");
+    broker.wait(WINDOW + WINDOW / 8);
+    assert_eq!(broker.core.entity("q").unwrap().remembered_ids, 0, "nobody had to ask");
+    batch(&mut broker, vec![named("4", "4")]).unwrap();
+    assert_eq!(broker.active(), 5);
+}
+
+#[test]
+fn ids_of_one_call_count_towards_the_limit() {
+    let config = CoreConfig { token_key: [7; 16], max_history_ids: 2, ..CoreConfig::default() };
+    let mut broker = Broker::with(config);
+    broker.create("q", detecting());
+    broker.create("p", detecting());
+    let publish = |queue: QueueId, id: &str, ticket| Command::Publish {
+        queue,
+        message: named(id, id),
+        ticket: Some(Ticket(ticket)),
+    };
+    let (p, q) = (broker.queue("p"), broker.queue("q"));
+    let told = broker.tell_all(ME, vec![publish(q, "1", 1), publish(p, "2", 3), publish(q, "3", 5)]);
+    let refused: Vec<u64> = told
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::PublishRefused { ticket, .. } => Some(ticket.0),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(refused, [5]);
+}
+
+#[test]
+fn deleting_the_queue_deletes_its_history() {
+    let config = CoreConfig { token_key: [7; 16], max_history_ids: 1, ..CoreConfig::default() };
+    let mut broker = Broker::with(config);
+    broker.create("q", detecting());
+    broker.publish(named("id", "first"));
+    let ticket = broker.ticket();
+    broker.tell(ME, Command::DeleteEntity { name: "q".into(), ticket });
+    broker.check_liveness();
+    broker.create("q", detecting());
+    broker.publish(named("id", "second"));
+    assert_eq!(broker.active(), 1);
+}
+
+#[test]
+fn a_window_may_be_changed_and_holds_for_what_was_seen_before() {
+    let mut broker = Broker::with_queue(EntitySettings {
+        duplicate_detection_window: Duration::from_secs(600),
+        ..detecting()
+    });
+    broker.publish(named("id", "first"));
+    broker.wait(WINDOW);
+    let ticket = broker.ticket();
+    let update = Command::UpdateEntity { name: "q".into(), settings: Box::new(detecting()), ticket };
+    broker.tell(ME, update);
+    broker.publish(named("id", "second"));
+    assert_eq!(broker.active(), 2);
+    broker.wait(WINDOW + WINDOW / 8);
+    assert_eq!(broker.core.entity("q").unwrap().remembered_ids, 0);
+    broker.check_liveness();
+}
+
+#[test]
+fn the_ids_of_one_call_share_a_record() {
+    let mut broker = Broker::with_queue(detecting());
+    let queue = broker.queue("q");
+    let before = broker.journal.records.len();
+    let publish = |n: u64| Command::Publish { queue, message: named(&n.to_string(), "x"), ticket: None };
+    broker.tell_all(ME, (0..100).map(publish).collect());
+    assert_eq!(broker.journal.records.len() - before, 101);
+    assert_eq!(broker.replayed().digest(), broker.core.digest());
+    broker.check_liveness();
+}
