@@ -41,6 +41,8 @@ fn opened(script: &mut Script) -> (Gateway, LinkId, Vec<Command>) {
         kind: EntityKind::Queue,
         name: "q".into(),
         max_message_bytes: 1 << 20,
+        detects_duplicates: false,
+        partitioned: false,
     };
     let mut link = LinkId(0);
     for command in &commands {

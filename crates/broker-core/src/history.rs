@@ -138,8 +138,9 @@ impl History {
     pub(crate) fn forget(&mut self, queue: QueueId, now: Timestamp, most: u32, out: &mut impl Output) -> u32 {
         let (mut gone, window) = (0, self.window);
         while gone < most
-            && let Some(run) = self.runs.pop_front_if(|run| run.at.after(window) <= now)
+            && let Some(run) = self.runs.front().copied().filter(|run| run.at.after(window) <= now)
         {
+            self.runs.pop_front();
             for _ in 0..run.count {
                 if let Some(id) = self.digests.pop_front() {
                     self.places.remove(&id, run.at);

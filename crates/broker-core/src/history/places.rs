@@ -73,13 +73,15 @@ impl Places {
 
 impl Millis {
     fn of(at: Timestamp) -> Self {
-        let [a, b, c, d, e, f, ..] = at.as_millis().to_le_bytes();
-        Self([a, b, c, d, e, f])
+        let mut bytes = [0; 6];
+        bytes.iter_mut().zip(at.as_millis().to_le_bytes()).for_each(|(place, byte)| *place = byte);
+        Self(bytes)
     }
 
     fn timestamp(self) -> Timestamp {
-        let [a, b, c, d, e, f] = self.0;
-        Timestamp::from_millis(u64::from_le_bytes([a, b, c, d, e, f, 0, 0]))
+        let mut bytes = [0; 8];
+        bytes.iter_mut().zip(self.0).for_each(|(place, byte)| *place = byte);
+        Timestamp::from_millis(u64::from_le_bytes(bytes))
     }
 }
 

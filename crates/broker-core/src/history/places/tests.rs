@@ -48,7 +48,7 @@ fn ids_that_share_their_first_bytes_are_spread_over_all_tables() {
         bytes[8..].copy_from_slice(&(number << 32).to_le_bytes());
         places.insert(Digest(bytes), at(number));
     }
-    let sizes: Vec<usize> = places.shards.iter().map(|shard| shard.len()).collect();
+    let sizes: Vec<usize> = places.shards.iter().map(Shard::len).collect();
     assert!(sizes.iter().all(|size| (500..2_000).contains(size)), "{sizes:?}");
 }
 
@@ -56,10 +56,14 @@ fn ids_that_share_their_first_bytes_are_spread_over_all_tables() {
 fn room_is_given_up_when_the_ids_are_gone() {
     let mut places = Places::new(3);
     let ids: Vec<Digest> = (0u64..10_000).map(|n| Digest::of("", &n.to_string())).collect();
-    ids.iter().for_each(|id| places.insert(*id, at(1)));
-    ids.iter().for_each(|id| places.remove(id, at(1)));
+    for id in &ids {
+        places.insert(*id, at(1));
+    }
+    for id in &ids {
+        places.remove(id, at(1));
+    }
     places.shrink();
-    let room: usize = places.shards.iter().map(|shard| shard.capacity()).sum();
+    let room: usize = places.shards.iter().map(Shard::capacity).sum();
     assert!(room <= SHARDS * SLACK, "{room}");
 }
 
