@@ -19,7 +19,7 @@ use bytes::{BufMut, BytesMut};
 use crate::{
     condition::Refusal,
     gateway::Gateway,
-    intake::Intake,
+    intake::{Intake, Wants},
     requests::{Caller, NULL, Pending, Reply, Request},
     settlement::Face,
     tickets::SessionNumber,
@@ -99,7 +99,7 @@ impl Gateway {
             Operation::RenewLocks => locks::renew(&body, path),
             Operation::UpdateDisposition => locks::update(&body, path, self.config.max_message_bytes),
             Operation::Schedule => {
-                let intake = Intake { face: Face::ServiceBus, utc: self.now.utc };
+                let intake = Intake { face: Face::ServiceBus, utc: self.now.utc, wants: Wants::ALL };
                 let limit = self.config.max_batch_messages;
                 schedule::command(&body, path, intake, limit, &mut self.tracking)
             }
