@@ -111,7 +111,8 @@ pub const MAX_SASL_CHALLENGES: u8 = 16;
 pub const MIN_PEER_IDLE_TIME_OUT: Duration = Duration::from_millis(20);
 
 /// Most runs of delivery-ids of a session that were handed over and never sent, see
-/// [`Event::Unsent`](crate::Event::Unsent).
+/// [`Event::Unsent`](crate::Event::Unsent), since the oldest delivery that
+/// [`Connection::forget_outgoing`](crate::Connection::forget_outgoing) left.
 pub const MAX_ID_GAPS: usize = 1_024;
 
 /// Backlog of set-up and tear-down frames, in bytes, beyond which

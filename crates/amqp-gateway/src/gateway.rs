@@ -269,9 +269,12 @@ impl Gateway {
     fn on_settled(&mut self, first: broker_core::Ticket, last: broker_core::Ticket) {
         match (Errand::unpack(first), Errand::unpack(last)) {
             (Some(Errand::Sent(session, from, echo)), Some(Errand::Sent(_, to, _))) => {
-                let Some(session) = self.sessions.get(session.0) else { return };
+                let Some(session) = self.sessions.get_mut(session.0) else { return };
                 let state = Some(echo.state());
                 self.engine.settle_outgoing_range(session.id, DeliveryId(from), DeliveryId(to), state);
+                if let Some(oldest) = session.answer(to.wrapping_sub(from).wrapping_add(1)) {
+                    self.engine.forget_outgoing(session.id, oldest);
+                }
             }
             (Some(Errand::Request(from)), Some(Errand::Request(to))) => {
                 for number in from..=to {
@@ -287,6 +290,10 @@ impl Gateway {
             Some(Errand::Sent(session, delivery, _)) => {
                 let error = self.error(refusal, "");
                 self.settle_sent(session, delivery, DeliveryState::Rejected(Some(Box::new(error))));
+                let Some(session) = self.sessions.get_mut(session.0) else { return };
+                if let Some(oldest) = session.answer(1) {
+                    self.engine.forget_outgoing(session.id, oldest);
+                }
             }
             Some(Errand::Request(_)) => self.on_request_refused(ticket, refusal),
             _ => {}

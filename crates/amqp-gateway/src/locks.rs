@@ -99,6 +99,14 @@ impl Locks {
         }
     }
 
+    /// The oldest open delivery.
+    pub(crate) fn oldest(&self) -> Option<u32> {
+        // Ids of the tree are older than the ring's first; those above it came before the wrap.
+        let wrapped = self.old.range(self.base..).next();
+        let old = wrapped.or_else(|| self.old.first_key_value()).map(|(id, _)| *id);
+        old.or_else(|| (self.ring_held > 0).then_some(self.base))
+    }
+
     /// Takes the first open delivery of a range and moves the range past it. A whole range costs what is open
     /// plus the ring's empty places, whatever its ends are.
     pub(crate) fn take_next(&mut self, range: &mut IdRange) -> Option<(u32, Held)> {

@@ -137,6 +137,11 @@ impl Gateway {
         let face = link.face;
         match held.lock {
             Some(lock) if verdict.deed != Deed::Nothing => {
+                if ticket.is_some()
+                    && let Some(session) = self.sessions.get_mut(session.0)
+                {
+                    session.ask();
+                }
                 let outcome = outcome::of(verdict.deed, face, state);
                 let (queue, sequence) = (held.queue, held.sequence);
                 self.commands.push(Command::Settle { queue, sequence, lock, outcome, ticket });
@@ -172,6 +177,11 @@ impl Gateway {
                 let outcome = Outcome::Release(Properties::default());
                 self.commands.push(Command::Settle { queue, sequence, lock, outcome, ticket: None });
             }
+        }
+        // The engine keeps an account of what did not go out as long as an earlier delivery is named.
+        let next = self.engine.next_outgoing(session.id);
+        if let Some(oldest) = next.and_then(|next| session.forget_settled(next)) {
+            self.engine.forget_outgoing(session.id, oldest);
         }
         let most = self.config.max_unsettled;
         let Some(number) = self.by_key.find(key) else { return };

@@ -111,6 +111,23 @@ impl Connection {
         }
     }
 
+    /// The id that the next delivery of the session will have; `None` when the session is gone.
+    pub fn next_outgoing(&self, session: SessionId) -> Option<DeliveryId> {
+        self.sessions.get(session).map(|found| DeliveryId(found.numbering.next_local()))
+    }
+
+    /// Deliveries of the session that were handed over before `oldest` will not be settled any more,
+    /// and what the peer says of them does not matter: they are settled, or their links are gone.
+    ///
+    /// Each run of deliveries that came back [`Unsent`](crate::Event::Unsent) costs the session a
+    /// little until the deliveries before it are forgotten, and
+    /// [`MAX_ID_GAPS`](crate::config::MAX_ID_GAPS) of them end it.
+    pub fn forget_outgoing(&mut self, session: SessionId, oldest: DeliveryId) {
+        if let Some(found) = self.sessions.get_mut(session) {
+            found.numbering.forget_before(oldest.0);
+        }
+    }
+
     /// Answers a drain: nothing is left to send, and the credit up to `delivery_count` (the
     /// `limit` of [`Event::LinkFlow`](crate::Event::LinkFlow)) is given up. The answer goes out
     /// behind what was handed over before.

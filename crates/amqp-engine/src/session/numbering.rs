@@ -1,11 +1,12 @@
 //! The ids of deliveries we send: as the layer above knows them, and as the wire has them.
 //!
 //! Invariant: ids on the wire run without gaps, and both directions of the translation undo each
-//! other for every delivery that was sent.
+//! other for every delivery that was sent and not forgotten.
 //!
 //! An id is given when a delivery is handed over. When its link goes, or its credit, before it is
 //! sent, the deliveries behind it move up: some peers end a session whose ids have gaps. From then
-//! on the two kinds of id differ.
+//! on the two kinds of id differ. What is known of ids that were dropped goes when nobody can name
+//! the deliveries before them any more.
 
 use crate::config::MAX_ID_GAPS;
 use crate::ids::serial_distance;
@@ -17,9 +18,11 @@ pub(crate) struct Numbering {
     next_local: u32,
     /// The id of the next delivery to be sent.
     next_wire: u32,
-    /// How many were sent, up to 2^31 - 1: older ids have no meaning.
+    /// How many were sent and are not forgotten, up to 2^31 - 1: older ids have no meaning.
     sent: u32,
-    /// Runs of ids that were handed over and never sent, in order.
+    /// How many ids were never sent of those that are forgotten.
+    forgotten: u32,
+    /// Runs of other ids that were handed over and never sent, in order.
     gaps: Vec<Gap>,
 }
 
@@ -41,7 +44,7 @@ pub(crate) struct TooManyGaps;
 
 impl Numbering {
     pub(crate) const fn new(first: u32) -> Self {
-        Self { next_local: first, next_wire: first, sent: 0, gaps: Vec::new() }
+        Self { next_local: first, next_wire: first, sent: 0, forgotten: 0, gaps: Vec::new() }
     }
 
     /// The id of a delivery that is handed over.
@@ -50,6 +53,11 @@ impl Numbering {
         let id = self.next_local;
         self.next_local = id.wrapping_add(1);
         id
+    }
+
+    /// The id of the next delivery to be handed over.
+    pub(crate) const fn next_local(&self) -> u32 {
+        self.next_local
     }
 
     /// The wire's id of the next delivery that is sent.
@@ -97,10 +105,18 @@ impl Numbering {
         }
     }
 
+    /// Nobody will name a delivery before this one any more, and none of them waits unsettled.
+    pub(crate) fn forget_before(&mut self, oldest: u32) {
+        let before = self.gaps.partition_point(|gap| serial_distance(gap.end(), oldest) >= 0);
+        self.forgotten = self.gaps.drain(..before).fold(self.forgotten, |sum, gap| sum.wrapping_add(gap.len));
+        let named = serial_distance(self.wire_of(oldest), self.next_wire);
+        self.sent = self.sent.min(u32::try_from(named).unwrap_or(0));
+    }
+
     /// The id that the layer above knows for one of the wire.
     #[inline]
     pub(crate) fn local_of(&self, wire: u32) -> u32 {
-        let mut local = wire;
+        let mut local = wire.wrapping_add(self.forgotten);
         for gap in &self.gaps {
             if serial_distance(gap.start, local) < 0 {
                 break;
@@ -114,7 +130,7 @@ impl Numbering {
     #[inline]
     pub(crate) fn wire_of(&self, local: u32) -> u32 {
         let before = self.gaps.iter().take_while(|gap| serial_distance(gap.start, local) > 0);
-        before.fold(local, |wire, gap| wire.wrapping_sub(gap.len))
+        before.fold(local.wrapping_sub(self.forgotten), |wire, gap| wire.wrapping_sub(gap.len))
     }
 
     /// Cuts a range of the wire down to deliveries that were sent.

@@ -36,6 +36,27 @@ fn ids_go_on_across_the_wrap() {
 }
 
 #[test]
+fn the_oldest_delivery_is_known_in_ring_and_tree_and_across_the_wrap() {
+    let mut locks = Locks::default();
+    assert_eq!(locks.oldest(), None);
+    let start = u32::MAX - 2;
+    let ids: Vec<u32> = (0..10_000).map(|step| start.wrapping_add(step)).collect();
+    for id in &ids {
+        locks.insert(*id, held(*id));
+    }
+    // The last one stays, so the ones in the tree go first.
+    let kept = [ids[0], ids[2], ids[5], ids[9_000], ids[9_999]];
+    for id in ids.iter().filter(|id| !kept.contains(id)) {
+        locks.take(*id);
+    }
+    for id in kept {
+        assert_eq!(locks.oldest(), Some(id));
+        locks.take(id);
+    }
+    assert_eq!(locks.oldest(), None);
+}
+
+#[test]
 fn a_huge_range_costs_only_what_is_open() {
     let mut locks = Locks::default();
     for id in 100..110 {

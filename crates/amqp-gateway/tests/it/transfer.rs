@@ -2,7 +2,7 @@
 
 use amqp_codec::{
     message::{AnnotationValue, BATCH_FORMAT, MessageBuilder},
-    performative::{DeliveryState, Performative, Transfer},
+    performative::{DeliveryState, Flow, Performative, Transfer},
     raw::{RawMap, RawValue},
     types::{ReceiverSettleMode, Role},
 };
@@ -274,4 +274,56 @@ fn a_client_that_does_not_read_the_answers_to_its_peeks_gets_no_more_of_them() {
     assert!((2..=4).contains(&shown) && shown + refused == 200, "{shown} shown, {refused} refused");
     // Once it reads, it is answered again.
     assert_eq!(status(&world.request(client, "com.microsoft:peek-message", &ask), "statusCode"), 200);
+}
+
+/// Grants credit on a link while the session has room for so many transfers in all, counted from its start.
+fn narrow(world: &mut World, client: usize, sent: u32, credit: u32, room: u32) {
+    let flow = Flow {
+        incoming_window: room,
+        next_outgoing_id: sent,
+        outgoing_window: 65_536,
+        handle: Some(7),
+        delivery_count: Some(0),
+        link_credit: Some(credit),
+        ..Flow::default()
+    };
+    world.script(client).flow(0, flow);
+    world.run();
+}
+
+#[test]
+fn closing_receivers_with_unsent_prefetch_costs_a_session_nothing_lasting() {
+    for service_bus in [false, true] {
+        let mut world = World::new();
+        let client = if service_bus { world.service_bus() } else { world.plain() };
+        // The answer of `$cbs` and its request.
+        let extra = u32::from(service_bus);
+        let first = 1 + extra;
+        world.send(client, "q", &["a", "b", "c"]);
+        // Each receiver is sent one message and closed while the next one waits for the session's window.
+        let rounds = 1_500;
+        for round in 0..rounds {
+            world.script(client).attach_receiver(0, 7, &format!("r{round}"), "q", SECOND);
+            narrow(&mut world, client, 3 + extra, 2, extra + round + 1);
+            let sent = world.transfers(client);
+            assert_eq!(sent.len(), 1, "round {round}");
+            assert_eq!(sent[0].0.delivery_id, Some(first + round), "ids on the wire have no gaps");
+            let id = first + round;
+            world.script(client).disposition(0, id, id, false, Some(DeliveryState::Released));
+            world.run();
+            world.script(client).detach(0, 7, true);
+            world.run();
+        }
+        world.received(client);
+        // Names still mean the same on both sides.
+        world.script(client).attach_receiver(0, 7, "last", "q", SECOND);
+        narrow(&mut world, client, 3 + extra, 3, extra + rounds + 3);
+        let ids: Vec<u32> = world.transfers(client).iter().filter_map(|(sent, _)| sent.delivery_id).collect();
+        assert_eq!(ids, [first + rounds, first + rounds + 1, first + rounds + 2]);
+        world.script(client).disposition(0, ids[1], ids[1], false, Some(DeliveryState::Accepted));
+        world.run();
+        let answers = world.dispositions(client);
+        assert_eq!(answers.len(), 1);
+        assert_eq!((answers[0].first, &answers[0].state), (ids[1], &Some(DeliveryState::Accepted)));
+    }
 }
