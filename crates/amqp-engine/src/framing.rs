@@ -59,7 +59,7 @@ impl FrameReader {
             return self.next_joined_frame(limit);
         }
         let Some(first) = self.chunk.first_chunk() else {
-            self.save_rest();
+            self.save_rest(0);
             return None;
         };
         let header = match FrameHeader::parse(first, limit) {
@@ -68,7 +68,7 @@ impl FrameReader {
         };
         let size = header.size as usize;
         if self.chunk.len() < size {
-            self.save_rest();
+            self.save_rest(size);
             return None;
         }
         let mut frame = self.chunk.split_to(size);
@@ -104,7 +104,11 @@ impl FrameReader {
         self.tail.len() >= wanted
     }
 
-    fn save_rest(&mut self) {
+    /// Keeps the front of a frame of `size` bytes. Where a good part of it is here there is room for all of it, so that
+    /// it is copied once; a few bytes do not get a whole frame's memory.
+    fn save_rest(&mut self, size: usize) {
+        let room = if self.chunk.len() >= size / 4 { size } else { self.chunk.len() };
+        self.tail.reserve(room);
         self.tail.extend_from_slice(&self.chunk);
         self.chunk = Bytes::new();
     }

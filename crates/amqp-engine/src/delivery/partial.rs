@@ -59,7 +59,7 @@ impl Partial {
             resume: transfer.resume,
             mode,
             state: transfer.state.take(),
-            payload: BytesMut::from(payload),
+            payload: begun(payload),
             bytes: payload.len() as u64,
             exceeds: None,
         }
@@ -133,3 +133,14 @@ impl Partial {
         })
     }
 }
+
+/// The front of a payload, with a little room: a body that just fills a frame needs no more for what its sections took
+/// of it, and is not moved again.
+fn begun(payload: &[u8]) -> BytesMut {
+    let mut begun = BytesMut::with_capacity(payload.len() + payload.len() / ROOM_SHARE);
+    begun.extend_from_slice(payload);
+    begun
+}
+
+/// Room for an eighth more than the first transfer brought.
+const ROOM_SHARE: usize = 8;

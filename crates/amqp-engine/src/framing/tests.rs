@@ -42,6 +42,19 @@ fn half_a_frame_does_not_keep_the_input_alive() {
 }
 
 #[test]
+fn the_front_of_a_frame_gets_room_for_all_of_it_only_when_much_of_it_is_here() {
+    let (bytes, _) = frames(&[40_000]);
+    for (here, room) in [(9, 100), (9_000, 10_000), (11_000, 40_500), (39_000, 40_500)] {
+        let mut reader = FrameReader::default();
+        reader.push(bytes.slice(..here));
+        assert!(drain(&mut reader, 65_536).is_empty());
+        let capacity = reader.tail.capacity();
+        assert!(capacity <= room, "{capacity} bytes for {here}");
+        assert_eq!(capacity >= 40_000, here >= 11_000, "{here} bytes are here");
+    }
+}
+
+#[test]
 fn an_extended_header_is_skipped() {
     let mut reader = FrameReader::default();
     reader.push(Bytes::from_static(&[0, 0, 0, 14, 3, 0, 0, 5, 9, 9, 9, 9, 7, 7]));
