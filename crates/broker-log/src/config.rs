@@ -41,7 +41,7 @@ pub struct JournalConfig {
 impl Default for JournalConfig {
     fn default() -> Self {
         Self {
-            segment_bytes: 64 << 20,
+            segment_bytes: 16 << 20,
             cache_bytes: 256 << 20,
             durability: Durability::Fsync,
             spare_segments: 2,

@@ -125,6 +125,11 @@ impl Recent {
         self.chunks.range(holding..).flat_map(|chunk| &chunk.pieces).find(|piece| piece.end() > at)
     }
 
+    /// Whether every record from `at` on is here.
+    pub(crate) fn is_held(&self, at: u64) -> bool {
+        at >= self.start
+    }
+
     /// Bytes held.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes

@@ -19,7 +19,7 @@ fn main() -> ExitCode {
         tls: None,
         data_dir: PathBuf::from(directory),
         durability: if given.len() > 2 { Durability::None } else { Durability::Fsync },
-        segment_bytes: 64 << 20,
+        segment_bytes: 16 << 20,
         cache_bytes: 256 << 20,
         disk_reserve_bytes: 256 << 20,
         queues: Vec::new(),

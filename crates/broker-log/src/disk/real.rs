@@ -90,8 +90,17 @@ impl RealDisk {
             return Ok(Arc::clone(open));
         }
         let open = Arc::new(OpenOptions::new().read(true).write(true).open(self.path(file))?);
-        self.files().insert(file, Arc::clone(&open));
+        self.keep_open(file, Arc::clone(&open));
         Ok(open)
+    }
+
+    /// A journal may have more files than a process may have open.
+    fn keep_open(&self, file: FileId, open: Arc<File>) {
+        let mut files = self.files();
+        if files.len() >= OPEN_FILES_MAX {
+            files.pop_first();
+        }
+        files.insert(file, open);
     }
 }
 
@@ -116,7 +125,7 @@ impl Disk for RealDisk {
             | Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS | rustix::io::Errno::INVAL) => {}
             Err(error) => return Err(error.into()),
         }
-        self.files().insert(file, Arc::new(open));
+        self.keep_open(file, Arc::new(open));
         Ok(())
     }
 
@@ -201,6 +210,8 @@ fn write_vectored_at(file: &File, mut offset: u64, parts: &[IoSlice<'_>]) -> io:
 }
 
 const LOCK_FILE: &str = "lock";
+/// Files kept open; one that is not is opened again when it is needed.
+const OPEN_FILES_MAX: usize = 64;
 /// Linux takes this many parts in one call (`IOV_MAX`).
 const PARTS_MAX: usize = 1024;
 

@@ -9,6 +9,7 @@ use crate::{
     Disk, Journal, Position, ReadError,
     clean::{CleanStep, Cleaning, Pass, Walk},
     format::{HEADER, HEADER_LEN, Kind, RECORD_HEADER, SegmentHeader},
+    journal::roll::FIRST_RECORD,
     scan::{Records, Scanner, Stop},
     segments::Segment,
 };
@@ -97,8 +98,24 @@ impl Journal {
             live.saturating_mul(u64::from(self.config.space_factor))
         };
         let Some(oldest) = self.segments.oldest_full() else { return false };
+        if self.is_nearly_dead(oldest) {
+            return true;
+        }
         let worthwhile = oldest.live == 0 || self.released >= self.rest_until;
         worthwhile && used > allowed.max(live + SLACK_SEGMENTS * self.config.segment_bytes)
+    }
+
+    /// Whether freeing a segment costs next to nothing: its file is better used again at once than after another one
+    /// was written ahead, for its pages are still in memory.
+    fn is_nearly_dead(&self, oldest: &Segment) -> bool {
+        oldest.live == 0
+            || (oldest.live <= self.config.segment_bytes / FEW_LIVE_SHARE
+                && self.recent.is_held(self.first_record(oldest)))
+    }
+
+    /// Where the first record of a segment lies at the earliest. In memory there are no batches.
+    fn first_record(&self, segment: &Segment) -> u64 {
+        segment.base + if self.disk.is_some() { FIRST_RECORD } else { HEADER }
     }
 
     /// A pass over the whole journal that gained less than a segment has found everything alive: the next begins
@@ -113,7 +130,7 @@ impl Journal {
     fn begin_cleaning(&mut self) {
         let Some(oldest) = self.segments.oldest_full() else { return };
         self.pass.get_or_insert(Pass { end: self.writer.end, used: self.segments.used() });
-        let mut walk = Walk { at: oldest.base + HEADER, end: oldest.end, scanner: None, ready: None };
+        let mut walk = Walk { at: self.first_record(oldest), end: oldest.end, scanner: None, ready: None };
         if oldest.live == 0 {
             walk.at = walk.end;
         }
@@ -219,5 +236,7 @@ fn stopped(stop: Stop, segment: &Segment, position: u64) -> ReadError {
     }
 }
 
+/// Live bytes up to this share of a segment are moved early, as long as that takes no reading.
+const FEW_LIVE_SHARE: u64 = 64;
 /// So many segments are no reason to clean.
 const SLACK_SEGMENTS: u64 = 3;

@@ -90,8 +90,9 @@ pub(crate) fn incarnation(base: u64, salt: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Offset of the first record behind a segment's header and the mark of an opening.
-const FIRST_RECORD: u64 = 2 * HEADER;
+/// Offset of the first record of a segment at the least: behind the segment's header and a batch's, or the mark of an
+/// opening.
+pub(super) const FIRST_RECORD: u64 = 2 * HEADER;
 /// What the end of a segment takes besides the summary's entries: two paddings, the header and record header of
 /// the summary, and the seal.
 const ENDING_BYTES: u64 = 2 * HEADER + HEADER + RECORD_HEADER + 2 * HEADER;

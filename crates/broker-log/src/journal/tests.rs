@@ -168,6 +168,43 @@ fn memory_stays_bounded_without_a_disk() {
     assert!(matches!(journal.read(Position(64), 4), Err(ReadError::NotFound { .. })));
 }
 
+/// A journal of two full segments and a third, whose first `live` records of 1,000 bytes live, and no others.
+fn hardly_alive(live: usize, cache_bytes: u64) -> Journal {
+    let disk = MemDisk::new();
+    let config = JournalConfig { cache_bytes, segment_bytes: 256 << 10, ..small() };
+    let (mut journal, _) = reopened(&disk, &config);
+    let mut worker = DiskWorker::new(disk);
+    for number in 0.. {
+        let (at, length) = journal.append(b"i", &[&[7; 999]]);
+        if number >= live {
+            journal.release(at, length);
+        }
+        let until = journal.commit();
+        journal.request_sync(until);
+        drive(&mut journal, &mut worker);
+        if journal.stats().segments == 3 {
+            return journal;
+        }
+    }
+    unreachable!("segments fill")
+}
+
+#[test]
+fn a_segment_in_which_hardly_anything_lives_is_cleaned_early_if_that_takes_no_reading() {
+    let cases = [
+        // live records, cached, cleaned
+        (0, true, true),
+        (0, false, true),
+        (1, true, true),
+        (1, false, false),
+        (10, true, false),
+    ];
+    for case @ (live, cached, cleaned) in cases {
+        let mut journal = hardly_alive(live, if cached { 1 << 20 } else { 0 });
+        assert_eq!(journal.poll_clean(4096).is_some(), cleaned, "{case:?}");
+    }
+}
+
 #[test]
 fn a_full_journal_in_which_everything_lives_is_not_copied_for_ever() {
     let config = JournalConfig { max_disk_bytes: Some(20 * small().segment_bytes), ..small() };

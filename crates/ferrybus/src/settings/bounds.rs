@@ -34,7 +34,7 @@ impl Bounds {
             within(key, value.map(|bytes| bytes.0), default, min, max, "bytes")
         };
         Ok(Self {
-            segment_bytes: size("journal.segment_bytes", journal.segment_bytes, 64 << 20, 1 << 20, 4 << 30)?,
+            segment_bytes: size("journal.segment_bytes", journal.segment_bytes, 16 << 20, 1 << 20, 4 << 30)?,
             cache_bytes: size("journal.cache_bytes", journal.cache_bytes, 256 << 20, 1 << 20, 1 << 44)?,
             disk_reserve_bytes: size(
                 "journal.disk_reserve_bytes",

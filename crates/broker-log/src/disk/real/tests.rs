@@ -86,3 +86,21 @@ fn what_is_set_aside_is_never_overwritten() {
     assert_eq!(disk.set_aside("a.cut", b"second").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
     assert_eq!(fs::read(scratch.0.join("a.cut")).unwrap(), b"first");
 }
+
+#[test]
+fn more_files_than_are_kept_open_are_written_synced_and_read() {
+    let scratch = Scratch::new();
+    let disk = RealDisk::open(&scratch.0).unwrap();
+    let files = u32::try_from(OPEN_FILES_MAX).unwrap() + 10;
+    for number in 0..files {
+        disk.create(FileId(number), 0).unwrap();
+        disk.write_at(FileId(number), 0, &[IoSlice::new(&number.to_le_bytes())]).unwrap();
+    }
+    for number in 0..files {
+        disk.sync_data(FileId(number)).unwrap();
+        let mut read = [0; 4];
+        assert_eq!(disk.read_at(FileId(number), 0, &mut read).unwrap(), 4);
+        assert_eq!(u32::from_le_bytes(read), number);
+    }
+    assert!(disk.files().len() <= OPEN_FILES_MAX);
+}
