@@ -9,6 +9,16 @@ use crate::{EntitySettings, Message, Timestamp};
 /// Reads what a stored payload says of its message, as if it arrived at that time.
 pub type Describe = fn(Timestamp, &Bytes) -> Message;
 
+/// When a message whose time is over goes (`service-bus-entities` 5.4). None of them is ever handed out.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Expiry {
+    /// At once, whether or not anybody receives.
+    #[default]
+    Prompt,
+    /// When a consumer waits for messages; until then peeks and counts show it.
+    Lazy,
+}
+
 /// Limits and the token key.
 #[derive(Clone, Debug)]
 pub struct CoreConfig {
@@ -21,6 +31,10 @@ pub struct CoreConfig {
     pub max_entities: u64,
     /// Most producers and consumers of one client. Default 5,000.
     pub max_links_per_client: u64,
+    /// Most consumers of one entity's store. Default 100,000.
+    pub max_consumers_per_entity: u64,
+    /// When messages whose time is over go. Default [`Expiry::Prompt`].
+    pub expiry: Expiry,
     /// Most bytes of broker-added properties of one message (`service-bus-entities` 23). Default 64 KiB.
     pub max_properties_bytes: usize,
     /// Most messages that one call of `pump` delivers or shows, and that one call of `handle_deadline` treats.
@@ -57,6 +71,8 @@ impl Default for CoreConfig {
             max_message_bytes: 1 << 20,
             max_entities: 10_000,
             max_links_per_client: 5_000,
+            max_consumers_per_entity: 100_000,
+            expiry: Expiry::default(),
             max_properties_bytes: 64 << 10,
             pump_messages_max: 1_024,
             pump_bytes_max: 1 << 20,

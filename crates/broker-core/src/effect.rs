@@ -111,6 +111,11 @@ pub enum Effect {
         /// Why.
         error: EntityError,
     },
+    /// The status of this link's entity does not allow it any more; the link does not exist any more.
+    EntityDisabled {
+        /// The link.
+        link: LinkId,
+    },
     /// The entity of this link is gone; the link does not exist any more.
     EntityDeleted {
         /// The link.
@@ -215,6 +220,9 @@ pub struct Renewed {
 /// Why a link could not be opened.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum AttachError {
+    /// The entity's status does not allow it.
+    #[error("the messaging entity `{0}` is disabled for this operation")]
+    Disabled(Box<str>),
     /// No such entity.
     #[error("the messaging entity `{0}` could not be found")]
     NotFound(Box<str>),
@@ -243,6 +251,9 @@ pub enum AttachError {
 /// Why a publish was refused.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum PublishError {
+    /// The entity's status does not allow it.
+    #[error("the messaging entity `{0}` is disabled for this operation")]
+    Disabled(Box<str>),
     /// The entity is missing, or was deleted while the message travelled.
     #[error("the messaging entity `{0}` could not be found")]
     NotFound(Box<str>),
@@ -288,6 +299,9 @@ pub enum PublishError {
 /// Why a settlement or renewal was refused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum SettleError {
+    /// The entity's status does not allow it. The lock goes on.
+    #[error("the entity is disabled for this operation")]
+    EntityDisabled,
     /// The lock expired, was given up, or never existed.
     #[error("the lock is lost")]
     LockLost,
@@ -305,6 +319,9 @@ pub enum SettleError {
 /// Why a request about an entity or its messages was refused.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum EntityError {
+    /// The entity's status does not allow it.
+    #[error("the messaging entity `{0}` is disabled for this operation")]
+    Disabled(Box<str>),
     /// No such entity.
     #[error("the messaging entity `{0}` could not be found")]
     NotFound(Box<str>),

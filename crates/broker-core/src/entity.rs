@@ -172,7 +172,11 @@ impl EntitySettings {
     }
 }
 
-fn out_of_range<T>(property: &'static str, value: String, allowed: &'static str) -> Result<T, EntityError> {
+pub(crate) fn out_of_range<T>(
+    property: &'static str,
+    value: String,
+    allowed: &'static str,
+) -> Result<T, EntityError> {
     Err(EntityError::OutOfRange { property, value: value.into(), allowed })
 }
 

@@ -24,7 +24,7 @@ mod store;
 mod token;
 
 pub use command::{Batch, Command, EntityPath, Outcome, ReceiveMode, SubQueue, UnsettledPolicy};
-pub use config::{CoreConfig, Describe};
+pub use config::{CoreConfig, Describe, Expiry};
 pub use effect::{
     AttachError, Delivery, Effect, EntityError, Fetched, Lock, Peeked, PublishError, QueueInfo, Renewed,
     SettleError, Stored,

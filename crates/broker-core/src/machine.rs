@@ -17,6 +17,7 @@ mod pump;
 mod recovery;
 mod schedule;
 mod settle;
+mod status;
 mod views;
 
 pub use recovery::ReplayError;

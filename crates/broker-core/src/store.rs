@@ -96,6 +96,10 @@ pub(crate) struct Store {
     pub(crate) draining: Vec<ConsumerNumber>,
     /// All producers and consumers.
     pub(crate) links: BTreeSet<(ClientId, LinkId)>,
+    /// How many of them are consumers.
+    pub(crate) consumers: u64,
+    /// Messages expire only while somebody waits to receive.
+    pub(crate) lazy_expiry: bool,
     /// It is in the core's list of stores to pump.
     pub(crate) queued: bool,
 }
@@ -121,6 +125,8 @@ impl Store {
             gone: 0,
             draining: Vec::new(),
             links: BTreeSet::new(),
+            consumers: 0,
+            lazy_expiry: false,
             queued: false,
         }
     }
@@ -268,14 +274,25 @@ impl Store {
 
     /// Puts the store under its earliest deadline in the core's table, if that is earlier than what stands there.
     pub(crate) fn arm(&mut self, timers: &mut BTreeSet<(Timestamp, QueueId)>) {
-        let next =
-            [&self.locks, &self.expiries, &self.schedule].into_iter().filter_map(Deadlines::next).min();
+        let expiries = if self.expires_now() { self.expiries.next() } else { None };
         let forget = self.history.as_ref().and_then(|history| history.forget_at());
-        let next = next.into_iter().chain(forget).min();
+        let next = [self.locks.next(), expiries, self.schedule.next(), forget].into_iter().flatten().min();
         let Some(next) = next.filter(|next| *next < self.armed) else { return };
         timers.remove(&(self.armed, self.id));
         timers.insert((next, self.id));
         self.armed = next;
+    }
+
+    /// Whether messages whose time is over go at this time.
+    pub(crate) fn expires_now(&self) -> bool {
+        !self.lazy_expiry || !self.ring.is_empty()
+    }
+
+    /// Somebody waits to receive: that may let messages expire.
+    pub(crate) fn arm_for_receivers(&mut self, timers: &mut BTreeSet<(Timestamp, QueueId)>) {
+        if self.lazy_expiry {
+            self.arm(timers);
+        }
     }
 
     /// Takes the store out of the core's table.

@@ -61,7 +61,8 @@ impl Core {
     }
 
     fn pop_due(&mut self, now: Timestamp, queue: QueueId, kind: Kind) -> Option<Run> {
-        self.reminders(queue, kind)?.pop_due(now)
+        let waits = matches!(kind, Kind::Expiry) && self.stores.get(&queue).is_some_and(|s| !s.expires_now());
+        if waits { None } else { self.reminders(queue, kind)?.pop_due(now) }
     }
 
     fn reminders(&mut self, queue: QueueId, kind: Kind) -> Option<&mut Deadlines> {

@@ -9,6 +9,7 @@ use super::{
     Core,
     pump::{Bound, read_message, stored},
     settle::Addition,
+    status::Use,
 };
 use crate::{
     EntityError, EntityPath, Fetched, Lock, LockId, Output, QueueId, SequenceNumber, Stored, Timestamp,
@@ -37,6 +38,7 @@ impl Core {
     ) -> Result<Vec<Fetched>, EntityError> {
         let missing = || EntityError::NotFound(request.path.entity.clone());
         let queue = self.resolve(&request.path).ok_or_else(missing)?;
+        self.check_use(queue, Use::Receive)?;
         self.end_overdue_locks(now, queue, &request.sequences, out);
         let read = self.read_deferred(queue, request, out)?;
         let mut messages = Vec::with_capacity(read.len());

@@ -3,7 +3,7 @@
 //! Invariant: what is locked, deferred or scheduled stays; the others go in the retrieval order, and no message that
 //! stays is looked at twice for it.
 
-use super::Core;
+use super::{Core, status::Use};
 use crate::{ClientId, Effect, EntityError, EntityPath, Output, Ticket, Timestamp};
 
 impl Core {
@@ -32,6 +32,7 @@ impl Core {
     ) -> Result<u32, EntityError> {
         let missing = || EntityError::NotFound(path.entity.clone());
         let queue = self.resolve(path).ok_or_else(missing)?;
+        self.check_use(queue, Use::Receive)?;
         let mut deleted = 0;
         while deleted < count {
             let store = self.stores.get_mut(&queue).ok_or_else(missing)?;

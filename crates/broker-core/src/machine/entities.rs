@@ -5,7 +5,7 @@
 
 use super::Core;
 use crate::{
-    ClientId, Effect, EntityError, EntityKind, EntityPath, EntitySettings, Output, Position, QueueId,
+    ClientId, Effect, EntityError, EntityKind, EntityPath, EntitySettings, Expiry, Output, Position, QueueId,
     QueueInfo, SubQueue, Ticket, Timestamp,
     client::Link,
     name,
@@ -112,6 +112,7 @@ impl Core {
             return Err(EntityError::AlreadyExists(name));
         }
         let settings = settings.check()?;
+        settings.status.check(kind)?;
         let limit = self.config.max_entities;
         if self.names.len() as u64 >= limit {
             return Err(EntityError::LimitReached { what: "entities", limit });
@@ -189,6 +190,7 @@ impl Core {
                 .entry(id)
                 .or_insert_with(|| Box::new(Store::new(id, Role::Unknown, lock_duration)));
             store.role = role;
+            store.lazy_expiry = self.config.expiry == Expiry::Lazy;
             store.lock_duration = lock_duration;
             if id == queue
                 && let Some(window) = window
@@ -211,11 +213,13 @@ impl Core {
         let entity = self.main_of(queue).ok_or_else(missing)?;
         let settings = settings.check()?;
         settings.check_update(&entity.definition.settings)?;
+        settings.status.check(entity.definition.kind)?;
         let definition = Definition { settings, updated_at: now, ..entity.definition.clone() };
         out.release(entity.position, entity.length);
         self.adopt(definition, out);
         // A shorter window may have passed already.
         self.rearm(queue);
+        self.close_forbidden(now, queue, out);
         Ok(())
     }
 

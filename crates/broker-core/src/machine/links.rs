@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Core, wake};
+use super::{Core, status::Use, wake};
 use crate::{
     AttachError, ClientId, Effect, EntityError, EntityKind, EntityPath, LinkId, Output, QueueId, ReceiveMode,
     SubQueue, Timestamp, UnsettledPolicy,
@@ -44,7 +44,13 @@ impl Core {
         out: &mut impl Output,
     ) {
         let opened = match path.sub_queue {
-            SubQueue::Main => self.prepare_link(now, client, link, path, auto_create, out),
+            SubQueue::Main => {
+                self.prepare_link(now, client, link, path, auto_create, out).and_then(|queue| {
+                    self.check_use(queue, Use::Send)
+                        .map_err(|_| AttachError::Disabled(path.entity.clone()))?;
+                    Ok(queue)
+                })
+            }
             _ => Err(AttachError::SubQueueSend(path.entity.clone())),
         };
         let opened = opened.and_then(|queue| match self.kind_of(queue) {
@@ -70,7 +76,7 @@ impl Core {
             Some(EntityKind::Topic) if path.sub_queue == SubQueue::Main => {
                 Err(AttachError::TopicReceive(path.entity.clone()))
             }
-            _ => Ok(queue),
+            _ => self.check_consumer(queue, path).map(|()| queue),
         });
         let make = |core: &mut Self, queue| {
             let number = ConsumerNumber(core.next_consumer);
@@ -117,6 +123,17 @@ impl Core {
         })
     }
 
+    /// Refuses a consumer that the entity's status or its number of consumers forbids.
+    fn check_consumer(&self, queue: QueueId, path: &EntityPath) -> Result<(), AttachError> {
+        self.check_use(queue, Use::Receive).map_err(|_| AttachError::Disabled(path.entity.clone()))?;
+        let consumers = self.stores.get(&queue).map_or(0, |store| store.consumers);
+        let limit = self.config.max_consumers_per_entity;
+        if consumers >= limit {
+            return Err(AttachError::LimitReached { what: "receivers per entity", limit });
+        }
+        Ok(())
+    }
+
     fn kind_of(&self, queue: QueueId) -> Option<EntityKind> {
         Some(self.main_of(queue)?.definition.kind)
     }
@@ -146,6 +163,7 @@ impl Core {
                 }
                 if let Some(store) = self.stores.get_mut(&id) {
                     store.links.insert((client, link));
+                    store.consumers += u64::from(matches!(made, Link::Consumer { .. }));
                 }
                 match made {
                     Link::Producer { .. } => Effect::ProducerOpened { producer: link, queue },
@@ -188,6 +206,7 @@ impl Core {
         let consumer = self.consumers.remove(&number)?;
         let store = self.stores.get_mut(&consumer.queue)?;
         store.links.remove(&(client, link));
+        store.consumers -= 1;
         store.draining.retain(|waiting| *waiting != number);
         match consumer.place {
             Place::Idle => {}
@@ -221,6 +240,7 @@ impl Core {
         }
         if consumer.has_credit() && consumer.place == Place::Idle {
             enter_ring(consumer, number, store);
+            store.arm_for_receivers(&mut self.timers);
         }
         wake(store, &mut self.active);
     }
@@ -237,6 +257,7 @@ impl Core {
                 && let Some(store) = self.stores.get_mut(&consumer.queue)
             {
                 enter_ring(consumer, number, store);
+                store.arm_for_receivers(&mut self.timers);
                 wake(store, &mut self.active);
             }
         }

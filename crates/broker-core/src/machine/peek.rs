@@ -2,14 +2,18 @@
 //!
 //! Invariant: showing a message changes nothing about it.
 
+use std::time::Duration;
+
 use super::{
     Core,
     deferred::FetchRequest,
     pump::{Bound, read_message, stored},
+    status::Use,
 };
 use crate::{
     ClientId, Effect, EntityError, EntityPath, Output, Peeked, SequenceNumber, Ticket, Timestamp,
-    record::OWN_TTL,
+    record::{MessageIndex, OWN_TTL},
+    slot::Slot,
 };
 
 /// A question that waits for the next pump, when all that was recorded can be read.
@@ -62,6 +66,8 @@ impl Core {
     ) -> Result<Vec<Peeked>, EntityError> {
         let missing = || EntityError::NotFound(request.path.entity.clone());
         let queue = self.resolve(&request.path).ok_or_else(missing)?;
+        self.check_use(queue, Use::Receive)?;
+        let default = self.main_of(queue).and_then(|entity| entity.definition.settings.default_time_to_live);
         let store = self.stores.get_mut(&queue).ok_or_else(missing)?;
         // What others used up of this pump's bound must not cut an answer short.
         let mut own = Bound::of(&self.config);
@@ -77,8 +83,8 @@ impl Core {
                 continue;
             };
             let read = read_message(queue, sequence, &slot, out)
-                .and_then(|record| Ok((record.index.flags, stored(&slot, record)?)));
-            let Ok((flags, mut stored)) = read else {
+                .and_then(|record| Ok((own_expiry(&slot, &record.index, default), stored(&slot, record)?)));
+            let Ok((expires_at, mut stored)) = read else {
                 store.set_damaged(sequence);
                 continue;
             };
@@ -88,11 +94,18 @@ impl Core {
             }
             bound.spend(stored.payload.len());
             own.spend(stored.payload.len());
-            if flags & OWN_TTL == 0 {
-                stored.expires_at = None;
-            }
+            stored.expires_at = expires_at;
             messages.push(Peeked { sequence: SequenceNumber(sequence), stored });
         }
         Ok(messages)
     }
+}
+
+/// When a message expires that brought a time to live of its own. That of a scheduled one begins when it is due.
+fn own_expiry(slot: &Slot, index: &MessageIndex, default: Option<Duration>) -> Option<Timestamp> {
+    if let (Some(due), Some(own)) = (index.due, index.own_ttl.map(Duration::from_millis)) {
+        let end = due.after(default.map_or(own, |default| own.min(default)));
+        return (end != Timestamp::MAX).then_some(end);
+    }
+    (index.flags & OWN_TTL != 0 && slot.expires_at != Timestamp::MAX).then_some(slot.expires_at)
 }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::{Core, wake};
+use super::{Core, status::Use, wake};
 use crate::{
     ClientId, Effect, EntityKind, EntityPath, Message, Output, PublishError, QueueId, Ticket, Timestamp,
     merge::Answer,
@@ -121,6 +121,9 @@ impl Core {
         let kind = entity.definition.kind;
         if kind == EntityKind::Subscription {
             return Err(PublishError::SubscriptionSend(entity.definition.name.clone()));
+        }
+        if !entity.definition.settings.status.allows(Use::Send) {
+            return Err(PublishError::Disabled(entity.definition.name.clone()));
         }
         if out.storage_full() {
             return Err(PublishError::StorageFull);

@@ -9,6 +9,7 @@ use super::{
     Core,
     publish::{Arrival, accept},
     pump::read_message,
+    status::Use,
     wake,
 };
 use crate::{
@@ -65,6 +66,7 @@ impl Core {
     ) -> Result<QueueId, EntityError> {
         let missing = || EntityError::NotFound(path.entity.clone());
         let queue = self.resolve(path).ok_or_else(missing)?;
+        self.check_use(queue, Use::Send)?;
         let store = self.stores.get(&queue).ok_or_else(missing)?;
         let waits = |sequence: &&SequenceNumber| {
             store.slots.get(sequence.0).is_some_and(|slot| slot.state == State::Scheduled)

@@ -3,7 +3,7 @@
 //! Invariant: a refused settlement changes nothing. A lock is checked to the millisecond, whether or not its
 //! deadline has been treated.
 
-use super::{Core, wake};
+use super::{Core, status::Use, wake};
 use crate::{
     ClientId, Effect, EntityPath, LockId, LockToken, Outcome, Output, Properties, QueueId, Renewed,
     SequenceNumber, SettleError, Ticket, Timestamp,
@@ -105,7 +105,11 @@ impl Core {
         tokens: &[LockToken],
     ) -> Result<Vec<(QueueId, u64)>, SettleError> {
         let addressed = self.resolve(path).ok_or(SettleError::EntityGone)?;
-        let entity = self.main_of(addressed).ok_or(SettleError::EntityGone)?.definition.stores.queue;
+        let definition = &self.main_of(addressed).ok_or(SettleError::EntityGone)?.definition;
+        if !definition.settings.status.allows(Use::Receive) {
+            return Err(SettleError::EntityDisabled);
+        }
+        let entity = definition.stores.queue;
         let check = |token: &LockToken| {
             let (queue, lock, sequence) = self.tokens.open(*token);
             // Clients settle dead letters through the management node of the queue as well.

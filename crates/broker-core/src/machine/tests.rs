@@ -13,3 +13,4 @@ mod model;
 mod publish;
 mod recovery;
 mod schedule;
+mod status;

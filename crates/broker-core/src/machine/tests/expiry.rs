@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::harness::*;
-use crate::{EntitySettings, Outcome, ReceiveMode, Timestamp};
+use crate::{CoreConfig, EntitySettings, Expiry, Message, Outcome, ReceiveMode, Timestamp};
 
 fn settings(default_ttl: Option<u64>, dead_letter: bool) -> EntitySettings {
     EntitySettings {
@@ -190,7 +190,7 @@ fn expiry_survives_a_restart() {
 #[test]
 fn a_ttl_beyond_all_time_is_no_ttl() {
     let mut broker = Broker::with_queue(settings(None, false));
-    broker.publish(crate::Message { time_to_live: Some(Duration::MAX), ..message("a") });
+    broker.publish(Message { time_to_live: Some(Duration::MAX), ..message("a") });
     assert_eq!(broker.lock_one().stored.expires_at, None);
     assert_eq!(broker.core.deadline(), Some(broker.now.after(Duration::from_secs(60))));
     assert_ne!(broker.now, Timestamp::MAX);
@@ -219,4 +219,86 @@ fn large_messages_that_expire_together_are_moved_a_few_in_each_call() {
     assert!(calls >= 5, "{calls} calls");
     assert_eq!(broker.core.entity("q").unwrap().dead_letter, 20);
     broker.check_liveness();
+}
+
+#[test]
+fn a_changed_default_holds_for_what_comes_afterwards() {
+    let mut broker = Broker::with_queue(settings(Some(10_000), false));
+    broker.publish(message("before"));
+    let due = Some(broker.now.after(Duration::from_secs(5)));
+    broker.publish(Message { scheduled_enqueue_time: due, ..message("scheduled") });
+    broker.update("q", settings(Some(1_000), false));
+    broker.publish(message("after"));
+    let shown: Vec<Option<Timestamp>> = broker.lock(9).iter().map(|got| got.stored.expires_at).collect();
+    let at = |millis| Some(broker.now.after(Duration::from_millis(millis)));
+    assert_eq!(shown, [at(10_000), at(1_000)], "what is stored keeps its instant");
+    broker.wait(5_000);
+    let activated = broker.lock_one().stored.expires_at;
+    assert_eq!(activated, Some(broker.now.after(Duration::from_secs(1))), "an activation is an arrival");
+}
+
+#[test]
+fn a_scheduled_message_is_shown_with_the_end_that_its_own_ttl_gives_it() {
+    let cases = [
+        // queue's default, message's own, end after the due time
+        (None, None, None),
+        (Some(1_000), None, None),
+        (None, Some(3_000), Some(3_000)),
+        (Some(1_000), Some(3_000), Some(1_000)),
+        (Some(5_000), Some(3_000), Some(3_000)),
+    ];
+    for case @ (default, own, lives) in cases {
+        let mut broker = Broker::with_queue(settings(default, false));
+        let due = broker.now.after(Duration::from_secs(300));
+        let plain = own.map_or_else(|| message("a"), |own| message_for("a", own));
+        broker.publish(Message { scheduled_enqueue_time: Some(due), ..plain });
+        let shown = broker.peek(main_path("q"), 0, 1).pop().unwrap().stored.expires_at;
+        assert_eq!(shown, lives.map(|lives| due.after(Duration::from_millis(lives))), "{case:?}");
+    }
+}
+
+fn lazy(dead_letter: bool) -> Broker {
+    let config = CoreConfig { expiry: Expiry::Lazy, ..CoreConfig::default() };
+    let mut broker = Broker::with(config);
+    broker.create("q", settings(None, dead_letter));
+    broker
+}
+
+#[test]
+fn lazy_expiry_waits_for_a_receiver_but_hands_nothing_out_too_late() {
+    for dead_letter in [false, true] {
+        let mut broker = lazy(dead_letter);
+        broker.publish(message_for("a", 1_000));
+        broker.publish(message_for("b", 1_000));
+        broker.publish(message("c"));
+        broker.wait(100_000);
+        assert_eq!(broker.active(), 3, "counted");
+        assert_eq!(broker.peek(main_path("q"), 0, 9).len(), 3, "shown");
+        assert_eq!(broker.core.deadline(), None, "and no call is wasted on them");
+        broker.restart();
+        broker.wait(1);
+        assert_eq!(broker.active(), 3);
+        broker.open(ME, 1, main_path("q"), ReceiveMode::PeekLock);
+        assert_eq!(texts(&broker.credit(ME, 1, 2)), ["c"]);
+        broker.run_deadlines();
+        assert_eq!(broker.active(), 1);
+        assert_eq!(broker.dead(), if dead_letter { vec![expired("a"), expired("b")] } else { vec![] });
+        broker.check_liveness();
+    }
+}
+
+#[test]
+fn lazy_expiry_goes_on_while_somebody_waits() {
+    let mut broker = lazy(true);
+    broker.open(ME, 1, main_path("q"), ReceiveMode::PeekLock);
+    broker.credit(ME, 1, 1);
+    let due = Some(broker.now.after(Duration::from_secs(1)));
+    broker.publish(Message { scheduled_enqueue_time: due, ..message_for("a", 0) });
+    broker.publish(message("first"));
+    assert_eq!(texts(&broker.received(ME)), ["first"]);
+    broker.wait(10_000);
+    assert_eq!(broker.active(), 2, "nobody waits: the credit is used up");
+    broker.credit(ME, 1, 2);
+    broker.wait(1);
+    assert_eq!(broker.dead(), [expired("a")]);
 }

@@ -226,6 +226,12 @@ impl Broker {
         assert!(matches!(told.as_slice(), [Effect::EntityDone { .. }]), "{told:?}");
     }
 
+    /// Gives an entity other properties.
+    pub(super) fn update(&mut self, name: &str, settings: EntitySettings) -> Vec<Effect> {
+        let (ticket, settings) = (self.ticket(), Box::new(settings));
+        self.tell(ME, Command::UpdateEntity { name: name.into(), settings, ticket })
+    }
+
     pub(super) fn queue(&self, name: &str) -> QueueId {
         self.core.entity(name).unwrap().queue
     }
