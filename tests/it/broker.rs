@@ -119,6 +119,7 @@ pub(crate) fn config() -> ServerConfig {
         disk_reserve_bytes: 0,
         queues: [QUEUE, "innocent"].map(|name| (name.to_owned(), EntitySettings::default())).to_vec(),
         auto_create: true,
+        expiry: broker_core::Expiry::Prompt,
         authority: authority(Anonymous::Deny),
         max_connections: 1000,
         max_links_per_connection: 4096,

@@ -63,6 +63,14 @@ pub(crate) enum Refusal {
     BadRequest { what: Cow<'static, str> },
     /// A number of a management request is out of its range.
     OutOfRange { field: &'static str, value: i64, allowed: &'static str },
+    /// One application property is too large.
+    PropertyTooLarge { name: String, bytes: usize, limit: usize },
+    /// All that stands before the body is too large.
+    PropertiesTooLarge { bytes: usize, limit: usize },
+    /// A name that the broker reads is too long.
+    TooLong { field: &'static str, chars: usize, limit: usize },
+    /// The entity behind an open link was switched off for it.
+    EntityDisabled { entity: String },
     /// The entity behind an open link was deleted.
     EntityDeleted { entity: String },
     /// The broker shuts down.
@@ -104,14 +112,21 @@ impl Refusal {
             | Self::TooManyRequests { .. }
             | Self::TooManyLinks { .. } => ("amqp:resource-limit-exceeded", 403),
             Self::Publish(PublishError::HistoryFull { .. }) => ("com.microsoft:server-busy", 503),
-            Self::Publish(PublishError::TooLarge { .. }) | Self::TooLarge { .. } => {
-                ("amqp:link:message-size-exceeded", 400)
-            }
+            Self::Publish(PublishError::TooLarge { .. })
+            | Self::TooLarge { .. }
+            | Self::PropertyTooLarge { .. }
+            | Self::PropertiesTooLarge { .. } => ("amqp:link:message-size-exceeded", 400),
+            Self::Attach(AttachError::Disabled(_))
+            | Self::Publish(PublishError::Disabled(_))
+            | Self::Entity(EntityError::Disabled(_))
+            | Self::Settle(SettleError::EntityDisabled)
+            | Self::EntityDisabled { .. } => ("com.microsoft:entity-disabled", 403),
             Self::Settle(SettleError::LockLost) => ("com.microsoft:message-lock-lost", 410),
             Self::Entity(EntityError::AlreadyExists(_)) => ("com.microsoft:entity-already-exists", 409),
             Self::Entity(EntityError::MessageNotFound { .. }) => ("com.microsoft:message-not-found", 404),
             Self::Entity(EntityError::OutOfRange { .. } | EntityError::AnswerTooLarge { .. })
             | Self::OutOfRange { .. }
+            | Self::TooLong { .. }
             | Self::BatchLength { .. } => ("com.microsoft:argument-out-of-range", 400),
             Self::BadRequest { .. } => ("com.microsoft:argument-error", 400),
             Self::Unauthorized { .. } | Self::ClaimExpired { .. } | Self::BadToken { .. } => {
@@ -191,6 +206,18 @@ impl Refusal {
             Self::BadRequest { what } => format!("The request is not valid: {what}."),
             Self::OutOfRange { field, value, allowed } => {
                 format!("The request is not valid: '{field}' is {value}, allowed are {allowed}.")
+            }
+            Self::PropertyTooLarge { name, bytes, limit } => {
+                format!("The property '{name}' has {bytes} bytes; allowed are at most {limit}.")
+            }
+            Self::PropertiesTooLarge { bytes, limit } => {
+                format!("The message's properties have {bytes} bytes; allowed are at most {limit}.")
+            }
+            Self::TooLong { field, chars, limit } => {
+                format!("'{field}' has {chars} characters; allowed are at most {limit}.")
+            }
+            Self::EntityDisabled { entity } => {
+                format!("The messaging entity '{entity}' has been disabled for this operation.")
             }
             Self::EntityDeleted { entity } => format!("The messaging entity '{entity}' has been deleted."),
             Self::ShuttingDown => "The broker is shutting down.".to_owned(),

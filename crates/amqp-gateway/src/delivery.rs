@@ -38,7 +38,8 @@ pub(crate) fn write(
     let Ok(sections) = Sections::scan(payload) else { return payload.clone() };
     let service_bus = recipient.face == Face::ServiceBus;
     let original = sections.read_header(payload).unwrap_or_default();
-    write_header(out, &header(original, stored, service_bus));
+    let start = lives_from(stored, &sections);
+    write_header(out, &header(original, stored, start, service_bus));
     if let Some(lock) = lock
         && service_bus
     {
@@ -56,7 +57,7 @@ pub(crate) fn write(
     }
     let properties = sections.properties.of(payload);
     if changes {
-        write_properties(out, properties, stored, sequence, recipient.id_base);
+        write_properties(out, properties, stored, start, sequence, recipient.id_base);
     } else {
         out.extend_from_slice(properties);
     }
@@ -87,9 +88,21 @@ pub(crate) fn plain_tag(sequence: SequenceNumber, count: u64) -> [u8; 16] {
     (u128::from(count) << 64 | u128::from(sequence.0)).to_be_bytes()
 }
 
-fn header(original: Header, stored: &Stored, service_bus: bool) -> Header {
-    let lifetime =
-        stored.expires_at.map(|end| end.as_millis().saturating_sub(stored.enqueued_at.as_millis()));
+/// When the message begins to age: a scheduled one does when it is due.
+fn lives_from(stored: &Stored, sections: &Sections) -> Timestamp {
+    if stored.state != SCHEDULED || stored.expires_at.is_none() {
+        return stored.enqueued_at;
+    }
+    let annotations = sections.message_annotations_view(&stored.payload);
+    let due = annotations.get("x-opt-scheduled-enqueue-time").and_then(RawValue::as_timestamp);
+    due.and_then(|due| u64::try_from(due).ok()).map_or(stored.enqueued_at, Timestamp::from_millis)
+}
+
+/// `Stored::state` of a scheduled message.
+const SCHEDULED: u8 = 2;
+
+fn header(original: Header, stored: &Stored, start: Timestamp, service_bus: bool) -> Header {
+    let lifetime = stored.expires_at.map(|end| end.as_millis().saturating_sub(start.as_millis()));
     Header {
         durable: original.durable,
         priority: original.priority,
@@ -140,6 +153,7 @@ fn write_properties(
     out: &mut BytesMut,
     original: &[u8],
     stored: &Stored,
+    start: Timestamp,
     sequence: SequenceNumber,
     id_base: u64,
 ) {
@@ -149,7 +163,7 @@ fn write_properties(
     let made = AnnotationValue::Str(std::str::from_utf8(&digits).unwrap_or_default());
     let changes = PropertyChanges {
         message_id: (!has_id).then_some(made),
-        creation_time: stored.expires_at.map(|_| millis(stored.enqueued_at)),
+        creation_time: stored.expires_at.map(|_| millis(start)),
         absolute_expiry_time: stored.expires_at.map(millis),
     };
     if properties_with(out, Some(original), &changes).is_err() {

@@ -259,6 +259,7 @@ impl Gateway {
             Effect::RequestRefused { ticket, error } => {
                 self.on_request_refused(ticket, &Refusal::Entity(error));
             }
+            Effect::EntityDisabled { link } => self.on_entity_disabled(link),
             Effect::EntityDeleted { link } => self.on_entity_deleted(link),
             // The gateway creates and deletes no entities.
             Effect::EntityDone { .. } => {}
@@ -333,6 +334,11 @@ impl Gateway {
         if let Some(number) = self.by_key.find(key) {
             self.drop_link(LinkId(number));
         }
+    }
+
+    fn on_entity_disabled(&mut self, link: LinkId) {
+        let entity = self.links.get(link.0).map(|link| link.place().to_owned()).unwrap_or_default();
+        self.detach_link(link, &Refusal::EntityDisabled { entity });
     }
 
     fn on_entity_deleted(&mut self, link: LinkId) {

@@ -105,7 +105,7 @@ impl Gateway {
         }
         match intake::message(std::mem::take(&mut delivery.payload), intake, &mut self.tracking) {
             Ok(message) => self.commands.push(Command::Publish { queue, message, ticket }),
-            Err(refusal) => self.detach_link(id, &refusal),
+            Err(refusal) => self.refuse_taken(id, &delivery, &refusal),
         }
     }
 
@@ -151,10 +151,18 @@ impl Gateway {
         };
         match read {
             Ok(messages) => return Some(messages),
-            Err(refusal @ Refusal::BatchLength { .. }) => self.refuse_message(id, delivery, &refusal),
-            Err(refusal) => self.detach_link(id, &refusal),
+            Err(refusal) => self.refuse_taken(id, delivery, &refusal),
         }
         None
+    }
+
+    /// Refuses a message, or detaches the link of one whose bytes are no message.
+    fn refuse_taken(&mut self, id: LinkId, delivery: &IncomingDelivery, refusal: &Refusal) {
+        if matches!(refusal, Refusal::Malformed(_)) {
+            self.detach_link(id, refusal);
+        } else {
+            self.refuse_message(id, delivery, refusal);
+        }
     }
 
     /// Where a message goes: where its link says, else where the message itself says.

@@ -13,7 +13,7 @@ use amqp_codec::{
 use broker_core::{Message, QueueInfo, Timestamp};
 use bytes::{Bytes, BytesMut};
 
-use crate::{condition::Refusal, message_id, settlement::Face, tracking::Tracking};
+use crate::{condition::Refusal, message_id, quota, settlement::Face, tracking::Tracking};
 
 /// Where and when a message comes in.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +60,7 @@ pub(crate) fn message_or(
 ) -> Result<Message, Refusal> {
     let (payload, sections) = scan(payload)?;
     let (mut message, has_id) = facts(&payload, &sections, intake)?;
+    quota::check(&payload, &sections, intake.face)?;
     message.payload = match fallback {
         _ if intake.face != Face::ServiceBus || has_id => payload,
         Some(id) => with_message_id(&payload, &sections, id),

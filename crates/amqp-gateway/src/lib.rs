@@ -9,7 +9,7 @@
 //! | What does an address name? | `address` |
 //! | What is a refusal called? | `condition`, `tracking` |
 //! | How is a link opened? | `attach`, `claims` |
-//! | How does a message come in, how does it go out? | `intake`, `inbound`; `delivery`, `outbound` |
+//! | How does a message come in, how does it go out? | `intake`, `quota`, `inbound`; `delivery`, `outbound` |
 //! | How are the nodes asked? | `requests`, `cbs`, `management` |
 //!
 //! Invariant: the only crate that names both a performative and a queue outcome. It reads no clock, no socket and
@@ -34,6 +34,7 @@ mod management;
 mod message_id;
 mod outbound;
 mod outcome;
+mod quota;
 mod requests;
 mod settlement;
 mod slab;

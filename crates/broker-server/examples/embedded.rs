@@ -3,6 +3,7 @@
 use std::{path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
 use broker_auth::{Anonymous, Authority, Credentials};
+use broker_core::Expiry;
 use broker_log::Durability;
 use broker_server::{Outcome, Server, ServerConfig};
 
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
         disk_reserve_bytes: 256 << 20,
         queues: Vec::new(),
         auto_create: true,
+        expiry: Expiry::Prompt,
         authority: Arc::new(Authority::new(Credentials::development(Anonymous::Allow))),
         max_connections: 10_000,
         max_links_per_connection: 5_000,

@@ -5,7 +5,7 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use broker_auth::Authority;
-use broker_core::EntitySettings;
+use broker_core::{EntitySettings, Expiry};
 use broker_log::Durability;
 
 /// Everything `Server::start` needs.
@@ -34,6 +34,8 @@ pub struct ServerConfig {
     pub queues: Vec<(String, EntitySettings)>,
     /// Create a queue when a client attaches to a missing one.
     pub auto_create: bool,
+    /// When messages whose time is over go.
+    pub expiry: Expiry,
     /// Who may do what.
     pub authority: Arc<Authority>,
     /// Connections at the same time; one more is closed at once.

@@ -292,6 +292,7 @@ fn start_node(
     let core = CoreConfig {
         token_key: random()?,
         max_message_bytes: config.max_message_bytes,
+        expiry: config.expiry,
         describe: amqp_gateway::describe,
         ..CoreConfig::default()
     };

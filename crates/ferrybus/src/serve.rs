@@ -19,7 +19,7 @@ use crate::{
     connection_string,
     failure::Failure,
     journal, logging, output,
-    settings::{Durability, Limits, QueueEntry, Settings, Tls},
+    settings::{Durability, Expiry, Limits, QueueEntry, Settings, Tls},
 };
 
 /// Serves until a signal or a failure.
@@ -126,6 +126,10 @@ fn config(limits: Limits) -> ServerConfig {
         disk_reserve_bytes: bounds.disk_reserve_bytes,
         queues: limits.queues,
         auto_create: limits.auto_create,
+        expiry: match limits.expiry {
+            Expiry::Prompt => broker_core::Expiry::Prompt,
+            Expiry::Lazy => broker_core::Expiry::Lazy,
+        },
         max_connections: bounds.max_connections,
         max_links_per_connection: bounds.max_links_per_connection,
         max_message_bytes: bounds.max_message_bytes,

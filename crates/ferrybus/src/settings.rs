@@ -39,6 +39,8 @@ pub(crate) struct Settings {
     pub(crate) durability: Option<Durability>,
     /// Create a queue when a client attaches to a missing one.
     pub(crate) auto_create: Option<bool>,
+    /// When messages whose time is over go.
+    pub(crate) expiry: Option<Expiry>,
     /// What clients without credentials may do.
     pub(crate) anonymous: Option<Anonymous>,
     /// Offer PLAIN on unencrypted connections from other machines.
@@ -76,6 +78,17 @@ pub(crate) enum Durability {
     Os,
     /// Memory only: everything is gone when the process ends.
     None,
+}
+
+/// When a message whose time is over goes. None is ever handed out.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Expiry {
+    /// At once.
+    #[default]
+    Prompt,
+    /// When somebody waits to receive.
+    Lazy,
 }
 
 /// What a client without credentials may do.

@@ -149,6 +149,13 @@ impl World {
         });
     }
 
+    /// Gives an entity other properties.
+    pub(crate) fn update(&mut self, name: &str, settings: EntitySettings) {
+        let settings = Box::new(settings);
+        self.ask(Command::UpdateEntity { name: name.into(), settings, ticket: Ticket(0) });
+        self.run();
+    }
+
     /// Deletes a queue.
     pub(crate) fn delete(&mut self, name: &str) {
         self.ask(Command::DeleteEntity { name: name.into(), ticket: Ticket(0) });
@@ -233,11 +240,16 @@ impl World {
 
     /// Sends a message on channel 0 under the next delivery-id, which it returns.
     pub(crate) fn transfer(&mut self, client: usize, handle: u32, settled: bool, payload: &[u8]) -> u32 {
-        let client = &mut self.clients[client];
-        let id = client.next;
-        client.next += 1;
-        client.script.transfer(0, handle, id, settled, payload);
+        let id = self.next_delivery(client);
+        self.script(client).transfer(0, handle, id, settled, payload);
         id
+    }
+
+    /// The next delivery-id of channel 0.
+    pub(crate) fn next_delivery(&mut self, client: usize) -> u32 {
+        let next = &mut self.clients[client].next;
+        *next += 1;
+        *next - 1
     }
 
     /// Grants credit, with the numbers of the session right.

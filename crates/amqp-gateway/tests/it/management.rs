@@ -6,7 +6,7 @@ use amqp_codec::{
     message::MessageBuilder,
     performative::{DeliveryState, Modified},
     raw::{AnnotationValue, RawMap, RawValue},
-    sections::{PropertyField, Sections},
+    sections::{Header, PropertyField, Sections},
     types::Kind,
     value::{Array, OrderedMap, Timestamp, Uuid, Value},
 };
@@ -165,6 +165,32 @@ fn scheduled_messages_are_numbered_hidden_peeked_and_come_in_time() {
         assert!(expected.map_or(id.len() == 32, |expected| id == expected), "{id}");
         let due = annotation(payload, "x-opt-scheduled-enqueue-time");
         assert_eq!(annotation(payload, "x-opt-enqueued-time"), due);
+    }
+}
+
+#[test]
+fn a_scheduled_message_is_peeked_with_the_lifetime_that_begins_when_it_is_due() {
+    let mut world = World::new();
+    let client = world.service_bus();
+    world.management(client, "q");
+    let header = Header { ttl: Some(600_000), ..Header::default() };
+    let minutes = |count: u64| Duration::from_secs(60 * count);
+    let message = due(&world, MessageBuilder::new().header(header).data(b"m"), minutes(2));
+    let list = Value::List(vec![nested(&[("message", binary(&message))])]);
+    world.request(client, "com.microsoft:schedule-message", &map(&[("messages", list)]));
+    let at = |count| Some(i64::try_from(world.now.utc.after(minutes(count)).as_millis()).unwrap());
+    let (due, end) = (at(2), at(12));
+    for state in [2, 0] {
+        let message = peek(&mut world, client).pop().unwrap();
+        let sections = Sections::scan(&message).unwrap();
+        assert_eq!(annotation(&message, "x-opt-message-state"), Some(state));
+        assert_eq!(sections.read_header(&message).unwrap().ttl, Some(600_000));
+        let properties = sections.properties_view(&message);
+        let time = |field| properties.get(field).unwrap().as_timestamp();
+        assert_eq!(time(PropertyField::CreationTime), due);
+        assert_eq!(time(PropertyField::AbsoluteExpiryTime), end);
+        world.pass(minutes(2));
+        world.received(client);
     }
 }
 

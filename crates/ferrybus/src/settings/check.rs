@@ -11,7 +11,7 @@ use std::{
 use broker_auth::Credentials;
 use broker_core::EntitySettings;
 
-use super::{Bounds, Durability, Settings, Tls, bounds::queue, credentials::credentials};
+use super::{Bounds, Durability, Expiry, Settings, Tls, bounds::queue, credentials::credentials};
 use crate::{emulator, failure::Failure};
 
 /// What the broker runs on.
@@ -25,6 +25,7 @@ pub(crate) struct Limits {
     pub(crate) durability: Durability,
     pub(crate) queues: Vec<(String, EntitySettings)>,
     pub(crate) auto_create: bool,
+    pub(crate) expiry: Expiry,
     pub(crate) credentials: Credentials,
     /// The credentials are the built-in ones.
     pub(crate) development: bool,
@@ -72,6 +73,7 @@ impl Settings {
             durability: self.durability.unwrap_or_default(),
             queues,
             auto_create: self.auto_create.unwrap_or_default(),
+            expiry: self.expiry.unwrap_or_default(),
             credentials,
             development,
             testing: self.testing.unwrap_or_default(),

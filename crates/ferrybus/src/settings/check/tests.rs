@@ -23,6 +23,7 @@ fn the_default_listens_on_loopback_with_the_development_key() {
     assert!(limits.development);
     assert_eq!(limits.credentials.keys[0].name, "RootManageSharedAccessKey");
     assert_eq!(limits.credentials.anonymous, Anonymous::Deny);
+    assert_eq!(limits.expiry, Expiry::Prompt);
     assert_eq!((limits.bounds.max_message_bytes, limits.bounds.max_frame_bytes), (1_048_576, 65_536));
     assert_eq!(limits.durability, Durability::Fsync);
     assert_eq!(limits.data_dir, PathBuf::from("ferrybus-data"));
