@@ -45,7 +45,8 @@ pub(crate) fn check(payload: &[u8], sections: &Sections, face: Face) -> Result<(
     Ok(())
 }
 
-fn id(field: &'static str, value: Option<RawValue<'_>>) -> Result<(), Refusal> {
+/// Refuses an id that is too long.
+pub(crate) fn id(field: &'static str, value: Option<RawValue<'_>>) -> Result<(), Refusal> {
     let chars = value.and_then(RawValue::as_str).map_or(0, |text| text.chars().count());
     if chars > ID_CHARS_MAX {
         return Err(Refusal::TooLong { field, chars, limit: ID_CHARS_MAX });

@@ -13,6 +13,7 @@ use super::{Ask, bad, one_array, sequence_numbers_of};
 use crate::{
     condition::Refusal,
     intake::{self, Intake},
+    quota,
     tracking::Tracking,
 };
 
@@ -44,6 +45,7 @@ fn message(item: &Bytes, intake: Intake, ids: &mut Tracking) -> Result<Message, 
     if id.is_some_and(|id| id.as_str().is_none()) {
         return Err(bad("'message-id' must be a string or null"));
     }
+    quota::id("message-id", id)?;
     let id = id.and_then(RawValue::as_str);
     intake::message_or(Bytes::copy_from_slice(sections), intake, id, ids)
 }

@@ -367,19 +367,27 @@ fn malformed_lookups() -> Vec<Malformed> {
 
 fn malformed_schedules() -> Vec<Malformed> {
     let (text, long, wrong, range) = (string, Value::Long, WRONG, RANGE);
-    let message = binary(&MessageBuilder::new().data(b"m").build());
+    let message = || binary(&MessageBuilder::new().data(b"m").build());
     let list = |entry: Value| Value::List(vec![entry]);
     vec![
         ("schedule-message", vec![], wrong),
         ("schedule-message", vec![("messages", text("m"))], wrong),
         ("schedule-message", vec![("messages", Value::List(vec![]))], range),
-        ("schedule-message", vec![("messages", list(message.clone()))], wrong),
+        ("schedule-message", vec![("messages", list(message()))], wrong),
         ("schedule-message", vec![("messages", list(nested(&[])))], wrong),
         ("schedule-message", vec![("messages", list(nested(&[("message", text("m"))])))], wrong),
         (
             "schedule-message",
-            vec![("messages", list(nested(&[("message", message), ("message-id", long(1))])))],
+            vec![("messages", list(nested(&[("message", message()), ("message-id", long(1))])))],
             wrong,
+        ),
+        (
+            "schedule-message",
+            vec![(
+                "messages",
+                list(nested(&[("message", message()), ("message-id", text(&"x".repeat(129)))])),
+            )],
+            range,
         ),
         (
             "schedule-message",
