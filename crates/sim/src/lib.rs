@@ -7,6 +7,7 @@ mod client;
 mod disk;
 mod model;
 mod plan;
+mod process;
 mod reader;
 mod rng;
 mod world;

@@ -3,23 +3,21 @@
 //! Invariant: the order of events is drawn from the seed; there is no other source of order.
 
 use std::{
-    collections::VecDeque,
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
 use amqp_gateway::{Gateway, GatewayConfig, Now};
 use broker_auth::{Anonymous, Authority, Credentials, PeerFacts};
-use broker_core::{Batch, ClientId, Command, CoreConfig, Effect, EntityKind, Ticket, Timestamp};
-use broker_log::{DiskWorker, Durability, FaultyDisk, IoRequest, JournalConfig};
-use broker_node::Node;
+use broker_core::{Batch, ClientId, Command, Effect, EntityKind, Ticket, Timestamp};
 use bytes::{Bytes, BytesMut};
 
 use crate::{
     client::{Client, Mode, Purpose},
     disk::Mischief,
     model::Model,
-    plan::{Durable, Plan},
+    plan::Plan,
+    process::Process,
     rng::Rng,
 };
 
@@ -65,7 +63,7 @@ pub fn run(plan: &Plan) -> Result<Report, Failure> {
     world.report.accepted = world.model.accepted;
     world.report.refused = world.model.refused;
     world.report.delivered = world.model.delivered;
-    world.report.disk_failures = world.mischief.failures.load(Ordering::Relaxed);
+    world.report.disk_failures = world.process.mischief.failures.load(Ordering::Relaxed);
     Ok(world.report)
 }
 
@@ -84,13 +82,7 @@ struct World<'a> {
     rng: Rng,
     start: Instant,
     now: u64,
-    mischief: Mischief,
-    disk: FaultyDisk,
-    node: Option<Node>,
-    inbox: VecDeque<Batch>,
-    /// Writes of records, and other disk work: two threads, each in its order.
-    writes: VecDeque<IoRequest>,
-    others: VecDeque<IoRequest>,
+    process: Process,
     lines: Vec<Line>,
     config: Arc<GatewayConfig>,
     authority: Arc<Authority>,
@@ -116,12 +108,7 @@ impl<'a> World<'a> {
             // Only differences to it count.
             start: Instant::now(),
             now: EPOCH,
-            disk: FaultyDisk::new(mischief.clone()),
-            mischief,
-            node: None,
-            inbox: VecDeque::new(),
-            writes: VecDeque::new(),
-            others: VecDeque::new(),
+            process: Process::new(mischief),
             lines: Vec::new(),
             config: Arc::new(config),
             authority: Arc::new(Authority::new(Credentials::development(Anonymous::Deny))),
@@ -139,28 +126,6 @@ impl<'a> World<'a> {
 
     /// Starts the broker on what is on the disk, and creates the queues where they are missing.
     fn boot(&mut self) -> Result<(), String> {
-        self.mischief.calm.store(true, Ordering::Relaxed);
-        let mut token_key = [0; 16];
-        for byte in &mut token_key {
-            *byte = self.rng.next().to_le_bytes()[0];
-        }
-        let core = CoreConfig { token_key, describe: amqp_gateway::describe, ..CoreConfig::default() };
-        let journal = JournalConfig {
-            segment_bytes: self.plan.segment_bytes,
-            cache_bytes: self.plan.cache_bytes,
-            durability: if self.plan.durable == Durable::Yes { Durability::Fsync } else { Durability::None },
-            reserve_bytes: 0,
-            max_disk_bytes: self.plan.max_disk_bytes,
-            salt: self.rng.next(),
-            ..JournalConfig::default()
-        };
-        let node = match self.plan.durable {
-            Durable::No => broker_node::in_memory(journal, core),
-            Durable::Yes => {
-                broker_node::recover(self.disk.clone(), journal, core).map_err(|error| error.to_string())?
-            }
-        };
-        self.node = Some(node);
         let mut commands = vec![Command::Connect];
         commands.extend(self.plan.queues.iter().enumerate().map(|(number, settings)| {
             Command::CreateEntity {
@@ -171,14 +136,7 @@ impl<'a> World<'a> {
             }
         }));
         commands.push(Command::Disconnect);
-        self.inbox.push_back(Batch { client: SETUP, commands });
-        // Nobody waits for the answer: what a crash takes away the next start creates.
-        while !self.inbox.is_empty() || !self.writes.is_empty() || !self.others.is_empty() {
-            self.node_step();
-            self.disk_step();
-        }
-        self.mischief.calm.store(false, Ordering::Relaxed);
-        Ok(())
+        self.process.boot((self.plan, self.now), &mut self.rng, Batch { client: SETUP, commands })
     }
 
     fn populate(&mut self) {
@@ -236,7 +194,7 @@ impl<'a> World<'a> {
             17..=18 => self.effects_arrive(line),
             _ => self.time_passes(),
         }
-        if self.node.as_ref().is_some_and(|node| node.fault().is_some()) {
+        if self.process.is_broken() {
             // The process ends by itself, and is started again.
             self.crash();
             return self.boot();
@@ -263,7 +221,7 @@ impl<'a> World<'a> {
             line.gateway.handle_input(now, bytes);
         }
         line.gateway.handle_deadline(now);
-        submit(&mut self.inbox, line);
+        submit(&mut self.process, line);
     }
 
     fn bytes_to_client(&mut self, line: usize, all: bool) -> Result<(), String> {
@@ -272,7 +230,7 @@ impl<'a> World<'a> {
         let mut out = BytesMut::new();
         line.gateway.poll_output(now, &mut out, 4096);
         line.gateway.output_written(out.len());
-        submit(&mut self.inbox, line);
+        submit(&mut self.process, line);
         line.to_client.extend_from_slice(&out);
         let count = cut_length(&mut self.rng, line.to_client.len(), all);
         let bytes: Bytes = line.to_client.split_to(count).freeze();
@@ -282,51 +240,17 @@ impl<'a> World<'a> {
     }
 
     fn node_step(&mut self) {
-        let Some(node) = &mut self.node else { return };
-        let now = Timestamp::from_millis(self.now);
-        if let Some(batch) = self.inbox.pop_front() {
-            node.handle_batch(now, batch);
-        }
-        node.work(now);
-        if self.rng.chance(5) {
-            node.notice_idle();
-        }
-        self.collect_io();
+        self.process.node_step(self.now, &mut self.rng);
         self.release();
     }
 
-    fn collect_io(&mut self) {
-        while let Some(request) = self.node.as_mut().and_then(Node::poll_io) {
-            if request.is_write() {
-                self.writes.push_back(request);
-            } else {
-                self.others.push_back(request);
-            }
-        }
-    }
-
-    /// One of the two disk threads finishes something.
-    fn next_io(&mut self) -> Option<IoRequest> {
-        if self.rng.chance(50) {
-            self.writes.pop_front().or_else(|| self.others.pop_front())
-        } else {
-            self.others.pop_front().or_else(|| self.writes.pop_front())
-        }
-    }
-
     fn disk_step(&mut self) {
-        let Some(request) = self.next_io() else { return };
-        let done = DiskWorker::new(self.disk.clone()).perform(request);
-        if let Some(node) = &mut self.node {
-            node.handle_io(done);
-            self.collect_io();
-        }
+        self.process.disk_step(&mut self.rng);
         self.release();
     }
 
     fn release(&mut self) {
-        let Some(node) = &mut self.node else { return };
-        while let Some(released) = node.poll_effects() {
+        for released in self.process.released() {
             if let Some(line) = self.lines.iter_mut().find(|line| line.id == released.client) {
                 line.effects.extend(released.effects);
             }
@@ -339,13 +263,13 @@ impl<'a> World<'a> {
         let effects = std::mem::take(&mut line.effects);
         if !effects.is_empty() {
             line.gateway.handle_effects(now, effects);
-            submit(&mut self.inbox, line);
+            submit(&mut self.process, line);
         }
     }
 
     /// A little, or to the next deadline of the node.
     fn time_passes(&mut self) {
-        let deadline = self.node.as_ref().and_then(Node::deadline).map_or(0, Timestamp::as_millis);
+        let deadline = self.process.deadline().unwrap_or(0);
         self.now = match self.rng.below(3) {
             0 if deadline > self.now && deadline < self.now + 60_000 => deadline,
             _ => self.now + self.rng.below(500),
@@ -356,7 +280,7 @@ impl<'a> World<'a> {
     fn cut(&mut self, line: usize) {
         let mut line = self.lines.swap_remove(line);
         let commands = line.gateway.disconnected();
-        self.inbox.push_back(Batch { client: line.id, commands });
+        self.process.submit(Batch { client: line.id, commands });
         line.client.lost(&mut self.model);
         let (queue, dead_letter) = line.client.place();
         self.connect(line.client.purpose(), queue, dead_letter);
@@ -365,19 +289,7 @@ impl<'a> World<'a> {
     /// The process is killed, and perhaps the machine with it.
     fn crash(&mut self) {
         self.report.crashes += 1;
-        self.node = None;
-        if self.rng.chance(50)
-            && let Some(request) = self.next_io()
-        {
-            // The disk may have finished what it was asked, and nobody was told.
-            drop(DiskWorker::new(self.disk.clone()).perform(request));
-        }
-        if self.rng.chance(70) {
-            self.disk.crash();
-        }
-        self.writes.clear();
-        self.others.clear();
-        self.inbox.clear();
+        self.process.crash(&mut self.rng);
         self.model.restarted();
         let lines = std::mem::take(&mut self.lines);
         for line in lines {
@@ -391,7 +303,7 @@ impl<'a> World<'a> {
     fn drain(&mut self) -> Result<(), String> {
         self.crash();
         self.boot()?;
-        self.mischief.calm.store(true, Ordering::Relaxed);
+        self.process.mischief.calm.store(true, Ordering::Relaxed);
         self.lines.clear();
         for queue in 0..self.plan.queues.len() {
             self.connect(Purpose::Drain, queue, false);
@@ -414,7 +326,7 @@ impl<'a> World<'a> {
             self.client_acts(line);
             self.bytes_to_broker(line, true);
         }
-        while !self.inbox.is_empty() || !self.writes.is_empty() || !self.others.is_empty() {
+        while self.process.is_busy() {
             self.node_step();
             self.disk_step();
         }
@@ -427,11 +339,8 @@ impl<'a> World<'a> {
     }
 }
 
-fn submit(inbox: &mut VecDeque<Batch>, line: &mut Line) {
-    let commands = line.gateway.take_commands();
-    if !commands.is_empty() {
-        inbox.push_back(Batch { client: line.id, commands });
-    }
+fn submit(process: &mut Process, line: &mut Line) {
+    process.submit(Batch { client: line.id, commands: line.gateway.take_commands() });
 }
 
 fn cut_length(rng: &mut Rng, length: usize, all: bool) -> usize {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::plan::Durable;
 
 fn seeds() -> std::ops::Range<u64> {
     match std::env::var("SIM_SEED").ok().and_then(|seed| seed.parse().ok()) {

@@ -1,0 +1,171 @@
+//! The broker's process: the node, its two disk threads, and how both end.
+//!
+//! Invariant: what a crash leaves is what the disk kept; the process itself remembers nothing.
+
+use std::{collections::VecDeque, sync::atomic::Ordering};
+
+use broker_core::{Batch, CoreConfig, Timestamp};
+use broker_log::{DiskWorker, Durability, FaultyDisk, IoRequest, JournalConfig};
+use broker_node::{Node, Released};
+
+use crate::{
+    disk::Mischief,
+    plan::{Durable, Plan},
+    rng::Rng,
+};
+
+/// A broker that can be killed and started again on what its disk kept.
+pub(crate) struct Process {
+    pub(crate) mischief: Mischief,
+    disk: FaultyDisk,
+    node: Option<Node>,
+    inbox: VecDeque<Batch>,
+    /// Writes of records, and other disk work: two threads, each in its order.
+    writes: VecDeque<IoRequest>,
+    others: VecDeque<IoRequest>,
+}
+
+impl Process {
+    pub(crate) fn new(mischief: Mischief) -> Self {
+        Self {
+            disk: FaultyDisk::new(mischief.clone()),
+            mischief,
+            node: None,
+            inbox: VecDeque::new(),
+            writes: VecDeque::new(),
+            others: VecDeque::new(),
+        }
+    }
+
+    /// Starts on what is on the disk, and does what `setup` asks.
+    pub(crate) fn boot(
+        &mut self,
+        (plan, now): (&Plan, u64),
+        rng: &mut Rng,
+        setup: Batch,
+    ) -> Result<(), String> {
+        self.mischief.calm.store(true, Ordering::Relaxed);
+        let mut token_key = [0; 16];
+        for byte in &mut token_key {
+            *byte = rng.next().to_le_bytes()[0];
+        }
+        let core = CoreConfig { token_key, describe: amqp_gateway::describe, ..CoreConfig::default() };
+        let journal = JournalConfig {
+            segment_bytes: plan.segment_bytes,
+            cache_bytes: plan.cache_bytes,
+            durability: if plan.durable == Durable::Yes { Durability::Fsync } else { Durability::None },
+            reserve_bytes: 0,
+            max_disk_bytes: plan.max_disk_bytes,
+            salt: rng.next(),
+            ..JournalConfig::default()
+        };
+        let node = match plan.durable {
+            Durable::No => broker_node::in_memory(journal, core),
+            Durable::Yes => {
+                broker_node::recover(self.disk.clone(), journal, core).map_err(|error| error.to_string())?
+            }
+        };
+        self.node = Some(node);
+        self.inbox.push_back(setup);
+        // Nobody waits for the answers: what a crash takes away the next start creates.
+        while self.is_busy() {
+            self.node_step(now, rng);
+            self.disk_step(rng);
+            drop(self.released());
+        }
+        self.mischief.calm.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Hands commands over.
+    pub(crate) fn submit(&mut self, batch: Batch) {
+        if !batch.commands.is_empty() {
+            self.inbox.push_back(batch);
+        }
+    }
+
+    /// Whether anything waits for the node or the disk.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.inbox.is_empty() || !self.writes.is_empty() || !self.others.is_empty()
+    }
+
+    /// Whether the process is about to end by itself.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.node.as_ref().is_some_and(|node| node.fault().is_some())
+    }
+
+    /// When the node wants to be woken, in milliseconds.
+    pub(crate) fn deadline(&self) -> Option<u64> {
+        self.node.as_ref().and_then(Node::deadline).map(Timestamp::as_millis)
+    }
+
+    /// The node does one round.
+    pub(crate) fn node_step(&mut self, now: u64, rng: &mut Rng) {
+        let Some(node) = &mut self.node else { return };
+        let now = Timestamp::from_millis(now);
+        if let Some(batch) = self.inbox.pop_front() {
+            node.handle_batch(now, batch);
+        }
+        node.work(now);
+        if rng.chance(5) {
+            node.notice_idle();
+        }
+        self.collect_io();
+    }
+
+    fn collect_io(&mut self) {
+        while let Some(request) = self.node.as_mut().and_then(Node::poll_io) {
+            if request.is_write() {
+                self.writes.push_back(request);
+            } else {
+                self.others.push_back(request);
+            }
+        }
+    }
+
+    /// One of the two disk threads finishes something.
+    pub(crate) fn disk_step(&mut self, rng: &mut Rng) {
+        let Some(request) = self.next_io(rng) else { return };
+        let done = DiskWorker::new(self.disk.clone()).perform(request);
+        if let Some(node) = &mut self.node {
+            node.handle_io(done);
+            self.collect_io();
+        }
+    }
+
+    fn next_io(&mut self, rng: &mut Rng) -> Option<IoRequest> {
+        if rng.chance(50) {
+            self.writes.pop_front().or_else(|| self.others.pop_front())
+        } else {
+            self.others.pop_front().or_else(|| self.writes.pop_front())
+        }
+    }
+
+    /// What may be shown to clients now.
+    pub(crate) fn released(&mut self) -> Vec<Released> {
+        let mut released = Vec::new();
+        if let Some(node) = &mut self.node {
+            while let Some(more) = node.poll_effects() {
+                released.push(more);
+            }
+        }
+        released
+    }
+
+    /// The process is killed, and perhaps the machine with it.
+    pub(crate) fn crash(&mut self, rng: &mut Rng) {
+        self.node = None;
+        if rng.chance(50)
+            && let Some(request) = self.next_io(rng)
+        {
+            // The disk may have finished what it was asked, and nobody was told.
+            drop(DiskWorker::new(self.disk.clone()).perform(request));
+        }
+        if rng.chance(70) {
+            self.disk.crash();
+        }
+        self.writes.clear();
+        self.others.clear();
+        self.inbox.clear();
+    }
+}
