@@ -199,8 +199,8 @@ impl Recent {
 
 /// Size of an allocation. A delivered record keeps its whole chunk alive, so it is not larger.
 pub(crate) const CHUNK_BYTES: usize = 128 << 10;
-/// Buffers kept for use again: one group commit's worth.
-const UNUSED_MAX: usize = 64;
+/// Buffers kept for use again: those of two segments.
+const UNUSED_MAX: usize = 256;
 
 #[cfg(test)]
 mod tests;

@@ -149,10 +149,10 @@ impl Journal {
         let Some(oldest) = self.segments.pop_oldest() else { return };
         self.counters.segments_freed += 1;
         self.judge_pass();
+        // Memory that served once is better than fresh memory, so dead records leave even a cache with room.
+        self.recent.forget_before(self.segments.tail());
         if self.disk.is_some() {
             self.retired.push(oldest);
-        } else {
-            self.recent.forget_before(self.segments.tail());
         }
     }
 
