@@ -8,10 +8,16 @@ use std::{
     io::{self, IoSlice, Write as _},
     os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
-use rustix::fs::{FallocateFlags, fallocate, statvfs};
+use rustix::{
+    fs::{FallocateFlags, fallocate, statvfs},
+    io::{Errno, ReadWriteFlags},
+};
 
 use super::Disk;
 use crate::FileId;
@@ -26,6 +32,8 @@ pub struct RealDisk {
 struct Inner {
     directory: PathBuf,
     files: Mutex<BTreeMap<FileId, Arc<File>>>,
+    /// Large writes need not stay in the page cache, as far as is known.
+    past_cache: AtomicBool,
     /// Held, never read: the lock ends when it is dropped.
     _lock: File,
 }
@@ -68,7 +76,9 @@ impl RealDisk {
             Err(TryLockError::Error(source)) => return Err(OpenError::Io { path, source }),
         }
         let files = Mutex::new(BTreeMap::new());
-        Ok(Self { inner: Arc::new(Inner { directory, files, _lock: lock }) })
+        Ok(Self {
+            inner: Arc::new(Inner { directory, files, past_cache: AtomicBool::new(true), _lock: lock }),
+        })
     }
 
     /// Where it is.
@@ -120,10 +130,10 @@ impl Disk for RealDisk {
         let path = self.path(file);
         let open = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
         // The length stays 0: it tells how far the file has been written ahead.
-        match fallocate(&open, FallocateFlags::KEEP_SIZE, 0, reserve) {
-            Ok(())
-            | Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS | rustix::io::Errno::INVAL) => {}
-            Err(error) => return Err(error.into()),
+        if let Err(error) = fallocate(&open, FallocateFlags::KEEP_SIZE, 0, reserve).map_err(io::Error::from)
+            && !is_unknown(&error)
+        {
+            return Err(error);
         }
         self.keep_open(file, Arc::new(open));
         Ok(())
@@ -134,7 +144,17 @@ impl Disk for RealDisk {
         if let [only] = parts {
             return open.write_all_at(only, offset);
         }
-        write_vectored_at(&open, offset, parts)
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        if bytes >= PAST_CACHE_BYTES && self.inner.past_cache.load(Ordering::Relaxed) {
+            match write_vectored_at(&open, offset, parts, PAST_CACHE) {
+                // An older kernel, or a file system that does not know how.
+                Err(error) if is_unknown(&error) => {
+                    self.inner.past_cache.store(false, Ordering::Relaxed);
+                }
+                done => return done,
+            }
+        }
+        write_vectored_at(&open, offset, parts, ReadWriteFlags::empty())
     }
 
     fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
@@ -188,20 +208,30 @@ fn parse_name(name: &str) -> Option<FileId> {
     (file.to_string() == name).then_some(file)
 }
 
-/// `pwritev` until everything is written.
-fn write_vectored_at(file: &File, mut offset: u64, parts: &[IoSlice<'_>]) -> io::Result<()> {
+/// Whether kernel or file system do not know how to do something.
+fn is_unknown(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL))
+}
+
+/// `pwritev2` until everything is written.
+fn write_vectored_at(
+    file: &File,
+    mut offset: u64,
+    parts: &[IoSlice<'_>],
+    flags: ReadWriteFlags,
+) -> io::Result<()> {
     for parts in parts.chunks(PARTS_MAX) {
         let mut parts = parts.to_vec();
         let mut rest = &mut parts[..];
         while !rest.is_empty() {
-            match rustix::io::pwritev(file, rest, offset) {
+            match rustix::io::pwritev2(file, rest, offset, flags) {
                 Ok(0) if rest.iter().all(|part| part.is_empty()) => break,
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(written) => {
                     offset += written as u64;
                     IoSlice::advance_slices(&mut rest, written);
                 }
-                Err(rustix::io::Errno::INTR) => {}
+                Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -209,6 +239,11 @@ fn write_vectored_at(file: &File, mut offset: u64, parts: &[IoSlice<'_>]) -> io:
     Ok(())
 }
 
+/// `RWF_DONTCACHE` (Linux 6.14): what is written leaves the page cache when it is on disk. Recent records are in our own
+/// cache, and under a load that writes so much at once fresh pages for all of it cost more than the disk does.
+const PAST_CACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
+/// Writes of so many bytes go past the page cache. A smaller one shares its last page with the next.
+const PAST_CACHE_BYTES: usize = 256 << 10;
 const LOCK_FILE: &str = "lock";
 /// Files kept open; one that is not is opened again when it is needed.
 const OPEN_FILES_MAX: usize = 64;

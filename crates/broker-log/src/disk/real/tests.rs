@@ -104,3 +104,26 @@ fn more_files_than_are_kept_open_are_written_synced_and_read() {
     }
     assert!(disk.files().len() <= OPEN_FILES_MAX);
 }
+
+#[test]
+fn large_writes_past_the_page_cache_say_the_same_as_others() {
+    let scratch = Scratch::new();
+    let disk = RealDisk::open(&scratch.0).unwrap();
+    let body = vec![7; PAST_CACHE_BYTES];
+    let parts = [IoSlice::new(b"head"), IoSlice::new(&body), IoSlice::new(b"tail")];
+    let length = body.len() + 8;
+    for (number, past_cache) in [(1, true), (2, false)] {
+        let file = FileId(number);
+        disk.inner.past_cache.store(past_cache, Ordering::Relaxed);
+        disk.create(file, 0).unwrap();
+        disk.write_at(file, 100, &parts).unwrap();
+        // Its last page is shared with the next.
+        disk.write_at(file, 100 + length as u64, &parts).unwrap();
+        disk.sync_data(file).unwrap();
+        let mut read = vec![0; 100 + 2 * length];
+        assert_eq!(disk.read_at(file, 0, &mut read).unwrap(), read.len());
+        let expected = [&b"head"[..], &body, b"tail"].concat();
+        assert!(read[..100].iter().all(|byte| *byte == 0));
+        assert!(read[100..] == [&expected[..], &expected].concat(), "{past_cache}");
+    }
+}
