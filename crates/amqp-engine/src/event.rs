@@ -73,6 +73,8 @@ pub enum Event {
         delivery_id: DeliveryId,
         /// The sender's name for it.
         tag: DeliveryTag,
+        /// The sender's view of its state, such as the transaction it belongs to.
+        state: Option<DeliveryState>,
         /// The size of the whole payload, in bytes.
         bytes: u64,
         /// The largest the link takes, in bytes.

@@ -29,6 +29,7 @@ enum Wanted {
     Receive(EntityPath),
     Request(NodeName),
     Reply(NodeName),
+    Coordinate,
 }
 
 impl Gateway {
@@ -57,6 +58,7 @@ impl Gateway {
         match wanted {
             Wanted::Send(path) => self.attach_producer(key, attach, face, path),
             Wanted::Receive(path) => self.attach_consumer(key, attach, face, path),
+            Wanted::Coordinate => self.attach_coordinator(key, &attach, face),
             Wanted::Request(node) => {
                 let requests = Requests { node: node.clone() };
                 self.attach_node(key, &attach, &node, LinkRole::Requests(Box::new(requests)))?;
@@ -84,18 +86,23 @@ impl Gateway {
         face: Face,
         path: Option<EntityPath>,
     ) -> Result<(), Refusal> {
+        let mut via = None;
+        let mut path = path;
+        if let Some(destination) = transfer_destination(&attach)? {
+            via = path.replace(destination);
+        }
         let claim = path.as_ref().map(|path| self.claim(path, false, Right::Send)).transpose()?;
-        let takes_rejected = attach.source.as_ref().is_none_or(|source| {
-            source.outcomes.is_empty() || source.outcomes.iter().any(|outcome| outcome == REJECTED)
-        });
+        via.as_ref().map(|via| self.claim(via, false, Right::Send)).transpose()?;
         let anonymous = path.is_none();
         let producer = Producer {
             path: path.clone(),
+            via: via.clone(),
+            is_via_open: false,
             queue: None,
             wants: Wants::ALL,
             attach: None,
             max_message_bytes: self.config.max_message_bytes,
-            takes_rejected,
+            takes_rejected: takes_rejected(&attach),
         };
         let name = attach.name.as_str().into();
         let role = LinkRole::Producer(Box::new(producer));
@@ -103,7 +110,8 @@ impl Gateway {
         if let Some(producer) = self.producer_mut(id) {
             producer.attach = Some(attach);
         }
-        if let Some(path) = path {
+        // The entity sent through is asked for first: it must be there as well.
+        if let Some(path) = via.or(path) {
             let auto_create = self.config.auto_create;
             self.commands.push(Command::OpenProducer { producer: id, path, auto_create });
         }
@@ -185,7 +193,7 @@ impl Gateway {
         Ok(())
     }
 
-    fn add_link(
+    pub(crate) fn add_link(
         &mut self,
         key: LinkKey,
         name: Box<str>,
@@ -205,7 +213,16 @@ impl Gateway {
     /// The core has opened a producer.
     pub(crate) fn on_producer_opened(&mut self, id: LinkId, queue: &QueueInfo) {
         let most = self.config.max_message_bytes;
+        let auto_create = self.config.auto_create;
         let Some(producer) = self.producer_mut(id) else { return };
+        if producer.via.is_some() && !producer.is_via_open {
+            producer.is_via_open = true;
+            // The core closes a link that is opened anew.
+            if let Some(path) = producer.path.clone() {
+                self.commands.push(Command::OpenProducer { producer: id, path, auto_create });
+            }
+            return;
+        }
         producer.queue = Some(queue.queue);
         producer.wants = Wants::of(queue);
         producer.max_message_bytes = queue.max_message_bytes.min(most);
@@ -276,11 +293,34 @@ impl Gateway {
     }
 }
 
+/// Whether a sending peer understands `rejected`.
+pub(crate) fn takes_rejected(attach: &Attach) -> bool {
+    attach.source.as_ref().is_none_or(|source| {
+        source.outcomes.is_empty() || source.outcomes.iter().any(|outcome| outcome == REJECTED)
+    })
+}
+
+/// Where messages go in the end that are sent through the link's target.
+fn transfer_destination(attach: &Attach) -> Result<Option<EntityPath>, Refusal> {
+    let properties = attach.properties.as_ref();
+    let Some(address) = properties.and_then(|properties| properties.get(TRANSFER_DESTINATION)) else {
+        return Ok(None);
+    };
+    let Some(address) = address.as_str() else {
+        return Err(Refusal::NoAddress { terminus: "transfer destination" });
+    };
+    let bad = |error| Refusal::Address { address: address.to_owned(), error };
+    match address::parse(address).map_err(bad)? {
+        Node::Entity(path) => Ok(Some(path)),
+        Node::Management(_) | Node::Cbs => Err(bad(address::AddressError::NotAQueue)),
+    }
+}
+
 /// What a sending peer's target asks for.
 fn wanted_target(attach: &Attach) -> Result<Wanted, Refusal> {
     let target = match &attach.target {
         Some(Target::Terminus(target)) => target,
-        Some(Target::Coordinator { .. }) => return Err(Refusal::Coordinator),
+        Some(Target::Coordinator { .. }) => return Ok(Wanted::Coordinate),
         None => return Err(Refusal::NoTarget),
     };
     if target.dynamic {
@@ -379,11 +419,12 @@ impl Said {
     }
 }
 
+const TRANSFER_DESTINATION: &str = "com.microsoft:transfer-destination-address";
 const REJECTED: &str = "amqp:rejected:list";
 /// Requests a node takes before the next top-up at half.
 pub(crate) const REQUEST_CREDIT: u32 = 100;
 /// Largest request to `$cbs`, in bytes: tokens are a few kilobytes.
-const NODE_MESSAGE_BYTES: u64 = 65_536;
+pub(crate) const NODE_MESSAGE_BYTES: u64 = 65_536;
 const BATCH_SIZE: &str = "com.microsoft:max-message-batch-size";
 const SESSION_FILTERS: [&str; 2] =
     ["com.microsoft:session-filter", "com.microsoft:non-exclusive-session-filter:list"];

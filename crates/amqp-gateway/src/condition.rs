@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use broker_core::{AttachError, EntityError, PublishError, SettleError};
+use broker_core::{AttachError, CommitError, EntityError, PublishError, SettleError, TransactionError};
 
 use crate::address::AddressError;
 
@@ -35,10 +35,20 @@ pub(crate) enum Refusal {
     NoSubscription { name: String },
     /// A dynamic terminus.
     Dynamic,
-    /// A transaction coordinator.
-    Coordinator,
-    /// A transactional state.
+    /// A declaration that is part of a distributed transaction.
+    GlobalTransaction,
+    /// A declaration that was sent settled, so that its name could not be told.
+    SettledDeclare,
+    /// A name that stands for no transaction.
     NoTransaction,
+    /// A Service Bus transaction over several entities that is not a cross-entity one.
+    SeveralEntities,
+    /// A request that cannot be part of a transaction.
+    NotInTransaction,
+    /// A receiver that takes messages inside a transaction.
+    TransactedReceive,
+    /// The core did not declare or not commit a transaction.
+    Commit(CommitError),
     /// A session filter on an entity without sessions.
     NoSessions { entity: String },
     /// A message for the anonymous terminus without `to`.
@@ -105,6 +115,8 @@ impl Refusal {
             | Self::Settle(SettleError::AlreadyDeadLetter)
             | Self::Publish(PublishError::SubQueueSend(_) | PublishError::SubscriptionSend(_))
             | Self::Entity(EntityError::Immutable { .. })
+            | Self::SeveralEntities
+            | Self::NotInTransaction
             | Self::NoSessions { .. } => ("amqp:not-allowed", 400),
             Self::Attach(AttachError::LimitReached { .. })
             | Self::Publish(PublishError::EntityFull { .. } | PublishError::StorageFull)
@@ -136,6 +148,7 @@ impl Refusal {
             | Self::Entity(EntityError::InvalidName(_))
             | Self::NoAddress { .. }
             | Self::NoTarget
+            | Self::SettledDeclare
             | Self::ForeignState => ("amqp:invalid-field", 400),
             Self::Address { error, .. } => match error {
                 AddressError::Exchange => ("amqp:not-implemented", 501),
@@ -145,10 +158,17 @@ impl Refusal {
                 | AddressError::NotAQueue => ("amqp:invalid-field", 400),
             },
             Self::NoTo | Self::BadTo { .. } => ("amqp:precondition-failed", 400),
-            Self::Dynamic | Self::Coordinator | Self::UnknownOperation { .. } => {
-                ("amqp:not-implemented", 501)
-            }
+            Self::Dynamic
+            | Self::GlobalTransaction
+            | Self::TransactedReceive
+            | Self::UnknownOperation { .. } => ("amqp:not-implemented", 501),
             Self::NoTransaction => ("amqp:transaction:unknown-id", 400),
+            Self::Publish(PublishError::Transaction(error))
+            | Self::Settle(SettleError::Transaction(error))
+            | Self::Commit(CommitError::Transaction(error)) => transaction(*error),
+            Self::Commit(CommitError::Publish(_) | CommitError::Settle(_)) => {
+                ("amqp:transaction:rollback", 400)
+            }
             Self::Malformed(_) => ("amqp:decode-error", 400),
             Self::EntityDeleted { .. } => ("amqp:resource-deleted", 404),
             Self::ShuttingDown => ("amqp:connection:forced", 503),
@@ -183,7 +203,15 @@ impl Refusal {
             }
             Self::NoSubscription { name } => format!("No subscription named '{name}' could be found."),
             Self::Dynamic => "Dynamic nodes are not supported.".to_owned(),
-            Self::Coordinator => "Transactions are not supported.".to_owned(),
+            Self::GlobalTransaction => "Distributed transactions are not supported.".to_owned(),
+            Self::SettledDeclare => {
+                "A transaction must be declared unsettled, to be told its name.".to_owned()
+            }
+            Self::SeveralEntities => SEVERAL_ENTITIES.to_owned(),
+            Self::NotInTransaction => "The operation cannot be part of a transaction.".to_owned(),
+            Self::TransactedReceive => "Messages cannot be received inside a transaction.".to_owned(),
+            Self::Commit(CommitError::Transaction(error)) => sentence(error),
+            Self::Commit(error) => format!("The transaction was rolled back. {}", sentence(error)),
             Self::NoTransaction => "The transaction does not exist.".to_owned(),
             Self::NoSessions { entity } => {
                 format!(
@@ -225,6 +253,21 @@ impl Refusal {
         }
     }
 }
+
+/// The name of a failure that has to do with the transaction itself.
+const fn transaction(error: TransactionError) -> (&'static str, i32) {
+    match error {
+        TransactionError::Unknown => ("amqp:transaction:unknown-id", 400),
+        TransactionError::TimedOut => ("amqp:transaction:timeout", 408),
+        TransactionError::Failed => ("amqp:transaction:rollback", 400),
+        TransactionError::TooManyMessages { .. } | TransactionError::InUse => ("amqp:not-allowed", 400),
+        TransactionError::LimitReached { .. } => ("amqp:resource-limit-exceeded", 403),
+        TransactionError::AlreadyDeclared => ("amqp:internal-error", 500),
+    }
+}
+
+const SEVERAL_ENTITIES: &str = "A transaction is on one entity, unless cross-entity transactions are enabled: then all \
+                                of it goes over one session, or is sent via the first entity.";
 
 const LOCK_LOST: &str = "The lock supplied is invalid. Either the lock expired, or the message has already been \
                          removed from the queue, or was received by a different receiver instance.";

@@ -22,6 +22,7 @@ use crate::{
     budget::Budget,
     condition::Refusal,
     config::{GatewayConfig, Now},
+    coordinator::Transactions,
     handshake,
     index::Index,
     link::{Link, LinkRole, Links, Session, Sessions},
@@ -61,6 +62,7 @@ pub struct Gateway {
     /// Requests that wait for the core, by number.
     pub(crate) pending: BTreeMap<u64, Pending>,
     pub(crate) next_request: u64,
+    pub(crate) transactions: Transactions,
     pub(crate) budget: Budget,
     /// When the first claim of a link ends, in seconds since 1970.
     pub(crate) claims_end: Option<u64>,
@@ -106,6 +108,7 @@ impl Gateway {
             by_session: Index::new(),
             pending: BTreeMap::new(),
             next_request: 0,
+            transactions: Transactions::default(),
             budget,
             claims_end: None,
             commands: Vec::new(),
@@ -216,10 +219,15 @@ impl Gateway {
             Event::Disposition { session, first, last, settled, state } => {
                 self.on_disposition(session, first, last, settled, state.as_ref());
             }
-            Event::TooLarge { link, delivery_id, tag, bytes, limit } => {
+            Event::TooLarge { link, delivery_id, tag, state, bytes, limit } => {
+                if let Some(DeliveryState::Transactional { txn_id, .. }) = &state {
+                    self.spoil(txn_id);
+                }
                 self.on_too_large(link, delivery_id, tag, &Refusal::TooLarge { bytes, limit });
             }
-            Event::LinkFlow { link, limit, drain, .. } => self.on_flow(link, limit, drain),
+            Event::LinkFlow { link, limit, drain, properties, .. } => {
+                self.on_flow(link, limit, drain, properties.as_ref());
+            }
             Event::LinkAttached { link, attach } => self.on_attached(link, attach),
             Event::LinkDetached { link, .. } => self.on_detached(link),
             Event::SessionBegun { session } => self.on_session(session),
@@ -260,6 +268,8 @@ impl Gateway {
                 self.on_request_refused(ticket, &Refusal::Entity(error));
             }
             Effect::EntityDisabled { link } => self.on_entity_disabled(link),
+            Effect::TransactionDone { ticket } => self.on_transaction_done(ticket),
+            Effect::TransactionRefused { ticket, error } => self.on_transaction_refused(ticket, error),
             Effect::EntityDeleted { link } => self.on_entity_deleted(link),
             // The gateway creates and deletes no entities.
             Effect::EntityDone { .. } => {}
@@ -296,7 +306,15 @@ impl Gateway {
                     self.engine.forget_outgoing(session.id, oldest);
                 }
             }
-            Some(Errand::Request(_)) => self.on_request_refused(ticket, refusal),
+            Some(Errand::Request(number)) => match self.pending.get(&number) {
+                Some(Pending::Settle(settlement)) => {
+                    let (session, delivery) = (settlement.session, settlement.delivery);
+                    self.pending.remove(&number);
+                    let error = self.error(refusal, "");
+                    self.settle_sent(session, delivery, DeliveryState::Rejected(Some(Box::new(error))));
+                }
+                _ => self.on_request_refused(ticket, refusal),
+            },
             _ => {}
         }
     }
@@ -376,6 +394,7 @@ impl Gateway {
                 }
                 self.commands.push(Command::CloseConsumer { consumer: id });
             }
+            LinkRole::Coordinator { .. } => self.abandon_transactions(id),
             LinkRole::Producer(_) | LinkRole::Requests(_) | LinkRole::Replies(_) => {}
         }
     }
@@ -430,6 +449,7 @@ impl Link {
             LinkRole::Consumer(consumer) => &consumer.path.entity,
             LinkRole::Requests(requests) => requests.node.place(),
             LinkRole::Replies(replies) => replies.node.place(),
+            LinkRole::Coordinator { .. } => "",
         }
     }
 }

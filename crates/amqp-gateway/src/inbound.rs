@@ -22,6 +22,7 @@ use crate::{
     link::{LinkRole, TrackedPublish},
     requests::Pending,
     tickets::{Errand, SessionNumber},
+    transacted::inside,
 };
 
 impl Gateway {
@@ -38,6 +39,10 @@ impl Gateway {
             LinkRole::Requests(_) => {
                 self.top_up(key, REQUEST_CREDIT);
                 self.on_request(id, &delivery);
+            }
+            LinkRole::Coordinator { .. } => {
+                self.top_up(key, REQUEST_CREDIT);
+                self.on_control(id, &delivery);
             }
             // The engine lets nobody send on a link that receives.
             LinkRole::Consumer(_) | LinkRole::Replies(_) => {}
@@ -60,11 +65,11 @@ impl Gateway {
                 self.top_up(key, self.config.credit_window);
                 let delivery = delivery.0;
                 self.refuse_tracked(
-                    &TrackedPublish { link: id, session, delivery, tag, settled: false },
+                    &TrackedPublish { link: id, session, delivery, tag, settled: false, transaction: None },
                     refusal,
                 );
             }
-            LinkRole::Requests(_) => {
+            LinkRole::Requests(_) | LinkRole::Coordinator { .. } => {
                 let place = link.place().to_owned();
                 self.top_up(key, REQUEST_CREDIT);
                 let error = self.error(refusal, &place);
@@ -85,8 +90,9 @@ impl Gateway {
         let Some(link) = self.links.get(id.0) else { return };
         let LinkRole::Producer(producer) = &link.role else { return };
         let (session, face) = (link.session, link.face);
-        if matches!(delivery.state, Some(DeliveryState::Transactional { .. })) {
-            return self.refuse_message(id, &delivery, &Refusal::NoTransaction);
+        if let Some(DeliveryState::Transactional { txn_id, .. }) = delivery.state.take() {
+            let intake = Intake { face, utc: self.now.utc };
+            return self.publish_transacted(id, delivery, intake, txn_id);
         }
         let (bytes, limit) = (delivery.payload.len() as u64, producer.max_message_bytes);
         if bytes > limit {
@@ -127,6 +133,7 @@ impl Gateway {
                 delivery: delivery_id,
                 tag: delivery.tag,
                 settled: delivery.settled,
+                transaction: None,
             };
             Some(self.await_answer(Pending::Publish(tracked)))
         } else {
@@ -137,7 +144,7 @@ impl Gateway {
     }
 
     /// The messages of a delivery; `None` when they are refused, which has been told.
-    fn take_in(
+    pub(crate) fn take_in(
         &mut self,
         id: LinkId,
         delivery: &mut IncomingDelivery,
@@ -166,7 +173,7 @@ impl Gateway {
     }
 
     /// Where a message goes: where its link says, else where the message itself says.
-    fn destination(&self, id: LinkId, delivery: &IncomingDelivery) -> Result<EntityPath, Refusal> {
+    pub(crate) fn destination(&self, id: LinkId, delivery: &IncomingDelivery) -> Result<EntityPath, Refusal> {
         let link = self.links.get(id.0).ok_or(Refusal::Unexpected)?;
         let LinkRole::Producer(producer) = &link.role else { return Err(Refusal::Unexpected) };
         if let Some(path) = &producer.path {
@@ -193,7 +200,12 @@ impl Gateway {
                     if let Some(Pending::Publish(tracked)) = self.pending.remove(&number)
                         && !tracked.settled
                     {
-                        self.settle_received(tracked.session, tracked.delivery, DeliveryState::Accepted);
+                        let state = DeliveryState::Accepted;
+                        let state = match &tracked.transaction {
+                            Some(name) => inside(name, state),
+                            None => state,
+                        };
+                        self.settle_received(tracked.session, tracked.delivery, state);
                     }
                 }
             }
@@ -218,7 +230,7 @@ impl Gateway {
     }
 
     /// Refuses a message before the core has seen it.
-    fn refuse_message(&mut self, id: LinkId, delivery: &IncomingDelivery, refusal: &Refusal) {
+    pub(crate) fn refuse_message(&mut self, id: LinkId, delivery: &IncomingDelivery, refusal: &Refusal) {
         let Some(session) = self.links.get(id.0).map(|link| link.session) else { return };
         let tracked = TrackedPublish {
             link: id,
@@ -226,6 +238,7 @@ impl Gateway {
             delivery: delivery.delivery_id.0,
             tag: delivery.tag,
             settled: delivery.settled,
+            transaction: None,
         };
         self.refuse_tracked(&tracked, refusal);
     }
@@ -249,7 +262,7 @@ impl Gateway {
         // Else it was sent settled to a known place: fire and forget.
     }
 
-    fn settle_received(&mut self, session: SessionNumber, delivery: u32, state: DeliveryState) {
+    pub(crate) fn settle_received(&mut self, session: SessionNumber, delivery: u32, state: DeliveryState) {
         let Some(session) = self.sessions.get(session.0) else { return };
         self.engine.settle_incoming(session.id, DeliveryId(delivery), state);
     }

@@ -10,6 +10,7 @@
 //! | What is a refusal called? | `condition`, `tracking` |
 //! | How is a link opened? | `attach`, `claims` |
 //! | How does a message come in, how does it go out? | `intake`, `quota`, `inbound`; `delivery`, `outbound` |
+//! | What does a transaction need? | `coordinator`, `transacted` |
 //! | How are the nodes asked? | `requests`, `cbs`, `management` |
 //!
 //! Invariant: the only crate that names both a performative and a queue outcome. It reads no clock, no socket and
@@ -22,6 +23,7 @@ mod cbs;
 mod claims;
 mod condition;
 mod config;
+mod coordinator;
 mod delivery;
 mod gateway;
 mod handshake;
@@ -40,6 +42,7 @@ mod settlement;
 mod slab;
 mod tickets;
 mod tracking;
+mod transacted;
 
 /// What the transport knows of the peer.
 pub use broker_auth::PeerFacts as Peer;

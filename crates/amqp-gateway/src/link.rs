@@ -1,11 +1,11 @@
 //! What the gateway knows of each session and link.
 //!
-//! Invariant: a link is one of four kinds for as long as it lives.
+//! Invariant: a link is one of five kinds for as long as it lives.
 
 use std::collections::VecDeque;
 
 use amqp_codec::{
-    performative::Attach,
+    performative::{Attach, TxnId},
     types::{DeliveryTag, SenderSettleMode},
 };
 use amqp_engine::{DeliveryId, LinkKey, SessionId};
@@ -133,6 +133,11 @@ pub(crate) enum LinkRole {
     Requests(Box<Requests>),
     /// The peer receives a node's answers.
     Replies(Box<Replies>),
+    /// The peer declares and discharges transactions.
+    Coordinator {
+        /// Whether the peer understands `rejected`; else a refusal detaches the link.
+        takes_rejected: bool,
+    },
 }
 
 /// A link on which the peer sends messages.
@@ -140,6 +145,10 @@ pub(crate) enum LinkRole {
 pub(crate) struct Producer {
     /// Where to; `None` for the anonymous terminus.
     pub(crate) path: Option<EntityPath>,
+    /// The entity it is sent through; a message never shows there.
+    pub(crate) via: Option<EntityPath>,
+    /// Whether the core has said that this one is there.
+    pub(crate) is_via_open: bool,
     /// The store, once the core has opened the link.
     pub(crate) queue: Option<QueueId>,
     /// What it needs to know of its messages.
@@ -248,4 +257,6 @@ pub(crate) struct TrackedPublish {
     pub(crate) tag: DeliveryTag,
     /// Whether the peer has settled it.
     pub(crate) settled: bool,
+    /// The transaction it is part of.
+    pub(crate) transaction: Option<TxnId>,
 }

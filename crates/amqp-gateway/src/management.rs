@@ -108,10 +108,7 @@ impl Gateway {
             Operation::BatchDelete => delete::command(&body, path, self.now.utc),
         };
         match read {
-            Ok(ask) => {
-                let ticket = self.await_answer(Pending::Request(Box::new(request.caller), operation));
-                self.commands.push(ask(ticket));
-            }
+            Ok(ask) => self.ask(request.caller, operation, ask),
             Err(refusal) => self.reply_refused(&request.caller, &refusal),
         }
     }
@@ -172,6 +169,12 @@ impl Gateway {
 
     /// A request without a result is done.
     pub(crate) fn on_request_done(&mut self, number: u64) {
+        if let Some(Pending::Settle(settlement)) = self.pending.get(&number) {
+            let (session, delivery, state) =
+                (settlement.session, settlement.delivery, settlement.state.clone());
+            self.pending.remove(&number);
+            return self.settle_sent(session, delivery, state);
+        }
         let ticket = crate::tickets::Errand::Request(number).pack();
         if let Some((caller, _)) = self.answered(ticket) {
             self.reply_ok(&caller, RawMap::empty().bytes());
@@ -191,7 +194,7 @@ impl Gateway {
 }
 
 /// A command that waits for its ticket.
-type Ask = Box<dyn FnOnce(Ticket) -> Command>;
+pub(crate) type Ask = Box<dyn FnOnce(Ticket) -> Command>;
 
 fn bad(what: &'static str) -> Refusal {
     Refusal::BadRequest { what: what.into() }

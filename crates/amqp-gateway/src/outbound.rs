@@ -3,7 +3,11 @@
 //! Invariant: the core is asked for no more deliveries than the peer's credit and the limit of unsettled ones
 //! allow; every delivery that the peer was shown unsettled is in the session's table until it is settled.
 
-use amqp_codec::{performative::DeliveryState, types::DeliveryTag};
+use amqp_codec::{
+    performative::{DeliveryState, TxnId},
+    raw::RawMap,
+    types::DeliveryTag,
+};
 use amqp_engine::{DeliveryId, LinkKey, OutgoingDelivery, SessionId};
 use broker_core::{Command, Delivery, LinkId, Outcome, Properties};
 
@@ -17,6 +21,24 @@ use crate::{
     settlement::{self, Answer, Deed, Said},
     tickets::{Echo, Errand, SessionNumber},
 };
+
+/// What the peer says of a delivery.
+#[derive(Clone, Copy, Debug)]
+struct Word<'a> {
+    /// It has settled.
+    settled: bool,
+    /// The state, or the outcome that waits for the transaction.
+    said: Said,
+    /// What to repeat of it.
+    echo: Option<Echo>,
+    /// With its data.
+    state: Option<&'a DeliveryState>,
+    /// The transaction it waits for.
+    transaction: Option<&'a TxnId>,
+}
+
+/// The link state property by which a receiver takes messages inside a transaction.
+const TXN_ID: &str = "txn-id";
 
 impl Gateway {
     /// The core hands out a message.
@@ -92,8 +114,13 @@ impl Gateway {
         settled: bool,
         state: Option<&DeliveryState>,
     ) {
+        let (transaction, state) = match state {
+            Some(DeliveryState::Transactional { txn_id, outcome }) => (Some(txn_id), outcome.as_deref()),
+            state => (None, state),
+        };
         let said = state.map_or(Said::Nothing, Said::of);
-        if !settled && matches!(said, Said::Nothing | Said::Received) {
+        let unknown = transaction.is_some_and(|name| !self.knows_transaction(name));
+        if !settled && !unknown && matches!(said, Said::Nothing | Said::Received) {
             return;
         }
         let Some(number) = self.by_session.find(session) else { return };
@@ -103,21 +130,18 @@ impl Gateway {
         loop {
             let Some(session) = self.sessions.get_mut(number.0) else { return };
             let Some((id, held)) = session.locks.take_next(&mut range) else { return };
-            self.settle(number, id, held, settled, said, echo, state);
+            let word = Word { settled, said, echo, state, transaction };
+            self.settle(number, id, held, word);
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one delivery and all that was said of it")]
-    fn settle(
-        &mut self,
-        session: SessionNumber,
-        id: u32,
-        held: Held,
-        settled: bool,
-        said: Said,
-        echo: Option<Echo>,
-        state: Option<&DeliveryState>,
-    ) {
+    fn settle(&mut self, session: SessionNumber, id: u32, held: Held, word: Word<'_>) {
+        let Word { settled, said, echo, state, transaction } = word;
+        let transaction = transaction.filter(|_| held.lock.is_some());
+        let said = match transaction {
+            Some(name) if !self.knows_transaction(name) => Said::Transactional,
+            _ => said,
+        };
         let most = self.config.max_unsettled;
         let Some(link) = self.links.get_mut(held.consumer.0) else { return };
         let LinkRole::Consumer(consumer) = &mut link.role else { return };
@@ -130,11 +154,18 @@ impl Gateway {
         if verdict.answer == Answer::Detach {
             return self.detach_link(held.consumer, &Refusal::ForeignState);
         }
+        let face = link.face;
+        if let (Some(name), Some(lock), true) = (transaction, held.lock, verdict.deed != Deed::Nothing)
+            && said != Said::Transactional
+        {
+            let outcome = outcome::of(verdict.deed, face, state);
+            let wanted = echo.filter(|_| verdict.answer == Answer::WhenDone);
+            return self.settle_transacted(name, (session, id), &held, (lock, outcome), wanted);
+        }
         let ticket = match (verdict.answer, echo) {
             (Answer::WhenDone, Some(echo)) => Some(Errand::Sent(session, id, echo).pack()),
             _ => None,
         };
-        let face = link.face;
         match held.lock {
             Some(lock) if verdict.deed != Deed::Nothing => {
                 if ticket.is_some()
@@ -196,8 +227,11 @@ impl Gateway {
     }
 
     /// The peer says how many deliveries it wants.
-    pub(crate) fn on_flow(&mut self, key: LinkKey, limit: u64, drain: bool) {
+    pub(crate) fn on_flow(&mut self, key: LinkKey, limit: u64, drain: bool, properties: Option<&RawMap>) {
         let Some(number) = self.by_key.find(key) else { return };
+        if properties.is_some_and(|properties| properties.get(TXN_ID).is_some()) {
+            return self.detach_link(LinkId(number), &Refusal::TransactedReceive);
+        }
         let most = self.config.max_unsettled;
         let consumer_id = LinkId(number);
         let Some(link) = self.links.get_mut(number) else { return };
@@ -217,7 +251,7 @@ impl Gateway {
                 replies.limit = limit;
                 self.send_replies(consumer_id, drain);
             }
-            LinkRole::Producer(_) | LinkRole::Requests(_) => {}
+            LinkRole::Producer(_) | LinkRole::Requests(_) | LinkRole::Coordinator { .. } => {}
         }
     }
 

@@ -4,21 +4,23 @@
 //! nowhere to go is dropped.
 
 use amqp_codec::{
-    performative::DeliveryState,
+    performative::{DeliveryState, TxnId},
     raw::{AnnotationValue, MapView, RawValue},
     sections::{PropertiesView, Sections},
     types::{self, DeliveryTag},
 };
-use amqp_engine::{DeliveryId, IncomingDelivery, OutgoingDelivery};
+use amqp_engine::{IncomingDelivery, OutgoingDelivery};
 use broker_core::{LinkId, Ticket};
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::{
     condition::Refusal,
+    coordinator::{Control, TrackedSettlement},
     gateway::Gateway,
     link::{LinkRole, NodeName, TrackedPublish},
     management::Operation,
     tickets::{Errand, SessionNumber},
+    transacted::inside,
 };
 
 /// What waits for an answer of the core.
@@ -26,6 +28,12 @@ use crate::{
 pub(crate) enum Pending {
     /// A message.
     Publish(TrackedPublish),
+    /// A declaration, and the name that it is to get.
+    Declare(Control, u128),
+    /// A discharge.
+    Discharge(Control),
+    /// A settlement that joins a transaction.
+    Settle(TrackedSettlement),
     /// A management request.
     Request(Box<Caller>, Operation),
 }
@@ -43,6 +51,8 @@ pub(crate) struct Caller {
     pub(crate) message_id: Option<Bytes>,
     /// Application property `com.microsoft:tracking-id`.
     pub(crate) tracking_id: Option<Box<str>>,
+    /// The transaction that the request names, and the link it came on.
+    pub(crate) transaction: Option<(LinkId, TxnId)>,
 }
 
 /// A request, taken apart.
@@ -75,22 +85,22 @@ impl Gateway {
         let Some(link) = self.links.get(id.0) else { return };
         let LinkRole::Requests(requests) = &link.role else { return };
         let (session, node) = (link.session, requests.node.clone());
-        let request = match Request::read(&delivery.payload, session, &node) {
+        let mut request = match Request::read(&delivery.payload, session, &node) {
             Ok(request) => request,
             Err(refusal) => return self.detach_link(id, &refusal),
         };
+        let mut state = DeliveryState::Accepted;
+        if let Some(DeliveryState::Transactional { txn_id, .. }) = &delivery.state {
+            state = inside(txn_id, state);
+            request.caller.transaction = Some((id, txn_id.clone()));
+        }
         if !delivery.settled {
-            self.settle_request(session, delivery.delivery_id);
+            self.settle_received(session, delivery.delivery_id.0, state);
         }
         match node {
             NodeName::Cbs => self.on_cbs_request(&request),
             NodeName::Management(path) => self.on_management_request(request, path),
         }
-    }
-
-    fn settle_request(&mut self, session: SessionNumber, delivery: DeliveryId) {
-        let Some(session) = self.sessions.get(session.0) else { return };
-        self.engine.settle_incoming(session.id, delivery, DeliveryState::Accepted);
     }
 
     /// Remembers what waits for the core, and gives it a ticket.
@@ -106,12 +116,15 @@ impl Gateway {
         let Some(Errand::Request(number)) = Errand::unpack(ticket) else { return None };
         match self.pending.remove(&number)? {
             Pending::Request(caller, operation) => Some((caller, operation)),
-            Pending::Publish(_) => None,
+            Pending::Publish(_) | Pending::Declare(..) | Pending::Discharge(_) | Pending::Settle(_) => None,
         }
     }
 
     /// Answers with a refusal.
     pub(crate) fn reply_refused(&mut self, caller: &Caller, refusal: &Refusal) {
+        if let Some((_, name)) = &caller.transaction {
+            self.spoil(name);
+        }
         let place = caller.node.place().to_owned();
         let description = self.told(refusal, &place);
         let named = refusal.named();
@@ -200,6 +213,7 @@ impl<'a> Request<'a> {
                 reply_to: view.reply_to().and_then(RawValue::as_str).map(Box::from),
                 message_id: view.message_id().map(|id| Bytes::copy_from_slice(id.bytes())),
                 tracking_id: properties.get(TRACKING_ID).and_then(RawValue::as_str).map(Box::from),
+                transaction: None,
             },
             properties,
             body: body.map_err(|error| malformed(&error))?,

@@ -35,7 +35,7 @@ pub(crate) enum Said {
         /// Not to this receiver again.
         undeliverable_here: Option<bool>,
     },
-    /// `transactional-state`; no transaction exists.
+    /// `transactional-state` of a transaction that does not exist. Of one that does, the outcome in it is said.
     Transactional,
     /// `declared`, or a state nobody defined.
     Foreign,
@@ -103,8 +103,10 @@ pub(crate) fn settlement(
         (Said::Nothing | Said::Received, true) => {
             Verdict { deed: deed_by_default(face, default_outcome), ..IGNORED }
         }
-        (Said::Transactional, true) => Verdict { deed: Deed::Release, ..IGNORED },
-        (Said::Transactional, false) => Verdict { deed: Deed::Release, answer: Answer::NoTransaction },
+        (Said::Transactional, true) => Verdict { deed: unknown_transaction(face), ..IGNORED },
+        (Said::Transactional, false) => {
+            Verdict { deed: unknown_transaction(face), answer: Answer::NoTransaction }
+        }
         (Said::Foreign, _) => Verdict { deed: Deed::Nothing, answer: Answer::Detach },
         (outcome, true) => Verdict { deed: deed(face, outcome), ..IGNORED },
         (outcome, false) => Verdict { deed: deed(face, outcome), answer: Answer::WhenDone },
@@ -127,6 +129,15 @@ fn deed(face: Face, outcome: Said) -> Deed {
         (Said::Modified { delivery_failed: Some(true), .. }, Face::Plain) => Deed::Abandon,
         (Said::Modified { .. }, Face::Plain) => Deed::Release,
         (Said::Nothing | Said::Received | Said::Transactional | Said::Foreign, _) => Deed::Nothing,
+    }
+}
+
+/// A settlement that cannot be part of its transaction leaves a Service Bus lock as it is. The plain link's delivery is
+/// over with the answer, so its message returns.
+const fn unknown_transaction(face: Face) -> Deed {
+    match face {
+        Face::ServiceBus => Deed::Nothing,
+        Face::Plain => Deed::Release,
     }
 }
 

@@ -3,8 +3,8 @@
 //! Invariant: every command is atomic: its records land in one journal batch, or none does.
 
 use crate::{
-    ClientId, EntityKind, EntitySettings, LinkId, LockId, LockToken, Message, Properties, QueueId,
-    SequenceNumber, Ticket, Timestamp,
+    ClientId, EntityKind, EntitySettings, LinkId, LockId, LockToken, Message, Operation, Properties, QueueId,
+    SequenceNumber, Ticket, Timestamp, TransactionId,
 };
 
 /// All that one connection asked in one go, in order.
@@ -78,7 +78,7 @@ pub enum UnsettledPolicy {
 pub enum Command {
     /// First command of a client.
     Connect,
-    /// Last command of a client: all its producers and consumers close. Consumers close as the policy given with
+    /// Last command of a client: its transactions roll back, and all its producers and consumers close. Consumers close as the policy given with
     /// each `OpenConsumer` says.
     Disconnect,
     /// Ask to publish to an entity. Answer: `Effect::ProducerOpened` or `Effect::AttachRefused`.
@@ -184,6 +184,31 @@ pub enum Command {
         outcome: Outcome,
         /// Who waits.
         ticket: Ticket,
+    },
+    /// Begin a transaction. Answer: `Effect::TransactionDone` or `Effect::TransactionRefused`.
+    Declare {
+        /// Its name, new to the client.
+        transaction: TransactionId,
+        /// Who waits.
+        ticket: Ticket,
+    },
+    /// Do something when a transaction commits; it is checked and answered now. After a refusal the transaction can
+    /// only be rolled back.
+    Enlist {
+        /// Which transaction of this client.
+        transaction: TransactionId,
+        /// What.
+        operation: Box<Operation>,
+    },
+    /// Commit a transaction, or roll it back with `fail`. It ends in any case. Answer: `Effect::TransactionDone` or
+    /// `Effect::TransactionRefused`; a commit that is refused has rolled back.
+    Discharge {
+        /// Which transaction of this client.
+        transaction: TransactionId,
+        /// Roll back.
+        fail: bool,
+        /// Who waits.
+        ticket: Option<Ticket>,
     },
     /// Extend locks to now + lock duration: all or none. Answer: `Effect::Renewed` or `Effect::SettleRefused`.
     RenewLocks {

@@ -2,6 +2,8 @@
 //!
 //! Invariant: every limit has a name, a unit and a default.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 
 use crate::{EntitySettings, Message, Timestamp};
@@ -45,6 +47,19 @@ pub struct CoreConfig {
     /// Most message ids that are remembered to detect duplicates, in all entities together; each costs about a
     /// hundred bytes of memory. A message that would exceed it is refused. Default 10,000,000.
     pub max_history_ids: u64,
+    /// Most transactions of one client that are declared and not discharged. Default 1,000.
+    pub max_transactions_per_client: u64,
+    /// Most messages sent in one transaction (`service-bus-entities` 17). Default 100.
+    pub max_transaction_messages: u64,
+    /// Most settlements in one transaction. Default 10,000.
+    pub max_transaction_settlements: u64,
+    /// Most bytes of all open transactions of one client: messages, and what their settlements write anew. A commit
+    /// is one journal batch, so this is far below 4 GiB. Default 128 MiB.
+    pub max_transaction_bytes: u64,
+    /// Most bytes of the open transactions of all clients. Default 1 GiB.
+    pub max_all_transactions_bytes: u64,
+    /// Time from the first operation of a transaction until it is rolled back. Default 2 minutes.
+    pub transaction_time_out: Duration,
     /// Properties of a queue that is created because a client attached to it.
     pub auto_create: EntitySettings,
     /// Reads a stored payload anew: when a scheduled message is activated and when one is forwarded. Default: the
@@ -77,6 +92,12 @@ impl Default for CoreConfig {
             pump_messages_max: 1_024,
             pump_bytes_max: 1 << 20,
             max_history_ids: 10_000_000,
+            max_transactions_per_client: 1_000,
+            max_transaction_messages: 100,
+            max_transaction_settlements: 10_000,
+            max_transaction_bytes: 128 << 20,
+            max_all_transactions_bytes: 1 << 30,
+            transaction_time_out: Duration::from_secs(120),
             auto_create: EntitySettings::default(),
             describe: |_, payload| Message { payload: payload.clone(), ..Message::default() },
         }

@@ -5,7 +5,8 @@
 use bytes::Bytes;
 
 use crate::{
-    EntityKind, LinkId, LockId, LockToken, More, Properties, QueueId, SequenceNumber, Ticket, Timestamp,
+    CommitError, EntityKind, LinkId, LockId, LockToken, More, Properties, QueueId, SequenceNumber, Ticket,
+    Timestamp, TransactionError,
 };
 
 /// One answer or event, for one client.
@@ -115,6 +116,18 @@ pub enum Effect {
     EntityDisabled {
         /// The link.
         link: LinkId,
+    },
+    /// Answer to `Declare` and `Discharge`.
+    TransactionDone {
+        /// The ticket.
+        ticket: Ticket,
+    },
+    /// The transaction was not declared, or not discharged as asked: nothing of it was done.
+    TransactionRefused {
+        /// The ticket.
+        ticket: Ticket,
+        /// Why.
+        error: CommitError,
     },
     /// The entity of this link is gone; the link does not exist any more.
     EntityDeleted {
@@ -294,6 +307,9 @@ pub enum PublishError {
     /// A subscription gets its messages from its topic.
     #[error("messages cannot be sent to the subscription `{0}`, only to its topic")]
     SubscriptionSend(Box<str>),
+    /// The transaction that it was to be part of does not take it.
+    #[error(transparent)]
+    Transaction(#[from] TransactionError),
 }
 
 /// Why a settlement or renewal was refused.
@@ -314,6 +330,9 @@ pub enum SettleError {
     /// The stored message could not be read back to be changed. The lock goes on.
     #[error("the broker's storage failed")]
     Storage,
+    /// A transaction keeps the message, or does not take the settlement. The lock goes on.
+    #[error(transparent)]
+    Transaction(#[from] TransactionError),
 }
 
 /// Why a request about an entity or its messages was refused.

@@ -18,6 +18,7 @@ mod recovery;
 mod schedule;
 mod settle;
 mod status;
+mod transact;
 mod views;
 
 pub use recovery::ReplayError;
@@ -35,6 +36,7 @@ use crate::{
         peek::{Lookup, PeekRequest, What},
     },
     merge::Merge,
+    open_transactions::Transactions,
     slot::ConsumerNumber,
     store::Store,
     token::Tokens,
@@ -68,6 +70,7 @@ pub struct Core {
     merge: Merge,
     /// Locks that end.
     leaving: Leaving,
+    transactions: Transactions,
     /// Empty between calls; see `pump`.
     held: Vec<(ClientId, Delivery)>,
     /// Stores whose histories have something to record; empty between calls.
@@ -95,6 +98,7 @@ impl Core {
             lookups: VecDeque::new(),
             merge: Merge::default(),
             leaving: Leaving::default(),
+            transactions: Transactions::default(),
             held: Vec::new(),
             noted: Vec::new(),
             remembered: 0,
@@ -158,6 +162,13 @@ impl Core {
             }
             Command::RenewLocks { path, tokens, ticket } => {
                 self.renew_locks(now, client, &path, &tokens, ticket, out);
+            }
+            Command::Declare { transaction, ticket } => self.declare(client, transaction, ticket, out),
+            Command::Enlist { transaction, operation } => {
+                self.enlist(now, client, transaction, *operation, out);
+            }
+            Command::Discharge { transaction, fail, ticket } => {
+                self.discharge(now, client, transaction, fail, ticket, out);
             }
             Command::Peek { path, from, count, bytes, ticket } => {
                 let request = PeekRequest { path, from, count, bytes };

@@ -80,7 +80,7 @@ impl Node {
             return;
         }
         let Batch { client, mut commands } = batch;
-        while let Some(rest) = split_off_copies(&mut commands) {
+        while let Some(rest) = split_off_unit(&mut commands) {
             self.handle_unit(now, Batch { client, commands });
             commands = rest;
         }
@@ -241,6 +241,26 @@ impl Node {
     /// The journal, to look at.
     pub fn journal(&self) -> &Journal {
         &self.journal
+    }
+}
+
+/// Splits a batch where one unit ends. A transaction commits in a unit of its own: all of it, and nothing else that could
+/// make the unit too large for a journal batch.
+fn split_off_unit(commands: &mut Vec<Command>) -> Option<Vec<Command>> {
+    let commits = |command: &Command| matches!(command, Command::Discharge { .. });
+    match commands.iter().position(commits) {
+        Some(0) if commands.len() > 1 => Some(commands.split_off(1)),
+        None | Some(0) => split_off_copies(commands),
+        Some(place) => {
+            let rest = commands.split_off(place);
+            match split_off_copies(commands) {
+                None => Some(rest),
+                Some(mut more) => {
+                    more.extend(rest);
+                    Some(more)
+                }
+            }
+        }
     }
 }
 

@@ -118,7 +118,8 @@ impl Partial {
     pub(crate) fn into_event(self, link: LinkKey) -> Event {
         let (delivery_id, tag) = (DeliveryId(self.id), self.tag);
         if let Some(limit) = self.exceeds {
-            return Event::TooLarge { link, delivery_id, tag, bytes: self.bytes, limit };
+            let (state, bytes) = (self.state, self.bytes);
+            return Event::TooLarge { link, delivery_id, tag, state, bytes, limit };
         }
         Event::Transfer(IncomingDelivery {
             link,

@@ -105,7 +105,8 @@ impl Session {
         let delivery_id = DeliveryId(id);
         if too_large {
             let bytes = payload.len() as u64;
-            return Ok(Some(Event::TooLarge { link: key, delivery_id, tag, bytes, limit }));
+            let state = transfer.state.take();
+            return Ok(Some(Event::TooLarge { link: key, delivery_id, tag, state, bytes, limit }));
         }
         Ok(Some(Event::Transfer(IncomingDelivery {
             link: key,

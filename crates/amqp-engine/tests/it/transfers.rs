@@ -346,7 +346,7 @@ fn an_unsettled_message_beyond_the_largest_size_is_dropped_and_its_link_stays() 
             let frame = Transfer { more: i + 1 < frames.len(), ..transfer(0, 0) };
             pair.feed(&amqp_with(0, frame, &vec![0; len]));
         }
-        let Event::TooLarge { link: of, delivery_id, tag, bytes, limit } = pair.take_event() else {
+        let Event::TooLarge { link: of, delivery_id, tag, bytes, limit, .. } = pair.take_event() else {
             panic!("{frames:?}")
         };
         assert_eq!((of, delivery_id, tag), (link, DeliveryId(0), transfer(0, 0).delivery_tag.unwrap()));

@@ -41,7 +41,7 @@ fn refusals_have_the_names_that_the_sdks_map_to_their_exceptions() {
         (Refusal::Unauthorized { claim: "Send", resource: "orders".into() }, "amqp:unauthorized-access", 401),
         (Refusal::NoTarget, "amqp:invalid-field", 400),
         (Refusal::NoAddress { terminus: "source" }, "amqp:invalid-field", 400),
-        (Refusal::Coordinator, "amqp:not-implemented", 501),
+        (Refusal::GlobalTransaction, "amqp:not-implemented", 501),
         (Refusal::NoTo, "amqp:precondition-failed", 400),
         (Refusal::ShuttingDown, "amqp:connection:forced", 503),
     ];

@@ -24,7 +24,7 @@ fn rows() -> Vec<Row> {
         (Said::Released, both(Release), both(Release)),
         (
             Said::Transactional,
-            [(Release, NoTransaction), (Release, Answer::Nothing)],
+            [(Deed::Nothing, NoTransaction), nothing],
             [(Release, NoTransaction), (Release, Answer::Nothing)],
         ),
         (

@@ -287,7 +287,6 @@ fn what_is_not_offered_is_refused_with_its_condition() {
         terminus.dynamic = true;
     }
     let cases = [
-        (target(Some(Target::Coordinator { capabilities: vec![] })), "amqp:not-implemented"),
         (target(Some(dynamic_target)), "amqp:not-implemented"),
         (target(Some(Target::new("/exchanges/x/k"))), "amqp:not-implemented"),
         (target(Some(Target::new("/queues/q%zz"))), "amqp:invalid-field"),

@@ -15,4 +15,6 @@ mod management;
 #[cfg(test)]
 mod rules;
 #[cfg(test)]
+mod transactions;
+#[cfg(test)]
 mod transfer;

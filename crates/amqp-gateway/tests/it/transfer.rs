@@ -165,32 +165,6 @@ fn deleting_the_queue_detaches_its_links() {
 }
 
 #[test]
-fn a_delivery_in_transaction_is_refused() {
-    let mut world = World::new();
-    let client = world.plain();
-    world.script(client).attach_sender(0, 1, "s", Some("q"));
-    world.run();
-    world.received(client);
-    let state = Some(DeliveryState::Transactional { txn_id: Bytes::from_static(b"t").into(), outcome: None });
-    let frame = Transfer { state: state.clone(), ..Script::transfer_frame(1, 1, false) };
-    world.script(client).transfer_with(0, frame, &message("m"));
-    world.run();
-    let Some(DeliveryState::Rejected(Some(error))) = world.dispositions(client).remove(0).state else {
-        panic!()
-    };
-    assert_eq!(error.condition, "amqp:transaction:unknown-id");
-
-    world.script(client).transfer(0, 1, 2, true, &message("m"));
-    let id = world.receive(client, "q", 1)[0].0.delivery_id.unwrap();
-    world.script(client).disposition(0, id, id, false, state);
-    world.run();
-    let Some(DeliveryState::Rejected(Some(error))) = world.dispositions(client).remove(0).state else {
-        panic!()
-    };
-    assert_eq!(error.condition, "amqp:transaction:unknown-id");
-}
-
-#[test]
 fn shutting_down_closes_with_forced() {
     let mut world = World::new();
     let client = world.plain();

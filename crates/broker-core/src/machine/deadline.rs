@@ -27,12 +27,14 @@ impl Core {
         if !self.leaving.is_empty() {
             return Some(Timestamp::from_millis(0));
         }
-        self.timers.first().map(|(at, _)| *at)
+        let timer = self.timers.first().map(|(at, _)| *at);
+        timer.into_iter().chain(self.transactions.deadline()).min()
     }
 
     /// Does what is due. Says whether more is due already: the work of one call is bounded.
     pub fn handle_deadline(&mut self, now: Timestamp, out: &mut impl Output) -> bool {
-        let mut left = self.work_off_leaving(now, self.config.pump_messages_max.max(1), out);
+        let left = self.time_out_transactions(now, self.config.pump_messages_max.max(1));
+        let mut left = self.work_off_leaving(now, left, out);
         while let Some((at, queue)) = self.timers.first().copied()
             && at <= now
             && left > 0

@@ -1,4 +1,4 @@
-//! The locks of consumers that are gone end.
+//! The locks of consumers that are gone end, and those that a transaction gives back.
 //!
 //! Invariant: one call ends a bounded number of them, and copies a bounded number of bytes to dead-letter stores; the
 //! others wait for [`Core::handle_deadline`], which is due as long as some wait. Meanwhile they are locks like others.
@@ -6,14 +6,14 @@
 use std::collections::VecDeque;
 
 use super::{Core, deadline::cost, settle::Addition};
-use crate::{Output, QueueId, Timestamp, slot::ConsumerNumber, store::Holders};
+use crate::{LockId, Output, QueueId, Timestamp, store::Holders};
 
-/// Locks whose consumers are gone.
+/// Locks that nobody will settle.
 #[derive(Debug, Default)]
 pub(super) struct Leaving {
     waiting: VecDeque<Lost>,
     /// What the current call may still do.
-    left: u32,
+    pub(super) left: u32,
 }
 
 /// A lock to end.
@@ -21,7 +21,7 @@ pub(super) struct Leaving {
 struct Lost {
     queue: QueueId,
     sequence: u64,
-    holder: ConsumerNumber,
+    lock: LockId,
     /// It counts as a failed delivery.
     fail: bool,
 }
@@ -29,6 +29,11 @@ struct Lost {
 impl Leaving {
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
+    }
+
+    /// A lock ends, as failed or not, as soon as there is room for it.
+    pub(super) fn lose(&mut self, queue: QueueId, sequence: u64, lock: LockId, fail: bool) {
+        self.waiting.push_back(Lost { queue, sequence, lock, fail });
     }
 }
 
@@ -48,7 +53,7 @@ impl Core {
     ) {
         let Some(store) = self.stores.get(&queue) else { return };
         let lost = store.locked_by(holders).into_iter().filter_map(|(sequence, fail)| {
-            Some(Lost { queue, sequence, holder: store.slots.get(sequence)?.holder, fail })
+            Some(Lost { queue, sequence, lock: store.slots.get(sequence)?.lock, fail })
         });
         self.leaving.waiting.extend(lost);
         self.leaving.left = self.work_off_leaving(now, self.leaving.left, out);
@@ -59,9 +64,13 @@ impl Core {
         while left > 0
             && let Some(lost) = self.leaving.waiting.pop_front()
         {
-            let Lost { queue, sequence, holder, fail } = lost;
+            let Lost { queue, sequence, lock, fail } = lost;
+            if self.transactions.holds(queue, sequence, lock) {
+                // Its transaction ends it, one way or the other.
+                continue;
+            }
             let slot = self.stores.get(&queue).and_then(|store| store.slots.get(sequence));
-            let Some(length) = slot.filter(|s| s.is_locked() && s.holder == holder).map(|s| s.length) else {
+            let Some(length) = slot.filter(|s| s.is_locked() && s.lock == lock).map(|s| s.length) else {
                 continue;
             };
             self.give_back(now, queue, sequence, fail, Addition::default(), out);

@@ -19,6 +19,7 @@ impl Core {
     }
 
     pub(super) fn disconnect(&mut self, now: Timestamp, client: ClientId, out: &mut impl Output) {
+        self.roll_back_all(now, client, out);
         let Some(state) = self.clients.get_mut(&client) else { return };
         let links = std::mem::take(&mut state.links);
         state.blocked = Vec::new();
@@ -134,7 +135,7 @@ impl Core {
         Ok(())
     }
 
-    fn kind_of(&self, queue: QueueId) -> Option<EntityKind> {
+    pub(super) fn kind_of(&self, queue: QueueId) -> Option<EntityKind> {
         Some(self.main_of(queue)?.definition.kind)
     }
 

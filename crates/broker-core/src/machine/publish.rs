@@ -50,14 +50,28 @@ impl Core {
         now: Timestamp,
         queue: QueueId,
         messages: &[Message],
-        mut number: impl FnMut(u64),
+        number: impl FnMut(u64),
         out: &mut impl Output,
     ) -> Result<(), PublishError> {
-        if self.check_publish(queue, messages, out)? == EntityKind::Topic {
+        let kind = self.check_publish(queue, messages, out)?;
+        self.store_checked(now, (queue, kind), messages, number, out);
+        Ok(())
+    }
+
+    /// Stores what was checked: at once, or when its transaction commits.
+    pub(super) fn store_checked(
+        &mut self,
+        now: Timestamp,
+        (queue, kind): (QueueId, EntityKind),
+        messages: &[Message],
+        mut number: impl FnMut(u64),
+        out: &mut impl Output,
+    ) {
+        if kind == EntityKind::Topic {
             // Without rules no subscription takes it.
-            return Ok(());
+            return;
         }
-        let Some(store) = self.stores.get_mut(&queue) else { return Ok(()) };
+        let Some(store) = self.stores.get_mut(&queue) else { return };
         for message in messages {
             if !store.is_first_copy(now, message) {
                 number(0);
@@ -74,7 +88,6 @@ impl Core {
         store.arm(&mut self.timers);
         wake(store, &mut self.active);
         self.note_history(queue);
-        Ok(())
     }
 
     #[expect(clippy::too_many_arguments, reason = "the fields of one command")]
@@ -106,7 +119,7 @@ impl Core {
         }
     }
 
-    fn check_publish(
+    pub(super) fn check_publish(
         &self,
         queue: QueueId,
         messages: &[Message],

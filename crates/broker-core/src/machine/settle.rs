@@ -49,6 +49,7 @@ impl Core {
     ) -> Result<(), SettleError> {
         let store = self.stores.get(&queue).ok_or(SettleError::EntityGone)?;
         store.slots.get(sequence).ok_or(SettleError::LockLost)?.check_lock(lock, now)?;
+        self.check_not_in_use(queue, sequence, lock)?;
         let record = self.record_for(queue, sequence, &outcome, out)?;
         self.apply(now, queue, sequence, outcome, record, out);
         Ok(())
@@ -92,13 +93,15 @@ impl Core {
         locks.dedup();
         let mut prepared = Vec::with_capacity(locks.len());
         for (queue, sequence) in locks {
+            let slot = self.stores.get(&queue).and_then(|store| store.slots.get(sequence));
+            self.check_not_in_use(queue, sequence, slot.ok_or(SettleError::LockLost)?.lock)?;
             prepared.push((queue, sequence, self.record_for(queue, sequence, outcome, out)?));
         }
         Ok(prepared)
     }
 
     /// The messages that tokens prove the lock of, in the order of the tokens.
-    fn check_tokens(
+    pub(super) fn check_tokens(
         &self,
         now: Timestamp,
         path: &EntityPath,
@@ -153,7 +156,7 @@ impl Core {
     }
 
     /// Reads the record where the outcome has to write it anew, and refuses what cannot be done.
-    fn record_for(
+    pub(super) fn record_for(
         &mut self,
         queue: QueueId,
         sequence: u64,
@@ -184,7 +187,7 @@ impl Core {
     }
 
     /// Does what was checked.
-    fn apply(
+    pub(super) fn apply(
         &mut self,
         now: Timestamp,
         queue: QueueId,

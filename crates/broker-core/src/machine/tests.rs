@@ -14,3 +14,6 @@ mod publish;
 mod recovery;
 mod schedule;
 mod status;
+mod transacting;
+mod transaction_limits;
+mod transactions;

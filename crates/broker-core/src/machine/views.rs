@@ -92,6 +92,11 @@ impl Core {
         })
     }
 
+    /// Transactions that are declared and not discharged, and the bytes they hold.
+    pub fn transactions(&self) -> (u64, u64) {
+        (self.transactions.len() as u64, self.transactions.bytes())
+    }
+
     /// A number that two cores share if a restart could not tell them apart: the same queues with the same
     /// messages in the same states. Locks, links, credit and positions in the journal are left out.
     pub fn digest(&self) -> u64 {

@@ -4,8 +4,8 @@ use std::sync::{
 };
 
 use broker_core::{
-    ClientId, CoreConfig, Effect, EntityKind, EntityPath, EntitySettings, LinkId, Message, ReceiveMode,
-    SubQueue, Ticket, UnsettledPolicy,
+    ClientId, CoreConfig, Effect, EntityKind, EntityPath, EntitySettings, LinkId, Message, Operation,
+    PublishTarget, ReceiveMode, SubQueue, Ticket, TransactionId, UnsettledPolicy,
 };
 use broker_log::{DiskCall, DiskWorker, Faults, FaultyDisk, JournalConfig};
 use bytes::Bytes;
@@ -240,4 +240,126 @@ fn a_wide_dead_lettering_goes_to_the_journal_in_several_units() {
         assert_eq!(rest.as_ref().map(|_| commands.len()), first, "of {all}");
         assert_eq!(commands.len() + rest.map_or(0, |rest| rest.len()), all);
     }
+}
+
+#[test]
+fn a_discharge_is_a_unit_of_its_own() {
+    let discharge = || Command::Discharge { transaction: TransactionId(1), fail: false, ticket: None };
+    let other = || publish(None);
+    let cases: [(Vec<Command>, &[usize]); 5] = [
+        // commands, sizes of the units
+        (vec![other(), other()], &[2]),
+        (vec![discharge()], &[1]),
+        (vec![discharge(), other()], &[1, 1]),
+        (vec![other(), other(), discharge()], &[2, 1]),
+        (vec![other(), discharge(), discharge(), other(), other()], &[1, 1, 1, 2]),
+    ];
+    for (mut commands, expected) in cases {
+        let mut sizes = Vec::new();
+        while let Some(rest) = split_off_unit(&mut commands) {
+            sizes.push(commands.len());
+            commands = rest;
+        }
+        sizes.push(commands.len());
+        assert_eq!(sizes, expected);
+    }
+}
+
+/// Loses what was not synced, sector by sector, as a seed says.
+#[derive(Clone)]
+struct Tears(u64);
+
+impl Faults for Tears {
+    fn fails(&mut self, _: DiskCall) -> Option<std::io::ErrorKind> {
+        None
+    }
+
+    fn sector_survives(&mut self) -> bool {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        self.0 >> 63 == 0
+    }
+}
+
+/// A commit of forty large messages over two queues with a settlement, torn by a crash while it is written.
+fn torn_commit(seed: u64) -> (u64, u64, u64) {
+    let disk = FaultyDisk::new(Tears(seed));
+    let mut node = Bench::recover(&disk);
+    let perform = |node: &mut Node, requests: usize| {
+        let mut worker = DiskWorker::new(disk.clone());
+        for _ in 0..requests {
+            let Some(request) = node.poll_io() else { break };
+            let done = worker.perform(request);
+            node.handle_io(done);
+        }
+    };
+    let handle = |node: &mut Node, commands: Vec<Command>| {
+        node.handle_batch(NOW, Batch { client: CLIENT, commands });
+        while node.work(NOW) {}
+        let mut lock = None;
+        while let Some(released) = node.poll_effects() {
+            for effect in released.effects {
+                if let Effect::Delivery(delivery) = effect {
+                    lock = Some((delivery.queue, delivery.sequence, delivery.lock.expect("it is locked").id));
+                }
+            }
+        }
+        lock
+    };
+    let create = |name: &str| Command::CreateEntity {
+        name: name.into(),
+        kind: EntityKind::Queue,
+        settings: Box::default(),
+        ticket: Ticket(1),
+    };
+    let consumer = LinkId(1);
+    let (mode, unsettled) = (ReceiveMode::PeekLock, UnsettledPolicy::KeepLocks);
+    handle(
+        &mut node,
+        vec![
+            Command::Connect,
+            create("orders"),
+            create("other"),
+            publish(None),
+            Command::OpenConsumer { consumer, path: orders(), mode, unsettled, auto_create: false },
+            Command::ByteBudget { limit: 1 << 20 },
+            Command::Credit { consumer, limit: 1, drain: false },
+        ],
+    );
+    perform(&mut node, usize::MAX);
+    let (queue, sequence, lock) = handle(&mut node, Vec::new()).expect("the message comes");
+    let transaction = TransactionId(1);
+    let mut commands = vec![Command::Declare { transaction, ticket: Ticket(2) }];
+    for place in 0..40 {
+        let name = if place % 2 == 0 { "orders" } else { "other" };
+        let path = EntityPath { entity: name.into(), sub_queue: SubQueue::Main };
+        let payload = Bytes::from(vec![place; 3_000]);
+        let operation = Operation::Publish {
+            target: PublishTarget::Path { path, auto_create: false },
+            messages: vec![Message { payload, ..Message::default() }],
+            ticket: None,
+        };
+        commands.push(Command::Enlist { transaction, operation: Box::new(operation) });
+    }
+    let operation = Operation::Settle { queue, sequence, lock, outcome: Outcome::Complete, ticket: None };
+    commands.push(Command::Enlist { transaction, operation: Box::new(operation) });
+    commands.push(Command::Discharge { transaction, fail: false, ticket: Some(Ticket(3)) });
+    handle(&mut node, commands);
+    // One to a few steps of the disk's work are done, the last sync is not.
+    perform(&mut node, usize::try_from(seed % 3).unwrap_or_default());
+    drop(node);
+    disk.crash();
+    let node = Bench::recover(&disk);
+    let count = |name: &str| node.core().entity(name).map_or(0, |entity| entity.active);
+    (seed % 3, count("orders"), count("other"))
+}
+
+#[test]
+fn a_torn_commit_is_there_whole_or_not_at_all() {
+    let mut seen = std::collections::BTreeSet::new();
+    for seed in 0..60 {
+        let (steps, orders, other) = torn_commit(seed);
+        assert!(matches!((orders, other), (1, 0) | (20, 20)), "seed {seed}, {steps} steps: {orders} {other}");
+        seen.insert(orders);
+    }
+    assert_eq!(seen.into_iter().collect::<Vec<_>>(), [1, 20], "both happen");
 }

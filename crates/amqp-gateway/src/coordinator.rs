@@ -1,0 +1,266 @@
+//! Transactions on the wire: the coordinator link, and the names of what it began.
+//!
+//! Invariant: a name stands for one transaction of this connection from its declaration until its discharge; when the
+//! link that declared it goes, it is rolled back.
+
+use std::collections::BTreeMap;
+
+use amqp_codec::{
+    performative::{Attach, Declare, DeliveryState, Discharge, Target, TxnId},
+    raw::RawValue,
+    sections::Sections,
+    types::Symbol,
+};
+use amqp_engine::{AttachReply, IncomingDelivery, LinkKey};
+use broker_core::{Command, CommitError, LinkId, Operation, Ticket, TransactionId};
+
+use crate::{
+    attach::{NODE_MESSAGE_BYTES, REQUEST_CREDIT, takes_rejected},
+    condition::Refusal,
+    gateway::Gateway,
+    link::LinkRole,
+    requests::Pending,
+    settlement::Face,
+    tickets::{Errand, SessionNumber},
+};
+
+/// What the coordinator says of itself.
+const CAPABILITIES: [&str; 3] =
+    ["amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn"];
+
+/// The transactions of a connection that are not discharged.
+#[derive(Debug, Default)]
+pub(crate) struct Transactions {
+    begun: BTreeMap<u128, Begun>,
+    next: u64,
+}
+
+/// One of them.
+#[derive(Debug)]
+struct Begun {
+    /// The core's name for it.
+    number: TransactionId,
+    /// The link that declared it.
+    coordinator: LinkId,
+    /// That link's session.
+    session: SessionNumber,
+    /// The entity that its first operation was on, in lower case, where the client speaks Service Bus.
+    entity: Option<Box<str>>,
+}
+
+/// A message to the coordinator that waits for the core's answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Control {
+    /// The link it came on.
+    link: LinkId,
+    /// Its session.
+    session: SessionNumber,
+    /// Its number there.
+    delivery: u32,
+    /// Whether the peer has settled it.
+    settled: bool,
+}
+
+/// A settlement that waits for the core's word that its transaction has it.
+#[derive(Debug)]
+pub(crate) struct TrackedSettlement {
+    /// The session of the delivery.
+    pub(crate) session: SessionNumber,
+    /// Its number there.
+    pub(crate) delivery: u32,
+    /// What to answer.
+    pub(crate) state: DeliveryState,
+}
+
+impl Transactions {
+    fn number(&self, name: &TxnId) -> Option<TransactionId> {
+        Some(self.begun.get(&read_name(name)?)?.number)
+    }
+}
+
+impl Gateway {
+    /// The peer attaches a link to the coordinator. Any client may: what it does in a transaction needs the same rights
+    /// as outside of one.
+    pub(crate) fn attach_coordinator(
+        &mut self,
+        key: LinkKey,
+        attach: &Attach,
+        face: Face,
+    ) -> Result<(), Refusal> {
+        let role = LinkRole::Coordinator { takes_rejected: takes_rejected(attach) };
+        self.add_link(key, attach.name.as_str().into(), face, None, role)?;
+        let capabilities = CAPABILITIES.map(Symbol::from_static).to_vec();
+        let reply = AttachReply {
+            source: attach.source.clone(),
+            target: Some(Target::Coordinator { capabilities }),
+            max_message_size: Some(NODE_MESSAGE_BYTES),
+            ..AttachReply::default()
+        };
+        self.engine.accept_link(key, reply);
+        self.engine.grant_credit(key, REQUEST_CREDIT);
+        Ok(())
+    }
+
+    /// The peer declares or discharges a transaction.
+    pub(crate) fn on_control(&mut self, id: LinkId, delivery: &IncomingDelivery) {
+        let Some(session) = self.links.get(id.0).map(|link| link.session) else { return };
+        let control =
+            Control { link: id, session, delivery: delivery.delivery_id.0, settled: delivery.settled };
+        let body = match body(&delivery.payload) {
+            Ok(body) => body,
+            Err(refusal) => return self.refuse_control(&control, &refusal),
+        };
+        if let Ok(declare) = Declare::decode(body) {
+            self.declare(&control, &declare);
+        } else if let Ok(discharge) = Discharge::decode(body) {
+            self.discharge(control, &discharge);
+        } else {
+            let what = "a coordinator takes declare and discharge, in a body that is a value".to_owned();
+            self.refuse_control(&control, &Refusal::Malformed(what));
+        }
+    }
+
+    fn declare(&mut self, control: &Control, declare: &Declare) {
+        if declare.global_id.is_some() {
+            return self.refuse_control(control, &Refusal::GlobalTransaction);
+        }
+        if control.settled {
+            // Nobody would learn the name.
+            return self.detach_link(control.link, &Refusal::SettledDeclare);
+        }
+        let name = self.tracking.next_id();
+        let number = TransactionId(self.transactions.next);
+        self.transactions.next += 1;
+        let (coordinator, session) = (control.link, control.session);
+        self.transactions.begun.insert(name, Begun { number, coordinator, session, entity: None });
+        let ticket = self.await_answer(Pending::Declare(*control, name));
+        self.commands.push(Command::Declare { transaction: number, ticket });
+    }
+
+    fn discharge(&mut self, control: Control, discharge: &Discharge) {
+        let name = read_name(&discharge.txn_id);
+        let Some(begun) = name.and_then(|name| self.transactions.begun.remove(&name)) else {
+            return self.refuse_control(&control, &Refusal::NoTransaction);
+        };
+        let ticket = Some(self.await_answer(Pending::Discharge(control)));
+        let (transaction, fail) = (begun.number, discharge.fail);
+        self.commands.push(Command::Discharge { transaction, fail, ticket });
+    }
+
+    /// The core has declared or discharged a transaction.
+    pub(crate) fn on_transaction_done(&mut self, ticket: Ticket) {
+        let Some(Errand::Request(number)) = Errand::unpack(ticket) else { return };
+        match self.pending.remove(&number) {
+            Some(Pending::Declare(control, name)) => {
+                let state = DeliveryState::Declared { txn_id: TxnId::from(&name.to_be_bytes()[..]) };
+                self.settle_received(control.session, control.delivery, state);
+            }
+            Some(Pending::Discharge(control)) if !control.settled => {
+                self.settle_received(control.session, control.delivery, DeliveryState::Accepted);
+            }
+            _ => {}
+        }
+    }
+
+    /// The core has not declared a transaction, or not committed it.
+    pub(crate) fn on_transaction_refused(&mut self, ticket: Ticket, error: CommitError) {
+        let Some(Errand::Request(number)) = Errand::unpack(ticket) else { return };
+        let control = match self.pending.remove(&number) {
+            Some(Pending::Declare(control, name)) => {
+                self.transactions.begun.remove(&name);
+                control
+            }
+            Some(Pending::Discharge(control)) => control,
+            _ => return,
+        };
+        self.refuse_control(&control, &Refusal::Commit(error));
+    }
+
+    /// Rejects a message to the coordinator, or detaches its link where `rejected` cannot be said.
+    fn refuse_control(&mut self, control: &Control, refusal: &Refusal) {
+        let Some(link) = self.links.get(control.link.0) else { return };
+        let LinkRole::Coordinator { takes_rejected } = link.role else { return };
+        if control.settled || !takes_rejected {
+            return self.detach_link(control.link, refusal);
+        }
+        let error = self.error(refusal, "");
+        let state = DeliveryState::Rejected(Some(Box::new(error)));
+        self.settle_received(control.session, control.delivery, state);
+    }
+
+    /// A coordinator link is gone: what it declared is rolled back.
+    pub(crate) fn abandon_transactions(&mut self, coordinator: LinkId) {
+        let commands = &mut self.commands;
+        self.transactions.begun.retain(|_, begun| {
+            let stays = begun.coordinator != coordinator;
+            if !stays {
+                commands.push(Command::Discharge { transaction: begun.number, fail: true, ticket: None });
+            }
+            stays
+        });
+    }
+
+    /// The transaction that an operation on `entity` over `link` names. Service Bus keeps a transaction to one entity,
+    /// unless everything of it goes over one session (cross-entity transactions) or through that entity (send via).
+    pub(crate) fn transaction(
+        &mut self,
+        name: &TxnId,
+        link: LinkId,
+        entity: &str,
+    ) -> Result<TransactionId, Refusal> {
+        let link = self.links.get(link.0).ok_or(Refusal::Unexpected)?;
+        let begun = read_name(name).and_then(|name| self.transactions.begun.get_mut(&name));
+        let begun = begun.ok_or(Refusal::NoTransaction)?;
+        if link.face == Face::ServiceBus && link.session != begun.session {
+            let entity = root(entity);
+            if *begun.entity.get_or_insert_with(|| entity.clone()) != entity {
+                let number = begun.number;
+                self.spoil_number(number);
+                return Err(Refusal::SeveralEntities);
+            }
+        }
+        Ok(begun.number)
+    }
+
+    /// The gateway refuses an operation of a transaction, so nothing of it may be done.
+    pub(crate) fn spoil(&mut self, name: &TxnId) {
+        if let Some(number) = self.transactions.number(name) {
+            self.spoil_number(number);
+        }
+    }
+
+    fn spoil_number(&mut self, transaction: TransactionId) {
+        let operation = Box::new(Operation::Refused);
+        self.commands.push(Command::Enlist { transaction, operation });
+    }
+
+    /// Whether a transaction of this name is open.
+    pub(crate) fn knows_transaction(&self, name: &TxnId) -> bool {
+        self.transactions.number(name).is_some()
+    }
+}
+
+/// The name that the wire's bytes are.
+fn read_name(name: &TxnId) -> Option<u128> {
+    Some(u128::from_be_bytes(name.as_bytes()[..].try_into().ok()?))
+}
+
+/// The entity that a transaction counts as one: the topic, for a subscription.
+fn root(entity: &str) -> Box<str> {
+    let mut entity = entity.to_ascii_lowercase();
+    if let Some(end) = entity.find("/subscriptions/") {
+        entity.truncate(end);
+    }
+    entity.into()
+}
+
+/// The value in the body of a message, encoded with its descriptor.
+fn body(payload: &[u8]) -> Result<&[u8], Refusal> {
+    let malformed = |error: &dyn std::fmt::Display| Refusal::Malformed(error.to_string());
+    let sections = Sections::scan_tolerant(payload).map_err(|error| malformed(&error))?;
+    let body = RawValue::first(sections.body.of(payload)).map_err(|error| malformed(&error))?;
+    Ok(body.described().map_or(&[][..], |(_, value)| value.bytes()))
+}
+
+#[cfg(test)]
+mod tests;

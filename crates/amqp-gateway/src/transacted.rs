@@ -1,0 +1,141 @@
+//! Messages and settlements that are part of a transaction, and what they are answered with.
+//!
+//! Invariant: what the core has taken into a transaction is answered with that transaction and the outcome in it; what is
+//! refused is answered with a plain `rejected`, which every client understands, and spoils its transaction.
+
+use amqp_codec::performative::{DeliveryState, TxnId};
+use amqp_engine::IncomingDelivery;
+use broker_core::{Command, LinkId, LockId, Operation, Outcome, PublishTarget};
+
+use crate::{
+    condition::Refusal,
+    coordinator::TrackedSettlement,
+    gateway::Gateway,
+    intake::Intake,
+    link::{LinkRole, TrackedPublish},
+    locks::Held,
+    management::{self, Ask},
+    requests::{Caller, Pending},
+    tickets::{Echo, SessionNumber},
+};
+
+impl Gateway {
+    /// A message whose transfer names a transaction.
+    pub(crate) fn publish_transacted(
+        &mut self,
+        id: LinkId,
+        mut delivery: IncomingDelivery,
+        intake: Intake,
+        name: TxnId,
+    ) {
+        let joined = self.join_publish(id, &delivery, &name);
+        let (transaction, target) = match joined {
+            Ok(joined) => joined,
+            Err(refusal) => {
+                self.spoil(&name);
+                if delivery.settled && refusal == Refusal::NoTransaction {
+                    // Nothing else would tell its sender.
+                    return self.detach_link(id, &refusal);
+                }
+                return self.refuse_message(id, &delivery, &refusal);
+            }
+        };
+        let Some(messages) = self.take_in(id, &mut delivery, intake) else { return self.spoil(&name) };
+        let Some(session) = self.links.get(id.0).map(|link| link.session) else { return };
+        let (settled, tag) = (delivery.settled, delivery.tag);
+        let ticket = (!settled).then(|| {
+            let delivery = delivery.delivery_id.0;
+            let transaction = Some(name);
+            let tracked = TrackedPublish { link: id, session, delivery, tag, settled, transaction };
+            self.await_answer(Pending::Publish(tracked))
+        });
+        let operation = Box::new(Operation::Publish { target, messages, ticket });
+        self.commands.push(Command::Enlist { transaction, operation });
+    }
+
+    /// The transaction that a message joins, and where it goes.
+    fn join_publish(
+        &mut self,
+        id: LinkId,
+        delivery: &IncomingDelivery,
+        name: &TxnId,
+    ) -> Result<(broker_core::TransactionId, PublishTarget), Refusal> {
+        if !self.knows_transaction(name) {
+            return Err(Refusal::NoTransaction);
+        }
+        let path = self.destination(id, delivery)?;
+        let link = self.links.get(id.0).ok_or(Refusal::Unexpected)?;
+        let LinkRole::Producer(producer) = &link.role else { return Err(Refusal::Unexpected) };
+        let (bytes, limit) = (delivery.payload.len() as u64, producer.max_message_bytes);
+        if bytes > limit {
+            return Err(Refusal::TooLarge { bytes, limit });
+        }
+        let queue = producer.queue;
+        let entity = producer.via.as_ref().map_or_else(|| path.entity.clone(), |via| via.entity.clone());
+        let transaction = self.transaction(name, id, &entity)?;
+        let auto_create = self.config.auto_create;
+        let target = queue.map_or(PublishTarget::Path { path, auto_create }, PublishTarget::Queue);
+        Ok((transaction, target))
+    }
+
+    /// A settlement that names a transaction which exists. `wanted` says what to answer, if anything.
+    pub(crate) fn settle_transacted(
+        &mut self,
+        name: &TxnId,
+        (session, delivery): (SessionNumber, u32),
+        held: &Held,
+        (lock, outcome): (LockId, Outcome),
+        wanted: Option<Echo>,
+    ) {
+        let entity = self.links.get(held.consumer.0).map(|link| link.place().to_owned()).unwrap_or_default();
+        let transaction = match self.transaction(name, held.consumer, &entity) {
+            Ok(transaction) => transaction,
+            Err(refusal) => {
+                self.spoil(name);
+                if wanted.is_some() {
+                    let error = self.error(&refusal, &entity);
+                    self.settle_sent(session, delivery, DeliveryState::Rejected(Some(Box::new(error))));
+                }
+                return;
+            }
+        };
+        let ticket = wanted.map(|echo| {
+            let state = inside(name, echo.state());
+            self.await_answer(Pending::Settle(TrackedSettlement { session, delivery, state }))
+        });
+        let (queue, sequence) = (held.queue, held.sequence);
+        let operation = Box::new(Operation::Settle { queue, sequence, lock, outcome, ticket });
+        self.commands.push(Command::Enlist { transaction, operation });
+    }
+
+    /// Gives a request to the core, as part of the transaction it names. Looking and renewing are done at once; what
+    /// can be neither is refused, receiving above all.
+    pub(crate) fn ask(&mut self, caller: Caller, operation: management::Operation, ask: Ask) {
+        let transaction = caller.transaction.clone();
+        let entity = caller.node.place().to_owned();
+        let ticket = self.await_answer(Pending::Request(Box::new(caller), operation));
+        let command = ask(ticket);
+        let Some((link, name)) = transaction else { return self.commands.push(command) };
+        let joined = match command {
+            Command::SettleByToken { path, tokens, outcome, ticket } => {
+                let operation = Operation::SettleByToken { path, tokens, outcome, ticket };
+                self.transaction(&name, link, &entity).map(|transaction| (transaction, operation))
+            }
+            command @ (Command::RenewLocks { .. } | Command::Peek { .. }) => {
+                return self.commands.push(command);
+            }
+            _ => Err(Refusal::NotInTransaction),
+        };
+        match joined {
+            Ok((transaction, operation)) => {
+                self.commands.push(Command::Enlist { transaction, operation: Box::new(operation) });
+            }
+            Err(refusal) => self.on_request_refused(ticket, &refusal),
+        }
+    }
+}
+
+/// An outcome that waits for a transaction.
+pub(crate) fn inside(name: &TxnId, outcome: DeliveryState) -> DeliveryState {
+    DeliveryState::Transactional { txn_id: name.clone(), outcome: Some(Box::new(outcome)) }
+}

@@ -1,0 +1,261 @@
+//! Transactions that are open: what each will do at its end, and which locks wait for it.
+//!
+//! ```text
+//!  Open ── an operation is refused ──▶ Failed
+//!   │  └── two minutes after its first operation ──▶ TimedOut
+//!   └────────────── discharge, from every phase ──▶ gone
+//! ```
+//!
+//! Invariant: a lock is held by at most one open transaction; what a client's transactions hold is the sum over them,
+//! and is 0 once they are gone. Nothing here is recorded: a restart rolls everything back.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    ClientId, LockId, Message, Outcome, QueueId, Timestamp, TransactionError, TransactionId, UnsettledPolicy,
+};
+
+/// A transaction among those of all clients.
+pub(crate) type Key = (ClientId, TransactionId);
+
+/// What a transaction does when it commits.
+#[derive(Clone, Debug)]
+pub(crate) enum Work {
+    /// Enqueue, with consecutive numbers.
+    Publish {
+        /// A main store.
+        queue: QueueId,
+        /// In order; their payloads are copies of their own.
+        messages: Vec<Message>,
+    },
+    /// End a lock.
+    Settle(Settlement),
+}
+
+/// A settlement that waits for its transaction.
+#[derive(Clone, Debug)]
+pub(crate) struct Settlement {
+    /// The store.
+    pub(crate) queue: QueueId,
+    /// The message.
+    pub(crate) sequence: u64,
+    /// Its lock.
+    pub(crate) lock: LockId,
+    /// What is done.
+    pub(crate) outcome: Outcome,
+    /// What becomes of the lock when the transaction rolls back.
+    pub(crate) otherwise: UnsettledPolicy,
+}
+
+/// What one transaction, or all of them, may hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Open transactions of one client.
+    pub(crate) open: u64,
+    /// Messages sent in one transaction.
+    pub(crate) messages: u64,
+    /// Settlements in one transaction.
+    pub(crate) settlements: u64,
+    /// Bytes of all open transactions of one client.
+    pub(crate) client_bytes: u64,
+    /// Bytes of all open transactions.
+    pub(crate) all_bytes: u64,
+}
+
+/// What an operation adds to its transaction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cost {
+    /// Messages sent.
+    pub(crate) messages: u64,
+    /// Messages settled.
+    pub(crate) settlements: u64,
+    /// Bytes held in memory, and bytes that the commit will write, together.
+    pub(crate) bytes: u64,
+}
+
+/// Where a transaction stands.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Phase {
+    Open,
+    /// An operation was refused: it can only be rolled back.
+    Failed,
+    TimedOut,
+}
+
+/// One transaction.
+#[derive(Debug)]
+struct Transaction {
+    phase: Phase,
+    work: Vec<Work>,
+    cost: Cost,
+    /// When it is rolled back; [`Timestamp::MAX`] before its first operation.
+    deadline: Timestamp,
+}
+
+/// What a client's transactions come to.
+#[derive(Debug, Default)]
+struct Usage {
+    open: u64,
+    bytes: u64,
+}
+
+/// All transactions that were declared and not discharged.
+#[derive(Debug, Default)]
+pub(crate) struct Transactions {
+    all: BTreeMap<Key, Transaction>,
+    clients: BTreeMap<ClientId, Usage>,
+    /// Locks whose settlement waits, and for which transaction.
+    enlisted: BTreeMap<(QueueId, u64), (LockId, Key)>,
+    deadlines: BTreeSet<(Timestamp, Key)>,
+    bytes: u64,
+}
+
+impl Transactions {
+    /// Begins a transaction.
+    pub(crate) fn declare(&mut self, key: Key, limits: &Limits) -> Result<(), TransactionError> {
+        let usage = self.clients.entry(key.0).or_default();
+        if usage.open >= limits.open {
+            let limit = limits.open;
+            return Err(TransactionError::LimitReached { what: "open transactions per connection", limit });
+        }
+        if self.all.contains_key(&key) {
+            return Err(TransactionError::AlreadyDeclared);
+        }
+        usage.open += 1;
+        let cost = Cost::default();
+        self.all.insert(
+            key,
+            Transaction { phase: Phase::Open, work: Vec::new(), cost, deadline: Timestamp::MAX },
+        );
+        Ok(())
+    }
+
+    /// Whether an operation of this cost may join the transaction.
+    pub(crate) fn check(&self, key: Key, more: Cost, limits: &Limits) -> Result<(), TransactionError> {
+        let transaction = self.all.get(&key).ok_or(TransactionError::Unknown)?;
+        transaction.phase.check()?;
+        let cost = transaction.cost;
+        if cost.messages + more.messages > limits.messages {
+            return Err(TransactionError::TooManyMessages { limit: limits.messages });
+        }
+        let reached = |what, limit| Err(TransactionError::LimitReached { what, limit });
+        if cost.settlements + more.settlements > limits.settlements {
+            return reached("settlements in a transaction", limits.settlements);
+        }
+        let held = self.clients.get(&key.0).map_or(0, |usage| usage.bytes);
+        if held.saturating_add(more.bytes) > limits.client_bytes {
+            return reached("bytes in the open transactions of a connection", limits.client_bytes);
+        }
+        if self.bytes.saturating_add(more.bytes) > limits.all_bytes {
+            return reached("bytes in all open transactions", limits.all_bytes);
+        }
+        Ok(())
+    }
+
+    /// Adds what [`Self::check`] has allowed. The transaction's time runs from its first operation.
+    pub(crate) fn add(&mut self, key: Key, work: Work, cost: Cost, deadline: Timestamp) {
+        let Some(transaction) = self.all.get_mut(&key) else { return };
+        if transaction.deadline == Timestamp::MAX {
+            transaction.deadline = deadline;
+            self.deadlines.insert((deadline, key));
+        }
+        transaction.cost.messages += cost.messages;
+        transaction.cost.settlements += cost.settlements;
+        transaction.cost.bytes += cost.bytes;
+        self.bytes += cost.bytes;
+        self.clients.entry(key.0).or_default().bytes += cost.bytes;
+        if let Work::Settle(settlement) = &work {
+            self.enlisted.insert((settlement.queue, settlement.sequence), (settlement.lock, key));
+        }
+        transaction.work.push(work);
+    }
+
+    /// Whether the settlement under this lock waits for a transaction.
+    pub(crate) fn holds(&self, queue: QueueId, sequence: u64, lock: LockId) -> bool {
+        !self.enlisted.is_empty()
+            && self.enlisted.get(&(queue, sequence)).is_some_and(|(enlisted, _)| *enlisted == lock)
+    }
+
+    /// An operation was refused: nothing of the transaction will be done. Says what it would have done.
+    pub(crate) fn fail(&mut self, key: Key) -> Vec<Work> {
+        self.end(key, Phase::Failed)
+    }
+
+    /// Forgets a transaction and says what it would do.
+    pub(crate) fn discharge(&mut self, key: Key) -> Result<Vec<Work>, TransactionError> {
+        let phase = self.all.get(&key).ok_or(TransactionError::Unknown)?.phase;
+        let work = self.end(key, Phase::Failed);
+        self.all.remove(&key);
+        if let Some(usage) = self.clients.get_mut(&key.0) {
+            usage.open -= 1;
+            if usage.open == 0 {
+                self.clients.remove(&key.0);
+            }
+        }
+        phase.check().map(|()| work)
+    }
+
+    /// When the first transaction runs out of time.
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// Ends a transaction whose time is over, and says what it would have done.
+    pub(crate) fn time_out(&mut self, now: Timestamp) -> Option<Vec<Work>> {
+        let (_, key) = self.deadlines.first().copied().filter(|(at, _)| *at <= now)?;
+        Some(self.end(key, Phase::TimedOut))
+    }
+
+    /// The transactions of one client.
+    pub(crate) fn of(&self, client: ClientId) -> Vec<Key> {
+        let keys = self.all.range((client, TransactionId(0))..=(client, TransactionId(u64::MAX)));
+        keys.map(|(key, _)| *key).collect()
+    }
+
+    /// How many are declared.
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Bytes that all of them hold.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Takes everything out of a transaction.
+    fn end(&mut self, key: Key, phase: Phase) -> Vec<Work> {
+        let Some(transaction) = self.all.get_mut(&key) else { return Vec::new() };
+        if transaction.phase == Phase::Open {
+            transaction.phase = phase;
+        }
+        self.deadlines.remove(&(transaction.deadline, key));
+        transaction.deadline = Timestamp::MAX;
+        let bytes = std::mem::take(&mut transaction.cost).bytes;
+        self.bytes -= bytes;
+        if let Some(usage) = self.clients.get_mut(&key.0) {
+            usage.bytes -= bytes;
+        }
+        let work = std::mem::take(&mut transaction.work);
+        for work in &work {
+            let Work::Settle(Settlement { queue, sequence, .. }) = work else { continue };
+            // After a lost lock the message may wait for another transaction by now.
+            if self.enlisted.get(&(*queue, *sequence)).is_some_and(|(_, holder)| *holder == key) {
+                self.enlisted.remove(&(*queue, *sequence));
+            }
+        }
+        work
+    }
+}
+
+impl Phase {
+    fn check(self) -> Result<(), TransactionError> {
+        match self {
+            Self::Open => Ok(()),
+            Self::Failed => Err(TransactionError::Failed),
+            Self::TimedOut => Err(TransactionError::TimedOut),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

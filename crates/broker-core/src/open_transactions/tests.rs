@@ -1,0 +1,106 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const LIMITS: Limits = Limits { open: 3, messages: 5, settlements: 4, client_bytes: 60, all_bytes: 100 };
+
+#[derive(Clone, Debug)]
+enum Step {
+    Declare(Key),
+    Send { key: Key, messages: u64, bytes: u64 },
+    Settle { key: Key, sequence: u64, lock: u32 },
+    Fail(Key),
+    Discharge(Key),
+    Wait(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let key = || (1u64..4, 1u64..6).prop_map(|(client, name)| (ClientId(client), TransactionId(name)));
+    prop_oneof![
+        2 => key().prop_map(Step::Declare),
+        4 => (key(), 1u64..4, 0u64..30)
+            .prop_map(|(key, messages, bytes)| Step::Send { key, messages, bytes }),
+        4 => (key(), 1u64..6, 1u32..3).prop_map(|(key, sequence, lock)| Step::Settle { key, sequence, lock }),
+        1 => key().prop_map(Step::Fail),
+        2 => key().prop_map(Step::Discharge),
+        1 => (1u64..200).prop_map(Step::Wait),
+    ]
+}
+
+fn settlement(sequence: u64, lock: u32) -> Settlement {
+    Settlement {
+        queue: QueueId(1),
+        sequence,
+        lock: LockId(lock),
+        outcome: Outcome::Complete,
+        otherwise: UnsettledPolicy::KeepLocks,
+    }
+}
+
+/// What is held must be the sum over what is open, at every moment.
+fn check(table: &Transactions) {
+    let sum = |client: Option<ClientId>| -> u64 {
+        let of = |key: &&Key| client.is_none_or(|client| key.0 == client);
+        table.all.iter().filter(|(key, _)| of(key)).map(|(_, transaction)| transaction.cost.bytes).sum()
+    };
+    assert_eq!(table.bytes, sum(None));
+    assert!(table.bytes <= LIMITS.all_bytes);
+    for (client, usage) in &table.clients {
+        assert_eq!((usage.open, usage.bytes), (table.of(*client).len() as u64, sum(Some(*client))));
+        assert!(usage.open <= LIMITS.open && usage.bytes <= LIMITS.client_bytes);
+    }
+    for (key, transaction) in &table.all {
+        assert_eq!(transaction.work.is_empty(), transaction.deadline == Timestamp::MAX, "{key:?}");
+        assert!(transaction.phase == Phase::Open || transaction.work.is_empty(), "{key:?}");
+        assert!(transaction.cost.messages <= LIMITS.messages, "{key:?}");
+        assert!(transaction.cost.settlements <= LIMITS.settlements, "{key:?}");
+    }
+    for (lock, key) in table.enlisted.values() {
+        let waits = |work: &Work| matches!(work, Work::Settle(settlement) if settlement.lock == *lock);
+        assert!(table.all.get(key).is_some_and(|transaction| transaction.work.iter().any(waits)), "{key:?}");
+    }
+    let timed = table.all.values().filter(|transaction| transaction.deadline != Timestamp::MAX).count();
+    assert_eq!(table.deadlines.len(), timed);
+}
+
+proptest! {
+    #[test]
+    fn what_is_held_is_the_sum_of_what_is_open(steps in proptest::collection::vec(step(), 1..200)) {
+        let mut table = Transactions::default();
+        let mut now = 0;
+        for step in steps {
+            match step {
+                Step::Declare(key) => drop(table.declare(key, &LIMITS)),
+                Step::Send { key, messages, bytes } => {
+                    let cost = Cost { messages, settlements: 0, bytes };
+                    if table.check(key, cost, &LIMITS).is_ok() {
+                        let work = Work::Publish { queue: QueueId(1), messages: Vec::new() };
+                        table.add(key, work, cost, Timestamp::from_millis(now + 100));
+                    }
+                }
+                Step::Settle { key, sequence, lock } => {
+                    let cost = Cost { messages: 0, settlements: 1, bytes: 1 };
+                    let free = !table.holds(QueueId(1), sequence, LockId(lock));
+                    if free && table.check(key, cost, &LIMITS).is_ok() {
+                        let work = Work::Settle(settlement(sequence, lock));
+                        table.add(key, work, cost, Timestamp::from_millis(now + 100));
+                        prop_assert!(table.holds(QueueId(1), sequence, LockId(lock)));
+                    }
+                }
+                Step::Fail(key) => drop(table.fail(key)),
+                Step::Discharge(key) => drop(table.discharge(key)),
+                Step::Wait(millis) => {
+                    now += millis;
+                    while table.time_out(Timestamp::from_millis(now)).is_some() {}
+                    prop_assert!(table.deadline().is_none_or(|at| at.as_millis() > now));
+                }
+            }
+            check(&table);
+        }
+        for key in table.all.keys().copied().collect::<Vec<_>>() {
+            drop(table.discharge(key));
+        }
+        check(&table);
+        prop_assert!(table.clients.is_empty() && table.enlisted.is_empty() && table.deadlines.is_empty());
+    }
+}

@@ -1,0 +1,114 @@
+//! What a client may do in a transaction, and why it is told no.
+//!
+//! Invariant: only what is listed in [`Operation`] can be part of a transaction; receiving never is.
+
+use crate::{
+    EntityPath, LockId, LockToken, Message, Outcome, PublishError, QueueId, SequenceNumber, SettleError,
+    Ticket,
+};
+
+/// A transaction, named by its client's gateway. Unique within the client until it is discharged.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct TransactionId(pub u64);
+
+/// Where a message of a transaction goes.
+#[derive(Clone, Debug)]
+pub enum PublishTarget {
+    /// From `Effect::ProducerOpened`.
+    Queue(QueueId),
+    /// By name; `auto_create` makes a missing queue at once, whatever becomes of the transaction.
+    Path {
+        /// Where to.
+        path: EntityPath,
+        /// Create the queue with defaults when missing.
+        auto_create: bool,
+    },
+}
+
+/// What can be part of a transaction. It is checked and answered at once, and done when the transaction commits.
+#[derive(Clone, Debug)]
+pub enum Operation {
+    /// Enqueue, all or none, with consecutive numbers. Answer: `Effect::Published` or `Effect::PublishRefused`.
+    Publish {
+        /// Where to.
+        target: PublishTarget,
+        /// In order; not empty.
+        messages: Vec<Message>,
+        /// Who waits.
+        ticket: Option<Ticket>,
+    },
+    /// Settle one delivery by its lock. Answer: `Effect::Settled` or `Effect::SettleRefused`.
+    Settle {
+        /// From the delivery.
+        queue: QueueId,
+        /// From the delivery.
+        sequence: SequenceNumber,
+        /// From the delivery.
+        lock: LockId,
+        /// What to do.
+        outcome: Outcome,
+        /// Who waits.
+        ticket: Option<Ticket>,
+    },
+    /// Settle by token, all or none. Answer: `Effect::Settled` or `Effect::SettleRefused`.
+    SettleByToken {
+        /// The store that the management node belongs to.
+        path: EntityPath,
+        /// Which locks.
+        tokens: Vec<LockToken>,
+        /// What to do with each.
+        outcome: Outcome,
+        /// Who waits.
+        ticket: Ticket,
+    },
+    /// The gateway has refused something of the transaction: nothing of it may be done. No answer.
+    Refused,
+}
+
+/// Why something cannot be done in a transaction.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum TransactionError {
+    /// Never declared, or discharged already.
+    #[error("the transaction does not exist")]
+    Unknown,
+    /// The gateway used a name twice. A bug of ours.
+    #[error("the transaction is declared already")]
+    AlreadyDeclared,
+    /// Its time was over before it was discharged: nothing of it was done.
+    #[error("the transaction timed out and was rolled back")]
+    TimedOut,
+    /// One of its operations was refused: nothing of it is done.
+    #[error("the transaction was rolled back, because an operation in it was refused")]
+    Failed,
+    /// More messages than one transaction may send.
+    #[error("no more than {limit} messages can be sent in a single transaction")]
+    TooManyMessages {
+        /// How many are allowed.
+        limit: u64,
+    },
+    /// A limit of the broker.
+    #[error("the limit of {limit} {what} is reached")]
+    LimitReached {
+        /// What is limited.
+        what: &'static str,
+        /// How many are allowed.
+        limit: u64,
+    },
+    /// The message is settled in a transaction that has not ended.
+    #[error("the message is settled in a transaction that is still open")]
+    InUse,
+}
+
+/// Why a transaction was not declared, or not committed. Nothing of it was done.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum CommitError {
+    /// The transaction itself is the reason.
+    #[error(transparent)]
+    Transaction(#[from] TransactionError),
+    /// A message cannot be enqueued any more.
+    #[error(transparent)]
+    Publish(#[from] PublishError),
+    /// A lock was lost before the commit, or a message cannot be read.
+    #[error(transparent)]
+    Settle(#[from] SettleError),
+}
