@@ -29,4 +29,6 @@ mod testing;
 #[cfg(test)]
 mod tls;
 #[cfg(test)]
+mod transactions;
+#[cfg(test)]
 mod websocket;

@@ -51,7 +51,7 @@ fn the_anonymous_relay_sends_each_message_where_its_to_says() {
 }
 
 #[test]
-fn dynamic_nodes_and_coordinators_are_refused() {
+fn dynamic_nodes_are_refused() {
     let broker = Broker::start();
     let mut client = broker.plain();
     let mut dynamic_source = Attach::new("source", 1, Role::Receiver);
@@ -61,10 +61,7 @@ fn dynamic_nodes_and_coordinators_are_refused() {
     dynamic_target.source = Some(Source::new("here"));
     dynamic_target.target =
         Some(Target::Terminus(TargetTerminus { dynamic: true, ..TargetTerminus::default() }));
-    let mut coordinator = Attach::new("coordinator", 3, Role::Sender);
-    coordinator.source = Some(Source::new("here"));
-    coordinator.target = Some(Target::Coordinator { capabilities: Vec::new() });
-    for mut attach in [dynamic_source, dynamic_target, coordinator] {
+    for mut attach in [dynamic_source, dynamic_target] {
         attach.initial_delivery_count = Some(0);
         assert_eq!(client.refused(0, attach).condition, "amqp:not-implemented");
     }

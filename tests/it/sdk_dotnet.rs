@@ -12,6 +12,7 @@ use crate::{
     broker::{Broker, QUEUE},
     message::message,
     service_bus::{self, Dialect, Sdk, dead_letter, modified},
+    transactions,
 };
 
 const SETTLED: Option<SenderSettleMode> = Some(SenderSettleMode::Settled);
@@ -72,6 +73,27 @@ fn dotnet_renews_and_settles_by_token() {
 #[test]
 fn dotnet_peeks() {
     service_bus::peeks(&DOTNET);
+}
+
+/// A guid as address, and distribution mode `move`.
+fn control_source() -> Source {
+    let distribution_mode = Some("move".into());
+    Source { distribution_mode, ..Source::new("0f8fad5bd9cb469fa16570867728950e") }
+}
+
+#[test]
+fn dotnet_commits_and_rolls_back_over_several_entities() {
+    transactions::cross_entity(&DOTNET, control_source);
+}
+
+#[test]
+fn dotnet_keeps_a_transaction_to_one_entity_without_the_option() {
+    transactions::one_entity_and_send_via(&DOTNET, control_source);
+}
+
+#[test]
+fn dotnet_settles_in_transactions() {
+    transactions::settles_in_transactions(&DOTNET, control_source);
 }
 
 #[test]

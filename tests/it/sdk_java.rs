@@ -2,14 +2,15 @@
 //! each node, `long` time-outs, properties of a settlement with string keys, and transactions.
 
 use amqp_codec::{
-    performative::{Attach, DeliveryState, Open, Source, Target},
+    performative::{DeliveryState, Open, Source},
     raw::{AnnotationValue, RawMap},
-    types::{ReceiverSettleMode, Role, SenderSettleMode, Symbol},
+    types::{ReceiverSettleMode, SenderSettleMode},
 };
 
 use crate::{
     broker::{Broker, QUEUE},
     service_bus::{self, Dialect, Sdk, dead_letter, modified},
+    transactions,
 };
 
 const UNSETTLED: Option<SenderSettleMode> = Some(SenderSettleMode::Unsettled);
@@ -110,16 +111,18 @@ fn java_sees_a_symbolic_reason_in_a_lost_lock() {
 }
 
 #[test]
-fn java_is_refused_a_coordinator() {
-    let broker = Broker::start();
-    let mut sdk = Sdk::connect(&broker, &JAVA);
-    let channel = sdk.session();
-    let mut attach = Attach::new("coordinator", 9, Role::Sender);
-    attach.source = Some(Source::new("here"));
-    attach.target = Some(Target::Coordinator { capabilities: vec![Symbol::from("amqp:local-transactions")] });
-    attach.initial_delivery_count = Some(0);
-    assert_eq!(sdk.client.refused(channel, attach).condition, "amqp:not-implemented");
-    sdk.client.close();
+fn java_commits_and_rolls_back_over_several_entities() {
+    transactions::cross_entity(&JAVA, || Source::new("here"));
+}
+
+#[test]
+fn java_sends_via_the_entity_it_receives_from() {
+    transactions::one_entity_and_send_via(&JAVA, || Source::new("here"));
+}
+
+#[test]
+fn java_settles_in_transactions() {
+    transactions::settles_in_transactions(&JAVA, || Source::new("here"));
 }
 
 #[test]

@@ -143,12 +143,25 @@ impl<'d> Sdk<'d> {
 
     /// Sends a request and waits for its answer, and for the settlement of the request when it is owed one.
     fn request(&mut self, channel: u16, handle: u32, node: &str, request: MessageBuilder) -> Delivery {
+        self.request_in(channel, handle, node, request, None)
+    }
+
+    /// The same with a state on its transfer: the transaction that it is part of.
+    fn request_in(
+        &mut self,
+        channel: u16,
+        handle: u32,
+        node: &str,
+        request: MessageBuilder,
+        state: Option<&DeliveryState>,
+    ) -> Delivery {
         let reply_to = (self.dialect.reply_to)(node);
         let request =
             request.property(PropertyField::MessageId, self.dialect.message_id).reply_to(&reply_to).build();
         let settled = self.dialect.settled_requests;
         let transfer = |id| {
             let mut transfer = Script::transfer_frame(handle, id, settled);
+            transfer.state = state.cloned();
             if settled {
                 transfer.delivery_tag = tag(b"");
             }
@@ -165,7 +178,15 @@ impl<'d> Sdk<'d> {
                 Performative::Disposition(disposition) => {
                     assert!(open, "a settled request is not answered");
                     assert_eq!((disposition.role, disposition.settled), (Role::Receiver, true));
-                    assert_eq!(disposition.state, Some(DeliveryState::Accepted));
+                    let accepted = DeliveryState::Accepted;
+                    let expected = match state {
+                        Some(DeliveryState::Transactional { txn_id, .. }) => {
+                            let outcome = Some(Box::new(accepted));
+                            DeliveryState::Transactional { txn_id: txn_id.clone(), outcome }
+                        }
+                        _ => accepted,
+                    };
+                    assert_eq!(disposition.state, Some(expected));
                     open = false;
                 }
                 _ => {}
@@ -237,6 +258,25 @@ impl<'d> Sdk<'d> {
         channel
     }
 
+    /// A receiver on a session that is there.
+    pub(crate) fn receiver_on(&mut self, channel: u16, entity: &str, handle: u32) {
+        let mut attach = Attach::new(format!("receiver-{handle}"), handle, Role::Receiver);
+        attach.source = Some(Source::new((self.dialect.address)(entity)));
+        attach.target = Some(Target::new("identifier"));
+        self.attach(channel, self.dialect.locking, attach);
+    }
+
+    /// A sender on a session that is there, through its entity to another one if that is given.
+    pub(crate) fn sender_on(&mut self, channel: u16, entity: &str, handle: u32, destination: Option<&str>) {
+        let mut attach = Attach::new(format!("sender-{handle}"), handle, Role::Sender);
+        attach.source = Some(Source::new("identifier"));
+        attach.target = Some(Target::new((self.dialect.address)(entity)));
+        attach.initial_delivery_count = Some(0);
+        attach.properties = destination.map(crate::transactions::sent_via);
+        self.client.attach(channel, attach);
+        assert!(self.client.wire.flowed().unwrap().link_credit.is_some_and(|credit| credit > 0));
+    }
+
     /// Credit for that many, and as many deliveries.
     pub(crate) fn receive(&mut self, channel: u16, handle: u32, count: u32) -> Vec<Delivery> {
         self.client.credit_on(channel, handle, count, false);
@@ -262,13 +302,29 @@ impl<'d> Sdk<'d> {
         channel
     }
 
+    /// Asks the queue's management node, in a transaction.
+    pub(crate) fn manage_in(
+        &mut self,
+        channel: u16,
+        operation: &str,
+        body: &RawMap,
+        state: &DeliveryState,
+    ) -> Delivery {
+        let request = self.operation(operation, body);
+        self.request_in(channel, REQUESTS, &format!("{QUEUE}/$management"), request, Some(state))
+    }
+
     /// Asks the queue's management node.
     pub(crate) fn manage(&mut self, channel: u16, operation: &str, body: &RawMap) -> Delivery {
-        let request = MessageBuilder::new()
+        let request = self.operation(operation, body);
+        self.request(channel, REQUESTS, &format!("{QUEUE}/$management"), request)
+    }
+
+    fn operation(&self, operation: &str, body: &RawMap) -> MessageBuilder {
+        MessageBuilder::new()
             .application_property("operation", AnnotationValue::Str(operation))
             .application_property("com.microsoft:server-timeout", self.dialect.server_timeout)
-            .body_raw(RawValue::first(body.bytes()).unwrap());
-        self.request(channel, REQUESTS, &format!("{QUEUE}/$management"), request)
+            .body_raw(RawValue::first(body.bytes()).unwrap())
     }
 }
 

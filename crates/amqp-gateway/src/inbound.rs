@@ -91,7 +91,7 @@ impl Gateway {
         let LinkRole::Producer(producer) = &link.role else { return };
         let (session, face) = (link.session, link.face);
         if let Some(DeliveryState::Transactional { txn_id, .. }) = delivery.state.take() {
-            let intake = Intake { face, utc: self.now.utc };
+            let intake = Intake { face, utc: self.now.utc, wants: producer.wants };
             return self.publish_transacted(id, delivery, intake, txn_id);
         }
         let (bytes, limit) = (delivery.payload.len() as u64, producer.max_message_bytes);
@@ -223,7 +223,7 @@ impl Gateway {
             Some(Errand::Request(number)) => match self.pending.remove(&number) {
                 Some(Pending::Publish(tracked)) => self.refuse_tracked(&tracked, refusal),
                 Some(Pending::Request(caller, _)) => self.reply_refused(&caller, refusal),
-                None => {}
+                _ => {}
             },
             _ => {}
         }

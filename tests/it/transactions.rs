@@ -1,0 +1,255 @@
+//! Transactions through the whole broker: as the SDKs that have them speak, and over a crash.
+
+use amqp_codec::{
+    message::MessageBuilder,
+    performative::{Attach, Declare, DeliveryState, Discharge, Source, Target, TxnId},
+    raw::{AnnotationValue, RawMap, RawValue},
+    types::{ReceiverSettleMode, Role, Symbol},
+};
+use bytes::BytesMut;
+use testkit::Script;
+
+use crate::{
+    broker::{Broker, Folder, QUEUE},
+    client::Client,
+    message::{Delivery, message},
+    service_bus::{Dialect, Sdk},
+};
+
+const OTHER: &str = "innocent";
+const CONTROL: u32 = 30;
+const FIRST_SENDER: u32 = 31;
+const SECOND: Option<ReceiverSettleMode> = Some(ReceiverSettleMode::Second);
+
+/// A target that begins transactions.
+fn coordinator() -> Target {
+    Target::Coordinator { capabilities: vec![Symbol::from("amqp:local-transactions")] }
+}
+
+fn coordinate(client: &mut Client, channel: u16, source: Source) {
+    let mut attach = Attach::new("0f8fad5bd9cb469fa16570867728950e", CONTROL, Role::Sender);
+    (attach.source, attach.target) = (Some(source), Some(coordinator()));
+    attach.initial_delivery_count = Some(0);
+    let answer = client.attach(channel, attach);
+    assert!(matches!(answer.target, Some(Target::Coordinator { .. })), "{answer:?}");
+    assert!(client.wire.flowed().unwrap().link_credit.is_some_and(|credit| credit > 0));
+}
+
+/// Sends to the coordinator and says its answer.
+fn control(client: &mut Client, channel: u16, encode: impl FnOnce(&mut BytesMut)) -> DeliveryState {
+    let mut body = BytesMut::new();
+    encode(&mut body);
+    let body = MessageBuilder::new().body_raw(RawValue::first(&body).unwrap()).build();
+    let id = client.send_with(channel, |id| Script::transfer_frame(CONTROL, id, false), &body);
+    let answer = client.wire.disposed().unwrap();
+    assert_eq!((answer.role, answer.settled, answer.first), (Role::Receiver, true, id));
+    answer.state.expect("an answer has a state")
+}
+
+fn declare(client: &mut Client, channel: u16) -> TxnId {
+    match control(client, channel, |body| Declare::default().encode(body)) {
+        DeliveryState::Declared { txn_id } => txn_id,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn discharge(client: &mut Client, channel: u16, txn_id: &TxnId, fail: bool) -> DeliveryState {
+    let discharge = Discharge { txn_id: txn_id.clone(), fail };
+    control(client, channel, |body| discharge.encode(body))
+}
+
+fn within(txn_id: &TxnId, outcome: Option<DeliveryState>) -> DeliveryState {
+    DeliveryState::Transactional { txn_id: txn_id.clone(), outcome: outcome.map(Box::new) }
+}
+
+/// Sends a message in a transaction, and demands the answer that the SDKs look for.
+fn send(client: &mut Client, channel: u16, handle: u32, txn_id: &TxnId, text: &str) {
+    let transfer = |id| {
+        let mut transfer = Script::transfer_frame(handle, id, false);
+        transfer.state = Some(within(txn_id, None));
+        transfer
+    };
+    client.send_with(channel, transfer, &message(text));
+    let answer = client.wire.disposed().unwrap();
+    assert!(answer.settled);
+    assert_eq!(answer.state, Some(within(txn_id, Some(DeliveryState::Accepted))));
+}
+
+fn complete(client: &mut Client, channel: u16, delivery: &Delivery, txn_id: &TxnId) {
+    let state = within(txn_id, Some(DeliveryState::Accepted));
+    assert_eq!(client.outcome(channel, delivery.id(), state.clone()).state, Some(state));
+}
+
+/// Everything in a queue, removed.
+fn everything(broker: &Broker, queue: &str) -> Vec<String> {
+    let mut client = broker.plain();
+    client.receiver(1, queue, None);
+    client.drain(0, 1, 1_000).iter().map(Delivery::text).collect()
+}
+
+/// A broker with two messages to work on.
+fn filled(broker: &Broker) {
+    let mut client = broker.plain();
+    client.sender(1, QUEUE);
+    client.accepted(1, &["work", "more work"]);
+    client.close();
+}
+
+/// An SDK with cross-entity transactions: everything on one session, the coordinator first.
+pub(crate) fn cross_entity(dialect: &Dialect, source: fn() -> Source) {
+    for fail in [false, true] {
+        let broker = Broker::start();
+        filled(&broker);
+        let mut sdk = Sdk::connect(&broker, dialect);
+        let channel = sdk.session();
+        coordinate(&mut sdk.client, channel, source());
+        for entity in [QUEUE, OTHER] {
+            sdk.authorize(entity);
+        }
+        sdk.receiver_on(channel, QUEUE, 3);
+        sdk.sender_on(channel, OTHER, FIRST_SENDER, None);
+        let delivery = sdk.receive(channel, 3, 1).remove(0);
+        let client = &mut sdk.client;
+        let txn = declare(client, channel);
+        complete(client, channel, &delivery, &txn);
+        send(client, channel, FIRST_SENDER, &txn, "done");
+        assert_eq!(everything(&broker, OTHER), [""; 0], "nobody sees it yet");
+        assert_eq!(discharge(client, channel, &txn, fail), DeliveryState::Accepted);
+        assert_eq!(everything(&broker, OTHER), if fail { vec![] } else { vec!["done"] });
+        // Another receiver gets what is neither gone nor locked.
+        assert_eq!(everything(&broker, QUEUE), ["more work"]);
+    }
+}
+
+/// An SDK without them: each link has its session, and a transaction is on one entity; another is reached through it.
+pub(crate) fn one_entity_and_send_via(dialect: &Dialect, source: fn() -> Source) {
+    let broker = Broker::start();
+    filled(&broker);
+    let mut sdk = Sdk::connect(&broker, dialect);
+    let control = sdk.session();
+    coordinate(&mut sdk.client, control, source());
+    sdk.authorize(OTHER);
+    let receiving = sdk.receiver(QUEUE, 3, dialect.locking);
+    let delivery = sdk.receive(receiving, 3, 1).remove(0);
+    let sending = sdk.session();
+    sdk.sender_on(sending, OTHER, FIRST_SENDER, None);
+    sdk.sender_on(sending, QUEUE, FIRST_SENDER + 1, Some(OTHER));
+    let client = &mut sdk.client;
+
+    let txn = declare(client, control);
+    complete(client, receiving, &delivery, &txn);
+    let transfer = |id| {
+        let mut transfer = Script::transfer_frame(FIRST_SENDER, id, false);
+        transfer.state = Some(within(&txn, None));
+        transfer
+    };
+    client.send_with(sending, transfer, &message("straight"));
+    let Some(DeliveryState::Rejected(Some(error))) = client.wire.disposed().unwrap().state else { panic!() };
+    assert_eq!(error.condition, "amqp:not-allowed", "{error:?}");
+    let DeliveryState::Rejected(Some(error)) = discharge(client, control, &txn, false) else { panic!() };
+    assert_eq!(error.condition, "amqp:transaction:rollback");
+
+    let second = sdk.receive(receiving, 3, 1).remove(0);
+    let client = &mut sdk.client;
+    let txn = declare(client, control);
+    complete(client, receiving, &second, &txn);
+    send(client, sending, FIRST_SENDER + 1, &txn, "through the first");
+    assert_eq!(discharge(client, control, &txn, false), DeliveryState::Accepted);
+    assert_eq!(everything(&broker, OTHER), ["through the first"]);
+    assert_eq!(everything(&broker, QUEUE), [""; 0], "one is gone, one is locked");
+}
+
+/// `update-disposition` names the transaction on its transfer, and every outcome is repeated inside of it.
+pub(crate) fn settles_in_transactions(dialect: &Dialect, source: fn() -> Source) {
+    let broker = Broker::start();
+    let texts = ["completed", "abandoned", "deferred", "dead", "by token"];
+    let mut publisher = broker.plain();
+    publisher.sender(1, QUEUE);
+    publisher.accepted(1, &texts);
+    let mut sdk = Sdk::connect(&broker, dialect);
+    let control = sdk.session();
+    coordinate(&mut sdk.client, control, source());
+    let receiving = sdk.receiver(QUEUE, 3, dialect.locking);
+    let deliveries = sdk.receive(receiving, 3, 5);
+    let management = sdk.management();
+    let txn = declare(&mut sdk.client, control);
+    let outcomes = [DeliveryState::Accepted, (dialect.abandon)(), (dialect.defer)(), (dialect.dead_letter)()];
+    for (delivery, outcome) in deliveries.iter().zip(outcomes) {
+        let said = within(&txn, Some(outcome.clone()));
+        let answer = sdk.client.outcome(receiving, delivery.id(), said).state;
+        let echo = match outcome {
+            // An error would mean failure.
+            DeliveryState::Rejected(_) => DeliveryState::Rejected(None),
+            other => other,
+        };
+        assert_eq!(answer, Some(within(&txn, Some(echo))));
+    }
+    let update = crate::message::update(deliveries[4].lock_token(), "completed");
+    let state = within(&txn, None);
+    let reply = sdk.manage_in(management, "com.microsoft:update-disposition", &update, &state);
+    assert_eq!(reply.status("statusCode"), 200);
+    assert_eq!(everything(&broker, QUEUE), [""; 0]);
+    assert_eq!(everything(&broker, "orders/$DeadLetterQueue"), [""; 0]);
+    assert_eq!(discharge(&mut sdk.client, control, &txn, false), DeliveryState::Accepted);
+    assert_eq!(everything(&broker, QUEUE), ["abandoned"]);
+    assert_eq!(everything(&broker, "orders/$DeadLetterQueue"), ["dead"]);
+}
+
+#[test]
+fn a_crash_leaves_all_of_a_transaction_or_nothing() {
+    let folder = Folder::new();
+    let broker = Broker::durable(&folder.0);
+    filled(&broker);
+    let mut client = broker.plain();
+    coordinate(&mut client, 0, Source::new("here"));
+    client.sender(1, QUEUE);
+    client.sender(2, OTHER);
+    client.receiver(3, QUEUE, SECOND);
+    let work = client.receive(3, 1).remove(0);
+    let txn = declare(&mut client, 0);
+    complete(&mut client, 0, &work, &txn);
+    for text in ["a", "b", "c"] {
+        send(&mut client, 0, 1, &txn, text);
+        send(&mut client, 0, 2, &txn, text);
+    }
+    // The files at this moment are what a crash would leave; nothing was closed.
+    let before = Broker::durable(&folder.image().0);
+    assert_eq!((everything(&before, QUEUE), everything(&before, OTHER)), (two(), vec![]));
+    assert_eq!(discharge(&mut client, 0, &txn, false), DeliveryState::Accepted);
+    let image = folder.image();
+    let after = Broker::durable(&image.0);
+    let committed = ["more work", "a", "b", "c"].map(str::to_owned).to_vec();
+    let other = ["a", "b", "c"].map(str::to_owned).to_vec();
+    assert_eq!((everything(&after, QUEUE), everything(&after, OTHER)), (committed, other));
+}
+
+fn two() -> Vec<String> {
+    ["work", "more work"].map(str::to_owned).to_vec()
+}
+
+#[test]
+fn a_lost_connection_rolls_its_transactions_back() {
+    let broker = Broker::start();
+    filled(&broker);
+    let mut client = broker.plain();
+    coordinate(&mut client, 0, Source::new("here"));
+    client.sender(1, OTHER);
+    client.receiver(3, QUEUE, SECOND);
+    let work = client.receive(3, 2);
+    let txn = declare(&mut client, 0);
+    complete(&mut client, 0, &work[0], &txn);
+    send(&mut client, 0, 1, &txn, "never");
+    drop(client);
+    let mut other = broker.plain();
+    other.receiver(1, QUEUE, SECOND);
+    let mut again: Vec<String> = other.receive(1, 2).iter().map(Delivery::text).collect();
+    again.sort_unstable();
+    assert_eq!(again, ["more work", "work"]);
+    assert_eq!(everything(&broker, OTHER), [""; 0]);
+}
+
+/// The attach property that names the final destination of what is sent through another entity.
+pub(crate) fn sent_via(destination: &str) -> RawMap {
+    let destination = AnnotationValue::Str(destination);
+    RawMap::with_symbol_keys(&[("com.microsoft:transfer-destination-address", destination)])
+}
