@@ -3,9 +3,11 @@
 //! Invariant: rights come only from a verified key, password or certificate, or from the operator's word that
 //! anonymous clients may do everything.
 
+use std::sync::OnceLock;
+
 use crate::{
-    AUDIENCE_BYTES_MAX, Access, Anonymous, Credentials, Grant, Right, SasError, Scope, Secret,
-    TOKEN_BYTES_MAX,
+    AUDIENCE_BYTES_MAX, Access, Anonymous, Credentials, Grant, Issuer, JwtError, Right, SasError, Scope,
+    Secret, TOKEN_BYTES_MAX, jwt,
     sas::{self, SasToken},
     scope::Resource,
 };
@@ -99,6 +101,9 @@ pub enum TokenError {
     /// Neither `sr` nor the key reaches the audience.
     #[error("InvalidAudience: the token or its key is for another place than the audience")]
     WrongAudience,
+    /// No usable token of an identity provider.
+    #[error(transparent)]
+    Jwt(#[from] JwtError),
     /// A token of an identity provider, and none is configured.
     #[error("JWT tokens are refused: no identity provider is configured; use a shared access key")]
     JwtNotConfigured,
@@ -108,12 +113,42 @@ pub enum TokenError {
 #[derive(Debug)]
 pub struct Authority {
     credentials: Credentials,
+    issuers: Vec<Issuer>,
+    /// Tells that a provider's keys are wanted anew.
+    keys_wanted: OnceLock<KeysWanted>,
+}
+
+/// Called when a token names a key that its provider may have got since.
+struct KeysWanted(Box<dyn Fn() + Send + Sync>);
+
+impl std::fmt::Debug for KeysWanted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("KeysWanted")
+    }
 }
 
 impl Authority {
     /// Judges by `credentials` alone.
     pub const fn new(credentials: Credentials) -> Self {
-        Self { credentials }
+        Self { credentials, issuers: Vec::new(), keys_wanted: OnceLock::new() }
+    }
+
+    /// Takes the tokens of these identity providers too.
+    #[must_use]
+    pub fn with_issuers(self, issuers: Vec<Issuer>) -> Self {
+        Self { issuers, ..self }
+    }
+
+    /// The identity providers, to renew their keys.
+    pub fn issuers(&self) -> &[Issuer] {
+        &self.issuers
+    }
+
+    /// Has `tell` called whenever a token names a key that its provider may have got since. It must not block. Only the
+    /// first call counts.
+    pub fn on_keys_wanted(&self, tell: impl Fn() + Send + Sync + 'static) {
+        // A second broker on the same authority finds the first one's way to the keys, which is as good.
+        self.keys_wanted.set(KeysWanted(Box::new(tell))).ok();
     }
 
     /// What to offer to this peer, in the order of the cloud service. .NET needs `MSSBCBS`, Python and JavaScript
@@ -210,9 +245,22 @@ impl Authority {
             return Err(TokenError::UnknownKind);
         }
         if !sas::is_sas(token) {
-            return Err(TokenError::JwtNotConfigured);
+            return self.verify_jwt(token, audience, now);
         }
         self.verify_sas(&SasToken::parse(token)?, &Resource::parse(audience), now)
+    }
+
+    fn verify_jwt(&self, token: &str, audience: &str, now: u64) -> Result<Grant, TokenError> {
+        if self.issuers.is_empty() {
+            return Err(TokenError::JwtNotConfigured);
+        }
+        let verified = jwt::verify(&self.issuers, token.trim(), &Resource::parse(audience).scope, now);
+        if matches!(verified, Err(JwtError::UnknownKey { refreshable: true }))
+            && let Some(wanted) = self.keys_wanted.get()
+        {
+            (wanted.0)();
+        }
+        Ok(verified?)
     }
 
     fn verify_sas(&self, token: &SasToken<'_>, audience: &Resource, now: u64) -> Result<Grant, TokenError> {

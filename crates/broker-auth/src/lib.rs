@@ -1,6 +1,7 @@
-//! Who is this, and may they? Shared access keys and their tokens, users, client certificates, rights per entity.
+//! Who is this, and may they? Shared access keys and their tokens, tokens of identity providers, users, client
+//! certificates, rights per entity.
 //!
-//! Invariant: an answer depends on the configured credentials and the arguments alone. The time is an argument,
+//! Invariant: an answer depends on the configured credentials, the providers' keys and the arguments alone. The time is an argument,
 //! no secret is ever part of a `Debug` or `Display` text, and whatever is not granted is refused.
 //!
 //! A connection asks [`Authority::sasl_mechanisms`], then [`Authority::sasl`] for its [`Identity`], puts that
@@ -11,6 +12,9 @@ mod authority;
 mod certificate;
 mod credentials;
 mod grants;
+mod issuer;
+mod jwks;
+mod jwt;
 mod rights;
 mod sas;
 mod scope;
@@ -20,6 +24,9 @@ pub use authority::{Authority, Identity, PeerFacts, SaslError, TokenError};
 pub use certificate::certificate_subject;
 pub use credentials::{Access, Anonymous, ClientCertificate, Credentials, NamedKey, User};
 pub use grants::{Denied, Grant, Grants, TooManyGrants};
+pub use issuer::{ClaimGrant, Issuer, IssuerConfig};
+pub use jwks::{KEY_SET_BYTES_MAX, KEYS_MAX, KeySet, KeySetError};
+pub use jwt::JwtError;
 pub use rights::{Right, Rights, UnknownRight};
 pub use sas::{SasError, sign_token};
 pub use scope::Scope;

@@ -58,6 +58,12 @@ impl Rights {
         Self(self.0 | bits(right))
     }
 
+    /// What either of the two grants.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     /// True if `right` is granted.
     pub const fn contains(self, right: Right) -> bool {
         self.0 & bits(right) == bits(right)

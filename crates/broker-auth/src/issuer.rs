@@ -1,0 +1,92 @@
+//! Identity providers whose tokens are taken, and what their claims permit.
+//!
+//! Invariant: a token of a provider permits what the operator's grants say of its claims, and nothing else.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use serde_json::{Map, Value};
+
+use crate::{Access, KeySet, Rights, Scope};
+
+/// What the operator says of one identity provider.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct IssuerConfig {
+    /// What its tokens carry as `iss`, compared exactly.
+    pub issuer: String,
+    /// What its tokens may carry as `aud`; one of them has to be there.
+    pub audiences: Vec<String>,
+    /// How far its clock may differ from ours, in seconds.
+    pub skew_seconds: u64,
+    /// What claims permit.
+    pub grants: Vec<ClaimGrant>,
+    /// New keys can be had: a token with an unknown key is worth asking for them.
+    pub refreshable: bool,
+}
+
+/// What a claim permits.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct ClaimGrant {
+    /// Name of the claim, such as `roles`.
+    pub claim: String,
+    /// The value it has to have: as text, as one in a list, or as one word of a text (`scp`). Empty: any.
+    pub value: String,
+    /// What that permits.
+    pub access: Access,
+}
+
+/// One identity provider and its keys, which may be renewed while tokens are judged.
+#[derive(Debug)]
+pub struct Issuer {
+    config: IssuerConfig,
+    keys: RwLock<Arc<KeySet>>,
+}
+
+impl Issuer {
+    /// With the keys that are known now; none is fine if they can be had later.
+    pub fn new(config: IssuerConfig, keys: KeySet) -> Self {
+        Self { config, keys: RwLock::new(Arc::new(keys)) }
+    }
+
+    /// What the operator says of it.
+    pub const fn config(&self) -> &IssuerConfig {
+        &self.config
+    }
+
+    /// Exchanges all keys: what is not in the new set counts no more.
+    pub fn renew(&self, keys: KeySet) {
+        // What is behind the lock is exchanged whole, so a panic cannot have left it half-changed.
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+    }
+
+    /// The keys as they are now.
+    pub(crate) fn keys(&self) -> Arc<KeySet> {
+        Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What these claims permit at `scope`.
+    pub(crate) fn rights(&self, claims: &Map<String, Value>, scope: &Scope) -> Rights {
+        let fit = self.config.grants.iter().filter(|grant| grant.fits(claims) && grant.access.reaches(scope));
+        fit.fold(Rights::NONE, |rights, grant| rights.union(grant.access.rights))
+    }
+}
+
+impl ClaimGrant {
+    fn fits(&self, claims: &Map<String, Value>) -> bool {
+        match claims.get(&self.claim) {
+            Some(Value::String(text)) => {
+                self.value.is_empty() || *text == self.value || text.split(' ').any(|word| word == self.value)
+            }
+            Some(Value::Array(list)) => {
+                list.iter().filter_map(Value::as_str).any(|text| self.value.is_empty() || text == self.value)
+            }
+            Some(Value::Bool(_) | Value::Number(_)) => {
+                self.value.is_empty()
+                    || claims.get(&self.claim).is_some_and(|claim| claim.to_string() == self.value)
+            }
+            Some(Value::Null | Value::Object(_)) | None => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
