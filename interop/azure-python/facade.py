@@ -45,7 +45,7 @@ class Awaited:
 
 
 def client(
-    context: Context, style: str, *, key: str = KEY, web_socket: bool = False, **options: Any
+    context: Context, style: str, *, key: str = KEY, credential: Any = None, web_socket: bool = False, **options: Any
 ) -> Any:
     """A client of the wanted style (`sync` or `async`) for the case's transport."""
     kind = AsyncServiceBusClient if style == "async" else ServiceBusClient
@@ -65,6 +65,9 @@ def client(
             "connection_verify": context.ca,
         }
     options.setdefault("retry_backoff_factor", 0.1)
-    text = context.broker.connection_string(key=key, tls=context.tls)
-    made = kind.from_connection_string(text, **options)
+    if credential is not None:
+        made = kind("localhost", credential, **options)
+    else:
+        text = context.broker.connection_string(key=key, tls=context.tls)
+        made = kind.from_connection_string(text, **options)
     return made if style == "async" else Awaited(made)

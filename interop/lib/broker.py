@@ -82,7 +82,7 @@ class Broker:
     """One broker process with its own data directory and ports.
 
     `queues` maps each queue's name to its settings, written as one `[[queue]]`
-    of `ferrybus.toml` each.
+    of `ferrybus.toml` each; `more_config` comes behind them.
     """
 
     def __init__(
@@ -93,6 +93,7 @@ class Broker:
         anonymous: bool = False,
         auto_create: bool = False,
         tls: bool = True,
+        more_config: str = "",
     ):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="ferrybus-interop-"))
         self.port = free_port()
@@ -100,7 +101,7 @@ class Broker:
         self.log_path = self.directory / "broker.log"
         self._process: subprocess.Popen[bytes] | None = None
         config = self.directory / "ferrybus.toml"
-        config.write_text(self._config_text(queues), encoding="utf-8")
+        config.write_text(self._config_text(queues) + more_config, encoding="utf-8")
         self._command = [
             broker_binary(), "serve",
             "--listen", f"127.0.0.1:{self.port}",

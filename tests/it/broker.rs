@@ -121,6 +121,7 @@ pub(crate) fn config() -> ServerConfig {
         auto_create: true,
         expiry: broker_core::Expiry::Prompt,
         authority: authority(Anonymous::Deny),
+        key_sources: Vec::new(),
         max_connections: 1000,
         max_links_per_connection: 4096,
         max_message_bytes: 1 << 20,

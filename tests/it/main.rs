@@ -29,6 +29,8 @@ mod testing;
 #[cfg(test)]
 mod tls;
 #[cfg(test)]
+mod tokens;
+#[cfg(test)]
 mod transactions;
 #[cfg(test)]
 mod websocket;

@@ -20,6 +20,7 @@ use bytes::{Bytes, BytesMut};
 
 use crate::{
     budget::Budget,
+    cbs::PutToken,
     condition::Refusal,
     config::{GatewayConfig, Now},
     coordinator::Transactions,
@@ -64,6 +65,8 @@ pub struct Gateway {
     pub(crate) next_request: u64,
     pub(crate) transactions: Transactions,
     pub(crate) budget: Budget,
+    /// Tokens that wait for their provider's keys.
+    pub(crate) waiting_tokens: Vec<PutToken>,
     /// When the first claim of a link ends, in seconds since 1970.
     pub(crate) claims_end: Option<u64>,
     pub(crate) commands: Vec<Command>,
@@ -110,6 +113,7 @@ impl Gateway {
             next_request: 0,
             transactions: Transactions::default(),
             budget,
+            waiting_tokens: Vec::new(),
             claims_end: None,
             commands: Vec::new(),
             connected: false,
@@ -151,6 +155,7 @@ impl Gateway {
         self.engine.handle_deadline(now.instant);
         self.handle_events();
         self.drop_expired_claims();
+        self.look_at_tokens();
     }
 
     /// Whether the socket should be read: not while the client does not take what it is told.
@@ -160,10 +165,8 @@ impl Gateway {
 
     /// When [`Gateway::handle_deadline`] wants to be called.
     pub fn deadline(&self) -> Option<Instant> {
-        match (self.engine.deadline(), self.claims_deadline()) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        }
+        let deadlines = [self.engine.deadline(), self.claims_deadline(), self.tokens_deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     /// What the client asks of the core, in order: one batch.

@@ -39,7 +39,7 @@ pub(crate) enum Pending {
 }
 
 /// Who asked, and how the answer finds the way back.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Caller {
     /// The session the request came on.
     pub(crate) session: SessionNumber,

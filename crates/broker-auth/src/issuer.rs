@@ -79,10 +79,10 @@ impl ClaimGrant {
             Some(Value::Array(list)) => {
                 list.iter().filter_map(Value::as_str).any(|text| self.value.is_empty() || text == self.value)
             }
-            Some(Value::Bool(_) | Value::Number(_)) => {
-                self.value.is_empty()
-                    || claims.get(&self.claim).is_some_and(|claim| claim.to_string() == self.value)
+            Some(Value::Bool(flag)) => {
+                self.value.is_empty() || self.value == if *flag { "true" } else { "false" }
             }
+            Some(Value::Number(number)) => self.value.is_empty() || self.value == format!("{number}"),
             Some(Value::Null | Value::Object(_)) | None => false,
         }
     }

@@ -132,10 +132,10 @@ impl<'t> Token<'t> {
 
     /// From when on the token is void, by our clock.
     fn check_times(&self, skew: u64, now: u64) -> Result<u64, JwtError> {
-        let expired_at = self.seconds("exp")?.ok_or(JwtError::Time("exp"))?;
-        let expires_at = expired_at.saturating_add(skew);
+        let said = self.seconds("exp")?.ok_or(JwtError::Time("exp"))?;
+        let expires_at = said.saturating_add(skew);
         if now >= expires_at {
-            return Err(JwtError::Expired { expired_at, now });
+            return Err(JwtError::Expired { expired_at: said, now });
         }
         match self.seconds("nbf")? {
             Some(from) if now.saturating_add(skew) < from => Err(JwtError::NotYet { from, now }),

@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         auto_create: true,
         expiry: Expiry::Prompt,
         authority: Arc::new(Authority::new(Credentials::development(Anonymous::Allow))),
+        key_sources: Vec::new(),
         max_connections: 10_000,
         max_links_per_connection: 5_000,
         max_message_bytes: 1 << 20,

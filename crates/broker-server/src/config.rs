@@ -8,6 +8,8 @@ use broker_auth::Authority;
 use broker_core::{EntitySettings, Expiry};
 use broker_log::Durability;
 
+use crate::keys::KeySource;
+
 /// Everything `Server::start` needs.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
@@ -38,6 +40,8 @@ pub struct ServerConfig {
     pub expiry: Expiry,
     /// Who may do what.
     pub authority: Arc<Authority>,
+    /// Where the keys of its issuers come from, for those whose keys are not in files.
+    pub key_sources: Vec<KeySource>,
     /// Connections at the same time; one more is closed at once.
     pub max_connections: usize,
     /// Links of one connection.

@@ -12,6 +12,7 @@ mod connection;
 mod disk_thread;
 mod http;
 mod inbox;
+mod keys;
 mod mailbox;
 mod runner;
 mod server;
@@ -21,5 +22,6 @@ mod transport;
 mod websocket;
 
 pub use config::{ServerConfig, TlsFiles};
+pub use keys::KeySource;
 pub use server::{Outcome, Server, StartError};
 pub use tls::TlsError;

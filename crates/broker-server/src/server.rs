@@ -31,6 +31,7 @@ use crate::{
     config::ServerConfig,
     disk_thread::DiskThread,
     inbox::{Inbox, Item},
+    keys::Keeper,
     mailbox::Mailbox,
     runner::{Ended, Runner},
     threads::Threads,
@@ -116,6 +117,7 @@ impl Server {
         let inbox = Arc::new(Inbox::new(Arc::clone(&clock)));
         let (node, node_ended) = start_node(config, &clock, &inbox)?;
         let (stop, stopped) = watch::channel(false);
+        keep_keys(config, &runtime, &stopped)?;
         let connections = Arc::new(AtomicUsize::new(0));
         let threads = Threads::start(config.io_threads)?;
         let shared = Arc::new(Shared {
@@ -314,6 +316,21 @@ fn start_node(
         outcome
     })?;
     Ok((thread, ended))
+}
+
+/// Has the keys of identity providers kept fresh.
+fn keep_keys(
+    config: &ServerConfig,
+    runtime: &Runtime,
+    stopped: &watch::Receiver<bool>,
+) -> Result<(), StartError> {
+    let wanted = watch::Sender::new(0_u64);
+    for source in &config.key_sources {
+        let keeper = Keeper::new(Arc::clone(&config.authority), source)?;
+        drop(runtime.spawn(keeper.keep(wanted.subscribe(), stopped.clone())));
+    }
+    config.authority.on_keys_wanted(move || wanted.send_modify(|times| *times = times.wrapping_add(1)));
+    Ok(())
 }
 
 fn gateway_config(config: &ServerConfig) -> GatewayConfig {

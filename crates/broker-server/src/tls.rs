@@ -5,7 +5,7 @@
 use std::{fs, path::Path, sync::Arc};
 
 use rustls::{
-    RootCertStore, ServerConfig,
+    ClientConfig, RootCertStore, ServerConfig,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     server::WebPkiClientVerifier,
 };
@@ -52,6 +52,18 @@ pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, TlsError> {
         }
     };
     Ok(TlsAcceptor::from(Arc::new(builder.with_single_cert(certificates, key)?)))
+}
+
+/// How to reach others that these authorities know.
+pub(crate) fn client(authorities: &Path) -> Result<ClientConfig, TlsError> {
+    let mut roots = RootCertStore::empty();
+    let (added, _) = roots.add_parsable_certificates(certificates(authorities)?);
+    if added == 0 {
+        return Err(bad(authorities, &"it holds no usable certificate"));
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {

@@ -23,6 +23,7 @@ mod output;
 mod quantity;
 mod serve;
 mod settings;
+mod system;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();

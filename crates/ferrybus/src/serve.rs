@@ -139,7 +139,8 @@ fn config(limits: Limits) -> ServerConfig {
         shutdown_time_out: bounds.shutdown_time_out,
         io_threads: bounds.io_threads,
         foreign_origins,
-        authority: Arc::new(Authority::new(limits.credentials)),
+        authority: Arc::new(Authority::new(limits.credentials).with_issuers(limits.issuers)),
+        key_sources: limits.key_sources,
         testing: limits.testing,
         container_id: format!("ferrybus-{}", std::process::id()),
     }

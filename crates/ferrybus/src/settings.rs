@@ -19,6 +19,7 @@ use crate::{
 mod bounds;
 mod check;
 mod credentials;
+mod issuers;
 
 pub(crate) use bounds::{Bounds, check_name};
 pub(crate) use check::Limits;
@@ -63,6 +64,8 @@ pub(crate) struct Settings {
     pub(crate) key: Vec<KeyEntry>,
     /// Users for SASL PLAIN.
     pub(crate) user: Vec<UserEntry>,
+    /// Identity providers whose tokens are taken.
+    pub(crate) issuer: Vec<IssuerEntry>,
     /// Client certificates for SASL EXTERNAL.
     pub(crate) certificate: Vec<CertificateEntry>,
 }
@@ -200,6 +203,29 @@ pub(crate) struct CertificateEntry {
     pub(crate) entities: Vec<String>,
 }
 
+/// `[[issuer]]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct IssuerEntry {
+    pub(crate) name: String,
+    pub(crate) audiences: Vec<String>,
+    pub(crate) keys_file: Option<PathBuf>,
+    pub(crate) keys_url: Option<String>,
+    pub(crate) keys_ca: Option<PathBuf>,
+    pub(crate) skew: Option<Span>,
+    pub(crate) grant: Vec<GrantEntry>,
+}
+
+/// `[[issuer.grant]]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct GrantEntry {
+    pub(crate) claim: String,
+    pub(crate) value: Option<String>,
+    pub(crate) rights: Vec<String>,
+    pub(crate) entities: Vec<String>,
+}
+
 impl std::fmt::Debug for KeyEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("KeyEntry").field("name", &self.name).finish_non_exhaustive()
@@ -231,8 +257,9 @@ impl Settings {
             self.tls.iter_mut().flat_map(|tls| [&mut tls.certificate, &mut tls.key, &mut tls.client_ca]);
         let keys = self.key.iter_mut().flat_map(|key| [&mut key.key_file, &mut key.secondary_key_file]);
         let users = self.user.iter_mut().map(|user| &mut user.password_file);
+        let issuers = self.issuer.iter_mut().flat_map(|issuer| [&mut issuer.keys_file, &mut issuer.keys_ca]);
         let own = [&mut self.data_dir, &mut self.emulator_config];
-        for path in own.into_iter().chain(tls).chain(keys).chain(users).flatten() {
+        for path in own.into_iter().chain(tls).chain(keys).chain(users).chain(issuers).flatten() {
             *path = folder.join(&*path);
         }
     }

@@ -149,7 +149,7 @@ fn claims_are_judged_one_by_one() {
 
 #[test]
 fn grants_are_added_up_and_hold_at_their_places() {
-    let rights = |list: &[Right]| Ok(Rights::from_iter(list.iter().copied()));
+    let rights = |list: &[Right]| Ok(list.iter().copied().collect::<Rights>());
     let cases = [
         (json!({}), "orders", rights(&[Right::Send])),
         (json!({}), "orders/$management", rights(&[Right::Send])),
@@ -204,7 +204,7 @@ fn both_algorithms_verify_and_none_is_confused_with_another() {
         ("the public key as a secret", hs256(&public, &named("HS256")), Err(JwtError::Algorithm)),
         ("the same in PEM", hs256(pem.as_bytes(), &named("HS256")), Err(JwtError::Algorithm)),
         ("the same called RS256", hs256(&public, &rs256()), Err(JwtError::WrongSignature)),
-        ("ES256 with the name of the other key", by_ec(&ec, &named("ES256"), &claims()), no_key.clone()),
+        ("ES256 with the name of the other key", by_ec(&ec, &named("ES256"), &claims()), no_key),
         ("RS256 called ES256", by_rsa(OURS, &es256, &claims()), Err(JwtError::WrongSignature)),
         ("a stranger's key", by_rsa(THEIRS, &rs256(), &claims()), Err(JwtError::WrongSignature)),
         ("a key that is not there", by_rsa(OURS, &json!({ "alg": "RS256", "kid": "x" }), &claims()), no_key),

@@ -39,6 +39,7 @@ use crate::{
     arguments::ConnectArguments,
     connection_string::{self, ConnectionString, Login},
     failure::Failure,
+    system,
 };
 
 /// How long to wait for an answer of the broker.
@@ -146,11 +147,7 @@ impl Target {
 
     /// The authorities to trust: the named file's, else the system's bundle.
     fn authorities(&self) -> Result<RootCertStore, Failure> {
-        let system = || {
-            let named = env::var_os("SSL_CERT_FILE").map(PathBuf::from);
-            named.or_else(|| SYSTEM_BUNDLES.iter().map(PathBuf::from).find(|path| path.exists()))
-        };
-        let path = self.authorities.clone().or_else(system).ok_or_else(|| {
+        let path = self.authorities.clone().or_else(system::authorities).ok_or_else(|| {
             Failure::misuse("no authorities to trust were found").hint("`--ca FILE` names them")
         })?;
         let mut store = RootCertStore::empty();
@@ -274,11 +271,3 @@ const IDLE_TIME_OUT_MILLIS: u32 = 60_000;
 /// Long enough for any command short of a long bench, whose links outlive the token anyway.
 const TOKEN_SECONDS: u64 = 24 * 3_600;
 const GOODBYE: Duration = Duration::from_secs(2);
-
-/// Where Linux distributions, and macOS, keep the authorities that everybody trusts.
-const SYSTEM_BUNDLES: [&str; 4] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];

@@ -146,7 +146,13 @@ fn frame_bytes(value: Option<u64>) -> Result<u32, Failure> {
     Ok(u32::try_from(bytes).expect("16 MiB fits 32 bits"))
 }
 
-fn time(key: &str, value: Option<Span>, default: u64, min: u64, max: u64) -> Result<Duration, Failure> {
+pub(super) fn time(
+    key: &str,
+    value: Option<Span>,
+    default: u64,
+    min: u64,
+    max: u64,
+) -> Result<Duration, Failure> {
     let Some(span) = value else { return Ok(Duration::from_secs(default)) };
     let (min, max) = (Duration::from_secs(min), Duration::from_secs(max));
     match span {

@@ -8,10 +8,13 @@ use std::{
     path::PathBuf,
 };
 
-use broker_auth::Credentials;
+use broker_auth::{Credentials, Issuer};
 use broker_core::EntitySettings;
+use broker_server::KeySource;
 
-use super::{Bounds, Durability, Expiry, Settings, Tls, bounds::queue, credentials::credentials};
+use super::{
+    Bounds, Durability, Expiry, Settings, Tls, bounds::queue, credentials::credentials, issuers::issuers,
+};
 use crate::{emulator, failure::Failure};
 
 /// What the broker runs on.
@@ -27,6 +30,8 @@ pub(crate) struct Limits {
     pub(crate) auto_create: bool,
     pub(crate) expiry: Expiry,
     pub(crate) credentials: Credentials,
+    pub(crate) issuers: Vec<Issuer>,
+    pub(crate) key_sources: Vec<KeySource>,
     /// The credentials are the built-in ones.
     pub(crate) development: bool,
     pub(crate) bounds: Bounds,
@@ -55,6 +60,7 @@ impl Settings {
         let loopback =
             listen.iter().chain(&listen_tls).chain(&listen_http).all(|address| is_loopback(address.ip()));
         let (credentials, development) = credentials(&self, loopback)?;
+        let (issuers, key_sources) = issuers(&self.issuer)?;
         let mut queues: Vec<_> = self.queue.iter().map(queue).collect::<Result<_, _>>()?;
         let mut notices = Vec::new();
         if let Some(path) = &self.emulator_config {
@@ -75,6 +81,8 @@ impl Settings {
             auto_create: self.auto_create.unwrap_or_default(),
             expiry: self.expiry.unwrap_or_default(),
             credentials,
+            issuers,
+            key_sources,
             development,
             testing: self.testing.unwrap_or_default(),
             notices,

@@ -23,8 +23,10 @@ pub(super) fn credentials(settings: &Settings, loopback: bool) -> Result<(Creden
         anonymous,
         plain_without_tls: settings.plain_without_tls.unwrap_or_default(),
     };
-    let nobody =
-        configured.keys.is_empty() && configured.users.is_empty() && configured.certificates.is_empty();
+    let nobody = configured.keys.is_empty()
+        && configured.users.is_empty()
+        && configured.certificates.is_empty()
+        && settings.issuer.is_empty();
     match (nobody, loopback, settings.anonymous) {
         // Saying `allow` in so many words is a decision too, made for a closed network.
         (false, ..) | (true, false, Some(Anonymous::Allow)) => Ok((configured, false)),
@@ -106,7 +108,7 @@ fn secret(
     Ok(Some(Secret::new(text)))
 }
 
-fn access(what: &str, rights: &[String], entities: &[String]) -> Result<Access, Failure> {
+pub(super) fn access(what: &str, rights: &[String], entities: &[String]) -> Result<Access, Failure> {
     if rights.is_empty() {
         return Err(Failure::misuse(format_args!("{what} has no rights"))
             .hint("add for example `rights = [\"send\", \"listen\"]`"));

@@ -104,6 +104,8 @@ fn the_reference_file_names_every_key() {
         "[[queue]]\n",
         "[[key]]\n",
         "[[user]]\n",
+        "[[issuer]]\n",
+        "[[issuer]]\n[[issuer.grant]]\n",
         "[[certificate]]\n",
     ] {
         // The refusal of a nonsense key lists the keys of its table.
@@ -111,7 +113,8 @@ fn the_reference_file_names_every_key() {
         let (_, keys) = unknown_key(error.message()).unwrap();
         assert!(!keys.is_empty());
         for key in keys {
-            let written = [format!("\n{key} = "), format!("\n[{key}]"), format!("\n[[{key}]]")];
+            let written =
+                [format!("\n{key} = "), format!("\n[{key}]"), format!("\n[[{key}]]"), format!(".{key}]]")];
             assert!(
                 written.iter().any(|form| text.contains(form)),
                 "{table}{key} is not in the reference file"

@@ -35,7 +35,10 @@ pub(super) const ARROWS: [(&str, &[&str]); 11] = [
 const OUTSIDE: [&str; 5] = ["bench", "sim", "system-tests", "testkit", "xtask"];
 
 /// Libraries that only these crates may name, because the others must stay free of what they bring.
-const KEPT: [(&str, &[&str]); 7] = [
+const KEPT: [(&str, &[&str]); 10] = [
+    ("hyper", &["broker-admin", "broker-server", "ferrybus"]),
+    ("hyper-util", &["broker-admin", "broker-server", "ferrybus"]),
+    ("tokio-tungstenite", &["broker-server"]),
     ("tokio", &["broker-admin", "broker-server", "ferrybus"]),
     ("tokio-rustls", &["broker-server", "ferrybus"]),
     ("rustls", &["broker-server", "ferrybus"]),

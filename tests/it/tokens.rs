@@ -1,0 +1,221 @@
+//! Tokens of an identity provider, whose keys come from a URL and change.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::TcpListener,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use amqp_codec::{
+    performative::{Attach, Source, Target},
+    types::Role,
+};
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use broker_auth::{
+    Access, Anonymous, Authority, ClaimGrant, Credentials, Issuer, IssuerConfig, KeySet, Right, Rights, Scope,
+};
+use broker_server::KeySource;
+use ring::{
+    rand::SystemRandom,
+    signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    broker::{Broker, QUEUE},
+    http::{ask_over, connect},
+    sdk_go::GO,
+    service_bus::Sdk,
+};
+
+const ISSUER: &str = "https://login.test/";
+
+/// An identity provider on this machine: it signs tokens, and publishes its keys.
+struct Provider {
+    key: Mutex<(String, EcdsaKeyPair)>,
+    /// How often somebody asked for the keys.
+    asked: AtomicUsize,
+}
+
+fn new_key() -> EcdsaKeyPair {
+    let random = SystemRandom::new();
+    let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
+    EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, key.as_ref(), &random).unwrap()
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
+impl Provider {
+    /// Serves its keys on a port of its own, for as long as the test runs.
+    fn start() -> (Arc<Self>, String) {
+        let provider =
+            Arc::new(Self { key: Mutex::new(("one".into(), new_key())), asked: AtomicUsize::new(0) });
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/keys?version=2", listener.local_addr().unwrap());
+        let serving = Arc::clone(&provider);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let mut head = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
+                assert_eq!(head.next().as_deref(), Some("GET /keys?version=2 HTTP/1.1"));
+                for _ in head.take_while(|line| !line.is_empty()) {}
+                serving.asked.fetch_add(1, Ordering::Relaxed);
+                let keys = serving.keys().to_string();
+                let length = keys.len();
+                write!(
+                    stream,
+                    "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{keys}"
+                )
+                .unwrap();
+            }
+        });
+        (provider, url)
+    }
+
+    fn keys(&self) -> Value {
+        let key = self.key.lock().unwrap();
+        let text = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+        let (x, y) = key.1.public_key().as_ref()[1..].split_at(32);
+        json!({ "keys": [{ "kty": "EC", "crv": "P-256", "kid": key.0, "use": "sig", "x": text(x), "y": text(y) }] })
+    }
+
+    fn change_key(&self, id: &str) {
+        *self.key.lock().unwrap() = (id.into(), new_key());
+    }
+
+    /// A token with these roles.
+    fn token(&self, roles: &[&str], seconds: u64) -> String {
+        let key = self.key.lock().unwrap();
+        let text = |value: Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let claims = json!({ "iss": ISSUER, "aud": "https://servicebus.azure.net", "sub": "till-7",
+            "exp": now() + seconds, "roles": roles });
+        let signed = format!("{}.{}", text(json!({ "alg": "ES256", "kid": key.0 })), text(claims));
+        let signature = key.1.sign(&SystemRandom::new(), signed.as_bytes()).unwrap();
+        format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature.as_ref()))
+    }
+
+    /// A broker that takes its tokens.
+    fn broker(url: &str) -> Broker {
+        let grant = |value: &str, right: Right, place: &[&str]| ClaimGrant {
+            claim: "roles".into(),
+            value: value.into(),
+            access: Access {
+                rights: Rights::from_iter([right]),
+                scopes: place.iter().map(|place| Scope::of(place)).collect(),
+            },
+        };
+        let config = IssuerConfig {
+            issuer: ISSUER.into(),
+            audiences: vec!["https://servicebus.azure.net".into()],
+            skew_seconds: 0,
+            grants: vec![grant("sender", Right::Send, &[QUEUE]), grant("admin", Right::Manage, &[])],
+            refreshable: true,
+        };
+        let issuers = vec![Issuer::new(config, KeySet::default())];
+        Broker::with(|broker| {
+            let credentials = Credentials::development(Anonymous::Deny);
+            broker.authority = Arc::new(Authority::new(credentials).with_issuers(issuers));
+            broker.key_sources = vec![KeySource { issuer: 0, url: url.to_owned(), authorities: None }];
+        })
+    }
+}
+
+/// A link that sends to `queue`.
+fn sender(queue: &str) -> Attach {
+    let mut attach = Attach::new(format!("link-{queue}"), 7, Role::Sender);
+    attach.source = Some(Source::new("identifier"));
+    attach.target = Some(Target::new((GO.address)(queue)));
+    attach.initial_delivery_count = Some(0);
+    attach
+}
+
+#[test]
+fn a_token_opens_what_its_claims_are_granted_and_nothing_else() {
+    let (provider, url) = Provider::start();
+    let broker = Provider::broker(&url);
+    let mut sdk = Sdk::connect(&broker, &GO);
+    // The keys may not be there yet: then the answer waits for them.
+    assert_eq!(sdk.put("jwt", QUEUE, provider.token(&["sender"], 600)), 202);
+    let channel = sdk.session();
+    assert!(sdk.client.attach(channel, sender(QUEUE)).max_message_size.is_some());
+    assert_eq!(sdk.put("jwt", "innocent", provider.token(&["sender"], 600)), 401, "another queue");
+    let channel = sdk.session();
+    assert_eq!(sdk.client.refused(channel, sender("innocent")).condition, "amqp:unauthorized-access");
+    assert_eq!(sdk.put("jwt", "innocent", provider.token(&["admin"], 600)), 202);
+    sdk.client.close();
+}
+
+#[test]
+fn tokens_that_are_no_good_are_refused() {
+    let (provider, url) = Provider::start();
+    let broker = Provider::broker(&url);
+    let mut sdk = Sdk::connect(&broker, &GO);
+    let good = provider.token(&["sender"], 600);
+    assert_eq!(sdk.put("jwt", QUEUE, good.clone()), 202);
+    let parts: Vec<&str> = good.split('.').collect();
+    let unsigned = format!("{}.{}.", URL_SAFE_NO_PAD.encode(r#"{"alg":"none"}"#), parts[1]);
+    let (stranger, _) = Provider::start();
+    let cases = [
+        ("expired", provider.token(&["sender"], 0)),
+        ("forged", stranger.token(&["sender"], 600)),
+        ("not signed", unsigned),
+        ("cut", good[..good.len() - 10].to_owned()),
+        ("no role", provider.token(&["sommelier"], 600)),
+        ("no token", "hello".into()),
+        ("too long", "x".repeat(17 << 10)),
+    ];
+    for (what, token) in cases {
+        assert_eq!(sdk.put("jwt", QUEUE, token), 401, "{what}");
+    }
+    sdk.client.close();
+}
+
+#[test]
+fn a_link_goes_when_its_token_has_expired() {
+    let (provider, url) = Provider::start();
+    let broker = Provider::broker(&url);
+    let mut sdk = Sdk::connect(&broker, &GO);
+    assert_eq!(sdk.put("jwt", QUEUE, provider.token(&["sender"], 600)), 202);
+    // The shorter one replaces it: same provider, same subject.
+    assert_eq!(sdk.put("jwt", QUEUE, provider.token(&["sender"], 2)), 202);
+    let channel = sdk.session();
+    sdk.client.attach(channel, sender(QUEUE));
+    let detach = sdk.client.wire.detached().unwrap();
+    assert_eq!(detach.error.unwrap().condition, "amqp:unauthorized-access");
+}
+
+#[test]
+fn a_new_key_is_fetched_when_a_token_names_it_and_not_for_each() {
+    let (provider, url) = Provider::start();
+    let broker = Provider::broker(&url);
+    let mut sdk = Sdk::connect(&broker, &GO);
+    assert_eq!(sdk.put("jwt", QUEUE, provider.token(&["sender"], 600)), 202);
+    assert_eq!(provider.asked.load(Ordering::Relaxed), 1);
+    let old = provider.token(&["sender"], 600);
+    provider.change_key("two");
+    assert_eq!(sdk.put("jwt", QUEUE, provider.token(&["sender"], 600)), 202);
+    assert_eq!(provider.asked.load(Ordering::Relaxed), 2);
+    assert_eq!(sdk.put("jwt", QUEUE, old), 401, "the old key is withdrawn");
+    assert!(provider.asked.load(Ordering::Relaxed) <= 4, "once in five seconds at most");
+    sdk.client.close();
+}
+
+#[test]
+fn http_takes_them_as_bearer_tokens() {
+    let (provider, url) = Provider::start();
+    let broker = Provider::broker(&url);
+    let mut sdk = Sdk::connect(&broker, &GO);
+    assert_eq!(sdk.put("jwt", QUEUE, provider.token(&["sender"], 600)), 202);
+    for (role, status) in [("admin", 200), ("sender", 401)] {
+        let login = format!("Bearer {}", provider.token(&[role], 600));
+        let mut stream = connect(broker.http_address());
+        assert_eq!(ask_over(&mut stream, "GET /$ferrybus/clock", Some(&login), "").0, status, "{role}");
+    }
+}
