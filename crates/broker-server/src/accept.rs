@@ -105,13 +105,7 @@ async fn serve(
         return Ok(());
     }
     if first == [TLS_HANDSHAKE] {
-        let Some(acceptor) = &shared.acceptor else {
-            return Err(io::Error::other("the client speaks TLS, but no certificate is configured"));
-        };
-        let mut stream = timeout(shared.handshake_time_out, acceptor.accept(stream)).await??;
-        let first = timeout(shared.handshake_time_out, stream.fill_buf()).await??.first().copied();
-        let certificate_subject = subject(&stream);
-        return speak(stream, first, shared, PeerFacts { tls: true, certificate_subject, loopback }).await;
+        return Box::pin(serve_tls(stream, shared, loopback)).await;
     }
     if tls_only {
         return Err(io::Error::other("the client does not speak TLS on a TLS port"));
@@ -120,16 +114,26 @@ async fn serve(
     speak(stream, first.first().copied(), shared, peer).await
 }
 
-/// Goes on in the protocol whose first byte this is.
+async fn serve_tls(stream: TcpStream, shared: Arc<Shared>, loopback: bool) -> io::Result<()> {
+    let Some(acceptor) = &shared.acceptor else {
+        return Err(io::Error::other("the client speaks TLS, but no certificate is configured"));
+    };
+    let mut stream = timeout(shared.handshake_time_out, acceptor.accept(stream)).await??;
+    let first = timeout(shared.handshake_time_out, stream.fill_buf()).await??.first().copied();
+    let certificate_subject = subject(&stream);
+    speak(stream, first, shared, PeerFacts { tls: true, certificate_subject, loopback }).await
+}
+
+/// Goes on in the protocol whose first byte this is. Each protocol is boxed, and so is TLS: a future is as large as the
+/// largest way through it, and most connections idle on the smallest.
 async fn speak<S>(stream: S, first: Option<u8>, shared: Arc<Shared>, peer: PeerFacts) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     match first {
         None => Ok(()),
-        // Boxed: it is large, and must not make the future of an AMQP connection so.
         Some(first) if is_http(first) => Box::pin(http::serve(stream, shared, peer)).await,
-        Some(_) => drive(stream, &shared, peer).await,
+        Some(_) => Box::pin(drive(stream, &shared, peer)).await,
     }
 }
 
@@ -141,12 +145,12 @@ const fn is_http(first: u8) -> bool {
 /// Content type of a TLS handshake record (RFC 8446 section 5.1).
 const TLS_HANDSHAKE: u8 = 22;
 
-/// Boxed by the caller's task, so that the future of an idle connection is no larger than its transport needs.
-pub(crate) async fn drive<S: AsyncRead + AsyncWrite + Unpin>(
+/// Speaks AMQP to the end. No `async fn`, which would hold what it is given beside what it makes of it.
+pub(crate) fn drive<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     shared: &Shared,
     peer: PeerFacts,
-) -> io::Result<()> {
+) -> impl Future<Output = io::Result<()>> + use<S> {
     let client = ClientId(shared.next_client.fetch_add(1, Ordering::Relaxed));
     // Tracking ids must differ between connections and between runs; the seed need not be secret.
     let seed = shared.seed ^ client.0.wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -162,7 +166,7 @@ pub(crate) async fn drive<S: AsyncRead + AsyncWrite + Unpin>(
     let idle = shared.gateway.idle_time_out;
     let patience = (!idle.is_zero()).then(|| idle * 2);
     let (clock, inbox) = (Arc::clone(&shared.clock), Arc::clone(&shared.inbox));
-    Driver::new(stream, gateway, client, clock, inbox, shared.stop.clone(), patience).run().await
+    Driver::new(stream, gateway, client, clock, inbox, shared.stop.clone(), patience).run()
 }
 
 /// The subject of the client's certificate, which rustls has verified.

@@ -62,6 +62,8 @@ impl Spawner {
     pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
         let Some(lane) = self.0.iter().min_by_key(|lane| lane.serves.load(Ordering::Relaxed)) else { return };
         let place = Place::take(&lane.serves);
+        // Boxed here, for a future that captures another holds it twice.
+        let future = Box::pin(future);
         // The thread forgets the task when it is done; nobody waits for it.
         drop(lane.runtime.spawn(async move {
             future.await;
