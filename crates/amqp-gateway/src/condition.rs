@@ -1,6 +1,6 @@
 //! What a refusal is called in AMQP.
 //!
-//! Invariant: conditions and status codes are chosen in one `match`; no other file names a condition.
+//! Invariant: conditions and status codes are chosen here; no other file names a condition.
 
 use std::borrow::Cow;
 
@@ -102,54 +102,33 @@ impl Refusal {
     /// Condition and status code.
     pub(crate) fn named(&self) -> Named {
         let (condition, status) = match self {
-            Self::Attach(AttachError::NotFound(_))
-            | Self::Publish(PublishError::NotFound(_))
-            | Self::Entity(EntityError::NotFound(_))
-            | Self::Settle(SettleError::EntityGone)
-            | Self::NoSubscription { .. } => ("amqp:not-found", 404),
-            Self::Attach(
-                AttachError::SubQueueSend(_)
-                | AttachError::SubscriptionSend(_)
-                | AttachError::TopicReceive(_),
-            )
-            | Self::Settle(SettleError::AlreadyDeadLetter)
-            | Self::Publish(PublishError::SubQueueSend(_) | PublishError::SubscriptionSend(_))
-            | Self::Entity(EntityError::Immutable { .. })
-            | Self::SeveralEntities
-            | Self::NotInTransaction
-            | Self::NoSessions { .. } => ("amqp:not-allowed", 400),
-            Self::Attach(AttachError::LimitReached { .. })
-            | Self::Publish(PublishError::EntityFull { .. } | PublishError::StorageFull)
-            | Self::Entity(EntityError::LimitReached { .. })
-            | Self::TooManyRequests { .. }
-            | Self::TooManyLinks { .. } => ("amqp:resource-limit-exceeded", 403),
-            Self::Publish(PublishError::HistoryFull { .. }) => ("com.microsoft:server-busy", 503),
-            Self::Publish(PublishError::TooLarge { .. })
-            | Self::TooLarge { .. }
-            | Self::PropertyTooLarge { .. }
-            | Self::PropertiesTooLarge { .. } => ("amqp:link:message-size-exceeded", 400),
-            Self::Attach(AttachError::Disabled(_))
-            | Self::Publish(PublishError::Disabled(_))
-            | Self::Entity(EntityError::Disabled(_))
-            | Self::Settle(SettleError::EntityDisabled)
-            | Self::EntityDisabled { .. } => ("com.microsoft:entity-disabled", 403),
-            Self::Settle(SettleError::LockLost) => ("com.microsoft:message-lock-lost", 410),
-            Self::Entity(EntityError::AlreadyExists(_)) => ("com.microsoft:entity-already-exists", 409),
-            Self::Entity(EntityError::MessageNotFound { .. }) => ("com.microsoft:message-not-found", 404),
-            Self::Entity(EntityError::OutOfRange { .. } | EntityError::AnswerTooLarge { .. })
-            | Self::OutOfRange { .. }
-            | Self::TooLong { .. }
-            | Self::BatchLength { .. } => ("com.microsoft:argument-out-of-range", 400),
+            Self::Attach(error) => attach(error),
+            Self::Publish(error) => publish(error),
+            Self::Settle(error) => settle(*error),
+            Self::Entity(error) => entity(error),
+            Self::Commit(CommitError::Transaction(error)) => transaction(*error),
+            Self::Commit(CommitError::Publish(_) | CommitError::Settle(_)) => {
+                ("amqp:transaction:rollback", 400)
+            }
+            Self::NoSubscription { .. } => ("amqp:not-found", 404),
+            Self::SeveralEntities | Self::NotInTransaction | Self::NoSessions { .. } => {
+                ("amqp:not-allowed", 400)
+            }
+            Self::TooManyRequests { .. } | Self::TooManyLinks { .. } => ("amqp:resource-limit-exceeded", 403),
+            Self::TooLarge { .. } | Self::PropertyTooLarge { .. } | Self::PropertiesTooLarge { .. } => {
+                ("amqp:link:message-size-exceeded", 400)
+            }
+            Self::EntityDisabled { .. } => ("com.microsoft:entity-disabled", 403),
+            Self::OutOfRange { .. } | Self::TooLong { .. } | Self::BatchLength { .. } => {
+                ("com.microsoft:argument-out-of-range", 400)
+            }
             Self::BadRequest { .. } => ("com.microsoft:argument-error", 400),
             Self::Unauthorized { .. } | Self::ClaimExpired { .. } | Self::BadToken { .. } => {
                 ("amqp:unauthorized-access", 401)
             }
-            Self::Attach(AttachError::InvalidName(_))
-            | Self::Entity(EntityError::InvalidName(_))
-            | Self::NoAddress { .. }
-            | Self::NoTarget
-            | Self::SettledDeclare
-            | Self::ForeignState => ("amqp:invalid-field", 400),
+            Self::NoAddress { .. } | Self::NoTarget | Self::SettledDeclare | Self::ForeignState => {
+                ("amqp:invalid-field", 400)
+            }
             Self::Address { error, .. } => match error {
                 AddressError::Exchange => ("amqp:not-implemented", 501),
                 AddressError::Empty
@@ -163,18 +142,10 @@ impl Refusal {
             | Self::TransactedReceive
             | Self::UnknownOperation { .. } => ("amqp:not-implemented", 501),
             Self::NoTransaction => ("amqp:transaction:unknown-id", 400),
-            Self::Publish(PublishError::Transaction(error))
-            | Self::Settle(SettleError::Transaction(error))
-            | Self::Commit(CommitError::Transaction(error)) => transaction(*error),
-            Self::Commit(CommitError::Publish(_) | CommitError::Settle(_)) => {
-                ("amqp:transaction:rollback", 400)
-            }
             Self::Malformed(_) => ("amqp:decode-error", 400),
             Self::EntityDeleted { .. } => ("amqp:resource-deleted", 404),
             Self::ShuttingDown => ("amqp:connection:forced", 503),
-            Self::Settle(SettleError::Storage) | Self::Entity(EntityError::Storage) | Self::Unexpected => {
-                ("amqp:internal-error", 500)
-            }
+            Self::Unexpected => ("amqp:internal-error", 500),
         };
         Named { condition, status }
     }
@@ -268,6 +239,62 @@ const fn transaction(error: TransactionError) -> (&'static str, i32) {
 
 const SEVERAL_ENTITIES: &str = "A transaction is on one entity, unless cross-entity transactions are enabled: then all \
                                 of it goes over one session, or is sent via the first entity.";
+
+/// Condition and status code.
+type Name = (&'static str, i32);
+
+fn attach(error: &AttachError) -> Name {
+    match error {
+        AttachError::NotFound(_) => ("amqp:not-found", 404),
+        AttachError::SubQueueSend(_)
+        | AttachError::Forwards(_)
+        | AttachError::SubscriptionSend(_)
+        | AttachError::TopicReceive(_) => ("amqp:not-allowed", 400),
+        AttachError::LimitReached { .. } => ("amqp:resource-limit-exceeded", 403),
+        AttachError::Disabled(_) => ("com.microsoft:entity-disabled", 403),
+        AttachError::InvalidName(_) => ("amqp:invalid-field", 400),
+    }
+}
+
+fn publish(error: &PublishError) -> Name {
+    match error {
+        PublishError::NotFound(_) => ("amqp:not-found", 404),
+        PublishError::SubQueueSend(_) | PublishError::SubscriptionSend(_) => ("amqp:not-allowed", 400),
+        PublishError::EntityFull { .. } | PublishError::StorageFull => ("amqp:resource-limit-exceeded", 403),
+        PublishError::HistoryFull { .. } => ("com.microsoft:server-busy", 503),
+        PublishError::TooLarge { .. } => ("amqp:link:message-size-exceeded", 400),
+        PublishError::Disabled(_) => ("com.microsoft:entity-disabled", 403),
+        PublishError::Transaction(error) => transaction(*error),
+    }
+}
+
+fn settle(error: SettleError) -> Name {
+    match error {
+        SettleError::EntityGone => ("amqp:not-found", 404),
+        SettleError::AlreadyDeadLetter => ("amqp:not-allowed", 400),
+        SettleError::EntityDisabled => ("com.microsoft:entity-disabled", 403),
+        SettleError::LockLost => ("com.microsoft:message-lock-lost", 410),
+        SettleError::Transaction(error) => transaction(error),
+        SettleError::Storage => ("amqp:internal-error", 500),
+    }
+}
+
+fn entity(error: &EntityError) -> Name {
+    match error {
+        EntityError::NotFound(_) => ("amqp:not-found", 404),
+        EntityError::Immutable { .. } => ("amqp:not-allowed", 400),
+        EntityError::LimitReached { .. } => ("amqp:resource-limit-exceeded", 403),
+        EntityError::Disabled(_) => ("com.microsoft:entity-disabled", 403),
+        EntityError::AlreadyExists(_) => ("com.microsoft:entity-already-exists", 409),
+        EntityError::MessageNotFound { .. } => ("com.microsoft:message-not-found", 404),
+        EntityError::OutOfRange { .. } | EntityError::AnswerTooLarge { .. } => {
+            ("com.microsoft:argument-out-of-range", 400)
+        }
+        EntityError::ForwardTarget { .. } => ("com.microsoft:argument-error", 400),
+        EntityError::InvalidName(_) => ("amqp:invalid-field", 400),
+        EntityError::Storage => ("amqp:internal-error", 500),
+    }
+}
 
 const LOCK_LOST: &str = "The lock supplied is invalid. Either the lock expired, or the message has already been \
                          removed from the queue, or was received by a different receiver instance.";

@@ -122,12 +122,17 @@ fn write_annotations(
     service_bus: bool,
 ) {
     let number = AnnotationValue::Long(i64::try_from(sequence.0).unwrap_or(i64::MAX));
+    let more = stored.more.as_deref();
+    let first_number = more
+        .and_then(|more| more.enqueued_sequence)
+        .map_or(number, |first| AnnotationValue::Long(i64::try_from(first).unwrap_or(i64::MAX)));
+    let source = more.and_then(|more| more.dead_letter_source.as_deref()).filter(|_| service_bus);
     let enqueued = ("x-opt-enqueued-time", timestamp(stored.enqueued_at));
     let locked = ("x-opt-locked-until", timestamp(lock.map(|lock| lock.until).unwrap_or_default()));
     let ours = [
         ("x-opt-sequence-number", number),
         enqueued,
-        ("x-opt-enqueue-sequence-number", number),
+        ("x-opt-enqueue-sequence-number", first_number),
         ("x-opt-message-state", AnnotationValue::Int(stored.state.into())),
         locked,
     ];
@@ -135,13 +140,14 @@ fn write_annotations(
     let all: &[_] = if service_bus { &ours } else { &plain };
     let all = if lock.is_some() { all } else { all.split_last().map_or(all, |(_, rest)| rest) };
     let original = Some(original).filter(|section| !section.is_empty());
-    if stored.properties.0.iter().any(|(name, _)| name.starts_with(ANNOTATION)) {
+    if source.is_some() || stored.properties.0.iter().any(|(name, _)| name.starts_with(ANNOTATION)) {
         let modified = stored
             .properties
             .0
             .iter()
             .filter_map(|(name, value)| Some((name.strip_prefix(ANNOTATION)?, annotation(value)?)));
-        let merged: Vec<_> = modified.chain(all.iter().copied()).collect();
+        let source = source.map(|source| ("x-opt-deadletter-source", AnnotationValue::Str(source)));
+        let merged: Vec<_> = modified.chain(all.iter().copied()).chain(source).collect();
         // The stored annotations were checked when they came in.
         let _checked = write_message_annotations(out, original, &merged);
         return;

@@ -15,7 +15,7 @@ use amqp_codec::{
 };
 use amqp_engine::{Connection, DeliveryId, Event, LinkKey, SessionId};
 use broker_auth::{Authority, Grants, Identity, PeerFacts};
-use broker_core::{ClientId, Command, Effect, LinkId};
+use broker_core::{AttachError, ClientId, Command, Effect, LinkId};
 use bytes::{Bytes, BytesMut};
 
 use crate::{
@@ -274,6 +274,7 @@ impl Gateway {
             Effect::TransactionDone { ticket } => self.on_transaction_done(ticket),
             Effect::TransactionRefused { ticket, error } => self.on_transaction_refused(ticket, error),
             Effect::EntityDeleted { link } => self.on_entity_deleted(link),
+            Effect::EntityForwards { link } => self.on_entity_forwards(link),
             // The gateway creates and deletes no entities.
             Effect::EntityDone { .. } => {}
         }
@@ -365,6 +366,11 @@ impl Gateway {
     fn on_entity_deleted(&mut self, link: LinkId) {
         let entity = self.links.get(link.0).map(|link| link.place().to_owned()).unwrap_or_default();
         self.detach_link(link, &Refusal::EntityDeleted { entity });
+    }
+
+    fn on_entity_forwards(&mut self, link: LinkId) {
+        let entity = self.links.get(link.0).map(|link| link.place().to_owned()).unwrap_or_default();
+        self.detach_link(link, &Refusal::Attach(AttachError::Forwards(entity.into())));
     }
 
     /// Detaches a link with an error and forgets it.

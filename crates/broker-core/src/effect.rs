@@ -129,6 +129,11 @@ pub enum Effect {
         /// Why.
         error: CommitError,
     },
+    /// The entity of this link forwards its messages now; the link does not exist any more.
+    EntityForwards {
+        /// The link.
+        link: LinkId,
+    },
     /// The entity of this link is gone; the link does not exist any more.
     EntityDeleted {
         /// The link.
@@ -251,6 +256,9 @@ pub enum AttachError {
     /// A topic gives its messages to its subscriptions.
     #[error("messages cannot be received from the topic `{0}`, only from its subscriptions")]
     TopicReceive(Box<str>),
+    /// All messages of this store go to another entity.
+    #[error("`{0}` forwards its messages, so they cannot be received from it")]
+    Forwards(Box<str>),
     /// A limit of the broker.
     #[error("the limit of {limit} {what} is reached")]
     LimitReached {
@@ -344,6 +352,16 @@ pub enum EntityError {
     /// No such entity.
     #[error("the messaging entity `{0}` could not be found")]
     NotFound(Box<str>),
+    /// Messages cannot be forwarded there.
+    #[error("`{property}` names `{target}`: {why}")]
+    ForwardTarget {
+        /// The property.
+        property: &'static str,
+        /// What it names.
+        target: Box<str>,
+        /// What is wrong with it.
+        why: &'static str,
+    },
     /// A property that is fixed at creation.
     #[error("`{property}` cannot be changed after creation")]
     Immutable {

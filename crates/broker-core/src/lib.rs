@@ -34,7 +34,7 @@ pub use effect::{
 pub use entity::{EntityKind, EntitySettings, EntityStatus};
 pub use ids::{ClientId, LinkId, LockId, LockToken, Position, QueueId, SequenceNumber, Ticket, Timestamp};
 pub use machine::{Core, EntityView, ReplayError};
-pub use message::{Message, More, Properties, PropertyValue};
+pub use message::{Forwarded, Message, More, Properties, PropertyValue};
 pub use output::{Output, StorageError, StoredRecord};
 pub use record::RecordError;
 pub use transaction::{CommitError, Operation, PublishTarget, TransactionError, TransactionId};

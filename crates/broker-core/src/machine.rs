@@ -9,6 +9,7 @@ mod deferred;
 mod delete;
 mod duplicates;
 mod entities;
+mod forward;
 mod leaving;
 mod links;
 mod peek;
@@ -32,6 +33,7 @@ use crate::{
     id_map::IdMap,
     machine::{
         deferred::FetchRequest,
+        forward::Awake,
         leaving::Leaving,
         peek::{Lookup, PeekRequest, What},
     },
@@ -63,8 +65,8 @@ pub struct Core {
     consumers: IdMap<ConsumerNumber, Consumer>,
     /// The earliest deadline of each store that has one. It may be earlier than needed, never later.
     timers: BTreeSet<(Timestamp, QueueId)>,
-    /// Stores that may have something to hand out.
-    active: VecDeque<QueueId>,
+    /// Stores that may have something to hand out or to send on.
+    active: Awake,
     /// Waiting for the next `pump`.
     lookups: VecDeque<Lookup>,
     merge: Merge,
@@ -94,7 +96,7 @@ impl Core {
             clients: IdMap::default(),
             consumers: IdMap::default(),
             timers: BTreeSet::new(),
-            active: VecDeque::new(),
+            active: Awake::default(),
             lookups: VecDeque::new(),
             merge: Merge::default(),
             leaving: Leaving::default(),
@@ -222,12 +224,20 @@ impl Core {
     }
 }
 
-/// Notes that a store may have something to hand out.
-fn wake(store: &mut Store, active: &mut VecDeque<QueueId>) {
-    let somebody_waits = !store.ring.is_empty() || !store.browsers.is_empty() || !store.draining.is_empty();
-    if somebody_waits && !store.queued {
+/// Notes that a store may have something to hand out or to send on.
+fn wake(store: &mut Store, active: &mut Awake) {
+    if store.queued {
+        return;
+    }
+    if store.forwards.is_some() {
         store.queued = true;
-        active.push_back(store.id);
+        active.forward.push_back(store.id);
+        return;
+    }
+    let somebody_waits = !store.ring.is_empty() || !store.browsers.is_empty() || !store.draining.is_empty();
+    if somebody_waits {
+        store.queued = true;
+        active.hand_out.push_back(store.id);
     }
 }
 

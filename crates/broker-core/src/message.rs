@@ -24,6 +24,19 @@ pub struct Message {
     pub partition_key: Option<Box<str>>,
     /// Message annotation `x-opt-scheduled-enqueue-time`.
     pub scheduled_enqueue_time: Option<Timestamp>,
+    /// What a message brings that another entity forwarded; `None` from a client.
+    pub forwarded: Option<Box<Forwarded>>,
+}
+
+/// What a forwarded message keeps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Forwarded {
+    /// Its history.
+    pub more: More,
+    /// Bytes of broker-added properties at the front of `rest`.
+    pub properties_length: u32,
+    /// The encoded properties, then the payload: what is stored instead of the payload alone.
+    pub rest: Bytes,
 }
 
 /// What only some stored messages have.

@@ -33,6 +33,8 @@ pub trait Output {
     fn effect(&mut self, client: ClientId, effect: Effect);
     /// Reads a record back, from memory if it is recent, else from disk.
     fn read(&mut self, at: Position, length: u32) -> Result<StoredRecord, StorageError>;
+    /// What lies before this position can be read; what this call appended lies behind.
+    fn readable(&self) -> Position;
     /// True while the disk's reserve is in use: sends are refused, settlements go on.
     fn storage_full(&self) -> bool;
 }

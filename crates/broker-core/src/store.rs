@@ -82,6 +82,8 @@ pub(crate) struct Store {
     pub(crate) locks: Deadlines,
     pub(crate) expiries: Deadlines,
     pub(crate) schedule: Deadlines,
+    /// Key of the entity that gets every message of this store.
+    pub(crate) forwards: Option<Box<str>>,
     /// Of an entity that detects duplicates.
     pub(crate) history: Option<Box<History>>,
     /// The deadline under which the core has this store in its table.
@@ -118,6 +120,7 @@ impl Store {
             locks: Deadlines::default(),
             expiries: Deadlines::default(),
             schedule: Deadlines::default(),
+            forwards: None,
             history: None,
             armed: Timestamp::MAX,
             ring: VecDeque::new(),

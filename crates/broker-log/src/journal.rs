@@ -197,6 +197,11 @@ impl Journal {
         Position(self.committed)
     }
 
+    /// The position behind the last unit that ended: what lies before it can be read.
+    pub fn committed(&self) -> Position {
+        Position(self.committed)
+    }
+
     /// Everything before this position is durable.
     pub fn durable(&self) -> Position {
         Position(self.durable)

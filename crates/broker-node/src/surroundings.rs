@@ -33,6 +33,10 @@ impl Output for Surroundings<'_> {
         self.journal.release(broker_log::Position(at.0), length);
     }
 
+    fn readable(&self) -> Position {
+        Position(self.journal.committed().0)
+    }
+
     fn storage_full(&self) -> bool {
         self.journal.storage_full()
     }

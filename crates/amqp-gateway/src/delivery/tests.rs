@@ -169,3 +169,25 @@ fn added_properties_replace_those_of_the_same_name() {
     let note = sections.message_annotations_view(&message).get("x-opt-note").unwrap();
     assert_eq!(note.as_string(), Some("annotation"));
 }
+
+#[test]
+fn a_forwarded_message_tells_its_first_number_and_where_it_was_dead_lettered() {
+    let payload = MessageBuilder::new().message_id("m").data(b"x").build();
+    let more = broker_core::More {
+        enqueued_sequence: Some(3),
+        hops: 2,
+        dead_letter_source: Some("orders".into()),
+        ..Default::default()
+    };
+    let stored = Stored { more: Some(Box::new(more)), ..stored(payload) };
+    for (face, shown) in [(Face::ServiceBus, true), (Face::Plain, false)] {
+        let message = whole(&stored, Some(&lock()), face);
+        let sections = Sections::scan(&message).unwrap();
+        let annotations = sections.message_annotations_view(&message);
+        let number = |key: &str| annotations.get(key).and_then(RawValue::as_i64);
+        assert_eq!(number("x-opt-sequence-number"), Some(12));
+        assert_eq!(number("x-opt-enqueue-sequence-number"), shown.then_some(3));
+        let source = annotations.get("x-opt-deadletter-source").and_then(RawValue::as_string);
+        assert_eq!(source, shown.then_some("orders"));
+    }
+}

@@ -49,6 +49,7 @@ fn facts_are_read_from_header_properties_and_annotations() {
             message_id: Some("m".into()),
             partition_key: Some("k".into()),
             scheduled_enqueue_time: Some(Timestamp::from_millis(7)),
+            forwarded: None,
         };
         assert_eq!(message, expected, "{face:?}");
     }

@@ -64,6 +64,10 @@ impl Output for Journal {
         Ok(self.records[&at.0].clone())
     }
 
+    fn readable(&self) -> Position {
+        Position(self.end)
+    }
+
     fn storage_full(&self) -> bool {
         self.full
     }

@@ -40,6 +40,10 @@ impl Output for Journal {
         panic!("a history reads nothing");
     }
 
+    fn readable(&self) -> Position {
+        Position(self.end)
+    }
+
     fn storage_full(&self) -> bool {
         false
     }

@@ -12,7 +12,7 @@ use crate::{
     slot::{Slot, State},
 };
 
-const REASON: &str = "DeadLetterReason";
+pub(super) const REASON: &str = "DeadLetterReason";
 const DESCRIPTION: &str = "DeadLetterErrorDescription";
 /// Longest reason and description (`service-bus-entities` 12).
 const REASON_CHARS_MAX: usize = 4096;
@@ -59,9 +59,20 @@ impl Core {
         addition: Addition,
         out: &mut impl Output,
     ) {
-        let Some(target) = self.main_of(queue).map(|entity| entity.definition.stores.dead_letter) else {
-            return;
-        };
+        if let Some(target) = self.main_of(queue).map(|entity| entity.definition.stores.dead_letter) {
+            self.set_aside(queue, sequence, target, addition, out);
+        }
+    }
+
+    /// Moves a message to another store of its entity.
+    pub(super) fn set_aside(
+        &mut self,
+        queue: QueueId,
+        sequence: u64,
+        target: QueueId,
+        addition: Addition,
+        out: &mut impl Output,
+    ) {
         let Some(store) = self.stores.get_mut(&queue) else { return };
         let Some(slot) = store.slots.get(sequence).copied() else { return };
         let read = addition.record.map_or_else(|| read_message(queue, sequence, &slot, out).ok(), Some);
@@ -156,7 +167,7 @@ fn append(
     out.record(index.encode().as_slice(), &[&properties, record.payload()])
 }
 
-fn with_reason(properties: Properties, reason: &str, description: &str) -> Properties {
+pub(super) fn with_reason(properties: Properties, reason: &str, description: &str) -> Properties {
     let text = |text: &str| PropertyValue::Text(text.into());
     let more = vec![(REASON.into(), text(reason)), (DESCRIPTION.into(), text(description))];
     merge(properties, Properties(more))

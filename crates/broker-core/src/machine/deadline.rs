@@ -28,12 +28,13 @@ impl Core {
             return Some(Timestamp::from_millis(0));
         }
         let timer = self.timers.first().map(|(at, _)| *at);
-        timer.into_iter().chain(self.transactions.deadline()).min()
+        timer.into_iter().chain(self.transactions.deadline()).chain(self.active.deadline()).min()
     }
 
     /// Does what is due. Says whether more is due already: the work of one call is bounded.
     pub fn handle_deadline(&mut self, now: Timestamp, out: &mut impl Output) -> bool {
-        let left = self.time_out_transactions(now, self.config.pump_messages_max.max(1));
+        let left = self.work_off_forwards(now, self.config.pump_messages_max.max(1), out);
+        let left = self.time_out_transactions(now, left);
         let mut left = self.work_off_leaving(now, left, out);
         while let Some((at, queue)) = self.timers.first().copied()
             && at <= now

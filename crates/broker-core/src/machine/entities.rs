@@ -111,7 +111,8 @@ impl Core {
         if self.names.contains_key(&name::key(&name)) {
             return Err(EntityError::AlreadyExists(name));
         }
-        let settings = settings.check()?;
+        let mut settings = settings.check()?;
+        self.check_forwards(&name, kind, &mut settings)?;
         settings.status.check(kind)?;
         let limit = self.config.max_entities;
         if self.names.len() as u64 >= limit {
@@ -178,13 +179,16 @@ impl Core {
         let lock_duration = settings.lock_duration;
         let window = settings.requires_duplicate_detection.then_some(settings.duplicate_detection_window);
         let seed = self.tokens.seed();
+        let forwards = |target: &Option<Box<str>>| target.as_deref().map(name::key);
+        let (forward_to, forward_dead) =
+            (forwards(&settings.forward_to), forwards(&settings.forward_dead_lettered_to));
         let entity = Entity { definition, position, length };
         let roles = [
-            (queue, Role::Main(Box::new(entity))),
-            (dead_letter, Role::DeadLetter { of: queue }),
-            (transfer_dead_letter, Role::TransferDeadLetter { of: queue }),
+            (queue, Role::Main(Box::new(entity)), forward_to),
+            (dead_letter, Role::DeadLetter { of: queue }, forward_dead),
+            (transfer_dead_letter, Role::TransferDeadLetter { of: queue }, None),
         ];
-        for (id, role) in roles {
+        for (id, role, forwards) in roles {
             let store = self
                 .stores
                 .entry(id)
@@ -192,6 +196,7 @@ impl Core {
             store.role = role;
             store.lazy_expiry = self.config.expiry == Expiry::Lazy;
             store.lock_duration = lock_duration;
+            store.forwards = forwards;
             if id == queue
                 && let Some(window) = window
             {
@@ -211,12 +216,14 @@ impl Core {
         let missing = || EntityError::NotFound(name.into());
         let queue = *self.names.get(&name::key(name)).ok_or_else(missing)?;
         let entity = self.main_of(queue).ok_or_else(missing)?;
-        let settings = settings.check()?;
+        let mut settings = settings.check()?;
+        self.check_forwards(&entity.definition.name, entity.definition.kind, &mut settings)?;
         settings.check_update(&entity.definition.settings)?;
         settings.status.check(entity.definition.kind)?;
         let definition = Definition { settings, updated_at: now, ..entity.definition.clone() };
         out.release(entity.position, entity.length);
         self.adopt(definition, out);
+        self.start_forwarding(now, queue, out);
         // A shorter window may have passed already.
         self.rearm(queue);
         self.close_forbidden(now, queue, out);

@@ -77,6 +77,9 @@ impl Core {
             Some(EntityKind::Topic) if path.sub_queue == SubQueue::Main => {
                 Err(AttachError::TopicReceive(path.entity.clone()))
             }
+            _ if self.stores.get(&queue).is_some_and(|store| store.forwards.is_some()) => {
+                Err(AttachError::Forwards(path.entity.clone()))
+            }
             _ => self.check_consumer(queue, path).map(|()| queue),
         });
         let make = |core: &mut Self, queue| {

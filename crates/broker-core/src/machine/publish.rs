@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::{Core, status::Use, wake};
 use crate::{
-    ClientId, Effect, EntityKind, EntityPath, Message, Output, PublishError, QueueId, Ticket, Timestamp,
+    ClientId, Effect, EntityKind, EntityPath, Message, More, Output, PublishError, QueueId, Ticket,
+    Timestamp,
     merge::Answer,
     record::{DURABLE, MessageIndex, OWN_TTL},
     slot::{Slot, State},
@@ -22,6 +23,8 @@ pub(super) struct Arrival {
     pub(super) flags: u8,
     /// Length of the properties in front of the payload.
     pub(super) properties_length: u32,
+    /// What only some messages have.
+    pub(super) more: Option<Box<More>>,
 }
 
 impl Core {
@@ -81,9 +84,11 @@ impl Core {
                 time_to_live: message.time_to_live,
                 due: message.scheduled_enqueue_time.filter(|due| *due > now),
                 flags: if message.durable { DURABLE } else { 0 },
-                properties_length: 0,
+                properties_length: message.forwarded.as_ref().map_or(0, |from| from.properties_length),
+                more: message.forwarded.as_ref().map(|from| Box::new(from.more.clone())),
             };
-            number(accept(store, now, &arrival, &message.payload, out));
+            let rest = message.forwarded.as_ref().map_or(&message.payload, |from| &from.rest);
+            number(accept(store, now, arrival, rest, out));
         }
         store.arm(&mut self.timers);
         wake(store, &mut self.active);
@@ -165,7 +170,7 @@ impl Core {
 pub(super) fn accept(
     store: &mut Store,
     now: Timestamp,
-    arrival: &Arrival,
+    arrival: Arrival,
     rest: &[u8],
     out: &mut impl Output,
 ) -> u64 {
@@ -191,7 +196,7 @@ pub(super) fn accept(
         properties_length: arrival.properties_length,
         due: arrival.due,
         own_ttl: arrival.due.and(arrival.time_to_live).map(millis),
-        more: None,
+        more: arrival.more,
     };
     let (position, length) = out.record(index.encode().as_slice(), &[rest]);
     let mut slot = Slot::new(position, length, now, index.expires_at);

@@ -55,17 +55,20 @@ impl Core {
         let mut bound = Bound::of(&self.config);
         self.answer_lookups(now, &mut bound, out);
         while !bound.is_spent()
-            && let Some(queue) = self.active.pop_front()
+            && let Some(queue) = self.active.hand_out.pop_front()
         {
             self.pump_store(now, queue, &mut bound, out);
         }
         self.finish_call(out);
-        !self.active.is_empty() || !self.lookups.is_empty()
+        !self.active.hand_out.is_empty() || !self.lookups.is_empty()
     }
 
     fn pump_store(&mut self, now: Timestamp, queue: QueueId, bound: &mut Bound, out: &mut impl Output) {
         let Some(store) = self.stores.get_mut(&queue) else { return };
         store.queued = false;
+        if store.forwards.is_some() {
+            return wake(store, &mut self.active);
+        }
         let mut hand = Hand {
             now,
             clients: &mut self.clients,

@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 
-use super::Core;
+use super::{Core, wake};
 use crate::{
     EntityKind, EntitySettings, Output, Position, QueueId, RecordError, Timestamp, name,
     record::{ACQUIRED, Definition, Fact, MessageIndex, OpenRecord, Stores},
@@ -166,6 +166,9 @@ impl Core {
         let Some(store) = self.stores.get_mut(&queue) else { return };
         store.rebuild();
         store.arm(&mut self.timers);
+        if store.forwards.is_some() && store.next_ready().is_some() {
+            wake(store, &mut self.active);
+        }
         self.remembered += store.history.as_ref().map_or(0, |history| history.len() as u64);
         if let Role::Main(entity) = &mut store.role {
             let next = &mut entity.definition.next_sequence;

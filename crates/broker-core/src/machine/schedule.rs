@@ -93,10 +93,11 @@ impl Core {
             due: None,
             flags: record.index.flags,
             properties_length: record.index.properties_length,
+            more: record.index.more.clone(),
         };
         self.discard(queue, sequence, out);
         let Some(store) = self.stores.get_mut(&queue) else { return };
-        accept(store, now, &arrival, &record.rest, out);
+        accept(store, now, arrival, &record.rest, out);
         wake(store, &mut self.active);
     }
 }

@@ -7,6 +7,7 @@ mod delivery;
 mod duplicates;
 mod entities;
 mod expiry;
+mod forward;
 mod harness;
 mod locks;
 mod model;

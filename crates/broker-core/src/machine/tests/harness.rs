@@ -71,6 +71,10 @@ impl Output for Journal {
         Ok(record)
     }
 
+    fn readable(&self) -> Position {
+        Position(self.readable)
+    }
+
     fn storage_full(&self) -> bool {
         self.full
     }

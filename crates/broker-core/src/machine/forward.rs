@@ -1,0 +1,282 @@
+//! Messages that an entity sends on (`service-bus-entities` 13).
+//!
+//! Invariant: a message is at its source or at its target, never at both or neither: its removal and its arrival
+//! belong to one call, and so to one batch of the journal. One call moves a bounded number of messages and bytes, each
+//! by one hop, and no message is moved more than [`HOPS_MAX`] times.
+
+use std::{collections::VecDeque, time::Duration};
+
+use super::{
+    Core,
+    dead_letter::{REASON, with_reason},
+    deadline::cost,
+    pump::read_message,
+    settle::Addition,
+    wake,
+};
+use crate::{
+    ClientId, Effect, EntityError, EntityKind, EntitySettings, Forwarded, LinkId, Output, Properties,
+    PropertyValue, PublishError, QueueId, Timestamp,
+    client::Link,
+    name,
+    record::{DURABLE, OpenRecord},
+};
+
+/// How often a message is sent on.
+const HOPS_MAX: u8 = 4;
+/// When to try again what failed for lack of room in the broker itself.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Stores that may have something to do.
+#[derive(Debug, Default)]
+pub(super) struct Awake {
+    /// For their consumers.
+    pub(super) hand_out: VecDeque<QueueId>,
+    /// For the entity that they forward to.
+    pub(super) forward: VecDeque<QueueId>,
+    /// Not before.
+    pub(super) forward_at: Timestamp,
+}
+
+/// What became of a message that was to be forwarded.
+enum Transfer {
+    /// It is not here any more, or set aside.
+    Done,
+    /// The broker has no room: it waits.
+    Later,
+}
+
+/// Why a message cannot be forwarded, as its dead-letter reason and description say.
+struct Failure {
+    reason: &'static str,
+    description: String,
+}
+
+impl Awake {
+    /// When messages are to be forwarded.
+    pub(super) fn deadline(&self) -> Option<Timestamp> {
+        (!self.forward.is_empty()).then_some(self.forward_at)
+    }
+}
+
+impl Core {
+    /// Sends on what waits for it, until `left` is used up; says how much of that is left. What arrives meanwhile waits
+    /// for the next call, which can read it.
+    pub(super) fn work_off_forwards(&mut self, now: Timestamp, mut left: u32, out: &mut impl Output) -> u32 {
+        if self.active.forward.is_empty() || now < self.active.forward_at {
+            return left;
+        }
+        let mut waiting = std::mem::take(&mut self.active.forward);
+        while left > 0
+            && now >= self.active.forward_at
+            && let Some(queue) = waiting.pop_front()
+        {
+            if let Some(store) = self.stores.get_mut(&queue) {
+                store.queued = false;
+                left = self.forward_store(now, queue, left, out);
+            }
+        }
+        waiting.append(&mut self.active.forward);
+        self.active.forward = waiting;
+        left
+    }
+
+    fn forward_store(&mut self, now: Timestamp, queue: QueueId, mut left: u32, out: &mut impl Output) -> u32 {
+        while let Some(store) = self.stores.get_mut(&queue)
+            && store.forwards.is_some()
+            && let Some(sequence) = store.next_ready()
+            && let Some(slot) = store.slots.get(sequence).copied()
+        {
+            if Self::is_over(&slot, store.is_dead_letter(), now) {
+                store.take(sequence);
+                continue;
+            }
+            if left == 0 || slot.position >= out.readable() {
+                wake(store, &mut self.active);
+                return left;
+            }
+            match self.transfer(now, queue, sequence, out) {
+                Transfer::Done => left = left.saturating_sub(cost(true, slot.length)),
+                Transfer::Later => {
+                    self.active.forward_at = now.after(RETRY);
+                    if let Some(store) = self.stores.get_mut(&queue) {
+                        wake(store, &mut self.active);
+                    }
+                    return left;
+                }
+            }
+        }
+        // It may have consumers now.
+        if let Some(store) = self.stores.get_mut(&queue).filter(|store| store.forwards.is_none()) {
+            wake(store, &mut self.active);
+        }
+        left
+    }
+
+    fn transfer(&mut self, now: Timestamp, queue: QueueId, sequence: u64, out: &mut impl Output) -> Transfer {
+        let Some(store) = self.stores.get_mut(&queue) else { return Transfer::Done };
+        let Some(slot) = store.slots.get(sequence).copied() else { return Transfer::Done };
+        let Ok(record) = read_message(queue, sequence, &slot, out) else {
+            store.set_damaged(sequence);
+            return Transfer::Done;
+        };
+        match self.send_on(now, queue, sequence, &record, out) {
+            Ok(()) => self.discard(queue, sequence, out),
+            Err(None) => return Transfer::Later,
+            Err(Some(failure)) => self.keep_back(queue, sequence, record, &failure, out),
+        }
+        Transfer::Done
+    }
+
+    /// The message arrives at the target, as if it were sent now. `Err(None)`: not now.
+    fn send_on(
+        &mut self,
+        now: Timestamp,
+        queue: QueueId,
+        sequence: u64,
+        record: &OpenRecord,
+        out: &mut impl Output,
+    ) -> Result<(), Option<Failure>> {
+        let Some(store) = self.stores.get(&queue) else { return Ok(()) };
+        let Some(target) = &store.forwards else { return Ok(()) };
+        let mut more = record.index.more.as_deref().cloned().unwrap_or_default();
+        if more.hops >= HOPS_MAX {
+            return Err(Some(Failure::hops()));
+        }
+        more.hops += 1;
+        more.enqueued_sequence.get_or_insert(sequence);
+        if store.is_dead_letter() {
+            more.dead_letter_source = self.main_of(queue).map(|entity| entity.definition.name.clone());
+        }
+        let Some(target) = self.names.get(&**target).copied() else {
+            let error = PublishError::NotFound(Box::from(&**target));
+            return Err(Failure::of(&error));
+        };
+        let payload = record.clone().into_payload();
+        let mut message = (self.config.describe)(now, &payload);
+        message.durable = record.index.flags & DURABLE != 0;
+        let properties_length = record.index.properties_length;
+        message.forwarded = Some(Box::new(Forwarded { more, properties_length, rest: record.rest.clone() }));
+        let arrived = self.enqueue(now, target, std::slice::from_ref(&message), |_| {}, out);
+        arrived.map_err(|error| Failure::of(&error))
+    }
+
+    /// A message that cannot be sent on is dead-lettered; a dead letter goes to the transfer dead letters.
+    fn keep_back(
+        &mut self,
+        queue: QueueId,
+        sequence: u64,
+        record: OpenRecord,
+        failure: &Failure,
+        out: &mut impl Output,
+    ) {
+        let mut description = failure.description.clone();
+        if let Some(former) = record.properties().ok().and_then(|properties| reason_of(&properties)) {
+            description = format!("{description} It had been dead-lettered for: {former}");
+        }
+        let properties = with_reason(Properties::default(), failure.reason, &description);
+        let addition = Addition { properties, record: Some(record) };
+        if self.stores.get(&queue).is_none_or(|store| !store.is_dead_letter()) {
+            return self.dead_letter(queue, sequence, addition, out);
+        }
+        if let Some(target) = self.main_of(queue).map(|entity| entity.definition.stores.transfer_dead_letter)
+        {
+            self.set_aside(queue, sequence, target, addition, out);
+        }
+    }
+
+    /// The properties of an entity have changed. Whoever receives from a store that forwards now is told so, and what
+    /// waits there is sent on.
+    pub(super) fn start_forwarding(&mut self, now: Timestamp, queue: QueueId, out: &mut impl Output) {
+        let Some(entity) = self.main_of(queue) else { return };
+        for id in entity.definition.stores.all() {
+            let Some(store) = self.stores.get_mut(&id).filter(|store| store.forwards.is_some()) else {
+                continue;
+            };
+            let links: Vec<_> = store.links.iter().copied().collect();
+            wake(store, &mut self.active);
+            for (client, link) in links {
+                if self.is_consumer(client, link) {
+                    self.close_link(now, client, link, out);
+                    self.merge.effect(client, Effect::EntityForwards { link }, out);
+                }
+            }
+        }
+    }
+
+    fn is_consumer(&self, client: ClientId, link: LinkId) -> bool {
+        let link = self.clients.get(&client).and_then(|client| client.links.get(&link));
+        matches!(link, Some(Link::Consumer { .. }))
+    }
+
+    /// Refuses to forward where that is not possible. What forwards is never idle.
+    pub(super) fn check_forwards(
+        &self,
+        own_name: &str,
+        kind: EntityKind,
+        settings: &mut EntitySettings,
+    ) -> Result<(), EntityError> {
+        let targets = [
+            ("ForwardTo", &settings.forward_to),
+            ("ForwardDeadLetteredMessagesTo", &settings.forward_dead_lettered_to),
+        ];
+        for (property, target) in targets {
+            let Some(target) = target else { continue };
+            let refuse = |why| Err(EntityError::ForwardTarget { property, target: target.clone(), why });
+            let key = name::key(target);
+            if kind == EntityKind::Topic {
+                return refuse("only queues and subscriptions forward");
+            }
+            if key == name::key(own_name) {
+                return refuse("an entity cannot forward to itself");
+            }
+            match self.names.get(&key).and_then(|id| self.main_of(*id)).map(|entity| entity.definition.kind) {
+                None => return refuse("it does not exist"),
+                Some(EntityKind::Subscription) => {
+                    return refuse("a subscription takes messages from its topic only");
+                }
+                Some(EntityKind::Queue | EntityKind::Topic) => {}
+            }
+            if property == "ForwardTo" && settings.requires_session {
+                return refuse("an entity with sessions cannot forward");
+            }
+        }
+        if settings.forward_to.is_some() {
+            settings.auto_delete_on_idle = None;
+        }
+        Ok(())
+    }
+}
+
+/// Why a message was dead-lettered before.
+fn reason_of(properties: &Properties) -> Option<Box<str>> {
+    properties.0.iter().find_map(|(key, value)| match value {
+        PropertyValue::Text(text) if &**key == REASON => Some(text.clone()),
+        _ => None,
+    })
+}
+
+impl Failure {
+    fn hops() -> Self {
+        let description =
+            format!("The message was forwarded {HOPS_MAX} times, which is the most that is allowed.");
+        Self { reason: "MaxTransferHopCountExceeded", description }
+    }
+
+    /// `None`: the broker itself has no room, which is no fault of the target.
+    fn of(error: &PublishError) -> Option<Self> {
+        let reason = match error {
+            // What is forwarded belongs to no transaction.
+            PublishError::StorageFull | PublishError::HistoryFull { .. } | PublishError::Transaction(_) => {
+                return None;
+            }
+            PublishError::NotFound(_) | PublishError::SubQueueSend(_) | PublishError::SubscriptionSend(_) => {
+                "MessagingEntityNotFoundException"
+            }
+            PublishError::Disabled(_) => "MessagingEntityDisabledException",
+            PublishError::EntityFull { .. } => "QuotaExceededException",
+            PublishError::TooLarge { .. } => "MessageSizeExceededException",
+        };
+        Some(Self { reason, description: format!("The message could not be forwarded: {error}.") })
+    }
+}

@@ -1,0 +1,491 @@
+//! Forwarding (`service-bus-entities` 13 and assertions 24 to 26).
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::{harness::*, recovery::clean};
+use crate::{
+    AttachError, Command, CoreConfig, Effect, EntityError, EntityKind, EntityPath, EntitySettings,
+    EntityStatus, LinkId, Message, Outcome, ReceiveMode, SubQueue, Timestamp, UnsettledPolicy,
+};
+
+fn to(target: &str) -> EntitySettings {
+    EntitySettings { forward_to: Some(target.into()), ..EntitySettings::default() }
+}
+
+fn dead_to(target: &str) -> EntitySettings {
+    EntitySettings { forward_dead_lettered_to: Some(target.into()), ..EntitySettings::default() }
+}
+
+fn plain() -> EntitySettings {
+    EntitySettings::default()
+}
+
+fn transfers(name: &str) -> EntityPath {
+    EntityPath { entity: name.into(), sub_queue: SubQueue::TransferDeadLetter }
+}
+
+/// Facts of test payloads: `id;ttl in ms;delay in ms`.
+fn describe(now: Timestamp, payload: &bytes::Bytes) -> Message {
+    let text = String::from_utf8(payload.to_vec()).unwrap();
+    let mut parts = text.split(';').map(str::to_owned);
+    let id = parts.next().unwrap_or_default();
+    let ttl = parts.next().and_then(|ttl| ttl.parse().ok());
+    let delay: Option<u64> = parts.next().and_then(|delay| delay.parse().ok());
+    Message {
+        payload: payload.clone(),
+        message_id: Some(id.into()),
+        time_to_live: ttl.map(Duration::from_millis),
+        scheduled_enqueue_time: delay.map(|delay| now.after(Duration::from_millis(delay))),
+        ..Message::default()
+    }
+}
+
+fn broker() -> Broker {
+    Broker::with(CoreConfig { token_key: [7; 16], describe, ..CoreConfig::default() })
+}
+
+/// With these entities, made in this order.
+fn with(entities: &[(&str, EntitySettings)]) -> Broker {
+    let mut broker = broker();
+    for (name, settings) in entities {
+        broker.create(name, settings.clone());
+    }
+    broker
+}
+
+fn send(broker: &mut Broker, name: &str, text: &str) {
+    let (queue, ticket) = (broker.queue(name), broker.ticket());
+    let message = describe(broker.now, &bytes::Bytes::copy_from_slice(text.as_bytes()));
+    let told = broker.tell(ME, Command::Publish { queue, message, ticket: Some(ticket) });
+    assert!(matches!(told.as_slice(), [Effect::Published { .. }]), "{told:?}");
+    broker.run_deadlines();
+}
+
+fn contents(broker: &mut Broker, path: &EntityPath) -> Vec<String> {
+    let (mut found, mut from) = (Vec::new(), 0);
+    loop {
+        let peeked = broker.peek(path.clone(), from, 1_000);
+        let Some(last) = peeked.last() else { return found };
+        from = last.sequence.0 + 1;
+        found.extend(peeked.iter().map(|peeked| String::from_utf8(peeked.stored.payload.to_vec()).unwrap()));
+    }
+}
+
+fn update(broker: &mut Broker, name: &str, settings: EntitySettings) -> Result<(), EntityError> {
+    let ticket = broker.ticket();
+    let told =
+        broker.tell(ME, Command::UpdateEntity { name: name.into(), settings: Box::new(settings), ticket });
+    for effect in told {
+        match effect {
+            Effect::EntityDone { .. } => {
+                broker.run_deadlines();
+                return Ok(());
+            }
+            Effect::RequestRefused { error, .. } => return Err(error),
+            other => broker.journal.effects.push((ME, other)),
+        }
+    }
+    panic!("an update is answered");
+}
+
+fn reason(broker: &mut Broker, path: EntityPath) -> Vec<(String, Option<String>)> {
+    let peeked = broker.peek(path, 0, 1_000);
+    let show = |peeked: &crate::Peeked| {
+        let text = String::from_utf8(peeked.stored.payload.to_vec()).unwrap();
+        (text, property(&peeked.stored.properties, "DeadLetterReason"))
+    };
+    peeked.iter().map(show).collect()
+}
+
+#[test]
+fn a_message_arrives_at_the_target_as_if_it_were_sent_there() {
+    let target = EntitySettings { default_time_to_live: Some(Duration::from_millis(500)), ..plain() };
+    let mut broker = with(&[("target", target), ("source", to("Target"))]);
+    send(&mut broker, "target", "first");
+    send(&mut broker, "source", "a;9000");
+    send(&mut broker, "source", "b");
+    assert_eq!(contents(&mut broker, &main_path("source")), Vec::<String>::new());
+    let got = broker.receive(main_path("target"), ReceiveMode::PeekLock, 9);
+    assert_eq!(texts(&got), ["first", "a;9000", "b"]);
+    let numbers: Vec<_> = got.iter().map(|got| got.sequence.0).collect();
+    assert_eq!(numbers, [2, 3, 4].map(|number| number - 1), "numbers are the target's");
+    let more: Vec<_> = got.iter().map(|got| got.stored.more.clone()).collect();
+    let first_numbers: Vec<_> = more.iter().map(|more| more.as_ref()?.enqueued_sequence).collect();
+    assert_eq!(first_numbers, [None, Some(1), Some(2)], "the first number is kept");
+    for got in &got {
+        assert_eq!(got.stored.expires_at, Some(broker.now.after(Duration::from_millis(500))));
+        assert_eq!(got.stored.delivery_count, 0);
+    }
+    broker.check_liveness();
+    assert_eq!(broker.replayed().digest(), broker.core.digest());
+}
+
+#[test]
+fn the_target_looks_for_duplicates() {
+    let target = EntitySettings { requires_duplicate_detection: true, ..plain() };
+    let mut broker = with(&[("target", target), ("source", to("target"))]);
+    for text in ["a;1000", "b", "a;2000"] {
+        send(&mut broker, "source", text);
+    }
+    send(&mut broker, "target", "b;3000");
+    assert_eq!(contents(&mut broker, &main_path("target")), ["a;1000", "b"]);
+    assert_eq!(broker.core.entity("source").unwrap().active, 0);
+    broker.check_liveness();
+}
+
+#[test]
+fn a_message_goes_four_hops_and_is_dead_lettered_before_the_fifth() {
+    for (chain, last) in [("abcde", "e"), ("abcdef", "e")] {
+        let mut broker = broker();
+        let names: Vec<String> = chain.chars().rev().map(String::from).collect();
+        for (place, name) in names.iter().enumerate() {
+            let next = place.checked_sub(1).map(|place| names[place].as_str());
+            broker.create(name, next.map_or(plain(), to));
+        }
+        send(&mut broker, "a", "x");
+        if chain.len() == 5 {
+            assert_eq!(contents(&mut broker, &main_path(last)), ["x"]);
+        } else {
+            let expected = [("x".to_owned(), Some("MaxTransferHopCountExceeded".to_owned()))];
+            assert_eq!(reason(&mut broker, dead_letters(last)), expected);
+        }
+        broker.check_liveness();
+    }
+}
+
+#[test]
+fn a_loop_ends() {
+    let mut broker = with(&[("a", plain()), ("b", to("a"))]);
+    update(&mut broker, "a", to("b")).unwrap();
+    send(&mut broker, "a", "x");
+    let expected = [("x".to_owned(), Some("MaxTransferHopCountExceeded".to_owned()))];
+    assert_eq!(reason(&mut broker, dead_letters("a")), expected);
+    assert!(broker.core.deadline().is_none_or(|at| at > broker.now), "nothing is left to do");
+}
+
+#[test]
+fn what_the_target_does_not_take_is_dead_lettered_at_the_source() {
+    type Spoil = fn(&mut Broker);
+    let cases: [(&str, Spoil, &str); 4] = [
+        (
+            "disabled",
+            |broker| {
+                let disabled = EntitySettings { status: EntityStatus::Disabled, ..plain() };
+                update(broker, "target", disabled).unwrap();
+            },
+            "MessagingEntityDisabledException",
+        ),
+        (
+            "deleted",
+            |broker| {
+                let ticket = broker.ticket();
+                broker.tell(ME, Command::DeleteEntity { name: "target".into(), ticket });
+            },
+            "MessagingEntityNotFoundException",
+        ),
+        (
+            "full",
+            |broker| {
+                update(broker, "target", EntitySettings { max_size_bytes: Some(1), ..plain() }).unwrap();
+            },
+            "QuotaExceededException",
+        ),
+        (
+            "takes only smaller messages",
+            |broker| {
+                update(broker, "target", EntitySettings { max_message_bytes: Some(2), ..plain() }).unwrap();
+            },
+            "MessageSizeExceededException",
+        ),
+    ];
+    for (what, spoil, expected) in cases {
+        let mut broker = with(&[("target", plain()), ("source", to("target"))]);
+        send(&mut broker, "source", "before");
+        spoil(&mut broker);
+        send(&mut broker, "source", "after");
+        let kept = reason(&mut broker, dead_letters("source"));
+        assert_eq!(kept, [("after".to_owned(), Some(expected.to_owned()))], "{what}");
+        broker.check_liveness();
+        assert_eq!(broker.replayed().digest(), broker.core.digest(), "{what}");
+    }
+}
+
+#[test]
+fn a_target_that_is_there_again_gets_what_comes_later() {
+    let mut broker = with(&[("target", plain()), ("source", to("target"))]);
+    let ticket = broker.ticket();
+    broker.tell(ME, Command::DeleteEntity { name: "target".into(), ticket });
+    send(&mut broker, "source", "lost");
+    broker.create("target", plain());
+    send(&mut broker, "source", "found");
+    assert_eq!(contents(&mut broker, &main_path("target")), ["found"]);
+    assert_eq!(contents(&mut broker, &dead_letters("source")), ["lost"]);
+}
+
+#[test]
+fn a_full_disk_lets_messages_wait_at_the_source() {
+    let mut broker = with(&[("target", plain()), ("source", to("target"))]);
+    let (queue, now) = (broker.queue("source"), broker.now);
+    let message = describe(now, &"x".into());
+    broker.tell(ME, Command::Publish { queue, message, ticket: None });
+    broker.journal.full = true;
+    broker.run_deadlines();
+    assert_eq!(contents(&mut broker, &main_path("source")), ["x"]);
+    assert!(broker.core.deadline().is_some_and(|at| at > now), "it is tried again, but not at once");
+    broker.journal.full = false;
+    broker.wait(1_000);
+    assert_eq!(contents(&mut broker, &main_path("target")), ["x"]);
+}
+
+#[test]
+fn dead_letters_are_forwarded_with_their_source_and_reason() {
+    let settings = EntitySettings { max_delivery_count: 1, ..dead_to("morgue") };
+    let mut broker = with(&[("morgue", plain()), ("Orders", settings)]);
+    send(&mut broker, "orders", "x");
+    let got = broker.receive(main_path("orders"), ReceiveMode::PeekLock, 1).remove(0);
+    broker.settle(&got, Outcome::Abandon(properties(&[("mine", "1")]))).unwrap();
+    broker.run_deadlines();
+    let got = broker.receive(main_path("morgue"), ReceiveMode::PeekLock, 1).remove(0);
+    let more = got.stored.more.clone().unwrap();
+    assert_eq!((more.dead_letter_source.as_deref(), more.hops), (Some("Orders"), 1));
+    let reason = property(&got.stored.properties, "DeadLetterReason");
+    assert_eq!(reason.as_deref(), Some("MaxDeliveryCountExceeded"));
+    assert_eq!(property(&got.stored.properties, "mine").as_deref(), Some("1"));
+    assert_eq!(broker.core.entity("orders").unwrap().dead_letter, 0);
+    broker.check_liveness();
+}
+
+#[test]
+fn a_dead_letter_that_cannot_be_forwarded_is_a_transfer_dead_letter() {
+    let mut broker = with(&[("morgue", plain()), ("orders", dead_to("morgue"))]);
+    let ticket = broker.ticket();
+    broker.tell(ME, Command::DeleteEntity { name: "morgue".into(), ticket });
+    send(&mut broker, "orders", "x");
+    let got = broker.receive(main_path("orders"), ReceiveMode::PeekLock, 1).remove(0);
+    broker.settle(&got, Outcome::DeadLetter(properties(&[("DeadLetterReason", "bad")]))).unwrap();
+    broker.run_deadlines();
+    let kept = reason(&mut broker, transfers("orders"));
+    assert_eq!(kept, [("x".to_owned(), Some("MessagingEntityNotFoundException".to_owned()))]);
+    let peeked = broker.peek(transfers("orders"), 0, 1).remove(0);
+    let why = property(&peeked.stored.properties, "DeadLetterErrorDescription").unwrap();
+    assert!(why.ends_with("It had been dead-lettered for: bad"), "{why}");
+    let got = broker.receive(transfers("orders"), ReceiveMode::PeekLock, 1).remove(0);
+    broker.settle(&got, Outcome::Complete).unwrap();
+    broker.check_liveness();
+}
+
+#[test]
+fn nobody_receives_from_what_forwards() {
+    let mut broker = with(&[("t", plain()), ("main", to("t")), ("dead", dead_to("t"))]);
+    let cases = [
+        (main_path("main"), false),
+        (dead_letters("main"), true),
+        (main_path("dead"), true),
+        (dead_letters("dead"), false),
+        (transfers("dead"), true),
+    ];
+    for (path, allowed) in cases {
+        let open = Command::OpenConsumer {
+            consumer: LinkId(5),
+            path: path.clone(),
+            mode: ReceiveMode::PeekLock,
+            unsettled: UnsettledPolicy::KeepLocks,
+            auto_create: false,
+        };
+        let told = broker.tell(ME, open);
+        let refused = matches!(
+            told.as_slice(),
+            [Effect::AttachRefused { error: AttachError::Forwards(name), .. }] if *name == path.entity
+        );
+        assert_eq!(refused, !allowed, "{path:?}: {told:?}");
+    }
+}
+
+#[test]
+fn a_backlog_is_worked_off_in_bounded_steps_and_in_order() {
+    let mut broker = broker();
+    broker.core.config.pump_messages_max = 10;
+    broker.create("target", plain());
+    broker.create("source", plain());
+    let expected: Vec<String> = (0..100).map(|number| number.to_string()).collect();
+    for text in &expected {
+        send(&mut broker, "source", text);
+    }
+    broker.open(ME, 1, main_path("source"), ReceiveMode::PeekLock);
+    let held = broker.credit(ME, 1, 1);
+    let ticket = broker.ticket();
+    let update = Command::UpdateEntity { name: "source".into(), settings: Box::new(to("target")), ticket };
+    let told = broker.tell(ME, update);
+    assert!(told.iter().any(|effect| matches!(effect, Effect::EntityForwards { link: LinkId(1) })));
+    let mut calls = 0;
+    while broker.core.deadline().is_some_and(|at| at <= broker.now) {
+        broker.journal.make_readable();
+        let before = broker.core.entity("target").unwrap().active;
+        broker.core.handle_deadline(broker.now, &mut broker.journal);
+        let moved = broker.core.entity("target").unwrap().active - before;
+        assert!(moved <= 10, "{moved} in one call");
+        calls += 1;
+    }
+    assert!((10..20).contains(&calls), "{calls} calls");
+    assert_eq!(contents(&mut broker, &main_path("target")), expected[1..]);
+    broker.settle(&held[0], Outcome::Release(properties(&[]))).unwrap();
+    broker.run_deadlines();
+    assert_eq!(broker.core.entity("target").unwrap().active, 100, "what was locked follows");
+    broker.check_liveness();
+}
+
+#[test]
+fn scheduled_and_deferred_messages_are_not_forwarded_before_they_are_available() {
+    let mut broker = with(&[("target", plain()), ("source", plain())]);
+    send(&mut broker, "source", "deferred");
+    let got = broker.receive(main_path("source"), ReceiveMode::PeekLock, 1).remove(0);
+    broker.settle(&got, Outcome::Defer(properties(&[]))).unwrap();
+    update(&mut broker, "source", to("target")).unwrap();
+    let (queue, now) = (broker.queue("source"), broker.now);
+    let due = Some(now.after(Duration::from_secs(5)));
+    let message = Message { scheduled_enqueue_time: due, ..message("scheduled") };
+    broker.tell(ME, Command::Publish { queue, message, ticket: None });
+    broker.run_deadlines();
+    assert_eq!(contents(&mut broker, &main_path("target")), Vec::<String>::new());
+    broker.wait(5_000);
+    assert_eq!(contents(&mut broker, &main_path("target")), ["scheduled"]);
+    assert_eq!(contents(&mut broker, &main_path("source")), ["deferred"]);
+}
+
+#[test]
+fn the_target_schedules_what_says_so() {
+    let mut broker = with(&[("target", plain()), ("source", to("target"))]);
+    let (queue, now) = (broker.queue("source"), broker.now);
+    // Sent without a delay of its own here, as a copy that an action changed.
+    let message = Message { scheduled_enqueue_time: None, ..describe(now, &"x;;3000".into()) };
+    broker.tell(ME, Command::Publish { queue, message, ticket: None });
+    broker.run_deadlines();
+    let view = broker.core.entity("target").unwrap();
+    assert_eq!((view.active, view.scheduled), (0, 1));
+    broker.wait(3_000);
+    let got = broker.receive(main_path("target"), ReceiveMode::PeekLock, 1).remove(0);
+    assert_eq!(got.stored.more.clone().unwrap().enqueued_sequence, Some(1), "it is kept over the schedule");
+}
+
+#[test]
+fn a_restart_goes_on_where_it_was() {
+    let mut broker = with(&[("target", plain()), ("source", to("target"))]);
+    let (queue, now) = (broker.queue("source"), broker.now);
+    for text in ["a", "b"] {
+        let message = describe(now, &text.into());
+        broker.tell(ME, Command::Publish { queue, message, ticket: None });
+    }
+    assert_eq!(contents(&mut broker, &main_path("source")), ["a", "b"], "not yet");
+    broker.restart();
+    broker.run_deadlines();
+    assert_eq!(contents(&mut broker, &main_path("target")), ["a", "b"]);
+}
+
+#[test]
+fn targets_are_checked_when_they_are_set() {
+    let session = EntitySettings { requires_session: true, ..plain() };
+    let cases = [
+        // kind, settings, what is refused
+        (EntityKind::Queue, to("missing"), Some("it does not exist")),
+        (EntityKind::Queue, dead_to("missing"), Some("it does not exist")),
+        (EntityKind::Queue, to("NEW"), Some("an entity cannot forward to itself")),
+        (
+            EntityKind::Queue,
+            to("topic/Subscriptions/s"),
+            Some("a subscription takes messages from its topic only"),
+        ),
+        (EntityKind::Topic, to("queue"), Some("only queues and subscriptions forward")),
+        (
+            EntityKind::Queue,
+            EntitySettings { forward_to: Some("queue".into()), ..session.clone() },
+            Some("an entity with sessions cannot forward"),
+        ),
+        (
+            EntityKind::Queue,
+            EntitySettings { forward_dead_lettered_to: Some("queue".into()), ..session },
+            None,
+        ),
+        (EntityKind::Queue, to("QUEUE"), None),
+        (EntityKind::Queue, to("topic"), None),
+    ];
+    for (kind, settings, expected) in cases {
+        let mut broker = with(&[("queue", plain())]);
+        let mut create = |name: &str, kind, settings: &EntitySettings| {
+            let ticket = broker.ticket();
+            let settings = Box::new(settings.clone());
+            broker.tell(ME, Command::CreateEntity { name: name.into(), kind, settings, ticket })
+        };
+        create("topic", EntityKind::Topic, &plain());
+        create("topic/Subscriptions/s", EntityKind::Subscription, &plain());
+        let told = create("new", kind, &settings);
+        let refused = match told.as_slice() {
+            [Effect::RequestRefused { error: EntityError::ForwardTarget { why, .. }, .. }] => Some(*why),
+            [Effect::EntityDone { .. }] => None,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(refused, expected, "{kind:?} {settings:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_message_is_in_exactly_one_place_whatever_happens(
+        // Where each of four queues sends its messages and its dead letters: 4 is nowhere.
+        routes in proptest::collection::vec((0usize..5, 0usize..5), 4),
+        steps in proptest::collection::vec((0u8..6, 0usize..4), 1..40),
+    ) {
+        let mut broker = broker();
+        broker.core.config.pump_messages_max = 3;
+        let names = ["a", "b", "c", "d"];
+        for name in names {
+            broker.create(name, plain());
+        }
+        for (place, (main, dead)) in routes.iter().enumerate() {
+            let target = |target: usize| names.get(target).filter(|_| target != place).map(|name| Box::from(*name));
+            let settings = EntitySettings {
+                forward_to: target(*main),
+                forward_dead_lettered_to: target(*dead),
+                ..plain()
+            };
+            update(&mut broker, names[place], settings).unwrap();
+        }
+        let mut sent: Vec<String> = Vec::new();
+        for (step, place) in steps {
+            match step {
+                0..=2 => {
+                    let text = sent.len().to_string();
+                    let (queue, now) = (broker.queue(names[place]), broker.now);
+                    let message = describe(now, &bytes::Bytes::copy_from_slice(text.as_bytes()));
+                    broker.tell(ME, Command::Publish { queue, message, ticket: None });
+                    sent.push(text);
+                }
+                3 => {
+                    broker.journal.make_readable();
+                    broker.core.handle_deadline(broker.now, &mut broker.journal);
+                }
+                4 => broker.restart(),
+                _ => {
+                    let end = broker.journal.end();
+                    clean(&mut broker, end);
+                }
+            }
+            let mut found = Vec::new();
+            for name in names {
+                for path in [main_path(name), dead_letters(name), transfers(name)] {
+                    found.extend(contents(&mut broker, &path));
+                }
+            }
+            found.sort_by_key(|text| text.parse::<u32>().unwrap());
+            prop_assert_eq!(&found, &sent);
+            prop_assert_eq!(broker.replayed().digest(), broker.core.digest());
+            broker.check_liveness();
+        }
+        broker.run_deadlines();
+        for (place, (main, _)) in routes.iter().enumerate() {
+            let forwards = *main != place && *main < 4;
+            prop_assert!(!forwards || broker.core.entity(names[place]).unwrap().active == 0, "{}", names[place]);
+        }
+    }
+}
