@@ -306,6 +306,86 @@ queueCase("two-competing-receivers", async (context) => {
   });
 });
 
+suite.case("schedule-and-cancel", async ({ tls, queue }) => {
+  const broker = await Broker.start({ [queue]: {} }, { certificate });
+  const due = new Date(Math.ceil(Date.now() / 1_000) * 1_000 + 600_000);
+  try {
+    await withClient({ broker, tls }, async (client) => {
+      const [sender, receiver] = [client.createSender(queue), client.createReceiver(queue)];
+      const numbers = await sender.scheduleMessages([{ body: "cancelled 1" }, { body: "cancelled 2" }], due);
+      const [single] = await sender.scheduleMessages({ body: "due" }, due);
+      const peeked = await receiver.peekMessages(9, { fromSequenceNumber: Long.ONE });
+      assert.deepEqual(bodies(peeked), ["cancelled 1", "cancelled 2", "due"]);
+      [...numbers, single].forEach((number, index) => assert.ok(number.equals(peeked[index].sequenceNumber)));
+      for (const message of peeked) {
+        assert.equal(message.state, "scheduled");
+        assert.ok(message.messageId);
+        assert.equal(message.scheduledEnqueueTimeUtc.getTime(), due.getTime());
+      }
+      await assertEmpty(receiver);
+      await sender.cancelScheduledMessages(numbers);
+      await rejects(sender.cancelScheduledMessages(numbers[0]), "MessageNotFound");
+      await broker.advanceClock(601_000);
+      const message = await one(receiver);
+      assert.equal(message.body, "due");
+      assert.equal(message.state, "active");
+      assert.ok(message.enqueuedTimeUtc >= due);
+      assert.ok(message.sequenceNumber.greaterThan(single), "a new number");
+      await rejects(sender.cancelScheduledMessages(single), "MessageNotFound");
+      await receiver.completeMessage(message);
+      assert.deepEqual(await receiver.peekMessages(9, { fromSequenceNumber: Long.ONE }), []);
+    });
+  } finally {
+    broker.remove();
+  }
+});
+
+queueCase("deferred-by-number", SHORT_LOCK, async ({ sender, receiver, deadLetters }) => {
+  const sent = ["complete", "abandon", "dead-letter", "defer", "renew"];
+  await sender.sendMessages(sent.map((body) => ({ body })));
+  const taken = await many(receiver, sent.length);
+  for (const message of taken) await receiver.deferMessage(message, { deferred: "once" });
+  await assertEmpty(receiver);
+  const numbers = taken.map(({ sequenceNumber }) => sequenceNumber);
+  const got = await receiver.receiveDeferredMessages(numbers);
+  assert.deepEqual(bodies(got), sent);
+  for (const message of got) {
+    assert.equal(message.state, "deferred");
+    assert.equal(message.deliveryCount, 0);
+    assert.equal(message.applicationProperties.deferred, "once");
+  }
+  const [complete, abandon, deadLetter, defer, renew] = got;
+  await rejects(receiver.receiveDeferredMessages(numbers[0]), "MessageNotFound");
+  const firstEnd = renew.lockedUntilUtc.getTime();
+  await pause(20);
+  assert.ok((await receiver.renewMessageLock(renew)).getTime() > firstEnd);
+  await receiver.completeMessage(complete);
+  await receiver.abandonMessage(abandon, { tried: "once" });
+  await receiver.deadLetterMessage(deadLetter, { deadLetterReason: "looked at" });
+  await receiver.deferMessage(defer);
+  await receiver.completeMessage(renew);
+  await rejects(receiver.receiveDeferredMessages(numbers[0]), "MessageNotFound");
+  const again = await receiver.receiveDeferredMessages([numbers[3], numbers[1]]);
+  assert.deepEqual(bodies(again), ["defer", "abandon"]);
+  assert.deepEqual(again.map(({ deliveryCount }) => deliveryCount), [0, 1]);
+  assert.equal(again[1].applicationProperties.tried, "once");
+  for (const message of again) await receiver.completeMessage(message);
+  await assertEmpty(receiver);
+  const dead = await one(deadLetters);
+  assert.ok(dead.sequenceNumber.equals(numbers[2]));
+  assert.equal(dead.deadLetterReason, "looked at");
+});
+
+queueCase("deferred-receive-and-delete", async ({ client, queue, sender, receiver }) => {
+  await sender.sendMessages([{ body: "a" }, { body: "b" }]);
+  const taken = await many(receiver, 2);
+  for (const message of taken) await receiver.deferMessage(message);
+  const deleting = client.createReceiver(queue, { receiveMode: "receiveAndDelete" });
+  const numbers = taken.map(({ sequenceNumber }) => sequenceNumber);
+  assert.deepEqual(bodies(await deleting.receiveDeferredMessages(numbers)), ["a", "b"]);
+  assert.deepEqual(await receiver.peekMessages(9, { fromSequenceNumber: Long.ONE }), []);
+});
+
 suite.case("wrong-key", (context) =>
   withClient(
     context,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import datetime
 import pathlib
@@ -25,6 +26,7 @@ from azure.servicebus import (
 from azure.servicebus.amqp import AmqpAnnotatedMessage, AmqpMessageHeader, AmqpMessageProperties
 from azure.servicebus.exceptions import (
     MessageLockLostError,
+    MessageNotFoundError,
     MessageSizeExceededError,
     MessagingEntityNotFoundError,
     ServiceBusAuthenticationError,
@@ -605,6 +607,170 @@ async def settle_after_the_link_is_gone(context, style):
             message = await one(receiver)
             assert text(message) == "dead-letter me" and message.dead_letter_reason == "late"
             await receiver.complete_message(message)
+
+
+@contextlib.contextmanager
+def own_broker(context, **settings):
+    """A broker whose clock this case may move. Its lock tokens and schedules are nobody else's."""
+    broker = Broker({context.queue: settings}).start()
+    try:
+        yield Context(broker, context.transport, context.queue)
+    finally:
+        broker.close()
+
+
+def in_ten_minutes() -> datetime.datetime:
+    now = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
+    return now + datetime.timedelta(minutes=10)
+
+
+@case("schedule-and-cancel")
+async def schedule_and_cancel(context, style):
+    due = in_ten_minutes()
+    with own_broker(context) as there:
+        async with client(there, style) as bus:
+            async with bus.get_queue_sender(context.queue) as sender:
+                several = [ServiceBusMessage(body) for body in ("cancelled 1", "cancelled 2")]
+                numbers = await sender.schedule_messages(several, due)
+                [single] = await sender.schedule_messages(ServiceBusMessage("due"), due)
+                async with bus.get_queue_receiver(context.queue) as receiver:
+                    peeked = await receiver.peek_messages(9, sequence_number=1)
+                    assert [text(each) for each in peeked] == ["cancelled 1", "cancelled 2", "due"]
+                    assert all(each.state == ServiceBusMessageState.SCHEDULED for each in peeked)
+                    assert [each.sequence_number for each in peeked] == [*numbers, single]
+                    assert peeked[0].scheduled_enqueue_time_utc == due, peeked[0]
+                    await assert_empty(receiver)
+                    await sender.cancel_scheduled_messages(numbers)
+                    await refused_number(sender.cancel_scheduled_messages, numbers[0])
+                    there.broker.advance_clock(600)
+                    message = await one(receiver)
+                    assert text(message) == "due"
+                    assert message.state == ServiceBusMessageState.ACTIVE
+                    assert message.sequence_number not in [*numbers, single], "a new number"
+                    assert message.enqueued_time_utc >= due
+                    await refused_number(sender.cancel_scheduled_messages, single)
+                    # By the client's clock, which nobody moved, the lock is far from its end.
+                    await receiver.complete_message(message)
+                    assert await receiver.peek_messages(9, sequence_number=1) == []
+
+
+@case("schedule-by-property")
+async def schedule_by_property(context, style):
+    due = in_ten_minutes()
+    with own_broker(context) as there:
+        async with client(there, style) as bus:
+            async with bus.get_queue_sender(context.queue) as sender:
+                scheduled = ServiceBusMessage("due", scheduled_enqueue_time_utc=due)
+                await sender.send_messages([scheduled, ServiceBusMessage("now")])
+            async with bus.get_queue_receiver(context.queue) as receiver:
+                message = await one(receiver)
+                assert text(message) == "now"
+                await receiver.complete_message(message)
+                await assert_empty(receiver)
+                there.broker.advance_clock(600)
+                message = await one(receiver)
+                assert text(message) == "due"
+                assert message.enqueued_time_utc >= due
+                assert message.scheduled_enqueue_time_utc == due
+                await receiver.complete_message(message)
+
+
+async def refused_number(call, number):
+    """The SDK retries this refusal before it raises it."""
+    try:
+        await call(number)
+    except MessageNotFoundError:
+        return
+    raise AssertionError(f"no MessageNotFoundError for {number}")
+
+
+@case("deferred-by-number", **SHORT_LOCK)
+async def deferred_by_number(context, style):
+    bodies = ["complete", "abandon", "dead-letter", "defer", "renew"]
+    await send(context, style, *bodies)
+    async with client(context, style) as bus:
+        async with bus.get_queue_receiver(context.queue) as receiver:
+            numbers = {}
+            for body in bodies:
+                message = await one(receiver)
+                numbers[body] = message.sequence_number
+                await receiver.defer_message(message)
+            await assert_empty(receiver)
+        async with bus.get_queue_receiver(context.queue) as receiver:
+            got = await receiver.receive_deferred_messages(list(numbers.values()))
+            assert [text(message) for message in got] == bodies
+            assert all(message.state == ServiceBusMessageState.DEFERRED for message in got)
+            assert all(message.lock_token and message.delivery_count == 0 for message in got)
+            complete, abandon, dead_letter, defer, renew = got
+            await refused_number(receiver.receive_deferred_messages, complete.sequence_number)
+            first_end = renew.locked_until_utc
+            assert await receiver.renew_message_lock(renew) > first_end
+            await receiver.complete_message(complete)
+            await receiver.abandon_message(abandon)
+            await receiver.dead_letter_message(dead_letter, reason="looked at")
+            await receiver.defer_message(defer)
+            await receiver.complete_message(renew)
+            await refused_number(receiver.receive_deferred_messages, numbers["complete"])
+            again = await receiver.receive_deferred_messages([numbers["defer"], numbers["abandon"]])
+            assert [text(message) for message in again] == ["defer", "abandon"]
+            assert [message.delivery_count for message in again] == [0, 1]
+            for message in again:
+                await receiver.complete_message(message)
+            await assert_empty(receiver)
+        dead = ServiceBusSubQueue.DEAD_LETTER
+        async with bus.get_queue_receiver(context.queue, sub_queue=dead) as receiver:
+            message = await one(receiver)
+            assert message.sequence_number == numbers["dead-letter"]
+            assert message.dead_letter_reason == "looked at"
+
+
+@case("deferred-receive-and-delete")
+async def deferred_receive_and_delete(context, style):
+    await send(context, style, "a", "b")
+    async with client(context, style) as bus:
+        numbers = []
+        async with bus.get_queue_receiver(context.queue) as receiver:
+            for _ in range(2):
+                message = await one(receiver)
+                numbers.append(message.sequence_number)
+                await receiver.defer_message(message)
+        mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
+        async with bus.get_queue_receiver(context.queue, receive_mode=mode) as receiver:
+            got = await receiver.receive_deferred_messages(numbers)
+            assert [text(message) for message in got] == ["a", "b"]
+            assert await receiver.peek_messages(9, sequence_number=1) == []
+            await refused_number(receiver.receive_deferred_messages, numbers[0])
+
+
+@case("expiry")
+async def expiry(context, style):
+    second = datetime.timedelta(seconds=1)
+    settings = {"dead_letter_on_expiration": True, "default_time_to_live": "PT20S"}
+    with own_broker(context, **settings) as there:
+        async with client(there, style) as bus:
+            async with bus.get_queue_sender(context.queue) as sender:
+                await sender.send_messages(ServiceBusMessage("capped", time_to_live=60 * second))
+                await sender.send_messages(ServiceBusMessage("default"))
+                await sender.send_messages(ServiceBusMessage("short", time_to_live=15 * second))
+            async with bus.get_queue_receiver(context.queue) as receiver:
+                peeked = await receiver.peek_messages(9, sequence_number=1)
+                lifetimes = [message.time_to_live for message in peeked]
+                assert lifetimes == [20 * second, None, 15 * second], lifetimes
+                held = await one(receiver)
+                assert text(held) == "capped" and held.time_to_live == 20 * second
+                assert held.expires_at_utc == held.enqueued_time_utc + 20 * second
+                there.broker.advance_clock(30)
+                dead = ServiceBusSubQueue.DEAD_LETTER
+                async with bus.get_queue_receiver(context.queue, sub_queue=dead) as dead_letters:
+                    # In the order of their numbers, whichever expired first.
+                    for expected in ("default", "short"):
+                        message = await one(dead_letters)
+                        assert text(message) == expected
+                        assert message.dead_letter_reason == "TTLExpiredException"
+                        await dead_letters.complete_message(message)
+                    await receiver.complete_message(held)
+                    await assert_empty(dead_letters)
+                await assert_empty(receiver)
 
 
 @case("broker-restart")

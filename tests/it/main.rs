@@ -13,6 +13,8 @@ mod http;
 #[cfg(test)]
 mod message;
 #[cfg(test)]
+mod numbers;
+#[cfg(test)]
 mod plain;
 #[cfg(test)]
 mod sdk_dotnet;

@@ -18,7 +18,7 @@ use crate::{
 const SETTLED: Option<SenderSettleMode> = Some(SenderSettleMode::Settled);
 const SECOND: Option<ReceiverSettleMode> = Some(ReceiverSettleMode::Second);
 
-const DOTNET: Dialect = Dialect {
+pub(crate) const DOTNET: Dialect = Dialect {
     sasl: ("MSSBCBS", Some(b"")),
     open,
     address: |entity| format!("/{entity}"),

@@ -17,7 +17,7 @@ const UNSETTLED: Option<SenderSettleMode> = Some(SenderSettleMode::Unsettled);
 const FIRST: Option<ReceiverSettleMode> = Some(ReceiverSettleMode::First);
 const SECOND: Option<ReceiverSettleMode> = Some(ReceiverSettleMode::Second);
 
-const JAVA: Dialect = Dialect {
+pub(crate) const JAVA: Dialect = Dialect {
     sasl: ("ANONYMOUS", None),
     open,
     address: str::to_owned,

@@ -290,7 +290,7 @@ impl<'d> Sdk<'d> {
     }
 
     /// Settles as the SDK does, and demands the same kind of outcome back, an error never.
-    fn settle(&mut self, channel: u16, delivery: &Delivery, state: DeliveryState) {
+    pub(crate) fn settle(&mut self, channel: u16, delivery: &Delivery, state: DeliveryState) {
         let answer = self.client.outcome(channel, delivery.id(), state.clone());
         match (state, answer.state) {
             (DeliveryState::Accepted, Some(DeliveryState::Accepted))
@@ -335,7 +335,7 @@ impl<'d> Sdk<'d> {
 }
 
 /// A broker with these messages in its queue.
-fn filled(texts: &[&str]) -> Broker {
+pub(crate) fn filled(texts: &[&str]) -> Broker {
     let broker = Broker::start();
     let mut client = broker.plain();
     client.sender(1, QUEUE);

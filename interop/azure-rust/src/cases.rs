@@ -20,6 +20,9 @@ pub async fn play(name: &str, setting: &Setting) -> Outcome {
         "peek-lock-abandon" => peek_lock_abandon(setting).await,
         "peek-lock-dead-letter" => peek_lock_dead_letter(setting).await,
         "peek-lock-defer" => peek_lock_defer(setting).await,
+        "schedule-and-cancel" => schedule_and_cancel(setting).await,
+        "deferred-by-number" => deferred_by_number(setting).await,
+        "deferred-receive-and-delete" => deferred_receive_and_delete(setting).await,
         "receive-and-delete" => receive_and_delete(setting).await,
         "lock-renewal" => lock_renewal(setting).await,
         "lock-loss" => lock_loss(setting).await,
@@ -188,6 +191,98 @@ async fn receive_and_delete(setting: &Setting) -> Outcome {
 async fn wait_past(end: SystemTime) {
     let left = end.duration_since(SystemTime::now()).unwrap_or_default();
     tokio::time::sleep(left + Duration::from_millis(300)).await;
+}
+
+async fn schedule_and_cancel(setting: &Setting) -> Outcome {
+    let mut client = setting.client().await?;
+    let mut sender = setting.sender(&mut client).await?;
+    let now = SystemTime::now();
+    let later = now + Duration::from_secs(3_600);
+    let numbers = sender.schedule_messages(["later 1", "later 2", "later 3"], later.into()).await?;
+    let mut receiver = setting.receiver(&mut client).await?;
+    let peeked = receiver.peek_messages(9, Some(1)).await?;
+    let found: Vec<i64> = peeked.iter().map(|message| message.sequence_number()).collect();
+    assert_eq!(found, numbers);
+    for message in &peeked {
+        assert_eq!(message.state(), ServiceBusMessageState::Scheduled);
+    }
+    assert_empty(&mut receiver).await?;
+    sender.cancel_scheduled_messages(numbers.clone()).await?;
+    assert!(sender.cancel_scheduled_message(numbers[0]).await.is_err(), "it is cancelled already");
+    let soon = SystemTime::now() + Duration::from_secs(1);
+    let single = sender.schedule_message("soon", soon.into()).await?;
+    let message = one(&mut receiver).await?;
+    assert_eq!(text(&message), "soon");
+    assert!(message.sequence_number() > single, "a new number");
+    assert!(SystemTime::now() >= soon);
+    assert!(sender.cancel_scheduled_message(single).await.is_err(), "it has come");
+    receiver.complete_message(&message).await?;
+    // The SDK does not wait for the answer to a settlement; peeking looks behind it.
+    assert!(receiver.peek_message(Some(1)).await?.is_none());
+    sender.dispose().await?;
+    receiver.dispose().await?;
+    Ok(client.dispose().await?)
+}
+
+async fn deferred_by_number(setting: &Setting) -> Outcome {
+    let bodies = ["complete", "abandon", "dead-letter", "renew"];
+    let mut client = setting.client().await?;
+    setting.send(&mut client, &bodies).await?;
+    let mut receiver = setting.receiver(&mut client).await?;
+    let mut numbers = Vec::new();
+    for message in many(&mut receiver, bodies.len()).await? {
+        numbers.push(message.sequence_number());
+        receiver.defer_message(&message, None).await?;
+    }
+    assert_empty(&mut receiver).await?;
+    let mut got = receiver.receive_deferred_messages(numbers.clone()).await?;
+    assert_eq!(got.iter().map(text).collect::<Vec<_>>(), bodies);
+    for message in &got {
+        assert_eq!(message.state(), ServiceBusMessageState::Deferred);
+        assert_eq!(message.delivery_count(), Some(1), "this SDK counts the delivery itself");
+    }
+    assert!(receiver.receive_deferred_message(numbers[0]).await.is_err(), "it is locked");
+    receiver.complete_message(&got[0]).await?;
+    receiver.abandon_message(&got[1], None).await?;
+    let why = DeadLetterOptions {
+        dead_letter_reason: Some("looked at".into()),
+        dead_letter_error_description: None,
+        properties_to_modify: None,
+    };
+    receiver.dead_letter_message(&got[2], why).await?;
+    let end = got[3].locked_until();
+    receiver.renew_message_lock(&mut got[3]).await?;
+    assert!(got[3].locked_until() > end);
+    receiver.complete_message(&got[3]).await?;
+    let again = receiver.receive_deferred_message(numbers[1]).await?.expect("it was abandoned");
+    assert_eq!(again.delivery_count(), Some(2));
+    receiver.complete_message(&again).await?;
+    assert!(receiver.peek_message(Some(1)).await?.is_none());
+    let mut dead_letters = setting.dead_letters(&mut client).await?;
+    let dead = one(&mut dead_letters).await?;
+    assert_eq!((dead.sequence_number(), dead.dead_letter_reason()), (numbers[2], Some("looked at")));
+    receiver.dispose().await?;
+    dead_letters.dispose().await?;
+    Ok(client.dispose().await?)
+}
+
+async fn deferred_receive_and_delete(setting: &Setting) -> Outcome {
+    let mut client = setting.client().await?;
+    setting.send(&mut client, &["a", "b"]).await?;
+    let mut receiver = setting.receiver(&mut client).await?;
+    let mut numbers = Vec::new();
+    for message in many(&mut receiver, 2).await? {
+        numbers.push(message.sequence_number());
+        receiver.defer_message(&message, None).await?;
+    }
+    let mode = ServiceBusReceiveMode::ReceiveAndDelete;
+    let mut deleting = setting.receiver_with(&mut client, SubQueue::None, mode).await?;
+    let got = deleting.receive_deferred_messages(numbers).await?;
+    assert_eq!(got.iter().map(text).collect::<Vec<_>>(), ["a", "b"]);
+    assert!(receiver.peek_message(Some(1)).await?.is_none());
+    receiver.dispose().await?;
+    deleting.dispose().await?;
+    Ok(client.dispose().await?)
 }
 
 async fn lock_renewal(setting: &Setting) -> Outcome {
