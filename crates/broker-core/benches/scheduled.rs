@@ -71,6 +71,10 @@ impl Output for Recent {
         read.ok_or_else(|| StorageError { at, reason: "not there".into() })
     }
 
+    fn readable(&self) -> Position {
+        Position(self.end - self.open.len() as u64)
+    }
+
     fn storage_full(&self) -> bool {
         false
     }
