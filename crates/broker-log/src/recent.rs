@@ -198,9 +198,9 @@ impl Recent {
 }
 
 /// Size of an allocation. A delivered record keeps its whole chunk alive, so it is not larger.
-pub(crate) const CHUNK_BYTES: usize = 128 << 10;
+pub(crate) const CHUNK_BYTES: usize = 256 << 10;
 /// Buffers kept for use again: those of two segments.
-const UNUSED_MAX: usize = 256;
+const UNUSED_MAX: usize = 128;
 
 #[cfg(test)]
 mod tests;

@@ -35,8 +35,8 @@ fn recent_records_come_from_memory_and_older_ones_from_disk() {
 fn a_wrong_length_or_place_is_the_callers_error() {
     for cache in [0, 1 << 20] {
         let (mut journal, mut worker) = journal(cache);
-        let records = fill(&mut journal, &mut worker, 50);
-        for (at, length) in [records[0], records[49]] {
+        let records = fill(&mut journal, &mut worker, 100);
+        for (at, length) in [records[0], records[99]] {
             let other = journal.read(at, length - 1).unwrap_err();
             assert_eq!(other, ReadError::OtherLength { at, asked: length - 1, found: length });
         }
@@ -50,7 +50,7 @@ fn a_wrong_length_or_place_is_the_callers_error() {
 #[test]
 fn a_damaged_record_is_an_error_that_names_file_and_offset() {
     let (mut journal, mut worker) = journal(0);
-    let records = fill(&mut journal, &mut worker, 50);
+    let records = fill(&mut journal, &mut worker, 100);
     let (at, length) = records[3];
     let file = worker.disk().list().unwrap().iter().map(|(file, _)| *file).min().unwrap();
     let mut contents = worker.disk().contents(file).unwrap();
