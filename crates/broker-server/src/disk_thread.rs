@@ -61,8 +61,9 @@ impl Performer {
 
 /// The journal asks for at most one write and a little background work at a time.
 const REQUESTS_MAX: usize = 16;
-/// A write up to this size, in bytes, is soon done: waiting for it costs less than two changes of thread.
-const AT_ONCE_BYTES_MAX: u64 = 64 << 10;
+/// A write up to this size, in bytes, is that of a sender who waits for each message: for him, waiting costs less than
+/// two changes of thread. One who goes on sending is read meanwhile.
+const AT_ONCE_BYTES_MAX: u64 = 8 << 10;
 /// While requests take longer, no connection's thread waits for one.
 const QUICK: Duration = Duration::from_millis(2);
 
