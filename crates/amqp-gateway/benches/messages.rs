@@ -53,7 +53,7 @@ fn opened(script: &mut Script) -> (Gateway, LinkId, Vec<Command>) {
             }
             Command::OpenConsumer { consumer, .. } => {
                 link = *consumer;
-                Effect::ConsumerOpened { consumer: *consumer, queue: queue.clone() }
+                Effect::ConsumerOpened { consumer: *consumer, queue: queue.clone(), session: None }
             }
             _ => continue,
         };

@@ -10,7 +10,9 @@ use amqp_codec::{
 };
 use amqp_engine::{AttachReply, LinkKey};
 use broker_auth::Right;
-use broker_core::{AttachError, Command, EntityPath, LinkId, QueueInfo, ReceiveMode, UnsettledPolicy};
+use broker_core::{
+    AttachError, Command, EntityPath, LinkId, QueueInfo, ReceiveMode, SessionGrant, UnsettledPolicy,
+};
 
 use crate::{
     address::{self, Node},
@@ -18,6 +20,7 @@ use crate::{
     gateway::Gateway,
     intake::Wants,
     link::{Consumer, Link, LinkRole, NodeName, Producer, Replies, Requests},
+    sessions,
     settlement::{Face, Said},
     tickets::SessionNumber,
     tracking,
@@ -130,10 +133,7 @@ impl Gateway {
     ) -> Result<(), Refusal> {
         let claim = self.claim(&path, false, Right::Listen)?;
         let source = attach.source.as_ref();
-        let filter = source.and_then(|source| source.filter.as_ref());
-        if filter.is_some_and(|filter| SESSION_FILTERS.iter().any(|name| filter.get(name).is_some())) {
-            return Err(Refusal::NoSessions { entity: String::from(path.entity) });
-        }
+        let session = sessions::wanted(&attach)?;
         let default_outcome = source.and_then(|source| source.default_outcome.as_ref());
         let default_outcome = default_outcome.map_or(Said::Nothing, Said::of);
         let mode = attach.snd_settle_mode.unwrap_or_default();
@@ -163,6 +163,7 @@ impl Gateway {
             path,
             mode: receive_mode,
             unsettled: unsettled_policy(face, default_outcome),
+            session,
             auto_create: self.config.auto_create,
         });
         Ok(())
@@ -242,14 +243,23 @@ impl Gateway {
     }
 
     /// The core has opened a consumer.
-    pub(crate) fn on_consumer_opened(&mut self, id: LinkId, queue: &QueueInfo) {
+    pub(crate) fn on_consumer_opened(
+        &mut self,
+        id: LinkId,
+        queue: &QueueInfo,
+        session: Option<&SessionGrant>,
+    ) {
         let most = self.config.max_message_bytes;
         let limit = queue.max_message_bytes.min(most);
         let Some(consumer) = self.consumer_mut(id) else { return };
         let Some(attach) = consumer.attach.take() else { return };
         let Some(link) = self.links.get(id.0) else { return };
         let (key, face) = (link.key, link.face);
-        let reply = Self::reply_to(&attach, limit, face);
+        let mut reply = Self::reply_to(&attach, limit, face);
+        if let Some(grant) = session {
+            reply.source = attach.source.map(|source| sessions::with_session(source, grant));
+            reply.properties = Some(sessions::properties(grant));
+        }
         self.engine.accept_link(key, reply);
     }
 
@@ -426,5 +436,3 @@ pub(crate) const REQUEST_CREDIT: u32 = 100;
 /// Largest request to `$cbs`, in bytes: tokens are a few kilobytes.
 pub(crate) const NODE_MESSAGE_BYTES: u64 = 65_536;
 const BATCH_SIZE: &str = "com.microsoft:max-message-batch-size";
-const SESSION_FILTERS: [&str; 2] =
-    ["com.microsoft:session-filter", "com.microsoft:non-exclusive-session-filter:list"];

@@ -4,7 +4,9 @@
 
 use std::borrow::Cow;
 
-use broker_core::{AttachError, CommitError, EntityError, PublishError, SettleError, TransactionError};
+use broker_core::{
+    AttachError, CommitError, EntityError, PublishError, SessionError, SettleError, TransactionError,
+};
 
 use crate::address::AddressError;
 
@@ -49,8 +51,12 @@ pub(crate) enum Refusal {
     TransactedReceive,
     /// The core did not declare or not commit a transaction.
     Commit(CommitError),
-    /// A session filter on an entity without sessions.
-    NoSessions { entity: String },
+    /// The core refused a request about a session.
+    Session(SessionError),
+    /// A session filter that is neither a string nor null.
+    SessionFilter,
+    /// A session that several receivers want to share.
+    SharedSession,
     /// A message for the anonymous terminus without `to`.
     NoTo,
     /// A message for the anonymous terminus whose `to` names nothing.
@@ -106,14 +112,13 @@ impl Refusal {
             Self::Publish(error) => publish(error),
             Self::Settle(error) => settle(*error),
             Self::Entity(error) => entity(error),
+            Self::Session(error) => session(error),
             Self::Commit(CommitError::Transaction(error)) => transaction(*error),
             Self::Commit(CommitError::Publish(_) | CommitError::Settle(_)) => {
                 ("amqp:transaction:rollback", 400)
             }
             Self::NoSubscription { .. } => ("amqp:not-found", 404),
-            Self::SeveralEntities | Self::NotInTransaction | Self::NoSessions { .. } => {
-                ("amqp:not-allowed", 400)
-            }
+            Self::SeveralEntities | Self::NotInTransaction => ("amqp:not-allowed", 400),
             Self::TooManyRequests { .. } | Self::TooManyLinks { .. } => ("amqp:resource-limit-exceeded", 403),
             Self::TooLarge { .. } | Self::PropertyTooLarge { .. } | Self::PropertiesTooLarge { .. } => {
                 ("amqp:link:message-size-exceeded", 400)
@@ -126,9 +131,11 @@ impl Refusal {
             Self::Unauthorized { .. } | Self::ClaimExpired { .. } | Self::BadToken { .. } => {
                 ("amqp:unauthorized-access", 401)
             }
-            Self::NoAddress { .. } | Self::NoTarget | Self::SettledDeclare | Self::ForeignState => {
-                ("amqp:invalid-field", 400)
-            }
+            Self::NoAddress { .. }
+            | Self::NoTarget
+            | Self::SessionFilter
+            | Self::SettledDeclare
+            | Self::ForeignState => ("amqp:invalid-field", 400),
             Self::Address { error, .. } => match error {
                 AddressError::Exchange => ("amqp:not-implemented", 501),
                 AddressError::Empty
@@ -138,6 +145,7 @@ impl Refusal {
             },
             Self::NoTo | Self::BadTo { .. } => ("amqp:precondition-failed", 400),
             Self::Dynamic
+            | Self::SharedSession
             | Self::GlobalTransaction
             | Self::TransactedReceive
             | Self::UnknownOperation { .. } => ("amqp:not-implemented", 501),
@@ -155,7 +163,12 @@ impl Refusal {
         match self {
             Self::Attach(AttachError::NotFound(name))
             | Self::Publish(PublishError::NotFound(name))
+            | Self::Session(SessionError::NotFound(name))
             | Self::Entity(EntityError::NotFound(name)) => not_found(name),
+            Self::Settle(SettleError::SessionLockLost)
+            | Self::Entity(EntityError::SessionLockLost)
+            | Self::Session(SessionError::LockLost) => SESSION_LOCK_LOST.to_owned(),
+            Self::Session(error) => sentence(error),
             Self::Attach(error) => sentence(error),
             Self::Publish(error) => sentence(error),
             Self::Settle(SettleError::LockLost) => LOCK_LOST.to_owned(),
@@ -175,20 +188,15 @@ impl Refusal {
             Self::NoSubscription { name } => format!("No subscription named '{name}' could be found."),
             Self::Dynamic => "Dynamic nodes are not supported.".to_owned(),
             Self::GlobalTransaction => "Distributed transactions are not supported.".to_owned(),
-            Self::SettledDeclare => {
-                "A transaction must be declared unsettled, to be told its name.".to_owned()
-            }
+            Self::SettledDeclare => SETTLED_DECLARE.to_owned(),
             Self::SeveralEntities => SEVERAL_ENTITIES.to_owned(),
             Self::NotInTransaction => "The operation cannot be part of a transaction.".to_owned(),
             Self::TransactedReceive => "Messages cannot be received inside a transaction.".to_owned(),
             Self::Commit(CommitError::Transaction(error)) => sentence(error),
             Self::Commit(error) => format!("The transaction was rolled back. {}", sentence(error)),
             Self::NoTransaction => "The transaction does not exist.".to_owned(),
-            Self::NoSessions { entity } => {
-                format!(
-                    "The entity '{entity}' does not require sessions: it cannot be received from by session."
-                )
-            }
+            Self::SessionFilter => "The session filter must be a string or null.".to_owned(),
+            Self::SharedSession => "Sessions cannot be shared between receivers.".to_owned(),
             Self::NoTo => "The anonymous terminus requires the 'to' property to be set.".to_owned(),
             Self::BadTo { to, error } => format!("The 'to' address '{to}' is not valid: {error}."),
             Self::Malformed(reason) => format!("The message could not be decoded: {reason}."),
@@ -237,6 +245,8 @@ const fn transaction(error: TransactionError) -> (&'static str, i32) {
     }
 }
 
+const SETTLED_DECLARE: &str = "A transaction must be declared unsettled, to be told its name.";
+
 const SEVERAL_ENTITIES: &str = "A transaction is on one entity, unless cross-entity transactions are enabled: then all \
                                 of it goes over one session, or is sent via the first entity.";
 
@@ -249,7 +259,13 @@ fn attach(error: &AttachError) -> Name {
         AttachError::SubQueueSend(_)
         | AttachError::Forwards(_)
         | AttachError::SubscriptionSend(_)
-        | AttachError::TopicReceive(_) => ("amqp:not-allowed", 400),
+        | AttachError::TopicReceive(_)
+        | AttachError::SessionRequired(_)
+        | AttachError::NoSessions(_)
+        | AttachError::SubQueueSession(_) => ("amqp:not-allowed", 400),
+        AttachError::SessionLocked(_) => ("com.microsoft:session-cannot-be-locked", 410),
+        AttachError::SessionTimeout => ("com.microsoft:timeout", 408),
+        AttachError::SessionIdTooLong { .. } => ("com.microsoft:argument-out-of-range", 400),
         AttachError::LimitReached { .. } => ("amqp:resource-limit-exceeded", 403),
         AttachError::Disabled(_) => ("com.microsoft:entity-disabled", 403),
         AttachError::InvalidName(_) => ("amqp:invalid-field", 400),
@@ -259,7 +275,10 @@ fn attach(error: &AttachError) -> Name {
 fn publish(error: &PublishError) -> Name {
     match error {
         PublishError::NotFound(_) => ("amqp:not-found", 404),
-        PublishError::SubQueueSend(_) | PublishError::SubscriptionSend(_) => ("amqp:not-allowed", 400),
+        PublishError::SubQueueSend(_)
+        | PublishError::SubscriptionSend(_)
+        | PublishError::SessionRequired(_) => ("amqp:not-allowed", 400),
+        PublishError::SessionIdTooLong { .. } => ("com.microsoft:argument-out-of-range", 400),
         PublishError::EntityFull { .. } | PublishError::StorageFull => ("amqp:resource-limit-exceeded", 403),
         PublishError::HistoryFull { .. } => ("com.microsoft:server-busy", 503),
         PublishError::TooLarge { .. } => ("amqp:link:message-size-exceeded", 400),
@@ -271,7 +290,8 @@ fn publish(error: &PublishError) -> Name {
 fn settle(error: SettleError) -> Name {
     match error {
         SettleError::EntityGone => ("amqp:not-found", 404),
-        SettleError::AlreadyDeadLetter => ("amqp:not-allowed", 400),
+        SettleError::AlreadyDeadLetter | SettleError::LockedBySession => ("amqp:not-allowed", 400),
+        SettleError::SessionLockLost => SESSION_LOST,
         SettleError::EntityDisabled => ("com.microsoft:entity-disabled", 403),
         SettleError::LockLost => ("com.microsoft:message-lock-lost", 410),
         SettleError::Transaction(error) => transaction(error),
@@ -282,7 +302,8 @@ fn settle(error: SettleError) -> Name {
 fn entity(error: &EntityError) -> Name {
     match error {
         EntityError::NotFound(_) => ("amqp:not-found", 404),
-        EntityError::Immutable { .. } => ("amqp:not-allowed", 400),
+        EntityError::Immutable { .. } | EntityError::SessionRequired(_) => ("amqp:not-allowed", 400),
+        EntityError::SessionLockLost => SESSION_LOST,
         EntityError::LimitReached { .. } => ("amqp:resource-limit-exceeded", 403),
         EntityError::Disabled(_) => ("com.microsoft:entity-disabled", 403),
         EntityError::AlreadyExists(_) => ("com.microsoft:entity-already-exists", 409),
@@ -296,8 +317,28 @@ fn entity(error: &EntityError) -> Name {
     }
 }
 
+const SESSION_LOST: Name = ("com.microsoft:session-lock-lost", 410);
+
+fn session(error: &SessionError) -> Name {
+    match error {
+        SessionError::NotFound(_) => ("amqp:not-found", 404),
+        SessionError::Disabled(_) => ("com.microsoft:entity-disabled", 403),
+        SessionError::NoSessions(_) => ("amqp:not-allowed", 400),
+        SessionError::LockLost => SESSION_LOST,
+        SessionError::StateTooLarge { .. } => ("amqp:link:message-size-exceeded", 400),
+        SessionError::EntityFull { .. } | SessionError::StorageFull => ("amqp:resource-limit-exceeded", 403),
+        SessionError::Storage => ("amqp:internal-error", 500),
+    }
+}
+
+/// The condition beside status 204 when there are no sessions, or no more. To clients that is an empty list.
+pub(crate) const NO_SESSION: &str = "com.microsoft:session-not-found";
+
 const LOCK_LOST: &str = "The lock supplied is invalid. Either the lock expired, or the message has already been \
                          removed from the queue, or was received by a different receiver instance.";
+
+const SESSION_LOCK_LOST: &str =
+    "The session lock has expired on the MessageSession. Accept a new MessageSession.";
 
 /// JS and Java recognise a missing entity by the first sentence.
 fn not_found(name: &str) -> String {

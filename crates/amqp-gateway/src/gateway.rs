@@ -13,7 +13,7 @@ use amqp_codec::{
     performative::{DeliveryState, Error},
     types::Symbol,
 };
-use amqp_engine::{Connection, DeliveryId, Event, LinkKey, SessionId};
+use amqp_engine::{Connection, DeliveryId, Event, LinkKey, Origin, SessionId};
 use broker_auth::{Authority, Grants, Identity, PeerFacts};
 use broker_core::{AttachError, ClientId, Command, Effect, LinkId};
 use bytes::{Bytes, BytesMut};
@@ -243,7 +243,7 @@ impl Gateway {
             Event::Unsent { link, deliveries } => self.on_unsent(link, &deliveries),
             // The peer's word on what it sent: it has settled, and needs no answer.
             Event::SettledByPeer { .. } => {}
-            Event::Closed { .. } => self.on_closed(),
+            Event::Closed { by, .. } => self.on_closed(by),
         }
     }
 
@@ -260,7 +260,9 @@ impl Gateway {
             }
             Effect::Drained { consumer, count } => self.on_drained(consumer, count),
             Effect::ProducerOpened { producer, queue } => self.on_producer_opened(producer, &queue),
-            Effect::ConsumerOpened { consumer, queue } => self.on_consumer_opened(consumer, &queue),
+            Effect::ConsumerOpened { consumer, queue, session } => {
+                self.on_consumer_opened(consumer, &queue, session.as_ref());
+            }
             Effect::AttachRefused { link, error } => self.on_attach_refused(link, error),
             Effect::Renewed(renewed) => self.on_renewed(&renewed),
             Effect::Peeked { ticket, messages } => self.on_peeked(ticket, &messages),
@@ -275,6 +277,13 @@ impl Gateway {
             Effect::TransactionRefused { ticket, error } => self.on_transaction_refused(ticket, error),
             Effect::EntityDeleted { link } => self.on_entity_deleted(link),
             Effect::EntityForwards { link } => self.on_entity_forwards(link),
+            Effect::SessionLost { consumer } => self.on_session_lost(consumer),
+            Effect::SessionRenewed { ticket, until } => self.on_session_renewed(ticket, until),
+            Effect::SessionState { ticket, state } => self.on_session_state(ticket, state.as_deref()),
+            Effect::SessionList { ticket, skip, ids } => self.on_session_list(ticket, skip, &ids),
+            Effect::SessionRefused { ticket, error } => {
+                self.on_request_refused(ticket, &Refusal::Session(error));
+            }
             // The gateway creates and deletes no entities.
             Effect::EntityDone { .. } => {}
         }
@@ -343,12 +352,18 @@ impl Gateway {
         }
     }
 
-    fn on_closed(&mut self) {
+    /// A peer that closes gives its links up, with the sessions that it holds. One that is lost does not: that it is
+    /// gone is told by `disconnected` alone.
+    fn on_closed(&mut self, by: Origin) {
         self.sessions = Sessions::new();
         self.by_session = Index::new();
         let links: Vec<u32> = self.links.iter().map(|(link, _)| link).collect();
         for link in links {
-            self.drop_link(LinkId(link));
+            if by == Origin::Peer {
+                self.drop_link(LinkId(link));
+            } else {
+                self.remove_link(LinkId(link));
+            }
         }
     }
 

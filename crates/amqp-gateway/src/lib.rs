@@ -8,7 +8,7 @@
 //! | What does a settlement do to a message? | `settlement`, `outcome` |
 //! | What does an address name? | `address` |
 //! | What is a refusal called? | `condition`, `tracking` |
-//! | How is a link opened? | `attach`, `claims` |
+//! | How is a link opened? | `attach`, `claims`, `sessions` |
 //! | How does a message come in, how does it go out? | `intake`, `quota`, `inbound`; `delivery`, `outbound` |
 //! | What does a transaction need? | `coordinator`, `transacted` |
 //! | How are the nodes asked? | `requests`, `cbs`, `management` |
@@ -38,6 +38,7 @@ mod outbound;
 mod outcome;
 mod quota;
 mod requests;
+mod sessions;
 mod settlement;
 mod slab;
 mod tickets;

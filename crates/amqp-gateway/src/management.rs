@@ -7,17 +7,18 @@ mod locks;
 mod numbers;
 mod peek;
 mod schedule;
+mod sessions;
 
 use amqp_codec::{
     raw::{RawMap, RawValue},
     types::{self, code},
 };
 use broker_auth::Right;
-use broker_core::{Command, EntityPath, Fetched, LockToken, Renewed, SequenceNumber, Ticket};
+use broker_core::{Command, EntityPath, Fetched, LockToken, Renewed, SequenceNumber, Ticket, Timestamp};
 use bytes::{BufMut, BytesMut};
 
 use crate::{
-    condition::Refusal,
+    condition::{NO_SESSION, Refusal},
     gateway::Gateway,
     intake::{Intake, Wants},
     requests::{Caller, NULL, Pending, Reply, Request},
@@ -42,6 +43,14 @@ pub(crate) enum Operation {
     ReceiveDeferred,
     /// `com.microsoft:batch-delete-messages`.
     BatchDelete,
+    /// `com.microsoft:renew-session-lock`.
+    RenewSession,
+    /// `com.microsoft:get-session-state`.
+    GetSessionState,
+    /// `com.microsoft:set-session-state`.
+    SetSessionState,
+    /// `com.microsoft:get-message-sessions`.
+    ListSessions,
 }
 
 impl Operation {
@@ -55,6 +64,10 @@ impl Operation {
             "cancel-scheduled-message" => Self::CancelScheduled,
             "receive-by-sequence-number" => Self::ReceiveDeferred,
             "batch-delete-messages" => Self::BatchDelete,
+            "renew-session-lock" => Self::RenewSession,
+            "get-session-state" => Self::GetSessionState,
+            "set-session-state" => Self::SetSessionState,
+            "get-message-sessions" => Self::ListSessions,
             _ => return None,
         })
     }
@@ -67,9 +80,9 @@ impl Operation {
         }
     }
 
-    /// Whether its answer holds messages.
-    const fn shows_messages(self) -> bool {
-        matches!(self, Self::Peek | Self::ReceiveDeferred)
+    /// Whether its answer may be as large as a message, or larger.
+    const fn has_large_answer(self) -> bool {
+        matches!(self, Self::Peek | Self::ReceiveDeferred | Self::GetSessionState)
     }
 }
 
@@ -84,7 +97,7 @@ impl Gateway {
         if let Err(refusal) = self.claim(&path, true, operation.right()) {
             return self.reply_refused(&request.caller, &refusal);
         }
-        if operation.shows_messages()
+        if operation.has_large_answer()
             && let Err(refusal) = self.room_for_messages(request.caller.session)
         {
             return self.reply_refused(&request.caller, &refusal);
@@ -106,6 +119,10 @@ impl Gateway {
             Operation::CancelScheduled => schedule::cancel(&body, path),
             Operation::ReceiveDeferred => numbers::command(&body, path, self.config.max_peek_bytes),
             Operation::BatchDelete => delete::command(&body, path, self.now.utc),
+            Operation::RenewSession => sessions::renew(&body, path),
+            Operation::GetSessionState => sessions::get_state(&body, path),
+            Operation::SetSessionState => sessions::set_state(&body, path),
+            Operation::ListSessions => sessions::list(&body, path),
         };
         match read {
             Ok(ask) => self.ask(request.caller, operation, ask),
@@ -113,11 +130,12 @@ impl Gateway {
         }
     }
 
-    /// Answers that hold messages are large. So many may be asked for as may wait, and none while the client leaves
+    /// Messages and session states are large. So many may be asked for as may wait, and none while the client leaves
     /// unread what it is sent.
     fn room_for_messages(&mut self, session: SessionNumber) -> Result<(), Refusal> {
         let limit = self.config.max_waiting_replies;
-        let is_large = |pending: &&Pending| matches!(pending, Pending::Request(_, operation) if operation.shows_messages());
+        let is_large =
+            |pending: &&Pending| matches!(pending, Pending::Request(_, it) if it.has_large_answer());
         let asked = self.pending.values().filter(is_large).count();
         let unread = self
             .sessions
@@ -165,6 +183,31 @@ impl Gateway {
         let body = delete::count(count);
         let (status, description) = if count == 0 { (204, "NoContent") } else { (200, "OK") };
         self.reply(&caller, &Reply { status, description, condition: None, body: &body });
+    }
+
+    /// The lock of a session has been extended.
+    pub(crate) fn on_session_renewed(&mut self, ticket: Ticket, until: Timestamp) {
+        if let Some((caller, _)) = self.answered(ticket) {
+            self.reply_ok(&caller, &sessions::expiration(until));
+        }
+    }
+
+    /// The state of a session has been read.
+    pub(crate) fn on_session_state(&mut self, ticket: Ticket, state: Option<&[u8]>) {
+        if let Some((caller, _)) = self.answered(ticket) {
+            self.reply_ok(&caller, &sessions::state(state));
+        }
+    }
+
+    /// Sessions have been listed.
+    pub(crate) fn on_session_list(&mut self, ticket: Ticket, skip: u32, ids: &[Box<str>]) {
+        let Some((caller, _)) = self.answered(ticket) else { return };
+        if ids.is_empty() {
+            let condition = Some(NO_SESSION);
+            let reply = Reply { status: 204, description: "NoContent", condition, body: NULL };
+            return self.reply(&caller, &reply);
+        }
+        self.reply_ok(&caller, &sessions::ids(skip, ids));
     }
 
     /// A request without a result is done.

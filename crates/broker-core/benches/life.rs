@@ -125,7 +125,14 @@ impl Broker {
             broker.tell(commands);
         }
         broker.tell(vec![
-            Command::OpenConsumer { consumer: LINK, path, mode, unsettled, auto_create: false },
+            Command::OpenConsumer {
+                consumer: LINK,
+                path,
+                mode,
+                unsettled,
+                session: None,
+                auto_create: false,
+            },
             Command::Credit { consumer: LINK, limit: 0, drain: false },
         ]);
         broker

@@ -5,7 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::{ClientId, LinkId, QueueId, ReceiveMode, UnsettledPolicy, slot::ConsumerNumber};
+use crate::{
+    ClientId, LinkId, QueueId, ReceiveMode, UnsettledPolicy,
+    sessions::{AcceptorNumber, SessionNumber},
+    slot::ConsumerNumber,
+};
 
 /// One connection.
 #[derive(Debug, Default)]
@@ -22,8 +26,17 @@ pub(crate) struct Client {
 /// What a link is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Link {
-    Producer { queue: QueueId },
-    Consumer { number: ConsumerNumber },
+    Producer {
+        queue: QueueId,
+    },
+    Consumer {
+        number: ConsumerNumber,
+    },
+    /// A consumer that waits for a session.
+    Acceptor {
+        queue: QueueId,
+        number: AcceptorNumber,
+    },
 }
 
 /// Where a consumer waits for its next message.
@@ -56,6 +69,8 @@ pub(crate) struct Consumer {
     pub(crate) took_locks: bool,
     /// Where a browsing consumer goes on.
     pub(crate) browse_from: u64,
+    /// The session that it holds. Such a consumer stands in no ring: its session stands in turn.
+    pub(crate) session: Option<SessionNumber>,
 }
 
 impl Consumer {

@@ -2,6 +2,10 @@
 //!
 //! Invariant: every command is atomic: its records land in one journal batch, or none does.
 
+use std::time::Duration;
+
+use bytes::Bytes;
+
 use crate::{
     ClientId, EntityKind, EntitySettings, LinkId, LockId, LockToken, Message, Operation, Properties, QueueId,
     SequenceNumber, Ticket, Timestamp, TransactionId,
@@ -45,6 +49,18 @@ pub enum ReceiveMode {
     ReceiveAndDelete,
     /// Distribution mode `copy`: every message once, in order, without lock or effect.
     Browse,
+}
+
+/// Which session a consumer of an entity with sessions wants (`service-bus-entities` 10).
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum SessionWanted {
+    /// The one with this id; at most 128 characters. Refused if somebody has it.
+    Named(Box<str>),
+    /// The one that nobody has and whose oldest deliverable message has the lowest number.
+    Next {
+        /// How long to wait until there is one.
+        patience: Duration,
+    },
 }
 
 /// What a settlement does to a locked message.
@@ -105,6 +121,9 @@ pub enum Command {
         mode: ReceiveMode,
         /// What becomes of its locks when it closes.
         unsettled: UnsettledPolicy,
+        /// Which session, where the entity has sessions. Closing such a consumer releases its session, whatever
+        /// `unsettled` says; a lost client's lock runs on.
+        session: Option<SessionWanted>,
         /// Create the queue with defaults when missing.
         auto_create: bool,
     },
@@ -223,6 +242,8 @@ pub enum Command {
     Peek {
         /// Which store.
         path: EntityPath,
+        /// Only messages of this session.
+        session: Option<Box<str>>,
         /// First number to show.
         from: SequenceNumber,
         /// At most this many messages, and at most what one `pump` may show.
@@ -257,6 +278,8 @@ pub enum Command {
     ReceiveDeferred {
         /// Which store.
         path: EntityPath,
+        /// The session that they belong to, where the entity has sessions. A consumer of this client must hold it.
+        session: Option<Box<str>>,
         /// Which messages. A number given twice counts once.
         sequences: Vec<SequenceNumber>,
         /// Take them for good, and not under a lock.
@@ -271,10 +294,56 @@ pub enum Command {
     DeleteMessages {
         /// Which store.
         path: EntityPath,
+        /// Only messages of this session. Those of a session that another client holds stay in any case.
+        session: Option<Box<str>>,
         /// At most so many.
         count: u32,
         /// Only those enqueued before this.
         before: Timestamp,
+        /// Who waits.
+        ticket: Ticket,
+    },
+    /// Extend the lock of a session to now + lock duration. Answer: `Effect::SessionRenewed` or
+    /// `Effect::SessionRefused`.
+    RenewSession {
+        /// The entity.
+        path: EntityPath,
+        /// The session, which a consumer of this client must hold.
+        session: Box<str>,
+        /// Who waits.
+        ticket: Ticket,
+    },
+    /// Set the state of a session. Answer: `Effect::Settled` or `Effect::SessionRefused`.
+    SetSessionState {
+        /// The entity.
+        path: EntityPath,
+        /// The session, which a consumer of this client must hold.
+        session: Box<str>,
+        /// Any bytes, at most as many as a message of the entity may have; `None` clears it.
+        state: Option<Bytes>,
+        /// Who waits.
+        ticket: Ticket,
+    },
+    /// Read the state of a session. Answer: `Effect::SessionState` or `Effect::SessionRefused`.
+    GetSessionState {
+        /// The entity.
+        path: EntityPath,
+        /// The session, which a consumer of this client must hold.
+        session: Box<str>,
+        /// Who waits.
+        ticket: Ticket,
+    },
+    /// List the sessions with an active message or a state, or those whose state was set after some time. Answer:
+    /// `Effect::SessionList` or `Effect::SessionRefused`.
+    ListSessions {
+        /// The entity.
+        path: EntityPath,
+        /// Sessions whose state was set later than this; `None`: those with an active message or a state.
+        updated_after: Option<Timestamp>,
+        /// How many to pass over, in order of id.
+        skip: u32,
+        /// How many to name; at most 4,096.
+        top: u32,
         /// Who waits.
         ticket: Ticket,
     },

@@ -25,6 +25,8 @@ pub enum Effect {
         consumer: LinkId,
         /// What it receives from.
         queue: QueueInfo,
+        /// The session it holds from now on.
+        session: Option<SessionGrant>,
     },
     /// `OpenProducer` or `OpenConsumer` failed; the link does not exist.
     AttachRefused {
@@ -49,7 +51,7 @@ pub enum Effect {
     },
     /// A message for a consumer.
     Delivery(Delivery),
-    /// The settlements under tickets `first..=last` are done.
+    /// The settlements, and the states set, under tickets `first..=last` are done.
     Settled {
         /// First ticket.
         first: Ticket,
@@ -99,6 +101,41 @@ pub enum Effect {
         ticket: Ticket,
         /// How many are gone.
         count: u32,
+    },
+    /// The lock of this consumer's session has ended; the link does not exist any more.
+    SessionLost {
+        /// The consumer.
+        consumer: LinkId,
+    },
+    /// Answer to `RenewSession`.
+    SessionRenewed {
+        /// The ticket.
+        ticket: Ticket,
+        /// When the lock ends now.
+        until: Timestamp,
+    },
+    /// Answer to `GetSessionState`.
+    SessionState {
+        /// The ticket.
+        ticket: Ticket,
+        /// The state; `None` for a session without one.
+        state: Option<Bytes>,
+    },
+    /// Answer to `ListSessions`.
+    SessionList {
+        /// The ticket.
+        ticket: Ticket,
+        /// How many were passed over.
+        skip: u32,
+        /// Ids in order; empty when there are no more.
+        ids: Vec<Box<str>>,
+    },
+    /// A request about a session changed nothing.
+    SessionRefused {
+        /// The ticket.
+        ticket: Ticket,
+        /// Why.
+        error: SessionError,
     },
     /// Answer to `CreateEntity`, `UpdateEntity` and `DeleteEntity`.
     EntityDone {
@@ -156,6 +193,15 @@ pub struct QueueInfo {
     pub detects_duplicates: bool,
     /// It has partitions: its messages need their `partition_key`.
     pub partitioned: bool,
+}
+
+/// A session just accepted.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SessionGrant {
+    /// Its id.
+    pub id: Box<str>,
+    /// When its lock ends.
+    pub until: Timestamp,
 }
 
 /// A message on its way to a consumer.
@@ -259,6 +305,29 @@ pub enum AttachError {
     /// All messages of this store go to another entity.
     #[error("`{0}` forwards its messages, so they cannot be received from it")]
     Forwards(Box<str>),
+    /// The entity has sessions, and the consumer named none.
+    #[error("`{0}` requires sessions: it can be received from by session only")]
+    SessionRequired(Box<str>),
+    /// The consumer named a session, and the entity has none.
+    #[error("`{0}` does not require sessions: it cannot be received from by session")]
+    NoSessions(Box<str>),
+    /// The consumer named a session of a dead-letter store.
+    #[error("a session cannot be accepted from the sub-queue of `{0}`")]
+    SubQueueSession(Box<str>),
+    /// Somebody has the session.
+    #[error("the requested session `{0}` cannot be accepted, it may be locked by another receiver")]
+    SessionLocked(Box<str>),
+    /// No session was available for as long as the consumer would wait.
+    #[error("no session became available in time")]
+    SessionTimeout,
+    /// The id of a session is too long.
+    #[error("the id of the session has {chars} characters, allowed are {limit}")]
+    SessionIdTooLong {
+        /// How many it has.
+        chars: u64,
+        /// How many are allowed.
+        limit: u64,
+    },
     /// A limit of the broker.
     #[error("the limit of {limit} {what} is reached")]
     LimitReached {
@@ -309,6 +378,17 @@ pub enum PublishError {
         /// How many ids the broker remembers.
         limit: u64,
     },
+    /// The entity has sessions, and the message belongs to none.
+    #[error("`{0}` requires sessions: every message needs a session id")]
+    SessionRequired(Box<str>),
+    /// The id of a session is too long.
+    #[error("the session id has {chars} characters, allowed are {limit}")]
+    SessionIdTooLong {
+        /// How many it has.
+        chars: u64,
+        /// How many are allowed.
+        limit: u64,
+    },
     /// A dead-letter store takes no sends.
     #[error("messages cannot be sent to the sub-queue of `{0}`")]
     SubQueueSend(Box<str>),
@@ -329,6 +409,12 @@ pub enum SettleError {
     /// The lock expired, was given up, or never existed.
     #[error("the lock is lost")]
     LockLost,
+    /// The lock of the session is lost, and with it those of its messages.
+    #[error("the lock of the session is lost")]
+    SessionLockLost,
+    /// A message of a session has no lock of its own to be renewed.
+    #[error("a message of a session is locked as long as its session, renew that")]
+    LockedBySession,
     /// The entity does not exist any more.
     #[error("the entity is gone")]
     EntityGone,
@@ -343,12 +429,59 @@ pub enum SettleError {
     Transaction(#[from] TransactionError),
 }
 
+/// Why a request about a session was refused.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum SessionError {
+    /// The entity's status does not allow it.
+    #[error("the messaging entity `{0}` is disabled for this operation")]
+    Disabled(Box<str>),
+    /// No such entity.
+    #[error("the messaging entity `{0}` could not be found")]
+    NotFound(Box<str>),
+    /// The entity has no sessions.
+    #[error("`{0}` does not require sessions")]
+    NoSessions(Box<str>),
+    /// This client does not hold the session, or no longer.
+    #[error("the lock of the session is lost")]
+    LockLost,
+    /// The state is larger than a message may be.
+    #[error("the state has {bytes} bytes, allowed are {limit}")]
+    StateTooLarge {
+        /// Its size.
+        bytes: u64,
+        /// The entity's limit for a message.
+        limit: u64,
+    },
+    /// The entity is full.
+    #[error("`{entity}` holds {bytes} bytes and takes at most {limit}")]
+    EntityFull {
+        /// The entity's name.
+        entity: Box<str>,
+        /// What it holds.
+        bytes: u64,
+        /// Its limit.
+        limit: u64,
+    },
+    /// The disk's reserve is reached.
+    #[error("the broker's storage is full")]
+    StorageFull,
+    /// The stored state could not be read back.
+    #[error("the broker's storage failed")]
+    Storage,
+}
+
 /// Why a request about an entity or its messages was refused.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum EntityError {
     /// The entity's status does not allow it.
     #[error("the messaging entity `{0}` is disabled for this operation")]
     Disabled(Box<str>),
+    /// The entity has sessions, and the request named none.
+    #[error("`{0}` requires sessions: the request needs a session id")]
+    SessionRequired(Box<str>),
+    /// This client does not hold the session, or no longer.
+    #[error("the lock of the session is lost")]
+    SessionLockLost,
     /// No such entity.
     #[error("the messaging entity `{0}` could not be found")]
     NotFound(Box<str>),

@@ -19,17 +19,20 @@ mod name;
 mod open_transactions;
 mod output;
 mod record;
+mod sessions;
 mod slot;
 mod slots;
 mod store;
 mod token;
 mod transaction;
 
-pub use command::{Batch, Command, EntityPath, Outcome, ReceiveMode, SubQueue, UnsettledPolicy};
+pub use command::{
+    Batch, Command, EntityPath, Outcome, ReceiveMode, SessionWanted, SubQueue, UnsettledPolicy,
+};
 pub use config::{CoreConfig, Describe, Expiry};
 pub use effect::{
     AttachError, Delivery, Effect, EntityError, Fetched, Lock, Peeked, PublishError, QueueInfo, Renewed,
-    SettleError, Stored,
+    SessionError, SessionGrant, SettleError, Stored,
 };
 pub use entity::{EntityKind, EntitySettings, EntityStatus};
 pub use ids::{ClientId, LinkId, LockId, LockToken, Position, QueueId, SequenceNumber, Ticket, Timestamp};

@@ -17,6 +17,8 @@ mod publish;
 mod pump;
 mod recovery;
 mod schedule;
+mod session_requests;
+mod sessions;
 mod settle;
 mod status;
 mod transact;
@@ -26,6 +28,8 @@ pub use recovery::ReplayError;
 pub use views::EntityView;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use bytes::Bytes;
 
 use crate::{
     Batch, ClientId, Command, CoreConfig, Delivery, Output, QueueId, Timestamp,
@@ -73,6 +77,8 @@ pub struct Core {
     /// Locks that end.
     leaving: Leaving,
     transactions: Transactions,
+    /// Session states that this call has written and cannot read back yet.
+    fresh_states: BTreeMap<(QueueId, u32), Bytes>,
     /// Empty between calls; see `pump`.
     held: Vec<(ClientId, Delivery)>,
     /// Stores whose histories have something to record; empty between calls.
@@ -101,6 +107,7 @@ impl Core {
             merge: Merge::default(),
             leaving: Leaving::default(),
             transactions: Transactions::default(),
+            fresh_states: BTreeMap::new(),
             held: Vec::new(),
             noted: Vec::new(),
             remembered: 0,
@@ -114,6 +121,7 @@ impl Core {
     /// for more than one command.
     pub fn handle_batch(&mut self, now: Timestamp, batch: Batch, out: &mut impl Output) {
         self.begin_leaving();
+        self.begin_states();
         for command in batch.commands {
             self.dispatch(now, batch.client, command, out);
         }
@@ -126,6 +134,7 @@ impl Core {
     /// all they need. Anything else it asks is ignored.
     pub fn handle(&mut self, now: Timestamp, client: ClientId, command: Command, out: &mut impl Output) {
         self.begin_leaving();
+        self.begin_states();
         self.dispatch(now, client, command, out);
         self.finish_call(out);
     }
@@ -172,12 +181,12 @@ impl Core {
             Command::Discharge { transaction, fail, ticket } => {
                 self.discharge(now, client, transaction, fail, ticket, out);
             }
-            Command::Peek { path, from, count, bytes, ticket } => {
-                let request = PeekRequest { path, from, count, bytes };
+            Command::Peek { path, session, from, count, bytes, ticket } => {
+                let request = PeekRequest { path, session, from, count, bytes };
                 self.lookups.push_back(Lookup { client, ticket, what: What::Peek(request) });
             }
-            Command::ReceiveDeferred { path, sequences, delete, bytes, ticket } => {
-                let request = FetchRequest { path, sequences, delete, bytes };
+            Command::ReceiveDeferred { path, session, sequences, delete, bytes, ticket } => {
+                let request = FetchRequest { path, session, sequences, delete, bytes };
                 self.lookups.push_back(Lookup { client, ticket, what: What::Fetch(request) });
             }
             Command::Schedule { path, messages, ticket } => {
@@ -186,10 +195,39 @@ impl Core {
             Command::CancelScheduled { path, sequences, ticket } => {
                 self.cancel_scheduled(client, &path, &sequences, ticket, out);
             }
-            Command::DeleteMessages { path, count, before, ticket } => {
-                self.delete_messages(client, &path, count, before, ticket, out);
+            Command::DeleteMessages { path, session, count, before, ticket } => {
+                self.delete_messages(client, (&path, session.as_deref()), (count, before), ticket, out);
             }
+            Command::RenewSession { .. }
+            | Command::SetSessionState { .. }
+            | Command::GetSessionState { .. }
+            | Command::ListSessions { .. } => self.dispatch_session(now, client, command, out),
             command => self.dispatch_link(now, client, command, out),
+        }
+    }
+
+    /// The commands about sessions.
+    fn dispatch_session(
+        &mut self,
+        now: Timestamp,
+        client: ClientId,
+        command: Command,
+        out: &mut impl Output,
+    ) {
+        match command {
+            Command::RenewSession { path, session, ticket } => {
+                self.renew_session(now, client, &path, &session, ticket, out);
+            }
+            Command::SetSessionState { path, session, state, ticket } => {
+                self.set_session_state(now, client, (&path, &session), state, ticket, out);
+            }
+            Command::GetSessionState { path, session, ticket } => {
+                self.get_session_state(now, client, &path, &session, ticket, out);
+            }
+            Command::ListSessions { path, updated_after, skip, top, ticket } => {
+                self.list_sessions(client, &path, updated_after, (skip, top), ticket, out);
+            }
+            _ => debug_assert!(false, "`dispatch` treats all other commands"),
         }
     }
 
@@ -201,8 +239,9 @@ impl Core {
             Command::OpenProducer { producer, path, auto_create } => {
                 self.open_producer(now, client, producer, &path, auto_create, out);
             }
-            Command::OpenConsumer { consumer, path, mode, unsettled, auto_create } => {
-                self.open_consumer(now, client, consumer, &path, (mode, unsettled), auto_create, out);
+            Command::OpenConsumer { consumer, path, mode, unsettled, session, auto_create } => {
+                let how = (mode, unsettled, session);
+                self.open_consumer(now, client, consumer, &path, how, auto_create, out);
             }
             Command::CloseProducer { producer: link } | Command::CloseConsumer { consumer: link } => {
                 self.close_link(now, client, link, out);
@@ -234,7 +273,10 @@ fn wake(store: &mut Store, active: &mut Awake) {
         active.forward.push_back(store.id);
         return;
     }
-    let somebody_waits = !store.ring.is_empty() || !store.browsers.is_empty() || !store.draining.is_empty();
+    let somebody_waits = !store.ring.is_empty()
+        || !store.browsers.is_empty()
+        || !store.draining.is_empty()
+        || store.sessions.as_ref().is_some_and(|sessions| sessions.has_work());
     if somebody_waits {
         store.queued = true;
         active.hand_out.push_back(store.id);

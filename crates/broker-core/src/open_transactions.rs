@@ -176,6 +176,27 @@ impl Transactions {
             && self.enlisted.get(&(queue, sequence)).is_some_and(|(enlisted, _)| *enlisted == lock)
     }
 
+    /// What becomes of a lock when its transaction rolls back has changed.
+    pub(crate) fn set_otherwise(
+        &mut self,
+        queue: QueueId,
+        sequence: u64,
+        lock: LockId,
+        otherwise: UnsettledPolicy,
+    ) {
+        let Some((_, key)) = self.enlisted.get(&(queue, sequence)).filter(|(held, _)| *held == lock) else {
+            return;
+        };
+        let work = self.all.get_mut(key).into_iter().flat_map(|transaction| &mut transaction.work);
+        for work in work {
+            if let Work::Settle(settlement) = work
+                && (settlement.queue, settlement.sequence, settlement.lock) == (queue, sequence, lock)
+            {
+                settlement.otherwise = otherwise;
+            }
+        }
+    }
+
     /// An operation was refused: nothing of the transaction will be done. Says what it would have done.
     pub(crate) fn fail(&mut self, key: Key) -> Vec<Work> {
         self.end(key, Phase::Failed)

@@ -7,11 +7,13 @@ mod history;
 mod message;
 mod properties;
 mod reader;
+mod session_state;
 
 pub(crate) use definition::{Definition, Stores};
 pub(crate) use history::{HISTORY_IDS_MAX, HistoryRun, encode_forgotten, encode_history};
 pub(crate) use message::{ACQUIRED, DURABLE, MessageIndex, OWN_TTL, OpenRecord};
 pub(crate) use properties::{decode_properties, encode_properties};
+pub(crate) use session_state::{SessionStateIndex, encode_session_state, session_state_of};
 
 use crate::{QueueId, record::reader::Reader, slot::State};
 
@@ -62,6 +64,7 @@ pub(crate) mod kind {
     pub(crate) const MESSAGE: u8 = 3;
     pub(crate) const REMOVED: u8 = 4;
     pub(crate) const CHANGED: u8 = 5;
+    pub(crate) const SESSION_STATE: u8 = 7;
     pub(crate) const HISTORY: u8 = 8;
 }
 
@@ -76,6 +79,8 @@ pub(crate) enum Fact {
     Message(MessageIndex),
     /// Messages are gone: runs of numbers.
     Removed { queue: QueueId, runs: Vec<(u64, u32)> },
+    /// A session has another state, or none any more.
+    SessionState(SessionStateIndex),
     /// A message has another count or state.
     Changed { queue: QueueId, sequence: u64, delivery_count: u32, state: State },
     /// Message ids were seen.
@@ -110,6 +115,7 @@ impl Fact {
                     state,
                 })
             }
+            kind::SESSION_STATE => Ok(Self::SessionState(SessionStateIndex::decode(&mut reader)?)),
             kind::HISTORY => history::decode(&mut reader),
             kind => Err(RecordError::Kind { kind }),
         }

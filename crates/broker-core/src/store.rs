@@ -1,7 +1,8 @@
 //! One message store: the messages of a queue, or its dead letters.
 //!
 //! Invariant: an unlocked active message that can be read is in the retrieval order exactly once: at or after
-//! `cursor`, or in `returned`. The counts are the sums over the slots.
+//! `cursor`, or in `returned`; in a store with sessions it is `Ready` in its session instead. The counts are the sums
+//! over the slots, and over the states of the sessions.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -9,10 +10,11 @@ use std::{
 };
 
 use crate::{
-    ClientId, LinkId, LockId, Position, QueueId, Timestamp,
+    ClientId, LinkId, LockId, Position, QueueId, SettleError, Timestamp,
     deadlines::{Deadlines, Run},
     history::History,
     record::Definition,
+    sessions::{Session, SessionNumber, SessionState, Sessions, Standing},
     slot::{ConsumerNumber, Slot, State},
     slots::Slots,
 };
@@ -104,6 +106,9 @@ pub(crate) struct Store {
     pub(crate) lazy_expiry: bool,
     /// It is in the core's list of stores to pump.
     pub(crate) queued: bool,
+    /// Its sessions, where the entity has them. There `Slot::holder` is the session's number, and the lock of a message
+    /// lasts as long as that of its session.
+    pub(crate) sessions: Option<Box<Sessions>>,
 }
 
 impl Store {
@@ -131,6 +136,7 @@ impl Store {
             consumers: 0,
             lazy_expiry: false,
             queued: false,
+            sessions: None,
         }
     }
 
@@ -143,6 +149,7 @@ impl Store {
         if slot.is_ready() && sequence < self.cursor {
             self.returned.insert(sequence);
         }
+        self.stand(sequence);
     }
 
     /// Takes a message out, locked or not.
@@ -151,6 +158,9 @@ impl Store {
         self.count_out(&slot);
         if slot.is_ready() && sequence < self.cursor {
             self.returned.remove(&sequence);
+        }
+        if let Some(sessions) = &mut self.sessions {
+            sessions.remove(SessionNumber(slot.holder.0), sequence);
         }
         Some(slot)
     }
@@ -203,6 +213,79 @@ impl Store {
         }
     }
 
+    /// Whether `lock` of a message still permits to settle.
+    pub(crate) fn check_lock(&self, sequence: u64, lock: LockId, now: Timestamp) -> Result<(), SettleError> {
+        let slot = self.slots.get(sequence);
+        let Some(sessions) = &self.sessions else {
+            return slot.ok_or(SettleError::LockLost)?.check_lock(lock, now);
+        };
+        let slot = slot.ok_or(SettleError::SessionLockLost)?;
+        let session = sessions.get(SessionNumber(slot.holder.0));
+        let holder = session.and_then(|session| session.holder(now)).ok_or(SettleError::SessionLockLost)?;
+        slot.check_lock(lock, now).map_err(|error| {
+            // Locks of the present holder are later ones; ids may wrap.
+            let is_holders = lock.0.wrapping_sub(holder.since.0) < 1 << 31;
+            if is_holders { error } else { SettleError::SessionLockLost }
+        })
+    }
+
+    /// Locks a message for the holder of its session; says when that lock ends.
+    pub(crate) fn lock_in_session(&mut self, sequence: u64, lock: LockId) -> Timestamp {
+        let Some(slot) = self.slots.get_mut(sequence) else { return Timestamp::MAX };
+        let number = SessionNumber(slot.holder.0);
+        // It ends with the session's lock, which may be renewed.
+        slot.start_lock(lock, slot.holder, Timestamp::MAX);
+        self.counts.locked += 1;
+        self.stand(sequence);
+        self.session(number).and_then(Session::until).unwrap_or(Timestamp::MAX)
+    }
+
+    /// Takes a message out of the order of its session, for its time is over.
+    pub(crate) fn set_aside(&mut self, sequence: u64) {
+        if let (Some(sessions), Some(slot)) = (&mut self.sessions, self.slots.get(sequence)) {
+            sessions.stand(SessionNumber(slot.holder.0), sequence, Standing::Aside);
+        }
+    }
+
+    /// A session.
+    pub(crate) fn session(&self, number: SessionNumber) -> Option<&Session> {
+        self.sessions.as_ref()?.get(number)
+    }
+
+    /// The lowest number at or after `from`, among all messages or those of one session.
+    pub(crate) fn next_of_session(&self, session: Option<&str>, from: u64) -> Option<u64> {
+        let Some(id) = session else { return self.slots.next(from) };
+        let sessions = self.sessions.as_ref()?;
+        sessions.get(sessions.find(id)?)?.next(from)
+    }
+
+    /// Sets or clears the state of a session; gives back the one that it had.
+    pub(crate) fn set_session_state(
+        &mut self,
+        number: SessionNumber,
+        state: Option<SessionState>,
+    ) -> Option<SessionState> {
+        let sessions = self.sessions.as_mut()?;
+        self.counts.bytes -= sessions.state_bytes;
+        let before = sessions.set_state(number, state);
+        self.counts.bytes += sessions.state_bytes;
+        before
+    }
+
+    /// Puts a message where it belongs in its session.
+    pub(crate) fn stand(&mut self, sequence: u64) {
+        let Some(sessions) = &mut self.sessions else { return };
+        let Some(slot) = self.slots.get(sequence) else { return };
+        let standing = if slot.is_locked() {
+            Standing::Delivered
+        } else if slot.is_ready() {
+            Standing::Ready
+        } else {
+            Standing::Aside
+        };
+        sessions.stand(SessionNumber(slot.holder.0), sequence, standing);
+    }
+
     /// Ends a lock. The message stays where it stands: see `put_back`.
     pub(crate) fn unlock(&mut self, sequence: u64) {
         let Some(slot) = self.slots.get_mut(sequence) else { return };
@@ -215,6 +298,7 @@ impl Store {
         if sequence < self.cursor && self.slots.get(sequence).is_some_and(Slot::is_ready) {
             self.returned.insert(sequence);
         }
+        self.stand(sequence);
     }
 
     /// Sets a message's state, which moves it from one count to another.
@@ -225,6 +309,7 @@ impl Store {
         let after = *slot;
         self.count_out(&before);
         self.count_in(&after);
+        self.stand(sequence);
     }
 
     /// Says that a message lies somewhere else now.
@@ -244,6 +329,7 @@ impl Store {
         if was_ready && sequence < self.cursor {
             self.returned.remove(&sequence);
         }
+        self.stand(sequence);
     }
 
     /// The messages that these consumers have locked, in order, with what is said of the holder.
@@ -279,7 +365,9 @@ impl Store {
     pub(crate) fn arm(&mut self, timers: &mut BTreeSet<(Timestamp, QueueId)>) {
         let expiries = if self.expires_now() { self.expiries.next() } else { None };
         let forget = self.history.as_ref().and_then(|history| history.forget_at());
-        let next = [self.locks.next(), expiries, self.schedule.next(), forget].into_iter().flatten().min();
+        let sessions = self.sessions.as_ref().and_then(|sessions| sessions.deadline());
+        let next = [self.locks.next(), expiries, self.schedule.next(), forget, sessions];
+        let next = next.into_iter().flatten().min();
         let Some(next) = next.filter(|next| *next < self.armed) else { return };
         timers.remove(&(self.armed, self.id));
         timers.insert((next, self.id));
@@ -288,7 +376,8 @@ impl Store {
 
     /// Whether messages whose time is over go at this time.
     pub(crate) fn expires_now(&self) -> bool {
-        !self.lazy_expiry || !self.ring.is_empty()
+        let in_sessions = self.sessions.is_some() && self.consumers > 0;
+        !self.lazy_expiry || !self.ring.is_empty() || in_sessions
     }
 
     /// Somebody waits to receive: that may let messages expire.
@@ -304,12 +393,33 @@ impl Store {
         self.armed = Timestamp::MAX;
     }
 
+    /// Takes in a message of the journal, perhaps in place of an earlier record of it.
+    pub(crate) fn replay_message(&mut self, sequence: u64, mut slot: Slot, session: Option<&str>) {
+        if session.is_some() || self.sessions.is_some() {
+            let sessions = self.sessions.get_or_insert_default();
+            slot.holder = ConsumerNumber(sessions.enter(session.unwrap_or_default()).0);
+        }
+        let replaced = self.slots.insert(sequence, slot).filter(|before| before.holder != slot.holder);
+        if let (Some(before), Some(sessions)) = (replaced, &mut self.sessions) {
+            sessions.remove(SessionNumber(before.holder.0), sequence);
+        }
+        self.stand(sequence);
+    }
+
+    /// Takes in that a message is gone.
+    pub(crate) fn replay_removal(&mut self, sequence: u64) {
+        if let (Some(slot), Some(sessions)) = (self.slots.remove(sequence), &mut self.sessions) {
+            sessions.remove(SessionNumber(slot.holder.0), sequence);
+        }
+    }
+
     /// Computes from the slots what replay left out. Nothing is locked and everything is in the retrieval order.
     pub(crate) fn rebuild(&mut self) {
         if let Some(history) = &mut self.history {
             history.finish();
         }
         self.counts = Counts::default();
+        self.counts.bytes = self.sessions.as_ref().map_or(0, |sessions| sessions.state_bytes);
         self.cursor = 0;
         self.returned = BTreeSet::new();
         let slots = std::mem::take(&mut self.slots);

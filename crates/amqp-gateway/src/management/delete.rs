@@ -6,7 +6,7 @@ use amqp_codec::{raw::RawMap, types};
 use broker_core::{Command, EntityPath, Timestamp};
 use bytes::BytesMut;
 
-use super::{Ask, bad, count_of, one_entry};
+use super::{Ask, bad, count_of, one_entry, sessions};
 use crate::condition::Refusal;
 
 /// Most messages of one request (`service-bus-entities` 19); who asks for more gets these.
@@ -22,7 +22,8 @@ pub(super) fn command(body: &RawMap, path: EntityPath, now: Timestamp) -> Result
             Timestamp::from_millis(u64::try_from(millis).unwrap_or(0))
         }
     };
-    Ok(Box::new(move |ticket| Command::DeleteMessages { path, count, before, ticket }))
+    let session = sessions::optional_session_id(body)?;
+    Ok(Box::new(move |ticket| Command::DeleteMessages { path, session, count, before, ticket }))
 }
 
 /// The body of the answer.

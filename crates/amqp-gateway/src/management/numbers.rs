@@ -9,7 +9,7 @@ use amqp_codec::{
 use broker_core::{Command, EntityPath, Fetched};
 use bytes::BytesMut;
 
-use super::{Ask, bad, one_entry, out_of_range, sequence_numbers_of};
+use super::{Ask, bad, one_entry, out_of_range, sequence_numbers_of, sessions};
 use crate::{
     condition::Refusal,
     delivery::{self, Recipient},
@@ -32,7 +32,8 @@ pub(super) fn command(body: &RawMap, path: EntityPath, bytes: u64) -> Result<Ask
         1 => false,
         other => return Err(out_of_range("receiver-settle-mode", other, "0 and 1")),
     };
-    Ok(Box::new(move |ticket| Command::ReceiveDeferred { path, sequences, delete, bytes, ticket }))
+    let session = sessions::optional_session_id(body)?;
+    Ok(Box::new(move |ticket| Command::ReceiveDeferred { path, session, sequences, delete, bytes, ticket }))
 }
 
 /// The body of the answer: `messages`, a list of maps with `message`, the whole encoded message, and `lock-token`.

@@ -9,7 +9,7 @@ use amqp_codec::{
 use broker_core::{Command, EntityPath, Peeked, SequenceNumber};
 use bytes::BytesMut;
 
-use super::{Ask, bad, count_of, one_entry};
+use super::{Ask, bad, count_of, one_entry, sessions};
 use crate::{
     condition::Refusal,
     delivery::{self, Recipient},
@@ -24,8 +24,9 @@ pub(super) fn command(body: &RawMap, path: EntityPath, bytes: u64) -> Result<Ask
     let from = body.get("from-sequence-number").and_then(RawValue::as_i64);
     let from = from.ok_or_else(|| bad("'from-sequence-number' must be a long"))?;
     let count = count_of(body, "message-count", "'message-count' must be an int", COUNT_MAX)?;
+    let session = sessions::optional_session_id(body)?;
     let from = SequenceNumber(u64::try_from(from).unwrap_or(0));
-    Ok(Box::new(move |ticket| Command::Peek { path, from, count, bytes, ticket }))
+    Ok(Box::new(move |ticket| Command::Peek { path, session, from, count, bytes, ticket }))
 }
 
 /// The body of the answer: `messages`, a list of maps with `message`, the whole encoded message.

@@ -7,12 +7,14 @@ use std::collections::BTreeMap;
 
 use super::{Core, pump::read_message, settle::Addition, wake};
 use crate::{
-    Output, Properties, PropertyValue, QueueId,
+    More, Output, Properties, PropertyValue, QueueId,
     record::{MessageIndex, OpenRecord, encode_properties},
     slot::{Slot, State},
 };
 
 pub(super) const REASON: &str = "DeadLetterReason";
+/// Reason of a message without a session that came to an entity with sessions (`service-bus-entities` 12).
+pub(super) const NO_SESSION_ID: &str = "Session id is null.";
 const DESCRIPTION: &str = "DeadLetterErrorDescription";
 /// Longest reason and description (`service-bus-entities` 12).
 const REASON_CHARS_MAX: usize = 4096;
@@ -89,6 +91,7 @@ impl Core {
             state: State::Active,
             due: None,
             own_ttl: None,
+            more: without_session(record.index.more.clone()),
             ..record.index.clone()
         };
         let (enqueued_at, expires_at) = (index.enqueued_at, index.expires_at);
@@ -154,6 +157,13 @@ impl Core {
 
 const HEADER_SIZE: &str = "HeaderSizeExceeded";
 const HEADER_SIZE_TEXT: &str = "The size of the message's properties exceeds the quota.";
+
+/// A dead-letter store has no sessions: there a message only keeps the id that its sender gave it.
+fn without_session(more: Option<Box<More>>) -> Option<Box<More>> {
+    let mut more = more?;
+    more.session = None;
+    (*more != More::default()).then_some(more)
+}
 
 fn append(
     mut index: MessageIndex,

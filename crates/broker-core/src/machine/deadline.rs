@@ -60,6 +60,9 @@ impl Core {
                 left = left.saturating_sub(1 + self.run(now, queue, kind, run, left, out));
             }
         }
+        if left > 0 && self.stores.get(&queue).is_some_and(|store| store.sessions.is_some()) {
+            left = self.run_sessions(now, queue, left, out);
+        }
         self.forget_ids(now, queue, left, out)
     }
 

@@ -12,7 +12,9 @@ use super::{
     status::Use,
 };
 use crate::{
-    EntityError, EntityPath, Fetched, Lock, LockId, Output, QueueId, SequenceNumber, Stored, Timestamp,
+    ClientId, EntityError, EntityPath, Fetched, Lock, LockId, Output, QueueId, SequenceNumber, Stored,
+    Timestamp,
+    sessions::SessionNumber,
     slot::{ConsumerNumber, State},
 };
 
@@ -23,6 +25,7 @@ const NOBODY: ConsumerNumber = ConsumerNumber(0);
 #[derive(Debug)]
 pub(super) struct FetchRequest {
     pub(super) path: EntityPath,
+    pub(super) session: Option<Box<str>>,
     pub(super) sequences: Vec<SequenceNumber>,
     pub(super) delete: bool,
     pub(super) bytes: u64,
@@ -32,6 +35,7 @@ impl Core {
     pub(super) fn fetch(
         &mut self,
         now: Timestamp,
+        client: ClientId,
         request: &FetchRequest,
         bound: &mut Bound,
         out: &mut impl Output,
@@ -39,8 +43,9 @@ impl Core {
         let missing = || EntityError::NotFound(request.path.entity.clone());
         let queue = self.resolve(&request.path).ok_or_else(missing)?;
         self.check_use(queue, Use::Receive)?;
+        let session = self.fetching_session(now, client, queue, request)?;
         self.end_overdue_locks(now, queue, &request.sequences, out);
-        let read = self.read_deferred(queue, request, out)?;
+        let read = self.read_deferred(queue, session, request, out)?;
         let mut messages = Vec::with_capacity(read.len());
         for (sequence, stored) in read {
             bound.spend(stored.payload.len());
@@ -53,6 +58,25 @@ impl Core {
             messages.push(Fetched { sequence, lock, stored });
         }
         Ok(messages)
+    }
+
+    /// In an entity with sessions only the holder of a session takes that session's messages.
+    fn fetching_session(
+        &self,
+        now: Timestamp,
+        client: ClientId,
+        queue: QueueId,
+        request: &FetchRequest,
+    ) -> Result<Option<SessionNumber>, EntityError> {
+        if self.stores.get(&queue).is_none_or(|store| store.sessions.is_none()) {
+            return Ok(None);
+        }
+        let required = || EntityError::SessionRequired(request.path.entity.clone());
+        let session = request.session.as_deref().ok_or_else(required)?;
+        match self.held_session(now, client, &request.path, session) {
+            Ok((_, number)) => Ok(Some(number)),
+            Err(_) => Err(EntityError::SessionLockLost),
+        }
     }
 
     /// Locks that are over may not have been noticed yet.
@@ -75,6 +99,7 @@ impl Core {
     fn read_deferred(
         &mut self,
         queue: QueueId,
+        session: Option<SessionNumber>,
         request: &FetchRequest,
         out: &mut impl Output,
     ) -> Result<Vec<(SequenceNumber, Stored)>, EntityError> {
@@ -87,7 +112,8 @@ impl Core {
                 .slots
                 .get(sequence.0)
                 .copied()
-                .filter(|slot| slot.state == State::Deferred && !slot.is_locked() && !slot.is_damaged());
+                .filter(|slot| slot.state == State::Deferred && !slot.is_locked() && !slot.is_damaged())
+                .filter(|slot| session.is_none_or(|session| session.0 == slot.holder.0));
             let not_found = || EntityError::MessageNotFound { entity: entity.clone(), sequence };
             slots.push((sequence, slot.ok_or_else(not_found)?));
         }
@@ -111,8 +137,13 @@ impl Core {
         let store = self.stores.get_mut(&queue)?;
         let id = LockId(self.next_lock);
         self.next_lock = self.next_lock.wrapping_add(1);
-        let until = now.after(store.lock_duration);
-        store.lock(sequence.0, id, NOBODY, until);
+        let until = if store.sessions.is_some() {
+            store.lock_in_session(sequence.0, id)
+        } else {
+            let until = now.after(store.lock_duration);
+            store.lock(sequence.0, id, NOBODY, until);
+            until
+        };
         store.arm(&mut self.timers);
         Some(Lock { id, token: self.tokens.seal(queue, id, sequence), until })
     }

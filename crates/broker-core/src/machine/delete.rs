@@ -1,22 +1,32 @@
 //! Messages are deleted in bulk (`service-bus-entities` 19).
 //!
-//! Invariant: what is locked, deferred or scheduled stays; the others go in the retrieval order, and no message that
-//! stays is looked at twice for it.
+//! Invariant: what is locked, deferred or scheduled stays, and what belongs to a session that another client holds;
+//! the others go in the retrieval order. In a store without sessions no message that stays is looked at twice for it.
 
 use super::{Core, status::Use};
-use crate::{ClientId, Effect, EntityError, EntityPath, Output, Ticket, Timestamp};
+use crate::{
+    ClientId, Effect, EntityError, EntityPath, Output, Ticket, Timestamp,
+    sessions::{Hold, Session, SessionNumber},
+};
 
 impl Core {
     pub(super) fn delete_messages(
         &mut self,
         client: ClientId,
-        path: &EntityPath,
-        count: u32,
-        before: Timestamp,
+        (path, session): (&EntityPath, Option<&str>),
+        (count, before): (u32, Timestamp),
         ticket: Ticket,
         out: &mut impl Output,
     ) {
-        let effect = match self.delete_oldest(path, count, before, out) {
+        let deleted = if self.has_sessions(path) {
+            self.delete_oldest_of_sessions(client, path, session, (count, before), out)
+        } else if session.is_some() {
+            // There is no such session.
+            self.resolve(path).map(|_| 0).ok_or_else(|| EntityError::NotFound(path.entity.clone()))
+        } else {
+            self.delete_oldest(path, count, before, out)
+        };
+        let effect = match deleted {
             Ok(count) => Effect::Deleted { ticket, count },
             Err(error) => Effect::RequestRefused { ticket, error },
         };
@@ -45,5 +55,50 @@ impl Core {
             deleted += 1;
         }
         Ok(deleted)
+    }
+
+    fn has_sessions(&self, path: &EntityPath) -> bool {
+        let store = self.resolve(path).and_then(|queue| self.stores.get(&queue));
+        store.is_some_and(|store| store.sessions.is_some())
+    }
+
+    /// The same where messages belong to sessions: those that nobody else holds.
+    fn delete_oldest_of_sessions(
+        &mut self,
+        client: ClientId,
+        path: &EntityPath,
+        session: Option<&str>,
+        (count, before): (u32, Timestamp),
+        out: &mut impl Output,
+    ) -> Result<u32, EntityError> {
+        let missing = || EntityError::NotFound(path.entity.clone());
+        let queue = self.resolve(path).ok_or_else(missing)?;
+        self.check_use(queue, Use::Receive)?;
+        let (mut deleted, mut from) = (0, 0);
+        while deleted < count {
+            let store = self.stores.get(&queue).ok_or_else(missing)?;
+            let Some(sequence) = store.next_of_session(session, from) else { break };
+            let Some(slot) = store.slots.get(sequence).filter(|slot| slot.enqueued_at() < before) else {
+                break;
+            };
+            from = sequence + 1;
+            let hold = store.session(SessionNumber(slot.holder.0)).map(Session::hold);
+            if slot.is_ready() && self.may_delete(client, hold) {
+                self.discard(queue, sequence, out);
+                deleted += 1;
+            }
+        }
+        Ok(deleted)
+    }
+
+    fn may_delete(&self, client: ClientId, hold: Option<Hold>) -> bool {
+        match hold {
+            Some(Hold::Free) => true,
+            Some(Hold::Held(holder)) => holder
+                .consumer
+                .and_then(|number| self.consumers.get(&number))
+                .is_some_and(|consumer| consumer.client == client),
+            Some(Hold::Ending) | None => false,
+        }
     }
 }

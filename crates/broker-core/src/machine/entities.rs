@@ -5,8 +5,8 @@
 
 use super::Core;
 use crate::{
-    ClientId, Effect, EntityError, EntityKind, EntityPath, EntitySettings, Expiry, Output, Position, QueueId,
-    QueueInfo, SubQueue, Ticket, Timestamp,
+    AttachError, ClientId, Effect, EntityError, EntityKind, EntityPath, EntitySettings, Expiry, Output,
+    Position, QueueId, QueueInfo, SubQueue, Ticket, Timestamp,
     client::Link,
     name,
     record::{Definition, Stores, encode_deleted},
@@ -193,6 +193,11 @@ impl Core {
                 .stores
                 .entry(id)
                 .or_insert_with(|| Box::new(Store::new(id, Role::Unknown, lock_duration)));
+            if let Role::Main(entity) = &role
+                && entity.definition.settings.requires_session
+            {
+                store.sessions.get_or_insert_default();
+            }
             store.role = role;
             store.lazy_expiry = self.config.expiry == Expiry::Lazy;
             store.lock_duration = lock_duration;
@@ -273,14 +278,29 @@ impl Core {
             self.remembered -= (history.len() - history.open_ids()) as u64;
             history.live_records().for_each(|(position, length)| out.release(position, length));
         }
-        for (client, link) in &store.links {
-            if let Some(client) = self.clients.get_mut(client)
-                && let Some(Link::Consumer { number }) = client.links.remove(link)
-            {
-                self.consumers.remove(&number);
-                client.blocked.retain(|blocked| *blocked != number);
+        for (_, session) in store.sessions.iter().flat_map(|sessions| sessions.iter()) {
+            if let Some(state) = session.state() {
+                out.release(state.position, state.length);
             }
-            self.merge.effect(*client, Effect::EntityDeleted { link: *link }, out);
+        }
+        let name: Box<str> = store.entity().map_or_else(Box::default, |it| it.definition.name.clone());
+        for (client, link) in &store.links {
+            let mut effect = Effect::EntityDeleted { link: *link };
+            if let Some(client) = self.clients.get_mut(client) {
+                match client.links.remove(link) {
+                    Some(Link::Consumer { number }) => {
+                        self.consumers.remove(&number);
+                        client.blocked.retain(|blocked| *blocked != number);
+                    }
+                    Some(Link::Acceptor { .. }) => {
+                        // It never was open.
+                        let error = AttachError::NotFound(name.clone());
+                        effect = Effect::AttachRefused { link: *link, error };
+                    }
+                    Some(Link::Producer { .. }) | None => {}
+                }
+            }
+            self.merge.effect(*client, effect, out);
         }
     }
 }

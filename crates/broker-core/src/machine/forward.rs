@@ -8,7 +8,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use super::{
     Core,
-    dead_letter::{REASON, with_reason},
+    dead_letter::{NO_SESSION_ID, REASON, with_reason},
     deadline::cost,
     pump::read_message,
     settle::Addition,
@@ -276,6 +276,8 @@ impl Failure {
             PublishError::Disabled(_) => "MessagingEntityDisabledException",
             PublishError::EntityFull { .. } => "QuotaExceededException",
             PublishError::TooLarge { .. } => "MessageSizeExceededException",
+            PublishError::SessionRequired(_) => NO_SESSION_ID,
+            PublishError::SessionIdTooLong { .. } => "ArgumentOutOfRangeException",
         };
         Some(Self { reason, description: format!("The message could not be forwarded: {error}.") })
     }

@@ -5,8 +5,8 @@
 
 use std::collections::VecDeque;
 
-use super::{Core, deadline::cost, settle::Addition};
-use crate::{LockId, Output, QueueId, Timestamp, store::Holders};
+use super::{Core, deadline::cost, settle::Addition, wake};
+use crate::{LockId, Output, QueueId, Timestamp, UnsettledPolicy, store::Holders};
 
 /// Locks that nobody will settle.
 #[derive(Debug, Default)]
@@ -67,6 +67,7 @@ impl Core {
             let Lost { queue, sequence, lock, fail } = lost;
             if self.transactions.holds(queue, sequence, lock) {
                 // Its transaction ends it, one way or the other.
+                self.leave_to_transaction(lost);
                 continue;
             }
             let slot = self.stores.get(&queue).and_then(|store| store.slots.get(sequence));
@@ -75,9 +76,23 @@ impl Core {
             };
             self.give_back(now, queue, sequence, fail, Addition::default(), out);
             self.rearm(queue);
+            if let Some(store) = self.stores.get_mut(&queue).filter(|store| store.sessions.is_some()) {
+                // It may have been the last one that kept its session from the next holder.
+                wake(store, &mut self.active);
+            }
             let moved = self.stores.get(&queue).is_none_or(|store| store.slots.get(sequence).is_none());
             left = left.saturating_sub(cost(moved, length));
         }
         left
+    }
+
+    /// A session that is lost waits for the messages that a transaction settles. The commit will find their locks
+    /// gone, and its rollback returns them.
+    fn leave_to_transaction(&mut self, lost: Lost) {
+        let Lost { queue, sequence, lock, fail } = lost;
+        if self.stores.get(&queue).is_some_and(|store| store.sessions.is_some()) {
+            let otherwise = if fail { UnsettledPolicy::Fail } else { UnsettledPolicy::Release };
+            self.transactions.set_otherwise(queue, sequence, lock, otherwise);
+        }
     }
 }

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use super::{Core, status::Use, wake};
 use crate::{
     AttachError, ClientId, Effect, EntityError, EntityKind, EntityPath, LinkId, Output, QueueId, ReceiveMode,
-    SubQueue, Timestamp, UnsettledPolicy,
+    SessionWanted, SubQueue, Timestamp, UnsettledPolicy,
     client::{Client, Consumer, Link, Place},
+    sessions::SessionNumber,
     slot::ConsumerNumber,
     store::{Holders, Store},
 };
@@ -25,8 +26,12 @@ impl Core {
         state.blocked = Vec::new();
         let mut closed: BTreeMap<QueueId, Holders> = BTreeMap::new();
         for (link, state) in links {
-            if let Some((queue, number, fail)) = self.detach(client, link, state) {
-                closed.entry(queue).or_default().insert(number, fail);
+            match self.detach(client, link, state) {
+                Some(Left::Locks(queue, number, fail)) => {
+                    closed.entry(queue).or_default().insert(number, fail);
+                }
+                Some(Left::Session(queue, number)) => self.lose_holder(queue, number),
+                None => {}
             }
         }
         for (queue, holders) in closed {
@@ -68,7 +73,7 @@ impl Core {
         client: ClientId,
         link: LinkId,
         path: &EntityPath,
-        (mode, unsettled): (ReceiveMode, UnsettledPolicy),
+        (mode, unsettled, session): (ReceiveMode, UnsettledPolicy, Option<SessionWanted>),
         auto_create: bool,
         out: &mut impl Output,
     ) {
@@ -82,6 +87,13 @@ impl Core {
             }
             _ => self.check_consumer(queue, path).map(|()| queue),
         });
+        let opened = opened.and_then(|queue| {
+            self.check_session_use(queue, path, mode, session.as_ref())?;
+            Ok(queue)
+        });
+        if let (Ok(queue), Some(wanted)) = (&opened, session) {
+            return self.open_in_session(now, client, link, *queue, mode, wanted, out);
+        }
         let make = |core: &mut Self, queue| {
             let number = ConsumerNumber(core.next_consumer);
             core.next_consumer = core.next_consumer.wrapping_add(1);
@@ -97,6 +109,7 @@ impl Core {
                 place: Place::Idle,
                 took_locks: false,
                 browse_from: 0,
+                session: None,
             };
             core.consumers.insert(number, consumer);
             Link::Consumer { number }
@@ -171,7 +184,9 @@ impl Core {
                 }
                 match made {
                     Link::Producer { .. } => Effect::ProducerOpened { producer: link, queue },
-                    Link::Consumer { .. } => Effect::ConsumerOpened { consumer: link, queue },
+                    Link::Consumer { .. } | Link::Acceptor { .. } => {
+                        Effect::ConsumerOpened { consumer: link, queue, session: None }
+                    }
                 }
             }
         };
@@ -188,22 +203,28 @@ impl Core {
         let Some(state) = self.clients.get_mut(&client).and_then(|client| client.links.remove(&link)) else {
             return;
         };
-        if let Some((queue, number, fail)) = self.detach(client, link, state) {
-            self.end_locks(now, queue, &Holders::from([(number, fail)]), out);
+        match self.detach(client, link, state) {
+            Some(Left::Locks(queue, number, fail)) => {
+                self.end_locks(now, queue, &Holders::from([(number, fail)]), out);
+            }
+            Some(Left::Session(queue, number)) => self.release_session(now, queue, number, out),
+            None => {}
         }
     }
 
-    /// Takes a link out of everything but its client's list. Says whose locks are to end, and whether as failed.
-    fn detach(
-        &mut self,
-        client: ClientId,
-        link: LinkId,
-        state: Link,
-    ) -> Option<(QueueId, ConsumerNumber, bool)> {
+    /// Takes a link out of everything but its client's list. Says what it leaves behind.
+    pub(super) fn detach(&mut self, client: ClientId, link: LinkId, state: Link) -> Option<Left> {
         let number = match state {
             Link::Consumer { number } => number,
             Link::Producer { queue } => {
                 self.stores.get_mut(&queue)?.links.remove(&(client, link));
+                return None;
+            }
+            Link::Acceptor { queue, number } => {
+                let store = self.stores.get_mut(&queue)?;
+                store.links.remove(&(client, link));
+                store.consumers -= 1;
+                store.sessions.as_mut()?.acceptors.remove(number);
                 return None;
             }
         };
@@ -221,19 +242,28 @@ impl Core {
                 }
             }
         }
+        if let Some(session) = consumer.session {
+            return Some(Left::Session(consumer.queue, session));
+        }
         match consumer.unsettled {
             _ if !consumer.took_locks => None,
             UnsettledPolicy::KeepLocks => None,
-            UnsettledPolicy::Release => Some((consumer.queue, number, false)),
-            UnsettledPolicy::Fail => Some((consumer.queue, number, true)),
+            UnsettledPolicy::Release => Some(Left::Locks(consumer.queue, number, false)),
+            UnsettledPolicy::Fail => Some(Left::Locks(consumer.queue, number, true)),
         }
     }
 
     pub(super) fn credit(&mut self, client: ClientId, link: LinkId, limit: u64, drain: bool) {
-        let Some(Link::Consumer { number }) =
-            self.clients.get(&client).and_then(|c| c.links.get(&link)).copied()
-        else {
-            return;
+        let number = match self.clients.get(&client).and_then(|c| c.links.get(&link)).copied() {
+            Some(Link::Consumer { number }) => number,
+            Some(Link::Acceptor { queue, number }) => {
+                let store = self.stores.get_mut(&queue);
+                if let Some(sessions) = store.and_then(|store| store.sessions.as_mut()) {
+                    sessions.acceptors.set_credit(number, limit, drain);
+                }
+                return;
+            }
+            Some(Link::Producer { .. }) | None => return,
         };
         let Some(consumer) = self.consumers.get_mut(&number) else { return };
         let Some(store) = self.stores.get_mut(&consumer.queue) else { return };
@@ -268,8 +298,20 @@ impl Core {
     }
 }
 
-/// Puts a consumer behind those that wait for a message.
+/// What a consumer that is gone leaves behind.
+pub(super) enum Left {
+    /// Its locks end, as failed or not.
+    Locks(QueueId, ConsumerNumber, bool),
+    /// It held a session.
+    Session(QueueId, SessionNumber),
+}
+
+/// Puts a consumer behind those that wait for a message, or its session in turn.
 fn enter_ring(consumer: &mut Consumer, number: ConsumerNumber, store: &mut Store) {
+    if let (Some(session), Some(sessions)) = (consumer.session, &mut store.sessions) {
+        consumer.place = Place::Idle;
+        return sessions.call(session);
+    }
     consumer.place = Place::Ring;
     if consumer.mode == ReceiveMode::Browse {
         store.browsers.push_back(number);

@@ -35,6 +35,7 @@ pub(super) enum What {
 #[derive(Debug)]
 pub(super) struct PeekRequest {
     pub(super) path: EntityPath,
+    pub(super) session: Option<Box<str>>,
     pub(super) from: SequenceNumber,
     pub(super) count: u32,
     pub(super) bytes: u64,
@@ -49,9 +50,9 @@ impl Core {
                 What::Peek(request) => {
                     self.peek(request, bound, out).map(|messages| Effect::Peeked { ticket, messages })
                 }
-                What::Fetch(request) => {
-                    self.fetch(now, request, bound, out).map(|messages| Effect::Fetched { ticket, messages })
-                }
+                What::Fetch(request) => self
+                    .fetch(now, client, request, bound, out)
+                    .map(|messages| Effect::Fetched { ticket, messages }),
             };
             let effect = answer.unwrap_or_else(|error| Effect::RequestRefused { ticket, error });
             self.merge.effect(client, effect, out);
@@ -73,12 +74,13 @@ impl Core {
         let mut own = Bound::of(&self.config);
         let mut messages = Vec::new();
         let mut bytes = 0;
-        let mut next = store.slots.next(request.from.0);
+        let session = request.session.as_deref();
+        let mut next = store.next_of_session(session, request.from.0);
         while let Some(sequence) = next
             && messages.len() < request.count as usize
             && !own.is_spent()
         {
-            next = store.slots.next(sequence + 1);
+            next = store.next_of_session(session, sequence + 1);
             let Some(slot) = store.slots.get(sequence).copied().filter(|slot| !slot.is_damaged()) else {
                 continue;
             };

@@ -4,14 +4,20 @@
 
 use std::time::Duration;
 
-use super::{Core, status::Use, wake};
+use super::{
+    Core,
+    sessions::{SESSION_ID_CHARS_MAX, check_session_id},
+    status::Use,
+    wake,
+};
 use crate::{
     ClientId, Effect, EntityKind, EntityPath, Message, More, Output, PublishError, QueueId, Ticket,
     Timestamp,
     merge::Answer,
     record::{DURABLE, MessageIndex, OWN_TTL},
-    slot::{Slot, State},
-    store::{Role, Store},
+    sessions::Sessions,
+    slot::{ConsumerNumber, Slot, State},
+    store::{Entity, Role, Store},
 };
 
 /// What decides about a message on its arrival.
@@ -85,7 +91,7 @@ impl Core {
                 due: message.scheduled_enqueue_time.filter(|due| *due > now),
                 flags: if message.durable { DURABLE } else { 0 },
                 properties_length: message.forwarded.as_ref().map_or(0, |from| from.properties_length),
-                more: message.forwarded.as_ref().map(|from| Box::new(from.more.clone())),
+                more: more_of(message, store.sessions.is_some()),
             };
             let rest = message.forwarded.as_ref().map_or(&message.payload, |from| &from.rest);
             number(accept(store, now, arrival, rest, out));
@@ -124,6 +130,13 @@ impl Core {
         }
     }
 
+    /// What the stores of an entity hold together, in bytes.
+    pub(super) fn entity_bytes(&self, queue: QueueId) -> u64 {
+        let stores = self.main_of(queue).map(|entity| entity.definition.stores.all());
+        let stores = stores.iter().flatten().filter_map(|id| self.stores.get(id));
+        stores.map(|store| store.counts.bytes).sum()
+    }
+
     pub(super) fn check_publish(
         &self,
         queue: QueueId,
@@ -143,6 +156,9 @@ impl Core {
         if !entity.definition.settings.status.allows(Use::Send) {
             return Err(PublishError::Disabled(entity.definition.name.clone()));
         }
+        if store.sessions.is_some() {
+            check_sessions(entity, messages)?;
+        }
         if out.storage_full() {
             return Err(PublishError::StorageFull);
         }
@@ -155,15 +171,27 @@ impl Core {
         }
         self.check_history(store, entity, messages)?;
         let Some(limit) = settings.max_size_bytes else { return Ok(kind) };
-        let stores = entity.definition.stores.all();
-        let bytes: u64 =
-            stores.iter().filter_map(|id| self.stores.get(id)).map(|store| store.counts.bytes).sum();
+        let bytes = self.entity_bytes(queue);
         let more: u64 = messages.iter().map(|message| message.payload.len() as u64).sum();
         if bytes.saturating_add(more) > limit {
             return Err(PublishError::EntityFull { entity: entity.definition.name.clone(), bytes, limit });
         }
         Ok(kind)
     }
+}
+
+/// Every message of an entity with sessions belongs to one.
+fn check_sessions(entity: &Entity, messages: &[Message]) -> Result<(), PublishError> {
+    for message in messages {
+        let Some(session) = message.session_id.as_deref() else {
+            return Err(PublishError::SessionRequired(entity.definition.name.clone()));
+        };
+        check_session_id(session).map_err(|chars| PublishError::SessionIdTooLong {
+            chars: chars as u64,
+            limit: SESSION_ID_CHARS_MAX as u64,
+        })?;
+    }
+    Ok(())
 }
 
 /// Stores one message under the next number. `rest` is its properties, if any, and its payload. Says the number.
@@ -185,6 +213,7 @@ pub(super) fn accept(
     };
     let expires_at = if arrival.due.is_some() { None } else { ttl.map(|ttl| now.after(ttl)) };
     let own = if arrival.time_to_live.is_some() { OWN_TTL } else { 0 };
+    let session = store.sessions.as_mut().map(|sessions| enter_session(sessions, arrival.more.as_deref()));
     let index = MessageIndex {
         queue: store.id,
         sequence,
@@ -202,8 +231,28 @@ pub(super) fn accept(
     let mut slot = Slot::new(position, length, now, index.expires_at);
     slot.state = index.state;
     slot.until = arrival.due.unwrap_or(Timestamp::MAX);
+    slot.holder = session.unwrap_or(slot.holder);
     store.insert(sequence, slot);
     sequence
+}
+
+/// The number of the session that a message belongs to. Messages without one are refused before they come here.
+fn enter_session(sessions: &mut Sessions, more: Option<&More>) -> ConsumerNumber {
+    let session = more.and_then(|more| more.session.as_deref());
+    debug_assert!(session.is_some(), "checked on arrival");
+    ConsumerNumber(sessions.enter(session.unwrap_or_default()).0)
+}
+
+/// What a message brings along from where it was forwarded, and its session where the entity has sessions: elsewhere
+/// nothing may name one, for replay would make it.
+fn more_of(message: &Message, has_sessions: bool) -> Option<Box<More>> {
+    let mut more = message.forwarded.as_ref().map(|from| Box::new(from.more.clone()));
+    if has_sessions {
+        more.get_or_insert_default().session.clone_from(&message.session_id);
+    } else if let Some(more) = &mut more {
+        more.session = None;
+    }
+    more
 }
 
 fn millis(duration: Duration) -> u64 {

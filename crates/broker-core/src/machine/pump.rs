@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Most messages that one store hands out before it is another store's turn.
-const TURN: u32 = 256;
+pub(super) const TURN: u32 = 256;
 
 /// What one call of `pump` may still do.
 pub(super) struct Bound {
@@ -69,6 +69,10 @@ impl Core {
         if store.forwards.is_some() {
             return wake(store, &mut self.active);
         }
+        if store.sessions.is_some() {
+            self.serve_acceptors(now, queue, out);
+        }
+        let Some(store) = self.stores.get_mut(&queue) else { return };
         let mut hand = Hand {
             now,
             clients: &mut self.clients,
@@ -78,7 +82,11 @@ impl Core {
             next_lock: &mut self.next_lock,
             held: &mut self.held,
         };
-        let stop = hand.deliver(store, bound, out);
+        let stop = if store.sessions.is_some() {
+            hand.deliver_in_sessions(store, bound, out)
+        } else {
+            hand.deliver(store, bound, out)
+        };
         let browsed = hand.browse(store, bound, out);
         // Gone before handed out.
         hand.merge.flush_removed(out);
@@ -169,6 +177,33 @@ impl Hand<'_> {
         Stop::Bound
     }
 
+    /// Gives messages to the holders of sessions: to each the next one of its session, in turn.
+    fn deliver_in_sessions(&mut self, store: &mut Store, bound: &mut Bound, out: &mut impl Output) -> Stop {
+        for _ in 0..TURN {
+            if bound.is_spent() {
+                return Stop::Bound;
+            }
+            let next = store.sessions.as_mut().and_then(|sessions| sessions.next_in_turn(self.now));
+            let Some((_, number, sequence)) = next else { return Stop::NoMessage };
+            let Some(slot) = store.slots.get(sequence).copied() else { continue };
+            if Core::is_over(&slot, store.is_dead_letter(), self.now) {
+                store.set_aside(sequence);
+                continue;
+            }
+            if !self.may_take(store, number) {
+                continue;
+            }
+            let read = read_message(store.id, sequence, &slot, out).and_then(|record| stored(&slot, record));
+            if let Ok(stored) = read {
+                bound.spend(stored.payload.len());
+                self.hand_out(store, number, sequence, &slot, stored, out);
+            } else {
+                store.set_damaged(sequence);
+            }
+        }
+        Stop::Bound
+    }
+
     /// Takes the consumer whose turn it is out of the ring. Those that cannot take anything leave it.
     fn next_consumer(&mut self, store: &mut Store) -> Option<ConsumerNumber> {
         while let Some(number) = store.ring.pop_front() {
@@ -214,7 +249,7 @@ impl Hand<'_> {
         if let Some(client) = self.clients.get_mut(&client) {
             client.handed += stored.payload.len() as u64;
         }
-        if consumer.has_credit() {
+        if consumer.session.is_none() && consumer.has_credit() {
             store.ring.push_back(number);
         } else {
             consumer.place = Place::Idle;
@@ -232,9 +267,14 @@ impl Hand<'_> {
         consumer.took_locks = true;
         let id = LockId(*self.next_lock);
         *self.next_lock = self.next_lock.wrapping_add(1);
-        let until = self.now.after(store.lock_duration);
-        store.take(sequence);
-        store.lock(sequence, id, number, until);
+        let until = if consumer.session.is_some() {
+            store.lock_in_session(sequence, id)
+        } else {
+            let until = self.now.after(store.lock_duration);
+            store.take(sequence);
+            store.lock(sequence, id, number, until);
+            until
+        };
         let token = self.tokens.seal(store.id, id, sequence_number);
         delivery.lock = Some(Lock { id, token, until });
         out.effect(client, Effect::Delivery(delivery));
@@ -300,6 +340,9 @@ impl Hand<'_> {
                 continue;
             };
             let is_empty = match consumer.mode {
+                _ if let Some(number) = consumer.session => {
+                    store.session(number).is_none_or(|session| session.first_ready().is_none())
+                }
                 ReceiveMode::Browse => store.slots.next(consumer.browse_from).is_none(),
                 ReceiveMode::PeekLock | ReceiveMode::ReceiveAndDelete => stop == Stop::NoMessage,
             };

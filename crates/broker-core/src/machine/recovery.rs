@@ -8,7 +8,11 @@ use bytes::Bytes;
 use super::{Core, wake};
 use crate::{
     EntityKind, EntitySettings, Output, Position, QueueId, RecordError, Timestamp, name,
-    record::{ACQUIRED, Definition, Fact, MessageIndex, OpenRecord, Stores},
+    record::{
+        ACQUIRED, Definition, Fact, MessageIndex, OpenRecord, SessionStateIndex, Stores,
+        encode_session_state, session_state_of,
+    },
+    sessions::{Session, SessionState},
     slot::Slot,
     store::{Role, Store},
 };
@@ -34,15 +38,16 @@ impl Core {
                 for (first, count) in runs {
                     let end = first.saturating_add(u64::from(count));
                     while let Some(sequence) = store.slots.next_before(first, end) {
-                        store.slots.remove(sequence);
+                        store.replay_removal(sequence);
                     }
                 }
             }
             Fact::Changed { queue, sequence, delivery_count, state } => {
-                let slot = self.stores.get_mut(&queue).and_then(|store| store.slots.get_mut(sequence));
-                if let Some(slot) = slot {
+                let Some(store) = self.stores.get_mut(&queue) else { return Ok(()) };
+                if let Some(slot) = store.slots.get_mut(sequence) {
                     slot.delivery_count = delivery_count;
                     slot.state = state;
+                    store.stand(sequence);
                 }
             }
             Fact::History(run) => {
@@ -53,6 +58,7 @@ impl Core {
                 let seed = self.tokens.seed();
                 self.replay_store(queue).history(seed).replay_forgotten(kept_from);
             }
+            Fact::SessionState(index) => self.replay_session_state(&index, at, length),
             Fact::Definition(definition) => {
                 self.check_roles(definition.stores).map_err(|error| ReplayError { at, error })?;
                 self.place(*definition, at, length);
@@ -103,7 +109,8 @@ impl Core {
         if index.flags & ACQUIRED != 0 {
             slot.set_acquired();
         }
-        store.slots.insert(index.sequence, slot);
+        let session = index.more.as_ref().and_then(|more| more.session.as_deref());
+        store.replay_message(index.sequence, slot, session);
         store.seen = store.seen.max(index.sequence);
     }
 
@@ -112,6 +119,14 @@ impl Core {
         self.next_store = self.next_store.max(id.0.saturating_add(1));
         let lock_duration = EntitySettings::default().lock_duration;
         self.stores.entry(id).or_insert_with(|| Box::new(Store::new(id, Role::Unknown, lock_duration)))
+    }
+
+    fn replay_session_state(&mut self, index: &SessionStateIndex, position: Position, length: u32) {
+        let store = self.replay_store(index.queue);
+        let state = SessionState { position, length, updated_at: index.updated_at };
+        let sessions = store.sessions.get_or_insert_default();
+        let number = sessions.enter(&index.session);
+        sessions.set_state(number, index.has_state.then_some(state));
     }
 
     /// After the last record: nothing is locked, everything else stands where it stood. Messages whose queue's
@@ -151,7 +166,10 @@ impl Core {
             stores: Stores { queue, dead_letter: free(), transfer_dead_letter: free() },
             topic: None,
             name: name.into(),
-            settings: EntitySettings::default(),
+            settings: EntitySettings {
+                requires_session: store.sessions.is_some(),
+                ..EntitySettings::default()
+            },
             next_sequence,
             created_at,
             updated_at: created_at,
@@ -180,9 +198,12 @@ impl Core {
     pub fn live_records(&self) -> impl Iterator<Item = (Position, u32)> {
         self.stores.values().flat_map(|store| {
             let definition = store.entity().map(|entity| (entity.position, entity.length));
-            let slots = store.slots.iter().map(|(_, slot)| (slot.position, slot.length));
+            let sessions = store.sessions.iter().flat_map(|sessions| sessions.iter());
+            let states = sessions.filter_map(|(_, session)| session.state());
+            let states = states.map(|state| (state.position, state.length));
+            let messages = store.slots.iter().map(|(_, slot)| (slot.position, slot.length));
             let history = store.history.iter().flat_map(|history| history.live_records());
-            definition.into_iter().chain(slots).chain(history)
+            definition.into_iter().chain(states).chain(messages).chain(history)
         })
     }
 
@@ -211,6 +232,7 @@ impl Core {
                 }
                 Ok(())
             }
+            Fact::SessionState(index) => self.relocate_session_state(at, &index, record, out).map_err(error),
             // What these say is in the slots, and what they speak of lies before them: it is gone or was moved.
             Fact::Removed { .. } | Fact::Changed { .. } | Fact::Deleted(_) | Fact::Forgotten { .. } => Ok(()),
         }
@@ -238,6 +260,28 @@ impl Core {
         let (position, length) = out.record(now.encode().as_slice(), &[&open.rest]);
         out.release(at, slot.length);
         store.set_position(index.sequence, position, length);
+        Ok(())
+    }
+
+    fn relocate_session_state(
+        &mut self,
+        at: Position,
+        index: &SessionStateIndex,
+        record: &Bytes,
+        out: &mut impl Output,
+    ) -> Result<(), RecordError> {
+        let Some(store) = self.stores.get_mut(&index.queue) else { return Ok(()) };
+        let Some(number) = store.sessions.as_ref().and_then(|sessions| sessions.find(&index.session)) else {
+            return Ok(());
+        };
+        let state = store.session(number).and_then(Session::state).filter(|state| state.position == at);
+        let Some(state) = state else { return Ok(()) };
+        let bytes = session_state_of(record.clone(), index.queue, &index.session);
+        let bytes = bytes.ok_or(RecordError::Short { field: "session" })?;
+        let moved = encode_session_state(index.queue, &index.session, index.updated_at, true);
+        let (position, length) = out.record(&moved, &[&bytes]);
+        out.release(at, state.length);
+        store.set_session_state(number, Some(SessionState { position, length, ..state }));
         Ok(())
     }
 

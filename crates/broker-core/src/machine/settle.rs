@@ -48,7 +48,7 @@ impl Core {
         out: &mut impl Output,
     ) -> Result<(), SettleError> {
         let store = self.stores.get(&queue).ok_or(SettleError::EntityGone)?;
-        store.slots.get(sequence).ok_or(SettleError::LockLost)?.check_lock(lock, now)?;
+        store.check_lock(sequence, lock, now)?;
         self.check_not_in_use(queue, sequence, lock)?;
         let record = self.record_for(queue, sequence, &outcome, out)?;
         self.apply(now, queue, sequence, outcome, record, out);
@@ -120,8 +120,8 @@ impl Core {
             if owner.definition.stores.queue != entity {
                 return Err(SettleError::LockLost);
             }
-            let slot = self.stores.get(&queue).and_then(|store| store.slots.get(sequence.0));
-            slot.ok_or(SettleError::LockLost)?.check_lock(lock, now)?;
+            let store = self.stores.get(&queue).ok_or(SettleError::LockLost)?;
+            store.check_lock(sequence.0, lock, now)?;
             Ok((queue, sequence.0))
         };
         tokens.iter().map(check).collect()
@@ -136,7 +136,8 @@ impl Core {
         ticket: Ticket,
         out: &mut impl Output,
     ) {
-        let effect = match self.check_tokens(now, path, tokens) {
+        let effect = match self.check_tokens(now, path, tokens).and_then(|locks| self.check_own_locks(locks))
+        {
             Err(error) => Effect::SettleRefused { ticket, error },
             Ok(locks) => {
                 let until =
@@ -145,6 +146,15 @@ impl Core {
             }
         };
         self.merge.effect(client, effect, out);
+    }
+
+    /// A message of a session has no lock of its own.
+    fn check_own_locks(&self, locks: Vec<(QueueId, u64)>) -> Result<Vec<(QueueId, u64)>, SettleError> {
+        let in_session = |id: &QueueId| self.stores.get(id).is_some_and(|store| store.sessions.is_some());
+        if locks.iter().any(|(queue, _)| in_session(queue)) {
+            return Err(SettleError::LockedBySession);
+        }
+        Ok(locks)
     }
 
     fn renew(&mut self, now: Timestamp, queue: QueueId, sequence: u64) -> Timestamp {

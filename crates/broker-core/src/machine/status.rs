@@ -4,7 +4,7 @@
 
 use super::Core;
 use crate::{
-    Effect, EntityError, EntityKind, EntityStatus, Output, QueueId, Timestamp, client::Link,
+    AttachError, Effect, EntityError, EntityKind, EntityStatus, Output, QueueId, Timestamp, client::Link,
     entity::out_of_range,
 };
 
@@ -63,13 +63,21 @@ impl Core {
                 let made = self.clients.get(client).and_then(|client| client.links.get(link));
                 made.is_some_and(|made| match made {
                     Link::Producer { .. } => !status.allows(Use::Send),
-                    Link::Consumer { .. } => !status.allows(Use::Receive),
+                    Link::Consumer { .. } | Link::Acceptor { .. } => !status.allows(Use::Receive),
                 })
             }));
         }
         for (client, link) in forbidden {
+            let made = self.clients.get(&client).and_then(|client| client.links.get(&link));
+            let effect = if let (Some(Link::Acceptor { .. }), Some(entity)) = (made, self.main_of(queue)) {
+                // It never was open.
+                let error = AttachError::Disabled(entity.definition.name.clone());
+                Effect::AttachRefused { link, error }
+            } else {
+                Effect::EntityDisabled { link }
+            };
             self.close_link(now, client, link, out);
-            self.merge.effect(client, Effect::EntityDisabled { link }, out);
+            self.merge.effect(client, effect, out);
         }
     }
 }

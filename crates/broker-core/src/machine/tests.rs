@@ -14,6 +14,8 @@ mod model;
 mod publish;
 mod recovery;
 mod schedule;
+mod session_requests;
+mod sessions;
 mod status;
 mod transacting;
 mod transaction_limits;

@@ -166,8 +166,8 @@ impl Core {
         outcome: &Outcome,
     ) -> Result<u32, SettleError> {
         let store = self.stores.get(&queue).ok_or(SettleError::EntityGone)?;
+        store.check_lock(sequence, lock, now)?;
         let slot = store.slots.get(sequence).ok_or(SettleError::LockLost)?;
-        slot.check_lock(lock, now)?;
         self.check_not_in_use(queue, sequence, lock)?;
         if matches!(outcome, Outcome::DeadLetter(_)) && store.is_dead_letter() {
             return Err(SettleError::AlreadyDeadLetter);
@@ -190,7 +190,9 @@ impl Core {
 
     /// What becomes of a lock whose settlement is rolled back: what would become of it without its link.
     fn policy_of(&self, queue: QueueId, sequence: u64) -> UnsettledPolicy {
-        let slot = self.stores.get(&queue).and_then(|store| store.slots.get(sequence));
+        // A message of a session stays with its holder.
+        let store = self.stores.get(&queue).filter(|store| store.sessions.is_none());
+        let slot = store.and_then(|store| store.slots.get(sequence));
         let consumer = slot.and_then(|slot| self.consumers.get(&slot.holder));
         consumer.map_or(UnsettledPolicy::KeepLocks, |consumer| consumer.unsettled)
     }

@@ -3,7 +3,10 @@
 //! Invariant: looking changes nothing.
 
 use super::Core;
-use crate::{EntityKind, EntitySettings, QueueId, Timestamp, record::Stores, slot::Slot, store::Store};
+use crate::{
+    EntityKind, EntitySettings, QueueId, Timestamp, record::Stores, sessions::SessionNumber, slot::Slot,
+    store::Store,
+};
 
 /// One entity and its counts.
 #[derive(Clone, Debug, PartialEq)]
@@ -135,6 +138,16 @@ impl Digest {
         self.number(u64::from(store.id.0));
         for (sequence, slot) in store.slots.iter() {
             self.slot(sequence, slot);
+            if let Some(session) = store.session(SessionNumber(slot.holder.0)) {
+                self.text(session.id());
+            }
+        }
+        for (_, session) in store.sessions.iter().flat_map(|sessions| sessions.iter()) {
+            if let Some(state) = session.state() {
+                self.text(session.id());
+                self.number(state.updated_at.as_millis());
+                self.number(u64::from(state.length));
+            }
         }
         for (number, at, ids) in store.history.iter().flat_map(|history| history.runs()) {
             self.number(number);

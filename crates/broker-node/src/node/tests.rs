@@ -135,6 +135,7 @@ fn a_delivery_waits_for_the_sync_of_its_message() {
             path: orders(),
             mode: ReceiveMode::PeekLock,
             unsettled: UnsettledPolicy::Release,
+            session: None,
             auto_create: false,
         },
         Command::ByteBudget { limit: 1 << 20 },

@@ -51,6 +51,7 @@ fn consume(limit: u64) -> Vec<Command> {
         path: q(),
         mode: ReceiveMode::PeekLock,
         unsettled: UnsettledPolicy::KeepLocks,
+        session: None,
         auto_create: false,
     };
     vec![open, Command::Credit { consumer, limit, drain: false }]

@@ -30,6 +30,7 @@ fn delivering() -> (Runner, Arc<Mailbox>) {
             path: path.clone(),
             mode: ReceiveMode::PeekLock,
             unsettled: UnsettledPolicy::KeepLocks,
+            session: None,
             auto_create: false,
         },
         Command::Credit { consumer, limit: 1, drain: false },

@@ -134,6 +134,7 @@ fn more_bytes_than_wanted_are_refused_whole() {
             ME,
             Command::ReceiveDeferred {
                 path: main_path("q"),
+                session: None,
                 sequences: numbers.iter().copied().map(SequenceNumber).collect(),
                 delete: false,
                 bytes: limit,

@@ -9,7 +9,7 @@ use crate::{
 
 fn delete(broker: &mut Broker, path: EntityPath, count: u32, before: Timestamp) -> Result<u32, EntityError> {
     let ticket = broker.ticket();
-    let told = broker.tell(ME, Command::DeleteMessages { path, count, before, ticket });
+    let told = broker.tell(ME, Command::DeleteMessages { path, session: None, count, before, ticket });
     match told.into_iter().next() {
         Some(Effect::Deleted { count, .. }) => Ok(count),
         Some(Effect::RequestRefused { error, .. }) => Err(error),

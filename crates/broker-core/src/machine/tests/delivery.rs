@@ -223,12 +223,12 @@ fn peek_stops_before_its_bytes_are_exceeded_but_shows_one() {
     for (bytes, shown) in [(0, 1), (7, 1), (8, 2), (100, 3)] {
         let ticket = broker.ticket();
         let (path, from) = (main_path("q"), SequenceNumber(0));
-        let told = broker.tell(ME, Command::Peek { path, from, count: 10, bytes, ticket });
+        let told = broker.tell(ME, Command::Peek { path, session: None, from, count: 10, bytes, ticket });
         assert!(matches!(&told[..], [Effect::Peeked { messages, .. }] if messages.len() == shown), "{bytes}");
     }
     let ticket = broker.ticket();
     let (path, from) = (main_path("nowhere"), SequenceNumber(0));
-    let told = broker.tell(ME, Command::Peek { path, from, count: 1, bytes: 1, ticket });
+    let told = broker.tell(ME, Command::Peek { path, session: None, from, count: 1, bytes: 1, ticket });
     assert!(matches!(&told[..], [Effect::RequestRefused { .. }]), "{told:?}");
 }
 
@@ -302,7 +302,7 @@ fn peeks_of_one_round_do_not_cut_each_other_short() {
     broker.publish_all(&["a", "b", "c", "d"]);
     let peek = |broker: &mut Broker| {
         let (path, from, ticket) = (main_path("q"), SequenceNumber(1), broker.ticket());
-        Command::Peek { path, from, count: 2, bytes: 100, ticket }
+        Command::Peek { path, session: None, from, count: 2, bytes: 100, ticket }
     };
     let commands = vec![peek(&mut broker), peek(&mut broker), peek(&mut broker)];
     let told = broker.tell_all(ME, commands);

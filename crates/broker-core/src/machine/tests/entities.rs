@@ -44,6 +44,7 @@ fn attach(
         path,
         mode: ReceiveMode::PeekLock,
         unsettled: UnsettledPolicy::KeepLocks,
+        session: None,
         auto_create,
     };
     match broker.tell(ME, command).pop() {

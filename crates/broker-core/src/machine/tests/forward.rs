@@ -288,6 +288,7 @@ fn nobody_receives_from_what_forwards() {
     ];
     for (path, allowed) in cases {
         let open = Command::OpenConsumer {
+            session: None,
             consumer: LinkId(5),
             path: path.clone(),
             mode: ReceiveMode::PeekLock,

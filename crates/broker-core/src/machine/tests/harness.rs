@@ -249,7 +249,7 @@ impl Broker {
             told.iter().any(|effect| matches!(effect, Effect::Published { first, .. } if *first == ticket));
         assert!(accepted, "{told:?}");
         for effect in told {
-            if matches!(effect, Effect::Delivery(_)) {
+            if !matches!(effect, Effect::Published { .. }) {
                 self.journal.effects.push((ME, effect));
             }
         }
@@ -273,8 +273,14 @@ impl Broker {
         mode: ReceiveMode,
         unsettled: UnsettledPolicy,
     ) {
-        let command =
-            Command::OpenConsumer { consumer: LinkId(link), path, mode, unsettled, auto_create: false };
+        let command = Command::OpenConsumer {
+            consumer: LinkId(link),
+            path,
+            mode,
+            unsettled,
+            session: None,
+            auto_create: false,
+        };
         let told = self.tell(client, command);
         assert!(matches!(told.as_slice(), [Effect::ConsumerOpened { .. }]), "{told:?}");
     }
@@ -332,7 +338,7 @@ impl Broker {
     pub(super) fn peek(&mut self, path: EntityPath, from: u64, count: u32) -> Vec<Peeked> {
         let ticket = self.ticket();
         let from = SequenceNumber(from);
-        let told = self.tell(ME, Command::Peek { path, from, count, bytes: u64::MAX, ticket });
+        let told = self.tell(ME, Command::Peek { path, session: None, from, count, bytes: u64::MAX, ticket });
         match told.into_iter().next() {
             Some(Effect::Peeked { messages, .. }) => messages,
             other => panic!("{other:?}"),
@@ -348,8 +354,10 @@ impl Broker {
     ) -> Result<Vec<Fetched>, EntityError> {
         let ticket = self.ticket();
         let sequences = numbers.iter().copied().map(SequenceNumber).collect();
-        let told =
-            self.tell(ME, Command::ReceiveDeferred { path, sequences, delete, bytes: 1 << 20, ticket });
+        let told = self.tell(
+            ME,
+            Command::ReceiveDeferred { path, session: None, sequences, delete, bytes: 1 << 20, ticket },
+        );
         match told.into_iter().next() {
             Some(Effect::Fetched { messages, .. }) => Ok(messages),
             Some(Effect::RequestRefused { error, .. }) => Err(error),

@@ -133,7 +133,14 @@ impl Test {
                     self.forget_link(client, link);
                 }
                 let consumer = LinkId(link);
-                let open = Command::OpenConsumer { consumer, path, mode, unsettled, auto_create: false };
+                let open = Command::OpenConsumer {
+                    consumer,
+                    path,
+                    mode,
+                    unsettled,
+                    session: None,
+                    auto_create: false,
+                };
                 self.tell(client, open);
             }
             Step::Close { client, link } => {
@@ -348,7 +355,7 @@ impl Test {
         ids.truncate(usize::from(count));
         let ticket = self.broker.ticket();
         let (path, before) = (main_path("q"), Timestamp::MAX);
-        let purge = Command::DeleteMessages { path, count: u32::from(count), before, ticket };
+        let purge = Command::DeleteMessages { path, session: None, count: u32::from(count), before, ticket };
         let told = self.tell(1, purge);
         let deleted = told.iter().find_map(|effect| match effect {
             Effect::Deleted { count, .. } => Some(*count as usize),

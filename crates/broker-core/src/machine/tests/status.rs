@@ -17,8 +17,14 @@ fn allowed(broker: &mut Broker, scheduled: u64, token: crate::LockToken) -> Vec<
     let (path, queue) = (main_path("q"), broker.queue("q"));
     let sequences = vec![SequenceNumber(scheduled)];
     let (mode, unsettled, auto_create) = (ReceiveMode::PeekLock, UnsettledPolicy::KeepLocks, false);
-    let open =
-        |link, path| Command::OpenConsumer { consumer: LinkId(link), path, mode, unsettled, auto_create };
+    let open = |link, path| Command::OpenConsumer {
+        session: None,
+        consumer: LinkId(link),
+        path,
+        mode,
+        unsettled,
+        auto_create,
+    };
     let commands = vec![
         Command::OpenProducer { producer: LinkId(50), path: path.clone(), auto_create },
         Command::Publish { queue, message: message("m"), ticket: Some(ticket) },
@@ -26,15 +32,29 @@ fn allowed(broker: &mut Broker, scheduled: u64, token: crate::LockToken) -> Vec<
         Command::CancelScheduled { path: path.clone(), sequences: sequences.clone(), ticket },
         open(51, path.clone()),
         open(52, dead_letters("q")),
-        Command::Peek { path: path.clone(), from: SequenceNumber(0), count: 1, bytes: 100, ticket },
+        Command::Peek {
+            session: None,
+            path: path.clone(),
+            from: SequenceNumber(0),
+            count: 1,
+            bytes: 100,
+            ticket,
+        },
         Command::ReceiveDeferred {
+            session: None,
             path: path.clone(),
             sequences: vec![SequenceNumber(2)],
             delete: true,
             bytes: 100,
             ticket,
         },
-        Command::DeleteMessages { path: path.clone(), count: 1, before: Timestamp::MAX, ticket },
+        Command::DeleteMessages {
+            session: None,
+            path: path.clone(),
+            count: 1,
+            before: Timestamp::MAX,
+            ticket,
+        },
         Command::RenewLocks { path: path.clone(), tokens: vec![token], ticket },
         Command::SettleByToken { path, tokens: vec![token], outcome: Outcome::Complete, ticket },
     ];
@@ -195,6 +215,7 @@ fn consumers_of_one_entity_are_limited() {
     broker.open(ME, 1, main_path("q"), ReceiveMode::PeekLock);
     broker.open(OTHER, 1, main_path("q"), ReceiveMode::Browse);
     let open = |link| Command::OpenConsumer {
+        session: None,
         consumer: LinkId(link),
         path: main_path("q"),
         mode: ReceiveMode::PeekLock,

@@ -1,0 +1,69 @@
+use amqp_codec::types::Role;
+
+use super::*;
+
+fn attach(filter: Option<(&str, AnnotationValue<'_>)>, properties: &[(&str, AnnotationValue<'_>)]) -> Attach {
+    let mut source = Source::new("q");
+    source.filter = filter.map(|entry| RawMap::with_symbol_keys(&[entry]));
+    Attach {
+        source: Some(source),
+        properties: Some(RawMap::with_symbol_keys(properties)),
+        ..Attach::new("r", 0, Role::Receiver)
+    }
+}
+
+/// A value with the descriptor that Rust and Go give it.
+fn described(value: &[u8]) -> Vec<u8> {
+    [&[0x00, 0x80, 0, 0, 0, 0x13, 0x70, 0, 0, 0x0c][..], value].concat()
+}
+
+#[test]
+fn every_clients_way_to_ask_for_a_session_is_understood() {
+    let (text, null) = (described(&[0xa1, 1, b's']), described(&[0x40]));
+    let raw = |bytes| AnnotationValue::Raw(RawValue::first(bytes).unwrap());
+    let named = |id: &str| Ok(Some(SessionWanted::Named(id.into())));
+    let next = || Ok(Some(SessionWanted::Next { patience: PATIENCE }));
+    let cases = [
+        (None, Ok(None)),
+        (Some(("apache.org:selector-filter:string", AnnotationValue::Str("x"))), Ok(None)),
+        (Some((SESSION_FILTER, AnnotationValue::Str("s"))), named("s")),
+        (Some((SESSION_FILTER, AnnotationValue::Str(""))), named("")),
+        (Some((SESSION_FILTER, raw(&text))), named("s")),
+        (Some((SESSION_FILTER, raw(&[0x40]))), next()),
+        (Some((SESSION_FILTER, raw(&null))), next()),
+        (Some((SESSION_FILTER, AnnotationValue::Int(1))), Err(Refusal::SessionFilter)),
+        (Some((NON_EXCLUSIVE, AnnotationValue::Str("s"))), Err(Refusal::SharedSession)),
+    ];
+    for (filter, expected) in cases {
+        assert_eq!(wanted(&attach(filter, &[])), expected, "{filter:?}");
+    }
+}
+
+#[test]
+fn whoever_takes_any_session_waits_as_long_as_it_says() {
+    let null = AnnotationValue::Raw(RawValue::first(&[0x40]).unwrap());
+    let cases = [
+        (None, PATIENCE),
+        (Some(AnnotationValue::Uint(1_500)), Duration::from_millis(1_500)),
+        (Some(AnnotationValue::Long(20)), Duration::from_millis(20)),
+        (Some(AnnotationValue::Ulong(0)), Duration::ZERO),
+        (Some(AnnotationValue::Long(-1)), PATIENCE),
+        (Some(AnnotationValue::Str("1")), PATIENCE),
+    ];
+    for (timeout, patience) in cases {
+        let properties: Vec<_> = timeout.into_iter().map(|value| (TIMEOUT, value)).collect();
+        let found = wanted(&attach(Some((SESSION_FILTER, null)), &properties));
+        assert_eq!(found, Ok(Some(SessionWanted::Next { patience })), "{timeout:?}");
+    }
+}
+
+#[test]
+fn the_session_that_was_got_is_told_as_a_string_and_in_ticks() {
+    let grant = SessionGrant { id: "s".into(), until: Timestamp::from_millis(1_500) };
+    let source = with_session(Source::new("q"), &grant);
+    let filter = source.filter.unwrap();
+    assert_eq!(filter.get(SESSION_FILTER).and_then(RawValue::as_string), Some("s"));
+    let until = properties(&grant).get(LOCKED_UNTIL).and_then(RawValue::as_i64);
+    assert_eq!(until, Some(621_355_968_015_000_000));
+    assert_eq!(ticks(Timestamp::MAX), i64::MAX, "a lock without end does not wrap");
+}

@@ -1,0 +1,69 @@
+//! The record of a session's state.
+//!
+//! Invariant: index and state can be told apart without reading the state.
+
+use bytes::{Buf as _, Bytes};
+
+use super::{Reader, RecordError, VERSION, kind};
+use crate::{QueueId, Timestamp};
+
+/// Bytes before the id.
+const FIXED: usize = 20;
+/// The session has a state; else it has none any more.
+const HAS_STATE: u8 = 1;
+
+/// The facts about a session's state that replay needs.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SessionStateIndex {
+    pub(crate) queue: QueueId,
+    pub(crate) updated_at: Timestamp,
+    pub(crate) has_state: bool,
+    pub(crate) session: Box<str>,
+}
+
+impl SessionStateIndex {
+    /// Version and kind are read already.
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, RecordError> {
+        let flags = reader.u8("flags")?;
+        if flags & !HAS_STATE != 0 {
+            return Err(RecordError::Value { field: "flags", value: u64::from(flags) });
+        }
+        reader.u8("reserved")?;
+        let queue = QueueId(reader.u32("queue")?);
+        let updated_at = Timestamp::from_millis(reader.u64("updated_at")?);
+        let length = reader.u16("session length")?;
+        reader.u16("reserved")?;
+        let session = reader.text(usize::from(length), "session")?.into();
+        Ok(Self { queue, updated_at, has_state: flags & HAS_STATE != 0, session })
+    }
+}
+
+/// The index of a `SessionState` record; the state follows it.
+pub(crate) fn encode_session_state(
+    queue: QueueId,
+    session: &str,
+    updated_at: Timestamp,
+    has_state: bool,
+) -> Vec<u8> {
+    let length = u16::try_from(session.len()).expect("ids of sessions are limited on arrival");
+    let mut record = Vec::with_capacity(FIXED + session.len());
+    record.extend_from_slice(&[VERSION, kind::SESSION_STATE, u8::from(has_state), 0]);
+    record.extend_from_slice(&queue.0.to_le_bytes());
+    record.extend_from_slice(&updated_at.as_millis().to_le_bytes());
+    record.extend_from_slice(&length.to_le_bytes());
+    record.extend_from_slice(&[0, 0]);
+    record.extend_from_slice(session.as_bytes());
+    record
+}
+
+/// The state in a whole record, if it is one of this session.
+pub(crate) fn session_state_of(mut record: Bytes, queue: QueueId, session: &str) -> Option<Bytes> {
+    let mut reader = Reader::new(&record);
+    if reader.u8("version") != Ok(VERSION) || reader.u8("kind") != Ok(kind::SESSION_STATE) {
+        return None;
+    }
+    let index = SessionStateIndex::decode(&mut reader).ok()?;
+    let rest = reader.rest().len();
+    record.advance(record.len() - rest);
+    (index.queue == queue && *index.session == *session && index.has_state).then_some(record)
+}

@@ -1,0 +1,384 @@
+//! The sessions of one store: who holds which, and what each has to hand out (`service-bus-entities` 10).
+//!
+//! ```text
+//!          accept                     close · until passed
+//!   Free ──────────▶ Held (renewed) ───────────────────────▶ Ending
+//!     ▲                                                        │
+//!     └──────────────── its last delivered message is back ────┘
+//! ```
+//!
+//! Invariant: each message of a session stands in exactly one of `ready`, `delivered` and `aside`. A session is in
+//! `available` exactly while it is free and something is ready, under its lowest ready number; one that is held and
+//! has something ready is in `turn`, unless its holder was found to want nothing. A session without messages, state
+//! and holder does not exist, but for a place in `turn` that it still has. No call looks at more sessions than it is
+//! about.
+
+mod acceptors;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+pub(crate) use acceptors::{Acceptor, AcceptorNumber, Acceptors};
+
+use crate::{LockId, Position, Timestamp, slot::ConsumerNumber};
+
+/// A session of one store, while it exists. Used again afterwards.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct SessionNumber(pub(crate) u32);
+
+/// Where a message of a session stands.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Standing {
+    /// The holder may have it.
+    Ready,
+    /// The holder has it.
+    Delivered,
+    /// Deferred, scheduled, over or unreadable.
+    Aside,
+}
+
+/// Who has a session.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Hold {
+    /// Nobody.
+    Free,
+    /// A consumer.
+    Held(Holder),
+    /// Nobody, but messages of the last holder are still on their way back.
+    Ending,
+}
+
+/// The holder of a session.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Holder {
+    /// Its consumer; `None` when the connection was lost, and the lock only runs on.
+    pub(crate) consumer: Option<ConsumerNumber>,
+    /// When the lock ends. The end itself is too late.
+    pub(crate) until: Timestamp,
+    /// Locks of messages with this id or a later one are this holder's.
+    pub(crate) since: LockId,
+}
+
+/// A session's state, which lies in the journal.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct SessionState {
+    /// Its record.
+    pub(crate) position: Position,
+    /// Length of the record.
+    pub(crate) length: u32,
+    /// When it was set.
+    pub(crate) updated_at: Timestamp,
+}
+
+/// One session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    id: Arc<str>,
+    ready: BTreeSet<u64>,
+    delivered: BTreeSet<u64>,
+    aside: BTreeSet<u64>,
+    hold: Hold,
+    state: Option<SessionState>,
+    /// Its place in `available`.
+    listed: Option<u64>,
+    in_turn: bool,
+}
+
+/// The sessions of one store.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    by_id: BTreeMap<Arc<str>, SessionNumber>,
+    places: Vec<Option<Box<Session>>>,
+    /// Numbers that can be used again.
+    unused: Vec<SessionNumber>,
+    available: BTreeSet<(u64, SessionNumber)>,
+    /// Held sessions whose holder may want something.
+    turn: VecDeque<SessionNumber>,
+    /// Ends of the locks.
+    ends: BTreeSet<(Timestamp, SessionNumber)>,
+    /// Consumers that wait for a session.
+    pub(crate) acceptors: Acceptors,
+    /// Record bytes of all states.
+    pub(crate) state_bytes: u64,
+}
+
+impl Session {
+    fn new(id: Arc<str>) -> Self {
+        Self {
+            id,
+            ready: BTreeSet::new(),
+            delivered: BTreeSet::new(),
+            aside: BTreeSet::new(),
+            hold: Hold::Free,
+            state: None,
+            listed: None,
+            in_turn: false,
+        }
+    }
+
+    /// What the clients call it.
+    pub(crate) fn id(&self) -> &Arc<str> {
+        &self.id
+    }
+
+    /// Who has it.
+    pub(crate) fn hold(&self) -> Hold {
+        self.hold
+    }
+
+    /// The holder, if the lock runs at `now`.
+    pub(crate) fn holder(&self, now: Timestamp) -> Option<Holder> {
+        match self.hold {
+            Hold::Held(holder) if now < holder.until => Some(holder),
+            Hold::Held(_) | Hold::Free | Hold::Ending => None,
+        }
+    }
+
+    /// When its lock ends, if somebody has it.
+    pub(crate) fn until(&self) -> Option<Timestamp> {
+        if let Hold::Held(holder) = self.hold { Some(holder.until) } else { None }
+    }
+
+    /// Its state.
+    pub(crate) fn state(&self) -> Option<SessionState> {
+        self.state
+    }
+
+    /// The message that comes next.
+    pub(crate) fn first_ready(&self) -> Option<u64> {
+        self.ready.first().copied()
+    }
+
+    /// The messages that its holder has, in order.
+    pub(crate) fn delivered(&self) -> impl Iterator<Item = u64> {
+        self.delivered.iter().copied()
+    }
+
+    /// Its lowest message at or after `from`, wherever it stands.
+    pub(crate) fn next(&self, from: u64) -> Option<u64> {
+        let sets = [&self.ready, &self.delivered, &self.aside];
+        sets.into_iter().filter_map(|set| set.range(from..).next().copied()).min()
+    }
+
+    fn is_nothing(&self) -> bool {
+        let is_empty = self.ready.is_empty() && self.delivered.is_empty() && self.aside.is_empty();
+        is_empty && self.hold == Hold::Free && self.state.is_none() && !self.in_turn
+    }
+}
+
+impl Sessions {
+    /// How many sessions there are.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// The session of an id.
+    pub(crate) fn find(&self, id: &str) -> Option<SessionNumber> {
+        self.by_id.get(id).copied()
+    }
+
+    /// A session.
+    pub(crate) fn get(&self, number: SessionNumber) -> Option<&Session> {
+        self.places.get(number.0 as usize)?.as_deref()
+    }
+
+    /// The session of an id, made if it is missing. It must be given something at once.
+    pub(crate) fn enter(&mut self, id: &str) -> SessionNumber {
+        if let Some(number) = self.find(id) {
+            return number;
+        }
+        let id: Arc<str> = id.into();
+        let session = Some(Box::new(Session::new(Arc::clone(&id))));
+        let number = if let Some(number) = self.unused.pop() {
+            if let Some(place) = self.places.get_mut(number.0 as usize) {
+                *place = session;
+            }
+            number
+        } else {
+            let number = u32::try_from(self.places.len());
+            self.places.push(session);
+            SessionNumber(number.expect("four billion sessions do not fit into memory"))
+        };
+        self.by_id.insert(id, number);
+        number
+    }
+
+    /// Says where a message stands, be it new or not.
+    pub(crate) fn stand(&mut self, number: SessionNumber, sequence: u64, standing: Standing) {
+        let Some(session) = self.get_mut(number) else { return };
+        let Session { ready, delivered, aside, .. } = session;
+        let (to, others) = match standing {
+            Standing::Ready => (ready, [delivered, aside]),
+            Standing::Delivered => (delivered, [ready, aside]),
+            Standing::Aside => (aside, [ready, delivered]),
+        };
+        for other in others {
+            if other.remove(&sequence) {
+                break;
+            }
+        }
+        to.insert(sequence);
+        self.refresh(number);
+    }
+
+    /// A message is gone.
+    pub(crate) fn remove(&mut self, number: SessionNumber, sequence: u64) {
+        let Some(session) = self.get_mut(number) else { return };
+        // Most are removed when they are settled.
+        let sets = [&mut session.delivered, &mut session.ready, &mut session.aside];
+        let _found = sets.into_iter().any(|set| set.remove(&sequence));
+        self.refresh(number);
+    }
+
+    /// The session that comes next for whoever takes any, and the message that makes it so.
+    pub(crate) fn next_available(&self) -> Option<(SessionNumber, u64)> {
+        self.available.first().map(|(sequence, number)| (*number, *sequence))
+    }
+
+    /// Gives a session to a consumer, if it is free.
+    pub(crate) fn accept(&mut self, number: SessionNumber, holder: Holder) -> bool {
+        let Some(session) = self.get_mut(number).filter(|session| session.hold == Hold::Free) else {
+            return false;
+        };
+        session.hold = Hold::Held(holder);
+        self.ends.insert((holder.until, number));
+        self.refresh(number);
+        true
+    }
+
+    /// Gives a running lock a new end.
+    pub(crate) fn renew(&mut self, number: SessionNumber, until: Timestamp) {
+        let Some(session) = self.get_mut(number) else { return };
+        let Hold::Held(holder) = &mut session.hold else { return };
+        let before = std::mem::replace(&mut holder.until, until);
+        self.ends.remove(&(before, number));
+        self.ends.insert((until, number));
+        self.refresh(number);
+    }
+
+    /// The holder's connection is lost: the lock runs on, and nobody uses it.
+    pub(crate) fn lose_holder(&mut self, number: SessionNumber) {
+        if let Some(Session { hold: Hold::Held(holder), .. }) = self.get_mut(number) {
+            holder.consumer = None;
+        }
+    }
+
+    /// Ends a lock. The session is free when no message is delivered any more: at once, or when each of those has
+    /// found another standing.
+    pub(crate) fn end(&mut self, number: SessionNumber) {
+        let Some(session) = self.get_mut(number) else { return };
+        if let Hold::Held(holder) = session.hold {
+            session.hold = Hold::Ending;
+            self.ends.remove(&(holder.until, number));
+            self.refresh(number);
+        }
+    }
+
+    /// When the first lock ends.
+    pub(crate) fn next_end(&self) -> Option<Timestamp> {
+        self.ends.first().map(|(at, _)| *at)
+    }
+
+    /// A session whose lock has ended by `now`.
+    pub(crate) fn first_ended(&self, now: Timestamp) -> Option<SessionNumber> {
+        self.ends.first().filter(|(at, _)| *at <= now).map(|(_, number)| *number)
+    }
+
+    /// The earliest instant at which something is to be done for a lock or for who waits for one.
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
+        let (end, patience) = (self.next_end(), self.acceptors.deadline());
+        end.into_iter().chain(patience).min()
+    }
+
+    /// The holder of a session may want something.
+    pub(crate) fn call(&mut self, number: SessionNumber) {
+        if self.get(number).is_some() {
+            self.refresh(number);
+        }
+    }
+
+    /// The next session in turn that is held and has something ready: its number, its holder's consumer and the
+    /// message. It comes back in turn when it is called or something about it changes.
+    pub(crate) fn next_in_turn(&mut self, now: Timestamp) -> Option<(SessionNumber, ConsumerNumber, u64)> {
+        while let Some(number) = self.turn.pop_front() {
+            let Some(session) = self.get_mut(number) else { continue };
+            session.in_turn = false;
+            let consumer = session.holder(now).and_then(|holder| holder.consumer);
+            if let (Some(consumer), Some(sequence)) = (consumer, session.first_ready()) {
+                return Some((number, consumer, sequence));
+            }
+            self.forget_nothing(number);
+        }
+        None
+    }
+
+    /// Whether there may be something to hand out, or a session to give to somebody who waits.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.turn.is_empty() || (!self.acceptors.is_empty() && !self.available.is_empty())
+    }
+
+    /// Sets or clears the state of a session; gives back the one that it had.
+    pub(crate) fn set_state(
+        &mut self,
+        number: SessionNumber,
+        state: Option<SessionState>,
+    ) -> Option<SessionState> {
+        let session = self.get_mut(number)?;
+        let before = std::mem::replace(&mut session.state, state);
+        self.state_bytes += state.map_or(0, |state| u64::from(state.length));
+        self.state_bytes -= before.map_or(0, |state| u64::from(state.length));
+        self.refresh(number);
+        before
+    }
+
+    /// All sessions in order of id.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (SessionNumber, &Session)> {
+        self.by_id.values().filter_map(|number| Some((*number, self.get(*number)?)))
+    }
+
+    fn get_mut(&mut self, number: SessionNumber) -> Option<&mut Session> {
+        self.places.get_mut(number.0 as usize)?.as_deref_mut()
+    }
+
+    /// Puts a session into the lists it belongs to, after something about it has changed.
+    fn refresh(&mut self, number: SessionNumber) {
+        let Some(session) = self.places.get_mut(number.0 as usize).and_then(Option::as_deref_mut) else {
+            return;
+        };
+        if session.hold == Hold::Ending && session.delivered.is_empty() {
+            session.hold = Hold::Free;
+        }
+        let first = session.ready.first().copied();
+        let listed = if session.hold == Hold::Free { first } else { None };
+        if listed != session.listed {
+            if let Some(before) = session.listed {
+                self.available.remove(&(before, number));
+            }
+            if let Some(now) = listed {
+                self.available.insert((now, number));
+            }
+            session.listed = listed;
+        }
+        let is_held = matches!(session.hold, Hold::Held(Holder { consumer: Some(_), .. }));
+        if is_held && first.is_some() && !session.in_turn {
+            session.in_turn = true;
+            self.turn.push_back(number);
+        }
+        self.forget_nothing(number);
+    }
+
+    /// Forgets a session that is nothing any more.
+    fn forget_nothing(&mut self, number: SessionNumber) {
+        let Some(place) = self.places.get_mut(number.0 as usize) else { return };
+        if let Some(session) = place.take_if(|session| session.is_nothing()) {
+            self.by_id.remove(&session.id);
+            self.unused.push(number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
