@@ -148,6 +148,7 @@ impl Broker {
             })
             .collect();
         commands.push(Command::DeleteMessages {
+            session: None,
             path,
             count: u32::MAX,
             before: Timestamp::MAX,
