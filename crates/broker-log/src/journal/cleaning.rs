@@ -102,7 +102,8 @@ impl Journal {
             return true;
         }
         let worthwhile = oldest.live == 0 || self.released >= self.rest_until;
-        worthwhile && used > allowed.max(live + SLACK_SEGMENTS * self.config.segment_bytes)
+        let slack = if self.disk.is_some() { SLACK_SEGMENTS } else { SLACK_SEGMENTS_IN_MEMORY };
+        worthwhile && used > allowed.max(live + slack * self.config.segment_bytes)
     }
 
     /// Whether freeing a segment costs next to nothing: its file is better used again at once than after another one
@@ -240,3 +241,5 @@ fn stopped(stop: Stop, segment: &Segment, position: u64) -> ReadError {
 const FEW_LIVE_SHARE: u64 = 64;
 /// So many segments are no reason to clean.
 const SLACK_SEGMENTS: u64 = 3;
+/// In memory they are small, and hold what is live in each of several queues that are read at different paces.
+const SLACK_SEGMENTS_IN_MEMORY: u64 = 8;
