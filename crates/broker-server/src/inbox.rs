@@ -250,7 +250,7 @@ impl Drop for Fall<'_> {
 }
 
 /// Turns of one who came with work of his own; the rest is left to the caretaker.
-const TURNS_MAX: u32 = 16;
+const TURNS_MAX: u32 = 64;
 /// Time without anything to do after which things are quiet; it passes twice at the most.
 const QUIET: Duration = Duration::from_millis(50);
 /// An alarm that does not ring.
