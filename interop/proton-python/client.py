@@ -7,6 +7,7 @@ from typing import Any
 
 from proton import UNDESCRIBED, Array, Condition, Data, Delivery, Message, SSLDomain, Timeout
 from proton import int32, symbol
+from proton.handlers import TransactionHandler
 from proton.reactor import LinkOption
 from proton.utils import BlockingConnection, BlockingReceiver, BlockingSender
 
@@ -136,6 +137,62 @@ class ServiceBusLink(LinkOption):
 
     def apply(self, link) -> None:
         link.properties = {symbol("com.microsoft:receiver-name"): "proton"}
+
+
+class Work(TransactionHandler):
+    """One transaction of a connection, step by step."""
+
+    def __init__(self, connection: BlockingConnection):
+        super().__init__()
+        self.outcome: str | None = None
+        self._connection = connection
+        self._transaction = connection.container.declare_transaction(
+            connection.conn, handler=self, settle_before_discharge=True
+        )
+        connection.wait(lambda: self.outcome, timeout=WAIT, msg="the transaction to be declared")
+        assert self.outcome == "declared", self.outcome
+
+    def on_transaction_declared(self, event) -> None:
+        self.outcome = "declared"
+
+    def on_transaction_declare_failed(self, event) -> None:
+        self.outcome = "not declared"
+
+    def on_transaction_committed(self, event) -> None:
+        self.outcome = "committed"
+
+    def on_transaction_aborted(self, event) -> None:
+        self.outcome = "aborted"
+
+    def on_transaction_commit_failed(self, event) -> None:
+        self.outcome = f"refused: {event.delivery.remote.condition.name}"
+
+    def send(self, sender: BlockingSender, message: Message) -> Any:
+        """Sends a message in the transaction, and returns the answer's state and data."""
+        delivery = self._transaction.send(sender.link, message)
+        self._connection.wait(
+            lambda: delivery.settled or delivery.remote_state, timeout=WAIT, msg="an answer"
+        )
+        answer = (delivery.remote_state, delivery.remote.data)
+        delivery.settle()
+        return answer
+
+    def accept(self, receiver: BlockingReceiver) -> None:
+        """Accepts the oldest unsettled delivery in the transaction."""
+        self._transaction.accept(receiver.fetcher.unsettled.popleft())
+        flush(receiver)
+
+    def commit(self) -> str:
+        self._transaction.commit()
+        return self._end("declared")
+
+    def abort(self) -> str:
+        self._transaction.abort()
+        return self._end("declared")
+
+    def _end(self, before: str) -> str:
+        self._connection.wait(lambda: self.outcome != before, timeout=WAIT, msg="the end")
+        return self.outcome
 
 
 def received(receiver: BlockingReceiver, count: int) -> list[Message]:

@@ -19,4 +19,5 @@ mod sessions;
 mod status;
 mod transacting;
 mod transaction_limits;
+mod transaction_model;
 mod transactions;

@@ -1,0 +1,314 @@
+//! Random transactions over two queues, with lost locks, time-outs, lost clients and crashes, against a model.
+//!
+//! What it proves: a transaction is done whole or not at all, whenever the broker stops; nothing of it is seen before;
+//! what it would settle stays locked; and the journal, cut behind any call, gives what was there after that call.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use proptest::prelude::*;
+
+use super::{harness::*, transacting::*};
+use crate::{
+    Command, Core, CoreConfig, Delivery, EntitySettings, Operation, Outcome, Position, PublishTarget,
+    ReceiveMode, TransactionId,
+};
+
+const LOCK: u64 = 300;
+const TIME_OUT: u64 = 500;
+const QUEUES: [&str; 2] = ["q", "other"];
+
+#[derive(Clone, Debug)]
+enum Step {
+    Publish { queue: usize },
+    Lock { queue: usize, count: u64 },
+    Declare { name: u64 },
+    Send { name: u64, queue: usize, count: u8, waited_for: bool },
+    Settle { name: Option<u64>, pick: u8, outcome: u8 },
+    Spoil { name: u64 },
+    Discharge { name: u64, fail: bool },
+    Wait { millis: u64 },
+    Leave,
+    Crash,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let (name, queue) = (1u64..4, 0usize..2);
+    prop_oneof![
+        3 => queue.clone().prop_map(|queue| Step::Publish { queue }),
+        4 => (queue.clone(), 1u64..4).prop_map(|(queue, count)| Step::Lock { queue, count }),
+        4 => name.clone().prop_map(|name| Step::Declare { name }),
+        6 => (name.clone(), queue, 1u8..4, any::<bool>())
+            .prop_map(|(name, queue, count, waited_for)| Step::Send { name, queue, count, waited_for }),
+        8 => (proptest::option::weighted(0.8, name.clone()), any::<u8>(), 0u8..4)
+            .prop_map(|(name, pick, outcome)| Step::Settle { name, pick, outcome }),
+        1 => name.clone().prop_map(|name| Step::Spoil { name }),
+        5 => (name, proptest::bool::weighted(0.3)).prop_map(|(name, fail)| Step::Discharge { name, fail }),
+        3 => (0u64..200).prop_map(|millis| Step::Wait { millis }),
+        1 => Just(Step::Leave),
+        1 => Just(Step::Crash),
+    ]
+}
+
+/// Where a message is.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+struct Place {
+    queue: usize,
+    dead: bool,
+}
+
+/// A transaction that is not discharged.
+#[derive(Clone, Debug, Default)]
+struct Open {
+    sent: Vec<(usize, String)>,
+    /// Text, token of the lock, and whether it is dead-lettered (`None`: given back).
+    settled: Vec<(String, u128, Option<bool>)>,
+    began: Option<u64>,
+    over: bool,
+}
+
+struct Test {
+    broker: Broker,
+    messages: BTreeMap<String, Place>,
+    /// Text → token and end of its running lock.
+    locks: BTreeMap<String, (u128, u64)>,
+    granted: Vec<Delivery>,
+    open: BTreeMap<u64, Open>,
+    count: u64,
+    /// After each call: where the journal ended, and the digest.
+    history: Vec<(u64, u64)>,
+}
+
+impl Test {
+    fn new() -> Self {
+        let config = CoreConfig {
+            token_key: [7; 16],
+            transaction_time_out: Duration::from_millis(TIME_OUT),
+            ..CoreConfig::default()
+        };
+        let mut broker = Broker::with(config);
+        for name in QUEUES {
+            let lock_duration = Duration::from_millis(LOCK);
+            broker.create(
+                name,
+                EntitySettings { lock_duration, max_delivery_count: 1_000, ..EntitySettings::default() },
+            );
+        }
+        Self {
+            broker,
+            messages: BTreeMap::new(),
+            locks: BTreeMap::new(),
+            granted: Vec::new(),
+            open: BTreeMap::new(),
+            count: 0,
+            history: Vec::new(),
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.broker.now.as_millis()
+    }
+
+    fn text(&mut self) -> String {
+        self.count += 1;
+        format!("m{:05}", self.count)
+    }
+
+    fn take_step(&mut self, step: &Step) {
+        match *step {
+            Step::Publish { queue } => {
+                let text = self.text();
+                let (target, ticket) = (self.broker.queue(QUEUES[queue]), Some(self.broker.ticket()));
+                let publish = Command::Publish { queue: target, message: message(&text), ticket };
+                self.broker.tell(ME, publish);
+                self.messages.insert(text, Place { queue, dead: false });
+            }
+            Step::Lock { queue, count } => {
+                let got = self.broker.receive(main_path(QUEUES[queue]), ReceiveMode::PeekLock, count);
+                for delivery in got {
+                    let text = texts(std::slice::from_ref(&delivery)).remove(0);
+                    assert_eq!(self.messages[&text], Place { queue, dead: false }, "{text}");
+                    let lock = delivery.lock.unwrap();
+                    let before = self.locks.insert(text, (lock.token.0, lock.until.as_millis()));
+                    assert_eq!(before, None, "one lock at a time");
+                    self.granted.push(delivery);
+                }
+            }
+            Step::Declare { name } => {
+                let done = self.broker.declare_by(ME, TransactionId(name)) == Answered::Done;
+                assert_eq!(done, !self.open.contains_key(&name));
+                self.open.entry(name).or_default();
+            }
+            Step::Send { name, queue, count, waited_for } => self.send(name, queue, count, waited_for),
+            Step::Settle { name, pick, outcome } => self.settle(name, pick, outcome),
+            Step::Spoil { name } => {
+                let operation = Box::new(Operation::Refused);
+                self.broker.tell(ME, Command::Enlist { transaction: TransactionId(name), operation });
+                self.spoil(name);
+            }
+            Step::Discharge { name, fail } => self.discharge(name, fail),
+            Step::Wait { millis } => self.wait(millis),
+            Step::Leave => {
+                self.broker.tell(ME, Command::Disconnect);
+                self.broker.tell(ME, Command::Connect);
+                self.broker.tell(ME, Command::ByteBudget { limit: u64::MAX });
+                self.open.clear();
+            }
+            Step::Crash => {
+                self.broker.restart();
+                self.open.clear();
+                self.locks.clear();
+            }
+        }
+    }
+
+    fn spoil(&mut self, name: u64) {
+        if let Some(open) = self.open.get_mut(&name) {
+            (open.over, open.began) = (true, None);
+            open.sent.clear();
+            open.settled.clear();
+        }
+    }
+
+    /// The transaction, if it still takes something; its time runs from now on if it did not run before.
+    fn joined(&mut self, name: u64) -> Option<&mut Open> {
+        let now = self.now();
+        let open = self.open.get_mut(&name).filter(|open| !open.over)?;
+        open.began.get_or_insert(now);
+        Some(open)
+    }
+
+    fn send(&mut self, name: u64, queue: usize, count: u8, waited_for: bool) {
+        let sent: Vec<String> = (0..count).map(|_| self.text()).collect();
+        let target = PublishTarget::Queue(self.broker.queue(QUEUES[queue]));
+        let messages = sent.iter().map(|text| message(text)).collect();
+        let asked = self.broker.ticket();
+        let ticket = waited_for.then_some(asked);
+        let operation = Operation::Publish { target, messages, ticket };
+        let transaction = TransactionId(name);
+        let told = self.broker.tell(ME, Command::Enlist { transaction, operation: Box::new(operation) });
+        let answer = self.broker.answer(ME, asked, told);
+        assert_eq!(answer.is_some(), waited_for);
+        let joined = self.joined(name);
+        if let Some(answer) = answer {
+            assert_eq!(answer == Answered::Done, joined.is_some());
+        }
+        if let Some(open) = joined {
+            open.sent.extend(sent.into_iter().map(|text| (queue, text)));
+        }
+    }
+
+    fn settle(&mut self, name: Option<u64>, pick: u8, outcome: u8) {
+        let Some(place) = usize::from(pick).checked_rem(self.granted.len()) else { return };
+        let delivery = self.granted[self.granted.len() - 1 - place].clone();
+        let text = texts(std::slice::from_ref(&delivery)).remove(0);
+        let token = delivery.lock.unwrap().token.0;
+        let held = self.locks.get(&text).is_some_and(|(held, until)| *held == token && *until > self.now());
+        let waits = |open: &Open| open.settled.iter().any(|(_, waiting, _)| *waiting == token);
+        let free = held && !self.open.values().any(waits);
+        let (outcome, dead) = match outcome {
+            0 | 1 => (Outcome::Complete, Some(false)),
+            2 => (Outcome::DeadLetter(properties(&[("k", "v")])), Some(true)),
+            _ => (Outcome::Release(properties(&[])), None),
+        };
+        let Some(name) = name else {
+            assert_eq!(self.broker.settle(&delivery, outcome).is_ok(), free, "{text}");
+            if free {
+                self.apply(&text, dead);
+            }
+            return;
+        };
+        let done = self.broker.settle_in(TransactionId(name), &delivery, outcome) == Answered::Done;
+        let joined = free && self.open.get(&name).is_some_and(|open| !open.over);
+        assert_eq!(done, joined, "{text}");
+        match self.joined(name) {
+            Some(open) if free => open.settled.push((text, token, dead)),
+            _ => self.spoil(name),
+        }
+    }
+
+    fn apply(&mut self, text: &str, dead: Option<bool>) {
+        self.locks.remove(text);
+        match dead {
+            Some(false) => drop(self.messages.remove(text)),
+            Some(true) => self.messages.get_mut(text).unwrap().dead = true,
+            None => {}
+        }
+    }
+
+    fn discharge(&mut self, name: u64, fail: bool) {
+        let done = self.broker.discharge(TransactionId(name), fail) == Answered::Done;
+        let now = self.now();
+        let Some(open) = self.open.remove(&name) else { return assert!(!done) };
+        let holds = |(text, token, _): &(String, u128, _)| {
+            self.locks.get(text).is_some_and(|(held, until)| held == token && *until > now)
+        };
+        let possible = !open.over && open.settled.iter().all(holds);
+        assert_eq!(done, fail || possible, "{open:?}");
+        if fail || !possible {
+            return;
+        }
+        for (text, _, dead) in open.settled {
+            self.apply(&text, dead);
+        }
+        for (queue, text) in open.sent {
+            self.messages.insert(text, Place { queue, dead: false });
+        }
+    }
+
+    fn wait(&mut self, millis: u64) {
+        self.broker.wait(millis);
+        let now = self.now();
+        self.locks.retain(|_, (_, until)| *until > now);
+        let late = |open: &Open| open.began.is_some_and(|began| began + TIME_OUT <= now);
+        let names: Vec<u64> =
+            self.open.iter().filter(|(_, open)| late(open)).map(|(name, _)| *name).collect();
+        for name in names {
+            self.spoil(name);
+        }
+    }
+
+    /// The broker shows what the model knows.
+    fn check(&mut self) {
+        let digest = self.broker.core.digest();
+        self.history.push((self.broker.journal.end(), digest));
+        for (queue, name) in QUEUES.iter().enumerate() {
+            for (dead, path) in [(false, main_path(name)), (true, dead_letters(name))] {
+                let peeked = self.broker.peek(path, 0, 10_000);
+                let mut shown: Vec<String> =
+                    peeked.iter().map(|p| String::from_utf8(p.stored.payload.to_vec()).unwrap()).collect();
+                shown.sort_unstable();
+                let place = Place { queue, dead };
+                let there = self.messages.iter().filter(|(_, at)| **at == place);
+                assert_eq!(shown, there.map(|(text, _)| text.clone()).collect::<Vec<_>>(), "{place:?}");
+            }
+        }
+        let locked: u64 = QUEUES.iter().map(|name| self.broker.core.entity(name).unwrap().locked).sum();
+        assert_eq!(locked, self.locks.len() as u64);
+        assert_eq!(self.broker.core.transactions().0, self.open.len() as u64);
+        self.broker.check_liveness();
+    }
+
+    /// A crash behind any call finds what was there after it: all of a transaction, or nothing.
+    fn check_crashes(&self) {
+        for (end, digest) in &self.history {
+            let mut core = Core::new(CoreConfig::default());
+            for (at, (bytes, index)) in self.broker.journal.records.range(..*end) {
+                core.replay(Position(*at), &bytes[..*index], size(bytes)).unwrap();
+            }
+            core.recovered(&mut Journal::default());
+            assert_eq!(core.digest(), *digest, "cut at {end}");
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_transaction_is_all_or_nothing(steps in proptest::collection::vec(step(), 1..60)) {
+        let mut test = Test::new();
+        for step in &steps {
+            test.take_step(step);
+            test.check();
+        }
+        test.check_crashes();
+    }
+}
