@@ -73,8 +73,11 @@ class Certificate:
 def _toml_value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int):
+    if isinstance(value, (int, float)):
         return str(value)
+    if isinstance(value, dict):
+        inside = ", ".join(f"{key} = {_toml_value(item)}" for key, item in value.items())
+        return "{ " + inside + " }"
     return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -82,7 +85,9 @@ class Broker:
     """One broker process with its own data directory and ports.
 
     `queues` maps each queue's name to its settings, written as one `[[queue]]`
-    of `ferrybus.toml` each; `more_config` comes behind them.
+    of `ferrybus.toml` each; `more_config` comes behind them. One with
+    `subscriptions` is a topic: they map each subscription's name to its
+    settings, among which `rule` is a list.
     """
 
     def __init__(
@@ -128,10 +133,22 @@ class Broker:
     @staticmethod
     def _config_text(queues: dict[str, dict[str, object]]) -> str:
         lines = []
-        for name, settings in queues.items():
-            lines += ["[[queue]]", f"name = {_toml_value(name)}"]
-            lines += [f"{key} = {_toml_value(value)}" for key, value in settings.items()]
+
+        def table(header: str, name: str, settings: dict[str, object]) -> None:
+            lines.extend([f"[[{header}]]", f"name = {_toml_value(name)}"])
+            lines.extend(f"{key} = {_toml_value(value)}" for key, value in settings.items())
             lines.append("")
+
+        for name, settings in queues.items():
+            own = {key: value for key, value in settings.items() if key != "subscriptions"}
+            table("topic" if "subscriptions" in settings else "queue", name, own)
+            for subscription, inner in settings.get("subscriptions", {}).items():
+                rules = inner.get("rule", [])
+                own = {key: value for key, value in inner.items() if key != "rule"}
+                table("topic.subscription", subscription, own)
+                for rule in rules:
+                    settings_of_rule = {key: value for key, value in rule.items() if key != "name"}
+                    table("topic.subscription.rule", rule["name"], settings_of_rule)
         return "\n".join(lines)
 
     def start(self) -> "Broker":

@@ -11,7 +11,7 @@ use std::{
 use broker_auth::{Anonymous, Authority, Credentials};
 use broker_core::EntitySettings;
 use broker_log::Durability;
-use broker_server::{Outcome, Server, ServerConfig};
+use broker_server::{EntityPlan, Outcome, Server, ServerConfig};
 
 use crate::client::Client;
 
@@ -39,7 +39,7 @@ impl Broker {
 
     /// The same with changed settings of its queue.
     pub(crate) fn with_queue(settings: EntitySettings) -> Self {
-        Self::with(|config| config.queues = vec![(QUEUE.to_owned(), settings)])
+        Self::with(|config| config.entities = vec![EntityPlan::queue(QUEUE, settings)])
     }
 
     /// On these settings.
@@ -117,7 +117,7 @@ pub(crate) fn config() -> ServerConfig {
         segment_bytes: 1 << 20,
         cache_bytes: 64 << 20,
         disk_reserve_bytes: 0,
-        queues: [QUEUE, "innocent"].map(|name| (name.to_owned(), EntitySettings::default())).to_vec(),
+        entities: [QUEUE, "innocent"].map(|name| EntityPlan::queue(name, EntitySettings::default())).to_vec(),
         auto_create: true,
         expiry: broker_core::Expiry::Prompt,
         authority: authority(Anonymous::Deny),

@@ -116,6 +116,7 @@ fn delivering(c: &mut Criterion) {
         message_id: None,
         creation_time: Some(1_750_000_000_000),
         absolute_expiry_time: Some(1_751_209_600_000),
+        others: &[],
     };
     c.bench_function("write/properties_stamped", |b| {
         b.iter(|| {

@@ -9,8 +9,8 @@ mod rewrite;
 pub use batch::{BATCH_FORMAT, batch_messages};
 pub use build::MessageBuilder;
 pub use rewrite::{
-    PropertyChanges, application_properties_with, properties_with, write_header,
-    write_lock_token_annotations, write_message_annotations,
+    PropertyChanges, application_properties_changed, application_properties_with, properties_with,
+    write_header, write_lock_token_annotations, write_message_annotations,
 };
 
 pub use crate::raw::AnnotationValue;

@@ -124,8 +124,24 @@ fn store(path: &str) -> Result<EntityPath, AddressError> {
     if entity.is_empty() {
         return Err(AddressError::Empty);
     }
-    Ok(EntityPath { entity: entity.into(), sub_queue })
+    Ok(EntityPath { entity: canonical(entity), sub_queue })
 }
+
+/// A subscription is `topic/Subscriptions/name` for the core, however the client writes the middle.
+fn canonical(entity: &str) -> Box<str> {
+    let mut segments = entity.rsplitn(3, '/');
+    match (segments.next(), segments.next(), segments.next()) {
+        (Some(name), Some(middle), Some(topic))
+            if middle.eq_ignore_ascii_case(SUBSCRIPTIONS) && !topic.is_empty() && !name.is_empty() =>
+        {
+            format!("{topic}/{SUBSCRIPTIONS}/{name}").into()
+        }
+        _ => entity.into(),
+    }
+}
+
+/// What stands between a topic and its subscription.
+const SUBSCRIPTIONS: &str = "Subscriptions";
 
 /// Takes a last segment off a path, compared without regard to ASCII case.
 fn without_suffix<'a>(path: &'a str, segment: &str) -> Option<&'a str> {

@@ -173,7 +173,7 @@ impl Refusal {
             Self::Publish(error) => sentence(error),
             Self::Settle(SettleError::LockLost) => LOCK_LOST.to_owned(),
             Self::Settle(error) => sentence(error),
-            Self::Entity(error) => sentence(error),
+            Self::Entity(error) => entity_text(error),
             Self::Address { address, error } => format!("The address '{address}' is not valid: {error}."),
             Self::Unauthorized { claim, resource } => unauthorized(claim, resource),
             Self::BadToken { reason } => format!("{}.", reason.trim_end_matches('.')),
@@ -301,12 +301,16 @@ fn settle(error: SettleError) -> Name {
 
 fn entity(error: &EntityError) -> Name {
     match error {
-        EntityError::NotFound(_) => ("amqp:not-found", 404),
-        EntityError::Immutable { .. } | EntityError::SessionRequired(_) => ("amqp:not-allowed", 400),
+        EntityError::NotFound(_) | EntityError::RuleNotFound(_) => ("amqp:not-found", 404),
+        EntityError::Immutable { .. }
+        | EntityError::SessionRequired(_)
+        | EntityError::NotASubscription(_) => ("amqp:not-allowed", 400),
         EntityError::SessionLockLost => SESSION_LOST,
         EntityError::LimitReached { .. } => ("amqp:resource-limit-exceeded", 403),
         EntityError::Disabled(_) => ("com.microsoft:entity-disabled", 403),
-        EntityError::AlreadyExists(_) => ("com.microsoft:entity-already-exists", 409),
+        EntityError::AlreadyExists(_) | EntityError::RuleExists(_) => {
+            ("com.microsoft:entity-already-exists", 409)
+        }
         EntityError::MessageNotFound { .. } => ("com.microsoft:message-not-found", 404),
         EntityError::OutOfRange { .. } | EntityError::AnswerTooLarge { .. } => {
             ("com.microsoft:argument-out-of-range", 400)
@@ -346,6 +350,19 @@ fn not_found(name: &str) -> String {
         "The messaging entity '{name}' could not be found. Declare it in the broker's configuration, or start the \
          broker with '--auto-create' to let clients create queues."
     )
+}
+
+/// The SDKs know a missing entity by the first sentence.
+fn entity_text(error: &EntityError) -> String {
+    match error {
+        EntityError::RuleNotFound(name) => format!(
+            "The messaging entity '{name}' could not be found. The subscription has no rule of that name."
+        ),
+        EntityError::RuleExists(name) => {
+            format!("The messaging entity '{name}' already exists: the subscription has a rule of that name.")
+        }
+        error => sentence(error),
+    }
 }
 
 fn unauthorized(claim: &str, resource: &str) -> String {

@@ -3,16 +3,20 @@
 //! Invariant: properties, application properties, body and footer go out as the bytes they came, but for what
 //! the broker was told to add and what Service Bus stamps.
 
+mod changes;
+
 use amqp_codec::{
     message::{
-        AnnotationValue, PropertyChanges, application_properties_with, properties_with, write_header,
+        AnnotationValue, PropertyChanges, application_properties_changed, properties_with, write_header,
         write_lock_token_annotations, write_message_annotations,
     },
     raw::RawValue,
     sections::{Header, PropertyField, Sections},
 };
-use broker_core::{Lock, LockToken, Properties, PropertyValue, SequenceNumber, Stored, Timestamp};
+use broker_core::{Lock, LockToken, Properties, PropertyValue, SYSTEM, SequenceNumber, Stored, Timestamp};
 use bytes::{Bytes, BytesMut};
+
+pub(crate) use changes::write_value;
 
 use crate::{intake::hex, outcome::ANNOTATION, settlement::Face};
 
@@ -46,24 +50,28 @@ pub(crate) fn write(
         write_lock_token_annotations(out, lock.token.0.to_be_bytes());
     }
     let annotations = sections.message_annotations.of(payload);
-    write_annotations(out, annotations, stored, sequence, lock, service_bus);
-    let changes = service_bus && {
+    let changed = changes::encoded(&stored.properties, sections.application_properties_view(payload));
+    write_annotations(out, annotations, stored, &changed, sequence, lock, service_bus);
+    let stamps = service_bus && {
         let expires = stored.expires_at.is_some();
         expires || sections.properties_view(payload).get(PropertyField::MessageId).is_none()
     };
-    let additions = stored.properties.0.iter().any(|(name, _)| !name.starts_with(ANNOTATION));
-    if !changes && !additions {
+    let additions = changed.0.iter().any(|(name, _)| is_application_property(name));
+    let fields = changes::fields(&changed);
+    if !stamps && !additions && fields.is_empty() {
         return payload.slice(sections.bare().range());
     }
     let properties = sections.properties.of(payload);
-    if changes {
-        write_properties(out, properties, stored, start, sequence, recipient.id_base);
+    if stamps {
+        let start = (start, sequence);
+        write_properties(out, properties, stored, &fields, start, recipient.id_base);
     } else {
-        out.extend_from_slice(properties);
+        let own = PropertyChanges { others: &fields, ..PropertyChanges::default() };
+        write_changed_properties(out, properties, &own);
     }
     let application_properties = sections.application_properties.of(payload);
     if additions {
-        write_application_properties(out, application_properties, &stored.properties);
+        write_application_properties(out, application_properties, &changed);
     } else {
         out.extend_from_slice(application_properties);
     }
@@ -117,22 +125,22 @@ fn write_annotations(
     out: &mut BytesMut,
     original: &[u8],
     stored: &Stored,
+    changed: &Properties,
     sequence: SequenceNumber,
     lock: Option<&Lock>,
     service_bus: bool,
 ) {
-    let number = AnnotationValue::Long(i64::try_from(sequence.0).unwrap_or(i64::MAX));
+    let long = |number: u64| AnnotationValue::Long(i64::try_from(number).unwrap_or(i64::MAX));
+    let number = long(sequence.0);
     let more = stored.more.as_deref();
-    let first_number = more
-        .and_then(|more| more.enqueued_sequence)
-        .map_or(number, |first| AnnotationValue::Long(i64::try_from(first).unwrap_or(i64::MAX)));
+    let first = more.and_then(|more| more.enqueued_sequence).map_or(number, long);
     let source = more.and_then(|more| more.dead_letter_source.as_deref()).filter(|_| service_bus);
     let enqueued = ("x-opt-enqueued-time", timestamp(stored.enqueued_at));
     let locked = ("x-opt-locked-until", timestamp(lock.map(|lock| lock.until).unwrap_or_default()));
     let ours = [
         ("x-opt-sequence-number", number),
         enqueued,
-        ("x-opt-enqueue-sequence-number", first_number),
+        ("x-opt-enqueue-sequence-number", first),
         ("x-opt-message-state", AnnotationValue::Int(stored.state.into())),
         locked,
     ];
@@ -140,14 +148,14 @@ fn write_annotations(
     let all: &[_] = if service_bus { &ours } else { &plain };
     let all = if lock.is_some() { all } else { all.split_last().map_or(all, |(_, rest)| rest) };
     let original = Some(original).filter(|section| !section.is_empty());
-    if source.is_some() || stored.properties.0.iter().any(|(name, _)| name.starts_with(ANNOTATION)) {
-        let modified = stored
-            .properties
+    if source.is_some() || changed.0.iter().any(|(name, _)| !is_application_property(name)) {
+        let modified = changed
             .0
             .iter()
             .filter_map(|(name, value)| Some((name.strip_prefix(ANNOTATION)?, annotation(value)?)));
         let source = source.map(|source| ("x-opt-deadletter-source", AnnotationValue::Str(source)));
-        let merged: Vec<_> = modified.chain(all.iter().copied()).chain(source).collect();
+        let ours = all.iter().copied().chain(source);
+        let merged: Vec<_> = modified.chain(changes::annotations(changed)).chain(ours).collect();
         // The stored annotations were checked when they came in.
         let _checked = write_message_annotations(out, original, &merged);
         return;
@@ -159,8 +167,8 @@ fn write_properties(
     out: &mut BytesMut,
     original: &[u8],
     stored: &Stored,
-    start: Timestamp,
-    sequence: SequenceNumber,
+    fields: &[(PropertyField, AnnotationValue<'_>)],
+    (start, sequence): (Timestamp, SequenceNumber),
     id_base: u64,
 ) {
     let view = amqp_codec::sections::PropertiesView::new(original);
@@ -171,30 +179,46 @@ fn write_properties(
         message_id: (!has_id).then_some(made),
         creation_time: stored.expires_at.map(|_| millis(start)),
         absolute_expiry_time: stored.expires_at.map(millis),
+        others: fields,
     };
-    if properties_with(out, Some(original), &changes).is_err() {
+    write_changed_properties(out, original, &changes);
+}
+
+fn write_changed_properties(out: &mut BytesMut, original: &[u8], changes: &PropertyChanges<'_>) {
+    if properties_with(out, Some(original), changes).is_err() {
         out.extend_from_slice(original);
     }
 }
 
 fn write_application_properties(out: &mut BytesMut, original: &[u8], additions: &Properties) {
-    let ours = additions.0.iter().filter(|(name, _)| !name.starts_with(ANNOTATION));
+    let ours = additions.0.iter().filter(|(name, _)| is_application_property(name));
     // The latest of several values for one name counts.
     let mut latest: Vec<(&str, AnnotationValue<'_>)> = Vec::new();
+    let mut removed: Vec<&str> = Vec::new();
     for (name, value) in ours {
-        let Some(value) = annotation(value) else { continue };
         latest.retain(|(known, _)| *known != &**name);
-        latest.push((name, value));
+        removed.retain(|known| *known != &**name);
+        match annotation(value) {
+            Some(value) => latest.push((name, value)),
+            None => removed.push(name),
+        }
     }
-    if application_properties_with(out, Some(original), &latest).is_err() {
+    if application_properties_changed(out, Some(original), &latest, &removed).is_err() {
         out.extend_from_slice(original);
     }
 }
 
+/// Neither an annotation nor a fixed field.
+fn is_application_property(name: &str) -> bool {
+    !name.starts_with([ANNOTATION, SYSTEM])
+}
+
+/// A value to write; `None` for a property that is gone. Values of rules were encoded before.
 fn annotation(value: &PropertyValue) -> Option<AnnotationValue<'_>> {
     match value {
         PropertyValue::Text(text) => Some(AnnotationValue::Str(text)),
         PropertyValue::Encoded(bytes) => RawValue::first(bytes).ok().map(AnnotationValue::Raw),
+        PropertyValue::Value(_) | PropertyValue::Removed => None,
     }
 }
 

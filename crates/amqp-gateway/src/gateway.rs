@@ -284,8 +284,8 @@ impl Gateway {
             Effect::SessionRefused { ticket, error } => {
                 self.on_request_refused(ticket, &Refusal::Session(error));
             }
-            // The gateway creates and deletes no entities.
-            Effect::EntityDone { .. } => {}
+            Effect::Rules { ticket, rules } => self.on_rules(ticket, &rules),
+            Effect::EntityDone { ticket } => self.on_entity_done(ticket),
         }
     }
 

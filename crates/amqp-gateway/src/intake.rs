@@ -10,10 +10,10 @@ use amqp_codec::{
     raw::{AnnotationValue, RawValue},
     sections::{PropertiesView, PropertyField, SectionError, Sections},
 };
-use broker_core::{Message, QueueInfo, Timestamp};
+use broker_core::{EntityKind, Message, QueueInfo, Timestamp};
 use bytes::{Bytes, BytesMut};
 
-use crate::{condition::Refusal, message_id, quota, settlement::Face, tracking::Tracking};
+use crate::{condition::Refusal, facts, message_id, quota, settlement::Face, tracking::Tracking};
 
 /// Where and when a message comes in.
 #[derive(Clone, Copy, Debug)]
@@ -33,16 +33,19 @@ pub(crate) struct Wants {
     pub(crate) message_id: bool,
     /// The partition key.
     pub(crate) partition_key: bool,
+    /// All that the rules of a topic look at.
+    pub(crate) rules: bool,
 }
 
 impl Wants {
-    /// For a target that is not known yet.
-    pub(crate) const ALL: Self = Self { message_id: true, partition_key: true };
+    /// For a target that is not known yet. What rules look at is much, and the core asks for it where it is missing.
+    pub(crate) const ALL: Self = Self { message_id: true, partition_key: true, rules: false };
 
     /// For a known one.
     pub(crate) fn of(queue: &QueueInfo) -> Self {
         // Where duplicates are detected, the partition key is part of what is compared.
-        Self { message_id: queue.detects_duplicates, partition_key: queue.partitioned }
+        let rules = queue.kind == EntityKind::Topic;
+        Self { message_id: queue.detects_duplicates, partition_key: queue.partitioned, rules }
     }
 }
 
@@ -59,7 +62,7 @@ pub(crate) fn message_or(
     ids: &mut Tracking,
 ) -> Result<Message, Refusal> {
     let (payload, sections) = scan(payload)?;
-    let (mut message, has_id) = facts(&payload, &sections, intake)?;
+    let (mut message, has_id) = understand(&payload, &sections, intake)?;
     quota::check(&payload, &sections, intake.face)?;
     message.payload = match fallback {
         _ if intake.face != Face::ServiceBus || has_id => payload,
@@ -73,7 +76,7 @@ pub(crate) fn message_or(
 }
 
 /// What the sections say, the payload aside, and whether a message-id is among it.
-fn facts(payload: &[u8], sections: &Sections, intake: Intake) -> Result<(Message, bool), Refusal> {
+fn understand(payload: &[u8], sections: &Sections, intake: Intake) -> Result<(Message, bool), Refusal> {
     sections.check_contents(payload).map_err(|error| Refusal::Malformed(error.to_string()))?;
     let header = sections.read_header(payload).map_err(|error| Refusal::Malformed(error.to_string()))?;
     let mut message = Message {
@@ -103,6 +106,9 @@ fn facts(payload: &[u8], sections: &Sections, intake: Intake) -> Result<(Message
             message.partition_key = annotations.get(PARTITION_KEY).and_then(RawValue::as_str).map(Box::from);
         }
     }
+    if intake.wants.rules {
+        message.properties = Some(Box::new(facts::read(payload, sections, &message)));
+    }
     Ok((message, has_id))
 }
 
@@ -110,8 +116,9 @@ fn facts(payload: &[u8], sections: &Sections, intake: Intake) -> Result<(Message
 /// One that cannot be read (a repaired journal) has no facts.
 pub fn describe(now: Timestamp, payload: &Bytes) -> Message {
     // Both ends of a lifetime count where the sender gave both.
-    let intake = Intake { face: Face::ServiceBus, utc: now, wants: Wants::ALL };
-    let found = Sections::scan(payload).ok().and_then(|sections| facts(payload, &sections, intake).ok());
+    let wants = Wants { rules: true, ..Wants::ALL };
+    let intake = Intake { face: Face::ServiceBus, utc: now, wants };
+    let found = Sections::scan(payload).ok().and_then(|sections| understand(payload, &sections, intake).ok());
     let message = found.map(|(message, _)| message).unwrap_or_default();
     Message { payload: payload.clone(), ..message }
 }

@@ -25,6 +25,7 @@ mod condition;
 mod config;
 mod coordinator;
 mod delivery;
+mod facts;
 mod gateway;
 mod handshake;
 mod inbound;

@@ -1,4 +1,4 @@
-//! `<entity>/$management`: peek, renew, settle by token, schedule, receive by number, delete in bulk.
+//! `<entity>/$management`: peek, renew, settle by token, schedule, receive by number, delete in bulk, rules.
 //!
 //! Invariant: every request gets one answer, with string keys and the documented types in its body.
 
@@ -6,6 +6,7 @@ mod delete;
 mod locks;
 mod numbers;
 mod peek;
+mod rules;
 mod schedule;
 mod sessions;
 
@@ -14,7 +15,9 @@ use amqp_codec::{
     types::{self, code},
 };
 use broker_auth::Right;
-use broker_core::{Command, EntityPath, Fetched, LockToken, Renewed, SequenceNumber, Ticket, Timestamp};
+use broker_core::{
+    Command, EntityPath, Fetched, LockToken, Renewed, SequenceNumber, StoredRule, Ticket, Timestamp,
+};
 use bytes::{BufMut, BytesMut};
 
 use crate::{
@@ -51,6 +54,12 @@ pub(crate) enum Operation {
     SetSessionState,
     /// `com.microsoft:get-message-sessions`.
     ListSessions,
+    /// `com.microsoft:add-rule`.
+    AddRule,
+    /// `com.microsoft:remove-rule`.
+    RemoveRule,
+    /// `com.microsoft:enumerate-rules`.
+    ListRules,
 }
 
 impl Operation {
@@ -68,6 +77,9 @@ impl Operation {
             "get-session-state" => Self::GetSessionState,
             "set-session-state" => Self::SetSessionState,
             "get-message-sessions" => Self::ListSessions,
+            "add-rule" => Self::AddRule,
+            "remove-rule" => Self::RemoveRule,
+            "enumerate-rules" => Self::ListRules,
             _ => return None,
         })
     }
@@ -123,6 +135,9 @@ impl Gateway {
             Operation::GetSessionState => sessions::get_state(&body, path),
             Operation::SetSessionState => sessions::set_state(&body, path),
             Operation::ListSessions => sessions::list(&body, path),
+            Operation::AddRule => rules::add(&body, path),
+            Operation::RemoveRule => rules::remove(&body, path),
+            Operation::ListRules => rules::list(&body, path),
         };
         match read {
             Ok(ask) => self.ask(request.caller, operation, ask),
@@ -143,6 +158,21 @@ impl Gateway {
             .map_or(0, |session| session.waiting(self.engine.unsent_deliveries(session.id)));
         let unread_max = self.config.deliver_window_bytes.saturating_add(self.config.max_peek_bytes);
         if asked < limit && unread <= unread_max { Ok(()) } else { Err(Refusal::TooManyRequests { limit }) }
+    }
+
+    /// Rules have been looked up.
+    pub(crate) fn on_rules(&mut self, ticket: Ticket, found: &[StoredRule]) {
+        if let Some((caller, _)) = self.answered(ticket) {
+            let body = rules::answer(found, self.config.max_peek_bytes);
+            self.reply_ok(&caller, &body);
+        }
+    }
+
+    /// An entity or a rule has been made, changed or deleted.
+    pub(crate) fn on_entity_done(&mut self, ticket: Ticket) {
+        if let Some((caller, _)) = self.answered(ticket) {
+            self.reply_ok(&caller, RawMap::empty().bytes());
+        }
     }
 
     /// Locks have been extended.

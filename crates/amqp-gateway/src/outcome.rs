@@ -7,7 +7,7 @@ use amqp_codec::{
     performative::{DeliveryState, Error},
     raw::{RawMap, RawValue},
 };
-use broker_core::{Outcome, Properties, PropertyValue};
+use broker_core::{Outcome, Properties, PropertyValue, SYSTEM};
 use bytes::Bytes;
 
 use crate::settlement::{Deed, Face};
@@ -77,7 +77,7 @@ fn rejected(error: &Error) -> Properties {
 /// The entries of a map as properties. A reason or description that is null is none.
 pub(crate) fn properties(map: &RawMap, face: Face) -> Properties {
     let entries = map.iter().filter_map(|(name, value)| {
-        let name = name.as_str()?.trim_start_matches(ANNOTATION);
+        let name = name.as_str()?.trim_start_matches([ANNOTATION, SYSTEM]);
         Some(match (name, face) {
             (REASON | DESCRIPTION, _) if value.is_null() => return None,
             (REASON | DESCRIPTION, _) if value.as_str().is_some() => text(name, value.as_str()?),

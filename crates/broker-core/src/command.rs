@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::{
     ClientId, EntityKind, EntitySettings, LinkId, LockId, LockToken, Message, Operation, Properties, QueueId,
-    SequenceNumber, Ticket, Timestamp, TransactionId,
+    Rule, SequenceNumber, Ticket, Timestamp, TransactionId,
 };
 
 /// All that one connection asked in one go, in order.
@@ -355,6 +355,48 @@ pub enum Command {
         kind: EntityKind,
         /// Its properties.
         settings: Box<EntitySettings>,
+        /// Who waits.
+        ticket: Ticket,
+    },
+    /// Create a subscription with these rules, perhaps none; `CreateEntity` gives it the rule `$Default`, which lets
+    /// everything in. Answer as for `CreateEntity`.
+    CreateSubscription {
+        /// Its name: `topic/Subscriptions/name`.
+        name: Box<str>,
+        /// Its properties.
+        settings: Box<EntitySettings>,
+        /// Its rules.
+        rules: Vec<Rule>,
+        /// Who waits.
+        ticket: Ticket,
+    },
+    /// Give a subscription one more rule; later messages meet it. Answer as for `CreateEntity`.
+    AddRule {
+        /// The subscription.
+        path: EntityPath,
+        /// The rule.
+        rule: Box<Rule>,
+        /// Who waits.
+        ticket: Ticket,
+    },
+    /// Take a rule away from a subscription. Answer as for `CreateEntity`.
+    RemoveRule {
+        /// The subscription.
+        path: EntityPath,
+        /// The rule's name.
+        name: Box<str>,
+        /// Who waits.
+        ticket: Ticket,
+    },
+    /// Show a subscription's rules in the order in which they were made. Answer: `Effect::Rules` or
+    /// `Effect::RequestRefused`.
+    ListRules {
+        /// The subscription.
+        path: EntityPath,
+        /// How many to leave out in front.
+        skip: u64,
+        /// How many to show at most.
+        top: u64,
         /// Who waits.
         ticket: Ticket,
     },

@@ -31,6 +31,8 @@ pub struct CoreConfig {
     pub max_message_bytes: u64,
     /// Most entities: queues, topics and subscriptions. Default 10,000.
     pub max_entities: u64,
+    /// Most rules of all subscriptions of one topic. Default 100,000.
+    pub max_rules_per_topic: u64,
     /// Most producers and consumers of one client. Default 5,000.
     pub max_links_per_client: u64,
     /// Most consumers of one entity's store. Default 100,000.
@@ -85,6 +87,7 @@ impl Default for CoreConfig {
             token_key: [0; 16],
             max_message_bytes: 1 << 20,
             max_entities: 10_000,
+            max_rules_per_topic: 100_000,
             max_links_per_client: 5_000,
             max_consumers_per_entity: 100_000,
             expiry: Expiry::default(),

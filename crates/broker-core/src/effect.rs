@@ -5,8 +5,8 @@
 use bytes::Bytes;
 
 use crate::{
-    CommitError, EntityKind, LinkId, LockId, LockToken, More, Properties, QueueId, SequenceNumber, Ticket,
-    Timestamp, TransactionError,
+    CommitError, EntityKind, LinkId, LockId, LockToken, More, Properties, QueueId, SequenceNumber,
+    StoredRule, Ticket, Timestamp, TransactionError,
 };
 
 /// One answer or event, for one client.
@@ -137,7 +137,14 @@ pub enum Effect {
         /// Why.
         error: SessionError,
     },
-    /// Answer to `CreateEntity`, `UpdateEntity` and `DeleteEntity`.
+    /// Answer to `ListRules`.
+    Rules {
+        /// The ticket.
+        ticket: Ticket,
+        /// In the order in which they were made.
+        rules: Vec<StoredRule>,
+    },
+    /// Answer to `CreateEntity`, `UpdateEntity`, `DeleteEntity` and the like.
     EntityDone {
         /// The ticket.
         ticket: Ticket,
@@ -495,6 +502,15 @@ pub enum EntityError {
         /// What is wrong with it.
         why: &'static str,
     },
+    /// The subscription has no such rule.
+    #[error("the rule `{0}` could not be found")]
+    RuleNotFound(Box<str>),
+    /// The subscription has a rule of that name.
+    #[error("the rule `{0}` already exists")]
+    RuleExists(Box<str>),
+    /// The entity is no subscription.
+    #[error("`{0}` is not a subscription")]
+    NotASubscription(Box<str>),
     /// A property that is fixed at creation.
     #[error("`{property}` cannot be changed after creation")]
     Immutable {

@@ -19,6 +19,7 @@ mod name;
 mod open_transactions;
 mod output;
 mod record;
+mod rules;
 mod sessions;
 mod slot;
 mod slots;
@@ -37,7 +38,8 @@ pub use effect::{
 pub use entity::{EntityKind, EntitySettings, EntityStatus};
 pub use ids::{ClientId, LinkId, LockId, LockToken, Position, QueueId, SequenceNumber, Ticket, Timestamp};
 pub use machine::{Core, EntityView, ReplayError};
-pub use message::{Forwarded, Message, More, Properties, PropertyValue};
+pub use message::{Forwarded, Message, More, Properties, PropertyValue, SYSTEM};
 pub use output::{Output, StorageError, StoredRecord};
 pub use record::RecordError;
+pub use rules::{Rule, StoredRule};
 pub use transaction::{CommitError, Operation, PublishTarget, TransactionError, TransactionId};

@@ -16,11 +16,13 @@ mod peek;
 mod publish;
 mod pump;
 mod recovery;
+mod rules;
 mod schedule;
 mod session_requests;
 mod sessions;
 mod settle;
 mod status;
+mod topic;
 mod transact;
 mod views;
 
@@ -43,6 +45,7 @@ use crate::{
     },
     merge::Merge,
     open_transactions::Transactions,
+    rules::Rules,
     slot::ConsumerNumber,
     store::Store,
     token::Tokens,
@@ -65,6 +68,7 @@ pub struct Core {
     /// Key of the name → main store.
     names: BTreeMap<Box<str>, QueueId>,
     stores: IdMap<QueueId, Box<Store>>,
+    rules: Rules,
     clients: IdMap<ClientId, Client>,
     consumers: IdMap<ConsumerNumber, Consumer>,
     /// The earliest deadline of each store that has one. It may be earlier than needed, never later.
@@ -99,6 +103,7 @@ impl Core {
             tokens,
             names: BTreeMap::new(),
             stores: IdMap::default(),
+            rules: Rules::default(),
             clients: IdMap::default(),
             consumers: IdMap::default(),
             timers: BTreeSet::new(),
@@ -249,6 +254,21 @@ impl Core {
             Command::CreateEntity { name, kind, settings, ticket } => {
                 let done = self.create_entity(now, &name, kind, *settings, out);
                 self.answer_request(client, ticket, done, out);
+            }
+            Command::CreateSubscription { name, settings, rules, ticket } => {
+                let done = self.create_subscription(now, &name, *settings, rules, out);
+                self.answer_request(client, ticket, done, out);
+            }
+            Command::AddRule { path, rule, ticket } => {
+                let done = self.add_rule(now, &path, *rule, out);
+                self.answer_request(client, ticket, done, out);
+            }
+            Command::RemoveRule { path, name, ticket } => {
+                let done = self.remove_rule(&path, &name, out);
+                self.answer_request(client, ticket, done, out);
+            }
+            Command::ListRules { path, skip, top, ticket } => {
+                self.list_rules(client, &path, (skip, top), ticket, out);
             }
             Command::UpdateEntity { name, settings, ticket } => {
                 let done = self.update_entity(now, &name, *settings, out);

@@ -2,8 +2,11 @@
 //!
 //! Invariant: the payload is stored and delivered exactly as it came.
 
+use std::{collections::BTreeMap, time::Duration};
+
 use bytes::Bytes;
-use std::time::Duration;
+
+use broker_filter::{PropertySet, Value};
 
 use crate::Timestamp;
 
@@ -24,6 +27,9 @@ pub struct Message {
     pub partition_key: Option<Box<str>>,
     /// Message annotation `x-opt-scheduled-enqueue-time`.
     pub scheduled_enqueue_time: Option<Timestamp>,
+    /// What the rules of a topic see of it; needed for topics only. Where it is missing there, `CoreConfig.describe`
+    /// reads it from the payload.
+    pub properties: Option<Box<PropertySet>>,
     /// What a message brings that another entity forwarded; `None` from a client.
     pub forwarded: Option<Box<Forwarded>>,
 }
@@ -65,4 +71,30 @@ pub enum PropertyValue {
     Text(Box<str>),
     /// A value a client sent, as the protocol encoded it (constructor byte included). The core does not read it.
     Encoded(Bytes),
+    /// A value that the action of a rule gave.
+    Value(Value),
+    /// The property is gone.
+    Removed,
+}
+
+/// First character of a stored name that is a fixed field of the message and no application property; the name of a
+/// [`broker_filter::SystemProperty`] follows. No client can send it, for it is taken off what they send.
+pub const SYSTEM: char = '\u{2}';
+
+impl Properties {
+    /// `more` replaces what has the same key, and stands behind the rest.
+    pub(crate) fn merge(self, more: Self) -> Self {
+        let mut places: BTreeMap<Box<str>, usize> =
+            self.0.iter().enumerate().map(|(place, (key, _))| (key.clone(), place)).collect();
+        let mut merged = self.0;
+        for (key, value) in more.0 {
+            if let Some(entry) = places.get(&key).and_then(|place| merged.get_mut(*place)) {
+                entry.1 = value;
+            } else {
+                places.insert(key.clone(), merged.len());
+                merged.push((key, value));
+            }
+        }
+        Self(merged)
+    }
 }

@@ -7,12 +7,16 @@ mod history;
 mod message;
 mod properties;
 mod reader;
+mod rule;
 mod session_state;
+mod value;
 
 pub(crate) use definition::{Definition, Stores};
 pub(crate) use history::{HISTORY_IDS_MAX, HistoryRun, encode_forgotten, encode_history};
+pub(crate) use message::BodyRef;
 pub(crate) use message::{ACQUIRED, DURABLE, MessageIndex, OWN_TTL, OpenRecord};
 pub(crate) use properties::{decode_properties, encode_properties};
+pub(crate) use rule::{RuleRecord, encode_rule, encode_rule_gone};
 pub(crate) use session_state::{SessionStateIndex, encode_session_state, session_state_of};
 
 use crate::{QueueId, record::reader::Reader, slot::State};
@@ -64,8 +68,10 @@ pub(crate) mod kind {
     pub(crate) const MESSAGE: u8 = 3;
     pub(crate) const REMOVED: u8 = 4;
     pub(crate) const CHANGED: u8 = 5;
+    pub(crate) const COPY: u8 = 6;
     pub(crate) const SESSION_STATE: u8 = 7;
     pub(crate) const HISTORY: u8 = 8;
+    pub(crate) const RULE: u8 = 9;
 }
 
 /// One fact, read from a record's index.
@@ -75,8 +81,10 @@ pub(crate) enum Fact {
     Definition(Box<Definition>),
     /// An entity and its stores are gone.
     Deleted(Stores),
-    /// A message lies here.
+    /// A message, or a copy of a topic's message, lies here.
     Message(MessageIndex),
+    /// A subscription has this rule, or has it no more.
+    Rule(Box<RuleRecord>),
     /// Messages are gone: runs of numbers.
     Removed { queue: QueueId, runs: Vec<(u64, u32)> },
     /// A session has another state, or none any more.
@@ -103,7 +111,10 @@ impl Fact {
                 reader.u16("reserved")?;
                 Ok(Self::Deleted(Stores::decode(&mut reader)?))
             }
-            kind::MESSAGE => Ok(Self::Message(MessageIndex::decode(&mut reader)?)),
+            kind @ (kind::MESSAGE | kind::COPY) => {
+                Ok(Self::Message(MessageIndex::decode(kind, &mut reader)?))
+            }
+            kind::RULE => Ok(Self::Rule(Box::new(RuleRecord::decode(&mut reader)?))),
             kind::REMOVED => decode_removed(&mut reader),
             kind::CHANGED => {
                 let state = decode_state(reader.u8("state")?)?;
@@ -173,6 +184,7 @@ fn decode_state(state: u8) -> Result<State, RecordError> {
         0 => Ok(State::Active),
         1 => Ok(State::Deferred),
         2 => Ok(State::Scheduled),
+        3 => Ok(State::Body),
         other => Err(RecordError::Value { field: "state", value: u64::from(other) }),
     }
 }

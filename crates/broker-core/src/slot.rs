@@ -15,6 +15,7 @@ pub(crate) struct ConsumerNumber(pub(crate) u32);
 ///  Scheduled ── due ──▶ (gone; a new Active message)
 ///  Active ── defer (under a lock) ──▶ Deferred ── settle (under a lock) ──▶ gone
 ///    └── complete · dead-letter (under a lock), expiry (without) ──▶ gone
+///  Body ── its last copy is gone ──▶ gone
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
@@ -25,6 +26,8 @@ pub(crate) enum State {
     Deferred = 1,
     /// Not yet enqueued.
     Scheduled = 2,
+    /// No message of its own: what the copies of a topic's message share.
+    Body = 3,
 }
 
 /// What the core remembers of one message.
@@ -40,7 +43,7 @@ pub(crate) struct Slot {
     pub(crate) length: u32,
     /// Failed deliveries so far.
     pub(crate) delivery_count: u32,
-    /// The lock last granted.
+    /// The lock last granted. Of a body, which is never locked: how many copies refer to it.
     pub(crate) lock: LockId,
     /// Who got that lock.
     pub(crate) holder: ConsumerNumber,
@@ -150,6 +153,18 @@ impl Slot {
     /// Hides it: its record cannot be read.
     pub(crate) fn set_damaged(&mut self) {
         self.flags |= DAMAGED;
+    }
+
+    /// How many copies refer to this body.
+    pub(crate) fn references(&self) -> u32 {
+        if self.state == State::Body { self.lock.0 } else { 0 }
+    }
+
+    /// Notes how many copies refer to this body.
+    pub(crate) fn set_references(&mut self, references: u32) {
+        if self.state == State::Body {
+            self.lock = LockId(references);
+        }
     }
 
     /// Whether `lock` still permits to settle. The end of the lock itself is too late.

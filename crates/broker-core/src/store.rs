@@ -13,7 +13,7 @@ use crate::{
     ClientId, LinkId, LockId, Position, QueueId, SettleError, Timestamp,
     deadlines::{Deadlines, Run},
     history::History,
-    record::Definition,
+    record::{BodyRef, Definition},
     sessions::{Session, SessionNumber, SessionState, Sessions, Standing},
     slot::{ConsumerNumber, Slot, State},
     slots::Slots,
@@ -47,6 +47,15 @@ pub(crate) struct Entity {
     pub(crate) length: u32,
 }
 
+/// What the copies in a store refer to.
+#[derive(Debug)]
+pub(crate) struct Copies {
+    /// The main store of the topic.
+    pub(crate) topic: QueueId,
+    /// By the copy's number, the number of what it shares.
+    pub(crate) bodies: Slots<u64>,
+}
+
 /// Consumers that are gone, and whether their locks end as failed.
 pub(crate) type Holders = BTreeMap<ConsumerNumber, bool>;
 
@@ -57,6 +66,8 @@ pub(crate) struct Counts {
     pub(crate) active: usize,
     pub(crate) deferred: usize,
     pub(crate) scheduled: usize,
+    /// What copies elsewhere share.
+    pub(crate) bodies: usize,
     /// Of the others, how many are locked.
     pub(crate) locked: usize,
     /// Of the others, how many cannot be read.
@@ -74,6 +85,8 @@ pub(crate) struct Store {
     pub(crate) role: Role,
     pub(crate) lock_duration: Duration,
     pub(crate) slots: Slots<Slot>,
+    /// There once a copy of a topic's message was.
+    pub(crate) copies: Option<Box<Copies>>,
     pub(crate) counts: Counts,
     /// Highest number that replay saw.
     pub(crate) seen: u64,
@@ -118,6 +131,7 @@ impl Store {
             role,
             lock_duration,
             slots: Slots::default(),
+            copies: None,
             counts: Counts::default(),
             seen: 0,
             cursor: 0,
@@ -152,8 +166,42 @@ impl Store {
         self.stand(sequence);
     }
 
-    /// Takes a message out, locked or not.
-    pub(crate) fn remove(&mut self, sequence: u64) -> Option<Slot> {
+    /// Puts a copy in. All copies of a store are of one topic.
+    pub(crate) fn insert_copy(&mut self, sequence: u64, slot: Slot, body: BodyRef) {
+        self.insert(sequence, slot);
+        self.refer(sequence, body);
+    }
+
+    /// Notes what a copy refers to.
+    pub(crate) fn refer(&mut self, sequence: u64, body: BodyRef) {
+        let new = || Box::new(Copies { topic: body.topic, bodies: Slots::default() });
+        self.copies.get_or_insert_with(new).bodies.insert(sequence, body.sequence);
+    }
+
+    /// What a copy refers to; `None` for a message that is no copy.
+    pub(crate) fn body_of(&self, sequence: u64) -> Option<BodyRef> {
+        let copies = self.copies.as_ref()?;
+        Some(BodyRef { topic: copies.topic, sequence: *copies.bodies.get(sequence)? })
+    }
+
+    /// Forgets what a copy refers to, and says it.
+    pub(crate) fn forget_body(&mut self, sequence: u64) -> Option<BodyRef> {
+        let copies = self.copies.as_mut()?;
+        Some(BodyRef { topic: copies.topic, sequence: copies.bodies.remove(sequence)? })
+    }
+
+    /// One copy more, or one less, refers to a body; gives back one that no copy refers to any more.
+    pub(crate) fn count_reference(&mut self, sequence: u64, more: bool) -> Option<Slot> {
+        let slot = self.slots.get_mut(sequence)?;
+        let references = slot.references();
+        let now = if more { references.saturating_add(1) } else { references.saturating_sub(1) };
+        slot.set_references(now);
+        if slot.state == State::Body && now == 0 { self.remove(sequence).map(|(slot, _)| slot) } else { None }
+    }
+
+    /// Takes a message out, locked or not. Of a copy it says as well what it referred to: that has one reference
+    /// less, which the caller counts.
+    pub(crate) fn remove(&mut self, sequence: u64) -> Option<(Slot, Option<BodyRef>)> {
         let slot = self.slots.remove(sequence)?;
         self.count_out(&slot);
         if slot.is_ready() && sequence < self.cursor {
@@ -162,7 +210,7 @@ impl Store {
         if let Some(sessions) = &mut self.sessions {
             sessions.remove(SessionNumber(slot.holder.0), sequence);
         }
-        Some(slot)
+        Some((slot, self.forget_body(sequence)))
     }
 
     /// The next message of the retrieval order. It stays there until it is taken.
@@ -497,6 +545,7 @@ impl Counts {
             State::Active => &mut self.active,
             State::Deferred => &mut self.deferred,
             State::Scheduled => &mut self.scheduled,
+            State::Body => &mut self.bodies,
         }
     }
 }

@@ -23,7 +23,7 @@ fn main() -> ExitCode {
         segment_bytes: 16 << 20,
         cache_bytes: 256 << 20,
         disk_reserve_bytes: 256 << 20,
-        queues: Vec::new(),
+        entities: Vec::new(),
         auto_create: true,
         expiry: Expiry::Prompt,
         authority: Arc::new(Authority::new(Credentials::development(Anonymous::Allow))),

@@ -5,10 +5,30 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use broker_auth::Authority;
-use broker_core::{EntitySettings, Expiry};
+use broker_core::{EntityKind, EntitySettings, Expiry, Rule};
 use broker_log::Durability;
 
 use crate::keys::KeySource;
+
+/// An entity to create.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EntityPlan {
+    /// Its name; that of a subscription is `topic/Subscriptions/name`.
+    pub name: String,
+    /// What it is.
+    pub kind: EntityKind,
+    /// Its properties.
+    pub settings: EntitySettings,
+    /// Of a subscription, its rules; `None`: the one that lets everything in.
+    pub rules: Option<Vec<Rule>>,
+}
+
+impl EntityPlan {
+    /// A queue.
+    pub fn queue(name: impl Into<String>, settings: EntitySettings) -> Self {
+        Self { name: name.into(), kind: EntityKind::Queue, settings, rules: None }
+    }
+}
 
 /// Everything `Server::start` needs.
 #[derive(Clone, Debug)]
@@ -32,8 +52,8 @@ pub struct ServerConfig {
     pub cache_bytes: u64,
     /// Free disk space below which sends are refused, in bytes.
     pub disk_reserve_bytes: u64,
-    /// Queues to create at start when they do not exist.
-    pub queues: Vec<(String, EntitySettings)>,
+    /// What to create at start when it does not exist, topics before their subscriptions.
+    pub entities: Vec<EntityPlan>,
     /// Create a queue when a client attaches to a missing one.
     pub auto_create: bool,
     /// When messages whose time is over go.

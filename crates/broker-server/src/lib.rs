@@ -21,7 +21,7 @@ mod tls;
 mod transport;
 mod websocket;
 
-pub use config::{ServerConfig, TlsFiles};
+pub use config::{EntityPlan, ServerConfig, TlsFiles};
 pub use keys::KeySource;
 pub use server::{Outcome, Server, StartError};
 pub use tls::TlsError;

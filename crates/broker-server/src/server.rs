@@ -15,7 +15,7 @@ use std::{
 };
 
 use amqp_gateway::GatewayConfig;
-use broker_core::{Batch, ClientId, Command, CoreConfig, Effect, EntityError, EntityKind, Ticket};
+use broker_core::{Batch, ClientId, Command, CoreConfig, Effect, EntityError, Ticket};
 use broker_log::{Durability, JournalConfig, OpenError, RealDisk};
 use broker_node::RecoveryError;
 use tokio::{
@@ -28,7 +28,7 @@ use tracing::{info, warn};
 use crate::{
     accept::{self, Shared},
     clock::Clock,
-    config::ServerConfig,
+    config::{EntityPlan, ServerConfig},
     disk_thread::DiskThread,
     inbox::{Inbox, Item},
     keys::Keeper,
@@ -58,9 +58,9 @@ pub enum StartError {
     /// The TLS endpoint cannot be set up.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// A configured queue cannot be created.
-    #[error("queue `{name}`: {error}")]
-    Queue {
+    /// A configured entity cannot be created.
+    #[error("entity `{name}`: {error}")]
+    Entity {
         /// Its name.
         name: String,
         /// Why not.
@@ -104,7 +104,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Recovers the journal, starts the threads, creates the configured queues and listens.
+    /// Recovers the journal, starts the threads, creates the configured entities and listens.
     pub fn start(config: &ServerConfig) -> Result<Self, StartError> {
         raise_file_limit(config.max_connections);
         let acceptor = config.tls.as_ref().map(tls::acceptor).transpose()?;
@@ -149,7 +149,7 @@ impl Server {
             node_ended: Some(node_ended),
             shutdown_time_out: config.shutdown_time_out,
         };
-        server.create_queues(config)?;
+        server.create_entities(config)?;
         for (listeners, tls_only) in [(listeners, false), (http_listeners, false), (tls_listeners, true)] {
             for listener in listeners {
                 server.runtime.spawn(accept::accept_loop(listener, Arc::clone(&shared), tls_only));
@@ -216,27 +216,30 @@ impl Server {
         }
     }
 
-    /// Creates the configured queues that do not exist.
-    fn create_queues(&mut self, config: &ServerConfig) -> Result<(), StartError> {
-        if config.queues.is_empty() {
+    /// Creates the configured entities that do not exist.
+    fn create_entities(&mut self, config: &ServerConfig) -> Result<(), StartError> {
+        if config.entities.is_empty() {
             return Ok(());
         }
         let mailbox = Arc::new(Mailbox::default());
         self.inbox.push(Item::Register(SETUP_CLIENT, Arc::clone(&mailbox)));
         let mut commands = vec![Command::Connect];
-        commands.extend(config.queues.iter().zip(0..).map(|((name, settings), ticket)| {
-            Command::CreateEntity {
-                name: name.as_str().into(),
-                kind: EntityKind::Queue,
-                settings: Box::new(settings.clone()),
-                ticket: Ticket(ticket),
-            }
-        }));
+        commands.extend(config.entities.iter().zip(0..).map(|(plan, ticket)| create(plan, Ticket(ticket))));
         commands.push(Command::Disconnect);
         self.inbox.push(Item::Batch(Batch { client: SETUP_CLIENT, commands }, 0));
         let result = self.runtime.block_on(created(&mailbox, config, self.node_ended.as_mut()));
         self.inbox.push(Item::Forget(SETUP_CLIENT));
         result
+    }
+}
+
+/// The command that makes one entity.
+fn create(plan: &EntityPlan, ticket: Ticket) -> Command {
+    let EntityPlan { name, kind, settings, rules } = plan.clone();
+    let (name, settings) = (name.into(), Box::new(settings));
+    match rules {
+        Some(rules) => Command::CreateSubscription { name, settings, rules, ticket },
+        None => Command::CreateEntity { name, kind, settings, ticket },
     }
 }
 
@@ -246,7 +249,7 @@ async fn created(
     config: &ServerConfig,
     node_ended: Option<&mut oneshot::Receiver<()>>,
 ) -> Result<(), StartError> {
-    let mut missing = config.queues.len();
+    let mut missing = config.entities.len();
     let answers = async {
         while missing > 0 {
             for effect in std::future::poll_fn(|cx| mailbox.poll_take(cx)).await {
@@ -255,8 +258,9 @@ async fn created(
                     | Effect::RequestRefused { error: EntityError::AlreadyExists(_), .. } => {}
                     Effect::RequestRefused { ticket, error } => {
                         let index = usize::try_from(ticket.0).unwrap_or(usize::MAX);
-                        let name = config.queues.get(index).map(|(name, _)| name.clone()).unwrap_or_default();
-                        return Err(StartError::Queue { name, error });
+                        let name =
+                            config.entities.get(index).map(|plan| plan.name.clone()).unwrap_or_default();
+                        return Err(StartError::Entity { name, error });
                     }
                     _ => continue,
                 }
@@ -274,7 +278,7 @@ async fn created(
     }
 }
 
-/// The client that creates the configured queues; connections count from [`FIRST_CLIENT`].
+/// The client that creates the configured entities; connections count from [`FIRST_CLIENT`].
 const SETUP_CLIENT: ClientId = ClientId(0);
 const FIRST_CLIENT: u64 = 1;
 

@@ -2,9 +2,10 @@
 //!
 //! Invariant: what the file asks for is either done, refused, or named in a notice; nothing is dropped in silence.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, sync::LazyLock};
 
 use broker_core::EntitySettings;
+use broker_server::EntityPlan;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -15,12 +16,15 @@ use crate::{
 };
 
 mod relaxed;
+mod topics;
 
 /// What the file asks for.
 #[derive(Debug, Default)]
 pub(crate) struct Emulator {
     /// Its queues.
     pub(crate) queues: Vec<(String, EntitySettings)>,
+    /// Its topics, each before its subscriptions.
+    pub(crate) topics: Vec<EntityPlan>,
     /// What it asks for beyond that and does not get.
     pub(crate) notices: Vec<String>,
 }
@@ -52,10 +56,7 @@ fn parse(text: &str) -> Result<Emulator, Bad> {
         emulator.queues.push(queue);
     }
     for (at, topic) in optional_list(namespace, "Topics")?.iter().enumerate() {
-        let name = name(topic, &format!("Topics[{at}]"))?;
-        emulator.notices.push(format!(
-            "topic `{name}` and its subscriptions are not created: this version has queues only"
-        ));
+        emulator.topic(topic, &format!("Topics[{at}]"))?;
     }
     Ok(emulator)
 }
@@ -63,16 +64,10 @@ fn parse(text: &str) -> Result<Emulator, Bad> {
 impl Emulator {
     fn queue(&mut self, queue: &Value, place: &str) -> Result<(String, EntitySettings), Bad> {
         let name = name(queue, place)?;
-        check_name(&name)
-            .map_err(|failure| Bad(failure.to_string().replace("error: ", "").replace('\n', "; ")))?;
-        let none = Map::new();
-        let given = match queue.get("Properties") {
-            None | Some(Value::Null) => &none,
-            Some(Value::Object(given)) => given,
-            Some(_) => return Err(Bad(format!("`Properties` of queue `{name}` is not an object"))),
-        };
-        self.name_what_is_not_done(&name, given);
-        let properties = Properties { queue: &name, given };
+        check_entity_name(&name)?;
+        let entity = format!("queue `{name}`");
+        let properties = Properties { given: object(queue, &entity)?, entity };
+        self.name_what_is_not_done(&properties, &PROPERTIES);
         let settings = EntitySettings {
             lock_duration: properties.lock_duration()?,
             max_delivery_count: properties.max_delivery_count()?,
@@ -90,33 +85,48 @@ impl Emulator {
         Ok((name, settings))
     }
 
-    fn name_what_is_not_done(&mut self, queue: &str, given: &Map<String, Value>) {
-        for (key, value) in given {
-            if !PROPERTIES.contains(&key.as_str()) {
-                let near = nearest(key, PROPERTIES)
+    fn name_what_is_not_done(&mut self, properties: &Properties<'_>, known: &[&'static str]) {
+        let entity = &properties.entity;
+        for (key, value) in properties.given {
+            if !known.contains(&key.as_str()) {
+                let near = nearest(key, known.iter().copied())
                     .map(|near| format!(", did you mean `{near}`?"))
                     .unwrap_or_default();
-                self.notices.push(format!("queue `{queue}`: unknown property `{key}` is ignored{near}"));
+                self.notices.push(format!("{entity}: unknown property `{key}` is ignored{near}"));
             }
             let forwards = key == "ForwardTo" || key == "ForwardDeadLetteredMessagesTo";
             if forwards && value.as_str().is_some_and(|target| !target.is_empty()) {
-                self.notices
-                    .push(format!("queue `{queue}`: `{key}` is ignored, this version does not forward"));
+                self.notices.push(format!("{entity}: `{key}` is ignored, this version does not forward"));
             }
         }
     }
 }
 
-/// The properties of one queue.
+/// The `Properties` of an entity; empty where there are none.
+fn object<'v>(entity: &'v Value, what: &str) -> Result<&'v Map<String, Value>, Bad> {
+    static NONE: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
+    match entity.get("Properties") {
+        None | Some(Value::Null) => Ok(&NONE),
+        Some(Value::Object(given)) => Ok(given),
+        Some(_) => Err(Bad(format!("`Properties` of {what} is not an object"))),
+    }
+}
+
+fn check_entity_name(name: &str) -> Result<(), Bad> {
+    check_name(name).map_err(|failure| Bad(failure.to_string().replace("error: ", "").replace('\n', "; ")))
+}
+
+/// The properties of one entity.
 struct Properties<'p> {
-    queue: &'p str,
+    /// What it is and its name, for errors and notices.
+    entity: String,
     given: &'p Map<String, Value>,
 }
 
 impl Properties<'_> {
     fn bad(&self, key: &str, expected: &str) -> Bad {
         let found = self.given.get(key).map(Value::to_string).unwrap_or_default();
-        Bad(format!("queue `{}`: `{key}` is {found}, expected {expected}", self.queue))
+        Bad(format!("{}: `{key}` is {found}, expected {expected}", self.entity))
     }
 
     fn boolean(&self, key: &str) -> Result<bool, Bad> {
@@ -140,6 +150,15 @@ impl Properties<'_> {
         let duration = self.span("LockDuration", "PT1M")?.finite();
         let good = duration.filter(|lock| !lock.is_zero() && lock.as_secs() <= 300);
         good.ok_or_else(|| self.bad("LockDuration", expected))
+    }
+
+    /// The emulator takes shorter ones than the cloud service, whose shortest is 20 seconds.
+    fn duplicate_window(&self) -> Result<std::time::Duration, Bad> {
+        let key = "DuplicateDetectionHistoryTimeWindow";
+        let (shortest, longest) =
+            (std::time::Duration::from_secs(20), std::time::Duration::from_secs(604_800));
+        let window = self.span(key, "PT20S")?.finite().filter(|window| *window <= longest);
+        Ok(window.ok_or_else(|| self.bad(key, "a duration up to `P7D`"))?.max(shortest))
     }
 
     fn max_delivery_count(&self) -> Result<u32, Bad> {

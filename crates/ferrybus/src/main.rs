@@ -21,6 +21,7 @@ mod logging;
 mod nearest;
 mod output;
 mod quantity;
+mod rules;
 mod serve;
 mod settings;
 mod system;

@@ -11,7 +11,7 @@ use std::{
 };
 
 use broker_auth::{Authority, DEVELOPMENT_KEY_NAME};
-use broker_server::{Outcome, Server, ServerConfig, StartError};
+use broker_server::{EntityPlan, Outcome, Server, ServerConfig, StartError};
 use tracing::{info, warn};
 
 use crate::{
@@ -124,7 +124,12 @@ fn config(limits: Limits) -> ServerConfig {
         segment_bytes: bounds.segment_bytes,
         cache_bytes: bounds.cache_bytes,
         disk_reserve_bytes: bounds.disk_reserve_bytes,
-        queues: limits.queues,
+        entities: limits
+            .queues
+            .into_iter()
+            .map(|(name, settings)| EntityPlan::queue(name, settings))
+            .chain(limits.topics)
+            .collect(),
         auto_create: limits.auto_create,
         expiry: match limits.expiry {
             Expiry::Prompt => broker_core::Expiry::Prompt,

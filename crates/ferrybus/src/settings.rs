@@ -20,6 +20,7 @@ mod bounds;
 mod check;
 mod credentials;
 mod issuers;
+mod topics;
 
 pub(crate) use bounds::{Bounds, check_name};
 pub(crate) use check::Limits;
@@ -60,6 +61,8 @@ pub(crate) struct Settings {
     pub(crate) log: LogSettings,
     /// Queues to create at start when they do not exist.
     pub(crate) queue: Vec<QueueEntry>,
+    /// Topics to create at start when they do not exist, with their subscriptions.
+    pub(crate) topic: Vec<TopicEntry>,
     /// Shared access keys.
     pub(crate) key: Vec<KeyEntry>,
     /// Users for SASL PLAIN.
@@ -168,6 +171,45 @@ pub(crate) struct QueueEntry {
     pub(crate) dead_letter_on_expiration: Option<bool>,
     pub(crate) max_message_bytes: Option<Bytes>,
     pub(crate) max_size_bytes: Option<Bytes>,
+}
+
+/// `[[topic]]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct TopicEntry {
+    pub(crate) name: String,
+    pub(crate) default_time_to_live: Option<Span>,
+    pub(crate) max_message_bytes: Option<Bytes>,
+    pub(crate) max_size_bytes: Option<Bytes>,
+    pub(crate) subscription: Vec<SubscriptionEntry>,
+}
+
+/// `[[topic.subscription]]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct SubscriptionEntry {
+    pub(crate) name: String,
+    pub(crate) lock_duration: Option<Span>,
+    pub(crate) max_delivery_count: Option<u32>,
+    pub(crate) default_time_to_live: Option<Span>,
+    pub(crate) dead_letter_on_expiration: Option<bool>,
+    pub(crate) dead_letter_on_filter_error: Option<bool>,
+    pub(crate) requires_session: Option<bool>,
+    /// Absent: one rule that lets everything in.
+    pub(crate) rule: Option<Vec<RuleEntry>>,
+}
+
+/// `[[topic.subscription.rule]]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RuleEntry {
+    pub(crate) name: String,
+    /// A filter in the SQL language.
+    pub(crate) sql: Option<String>,
+    /// A filter that compares properties.
+    pub(crate) correlation: Option<toml::Table>,
+    /// What is changed of the copy, in the SQL language.
+    pub(crate) action: Option<String>,
 }
 
 /// `[[key]]`

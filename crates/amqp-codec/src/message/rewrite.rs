@@ -40,7 +40,7 @@ pub fn write_message_annotations(
     original: Option<&[u8]>,
     broker: &[(&str, AnnotationValue<'_>)],
 ) -> Result<(), SectionError> {
-    write_merged::<{ code::SYMBOL_8 }>(out, Section::MessageAnnotations, original, broker)
+    write_merged::<{ code::SYMBOL_8 }>(out, Section::MessageAnnotations, original, broker, &[])
 }
 
 /// Appends an application-properties section: the entries of `original` (a section, descriptor
@@ -51,7 +51,17 @@ pub fn application_properties_with(
     original: Option<&[u8]>,
     additions: &[(&str, AnnotationValue<'_>)],
 ) -> Result<(), SectionError> {
-    write_merged::<{ code::STRING_8 }>(out, Section::ApplicationProperties, original, additions)
+    application_properties_changed(out, original, additions, &[])
+}
+
+/// As [`application_properties_with`], and also leaves out the entries that `removed` names.
+pub fn application_properties_changed(
+    out: &mut BytesMut,
+    original: Option<&[u8]>,
+    additions: &[(&str, AnnotationValue<'_>)],
+    removed: &[&str],
+) -> Result<(), SectionError> {
+    write_merged::<{ code::STRING_8 }>(out, Section::ApplicationProperties, original, additions, removed)
 }
 
 /// Writes a map section with keys of the type whose one-byte-length constructor is `KEY`.
@@ -61,6 +71,7 @@ fn write_merged<const KEY: u8>(
     section: Section,
     original: Option<&[u8]>,
     additions: &[(&str, AnnotationValue<'_>)],
+    removed: &[&str],
 ) -> Result<(), SectionError> {
     let original = MapView::of_section(original.unwrap_or(&[]))
         .map_err(|problem| SectionError::Malformed { section, problem })?;
@@ -75,10 +86,10 @@ fn write_merged<const KEY: u8>(
     let most = original.items().len() + additions_len(additions);
     let merged = if most < 250 && original.len() + additions.len() < 120 {
         out.put_slice(&[code::MAP_8, 0, 0]);
-        merge::<KEY>(out, original, additions).map(|entries| patch_short(out, start + 4, entries))
+        merge::<KEY>(out, original, additions, removed).map(|entries| patch_short(out, start + 4, entries))
     } else {
         out.put_slice(&[code::MAP_32, 0, 0, 0, 0, 0, 0, 0, 0]);
-        merge::<KEY>(out, original, additions).map(|entries| patch_long(out, start + 4, entries))
+        merge::<KEY>(out, original, additions, removed).map(|entries| patch_long(out, start + 4, entries))
     };
     merged.map_err(|problem| {
         out.truncate(start);
@@ -98,10 +109,11 @@ fn merge<const KEY: u8>(
     out: &mut BytesMut,
     original: MapView<'_>,
     additions: &[(&str, AnnotationValue<'_>)],
+    removed: &[&str],
 ) -> Result<usize, Malformed> {
     let mut entries = additions.len();
     if !original.is_empty() {
-        entries += copy_kept(out, original, additions)?;
+        entries += copy_kept(out, original, additions, removed)?;
     }
     for (key, value) in additions {
         if let Ok(len) = u8::try_from(key.len()) {
@@ -117,11 +129,12 @@ fn merge<const KEY: u8>(
     Ok(entries)
 }
 
-/// Copies the original entries whose keys are not replaced, run by run.
+/// Copies the original entries whose keys are neither replaced nor removed, run by run.
 fn copy_kept(
     out: &mut BytesMut,
     original: MapView<'_>,
     additions: &[(&str, AnnotationValue<'_>)],
+    removed: &[&str],
 ) -> Result<usize, Malformed> {
     let mut kept = 0;
     let mut reader = Reader::new(original.items());
@@ -130,8 +143,10 @@ fn copy_kept(
         let before = reader.rest();
         let key = RawValue::read(&mut reader)?;
         reader.value()?;
-        let replaced =
-            key.text_bytes().is_some_and(|text| additions.iter().any(|(name, _)| name.as_bytes() == text));
+        let replaced = key.text_bytes().is_some_and(|text| {
+            additions.iter().any(|(name, _)| name.as_bytes() == text)
+                || removed.iter().any(|name| name.as_bytes() == text)
+        });
         if replaced {
             out.extend_from_slice(up_to(run, before));
             run = reader.rest();
@@ -185,6 +200,8 @@ pub struct PropertyChanges<'a> {
     pub creation_time: Option<i64>,
     /// The absolute-expiry-time, in milliseconds since 1970 UTC.
     pub absolute_expiry_time: Option<i64>,
+    /// Any field; the last entry of a field counts, and before what is said of it above.
+    pub others: &'a [(PropertyField, AnnotationValue<'a>)],
 }
 
 impl<'a> PropertyChanges<'a> {
@@ -193,6 +210,10 @@ impl<'a> PropertyChanges<'a> {
         const MESSAGE_ID: usize = PropertyField::MessageId.index();
         const EXPIRY: usize = PropertyField::AbsoluteExpiryTime.index();
         const CREATION: usize = PropertyField::CreationTime.index();
+        let other = self.others.iter().rev().find(|(field, _)| field.index() == index);
+        if let Some((_, value)) = other {
+            return Some(*value);
+        }
         match index {
             MESSAGE_ID => self.message_id,
             EXPIRY => self.absolute_expiry_time.map(AnnotationValue::Timestamp),

@@ -159,6 +159,7 @@ fn changed_properties_keep_the_others() {
         message_id: Some(AnnotationValue::Str("ours")),
         creation_time: Some(10),
         absolute_expiry_time: Some(20),
+        others: &[],
     };
     for original in [Some(&message[..]), None] {
         let mut out = BytesMut::new();
@@ -175,6 +176,40 @@ fn changed_properties_keep_the_others() {
     let short = PropertyChanges { message_id: Some(AnnotationValue::Null), ..Default::default() };
     properties_with(&mut out, None, &short).unwrap();
     assert_eq!(&out[..], [0x00, 0x53, 0x73, 0xc0, 2, 1, 0x40], "no more fields than needed");
+}
+
+#[test]
+fn any_field_of_the_properties_can_be_changed() {
+    let message = MessageBuilder::new().message_id("theirs").to("to").build();
+    for field in PropertyField::ALL {
+        let others = [(field, AnnotationValue::Str("first")), (field, AnnotationValue::Str("last"))];
+        let changes = PropertyChanges { others: &others, ..PropertyChanges::default() };
+        let mut out = BytesMut::new();
+        properties_with(&mut out, Some(&message), &changes).unwrap();
+        let properties = PropertiesView::new(&out).unwrap();
+        assert_eq!(properties.get(field).and_then(RawValue::as_string), Some("last"), "{field:?}");
+        if field != PropertyField::MessageId {
+            assert_eq!(properties.message_id().and_then(RawValue::as_string), Some("theirs"), "{field:?}");
+        }
+    }
+}
+
+#[test]
+fn removed_application_properties_are_left_out() {
+    let mut original = BytesMut::new();
+    let three = [
+        ("a", AnnotationValue::Str("1")),
+        ("b", AnnotationValue::Str("2")),
+        ("c", AnnotationValue::Str("3")),
+    ];
+    application_properties_with(&mut original, None, &three).unwrap();
+    let mut out = BytesMut::new();
+    let more = [("d", AnnotationValue::Str("4"))];
+    application_properties_changed(&mut out, Some(&original), &more, &["a", "c", "x"]).unwrap();
+    let view = MapView::of_section(&out).unwrap();
+    let keys: Vec<_> = view.iter().filter_map(|(key, _)| key.as_string()).collect();
+    assert_eq!(keys, ["b", "d"]);
+    assert_eq!(Sections::scan(&out).unwrap().check_contents(&out), Ok(()));
 }
 
 #[test]

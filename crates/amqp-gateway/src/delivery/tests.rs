@@ -191,3 +191,59 @@ fn a_forwarded_message_tells_its_first_number_and_where_it_was_dead_lettered() {
         assert_eq!(source, shown.then_some("orders"));
     }
 }
+
+#[test]
+fn a_rules_changes_lie_over_the_untouched_rest() {
+    use amqp_codec::{raw::AnnotationValue, sections::PropertyField};
+    use broker_core::SYSTEM;
+    use broker_filter::Value;
+    let system = |name: &str| -> Box<str> { format!("{SYSTEM}{name}").into() };
+    let text = |text: &str| PropertyValue::Value(Value::from(text));
+    let payload = MessageBuilder::new()
+        .message_id("m")
+        .to("old")
+        .property(PropertyField::ReplyTo, AnnotationValue::Str("reply"))
+        .application_property("small", AnnotationValue::Int(1))
+        .application_property("gone", AnnotationValue::Str("x"))
+        .application_property("kept", AnnotationValue::Str("k"))
+        .data(b"body")
+        .build();
+    let properties = Properties(vec![
+        (system("To"), text("new")),
+        (system("ReplyTo"), PropertyValue::Removed),
+        (system("ContentType"), text("application/json")),
+        (system("PartitionKey"), text("key")),
+        ("small".into(), PropertyValue::Value(Value::Int(2))),
+        ("large".into(), PropertyValue::Value(Value::Int(3))),
+        ("half".into(), PropertyValue::Value(Value::Double(0.5))),
+        ("gone".into(), PropertyValue::Removed),
+        ("RuleName".into(), PropertyValue::Text("r".into())),
+    ]);
+    for face in [Face::ServiceBus, Face::Plain] {
+        let message =
+            whole(&Stored { properties: properties.clone(), ..stored(payload.clone()) }, None, face);
+        let sections = Sections::scan(&message).unwrap();
+        assert_eq!(sections.check_contents(&message), Ok(()));
+        let fields = sections.properties_view(&message);
+        let field = |field| fields.get(field).and_then(RawValue::as_str);
+        assert_eq!(field(PropertyField::To), Some("new"), "{face:?}");
+        assert_eq!(field(PropertyField::ReplyTo), None, "{face:?}");
+        assert_eq!(field(PropertyField::MessageId), Some("m"), "{face:?}");
+        let content_type = fields.get(PropertyField::ContentType).unwrap();
+        assert_eq!(content_type.as_symbol(), Some("application/json"), "{face:?}");
+        let annotations = sections.message_annotations_view(&message);
+        assert_eq!(annotations.get("x-opt-partition-key").and_then(RawValue::as_string), Some("key"));
+        let users = sections.application_properties_view(&message);
+        let kinds: Vec<_> =
+            users.iter().map(|(key, value)| (key.as_str().unwrap(), value.kind().unwrap())).collect();
+        let expected = [
+            ("kept", Kind::String),
+            ("small", Kind::Int),
+            ("large", Kind::Long),
+            ("half", Kind::Double),
+            ("RuleName", Kind::String),
+        ];
+        assert_eq!(kinds, expected, "{face:?}");
+        assert_eq!(sections.body.of(&message), Sections::scan(&payload).unwrap().body.of(&payload));
+    }
+}

@@ -50,6 +50,7 @@ fn facts_are_read_from_header_properties_and_annotations() {
             partition_key: Some("k".into()),
             scheduled_enqueue_time: Some(Timestamp::from_millis(7)),
             forwarded: None,
+            properties: None,
         };
         assert_eq!(message, expected, "{face:?}");
     }
@@ -154,7 +155,7 @@ fn what_nobody_needs_is_not_read() {
         .data(b"x")
         .build();
     for (message_id, partition_key) in [(false, false), (true, false), (false, true), (true, true)] {
-        let wants = Wants { message_id, partition_key };
+        let wants = Wants { message_id, partition_key, rules: false };
         let intake = Intake { face: Face::Plain, utc: Timestamp::from_millis(NOW), wants };
         let message = message(payload.clone(), intake, &mut Tracking::new(1, ClientId(1))).unwrap();
         assert_eq!(message.message_id.is_some(), message_id);

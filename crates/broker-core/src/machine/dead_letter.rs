@@ -3,9 +3,7 @@
 //! Invariant: a message is in its queue or in the dead-letter store, never in both or neither: both records belong
 //! to the same call.
 
-use std::collections::BTreeMap;
-
-use super::{Core, pump::read_message, settle::Addition, wake};
+use super::{Core, settle::Addition, wake};
 use crate::{
     More, Output, Properties, PropertyValue, QueueId,
     record::{MessageIndex, OpenRecord, encode_properties},
@@ -75,15 +73,23 @@ impl Core {
         addition: Addition,
         out: &mut impl Output,
     ) {
-        let Some(store) = self.stores.get_mut(&queue) else { return };
-        let Some(slot) = store.slots.get(sequence).copied() else { return };
-        let read = addition.record.map_or_else(|| read_message(queue, sequence, &slot, out).ok(), Some);
+        let Some(slot) = self.stores.get(&queue).and_then(|store| store.slots.get(sequence)).copied() else {
+            return;
+        };
+        let read = addition.record.map_or_else(|| self.read_message(queue, sequence, out).ok(), Some);
         let opened = read.and_then(|record| Some((record.properties().ok()?, record)));
         let Some((stored, record)) = opened else {
-            store.set_damaged(sequence);
+            if let Some(store) = self.stores.get_mut(&queue) {
+                store.set_damaged(sequence);
+            }
             return;
         };
         let merged = self.bounded(stored, addition.properties);
+        let body = record.index.body;
+        if let Some(body) = body {
+            // The dead letter refers to it before the copy does no more.
+            self.add_reference(body);
+        }
         self.discard(queue, sequence, out);
         let index = MessageIndex {
             queue: target,
@@ -99,7 +105,10 @@ impl Core {
         let Some(store) = self.stores.get_mut(&target) else { return };
         let mut moved = Slot::new(position, length, enqueued_at, expires_at);
         moved.delivery_count = slot.delivery_count;
-        store.insert(sequence, moved);
+        match body {
+            Some(body) => store.insert_copy(sequence, moved, body),
+            None => store.insert(sequence, moved),
+        }
         wake(store, &mut self.active);
     }
 
@@ -114,7 +123,7 @@ impl Core {
         out: &mut impl Output,
     ) {
         let Ok(stored) = record.properties() else { return };
-        let mut merged = merge(stored.clone(), properties);
+        let mut merged = stored.clone().merge(properties);
         if encode_properties(&merged).len() > self.config.max_properties_bytes {
             if self.stores.get(&queue).is_some_and(|store| !store.is_dead_letter()) {
                 let properties = with_reason(Properties::default(), HEADER_SIZE, HEADER_SIZE_TEXT);
@@ -145,12 +154,12 @@ impl Core {
         }
         let fits =
             |properties: &Properties| encode_properties(properties).len() <= self.config.max_properties_bytes;
-        let whole = merge(stored.clone(), more.clone());
+        let whole = stored.clone().merge(more.clone());
         if fits(&whole) {
             return whole;
         }
         more.0.retain(|(key, _)| matches!(&**key, REASON | DESCRIPTION));
-        let short = merge(stored.clone(), more);
+        let short = stored.clone().merge(more);
         if fits(&short) { short } else { with_reason(stored, HEADER_SIZE, HEADER_SIZE_TEXT) }
     }
 }
@@ -174,27 +183,11 @@ fn append(
     let properties = encode_properties(properties);
     index.properties_length =
         u32::try_from(properties.len()).expect("properties are limited to far less than 4 GiB");
-    out.record(index.encode().as_slice(), &[&properties, record.payload()])
+    out.record(index.encode().as_slice(), &[&properties, record.own_payload()])
 }
 
 pub(super) fn with_reason(properties: Properties, reason: &str, description: &str) -> Properties {
     let text = |text: &str| PropertyValue::Text(text.into());
     let more = vec![(REASON.into(), text(reason)), (DESCRIPTION.into(), text(description))];
-    merge(properties, Properties(more))
-}
-
-/// `more` replaces what has the same key, and stands behind the rest.
-fn merge(base: Properties, more: Properties) -> Properties {
-    let mut places: BTreeMap<Box<str>, usize> =
-        base.0.iter().enumerate().map(|(place, (key, _))| (key.clone(), place)).collect();
-    let mut merged = base.0;
-    for (key, value) in more.0 {
-        if let Some(entry) = places.get(&key).and_then(|place| merged.get_mut(*place)) {
-            entry.1 = value;
-        } else {
-            places.insert(key.clone(), merged.len());
-            merged.push((key, value));
-        }
-    }
-    Properties(merged)
+    properties.merge(Properties(more))
 }

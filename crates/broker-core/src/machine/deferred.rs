@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::{
     Core,
-    pump::{Bound, read_message, stored},
+    pump::{Bound, read_message, stored, with_bodies},
     settle::Addition,
     status::Use,
 };
@@ -15,7 +15,7 @@ use crate::{
     ClientId, EntityError, EntityPath, Fetched, Lock, LockId, Output, QueueId, SequenceNumber, Stored,
     Timestamp,
     sessions::SessionNumber,
-    slot::{ConsumerNumber, State},
+    slot::{ConsumerNumber, Slot, State},
 };
 
 /// Holder of a lock that belongs to no link: it ends by its time or by its token only.
@@ -104,7 +104,8 @@ impl Core {
         out: &mut impl Output,
     ) -> Result<Vec<(SequenceNumber, Stored)>, EntityError> {
         let entity = &request.path.entity;
-        let store = self.stores.get_mut(&queue).ok_or_else(|| EntityError::NotFound(entity.clone()))?;
+        let missing = || EntityError::NotFound(entity.clone());
+        let (store, bodies) = with_bodies(&mut self.stores, queue).ok_or_else(missing)?;
         let mut seen = BTreeSet::new();
         let mut slots = Vec::with_capacity(request.sequences.len());
         for sequence in request.sequences.iter().copied().filter(|sequence| seen.insert(*sequence)) {
@@ -117,13 +118,21 @@ impl Core {
             let not_found = || EntityError::MessageNotFound { entity: entity.clone(), sequence };
             slots.push((sequence, slot.ok_or_else(not_found)?));
         }
-        let (bytes, limit) = (slots.iter().map(|(_, slot)| u64::from(slot.length)).sum(), request.bytes);
+        let body = |sequence: &SequenceNumber| {
+            let body = store.body_of(sequence.0)?;
+            bodies.as_ref()?.slots.get(body.sequence).map(|body| u64::from(body.length))
+        };
+        let length = |(sequence, slot): &(SequenceNumber, Slot)| {
+            u64::from(slot.length) + body(sequence).unwrap_or_default()
+        };
+        let (bytes, limit) = (slots.iter().map(length).sum(), request.bytes);
         if bytes > limit && slots.len() > 1 {
             return Err(EntityError::AnswerTooLarge { bytes, limit });
         }
         let mut messages = Vec::with_capacity(slots.len());
         for (sequence, slot) in slots {
-            let read = read_message(queue, sequence.0, &slot, out).and_then(|record| stored(&slot, record));
+            let read = read_message(store, sequence.0, &slot, bodies.as_deref(), out)
+                .and_then(|record| stored(&slot, record));
             let Ok(stored) = read else {
                 store.set_damaged(sequence.0);
                 return Err(EntityError::Storage);

@@ -6,7 +6,7 @@
 use super::Core;
 use crate::{
     AttachError, ClientId, Effect, EntityError, EntityKind, EntityPath, EntitySettings, Expiry, Output,
-    Position, QueueId, QueueInfo, SubQueue, Ticket, Timestamp,
+    Position, QueueId, QueueInfo, Rule, SubQueue, Ticket, Timestamp,
     client::Link,
     name,
     record::{Definition, Stores, encode_deleted},
@@ -107,6 +107,21 @@ impl Core {
         settings: EntitySettings,
         out: &mut impl Output,
     ) -> Result<(), EntityError> {
+        if kind == EntityKind::Subscription {
+            return self.create_subscription(now, name, settings, vec![Rule::default_rule()], out);
+        }
+        self.create_bare_entity(now, name, kind, settings, out).map(drop)
+    }
+
+    /// Says the main store of the new entity. A subscription has no rules yet.
+    pub(super) fn create_bare_entity(
+        &mut self,
+        now: Timestamp,
+        name: &str,
+        kind: EntityKind,
+        settings: EntitySettings,
+        out: &mut impl Output,
+    ) -> Result<QueueId, EntityError> {
         let (name, topic) = self.check_name(name, kind)?;
         if self.names.contains_key(&name::key(&name)) {
             return Err(EntityError::AlreadyExists(name));
@@ -130,7 +145,7 @@ impl Core {
             updated_at: now,
         };
         self.adopt(definition, out);
-        Ok(())
+        Ok(stores.queue)
     }
 
     /// The name as it will be kept, and the store of a subscription's topic.
@@ -255,8 +270,11 @@ impl Core {
 
     fn remove_entity(&mut self, queue: QueueId, out: &mut impl Output) {
         let Some(entity) = self.stores.get(&queue).and_then(|store| store.entity()) else { return };
-        let stores = entity.definition.stores;
+        let (stores, topic) = (entity.definition.stores, entity.definition.topic);
         out.release(entity.position, entity.length);
+        for rule in self.rules.remove_all(topic, queue) {
+            out.release(rule.position, rule.length);
+        }
         self.names.remove(&name::key(&entity.definition.name));
         let (position, length) = out.record(&encode_deleted(stores), &[]);
         // Like a removal, it outlives all that it speaks of.
@@ -271,8 +289,11 @@ impl Core {
     /// Releases what a store held, and tells its links.
     fn dismantle(&mut self, mut store: Store, out: &mut impl Output) {
         store.disarm(&mut self.timers);
-        for (_, slot) in store.slots.iter() {
+        for (sequence, slot) in store.slots.iter() {
             out.release(slot.position, slot.length);
+            if let Some(body) = store.body_of(sequence) {
+                self.drop_reference(body, out);
+            }
         }
         if let Some(history) = &store.history {
             self.remembered -= (history.len() - history.open_ids()) as u64;

@@ -10,7 +10,6 @@ use super::{
     Core,
     dead_letter::{NO_SESSION_ID, REASON, with_reason},
     deadline::cost,
-    pump::read_message,
     settle::Addition,
     wake,
 };
@@ -114,10 +113,10 @@ impl Core {
     }
 
     fn transfer(&mut self, now: Timestamp, queue: QueueId, sequence: u64, out: &mut impl Output) -> Transfer {
-        let Some(store) = self.stores.get_mut(&queue) else { return Transfer::Done };
-        let Some(slot) = store.slots.get(sequence).copied() else { return Transfer::Done };
-        let Ok(record) = read_message(queue, sequence, &slot, out) else {
-            store.set_damaged(sequence);
+        let Ok(record) = self.read_message(queue, sequence, out) else {
+            if let Some(store) = self.stores.get_mut(&queue) {
+                store.set_damaged(sequence);
+            }
             return Transfer::Done;
         };
         match self.send_on(now, queue, sequence, &record, out) {
@@ -144,7 +143,7 @@ impl Core {
             return Err(Some(Failure::hops()));
         }
         more.hops += 1;
-        more.enqueued_sequence.get_or_insert(sequence);
+        more.enqueued_sequence.get_or_insert(record.enqueued_sequence().unwrap_or(sequence));
         if store.is_dead_letter() {
             more.dead_letter_source = self.main_of(queue).map(|entity| entity.definition.name.clone());
         }
@@ -155,8 +154,8 @@ impl Core {
         let payload = record.clone().into_payload();
         let mut message = (self.config.describe)(now, &payload);
         message.durable = record.index.flags & DURABLE != 0;
-        let properties_length = record.index.properties_length;
-        message.forwarded = Some(Box::new(Forwarded { more, properties_length, rest: record.rest.clone() }));
+        let (properties_length, rest) = record.whole();
+        message.forwarded = Some(Box::new(Forwarded { more, properties_length, rest }));
         let arrived = self.enqueue(now, target, std::slice::from_ref(&message), |_| {}, out);
         arrived.map_err(|error| Failure::of(&error))
     }

@@ -7,13 +7,13 @@ use std::time::Duration;
 use super::{
     Core,
     deferred::FetchRequest,
-    pump::{Bound, read_message, stored},
+    pump::{Bound, read_message, stored, with_bodies},
     status::Use,
 };
 use crate::{
     ClientId, Effect, EntityError, EntityPath, Output, Peeked, SequenceNumber, Ticket, Timestamp,
     record::{MessageIndex, OWN_TTL},
-    slot::Slot,
+    slot::{Slot, State},
 };
 
 /// A question that waits for the next pump, when all that was recorded can be read.
@@ -69,7 +69,7 @@ impl Core {
         let queue = self.resolve(&request.path).ok_or_else(missing)?;
         self.check_use(queue, Use::Receive)?;
         let default = self.main_of(queue).and_then(|entity| entity.definition.settings.default_time_to_live);
-        let store = self.stores.get_mut(&queue).ok_or_else(missing)?;
+        let (store, bodies) = with_bodies(&mut self.stores, queue).ok_or_else(missing)?;
         // What others used up of this pump's bound must not cut an answer short.
         let mut own = Bound::of(&self.config);
         let mut messages = Vec::new();
@@ -81,10 +81,9 @@ impl Core {
             && !own.is_spent()
         {
             next = store.next_of_session(session, sequence + 1);
-            let Some(slot) = store.slots.get(sequence).copied().filter(|slot| !slot.is_damaged()) else {
-                continue;
-            };
-            let read = read_message(queue, sequence, &slot, out)
+            let shown = |slot: &Slot| !slot.is_damaged() && slot.state != State::Body;
+            let Some(slot) = store.slots.get(sequence).copied().filter(shown) else { continue };
+            let read = read_message(store, sequence, &slot, bodies.as_deref(), out)
                 .and_then(|record| Ok((own_expiry(&slot, &record.index, default), stored(&slot, record)?)));
             let Ok((expires_at, mut stored)) = read else {
                 store.set_damaged(sequence);

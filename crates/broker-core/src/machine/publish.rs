@@ -77,8 +77,21 @@ impl Core {
         out: &mut impl Output,
     ) {
         if kind == EntityKind::Topic {
-            // Without rules no subscription takes it.
-            return;
+            for message in messages {
+                let store = self.stores.get_mut(&queue);
+                if store.is_some_and(|store| store.is_first_copy(now, message)) {
+                    number(self.publish_to_topic(
+                        now,
+                        queue,
+                        message,
+                        arrival(now, message, more_of(message, false)),
+                        out,
+                    ));
+                } else {
+                    number(0);
+                }
+            }
+            return self.note_history(queue);
         }
         let Some(store) = self.stores.get_mut(&queue) else { return };
         for message in messages {
@@ -86,15 +99,9 @@ impl Core {
                 number(0);
                 continue;
             }
-            let arrival = Arrival {
-                time_to_live: message.time_to_live,
-                due: message.scheduled_enqueue_time.filter(|due| *due > now),
-                flags: if message.durable { DURABLE } else { 0 },
-                properties_length: message.forwarded.as_ref().map_or(0, |from| from.properties_length),
-                more: more_of(message, store.sessions.is_some()),
-            };
+            let more = more_of(message, store.sessions.is_some());
             let rest = message.forwarded.as_ref().map_or(&message.payload, |from| &from.rest);
-            number(accept(store, now, arrival, rest, out));
+            number(accept(store, now, arrival(now, message, more), rest, out));
         }
         store.arm(&mut self.timers);
         wake(store, &mut self.active);
@@ -194,6 +201,17 @@ fn check_sessions(entity: &Entity, messages: &[Message]) -> Result<(), PublishEr
     Ok(())
 }
 
+/// What decides about a message that is published.
+fn arrival(now: Timestamp, message: &Message, more: Option<Box<More>>) -> Arrival {
+    Arrival {
+        time_to_live: message.time_to_live,
+        due: message.scheduled_enqueue_time.filter(|due| *due > now),
+        flags: if message.durable { DURABLE } else { 0 },
+        properties_length: message.forwarded.as_ref().map_or(0, |from| from.properties_length),
+        more,
+    }
+}
+
 /// Stores one message under the next number. `rest` is its properties, if any, and its payload. Says the number.
 pub(super) fn accept(
     store: &mut Store,
@@ -225,6 +243,7 @@ pub(super) fn accept(
         properties_length: arrival.properties_length,
         due: arrival.due,
         own_ttl: arrival.due.and(arrival.time_to_live).map(millis),
+        body: None,
         more: arrival.more,
     };
     let (position, length) = out.record(index.encode().as_slice(), &[rest]);
@@ -237,7 +256,7 @@ pub(super) fn accept(
 }
 
 /// The number of the session that a message belongs to. Messages without one are refused before they come here.
-fn enter_session(sessions: &mut Sessions, more: Option<&More>) -> ConsumerNumber {
+pub(super) fn enter_session(sessions: &mut Sessions, more: Option<&More>) -> ConsumerNumber {
     let session = more.and_then(|more| more.session.as_deref());
     debug_assert!(session.is_some(), "checked on arrival");
     ConsumerNumber(sessions.enter(session.unwrap_or_default()).0)

@@ -5,8 +5,8 @@
 
 use super::{Core, wake};
 use crate::{
-    ClientId, CoreConfig, Delivery, Effect, Lock, LockId, Output, Properties, QueueId, ReceiveMode,
-    SequenceNumber, StorageError, Stored, Timestamp,
+    ClientId, CoreConfig, Delivery, Effect, Lock, LockId, Output, QueueId, ReceiveMode, SequenceNumber,
+    StorageError, Stored, Timestamp,
     client::{Client, Consumer, Place},
     id_map::IdMap,
     merge::Merge,
@@ -72,7 +72,7 @@ impl Core {
         if store.sessions.is_some() {
             self.serve_acceptors(now, queue, out);
         }
-        let Some(store) = self.stores.get_mut(&queue) else { return };
+        let Some((store, mut bodies)) = with_bodies(&mut self.stores, queue) else { return };
         let mut hand = Hand {
             now,
             clients: &mut self.clients,
@@ -83,11 +83,11 @@ impl Core {
             held: &mut self.held,
         };
         let stop = if store.sessions.is_some() {
-            hand.deliver_in_sessions(store, bound, out)
+            hand.deliver_in_sessions(store, bodies.as_deref_mut(), bound, out)
         } else {
-            hand.deliver(store, bound, out)
+            hand.deliver(store, bodies.as_deref_mut(), bound, out)
         };
-        let browsed = hand.browse(store, bound, out);
+        let browsed = hand.browse(store, bodies.as_deref(), bound, out);
         // Gone before handed out.
         hand.merge.flush_removed(out);
         for (client, delivery) in hand.held.drain(..) {
@@ -101,8 +101,62 @@ impl Core {
     }
 }
 
-/// Reads a message back and makes sure that it is the one.
+/// A store to change, and the topic's store where the bodies of its copies lie, if it has copies.
+pub(super) fn with_bodies(
+    stores: &mut IdMap<QueueId, Box<Store>>,
+    queue: QueueId,
+) -> Option<(&mut Store, Option<&mut Store>)> {
+    let topic = stores.get(&queue)?.copies.as_ref().map(|copies| copies.topic);
+    let Some(topic) = topic.filter(|topic| *topic != queue) else {
+        return Some((stores.get_mut(&queue)?, None));
+    };
+    let [store, topic] = stores.get_disjoint_mut([&queue, &topic]);
+    Some((store?, topic.map(|topic| &mut **topic)))
+}
+
+impl Core {
+    /// Reads a message of a store back.
+    pub(super) fn read_message(
+        &self,
+        queue: QueueId,
+        sequence: u64,
+        out: &mut impl Output,
+    ) -> Result<OpenRecord, StorageError> {
+        let gone = || StorageError { at: crate::Position::default(), reason: "no such message".into() };
+        let store = self.stores.get(&queue).ok_or_else(gone)?;
+        let slot = store.slots.get(sequence).ok_or_else(gone)?;
+        let bodies = store.copies.as_ref().and_then(|copies| self.stores.get(&copies.topic));
+        read_message(store, sequence, slot, bodies.map(|bodies| &**bodies), out)
+    }
+}
+
+impl Core {
+    /// Bytes that a copy shares with others; 0 for a message that is no copy.
+    pub(super) fn body_length(&self, queue: QueueId, sequence: u64) -> u32 {
+        let body = self.stores.get(&queue).and_then(|store| store.body_of(sequence));
+        let shared = body.and_then(|body| self.stores.get(&body.topic)?.slots.get(body.sequence));
+        shared.map_or(0, |slot| slot.length)
+    }
+}
+
+/// Reads a message of a store back, a copy with its body from the topic's store `bodies`.
 pub(super) fn read_message(
+    store: &Store,
+    sequence: u64,
+    slot: &Slot,
+    bodies: Option<&Store>,
+    out: &mut impl Output,
+) -> Result<OpenRecord, StorageError> {
+    let record = read_record(store.id, sequence, slot, out)?;
+    let Some(body) = record.index.body else { return Ok(record) };
+    let lost = || StorageError { at: slot.position, reason: "the body of the copy is lost".into() };
+    let bodies = bodies.filter(|bodies| bodies.id == body.topic).ok_or_else(lost)?;
+    let shared = bodies.slots.get(body.sequence).ok_or_else(lost)?;
+    Ok(record.with_body(read_record(body.topic, body.sequence, shared, out)?))
+}
+
+/// Reads one record back and makes sure that it is the one.
+fn read_record(
     queue: QueueId,
     sequence: u64,
     slot: &Slot,
@@ -120,13 +174,13 @@ pub(super) fn read_message(
 
 /// A message as a client sees it.
 pub(super) fn stored(slot: &Slot, mut record: OpenRecord) -> Result<Stored, StorageError> {
-    let properties = if record.index.properties_length == 0 {
-        Properties::default()
-    } else {
-        let broken =
-            |error: crate::RecordError| StorageError { at: slot.position, reason: error.to_string().into() };
-        record.properties().map_err(broken)?
-    };
+    let broken =
+        |error: crate::RecordError| StorageError { at: slot.position, reason: error.to_string().into() };
+    let properties = record.properties().map_err(broken)?;
+    if record.index.body.is_some() {
+        let sequence = record.enqueued_sequence();
+        record.index.more().enqueued_sequence = sequence;
+    }
     Ok(Stored {
         enqueued_at: record.index.enqueued_at,
         expires_at: (slot.expires_at != Timestamp::MAX).then_some(slot.expires_at),
@@ -137,6 +191,13 @@ pub(super) fn stored(slot: &Slot, mut record: OpenRecord) -> Result<Stored, Stor
         more: record.index.more.take(),
         payload: record.into_payload(),
     })
+}
+
+/// One copy less refers to a body of this store; without any it goes. It needs no record: replay counts again.
+pub(super) fn release_reference(bodies: &mut Store, sequence: u64, out: &mut impl Output) {
+    if let Some(body) = bodies.count_reference(sequence, false) {
+        out.release(body.position, body.length);
+    }
 }
 
 /// The parts of the core that handing out needs while a store is borrowed.
@@ -153,7 +214,13 @@ struct Hand<'a> {
 
 impl Hand<'_> {
     /// Gives messages to the consumers of the ring.
-    fn deliver(&mut self, store: &mut Store, bound: &mut Bound, out: &mut impl Output) -> Stop {
+    fn deliver(
+        &mut self,
+        store: &mut Store,
+        mut bodies: Option<&mut Store>,
+        bound: &mut Bound,
+        out: &mut impl Output,
+    ) -> Stop {
         for _ in 0..TURN {
             if bound.is_spent() {
                 return Stop::Bound;
@@ -165,10 +232,11 @@ impl Hand<'_> {
                 continue;
             }
             let Some(number) = self.next_consumer(store) else { return Stop::NoConsumer };
-            let read = read_message(store.id, sequence, &slot, out).and_then(|record| stored(&slot, record));
+            let read = read_message(store, sequence, &slot, bodies.as_deref(), out)
+                .and_then(|record| stored(&slot, record));
             if let Ok(stored) = read {
                 bound.spend(stored.payload.len());
-                self.hand_out(store, number, sequence, &slot, stored, out);
+                self.hand_out(store, bodies.as_deref_mut(), (number, sequence), stored, out);
             } else {
                 store.set_damaged(sequence);
                 store.ring.push_front(number);
@@ -178,7 +246,13 @@ impl Hand<'_> {
     }
 
     /// Gives messages to the holders of sessions: to each the next one of its session, in turn.
-    fn deliver_in_sessions(&mut self, store: &mut Store, bound: &mut Bound, out: &mut impl Output) -> Stop {
+    fn deliver_in_sessions(
+        &mut self,
+        store: &mut Store,
+        mut bodies: Option<&mut Store>,
+        bound: &mut Bound,
+        out: &mut impl Output,
+    ) -> Stop {
         for _ in 0..TURN {
             if bound.is_spent() {
                 return Stop::Bound;
@@ -193,10 +267,11 @@ impl Hand<'_> {
             if !self.may_take(store, number) {
                 continue;
             }
-            let read = read_message(store.id, sequence, &slot, out).and_then(|record| stored(&slot, record));
+            let read = read_message(store, sequence, &slot, bodies.as_deref(), out)
+                .and_then(|record| stored(&slot, record));
             if let Ok(stored) = read {
                 bound.spend(stored.payload.len());
-                self.hand_out(store, number, sequence, &slot, stored, out);
+                self.hand_out(store, bodies.as_deref_mut(), (number, sequence), stored, out);
             } else {
                 store.set_damaged(sequence);
             }
@@ -237,9 +312,8 @@ impl Hand<'_> {
     fn hand_out(
         &mut self,
         store: &mut Store,
-        number: ConsumerNumber,
-        sequence: u64,
-        slot: &Slot,
+        bodies: Option<&mut Store>,
+        (number, sequence): (ConsumerNumber, u64),
         stored: Stored,
         out: &mut impl Output,
     ) {
@@ -258,9 +332,13 @@ impl Hand<'_> {
         let mut delivery =
             Delivery { consumer: link, queue: store.id, sequence: sequence_number, lock: None, stored };
         if consumer.mode == ReceiveMode::ReceiveAndDelete {
-            store.remove(sequence);
-            self.merge.removed(store.id, sequence, out);
-            out.release(slot.position, slot.length);
+            if let Some((slot, body)) = store.remove(sequence) {
+                self.merge.removed(store.id, sequence, out);
+                out.release(slot.position, slot.length);
+                if let Some((body, bodies)) = body.zip(bodies) {
+                    release_reference(bodies, body.sequence, out);
+                }
+            }
             self.held.push((client, delivery));
             return;
         }
@@ -281,7 +359,13 @@ impl Hand<'_> {
     }
 
     /// Shows messages to the browsing consumers. Says whether each got all that it could take.
-    fn browse(&mut self, store: &mut Store, bound: &mut Bound, out: &mut impl Output) -> bool {
+    fn browse(
+        &mut self,
+        store: &mut Store,
+        bodies: Option<&Store>,
+        bound: &mut Bound,
+        out: &mut impl Output,
+    ) -> bool {
         for _ in 0..store.browsers.len() {
             let Some(number) = store.browsers.pop_front() else { break };
             while self.may_take(store, number) {
@@ -289,7 +373,7 @@ impl Hand<'_> {
                     store.browsers.push_front(number);
                     return false;
                 }
-                if !self.show_next(store, number, bound, out) {
+                if !self.show_next(store, bodies, number, bound, out) {
                     store.browsers.push_back(number);
                     break;
                 }
@@ -302,6 +386,7 @@ impl Hand<'_> {
     fn show_next(
         &mut self,
         store: &mut Store,
+        bodies: Option<&Store>,
         number: ConsumerNumber,
         bound: &mut Bound,
         out: &mut impl Output,
@@ -316,7 +401,7 @@ impl Hand<'_> {
             return true;
         }
         let Ok(stored) =
-            read_message(store.id, sequence, &slot, out).and_then(|record| stored(&slot, record))
+            read_message(store, sequence, &slot, bodies, out).and_then(|record| stored(&slot, record))
         else {
             store.set_damaged(sequence);
             return true;

@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 
-use super::{Core, wake};
+use super::{Core, pump::with_bodies, wake};
 use crate::{
     EntityKind, EntitySettings, Output, Position, QueueId, RecordError, Timestamp, name,
     record::{
@@ -13,7 +13,7 @@ use crate::{
         encode_session_state, session_state_of,
     },
     sessions::{Session, SessionState},
-    slot::Slot,
+    slot::{Slot, State},
     store::{Role, Store},
 };
 
@@ -32,13 +32,17 @@ impl Core {
     /// `length` is what [`Output::record`] said of it.
     pub fn replay(&mut self, at: Position, index: &[u8], length: u32) -> Result<(), ReplayError> {
         match Fact::decode(index).map_err(|error| ReplayError { at, error })? {
-            Fact::Message(index) => self.replay_message(&index, at, length),
+            Fact::Message(index) => {
+                self.replay_message(&index, at, length).map_err(|error| ReplayError { at, error })?;
+            }
+            Fact::Rule(record) => self.replay_rule(*record, at, length),
             Fact::Removed { queue, runs } => {
                 let Some(store) = self.stores.get_mut(&queue) else { return Ok(()) };
                 for (first, count) in runs {
                     let end = first.saturating_add(u64::from(count));
                     while let Some(sequence) = store.slots.next_before(first, end) {
                         store.replay_removal(sequence);
+                        store.forget_body(sequence);
                     }
                 }
             }
@@ -68,6 +72,7 @@ impl Core {
                 for id in stores.all() {
                     self.stores.remove(&id);
                 }
+                self.rules.remove_all(None, stores.queue);
             }
         }
         Ok(())
@@ -100,7 +105,7 @@ impl Core {
         }
     }
 
-    fn replay_message(&mut self, index: &MessageIndex, at: Position, length: u32) {
+    fn replay_message(&mut self, index: &MessageIndex, at: Position, length: u32) -> Result<(), RecordError> {
         let store = self.replay_store(index.queue);
         let mut slot = Slot::new(at, length, index.enqueued_at, index.expires_at);
         slot.state = index.state;
@@ -112,6 +117,13 @@ impl Core {
         let session = index.more.as_ref().and_then(|more| more.session.as_deref());
         store.replay_message(index.sequence, slot, session);
         store.seen = store.seen.max(index.sequence);
+        if let Some(body) = index.body {
+            if store.copies.as_ref().is_some_and(|copies| copies.topic != body.topic) {
+                return Err(RecordError::Value { field: "body", value: u64::from(body.topic.0) });
+            }
+            store.refer(index.sequence, body);
+        }
+        Ok(())
     }
 
     /// The store that a record speaks of. Its definition may have been moved behind the record.
@@ -142,9 +154,42 @@ impl Core {
         for queue in &ids {
             self.adopt_orphan(*queue, out);
         }
+        self.count_references(&ids);
+        self.settle_rules();
         for queue in ids {
             self.finish(queue);
         }
+    }
+
+    /// Counts for each body how many copies refer to it. Those that none refers to go. A copy whose body is lost (a
+    /// repaired journal) is hidden and counts as damaged.
+    fn count_references(&mut self, ids: &[QueueId]) {
+        for queue in ids {
+            let Some((store, mut bodies)) = with_bodies(&mut self.stores, *queue) else { continue };
+            let Some(copies) = store.copies.take() else { continue };
+            for (sequence, body) in copies.bodies.iter() {
+                let shared = bodies.as_deref_mut().and_then(|bodies| bodies.slots.get_mut(*body));
+                match shared.filter(|slot| slot.state == State::Body) {
+                    Some(shared) => shared.set_references(shared.references().saturating_add(1)),
+                    None => drop(store.slots.get_mut(sequence).map(Slot::set_damaged)),
+                }
+            }
+            store.copies = Some(copies);
+        }
+        for queue in ids {
+            let Some(store) = self.stores.get_mut(queue) else { continue };
+            let unused = |(_, slot): &(u64, &Slot)| slot.state == State::Body && slot.references() == 0;
+            let unused: Vec<u64> = store.slots.iter().filter(unused).map(|(sequence, _)| sequence).collect();
+            for sequence in unused {
+                store.slots.remove(sequence);
+            }
+        }
+    }
+
+    fn settle_rules(&mut self) {
+        let mut rules = std::mem::take(&mut self.rules);
+        rules.settle(|subscription| self.main_of(subscription)?.definition.topic);
+        self.rules = rules;
     }
 
     /// Names a store that has no definition.
@@ -196,7 +241,7 @@ impl Core {
 
     /// All records that are alive: position and length, in no order. What the journal holds beside them is dead.
     pub fn live_records(&self) -> impl Iterator<Item = (Position, u32)> {
-        self.stores.values().flat_map(|store| {
+        let stores = self.stores.values().flat_map(|store| {
             let definition = store.entity().map(|entity| (entity.position, entity.length));
             let sessions = store.sessions.iter().flat_map(|sessions| sessions.iter());
             let states = sessions.filter_map(|(_, session)| session.state());
@@ -204,7 +249,8 @@ impl Core {
             let messages = store.slots.iter().map(|(_, slot)| (slot.position, slot.length));
             let history = store.history.iter().flat_map(|history| history.live_records());
             definition.into_iter().chain(states).chain(messages).chain(history)
-        })
+        });
+        stores.chain(self.rules.records())
     }
 
     /// The journal cleans up and meets this record in its oldest segment: it is appended anew if it is alive.
@@ -223,6 +269,10 @@ impl Core {
                 if entity.is_some_and(|entity| entity.position == at) {
                     self.rewrite_definition(queue, out);
                 }
+                Ok(())
+            }
+            Fact::Rule(record) => {
+                self.relocate_rule(at, &record, out);
                 Ok(())
             }
             Fact::History(run) => {

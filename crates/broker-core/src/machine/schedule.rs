@@ -8,13 +8,13 @@ use std::time::Duration;
 use super::{
     Core,
     publish::{Arrival, accept},
-    pump::read_message,
     status::Use,
+    topic::{Incoming, overlay},
     wake,
 };
 use crate::{
-    ClientId, Effect, EntityError, EntityPath, Message, Output, PublishError, QueueId, SequenceNumber,
-    Ticket, Timestamp, merge::Answer, slot::State,
+    ClientId, Effect, EntityError, EntityKind, EntityPath, Message, Output, PublishError, QueueId,
+    SequenceNumber, Ticket, Timestamp, merge::Answer, record::OpenRecord, slot::State,
 };
 
 impl Core {
@@ -82,10 +82,10 @@ impl Core {
 
     /// A scheduled message arrives, as if it were sent now (SEQ-9). One that cannot be read stays, hidden.
     pub(super) fn activate(&mut self, now: Timestamp, queue: QueueId, sequence: u64, out: &mut impl Output) {
-        let Some(store) = self.stores.get_mut(&queue) else { return };
-        let Some(slot) = store.slots.get(sequence) else { return };
-        let Ok(record) = read_message(queue, sequence, slot, out) else {
-            store.set_damaged(sequence);
+        let Ok(record) = self.read_message(queue, sequence, out) else {
+            if let Some(store) = self.stores.get_mut(&queue) {
+                store.set_damaged(sequence);
+            }
             return;
         };
         let arrival = Arrival {
@@ -96,8 +96,27 @@ impl Core {
             more: record.index.more.clone(),
         };
         self.discard(queue, sequence, out);
+        if self.kind_of(queue) == Some(EntityKind::Topic) {
+            return self.activate_at_topic(now, queue, arrival, &record, out);
+        }
         let Some(store) = self.stores.get_mut(&queue) else { return };
         accept(store, now, arrival, &record.rest, out);
         wake(store, &mut self.active);
+    }
+
+    /// Rules see a message when it arrives, not when it is sent.
+    fn activate_at_topic(
+        &mut self,
+        now: Timestamp,
+        topic: QueueId,
+        arrival: Arrival,
+        record: &OpenRecord,
+        out: &mut impl Output,
+    ) {
+        let message = (self.config.describe)(now, &record.clone().into_payload());
+        let mut facts = message.properties.map(|properties| *properties).unwrap_or_default();
+        overlay(&mut facts, &record.properties().unwrap_or_default());
+        let session = message.session_id.as_deref();
+        self.fan_out(now, topic, Incoming { arrival, facts, session, rest: &record.rest }, out);
     }
 }

@@ -3,12 +3,12 @@
 //! Invariant: a refused settlement changes nothing. A lock is checked to the millisecond, whether or not its
 //! deadline has been treated.
 
-use super::{Core, status::Use, wake};
+use super::{Core, pump::release_reference, status::Use, wake};
 use crate::{
     ClientId, Effect, EntityPath, LockId, LockToken, Outcome, Output, Properties, QueueId, Renewed,
     SequenceNumber, SettleError, Ticket, Timestamp,
     merge::Answer,
-    record::{OpenRecord, encode_changed},
+    record::{BodyRef, OpenRecord, encode_changed},
     slot::State,
 };
 
@@ -188,10 +188,7 @@ impl Core {
         if !needed {
             return Ok(None);
         }
-        let slot = self.stores.get(&queue).and_then(|store| store.slots.get(sequence));
-        let slot = slot.ok_or(SettleError::LockLost)?;
-        let record =
-            super::pump::read_message(queue, sequence, slot, out).map_err(|_| SettleError::Storage)?;
+        let record = self.read_message(queue, sequence, out).map_err(|_| SettleError::Storage)?;
         record.properties().map_err(|_| SettleError::Storage)?;
         Ok(Some(record))
     }
@@ -223,9 +220,27 @@ impl Core {
 
     /// A message is gone for good.
     pub(super) fn discard(&mut self, queue: QueueId, sequence: u64, out: &mut impl Output) {
-        if let Some(slot) = self.stores.get_mut(&queue).and_then(|store| store.remove(sequence)) {
+        let removed = self.stores.get_mut(&queue).and_then(|store| store.remove(sequence));
+        if let Some((slot, body)) = removed {
             self.merge.removed(queue, sequence, out);
             out.release(slot.position, slot.length);
+            if let Some(body) = body {
+                self.drop_reference(body, out);
+            }
+        }
+    }
+
+    /// One copy more refers to a body.
+    pub(super) fn add_reference(&mut self, body: BodyRef) {
+        if let Some(bodies) = self.stores.get_mut(&body.topic) {
+            bodies.count_reference(body.sequence, true);
+        }
+    }
+
+    /// One copy less refers to a body.
+    pub(super) fn drop_reference(&mut self, body: BodyRef, out: &mut impl Output) {
+        if let Some(bodies) = self.stores.get_mut(&body.topic) {
+            release_reference(bodies, body.sequence, out);
         }
     }
 

@@ -143,6 +143,7 @@ impl Core {
         let mut sum = Cost::default();
         for (queue, sequence, lock) in locks {
             let length = self.check_settle(now, (*queue, *sequence, *lock), outcome)?;
+            let length = length.saturating_add(self.body_length(*queue, *sequence));
             let cost = Cost { messages: 0, settlements: 1, bytes: OPERATION_BYTES + extent(outcome, length) };
             sum.settlements += 1;
             sum.bytes += cost.bytes;
@@ -337,6 +338,8 @@ fn extent(outcome: &Outcome, length: u32) -> u64 {
                 + match value {
                     PropertyValue::Text(text) => text.len(),
                     PropertyValue::Encoded(bytes) => bytes.len(),
+                    // No client sends these.
+                    PropertyValue::Value(_) | PropertyValue::Removed => 0,
                 }
         };
         properties.iter().map(one).sum::<usize>() as u64

@@ -113,6 +113,12 @@ impl Core {
                 }
             }
         }
+        for (key, kept) in self.rules.all() {
+            let topic = self.main_of(key.subscription).and_then(|entity| entity.definition.topic);
+            let filter = topic.and_then(|topic| self.rules.filter(topic, key));
+            let created_at = kept.created_at.as_millis();
+            digest.text(&format!("{key:?} {} {filter:?} {:?} {created_at}", kept.name, kept.action));
+        }
         digest.0
     }
 }
@@ -141,6 +147,7 @@ impl Digest {
             if let Some(session) = store.session(SessionNumber(slot.holder.0)) {
                 self.text(session.id());
             }
+            self.number(store.body_of(sequence).map_or(0, |body| body.sequence));
         }
         for (_, session) in store.sessions.iter().flat_map(|sessions| sessions.iter()) {
             if let Some(state) = session.state() {
@@ -162,5 +169,6 @@ impl Digest {
         self.number(slot.expires_at.as_millis());
         self.number(u64::from(slot.delivery_count));
         self.byte(slot.state as u8);
+        self.number(u64::from(slot.references()));
     }
 }

@@ -4,7 +4,7 @@
 
 use bytes::{Buf as _, Bytes};
 
-use super::{Reader, RecordError, VERSION, decode_properties, decode_state, kind, put};
+use super::{Reader, RecordError, VERSION, decode_properties, decode_state, encode_properties, kind, put};
 use crate::{More, Properties, QueueId, Timestamp, slot::State};
 
 /// The sender asked for durability (`header.durable`).
@@ -20,6 +20,8 @@ const FIXED: usize = 44;
 const EXTENSION_HEAD: usize = 3;
 /// An extension that is a 64-bit number.
 const EXTENSION: usize = EXTENSION_HEAD + 8;
+/// The extension that names a copy's body.
+const BODY_EXTENSION: usize = EXTENSION_HEAD + 12;
 /// Longest text in an extension; longer ones are refused before they come here.
 const TEXT_BYTES_MAX: usize = 4_096;
 
@@ -30,6 +32,16 @@ mod tag {
     pub(super) const ENQUEUED_SEQUENCE: u8 = 4;
     pub(super) const HOPS: u8 = 5;
     pub(super) const DEAD_LETTER_SOURCE: u8 = 6;
+    pub(super) const BODY: u8 = 32;
+}
+
+/// Where a copy finds what it shares with the other copies of its message.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct BodyRef {
+    /// The main store of the topic.
+    pub(crate) topic: QueueId,
+    /// The number that the message got there.
+    pub(crate) sequence: u64,
 }
 
 /// The facts about a message that replay needs.
@@ -50,13 +62,18 @@ pub(crate) struct MessageIndex {
     pub(crate) due: Option<Timestamp>,
     /// What a scheduled message has to live from then on, in milliseconds, if it says.
     pub(crate) own_ttl: Option<u64>,
+    /// Of a copy: where its sections lie.
+    pub(crate) body: Option<BodyRef>,
     /// What only some messages have.
     pub(crate) more: Option<Box<More>>,
 }
 
+/// Bytes of an index with all extensions of a fixed length.
+const SHORT: usize = FIXED + 2 * EXTENSION + BODY_EXTENSION;
+
 /// An encoded index: on the stack, but for messages that have more.
 pub(crate) enum IndexBytes {
-    Short([u8; FIXED + 2 * EXTENSION], usize),
+    Short([u8; SHORT], usize),
     Long(Vec<u8>),
 }
 
@@ -71,8 +88,9 @@ impl IndexBytes {
 
 impl MessageIndex {
     pub(crate) fn encode(&self) -> IndexBytes {
-        let mut bytes = [0; FIXED + 2 * EXTENSION];
-        put(&mut bytes, 0, &[VERSION, kind::MESSAGE, self.state as u8, self.flags]);
+        let mut bytes = [0; SHORT];
+        let kind = if self.body.is_some() { kind::COPY } else { kind::MESSAGE };
+        put(&mut bytes, 0, &[VERSION, kind, self.state as u8, self.flags]);
         put(&mut bytes, 4, &self.queue.0.to_le_bytes());
         put(&mut bytes, 8, &self.sequence.to_le_bytes());
         put(&mut bytes, 16, &self.enqueued_at.as_millis().to_le_bytes());
@@ -87,6 +105,12 @@ impl MessageIndex {
                 length += EXTENSION;
             }
         }
+        if let Some(body) = self.body {
+            put(&mut bytes, length, &[tag::BODY, 12, 0]);
+            put(&mut bytes, length + EXTENSION_HEAD, &body.topic.0.to_le_bytes());
+            put(&mut bytes, length + EXTENSION_HEAD + 4, &body.sequence.to_le_bytes());
+            length += BODY_EXTENSION;
+        }
         let Some(more) = &self.more else {
             put(&mut bytes, 40, &extensions_length(length));
             return IndexBytes::Short(bytes, length);
@@ -98,8 +122,8 @@ impl MessageIndex {
         IndexBytes::Long(bytes)
     }
 
-    /// Version and kind are read already.
-    pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, RecordError> {
+    /// Version and `kind` are read already.
+    pub(super) fn decode(kind: u8, reader: &mut Reader<'_>) -> Result<Self, RecordError> {
         let mut index = Self {
             state: decode_state(reader.u8("state")?)?,
             flags: reader.u8("flags")?,
@@ -111,6 +135,7 @@ impl MessageIndex {
             properties_length: reader.u32("properties length")?,
             due: None,
             own_ttl: None,
+            body: None,
             more: None,
         };
         // Zero is no number, and the last one has no successor.
@@ -125,7 +150,18 @@ impl MessageIndex {
             let value = extensions.bytes(usize::from(length), "extension")?;
             index.take(tag, value)?;
         }
+        index.check_body(kind)?;
         Ok(index)
+    }
+
+    /// A copy names a body in another store, and nothing else does.
+    fn check_body(&self, kind: u8) -> Result<(), RecordError> {
+        let fits = match self.body {
+            None => kind == kind::MESSAGE,
+            Some(body) => kind == kind::COPY && body.topic != self.queue && self.state != State::Body,
+        };
+        let topic = self.body.map_or(0, |body| u64::from(body.topic.0));
+        if fits { Ok(()) } else { Err(RecordError::Value { field: "body", value: topic }) }
     }
 
     /// Takes in one extension.
@@ -137,6 +173,10 @@ impl MessageIndex {
             tag::SESSION => self.more().session = Some(reader.text(value.len(), "session")?.into()),
             tag::ENQUEUED_SEQUENCE => {
                 self.more().enqueued_sequence = Some(reader.u64("enqueued sequence")?);
+            }
+            tag::BODY => {
+                let topic = QueueId(reader.u32("body")?);
+                self.body = Some(BodyRef { topic, sequence: reader.u64("body")? });
             }
             tag::HOPS => self.more().hops = reader.u8("hops")?,
             tag::DEAD_LETTER_SOURCE => {
@@ -194,8 +234,10 @@ fn extensions_length(length: usize) -> [u8; 2] {
 #[derive(Clone, Debug)]
 pub(crate) struct OpenRecord {
     pub(crate) index: MessageIndex,
-    /// Encoded properties and payload: what follows the index.
+    /// What follows the index: encoded properties and payload; of a copy, the properties of its own.
     pub(crate) rest: Bytes,
+    /// Of a copy: the record that it shares with others.
+    body: Option<Box<Self>>,
 }
 
 impl OpenRecord {
@@ -206,32 +248,68 @@ impl OpenRecord {
             return Err(RecordError::Version { version });
         }
         let kind = reader.u8("kind")?;
-        if kind != kind::MESSAGE {
+        if !matches!(kind, kind::MESSAGE | kind::COPY) {
             return Err(RecordError::Kind { kind });
         }
-        let index = MessageIndex::decode(&mut reader)?;
+        let index = MessageIndex::decode(kind, &mut reader)?;
         let rest = reader.rest().len();
         record.advance(record.len() - rest);
         if (index.properties_length as usize) > rest {
             return Err(RecordError::Short { field: "properties" });
         }
-        Ok(Self { index, rest: record })
+        Ok(Self { index, rest: record, body: None })
     }
 
+    /// A copy with what it shares.
+    pub(crate) fn with_body(self, body: Self) -> Self {
+        Self { body: Some(Box::new(body)), ..self }
+    }
+
+    /// Of a copy, with the properties that the shared record brought: its own replace them.
     pub(crate) fn properties(&self) -> Result<Properties, RecordError> {
+        let own = self.own_properties()?;
+        match &self.body {
+            Some(body) if body.index.properties_length != 0 => Ok(body.own_properties()?.merge(own)),
+            _ => Ok(own),
+        }
+    }
+
+    fn own_properties(&self) -> Result<Properties, RecordError> {
         if self.index.properties_length == 0 {
             return Ok(Properties::default());
         }
         decode_properties(&self.rest.slice(..self.index.properties_length as usize))
     }
 
+    /// The number that the message got where it was first submitted, if that was elsewhere.
+    pub(crate) fn enqueued_sequence(&self) -> Option<u64> {
+        let own = self.index.more.as_ref().and_then(|more| more.enqueued_sequence);
+        let shared = || self.body.as_ref().and_then(|body| body.enqueued_sequence());
+        own.or_else(shared).or_else(|| self.index.body.map(|body| body.sequence))
+    }
+
     pub(crate) fn into_payload(mut self) -> Bytes {
+        if let Some(body) = self.body {
+            return body.into_payload();
+        }
         self.rest.advance(self.index.properties_length as usize);
         self.rest
     }
 
-    /// Without the properties.
-    pub(crate) fn payload(&self) -> &[u8] {
+    /// What a record of a message of its own has behind its index: the length of the properties, and all of it.
+    pub(crate) fn whole(&self) -> (u32, Bytes) {
+        if self.body.is_none() {
+            return (self.index.properties_length, self.rest.clone());
+        }
+        // Records that were read have been decoded before.
+        let mut whole = encode_properties(&self.properties().unwrap_or_default());
+        let length = u32::try_from(whole.len()).expect("properties are limited to far less than 4 GiB");
+        whole.extend_from_slice(&self.clone().into_payload());
+        (length, whole.into())
+    }
+
+    /// What a record with other properties has behind them: nothing for a copy.
+    pub(crate) fn own_payload(&self) -> &[u8] {
         self.rest.get(self.index.properties_length as usize..).unwrap_or_default()
     }
 }

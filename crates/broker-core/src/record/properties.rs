@@ -4,19 +4,30 @@
 
 use bytes::Bytes;
 
-use super::{Reader, RecordError};
+use super::{
+    Reader, RecordError,
+    value::{put_value, take_value},
+};
 use crate::{Properties, PropertyValue};
 
 const TEXT: u8 = 0;
 const ENCODED: u8 = 1;
+const VALUE: u8 = 2;
+const REMOVED: u8 = 3;
 
 /// Empty for no properties at all.
 pub(crate) fn encode_properties(properties: &Properties) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (key, value) in &properties.0 {
+        let mut own = Vec::new();
         let (tag, value) = match value {
             PropertyValue::Text(text) => (TEXT, text.as_bytes()),
             PropertyValue::Encoded(encoded) => (ENCODED, &encoded[..]),
+            PropertyValue::Removed => (REMOVED, &own[..]),
+            PropertyValue::Value(value) => {
+                put_value(&mut own, value);
+                (VALUE, &own[..])
+            }
         };
         put_length(&mut bytes, key.len());
         bytes.extend_from_slice(key.as_bytes());
@@ -43,9 +54,18 @@ pub(crate) fn decode_properties(bytes: &Bytes) -> Result<Properties, RecordError
         let value = match tag {
             TEXT => PropertyValue::Text(reader.text(length, "value")?.into()),
             ENCODED => PropertyValue::Encoded(bytes.slice_ref(reader.bytes(length, "value")?)),
+            VALUE => PropertyValue::Value(take_whole_value(reader.bytes(length, "value")?)?),
+            REMOVED if length == 0 => PropertyValue::Removed,
             _ => return Err(RecordError::Value { field: "value tag", value: u64::from(tag) }),
         };
         properties.push((key, value));
     }
     Ok(Properties(properties))
+}
+
+fn take_whole_value(bytes: &[u8]) -> Result<broker_filter::Value, RecordError> {
+    let mut reader = Reader::new(bytes);
+    let value = take_value(&mut reader)?;
+    let rest = reader.rest().len();
+    if rest == 0 { Ok(value) } else { Err(RecordError::Value { field: "value length", value: rest as u64 }) }
 }

@@ -1,10 +1,11 @@
 use std::time::Duration;
 
+use broker_filter::{CorrelationFilter, Filter, Parameters, SqlAction, SqlFilter, SystemProperty, Value};
 use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{EntityKind, EntitySettings, EntityStatus, More, Properties, PropertyValue, Timestamp};
+use crate::{EntityKind, EntitySettings, EntityStatus, More, Properties, PropertyValue, Rule, Timestamp};
 
 fn state() -> impl Strategy<Value = State> {
     prop_oneof![Just(State::Active), Just(State::Deferred), Just(State::Scheduled)]
@@ -15,6 +16,7 @@ prop_compose! {
         (queue, sequence, enqueued, expires) in (any::<u32>(), 1..u64::MAX, any::<u64>(), any::<u64>()),
         (delivery_count, state, flags) in (any::<u32>(), state(), 0u8..8),
         (due, own_ttl, more) in (any::<Option<u64>>(), any::<Option<u64>>(), proptest::option::of(more())),
+        body: Option<(u32, u64)>,
     ) -> MessageIndex {
         MessageIndex {
             queue: QueueId(queue),
@@ -27,6 +29,9 @@ prop_compose! {
             properties_length: 0,
             due: due.map(Timestamp::from_millis),
             own_ttl,
+            body: body.map(|(topic, sequence)| {
+                BodyRef { topic: QueueId(if topic == queue { queue ^ 1 } else { topic }), sequence }
+            }),
             // None at all and all of them none is the same in a record.
             more: more.filter(|more| *more != More::default()).map(Box::new),
         }
@@ -112,10 +117,61 @@ prop_compose! {
     }
 }
 
+fn typed() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::Bool),
+        any::<i64>().prop_map(Value::Int),
+        any::<f64>().prop_map(Value::Double),
+        ".{0,20}".prop_map(|text| Value::Text(text.into())),
+        any::<i64>().prop_map(Value::Timestamp),
+        any::<i64>().prop_map(Value::Duration),
+        any::<[u8; 16]>().prop_map(Value::Uuid),
+        proptest::collection::vec(any::<u8>(), 0..20).prop_map(|bytes| Value::Binary(bytes.into())),
+    ]
+}
+
+fn parameters() -> impl Strategy<Value = Parameters> {
+    proptest::collection::vec(typed(), 2..4).prop_map(|values| {
+        let mut parameters = Parameters::new();
+        for (number, value) in values.into_iter().enumerate() {
+            parameters.set(&format!("@p{number}"), value);
+        }
+        parameters
+    })
+}
+
+fn filter() -> impl Strategy<Value = Filter> {
+    prop_oneof![
+        Just(Filter::True),
+        Just(Filter::False),
+        parameters()
+            .prop_map(|it| Filter::Sql(SqlFilter::parse("a = @p0 OR sys.Label LIKE 'x%'", it).unwrap())),
+        (typed(), typed(), "[a-z]{1,5}").prop_map(|(one, other, name)| {
+            let mut filter = CorrelationFilter::new();
+            filter.system(SystemProperty::Label, one);
+            filter.user(&name, other);
+            Filter::Correlation(filter)
+        }),
+    ]
+}
+
+prop_compose! {
+    fn rule()(
+        (name, filter) in ("[a-z]{1,50}", filter()),
+        action in proptest::option::of(parameters()),
+    ) -> Rule {
+        let action = action.map(|it| SqlAction::parse("SET a = @p0; REMOVE b; SET sys.To = @p1", it).unwrap());
+        Rule { name: name.into(), filter, action }
+    }
+}
+
 fn value() -> impl Strategy<Value = PropertyValue> {
     prop_oneof![
         ".{0,20}".prop_map(|text| PropertyValue::Text(text.into())),
         proptest::collection::vec(any::<u8>(), 0..20).prop_map(|bytes| PropertyValue::Encoded(bytes.into())),
+        typed().prop_map(PropertyValue::Value),
+        Just(PropertyValue::Removed),
     ]
 }
 
@@ -133,7 +189,7 @@ proptest! {
         let open = OpenRecord::open(record).unwrap();
         prop_assert_eq!(&open.index, &index);
         prop_assert_eq!(open.properties().unwrap(), properties);
-        prop_assert_eq!(open.payload(), &payload[..]);
+        prop_assert_eq!(open.own_payload(), &payload[..]);
         prop_assert_eq!(open.into_payload(), payload);
     }
 
@@ -143,6 +199,7 @@ proptest! {
         stores in stores(),
         (queue, sequence, count, state) in (any::<u32>(), any::<u64>(), any::<u32>(), state()),
         runs in proptest::collection::vec((any::<u64>(), any::<u32>()), 0..20),
+        rule in rule(),
     ) {
         let queue = QueueId(queue);
         let mut removed = Vec::new();
@@ -153,6 +210,18 @@ proptest! {
             (encode_deleted(stores), Fact::Deleted(stores)),
             (removed, Fact::Removed { queue, runs }),
             (changed.to_vec(), Fact::Changed { queue, sequence, delivery_count: count, state }),
+            (
+                encode_rule(queue, count, &rule, Timestamp::from_millis(sequence)),
+                Fact::Rule(Box::new(RuleRecord {
+                    subscription: queue,
+                    number: count,
+                    rule: Some((rule, Timestamp::from_millis(sequence))),
+                })),
+            ),
+            (
+                encode_rule_gone(queue, count),
+                Fact::Rule(Box::new(RuleRecord { subscription: queue, number: count, rule: None })),
+            ),
         ];
         for (record, fact) in cases {
             prop_assert_eq!(Fact::decode(&record).unwrap(), fact);
@@ -163,7 +232,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_it_panic(mut bytes: Vec<u8>, kind in 0u8..7, plausible: bool) {
+    fn no_bytes_make_it_panic(mut bytes: Vec<u8>, kind in 0u8..11, plausible: bool) {
         if plausible && bytes.len() > 2 {
             (bytes[0], bytes[1]) = (VERSION, kind);
         }
@@ -172,7 +241,7 @@ proptest! {
         drop(decode_properties(&bytes));
         if let Ok(open) = OpenRecord::open(bytes.clone()) {
             drop(open.properties());
-            prop_assert!(open.payload().len() <= bytes.len());
+            prop_assert!(open.own_payload().len() <= bytes.len());
         }
     }
 }
@@ -183,13 +252,13 @@ fn what_cannot_be_is_named() {
     let mut version = good;
     version[0] = 2;
     let mut kind = good;
-    kind[1] = 9;
+    kind[1] = 99;
     let mut state = good;
-    state[2] = 3;
+    state[2] = 4;
     let cases = [
         (version.to_vec(), "record format 2 is not known, this program reads format 1"),
-        (kind.to_vec(), "record kind 9 is not known"),
-        (state.to_vec(), "`state` is 3, which has no meaning"),
+        (kind.to_vec(), "record kind 99 is not known"),
+        (state.to_vec(), "`state` is 4, which has no meaning"),
         (good[..19].to_vec(), "the record ends early, `delivery_count` is missing"),
     ];
     for (record, error) in cases {
@@ -210,6 +279,7 @@ fn the_format_stays_what_the_document_draws() {
         properties_length: 7,
         due: Some(Timestamp::from_millis(8)),
         own_ttl: Some(9),
+        body: None,
         more: Some(Box::new(More {
             session: Some("s".into()),
             enqueued_sequence: Some(10),
@@ -234,11 +304,35 @@ fn the_format_stays_what_the_document_draws() {
         &[6, 1, 0, b'q'],
     ];
     assert_eq!(index.encode().as_slice(), drawn.concat());
+    let copy = MessageIndex {
+        state: State::Active,
+        body: Some(BodyRef { topic: QueueId(0x0304), sequence: 11 }),
+        due: None,
+        own_ttl: None,
+        more: None,
+        ..index
+    };
+    let same = drawn[1..7].concat();
+    let drawn_copy: [&[u8]; 4] =
+        [&[1, 6, 0, 3], &same, &[15, 0, 0, 0], &[32, 12, 0, 4, 3, 0, 0, 11, 0, 0, 0, 0, 0, 0, 0]];
+    assert_eq!(copy.encode().as_slice(), drawn_copy.concat());
     let mut removed = Vec::new();
     encode_removed(&mut removed, QueueId(5), &[(7, 2)]);
     assert_eq!(removed, [1, 4, 1, 0, 5, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0]);
     let stores = Stores { queue: QueueId(5), dead_letter: QueueId(6), transfer_dead_letter: QueueId(7) };
     assert_eq!(encode_deleted(stores), [1, 2, 0, 0, 5, 0, 0, 0, 6, 0, 0, 0, 7, 0, 0, 0]);
+    assert_eq!(encode_rule_gone(QueueId(5), 6), [1, 9, 1, 0, 5, 0, 0, 0, 6, 0, 0, 0]);
+    let rule = Rule { name: "r".into(), filter: Filter::True, action: None };
+    let drawn_rule: &[&[u8]] = &[
+        &[1, 9, 0, 0],
+        &[5, 0, 0, 0],
+        &[6, 0, 0, 0],
+        &[7, 0, 0, 0, 0, 0, 0, 0],
+        &[1, 0, 0, 0, b'r'],
+        &[0],
+        &[0],
+    ];
+    assert_eq!(encode_rule(QueueId(5), 6, &rule, Timestamp::from_millis(7)), drawn_rule.concat());
     let changed = encode_changed(QueueId(5), 7, 2, State::Deferred);
     assert_eq!(changed, [1, 5, 1, 0, 5, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0]);
 }
@@ -289,6 +383,44 @@ fn a_history_that_cannot_be_is_named() {
     }
     let cut = record(0, 1, 2);
     assert_eq!(Fact::decode(&cut[..28 + 31]), Err(RecordError::Short { field: "id" }));
+}
+
+#[test]
+fn a_body_lies_in_another_store_and_a_message_has_none() {
+    let copy = MessageIndex {
+        queue: QueueId(1),
+        sequence: 1,
+        enqueued_at: Timestamp::default(),
+        expires_at: Timestamp::MAX,
+        delivery_count: 0,
+        state: State::Active,
+        flags: 0,
+        properties_length: 0,
+        due: None,
+        own_ttl: None,
+        body: Some(BodyRef { topic: QueueId(2), sequence: 1 }),
+        more: None,
+    };
+    let good = copy.encode().as_slice().to_vec();
+    let own_store = MessageIndex { body: Some(BodyRef { topic: QueueId(1), sequence: 1 }), ..copy.clone() };
+    let body_of_body = MessageIndex { state: State::Body, ..copy.clone() };
+    let none = MessageIndex { body: None, ..copy };
+    let as_kind = |index: &MessageIndex, kind: u8| {
+        let mut bytes = index.encode().as_slice().to_vec();
+        bytes[1] = kind;
+        bytes
+    };
+    let cases = [
+        (good, true),
+        (as_kind(&own_store, kind::COPY), false),
+        (as_kind(&body_of_body, kind::COPY), false),
+        (as_kind(&none, kind::COPY), false),
+        (as_kind(&none, kind::MESSAGE), true),
+        (as_kind(&own_store, kind::MESSAGE), false),
+    ];
+    for (record, fits) in cases {
+        assert_eq!(Fact::decode(&record).is_ok(), fits, "{record:?}");
+    }
 }
 
 #[test]

@@ -32,7 +32,7 @@ const SAMPLE: &str = r#"
           { "Name": "ever", "Properties": { "DefaultMessageTimeToLive": "P10675199DT2H48M5.4775807S", "LokDuration": "PT1M" } },
         ],
         "Topics": [
-          { "Name": "events", "Properties": {}, "Subscriptions": [ { "Name": "all // not a comment" } ] },
+          { "Name": "events", "Properties": {}, "Subscriptions": [ { "Name": "all", "Properties": { "ForwardTo": "// not a comment" } } ] },
         ],
       }
     ],
@@ -78,7 +78,7 @@ fn what_is_not_done_is_said() {
             "queue `steps`: `ForwardTo` is ignored, this version does not forward",
             "queue `steps`: `RequiresSession` is ignored, this version does not have it",
             "queue `ever`: unknown property `LokDuration` is ignored, did you mean `LockDuration`?",
-            "topic `events` and its subscriptions are not created: this version has queues only",
+            "subscription `events/Subscriptions/all`: `ForwardTo` is ignored, this version does not forward",
         ]
     );
 }

@@ -82,7 +82,12 @@ impl Bounds {
 /// One `[[queue]]`.
 pub(super) fn queue(entry: &QueueEntry) -> Result<(String, EntitySettings), Failure> {
     check_name(&entry.name)?;
-    let key = |key: &str| format!("queue `{}`: `{key}`", entry.name);
+    entity("queue", entry)
+}
+
+/// A queue, or what is configured like one: `what` it is.
+pub(super) fn entity(what: &str, entry: &QueueEntry) -> Result<(String, EntitySettings), Failure> {
+    let key = |key: &str| format!("{what} `{}`: `{key}`", entry.name);
     let defaults = EntitySettings::default();
     let max_message_bytes = entry.max_message_bytes.map(|bytes| bytes.0);
     let lock_seconds = defaults.lock_duration.as_secs();
@@ -119,7 +124,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
     if good {
         return Ok(());
     }
-    Err(Failure::misuse(format_args!("`{name}` cannot be the name of a queue")).hint(format_args!(
+    Err(Failure::misuse(format_args!("`{name}` cannot be the name of a queue or topic")).hint(format_args!(
         "names have 1 to {NAME_BYTES_MAX} letters, digits, `.`, `-`, `_` or `/`, with a letter or digit at both ends"
     )))
 }

@@ -10,10 +10,11 @@ use std::{
 
 use broker_auth::{Credentials, Issuer};
 use broker_core::EntitySettings;
-use broker_server::KeySource;
+use broker_server::{EntityPlan, KeySource};
 
 use super::{
     Bounds, Durability, Expiry, Settings, Tls, bounds::queue, credentials::credentials, issuers::issuers,
+    topics,
 };
 use crate::{emulator, failure::Failure};
 
@@ -27,6 +28,8 @@ pub(crate) struct Limits {
     pub(crate) data_dir: PathBuf,
     pub(crate) durability: Durability,
     pub(crate) queues: Vec<(String, EntitySettings)>,
+    /// Topics, each before its subscriptions.
+    pub(crate) topics: Vec<EntityPlan>,
     pub(crate) auto_create: bool,
     pub(crate) expiry: Expiry,
     pub(crate) credentials: Credentials,
@@ -62,13 +65,15 @@ impl Settings {
         let (credentials, development) = credentials(&self, loopback)?;
         let (issuers, key_sources) = issuers(&self.issuer)?;
         let mut queues: Vec<_> = self.queue.iter().map(queue).collect::<Result<_, _>>()?;
+        let mut topics = topics::plans(&self.topic)?;
         let mut notices = Vec::new();
         if let Some(path) = &self.emulator_config {
             let emulator = emulator::load(path)?;
             queues.extend(emulator.queues);
+            topics.extend(emulator.topics);
             notices.extend(emulator.notices);
         }
-        refuse_duplicates(&queues)?;
+        refuse_duplicates(&queues, &topics)?;
         Ok(Limits {
             listen,
             listen_tls,
@@ -78,6 +83,7 @@ impl Settings {
             data_dir: self.data_dir.unwrap_or_else(|| PathBuf::from("ferrybus-data")),
             durability: self.durability.unwrap_or_default(),
             queues,
+            topics,
             auto_create: self.auto_create.unwrap_or_default(),
             expiry: self.expiry.unwrap_or_default(),
             credentials,
@@ -179,12 +185,14 @@ fn tls_files(tls: &Tls) -> Result<TlsFiles, Failure> {
 }
 
 /// Names compare without regard to case.
-fn refuse_duplicates(queues: &[(String, EntitySettings)]) -> Result<(), Failure> {
-    let mut names: Vec<_> = queues.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+fn refuse_duplicates(queues: &[(String, EntitySettings)], topics: &[EntityPlan]) -> Result<(), Failure> {
+    let topics = topics.iter().map(|plan| &plan.name);
+    let mut names: Vec<_> =
+        queues.iter().map(|(name, _)| name).chain(topics).map(|name| name.to_ascii_lowercase()).collect();
     names.sort_unstable();
     match names.windows(2).find(|pair| pair.first() == pair.last()) {
         Some(pair) => Err(Failure::misuse(format_args!(
-            "queue `{}` is configured twice",
+            "entity `{}` is configured twice",
             pair.first().map_or("", |n| n)
         ))),
         None => Ok(()),

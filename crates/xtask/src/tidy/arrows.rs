@@ -14,7 +14,7 @@ pub(super) const ARROWS: [(&str, &[&str]); 11] = [
     ("broker-log", &[]),
     ("broker-auth", &[]),
     ("broker-node", &["broker-core", "broker-log"]),
-    ("amqp-gateway", &["amqp-codec", "amqp-engine", "broker-auth", "broker-core"]),
+    ("amqp-gateway", &["amqp-codec", "amqp-engine", "broker-auth", "broker-core", "broker-filter"]),
     ("broker-admin", &["broker-auth", "broker-core"]),
     (
         "broker-server",
@@ -28,7 +28,7 @@ pub(super) const ARROWS: [(&str, &[&str]); 11] = [
             "broker-node",
         ],
     ),
-    ("ferrybus", &["broker-auth", "broker-core", "broker-log", "broker-server"]),
+    ("ferrybus", &["broker-auth", "broker-core", "broker-filter", "broker-log", "broker-server"]),
 ];
 
 /// Crates that look in from outside: they may use anything, and the product only in its tests.

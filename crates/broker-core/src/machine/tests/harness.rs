@@ -2,12 +2,13 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use broker_filter::{Filter, Parameters, PropertySet, SqlAction, SqlFilter, Value};
 use bytes::Bytes;
 
 use crate::{
     Batch, ClientId, Command, Core, CoreConfig, Delivery, Effect, EntityError, EntityKind, EntityPath,
     EntitySettings, Fetched, LinkId, Message, Outcome, Output, Peeked, Position, Properties, PropertyValue,
-    QueueId, ReceiveMode, SequenceNumber, SettleError, StorageError, StoredRecord, SubQueue, Ticket,
+    QueueId, ReceiveMode, Rule, SequenceNumber, SettleError, StorageError, StoredRecord, SubQueue, Ticket,
     Timestamp, UnsettledPolicy,
 };
 
@@ -116,6 +117,8 @@ pub(super) fn property(properties: &Properties, key: &str) -> Option<String> {
     properties.0.iter().find(|(name, _)| &**name == key).map(|(_, value)| match value {
         PropertyValue::Text(text) => text.to_string(),
         PropertyValue::Encoded(bytes) => format!("{bytes:?}"),
+        PropertyValue::Value(value) => format!("{value:?}"),
+        PropertyValue::Removed => "removed".to_owned(),
     })
 }
 
@@ -443,4 +446,94 @@ pub(super) fn deliveries(effects: Vec<Effect>) -> Vec<Delivery> {
 
 pub(super) fn texts(deliveries: &[Delivery]) -> Vec<String> {
     deliveries.iter().map(text).collect()
+}
+
+/// A subscription of the topic `t`.
+pub(super) fn subscription(name: &str) -> EntityPath {
+    main_path(&format!("t/Subscriptions/{name}"))
+}
+
+/// The dead letters of a subscription of the topic `t`.
+pub(super) fn dead_letters_of(name: &str) -> EntityPath {
+    dead_letters(&format!("t/Subscriptions/{name}"))
+}
+
+/// A message with user properties.
+pub(super) fn message_with(text: &str, users: &[(&str, Value)]) -> Message {
+    let mut properties = PropertySet::new();
+    properties.extend_user(users.iter().map(|(name, value)| ((*name).into(), value.clone())));
+    Message { properties: Some(Box::new(properties)), ..message(text) }
+}
+
+/// A rule of the SQL language; an empty filter lets everything in.
+pub(super) fn rule(name: &str, filter: &str, action: Option<&str>) -> Rule {
+    let filter = match filter {
+        "" => Filter::True,
+        text => Filter::Sql(SqlFilter::parse(text, Parameters::new()).unwrap()),
+    };
+    let action = action.map(|text| SqlAction::parse(text, Parameters::new()).unwrap());
+    Rule { name: name.into(), filter, action }
+}
+
+impl Broker {
+    /// With a topic `t` that has no subscriptions.
+    pub(super) fn with_topic(settings: EntitySettings) -> Self {
+        let mut broker = Self::new();
+        broker.create_kind("t", EntityKind::Topic, settings);
+        broker
+    }
+
+    pub(super) fn create_kind(&mut self, name: &str, kind: EntityKind, settings: EntitySettings) {
+        let ticket = self.ticket();
+        let settings = Box::new(settings);
+        let command = Command::CreateEntity { name: name.into(), kind, settings, ticket };
+        assert_eq!(self.ask(command), Ok(()));
+    }
+
+    /// Gives a command that is answered by `EntityDone` or refused.
+    pub(super) fn ask(&mut self, command: Command) -> Result<(), EntityError> {
+        let mut answer = None;
+        for effect in self.tell(ME, command) {
+            match effect {
+                Effect::EntityDone { .. } => answer = Some(Ok(())),
+                Effect::RequestRefused { error, .. } => answer = Some(Err(error)),
+                other => self.journal.effects.push((ME, other)),
+            }
+        }
+        answer.expect("the request is answered")
+    }
+
+    /// Creates a subscription of `t`.
+    pub(super) fn subscribe(&mut self, name: &str, settings: EntitySettings, rules: Vec<Rule>) {
+        let ticket = self.ticket();
+        let name = subscription(name).entity;
+        let settings = Box::new(settings);
+        assert_eq!(self.ask(Command::CreateSubscription { name, settings, rules, ticket }), Ok(()));
+    }
+
+    /// Publishes to `t` and demands acceptance.
+    pub(super) fn send(&mut self, messages: Vec<Message>) {
+        let ticket = self.ticket();
+        let queue = self.queue("t");
+        let told = self.tell(ME, Command::PublishBatch { queue, messages, ticket: Some(ticket) });
+        let accepted =
+            told.iter().any(|effect| matches!(effect, Effect::Published { first, .. } if *first == ticket));
+        assert!(accepted, "{told:?}");
+        let others = told.into_iter().filter(|effect| matches!(effect, Effect::Delivery(_)));
+        self.journal.effects.extend(others.map(|effect| (ME, effect)));
+    }
+
+    /// Texts of all messages of a store, in order, with one of their properties.
+    pub(super) fn shown_with(&mut self, path: EntityPath, key: &str) -> Vec<(String, Option<String>)> {
+        let show = |peeked: &Peeked| {
+            let text = String::from_utf8(peeked.stored.payload.to_vec()).unwrap();
+            (text, property(&peeked.stored.properties, key))
+        };
+        self.peek(path, 0, 1000).iter().map(show).collect()
+    }
+
+    /// Texts of all messages of a store, in order.
+    pub(super) fn shown_texts(&mut self, path: EntityPath) -> Vec<String> {
+        self.shown_with(path, "").into_iter().map(|(text, _)| text).collect()
+    }
 }

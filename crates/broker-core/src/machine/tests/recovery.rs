@@ -192,6 +192,7 @@ fn extreme_numbers_in_records_do_no_harm() {
             properties_length: u32::MAX,
             due: None,
             own_ttl: None,
+            body: None,
             more: None,
         };
         core.replay(Position(sequence), index.encode().as_slice(), 1).unwrap();

@@ -93,7 +93,7 @@ fn values_outside_their_bounds_are_named() {
         ),
         ("[[queue]]\nname = \"/q\"", "`/q` cannot be the name of a queue"),
         ("[[queue]]\nlock_duration = \"1m\"", "`` cannot be the name of a queue"),
-        ("[[queue]]\nname = \"q\"\n[[queue]]\nname = \"Q\"", "queue `q` is configured twice"),
+        ("[[queue]]\nname = \"q\"\n[[queue]]\nname = \"Q\"", "entity `q` is configured twice"),
         ("listen = [\"nowhere:x\"]", "cannot listen on `nowhere:x`"),
         ("listen = []", "there is no address to listen on"),
         ("listen_tls = [\"127.0.0.1\"]", "`listen_tls` is set, but there is no certificate"),

@@ -1,0 +1,160 @@
+//! Rules of subscriptions (`service-bus-entities` 2.4, 16.1, 16.5).
+
+use broker_filter::{Filter, Value};
+
+use super::harness::*;
+use crate::{
+    Command, CoreConfig, Effect, EntityError, EntityKind, EntityPath, EntitySettings, Rule, StoredRule,
+};
+
+fn add(broker: &mut Broker, path: EntityPath, rule: Rule) -> Result<(), EntityError> {
+    let ticket = broker.ticket();
+    broker.ask(Command::AddRule { path, rule: Box::new(rule), ticket })
+}
+
+fn remove(broker: &mut Broker, path: EntityPath, name: &str) -> Result<(), EntityError> {
+    let ticket = broker.ticket();
+    broker.ask(Command::RemoveRule { path, name: name.into(), ticket })
+}
+
+fn list(broker: &mut Broker, path: EntityPath, skip: u64, top: u64) -> Result<Vec<StoredRule>, EntityError> {
+    let ticket = broker.ticket();
+    match broker.tell(ME, Command::ListRules { path, skip, top, ticket }).pop() {
+        Some(Effect::Rules { rules, .. }) => Ok(rules),
+        Some(Effect::RequestRefused { error, .. }) => Err(error),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn names(broker: &mut Broker) -> Vec<String> {
+    let rules = list(broker, subscription("s"), 0, 99).unwrap();
+    rules.into_iter().map(|stored| stored.rule.name.into()).collect()
+}
+
+fn subscribed() -> Broker {
+    let mut broker = Broker::with_topic(EntitySettings::default());
+    broker.create_kind("t/Subscriptions/s", EntityKind::Subscription, EntitySettings::default());
+    broker
+}
+
+#[test]
+fn rules_are_listed_in_the_order_they_were_made() {
+    let mut broker = subscribed();
+    let made_at = broker.now;
+    broker.wait(5);
+    add(&mut broker, subscription("s"), rule("b", "x = 1", Some("SET y = 2"))).unwrap();
+    add(&mut broker, subscription("S"), rule("a", "x = 3", None)).unwrap();
+    for round in 0..2 {
+        assert_eq!(names(&mut broker), ["$Default", "b", "a"], "round {round}");
+        let all = list(&mut broker, subscription("s"), 0, 99).unwrap();
+        assert_eq!(all[0], StoredRule { rule: Rule::default_rule(), created_at: made_at });
+        assert_eq!(all[1].rule, rule("b", "x = 1", Some("SET y = 2")));
+        let page = list(&mut broker, subscription("s"), 1, 1).unwrap();
+        assert_eq!(page, all[1..2]);
+        assert!(list(&mut broker, subscription("s"), 3, 100).unwrap().is_empty());
+        broker.check_liveness();
+        broker.restart();
+    }
+}
+
+#[test]
+fn each_refusal_has_its_reason_and_changes_nothing() {
+    let mut broker = subscribed();
+    broker.create("q", EntitySettings::default());
+    let before = broker.core.digest();
+    let long = "x".repeat(51);
+    let missing = subscription("none");
+    let nowhere = EntityError::NotFound(missing.entity.clone());
+    let cases = [
+        (subscription("s"), "$default", EntityError::RuleExists("$default".into())),
+        (subscription("s"), "", EntityError::InvalidName("".into())),
+        (subscription("s"), "$", EntityError::InvalidName("$".into())),
+        (subscription("s"), "a/b", EntityError::InvalidName("a/b".into())),
+        (subscription("s"), long.as_str(), EntityError::InvalidName(long.as_str().into())),
+        (missing.clone(), "r", nowhere.clone()),
+        (main_path("t"), "r", EntityError::NotASubscription("t".into())),
+        (main_path("q"), "r", EntityError::NotASubscription("q".into())),
+    ];
+    for (path, name, expected) in cases {
+        assert_eq!(add(&mut broker, path, rule(name, "", None)), Err(expected), "{name}");
+    }
+    let absent = EntityError::RuleNotFound("r".into());
+    assert_eq!(remove(&mut broker, subscription("s"), "r"), Err(absent));
+    assert_eq!(remove(&mut broker, missing.clone(), "r"), Err(nowhere.clone()));
+    assert_eq!(list(&mut broker, missing, 0, 1), Err(nowhere));
+    assert_eq!(broker.core.digest(), before);
+}
+
+#[test]
+fn rule_changes_concern_later_messages() {
+    let mut broker = subscribed();
+    broker.send(vec![message("1")]);
+    remove(&mut broker, subscription("s"), "$DEFAULT").unwrap();
+    broker.send(vec![message("2")]);
+    add(&mut broker, subscription("s"), rule("r", "n = 1", None)).unwrap();
+    broker.send(vec![message_with("3", &[("n", Value::Int(1))]), message("4")]);
+    assert_eq!(broker.shown_texts(subscription("s")), ["1", "3"]);
+    broker.restart();
+    assert_eq!(names(&mut broker), ["r"]);
+    broker.send(vec![message_with("5", &[("n", Value::Int(1))]), message("6")]);
+    assert_eq!(broker.shown_texts(subscription("s")), ["1", "3", "5"]);
+    broker.check_liveness();
+}
+
+#[test]
+fn a_name_that_was_freed_can_be_used_again() {
+    let mut broker = subscribed();
+    for round in 0..3 {
+        remove(&mut broker, subscription("s"), "$Default").unwrap();
+        assert!(names(&mut broker).is_empty(), "round {round}");
+        broker.restart();
+        add(&mut broker, subscription("s"), Rule { filter: Filter::False, ..Rule::default_rule() }).unwrap();
+        broker.restart();
+        assert_eq!(names(&mut broker), ["$Default"], "round {round}");
+        broker.check_liveness();
+    }
+    broker.send(vec![message("m")]);
+    assert!(broker.shown_texts(subscription("s")).is_empty());
+}
+
+#[test]
+fn a_subscription_is_created_with_all_its_rules_or_not_at_all() {
+    let mut broker = Broker::with_topic(EntitySettings::default());
+    let mut create = |name: &str, rules: Vec<Rule>| {
+        let ticket = broker.ticket();
+        let (name, settings) = (subscription(name).entity, Box::default());
+        broker.ask(Command::CreateSubscription { name, settings, rules, ticket })
+    };
+    assert_eq!(create("ok", vec![rule("a", "", None), rule("b", "", None)]), Ok(()));
+    let twice = vec![rule("a", "", None), rule("A", "", None)];
+    assert_eq!(create("bad", twice), Err(EntityError::RuleExists("A".into())));
+    assert_eq!(create("bad", vec![rule("?", "", None)]), Err(EntityError::InvalidName("?".into())));
+    assert!(broker.core.entity(&subscription("bad").entity).is_none());
+    assert!(broker.core.entity(&subscription("ok").entity).is_some());
+    broker.check_liveness();
+}
+
+#[test]
+fn a_topic_has_so_many_rules_at_most() {
+    let config = CoreConfig { max_rules_per_topic: 3, max_properties_bytes: 100, ..CoreConfig::default() };
+    let mut broker = Broker::with(config);
+    broker.create_kind("t", EntityKind::Topic, EntitySettings::default());
+    broker.subscribe("r", EntitySettings::default(), vec![rule("a", "", None), rule("b", "", None)]);
+    broker.create_kind("t/Subscriptions/s", EntityKind::Subscription, EntitySettings::default());
+    let full = EntityError::LimitReached { what: "rules per topic", limit: 3 };
+    assert_eq!(add(&mut broker, subscription("s"), rule("c", "", None)), Err(full.clone()));
+    let ticket = broker.ticket();
+    let name = subscription("u").entity;
+    let command = Command::CreateSubscription {
+        name,
+        settings: Box::default(),
+        rules: vec![rule("c", "", None)],
+        ticket,
+    };
+    assert_eq!(broker.ask(command), Err(full));
+    remove(&mut broker, subscription("r"), "a").unwrap();
+    let long = format!("x = '{}'", "y".repeat(60));
+    let refused = add(&mut broker, subscription("s"), rule("c", &long, None));
+    assert!(matches!(refused, Err(EntityError::OutOfRange { property: "Rule", .. })), "{refused:?}");
+    assert_eq!(add(&mut broker, subscription("s"), rule("c", "x = 'y'", None)), Ok(()));
+}

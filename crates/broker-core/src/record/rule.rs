@@ -1,0 +1,178 @@
+//! The record of a subscription's rule.
+//!
+//! Invariant: a rule that was accepted comes back equal, its texts read anew.
+
+use broker_filter::{CorrelationFilter, Filter, Parameters, Property, SqlAction, SqlFilter, SystemProperty};
+
+use super::{
+    Reader, RecordError, VERSION, kind,
+    value::{put_long, put_value, take_text, take_value},
+};
+use crate::{QueueId, Rule, Timestamp};
+
+const PRESENT: u8 = 0;
+const GONE: u8 = 1;
+
+mod filter {
+    pub(super) const TRUE: u8 = 0;
+    pub(super) const FALSE: u8 = 1;
+    pub(super) const SQL: u8 = 2;
+    pub(super) const CORRELATION: u8 = 3;
+}
+
+const SYSTEM: u8 = 0;
+const USER: u8 = 1;
+
+/// What a rule's record says.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RuleRecord {
+    /// The subscription's main store.
+    pub(crate) subscription: QueueId,
+    /// Which of its rules: counts up, so that the order of rules stays.
+    pub(crate) number: u32,
+    /// The rule and when it was made; `None`: it is gone.
+    pub(crate) rule: Option<(Rule, Timestamp)>,
+}
+
+/// The record of a rule that exists.
+pub(crate) fn encode_rule(subscription: QueueId, number: u32, rule: &Rule, created_at: Timestamp) -> Vec<u8> {
+    let mut record = head(PRESENT, subscription, number);
+    record.extend_from_slice(&created_at.as_millis().to_le_bytes());
+    put_long(&mut record, rule.name.as_bytes());
+    put_filter(&mut record, &rule.filter);
+    record.push(u8::from(rule.action.is_some()));
+    if let Some(action) = &rule.action {
+        put_sql(&mut record, action.text(), action.parameters());
+    }
+    record
+}
+
+/// The record of a rule that is gone.
+pub(crate) fn encode_rule_gone(subscription: QueueId, number: u32) -> Vec<u8> {
+    head(GONE, subscription, number)
+}
+
+fn head(state: u8, subscription: QueueId, number: u32) -> Vec<u8> {
+    let mut record = vec![VERSION, kind::RULE, state, 0];
+    record.extend_from_slice(&subscription.0.to_le_bytes());
+    record.extend_from_slice(&number.to_le_bytes());
+    record
+}
+
+fn put_filter(record: &mut Vec<u8>, filter: &Filter) {
+    match filter {
+        Filter::True => record.push(filter::TRUE),
+        Filter::False => record.push(filter::FALSE),
+        Filter::Sql(sql) => {
+            record.push(filter::SQL);
+            put_sql(record, sql.text(), sql.parameters());
+        }
+        Filter::Correlation(correlation) => {
+            record.push(filter::CORRELATION);
+            put_count(record, correlation.conditions().len());
+            for (property, value) in correlation.conditions() {
+                match property {
+                    Property::System(property) => {
+                        record.push(SYSTEM);
+                        put_long(record, property.to_string().as_bytes());
+                    }
+                    Property::User(name) => {
+                        record.push(USER);
+                        put_long(record, name.as_bytes());
+                    }
+                }
+                put_value(record, value);
+            }
+        }
+    }
+}
+
+fn put_sql(record: &mut Vec<u8>, text: &str, parameters: &Parameters) {
+    put_long(record, text.as_bytes());
+    put_count(record, parameters.iter().len());
+    for (name, value) in parameters.iter() {
+        put_long(record, name.as_bytes());
+        put_value(record, value);
+    }
+}
+
+fn put_count(record: &mut Vec<u8>, count: usize) {
+    let count = u32::try_from(count).expect("rules are limited to far less than 4 GiB");
+    record.extend_from_slice(&count.to_le_bytes());
+}
+
+impl RuleRecord {
+    /// Version and kind are read already.
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, RecordError> {
+        let state = reader.u8("state")?;
+        reader.u8("reserved")?;
+        let subscription = QueueId(reader.u32("subscription")?);
+        let number = reader.u32("number")?;
+        let rule = match state {
+            PRESENT => Some(take_rule(reader)?),
+            GONE => None,
+            other => return Err(RecordError::Value { field: "state", value: u64::from(other) }),
+        };
+        Ok(Self { subscription, number, rule })
+    }
+}
+
+fn take_rule(reader: &mut Reader<'_>) -> Result<(Rule, Timestamp), RecordError> {
+    let created_at = Timestamp::from_millis(reader.u64("created_at")?);
+    let name = take_text(reader, "rule name")?;
+    let filter = take_filter(reader)?;
+    let action = match reader.u8("action")? {
+        0 => None,
+        1 => {
+            let (text, parameters) = take_sql(reader)?;
+            let action = SqlAction::parse(&text, parameters);
+            Some(action.map_err(|error| unreadable("action", error.at.offset))?)
+        }
+        other => return Err(RecordError::Value { field: "action", value: u64::from(other) }),
+    };
+    Ok((Rule { name, filter, action }, created_at))
+}
+
+fn take_filter(reader: &mut Reader<'_>) -> Result<Filter, RecordError> {
+    Ok(match reader.u8("filter")? {
+        filter::TRUE => Filter::True,
+        filter::FALSE => Filter::False,
+        filter::SQL => {
+            let (text, parameters) = take_sql(reader)?;
+            let filter = SqlFilter::parse(&text, parameters);
+            Filter::Sql(filter.map_err(|error| unreadable("filter", error.at.offset))?)
+        }
+        filter::CORRELATION => Filter::Correlation(take_correlation(reader)?),
+        other => return Err(RecordError::Value { field: "filter", value: u64::from(other) }),
+    })
+}
+
+/// A text that this program does not understand; `offset` is where.
+fn unreadable(field: &'static str, offset: usize) -> RecordError {
+    RecordError::Value { field, value: offset as u64 }
+}
+
+fn take_sql(reader: &mut Reader<'_>) -> Result<(Box<str>, Parameters), RecordError> {
+    let text = take_text(reader, "expression")?;
+    let mut parameters = Parameters::new();
+    for _ in 0..reader.u32("parameter count")? {
+        let name = take_text(reader, "parameter")?;
+        parameters.set(&name, take_value(reader)?);
+    }
+    Ok((text, parameters))
+}
+
+fn take_correlation(reader: &mut Reader<'_>) -> Result<CorrelationFilter, RecordError> {
+    let mut filter = CorrelationFilter::new();
+    for _ in 0..reader.u32("condition count")? {
+        let scope = reader.u8("scope")?;
+        let name = take_text(reader, "property")?;
+        let value = take_value(reader)?;
+        match (scope, SystemProperty::named(&name)) {
+            (SYSTEM, Some(property)) => filter.system(property, value),
+            (USER, _) => filter.user(&name, value),
+            _ => return Err(RecordError::Value { field: "scope", value: u64::from(scope) }),
+        }
+    }
+    Ok(filter)
+}

@@ -1,0 +1,187 @@
+//! The rules of subscriptions: which copies they let in, and what those are changed to.
+//!
+//! Invariant: a rule stands in its topic's index under the key under which its name, action and record are kept, and
+//! nowhere else.
+
+use std::collections::{BTreeMap, btree_map::Entry};
+
+use broker_filter::{EvalError, Filter, NewId, PropertySet, RuleIndex, SqlAction};
+
+use crate::{Position, QueueId, Timestamp};
+
+/// A rule of a subscription (`service-bus-entities` 16).
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Rule {
+    /// Its name, unique in its subscription without regard to ASCII case; at most 50 characters.
+    pub name: Box<str>,
+    /// Which messages it lets in.
+    pub filter: Filter,
+    /// What it changes of their copies.
+    pub action: Option<SqlAction>,
+}
+
+impl Rule {
+    /// The rule of a subscription that was given none: lets everything in.
+    pub fn default_rule() -> Self {
+        Self { name: "$Default".into(), filter: Filter::True, action: None }
+    }
+
+    /// Whether a rule can have this name: that of a subscription, perhaps with a `$` in front.
+    pub(crate) fn has_valid_name(&self) -> bool {
+        crate::name::is_valid_subscription(self.name.strip_prefix('$').unwrap_or(&self.name))
+    }
+}
+
+/// A rule as it is kept.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct StoredRule {
+    /// The rule.
+    pub rule: Rule,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// Which rule: its subscription's main store, and a number that counts up there.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct RuleKey {
+    pub(crate) subscription: QueueId,
+    pub(crate) number: u32,
+}
+
+/// What is kept of a rule beside its filter.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    pub(crate) name: Box<str>,
+    pub(crate) action: Option<SqlAction>,
+    pub(crate) created_at: Timestamp,
+    /// Where its record lies.
+    pub(crate) position: Position,
+    pub(crate) length: u32,
+}
+
+/// All rules of all topics.
+#[derive(Debug, Default)]
+pub(crate) struct Rules {
+    kept: BTreeMap<RuleKey, Kept>,
+    /// Filters by topic.
+    indexes: BTreeMap<QueueId, RuleIndex<RuleKey>>,
+    /// Filters whose topic is not known yet. Only during replay.
+    loose: BTreeMap<RuleKey, Filter>,
+}
+
+impl Rules {
+    /// All rules of one subscription, in the order in which they were made.
+    fn of(&self, subscription: QueueId) -> impl DoubleEndedIterator<Item = (RuleKey, &Kept)> {
+        let key = |number| RuleKey { subscription, number };
+        self.kept.range(key(0)..=key(u32::MAX)).map(|(key, kept)| (*key, kept))
+    }
+
+    /// The key of the next rule of a subscription; `None` when all numbers are used.
+    pub(crate) fn next_key(&self, subscription: QueueId) -> Option<RuleKey> {
+        let last = self.of(subscription).next_back().map_or(0, |(key, _)| key.number);
+        Some(RuleKey { subscription, number: last.checked_add(1)? })
+    }
+
+    /// The rule of that name.
+    pub(crate) fn find(&self, subscription: QueueId, name: &str) -> Option<RuleKey> {
+        self.of(subscription).find(|(_, kept)| kept.name.eq_ignore_ascii_case(name)).map(|(key, _)| key)
+    }
+
+    /// What is kept of a rule.
+    pub(crate) fn get(&self, key: RuleKey) -> Option<&Kept> {
+        self.kept.get(&key)
+    }
+
+    /// Rules of one subscription from the `skip`th on, at most `top`.
+    pub(crate) fn list(&self, topic: QueueId, subscription: QueueId, skip: u64, top: u64) -> Vec<StoredRule> {
+        let bound = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let index = self.indexes.get(&topic);
+        let stored = |(key, kept): (RuleKey, &Kept)| {
+            let filter = index?.get(&key)?.clone();
+            let rule = Rule { name: kept.name.clone(), filter, action: kept.action.clone() };
+            Some(StoredRule { rule, created_at: kept.created_at })
+        };
+        self.of(subscription).skip(bound(skip)).take(bound(top)).filter_map(stored).collect()
+    }
+
+    /// How many rules the subscriptions of a topic have.
+    pub(crate) fn count(&self, topic: QueueId) -> usize {
+        self.indexes.get(&topic).map_or(0, RuleIndex::len)
+    }
+
+    /// Adds a rule.
+    pub(crate) fn insert(&mut self, topic: QueueId, key: RuleKey, filter: Filter, kept: Kept) {
+        self.indexes.entry(topic).or_default().insert(key, filter);
+        self.kept.insert(key, kept);
+    }
+
+    /// Takes a rule out.
+    pub(crate) fn remove(&mut self, topic: Option<QueueId>, key: RuleKey) -> Option<Kept> {
+        if let Some(Entry::Occupied(mut index)) = topic.map(|topic| self.indexes.entry(topic)) {
+            index.get_mut().remove(&key);
+            if index.get().is_empty() {
+                index.remove();
+            }
+        }
+        self.loose.remove(&key);
+        self.kept.remove(&key)
+    }
+
+    /// Takes all rules of a subscription out.
+    pub(crate) fn remove_all(&mut self, topic: Option<QueueId>, subscription: QueueId) -> Vec<Kept> {
+        let keys: Vec<RuleKey> = self.of(subscription).map(|(key, _)| key).collect();
+        keys.into_iter().filter_map(|key| self.remove(topic, key)).collect()
+    }
+
+    /// Says that the record of a rule lies somewhere else now.
+    pub(crate) fn set_position(&mut self, key: RuleKey, position: Position, length: u32) {
+        if let Some(kept) = self.kept.get_mut(&key) {
+            (kept.position, kept.length) = (position, length);
+        }
+    }
+
+    /// Takes in a rule that the journal has; its topic comes later.
+    pub(crate) fn replay(&mut self, key: RuleKey, filter: Filter, kept: Kept) {
+        self.loose.insert(key, filter);
+        self.kept.insert(key, kept);
+    }
+
+    /// After replay: gives the rules to the topics of their subscriptions. Those of a subscription that is lost go.
+    pub(crate) fn settle(&mut self, topic_of: impl Fn(QueueId) -> Option<QueueId>) {
+        for (key, filter) in std::mem::take(&mut self.loose) {
+            match topic_of(key.subscription) {
+                Some(topic) => drop(self.indexes.entry(topic).or_default().insert(key, filter)),
+                None => drop(self.kept.remove(&key)),
+            }
+        }
+    }
+
+    /// All records of rules.
+    pub(crate) fn records(&self) -> impl Iterator<Item = (Position, u32)> {
+        self.kept.values().map(|kept| (kept.position, kept.length))
+    }
+
+    /// All keys and what is kept, in order.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (RuleKey, &Kept)> {
+        self.kept.iter().map(|(key, kept)| (*key, kept))
+    }
+
+    /// Which rules of a topic match a message, and which fail on it, in order.
+    pub(crate) fn matching(
+        &self,
+        topic: QueueId,
+        properties: &PropertySet,
+        new_id: &mut NewId<'_>,
+    ) -> Vec<(RuleKey, Result<(), EvalError>)> {
+        let mut found = Vec::new();
+        if let Some(index) = self.indexes.get(&topic) {
+            index.matching(properties, new_id, |key, result| found.push((*key, result)));
+        }
+        found
+    }
+
+    /// The filter of a rule.
+    pub(crate) fn filter(&self, topic: QueueId, key: RuleKey) -> Option<&Filter> {
+        self.indexes.get(&topic)?.get(&key)
+    }
+}

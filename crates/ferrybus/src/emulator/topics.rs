@@ -1,0 +1,124 @@
+//! `Topics` of an emulator's `Config.json`.
+//!
+//! Invariant: a subscription with rules has no others; one without has the rule that lets everything in.
+
+use broker_core::{EntityKind, EntitySettings, Rule};
+use broker_filter::{Filter, Value as FilterValue};
+use broker_server::EntityPlan;
+use serde_json::{Map, Value};
+
+use super::{Bad, Emulator, Properties, check_entity_name, name, object, optional_list};
+use crate::rules;
+
+impl Emulator {
+    pub(super) fn topic(&mut self, topic: &Value, place: &str) -> Result<(), Bad> {
+        let topic_name = name(topic, place)?;
+        check_entity_name(&topic_name)?;
+        let given = object(topic, &format!("topic `{topic_name}`"))?;
+        let properties = Properties { entity: format!("topic `{topic_name}`"), given };
+        self.name_what_is_not_done(&properties, &TOPIC);
+        let settings = EntitySettings {
+            default_time_to_live: properties.span("DefaultMessageTimeToLive", "PT1H")?.finite(),
+            requires_duplicate_detection: properties.boolean("RequiresDuplicateDetection")?,
+            duplicate_detection_window: properties.duplicate_window()?,
+            ..EntitySettings::default()
+        };
+        self.topics.push(EntityPlan {
+            name: topic_name.clone(),
+            kind: EntityKind::Topic,
+            settings,
+            rules: None,
+        });
+        for (at, subscription) in optional_list(topic, "Subscriptions")?.iter().enumerate() {
+            self.subscription(&topic_name, subscription, &format!("{place}.Subscriptions[{at}]"))?;
+        }
+        Ok(())
+    }
+
+    fn subscription(&mut self, topic: &str, subscription: &Value, place: &str) -> Result<(), Bad> {
+        let name = format!("{topic}/Subscriptions/{}", name(subscription, place)?);
+        let entity = format!("subscription `{name}`");
+        let properties = Properties { given: object(subscription, &entity)?, entity };
+        self.name_what_is_not_done(&properties, &SUBSCRIPTION);
+        let settings = EntitySettings {
+            lock_duration: properties.lock_duration()?,
+            max_delivery_count: properties.max_delivery_count()?,
+            default_time_to_live: properties.span("DefaultMessageTimeToLive", "PT1H")?.finite(),
+            dead_letter_on_expiration: properties.boolean("DeadLetteringOnMessageExpiration")?,
+            requires_session: properties.boolean("RequiresSession")?,
+            ..EntitySettings::default()
+        };
+        let rules = optional_list(subscription, "Rules")?;
+        let rules: Vec<Rule> = rules
+            .iter()
+            .enumerate()
+            .map(|(at, found)| rule(found, &format!("{place}.Rules[{at}]")))
+            .collect::<Result<_, _>>()?;
+        let rules = Some(rules).filter(|rules| !rules.is_empty());
+        self.topics.push(EntityPlan { name, kind: EntityKind::Subscription, settings, rules });
+        Ok(())
+    }
+}
+
+fn rule(rule: &Value, place: &str) -> Result<Rule, Bad> {
+    let name = name(rule, place)?;
+    let place = format!("rule `{name}`");
+    let properties = object(rule, &place)?;
+    let bad = |reason: String| Bad(format!("{place}: {reason}"));
+    let kind = properties.get("FilterType").and_then(Value::as_str).unwrap_or_default();
+    let filter = match kind {
+        "Sql" => expression(properties, "SqlFilter").map(rules::sql).transpose().map_err(bad)?,
+        "Correlation" => Some(correlation(properties.get("CorrelationFilter")).map_err(bad)?),
+        _ => return Err(bad(format!("`FilterType` is `{kind}`, expected `Sql` or `Correlation`"))),
+    };
+    if filter.is_none() {
+        return Err(bad("`SqlFilter.SqlExpression` is missing or not a text".into()));
+    }
+    let action = expression(properties, "Action").map(rules::action).transpose().map_err(bad)?;
+    Ok(rules::rule(&name, filter, action))
+}
+
+fn expression<'v>(properties: &'v Map<String, Value>, key: &str) -> Option<&'v str> {
+    properties.get(key)?.get("SqlExpression")?.as_str()
+}
+
+fn correlation(found: Option<&Value>) -> Result<Filter, String> {
+    let fields = found.and_then(Value::as_object).ok_or("`CorrelationFilter` is missing or not an object")?;
+    let mut own = Vec::new();
+    let mut users = Vec::new();
+    for (key, found) in fields {
+        if key != "Properties" {
+            own.push((key.clone(), value(key, found)?));
+            continue;
+        }
+        for (name, found) in found.as_object().ok_or("`Properties` is not an object")? {
+            users.push((name.clone(), value(name, found)?));
+        }
+    }
+    rules::correlation(own, users)
+}
+
+fn value(key: &str, found: &Value) -> Result<FilterValue, String> {
+    let number = || found.as_i64().map(FilterValue::Int).or_else(|| found.as_f64().map(FilterValue::Double));
+    let scalar = found.as_str().map(FilterValue::from).or_else(|| found.as_bool().map(FilterValue::Bool));
+    scalar
+        .or_else(number)
+        .ok_or_else(|| format!("`{key}` is {found}, expected a text, a number, true or false"))
+}
+
+/// Every property that the emulator's schema gives a topic.
+const TOPIC: [&str; 3] =
+    ["DefaultMessageTimeToLive", "DuplicateDetectionHistoryTimeWindow", "RequiresDuplicateDetection"];
+/// Every property that the emulator's schema gives a subscription.
+const SUBSCRIPTION: [&str; 7] = [
+    "DeadLetteringOnMessageExpiration",
+    "DefaultMessageTimeToLive",
+    "ForwardDeadLetteredMessagesTo",
+    "ForwardTo",
+    "LockDuration",
+    "MaxDeliveryCount",
+    "RequiresSession",
+];
+
+#[cfg(test)]
+mod tests;
