@@ -70,17 +70,16 @@ impl Emulator {
         self.name_what_is_not_done(&properties, &PROPERTIES);
         let settings = EntitySettings {
             lock_duration: properties.lock_duration()?,
+            requires_session: properties.boolean("RequiresSession")?,
             max_delivery_count: properties.max_delivery_count()?,
             // The emulator's default, an hour, where the cloud service's is for ever.
             default_time_to_live: properties.span("DefaultMessageTimeToLive", "PT1H")?.finite(),
             dead_letter_on_expiration: properties.boolean("DeadLetteringOnMessageExpiration")?,
             ..EntitySettings::default()
         };
-        for flag in ["RequiresSession", "RequiresDuplicateDetection"] {
-            if properties.boolean(flag)? {
-                self.notices
-                    .push(format!("queue `{name}`: `{flag}` is ignored, this version does not have it"));
-            }
+        if properties.boolean("RequiresDuplicateDetection")? {
+            let flag = "RequiresDuplicateDetection";
+            self.notices.push(format!("queue `{name}`: `{flag}` is ignored, this version does not have it"));
         }
         Ok((name, settings))
     }

@@ -167,6 +167,7 @@ pub(crate) struct QueueEntry {
     pub(crate) name: String,
     pub(crate) lock_duration: Option<Span>,
     pub(crate) max_delivery_count: Option<u32>,
+    pub(crate) requires_session: Option<bool>,
     pub(crate) default_time_to_live: Option<Span>,
     pub(crate) dead_letter_on_expiration: Option<bool>,
     pub(crate) max_message_bytes: Option<Bytes>,

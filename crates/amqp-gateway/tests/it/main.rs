@@ -15,6 +15,8 @@ mod management;
 #[cfg(test)]
 mod rules;
 #[cfg(test)]
+mod sessions;
+#[cfg(test)]
 mod transactions;
 #[cfg(test)]
 mod transfer;

@@ -24,8 +24,8 @@ const SAMPLE: &str = r#"
               "RequiresSession": false,
             },
           },
-          /* Sessions and
-             forwarding come later. */
+          /* Forwarding
+             comes later. */
           { "Name": "steps", "Properties": { "RequiresSession": true, "ForwardTo": "audit" } },
           { "Name": "audit", "Properties": {} },
           { "Name": "bare" },
@@ -65,6 +65,7 @@ fn a_users_file_is_read_as_it_is() {
             ..EntitySettings::default()
         }
     );
+    assert_eq!(settings(1), EntitySettings { requires_session: true, ..emulator_default() });
     assert_eq!(settings(2), emulator_default());
     assert_eq!(settings(3), emulator_default());
     assert_eq!(settings(4), EntitySettings { default_time_to_live: None, ..emulator_default() });
@@ -76,7 +77,6 @@ fn what_is_not_done_is_said() {
         parse(SAMPLE).unwrap().notices,
         [
             "queue `steps`: `ForwardTo` is ignored, this version does not forward",
-            "queue `steps`: `RequiresSession` is ignored, this version does not have it",
             "queue `ever`: unknown property `LokDuration` is ignored, did you mean `LockDuration`?",
             "subscription `events/Subscriptions/all`: `ForwardTo` is ignored, this version does not forward",
         ]

@@ -131,7 +131,7 @@ fn values_at_their_bounds_are_accepted() {
         "[limits]\nmax_frame_bytes = \"16 MiB\"",
         "[limits]\nmax_message_bytes = \"100 MiB\"",
         "[limits]\nidle_time_out = \"5s\"\nshutdown_time_out = \"0s\"",
-        "[[queue]]\nname = \"q\"\nlock_duration = \"5m\"\nmax_delivery_count = 2147483647",
+        "[[queue]]\nname = \"q\"\nlock_duration = \"5m\"\nmax_delivery_count = 2147483647\nrequires_session = true",
     ] {
         assert!(check(text).is_ok(), "{text}: {:?}", check(text));
     }
