@@ -16,6 +16,7 @@ mod publish;
 mod recovery;
 mod rules;
 mod schedule;
+mod session_model;
 mod session_requests;
 mod sessions;
 mod status;
