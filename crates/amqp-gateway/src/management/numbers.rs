@@ -1,6 +1,6 @@
 //! `com.microsoft:receive-by-sequence-number`: deferred messages.
 //!
-//! Invariant: each message of the answer is whole, and has its lock token beside it unless it was taken for good.
+//! Invariant: each message of the answer is whole, and has its lock token beside it; that of one taken for good is nil.
 
 use amqp_codec::{
     raw::{RawMap, RawValue},
@@ -47,13 +47,13 @@ pub(super) fn messages(fetched: &[Fetched], entity: &str) -> BytesMut {
                 let lock = message.lock.as_ref();
                 let bare = delivery::write(&mut scratch, &message.stored, message.sequence, lock, &recipient);
                 scratch.extend_from_slice(&bare);
-                types::write_map(out, if lock.is_some() { 4 } else { 2 }, |out| {
+                // The Rust SDK cannot read a message without a token, locked or not.
+                let token = lock.map_or([0; 16], |lock| lock.token.0.to_be_bytes());
+                types::write_map(out, 4, |out| {
                     types::write_str(out, "message");
                     types::write_binary(out, &scratch);
-                    if let Some(lock) = lock {
-                        types::write_str(out, "lock-token");
-                        types::write_uuid(out, lock.token.0.to_be_bytes());
-                    }
+                    types::write_str(out, "lock-token");
+                    types::write_uuid(out, token);
                 });
             }
         });

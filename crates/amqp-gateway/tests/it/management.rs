@@ -284,7 +284,7 @@ fn deferred_messages_are_received_and_deleted() {
     let got = messages(&reply);
     assert_eq!(got.iter().map(|(message, _)| text(message)).collect::<Vec<_>>(), ["a", "b"]);
     for (message, token) in &got {
-        assert_eq!((*token, annotation(message, "x-opt-locked-until")), (None, None));
+        assert_eq!((*token, annotation(message, "x-opt-locked-until")), (Some([0; 16]), None));
     }
     assert!(peek(&mut world, client).is_empty());
 }
