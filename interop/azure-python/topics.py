@@ -26,7 +26,7 @@ RULES = {
             {"name": "first", "sql": "amount > 100", "action": "SET Priority = 'high'; SET sys.To = 'Entity'; REMOVE colour"},
             {"name": "second", "sql": "amount > 1000", "action": "SET amount = amount + 1"},
             {"name": "plain", "sql": "amount > 100"},
-            {"name": "plain too", "sql": "colour = 'red'"},
+            {"name": "plain-too", "sql": "colour = 'red'"},
         ]
     },
 }

@@ -29,10 +29,12 @@ fn two() -> Broker {
     broker
 }
 
+/// What is tried, the rules, and the `RuleName` of each copy.
+type Case = (&'static str, Vec<Rule>, &'static [Option<&'static str>]);
+
 #[test]
 fn each_matching_rule_with_an_action_makes_one_more_copy() {
     let number = |name, filter, action| rule(name, filter, action);
-    type Case = (&'static str, Vec<Rule>, &'static [Option<&'static str>]);
     let cases: &[Case] = &[
         ("no rule, no copy", vec![], &[]),
         ("one that matches", vec![number("r", "n > 5", None)], &[None]),
