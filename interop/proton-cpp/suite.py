@@ -49,6 +49,7 @@ declare(
 declare_restart(suite, program)
 
 suite.skip("send-batch", "Proton for C++ cannot set the message format of a transfer")
+suite.skip("transaction-commit", "Proton for C++ 0.37 has no API for transactions")
 suite.skip("peek-lock-defer", "Proton for C++ 0.37 sends `modified` only without fields")
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ use std::{collections::VecDeque, hint::black_box};
 
 use broker_core::{
     Batch, ClientId, Command, Core, CoreConfig, Effect, EntityKind, EntityPath, EntitySettings, LinkId,
-    LockId, Message, Outcome, Output, Position, QueueId, ReceiveMode, SequenceNumber, StorageError,
-    StoredRecord, SubQueue, Ticket, Timestamp, UnsettledPolicy,
+    LockId, Message, Operation, Outcome, Output, Position, PublishTarget, QueueId, ReceiveMode,
+    SequenceNumber, StorageError, StoredRecord, SubQueue, Ticket, Timestamp, TransactionId, UnsettledPolicy,
 };
 use bytes::{Bytes, BytesMut};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
@@ -202,5 +202,43 @@ fn life(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, life);
+/// Messages of one transaction.
+const IN_ONE: u64 = 10;
+
+/// Ten sends in a transaction, and each by itself: what being in a transaction costs. They are received and deleted, so
+/// that the queue does not grow.
+fn transactions(c: &mut Criterion) {
+    let mut group = c.benchmark_group("ten messages");
+    group.throughput(Throughput::Elements(IN_ONE));
+    for (name, transacted) in [("in a transaction", true), ("each by itself", false)] {
+        let mut broker = Broker::new(0, ReceiveMode::ReceiveAndDelete);
+        let mut consumed = 0;
+        group.bench_function(name, |bench| {
+            bench.iter(|| {
+                consumed += IN_ONE;
+                let commands = if transacted { broker.transaction() } else { broker.publications(IN_ONE) };
+                broker.turn(commands, consumed);
+            });
+        });
+    }
+    group.finish();
+}
+
+impl Broker {
+    /// Declares, sends ten messages, commits.
+    fn transaction(&mut self) -> Vec<Command> {
+        let transaction = TransactionId(self.tickets);
+        let mut commands = vec![Command::Declare { transaction, ticket: Ticket(self.tickets) }];
+        for publication in self.publications(IN_ONE) {
+            let Command::Publish { queue, message, ticket } = publication else { continue };
+            let target = PublishTarget::Queue(queue);
+            let operation = Operation::Publish { target, messages: vec![message], ticket };
+            commands.push(Command::Enlist { transaction, operation: Box::new(operation) });
+        }
+        commands.push(Command::Discharge { transaction, fail: false, ticket: Some(Ticket(self.tickets)) });
+        commands
+    }
+}
+
+criterion_group!(benches, life, transactions);
 criterion_main!(benches);
