@@ -662,6 +662,47 @@ suite.case("broker-restart", async ({ tls, queue }) => {
   }
 });
 
+suite.case("topics/rules-are-managed", { subscriptions: { s: {} } }, (context) =>
+  withClient(context, async (client) => {
+    const rules = client.createRuleManager(context.queue, "s");
+    const listed = async () => {
+      const found = [];
+      // The SDK shows one rule that is none behind the last page.
+      for await (const rule of rules.listRules()) if (rule) found.push(rule);
+      return found;
+    };
+    assert.deepEqual((await listed()).map(({ name, filter }) => [name, filter.sqlExpression]), [["$Default", "1=1"]]);
+    await rules.createRule("equal", { subject: "order", applicationProperties: { colour: "red", n: 5 } });
+    await rules.createRule("large", { sqlExpression: "n > 3" }, { sqlExpression: "SET big = 'yes'" });
+    const [, equal, large] = await listed();
+    assert.equal(equal.filter.subject, "order");
+    assert.deepEqual(equal.filter.applicationProperties, { colour: "red", n: 5 });
+    assert.deepEqual([large.filter.sqlExpression, large.action.sqlExpression], ["n > 3", "SET big = 'yes'"]);
+    await rejects(rules.createRule("large", { sqlExpression: "1=1" }), "MessagingEntityAlreadyExists");
+    await assert.rejects(rules.createRule("bad", { sqlExpression: "n >" }), /line 1, column 4/);
+    await rejects(rules.deleteRule("missing"), "MessagingEntityNotFound");
+    await rules.deleteRule("$Default");
+
+    const wanted = { colour: "red", n: 5 };
+    const sender = client.createSender(context.queue);
+    await sender.sendMessages([
+      { body: "both", subject: "order", applicationProperties: wanted },
+      { body: "neither", applicationProperties: { n: 1 } },
+    ]);
+    const receiver = client.createReceiver(context.queue, "s");
+    const [plain, changed] = await many(receiver, 2);
+    assert.deepEqual([plain.body, plain.applicationProperties], ["both", wanted]);
+    assert.deepEqual([changed.body, changed.applicationProperties], ["both", { ...wanted, big: "yes", RuleName: "large" }]);
+    await receiver.completeMessage(plain);
+    await receiver.deadLetterMessage(changed, { deadLetterReason: "why" });
+    await assertEmpty(receiver);
+    const dead = client.createReceiver(context.queue, "s", { subQueueType: "deadLetter" });
+    const letter = await one(dead);
+    assert.deepEqual([letter.deadLetterReason, letter.applicationProperties.RuleName], ["why", "large"]);
+    await dead.completeMessage(letter);
+  }),
+);
+
 suite.skip("send-pre-settled", "the SDK has no API for pre-settled sends");
 suite.skip("peek-lock-release", "the SDK never sends the `released` outcome");
 suite.skip("anonymous-relay", "a sender is always bound to a queue or topic");

@@ -186,12 +186,20 @@ class Broker {
   }
 }
 
+/** One with `subscriptions` is a topic: they map each subscription's name to its settings. */
 function configText(queues) {
-  return Object.entries(queues)
-    .map(([name, settings]) =>
-      ["[[queue]]", ...Object.entries({ name, ...settings }).map(([key, value]) => `${key} = ${JSON.stringify(value)}`), ""].join("\n"),
-    )
-    .join("\n");
+  const table = (header, settings) => [
+    `[[${header}]]`,
+    ...Object.entries(settings).map(([key, value]) => `${key} = ${JSON.stringify(value)}`),
+    "",
+  ];
+  const lines = Object.entries(queues).flatMap(([name, { subscriptions, ...settings }]) => [
+    ...table(subscriptions ? "topic" : "queue", { name, ...settings }),
+    ...Object.entries(subscriptions ?? {}).flatMap(([own, inner]) =>
+      table("topic.subscription", { name: own, ...inner }),
+    ),
+  ]);
+  return lines.join("\n");
 }
 
 module.exports = { Broker, KEY, KEY_NAME, certificateIn, makeCertificate, pause };
