@@ -137,9 +137,10 @@ where
     }
 }
 
-/// Each HTTP method that is in use begins with a capital letter other than the A of `AMQP`.
+/// Each HTTP method that is in use begins with a capital letter other than the A of `AMQP` and the M of `MQTT`, whose
+/// clients are told in AMQP's words what is spoken here.
 const fn is_http(first: u8) -> bool {
-    first.is_ascii_uppercase() && first != b'A'
+    first.is_ascii_uppercase() && !matches!(first, b'A' | b'M')
 }
 
 /// Content type of a TLS handshake record (RFC 8446 section 5.1).
