@@ -532,3 +532,30 @@ fn a_waiting_consumer_of_each_subscription_gets_its_copy() {
     assert_eq!(texts(&broker.received(ME)), ["m", "m"]);
     broker.check_liveness();
 }
+
+#[test]
+fn a_forwarded_copy_is_a_message_of_its_own_with_the_rules_changes() {
+    let mut broker = Broker::with_topic(plain());
+    broker.create("q", plain());
+    broker.create_kind("u", EntityKind::Topic, plain());
+    let ticket = broker.ticket();
+    let rules = vec![rule("r", "x = 1", None)];
+    let (name, settings) = ("u/Subscriptions/w".into(), Box::default());
+    assert_eq!(broker.ask(Command::CreateSubscription { name, settings, rules, ticket }), Ok(()));
+    for (name, target) in [("to queue", "q"), ("to topic", "u")] {
+        let settings = EntitySettings { forward_to: Some(target.into()), ..plain() };
+        broker.subscribe(&name.replace(' ', "-"), settings, vec![rule("r", "", Some("SET x = 1"))]);
+    }
+    broker.send(vec![message("m")]);
+    broker.run_deadlines();
+    for path in [main_path("q"), main_path("u/Subscriptions/w")] {
+        let found = broker.peek(path.clone(), 0, 9).pop().unwrap_or_else(|| panic!("{path:?}"));
+        assert_eq!(found.stored.payload, "m");
+        assert_eq!(property(&found.stored.properties, "x").as_deref(), Some("Int(1)"), "{path:?}");
+        let more = found.stored.more.unwrap();
+        assert_eq!((more.enqueued_sequence, more.hops), (Some(1), 1), "{path:?}");
+    }
+    assert_eq!(broker.core.entity("t").unwrap().bytes, 0, "nothing refers to the topic's own any more");
+    broker.check_liveness();
+    assert_eq!(broker.core.digest(), broker.replayed().digest());
+}
