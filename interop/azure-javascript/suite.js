@@ -135,6 +135,46 @@ suite.case("web-socket", (context) =>
   ),
 );
 
+queueCase("fault-server-busy", async ({ broker, queue, sender, receiver }) => {
+  await sender.sendMessages({ body: "first" });
+  // The SDK tries again by itself.
+  await broker.orderFault("server-busy", { entity: queue, count: 2 });
+  await sender.sendMessages({ body: "second" });
+  const taken = await many(receiver, 2);
+  assert.deepEqual(bodies(taken), ["first", "second"]);
+  for (const message of taken) await receiver.completeMessage(message);
+});
+
+queueCase("fault-lose-lock", async ({ broker, queue, sender, receiver }) => {
+  await sender.sendMessages({ body: "tea" });
+  const message = await one(receiver);
+  await broker.orderFault("lose-lock", { entity: queue, count: 1 });
+  await rejects(receiver.completeMessage(message), "MessageLockLost");
+  const again = await one(receiver);
+  assert.equal(again.deliveryCount, 1);
+  await receiver.completeMessage(again);
+  await assertEmpty(receiver);
+});
+
+suite.case("clock-advance", async (context) => {
+  const broker = await Broker.start({ orders: { lock_duration: "PT5M" } }, { certificate });
+  try {
+    await withClient({ ...context, broker }, async (client) => {
+      const sender = client.createSender("orders");
+      const receiver = client.createReceiver("orders", { maxAutoLockRenewalDurationInMs: 0 });
+      await sender.sendMessages({ body: "tea" });
+      const message = await one(receiver);
+      await broker.advanceClock(301_000);
+      const again = await one(receiver);
+      assert.equal(again.deliveryCount, 1);
+      await rejects(receiver.completeMessage(message), "MessageLockLost");
+      await receiver.completeMessage(again);
+    });
+  } finally {
+    broker.remove();
+  }
+});
+
 queueCase("send-1000-pipelined", async ({ sender, receiver }) => {
   await Promise.all(Array.from({ length: 1000 }, (_, number) => sender.sendMessages({ body: number })));
   const taken = await many(receiver, 1000);

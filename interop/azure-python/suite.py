@@ -34,6 +34,7 @@ from azure.servicebus.exceptions import (
     ServiceBusAuthenticationError,
     ServiceBusConnectionError,
     ServiceBusError,
+    ServiceBusServerBusyError,
     SessionCannotBeLockedError,
     SessionLockLostError,
 )
@@ -212,6 +213,62 @@ async def token_credential(context, style):
                     assert refused.exception.inner_exception.status_code == 401, refused.exception
         finally:
             broker.close()
+
+
+@case("fault-server-busy")
+async def fault_server_busy(context, style):
+    async with client(context, style, retry_backoff_factor=0.01) as bus:
+        async with bus.get_queue_sender(context.queue) as sender:
+            await sender.send_messages(ServiceBusMessage("first"))
+            # The SDK tries again by itself.
+            context.broker.order_fault("server-busy", entity=context.queue, count=2)
+            await sender.send_messages(ServiceBusMessage("second"))
+    assert [text(message) for message in await take(context, style, 2)] == ["first", "second"]
+    context.broker.order_fault("server-busy", entity=context.queue, count=100)
+    async with client(context, style, retry_total=0) as bus:
+        with unittest.TestCase().assertRaises(ServiceBusServerBusyError):
+            async with bus.get_queue_sender(context.queue) as sender:
+                await use(sender)
+
+
+@case("fault-lose-lock")
+async def fault_lose_lock(context, style):
+    await send(context, style, "tea")
+    async with client(context, style) as bus:
+        async with bus.get_queue_receiver(context.queue) as receiver:
+            message = await one(receiver)
+            context.broker.order_fault("lose-lock", entity=context.queue, count=1)
+            with unittest.TestCase().assertRaises(MessageLockLostError):
+                await receiver.complete_message(message)
+            again = await one(receiver)
+            assert (text(again), again.delivery_count) == ("tea", 1)
+            await receiver.complete_message(again)
+            await assert_empty(receiver)
+
+
+@case("clock-advance")
+async def clock_advance(context, style):
+    broker = Broker({"orders": {"lock_duration": "PT5M"}}).start()
+    try:
+        here = dataclasses.replace(context, broker=broker, queue="orders")
+        await send(here, style, "tea")
+        async with client(here, style) as bus:
+            async with bus.get_queue_receiver("orders") as receiver:
+                message = await one(receiver)
+                broker.advance_clock(301)
+                again = await one(receiver)
+                assert (text(again), again.delivery_count) == ("tea", 1)
+                with unittest.TestCase().assertRaises(MessageLockLostError):
+                    await receiver.complete_message(message)
+                await receiver.complete_message(again)
+            async with bus.get_queue_sender("orders") as sender:
+                ttl = datetime.timedelta(days=30)
+                await sender.send_messages(ServiceBusMessage("stale", time_to_live=ttl))
+                broker.advance_clock(ttl.total_seconds())
+            async with bus.get_queue_receiver("orders") as receiver:
+                await assert_empty(receiver)
+    finally:
+        broker.close()
 
 
 @case("send-1000-in-batches")

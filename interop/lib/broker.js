@@ -173,6 +173,11 @@ class Broker {
     await this.ask("POST", "/$ferrybus/clock/advance", { by_ms: Math.round(milliseconds) });
   }
 
+  /** Has something go wrong: `entity`, and `count` or `for_ms`. */
+  async orderFault(kind, details) {
+    await this.ask("POST", "/$ferrybus/faults", { kind, ...details });
+  }
+
   logTail(lines = 20) {
     if (!fs.existsSync(this.logPath)) return "";
     return fs.readFileSync(this.logPath, "utf8").split("\n").slice(-lines).join("\n");

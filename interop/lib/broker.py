@@ -225,6 +225,10 @@ class Broker:
         """Moves the broker's time forward, for all of its queues; what became due is done."""
         self.ask("POST", "/$ferrybus/clock/advance", {"by_ms": int(seconds * 1000)})
 
+    def order_fault(self, kind: str, **details: object) -> None:
+        """Has something go wrong: `entity`, and `count` or `for_ms`."""
+        self.ask("POST", "/$ferrybus/faults", {"kind": kind, **details})
+
     def log_tail(self, lines: int = 20) -> str:
         """The last lines that the broker printed."""
         if not self.log_path.exists():

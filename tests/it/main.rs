@@ -9,6 +9,8 @@ mod client;
 #[cfg(test)]
 mod durable;
 #[cfg(test)]
+mod faults;
+#[cfg(test)]
 mod http;
 #[cfg(test)]
 mod message;

@@ -76,8 +76,13 @@ fn connections_and_tokens_keep_to_the_real_time() {
 #[test]
 fn a_broker_that_was_not_started_for_testing_refuses() {
     let broker = Broker::with(|config| config.testing = false);
-    for (request, body) in [("GET /$ferrybus/clock", ""), ("POST /$ferrybus/clock/advance", r#"{"by_ms":1}"#)]
-    {
+    for (request, body) in [
+        ("GET /$ferrybus/clock", ""),
+        ("POST /$ferrybus/clock/advance", r#"{"by_ms":1}"#),
+        ("GET /$ferrybus/faults", ""),
+        ("POST /$ferrybus/faults", r#"{"kind":"server-busy","count":1}"#),
+        ("DELETE /$ferrybus/faults/1", ""),
+    ] {
         let (status, text) = ask(broker.http_address(), request, body);
         assert_eq!(status, 403, "{request}");
         assert!(text.contains("--testing"), "{text}");

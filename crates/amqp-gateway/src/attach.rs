@@ -58,6 +58,9 @@ impl Gateway {
             self.face = Face::ServiceBus;
         }
         let face = if has_service_bus_property(&attach) { Face::ServiceBus } else { self.face };
+        if let Wanted::Send(Some(path)) | Wanted::Receive(path) = &wanted {
+            self.obstruct(&path.entity)?;
+        }
         match wanted {
             Wanted::Send(path) => self.attach_producer(key, attach, face, path),
             Wanted::Receive(path) => self.attach_consumer(key, attach, face, path),

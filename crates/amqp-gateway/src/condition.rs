@@ -8,7 +8,7 @@ use broker_core::{
     AttachError, CommitError, EntityError, PublishError, SessionError, SettleError, TransactionError,
 };
 
-use crate::address::AddressError;
+use crate::{address::AddressError, faults::FaultKind};
 
 /// Why the gateway refuses something, whoever found the reason.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -89,6 +89,8 @@ pub(crate) enum Refusal {
     EntityDisabled { entity: String },
     /// The entity behind an open link was deleted.
     EntityDeleted { entity: String },
+    /// A fault that a test has ordered.
+    Fault(FaultKind),
     /// The broker shuts down.
     ShuttingDown,
     /// The core gave a kind of answer that does not belong to the question. A bug of ours.
@@ -152,6 +154,7 @@ impl Refusal {
             Self::NoTransaction => ("amqp:transaction:unknown-id", 400),
             Self::Malformed(_) => ("amqp:decode-error", 400),
             Self::EntityDeleted { .. } => ("amqp:resource-deleted", 404),
+            Self::Fault(kind) => fault(*kind),
             Self::ShuttingDown => ("amqp:connection:forced", 503),
             Self::Unexpected => ("amqp:internal-error", 500),
         };
@@ -227,9 +230,21 @@ impl Refusal {
                 format!("The messaging entity '{entity}' has been disabled for this operation.")
             }
             Self::EntityDeleted { entity } => format!("The messaging entity '{entity}' has been deleted."),
+            Self::Fault(_) => "A test has ordered this fault.".to_owned(),
             Self::ShuttingDown => "The broker is shutting down.".to_owned(),
             Self::Unexpected => "The broker met an internal error.".to_owned(),
         }
+    }
+}
+
+/// The name of an ordered fault: what the service would say.
+const fn fault(kind: FaultKind) -> (&'static str, i32) {
+    match kind {
+        FaultKind::ServerBusy => ("com.microsoft:server-busy", 503),
+        FaultKind::DropLink => ("amqp:link:detach-forced", 503),
+        FaultKind::DropConnection => ("amqp:connection:forced", 503),
+        FaultKind::LoseLock => ("com.microsoft:message-lock-lost", 410),
+        FaultKind::RejectSettlement | FaultKind::DelaySettlement(_) => ("amqp:internal-error", 500),
     }
 }
 

@@ -2,9 +2,14 @@
 //!
 //! Invariant: plain data; nothing here is looked up or changed after a connection began.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use broker_core::Timestamp;
+
+use crate::faults::Faults;
 
 /// The clocks, read together by the shell.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +63,8 @@ pub struct GatewayConfig {
     pub max_peek_bytes: u64,
     /// Answers of a management node that may wait for credit on one link.
     pub max_waiting_replies: usize,
+    /// Faults that tests may order; `None`: nobody can.
+    pub faults: Option<Arc<Faults>>,
 }
 
 impl Default for GatewayConfig {
@@ -78,6 +85,7 @@ impl Default for GatewayConfig {
             max_batch_messages: 65_536,
             max_peek_bytes: 1 << 20,
             max_waiting_replies: 64,
+            faults: None,
         }
     }
 }

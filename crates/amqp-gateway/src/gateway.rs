@@ -27,6 +27,7 @@ use crate::{
     handshake,
     index::Index,
     link::{Link, LinkRole, Links, Session, Sessions},
+    mischief::Mischief,
     requests::Pending,
     settlement::Face,
     tickets::Errand,
@@ -67,6 +68,8 @@ pub struct Gateway {
     pub(crate) budget: Budget,
     /// Tokens that wait for their provider's keys.
     pub(crate) waiting_tokens: Vec<PutToken>,
+    /// What ordered faults have left.
+    pub(crate) mischief: Mischief,
     /// When the first claim of a link ends, in seconds since 1970.
     pub(crate) claims_end: Option<u64>,
     pub(crate) commands: Vec<Command>,
@@ -114,6 +117,7 @@ impl Gateway {
             transactions: Transactions::default(),
             budget,
             waiting_tokens: Vec::new(),
+            mischief: Mischief::default(),
             claims_end: None,
             commands: Vec::new(),
             connected: false,
@@ -156,6 +160,7 @@ impl Gateway {
         self.handle_events();
         self.drop_expired_claims();
         self.look_at_tokens();
+        self.do_late();
     }
 
     /// Whether the socket should be read: not while the client does not take what it is told.
@@ -165,8 +170,9 @@ impl Gateway {
 
     /// When [`Gateway::handle_deadline`] wants to be called.
     pub fn deadline(&self) -> Option<Instant> {
-        let deadlines = [self.engine.deadline(), self.claims_deadline(), self.tokens_deadline()];
-        deadlines.into_iter().flatten().min()
+        let claims = [self.claims_deadline(), self.tokens_deadline()];
+        let deadlines = claims.into_iter().chain([self.engine.deadline(), self.late_deadline()]);
+        deadlines.flatten().min()
     }
 
     /// What the client asks of the core, in order: one batch.

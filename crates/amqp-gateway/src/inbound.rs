@@ -90,6 +90,11 @@ impl Gateway {
         let Some(link) = self.links.get(id.0) else { return };
         let LinkRole::Producer(producer) = &link.role else { return };
         let (session, face) = (link.session, link.face);
+        if self.config.faults.is_some()
+            && let Some(refusal) = self.throttle(link.place())
+        {
+            return self.refuse_message(id, &delivery, &refusal);
+        }
         if let Some(DeliveryState::Transactional { txn_id, .. }) = delivery.state.take() {
             let intake = Intake { face, utc: self.now.utc, wants: producer.wants };
             return self.publish_transacted(id, delivery, intake, txn_id);

@@ -11,6 +11,7 @@
 //! | How is a link opened? | `attach`, `claims`, `sessions` |
 //! | How does a message come in, how does it go out? | `intake`, `quota`, `inbound`; `delivery`, `outbound` |
 //! | What does a transaction need? | `coordinator`, `transacted` |
+//! | What goes wrong because a test ordered it? | `faults`, `mischief` |
 //! | How are the nodes asked? | `requests`, `cbs`, `management` |
 //!
 //! Invariant: the only crate that names both a performative and a queue outcome. It reads no clock, no socket and
@@ -26,6 +27,7 @@ mod config;
 mod coordinator;
 mod delivery;
 mod facts;
+mod faults;
 mod gateway;
 mod handshake;
 mod inbound;
@@ -35,6 +37,7 @@ mod link;
 mod locks;
 mod management;
 mod message_id;
+mod mischief;
 mod outbound;
 mod outcome;
 mod quota;
@@ -49,5 +52,6 @@ mod transacted;
 /// What the transport knows of the peer.
 pub use broker_auth::PeerFacts as Peer;
 pub use config::{GatewayConfig, Now};
+pub use faults::{FAULTS_MAX, Fault, FaultKind, Faults, TooManyFaults};
 pub use gateway::Gateway;
 pub use intake::describe;

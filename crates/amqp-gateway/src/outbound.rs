@@ -24,17 +24,17 @@ use crate::{
 
 /// What the peer says of a delivery.
 #[derive(Clone, Copy, Debug)]
-struct Word<'a> {
+pub(crate) struct Word<'a> {
     /// It has settled.
-    settled: bool,
+    pub(crate) settled: bool,
     /// The state, or the outcome that waits for the transaction.
-    said: Said,
+    pub(crate) said: Said,
     /// What to repeat of it.
-    echo: Option<Echo>,
+    pub(crate) echo: Option<Echo>,
     /// With its data.
-    state: Option<&'a DeliveryState>,
+    pub(crate) state: Option<&'a DeliveryState>,
     /// The transaction it waits for.
-    transaction: Option<&'a TxnId>,
+    pub(crate) transaction: Option<&'a TxnId>,
 }
 
 /// The link state property by which a receiver takes messages inside a transaction.
@@ -131,11 +131,28 @@ impl Gateway {
             let Some(session) = self.sessions.get_mut(number.0) else { return };
             let Some((id, held)) = session.locks.take_next(&mut range) else { return };
             let word = Word { settled, said, echo, state, transaction };
-            self.settle(number, id, held, word);
+            let spared = match transaction {
+                None if self.config.faults.is_some() => self.trip(number, id, held, &word),
+                _ => Some(held),
+            };
+            if let Some(held) = spared {
+                self.settle(number, id, held, word);
+            }
         }
     }
 
-    fn settle(&mut self, session: SessionNumber, id: u32, held: Held, word: Word<'_>) {
+    /// A delivery of a link is settled: its place is free for another.
+    pub(crate) fn settled_one(&mut self, id: LinkId) {
+        let most = self.config.max_unsettled;
+        let Some(link) = self.links.get_mut(id.0) else { return };
+        let LinkRole::Consumer(consumer) = &mut link.role else { return };
+        consumer.unsettled = consumer.unsettled.saturating_sub(1);
+        if let Some(limit) = consumer.raise(most) {
+            self.commands.push(Command::Credit { consumer: id, limit, drain: false });
+        }
+    }
+
+    pub(crate) fn settle(&mut self, session: SessionNumber, id: u32, held: Held, word: Word<'_>) {
         let Word { settled, said, echo, state, transaction } = word;
         let transaction = transaction.filter(|_| held.lock.is_some());
         let said = match transaction {

@@ -45,7 +45,8 @@ pub(crate) struct Shared {
     pub(crate) threads: Spawner,
     pub(crate) max_connections: usize,
     pub(crate) handshake_time_out: Duration,
-    pub(crate) testing: bool,
+    /// Changes when faults are ordered; `None` unless started for testing.
+    pub(crate) faults: Option<watch::Sender<()>>,
     pub(crate) foreign_origins: bool,
     pub(crate) stop: watch::Receiver<bool>,
 }
@@ -167,7 +168,9 @@ pub(crate) fn drive<S: AsyncRead + AsyncWrite + Unpin>(
     let idle = shared.gateway.idle_time_out;
     let patience = (!idle.is_zero()).then(|| idle * 2);
     let (clock, inbox) = (Arc::clone(&shared.clock), Arc::clone(&shared.inbox));
-    Driver::new(stream, gateway, client, clock, inbox, shared.stop.clone(), patience).run()
+    let faults = shared.faults.as_ref().map(watch::Sender::subscribe);
+    let driver = Driver::new(stream, gateway, client, clock, inbox, shared.stop.clone(), patience);
+    driver.with_faults(faults).run()
 }
 
 /// The subject of the client's certificate, which rustls has verified.

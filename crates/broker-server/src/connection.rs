@@ -25,6 +25,7 @@ use crate::{
     clock::Clock,
     inbox::{Inbox, Item},
     mailbox::Mailbox,
+    orders::Orders,
     transport::{self, Outgoing, WRITE_SOFT_LIMIT},
 };
 
@@ -37,6 +38,7 @@ struct Turn {
     end_of_stream: bool,
     deadline: bool,
     shut_down: bool,
+    faults: bool,
     flushed: bool,
 }
 
@@ -44,7 +46,7 @@ impl Turn {
     fn is_empty(&self) -> bool {
         self.effects.is_empty()
             && self.input.is_none()
-            && !(self.end_of_stream || self.deadline || self.shut_down || self.flushed)
+            && !(self.end_of_stream || self.deadline || self.shut_down || self.faults || self.flushed)
     }
 }
 
@@ -102,6 +104,8 @@ pub(crate) struct Driver<S> {
     left: bool,
     /// Resolves once, when the server shuts down.
     stop: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// News of ordered faults, of a broker that was started for testing.
+    faults: Option<Orders>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
@@ -135,7 +139,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             patience,
             left: false,
             stop: Some(stop),
+            faults: None,
         }
+    }
+
+    /// Follows the news of ordered faults.
+    pub(crate) fn with_faults(mut self, news: Option<watch::Receiver<()>>) -> Self {
+        self.faults = news.map(Orders::new);
+        self
     }
 
     /// Runs to the end of the connection. What is left to do then is done however it ends: see `drop`.
@@ -169,6 +180,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             }
             if turn.deadline {
                 self.gateway.handle_deadline(now);
+            }
+            if turn.faults {
+                self.gateway.handle_faults(now);
+            }
+            if self.gateway.is_cut() {
+                return Err(io::Error::other("cut off by an ordered fault"));
             }
             if turn.shut_down {
                 self.gateway.shut_down(now);
@@ -273,6 +290,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             self.stop = None;
             turn.shut_down = true;
         }
+        turn.faults = self.faults.as_mut().is_some_and(|faults| faults.poll(cx));
         if turn.is_empty() { Poll::Pending } else { Poll::Ready(Ok(turn)) }
     }
 }

@@ -24,6 +24,7 @@ use crate::{
 
 mod access;
 mod answer;
+mod faults;
 mod routes;
 mod testing;
 mod upgrade;

@@ -14,6 +14,7 @@ mod http;
 mod inbox;
 mod keys;
 mod mailbox;
+mod orders;
 mod runner;
 mod server;
 mod threads;

@@ -132,7 +132,7 @@ impl Server {
             threads: threads.spawner(),
             max_connections: config.max_connections,
             handshake_time_out: config.handshake_time_out,
-            testing: config.testing,
+            faults: config.testing.then(|| watch::Sender::new(())),
             foreign_origins: config.foreign_origins,
             stop: stopped,
         });
@@ -346,6 +346,7 @@ fn gateway_config(config: &ServerConfig) -> GatewayConfig {
         idle_time_out: config.idle_time_out,
         open_time_out: config.handshake_time_out,
         auto_create: config.auto_create,
+        faults: config.testing.then(Arc::default),
         ..GatewayConfig::default()
     }
 }

@@ -42,6 +42,9 @@ pub(crate) enum Command {
     /// Look at or move the clock of a broker that was started with `--testing`.
     #[command(subcommand)]
     Clock(ClockCommand),
+    /// Order faults of a broker that was started with `--testing`.
+    #[command(subcommand)]
+    Fault(FaultCommand),
 }
 
 /// Each overrides its key in the configuration file.
@@ -83,7 +86,7 @@ pub(crate) struct ServeArguments {
     /// Authorities whose client certificates are trusted, PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_client_ca: Option<PathBuf>,
-    /// For tests against the broker: let `ferrybus clock` move its time
+    /// For tests against the broker: let `ferrybus clock` move its time, and `ferrybus fault` order faults
     #[arg(long, visible_alias = "test-clock")]
     pub(crate) testing: bool,
     /// The Azure emulator's Config.json, as it is
@@ -299,6 +302,61 @@ pub(crate) enum ClockCommand {
         #[command(flatten)]
         connect: ConnectArguments,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum FaultCommand {
+    /// Order one.
+    Add(FaultArguments),
+    /// Show those that can still strike.
+    List {
+        #[command(flatten)]
+        connect: ConnectArguments,
+    },
+    /// Take back one, or all.
+    Clear {
+        /// Its number [default: all]
+        number: Option<u64>,
+        #[command(flatten)]
+        connect: ConnectArguments,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct FaultArguments {
+    /// What goes wrong
+    pub(crate) kind: Mishap,
+    /// Entity where it does, with everything below [default: everywhere]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) entity: Option<String>,
+    /// How often
+    #[arg(long, value_name = "NUMBER", required_unless_present = "duration")]
+    pub(crate) count: Option<u64>,
+    /// How long, such as `30s`
+    #[arg(long = "for", value_name = "TIME")]
+    pub(crate) duration: Option<Span>,
+    /// For how long a settlement is held up
+    #[arg(long, value_name = "TIME", required_if_eq("kind", "delay-settlement"))]
+    pub(crate) delay: Option<Span>,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArguments,
+}
+
+/// What can be made to go wrong.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Mishap {
+    /// A settlement finds its lock lost.
+    LoseLock,
+    /// Sends and attaches are refused as busy.
+    ServerBusy,
+    /// Links are detached.
+    DropLink,
+    /// Connections end without a word.
+    DropConnection,
+    /// A settlement is answered with an error.
+    RejectSettlement,
+    /// A settlement is held up.
+    DelaySettlement,
 }
 
 fn key_value(text: &str) -> Result<(String, String), &'static str> {

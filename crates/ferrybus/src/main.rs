@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::arguments::{Arguments, CertCommand, ClockCommand, Command, JournalCommand};
+use crate::arguments::{Arguments, CertCommand, ClockCommand, Command, FaultCommand, JournalCommand};
 
 mod arguments;
 mod calendar;
@@ -44,6 +44,15 @@ fn main() -> ExitCode {
         }
         Some(Command::Clock(ClockCommand::Advance { by, connect })) => {
             client::run(&connect, |target| client::advance_clock(target, by, connect.json))
+        }
+        Some(Command::Fault(FaultCommand::Add(fault))) => {
+            client::run(&fault.connect, |target| client::add_fault(target, &fault))
+        }
+        Some(Command::Fault(FaultCommand::List { connect })) => {
+            client::run(&connect, |target| client::list_faults(target, connect.json))
+        }
+        Some(Command::Fault(FaultCommand::Clear { number, connect })) => {
+            client::run(&connect, |target| client::clear_faults(target, number, connect.json))
         }
         Some(Command::Bench(bench)) => client::run(&bench.connect, |connect| client::bench(connect, &bench)),
     };

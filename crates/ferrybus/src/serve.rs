@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
         warn!("durability is `none`: every message is gone when this process ends");
     }
     if limits.testing {
-        warn!("started for testing: whoever may manage the namespace can move the clock");
+        warn!("started for testing: whoever may manage the namespace can move the clock and order faults");
     }
     let banner = Banner::new(&limits);
     let data_dir = limits.data_dir.clone();

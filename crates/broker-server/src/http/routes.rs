@@ -10,7 +10,7 @@ use hyper::{Request, body::Incoming};
 use super::{
     Visitor,
     answer::{Answer, Refusal},
-    testing, upgrade,
+    faults, testing, upgrade,
 };
 
 /// Answers one request.
@@ -18,6 +18,8 @@ pub(super) async fn answer(visitor: &Visitor, request: Request<Incoming>) -> Ans
     let answered = match route(request.uri().path()) {
         Some(Route::Clock) => testing::clock(visitor, &request),
         Some(Route::Advance) => testing::advance(visitor, request).await,
+        Some(Route::Faults) => faults::faults(visitor, request).await,
+        Some(Route::Fault(number)) => faults::fault(visitor, &request, number),
         Some(Route::WebSocket) => upgrade::upgrade(visitor, request),
         None => Err(Refusal::NotFound(request.uri().path().to_owned())),
     };
@@ -31,6 +33,10 @@ enum Route {
     Clock,
     /// Move it forward.
     Advance,
+    /// The ordered faults.
+    Faults,
+    /// One of them.
+    Fault(u64),
     /// Go on in AMQP.
     WebSocket,
 }
@@ -38,11 +44,15 @@ enum Route {
 /// Case does not matter, nor a slash at the end, nor whether `$` is escaped: clients differ in all three.
 fn route(path: &str) -> Option<Route> {
     let path = path.trim_end_matches('/').to_ascii_lowercase().replacen("%24", "$", 1);
+    if let Some(number) = path.strip_prefix("/$ferrybus/faults/") {
+        return number.parse().ok().map(Route::Fault);
+    }
     let (_, route) = ROUTES.iter().find(|(known, _)| *known == path)?;
     Some(*route)
 }
 
-const ROUTES: [(&str, Route); 3] = [
+const ROUTES: [(&str, Route); 4] = [
+    ("/$ferrybus/faults", Route::Faults),
     ("/$ferrybus/clock", Route::Clock),
     ("/$ferrybus/clock/advance", Route::Advance),
     ("/$servicebus/websocket", Route::WebSocket),

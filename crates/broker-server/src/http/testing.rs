@@ -1,4 +1,4 @@
-//! What a broker offers to those who test against it: its clock can be moved.
+//! What a broker offers to those who test against it: its clock can be moved, and faults can be ordered.
 //!
 //! Invariant: nothing here does anything unless the broker was started for testing, and only for who may manage the
 //! whole namespace.
@@ -56,22 +56,22 @@ fn told(visitor: &Visitor, now_ms: u64) -> Answer {
 }
 
 /// Lets in who may manage the namespace, of a broker that was started for testing.
-fn admit(visitor: &Visitor, headers: &HeaderMap) -> Result<(), Refusal> {
+pub(super) fn admit(visitor: &Visitor, headers: &HeaderMap) -> Result<(), Refusal> {
     let shared = &visitor.shared;
     let wanted = (Right::Manage, &Scope::namespace());
     let seconds = shared.clock.now().wall.as_millis() / 1000;
     access::claim(&shared.authority, &visitor.peer, headers, wanted, seconds)?;
-    if !shared.testing {
+    if shared.faults.is_none() {
         return Err(Refusal::Forbidden("the broker was not started with `--testing`".into()));
     }
     Ok(())
 }
 
-fn only(method: &Method, wanted: &Method, allow: &'static str) -> Result<(), Refusal> {
+pub(super) fn only(method: &Method, wanted: &Method, allow: &'static str) -> Result<(), Refusal> {
     if method == wanted { Ok(()) } else { Err(Refusal::Method { allow }) }
 }
 
-fn parse<'b, T: Deserialize<'b>>(body: &'b [u8]) -> Result<T, Refusal> {
+pub(super) fn parse<'b, T: Deserialize<'b>>(body: &'b [u8]) -> Result<T, Refusal> {
     serde_json::from_slice(body)
         .map_err(|error| Refusal::Bad(format!("the body is not what is expected: {error}")))
 }

@@ -60,3 +60,45 @@ fn a_clock_is_not_moved_by_who_may_not_or_where_it_may_not() {
         1,
     );
 }
+
+#[test]
+fn faults_are_ordered_listed_and_cleared_from_the_command_line() {
+    let folder = Folder::new("fault");
+    let broker = Broker::start(&folder.0, &serve(&["--testing"]));
+    let run = |line: &[&str]| {
+        let mut line = line.to_vec();
+        line.extend(["--connection-string", &broker.connection_string]);
+        ferrybus(&folder.0, &line)
+    };
+    let ask = |line: &[&str]| {
+        let output = run(line);
+        assert_eq!(code(&output), 0, "{line:?}: {}", stderr(&output));
+        stdout(&output)
+    };
+    let busy = ask(&["fault", "add", "server-busy", "--entity", "orders", "--count", "1"]);
+    assert_eq!(busy, "1  server-busy  orders  1 more\n");
+    let delay = ask(&["fault", "add", "delay-settlement", "--for", "1h", "--delay", "2s", "--json"]);
+    let delay: Value = serde_json::from_str(&delay).unwrap();
+    assert_eq!(
+        (&delay["id"], &delay["for_ms"], &delay["delay_ms"]),
+        (&2.into(), &3_600_000.into(), &2_000.into())
+    );
+    assert_eq!(ask(&["fault", "list"]).lines().count(), 2);
+    let refused = run(&["send", "orders", "--body", "tea"]);
+    assert_eq!(code(&refused), 1);
+    assert!(stderr(&refused).contains("server-busy"), "{}", stderr(&refused));
+    ask(&["send", "orders", "--body", "tea"]);
+    assert_eq!(ask(&["fault", "list"]).lines().count(), 1);
+    assert_eq!(ask(&["fault", "clear", "2"]), "cleared 1\n");
+    assert_eq!(ask(&["fault", "clear"]), "cleared 0\n");
+    let misused = [
+        (["fault", "add", "server-busy", "--entity", "orders"], "--count"),
+        (["fault", "add", "delay-settlement", "--count", "1"], "--delay"),
+        (["fault", "add", "server-busy", "--count", "1"], "server-busy"),
+    ];
+    for (line, expected) in misused {
+        let output = run(&line);
+        assert_eq!(code(&output), 2, "{line:?}");
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    }
+}

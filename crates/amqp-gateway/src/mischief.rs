@@ -1,0 +1,148 @@
+//! Ordered faults, as they strike one connection.
+//!
+//! Invariant: without a table of faults nothing here does anything; a settlement that is held up is done later, unless
+//! its link ends first.
+
+use std::time::Instant;
+
+use amqp_codec::performative::DeliveryState;
+use broker_core::{Command, LinkId, Outcome, Properties, SettleError};
+
+use crate::{
+    condition::Refusal,
+    config::Now,
+    faults::FaultKind,
+    gateway::Gateway,
+    link::LinkRole,
+    locks::Held,
+    outbound::Word,
+    settlement::Said,
+    tickets::{Echo, SessionNumber},
+};
+
+/// Settlements of one connection that may be held up at the same time; more are done at once.
+const LATE_MAX: usize = 10_000;
+
+/// What ordered faults have left of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct Mischief {
+    late: Vec<Late>,
+    cut: bool,
+}
+
+/// A settlement that is held up.
+#[derive(Debug)]
+struct Late {
+    due: Instant,
+    session: SessionNumber,
+    id: u32,
+    held: Held,
+    settled: bool,
+    state: Option<DeliveryState>,
+}
+
+impl Gateway {
+    /// Faults may have been ordered: those strike that need not wait for the client.
+    pub fn handle_faults(&mut self, now: Now) {
+        self.now = now;
+        if self.strikes("", |kind| kind == FaultKind::DropConnection).is_some() {
+            self.mischief.cut = true;
+        }
+        let with_entity = self.links.iter().filter(|(_, link)| {
+            matches!(&link.role, LinkRole::Producer(producer) if producer.path.is_some())
+                || matches!(&link.role, LinkRole::Consumer(_))
+        });
+        let links: Vec<(u32, String)> =
+            with_entity.map(|(number, link)| (number, link.place().to_owned())).collect();
+        for (number, place) in links {
+            match self.strikes(&place, is_drop) {
+                Some(FaultKind::DropConnection) => self.mischief.cut = true,
+                Some(kind) => self.detach_link(LinkId(number), &Refusal::Fault(kind)),
+                None => {}
+            }
+        }
+    }
+
+    /// True if the connection is to end without a word.
+    pub fn is_cut(&self) -> bool {
+        self.mischief.cut
+    }
+
+    /// When the first settlement that is held up is to be done.
+    pub(crate) fn late_deadline(&self) -> Option<Instant> {
+        self.mischief.late.iter().map(|late| late.due).min()
+    }
+
+    /// Does the settlements whose time has come.
+    pub(crate) fn do_late(&mut self) {
+        let now = self.now.instant;
+        let due: Vec<Late> = self.mischief.late.extract_if(.., |late| late.due <= now).collect();
+        for Late { session, id, held, settled, state, .. } in due {
+            let state = state.as_ref();
+            let said = state.map_or(Said::Nothing, Said::of);
+            let echo = state.and_then(Echo::of);
+            self.settle(session, id, held, Word { settled, said, echo, state, transaction: None });
+        }
+    }
+
+    /// A link to an entity is about to be attached.
+    pub(crate) fn obstruct(&mut self, place: &str) -> Result<(), Refusal> {
+        match self.strikes(place, |kind| is_drop(kind) || kind == FaultKind::ServerBusy) {
+            None => Ok(()),
+            Some(kind) => {
+                self.mischief.cut |= kind == FaultKind::DropConnection;
+                Err(Refusal::Fault(kind))
+            }
+        }
+    }
+
+    /// A message for an entity has come.
+    pub(crate) fn throttle(&self, place: &str) -> Option<Refusal> {
+        self.strikes(place, |kind| kind == FaultKind::ServerBusy).map(Refusal::Fault)
+    }
+
+    /// A delivery is about to be settled; gives it back unless a fault has taken it.
+    pub(crate) fn trip(
+        &mut self,
+        session: SessionNumber,
+        id: u32,
+        held: Held,
+        word: &Word<'_>,
+    ) -> Option<Held> {
+        let Some(lock) = held.lock else { return Some(held) };
+        let Some(link) = self.links.get(held.consumer.0) else { return Some(held) };
+        let refusal = match self.strikes(link.place(), is_about_settlements) {
+            Some(FaultKind::DelaySettlement(by)) if self.mischief.late.len() < LATE_MAX => {
+                let (due, state) = (self.now.instant + by, word.state.cloned());
+                self.mischief.late.push(Late { due, session, id, held, settled: word.settled, state });
+                return None;
+            }
+            Some(FaultKind::LoseLock) => {
+                let (queue, sequence) = (held.queue, held.sequence);
+                let outcome = Outcome::Abandon(Properties::default());
+                self.commands.push(Command::Settle { queue, sequence, lock, outcome, ticket: None });
+                Refusal::Settle(SettleError::LockLost)
+            }
+            Some(kind @ FaultKind::RejectSettlement) => Refusal::Fault(kind),
+            _ => return Some(held),
+        };
+        self.settled_one(held.consumer);
+        if !word.settled {
+            let error = self.error(&refusal, "");
+            self.settle_sent(session, id, DeliveryState::Rejected(Some(Box::new(error))));
+        }
+        None
+    }
+
+    fn strikes(&self, place: &str, wanted: impl Fn(FaultKind) -> bool) -> Option<FaultKind> {
+        self.config.faults.as_ref()?.strike(self.now.utc, place, wanted)
+    }
+}
+
+const fn is_drop(kind: FaultKind) -> bool {
+    matches!(kind, FaultKind::DropConnection | FaultKind::DropLink)
+}
+
+const fn is_about_settlements(kind: FaultKind) -> bool {
+    matches!(kind, FaultKind::LoseLock | FaultKind::RejectSettlement | FaultKind::DelaySettlement(_))
+}
