@@ -184,10 +184,7 @@ impl Refusal {
                 format!("The token for this link has expired. {}", unauthorized(claim, resource))
             }
             Self::NoAddress { terminus } => format!("The {terminus} has no address that is a text."),
-            Self::NoTarget => {
-                "The link has no target. A sender to the anonymous terminus has one without address."
-                    .to_owned()
-            }
+            Self::NoTarget => NO_TARGET.to_owned(),
             Self::NoSubscription { name } => format!("No subscription named '{name}' could be found."),
             Self::Dynamic => "Dynamic nodes are not supported.".to_owned(),
             Self::GlobalTransaction => "Distributed transactions are not supported.".to_owned(),
@@ -352,6 +349,8 @@ fn session(error: &SessionError) -> Name {
 
 /// The condition beside status 204 when there are no sessions, or no more. To clients that is an empty list.
 pub(crate) const NO_SESSION: &str = "com.microsoft:session-not-found";
+
+const NO_TARGET: &str = "The link has no target. A sender to the anonymous terminus has one without address.";
 
 const LOCK_LOST: &str = "The lock supplied is invalid. Either the lock expired, or the message has already been \
                          removed from the queue, or was received by a different receiver instance.";
