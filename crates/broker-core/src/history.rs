@@ -197,7 +197,8 @@ impl History {
 
     /// Position and length of each record that is alive.
     pub(crate) fn live_records(&self) -> impl Iterator<Item = (Position, u32)> {
-        self.runs.iter().map(|run| (run.position, run.length))
+        let found = self.found.values().map(|found| (found.position, found.length));
+        self.runs.iter().map(|run| (run.position, run.length)).chain(found)
     }
 
     /// Number, time and ids of each run.

@@ -146,14 +146,17 @@ impl Rules {
         self.kept.insert(key, kept);
     }
 
-    /// After replay: gives the rules to the topics of their subscriptions. Those of a subscription that is lost go.
-    pub(crate) fn settle(&mut self, topic_of: impl Fn(QueueId) -> Option<QueueId>) {
+    /// After replay: gives the rules to the topics of their subscriptions. Those of a subscription that is lost go; says
+    /// where their records lie.
+    pub(crate) fn settle(&mut self, topic_of: impl Fn(QueueId) -> Option<QueueId>) -> Vec<(Position, u32)> {
+        let mut lost = Vec::new();
         for (key, filter) in std::mem::take(&mut self.loose) {
             match topic_of(key.subscription) {
                 Some(topic) => drop(self.indexes.entry(topic).or_default().insert(key, filter)),
-                None => drop(self.kept.remove(&key)),
+                None => lost.extend(self.kept.remove(&key).map(|kept| (kept.position, kept.length))),
             }
         }
+        lost
     }
 
     /// All records of rules.

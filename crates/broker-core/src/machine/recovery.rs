@@ -154,8 +154,8 @@ impl Core {
         for queue in &ids {
             self.adopt_orphan(*queue, out);
         }
-        self.count_references(&ids);
-        self.settle_rules();
+        self.count_references(&ids, out);
+        self.settle_rules(out);
         for queue in ids {
             self.finish(queue);
         }
@@ -163,7 +163,7 @@ impl Core {
 
     /// Counts for each body how many copies refer to it. Those that none refers to go. A copy whose body is lost (a
     /// repaired journal) is hidden and counts as damaged.
-    fn count_references(&mut self, ids: &[QueueId]) {
+    fn count_references(&mut self, ids: &[QueueId], out: &mut impl Output) {
         for queue in ids {
             let Some((store, mut bodies)) = with_bodies(&mut self.stores, *queue) else { continue };
             let Some(copies) = store.copies.take() else { continue };
@@ -181,14 +181,18 @@ impl Core {
             let unused = |(_, slot): &(u64, &Slot)| slot.state == State::Body && slot.references() == 0;
             let unused: Vec<u64> = store.slots.iter().filter(unused).map(|(sequence, _)| sequence).collect();
             for sequence in unused {
-                store.slots.remove(sequence);
+                if let Some(slot) = store.slots.remove(sequence) {
+                    out.release(slot.position, slot.length);
+                }
             }
         }
     }
 
-    fn settle_rules(&mut self) {
+    fn settle_rules(&mut self, out: &mut impl Output) {
         let mut rules = std::mem::take(&mut self.rules);
-        rules.settle(|subscription| self.main_of(subscription)?.definition.topic);
+        for (position, length) in rules.settle(|subscription| self.main_of(subscription)?.definition.topic) {
+            out.release(position, length);
+        }
         self.rules = rules;
     }
 

@@ -200,7 +200,7 @@ fn extreme_numbers_in_records_do_no_harm() {
     let mut removed = Vec::new();
     crate::record::encode_removed(&mut removed, QueueId(5), &[(u64::MAX, u32::MAX), (0, u32::MAX)]);
     core.replay(Position(1), &removed, 1).unwrap();
-    core.recovered(&mut Journal::default());
+    core.recovered(&mut Settling::default());
     assert_eq!(core.entities().map(|view| view.active).sum::<u64>(), 4);
 }
 
@@ -214,7 +214,7 @@ proptest! {
             let record = [&[1, *kind], &rest[..]].concat();
             drop(core.replay(Position(at), &record, 100).map_err(|error| error.to_string()));
         }
-        core.recovered(&mut Journal::default());
+        core.recovered(&mut Settling::default());
         let of = |view: EntityView<'_>| {
             view.active + view.deferred + view.scheduled + view.dead_letter + view.transfer_dead_letter
         };
