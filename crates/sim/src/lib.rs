@@ -6,11 +6,14 @@
 mod client;
 mod disk;
 mod model;
+mod parcel;
 mod plan;
+mod post;
 mod process;
 mod reader;
 mod rng;
 mod world;
 
 pub use plan::{Durable, Plan};
+pub use post::run_post;
 pub use world::{Failure, Report, run};

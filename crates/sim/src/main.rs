@@ -4,7 +4,7 @@
 
 use std::process::ExitCode;
 
-use sim::{Plan, run};
+use sim::{Plan, run, run_post};
 
 fn main() -> ExitCode {
     match arguments(std::env::args().skip(1)) {
@@ -35,20 +35,32 @@ fn simulate(first: u64, count: u64) -> ExitCode {
     let mut failed = 0;
     let mut total = [0_u64; 5];
     for seed in first..first.saturating_add(count) {
-        match run(&Plan::from_seed(seed)) {
-            Ok(report) => {
-                let row =
-                    [report.accepted, report.refused, report.delivered, report.crashes, report.disk_failures];
-                total.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
-                if count == 1 {
-                    eprintln!("{report:?}");
+        let plan = Plan::from_seed(seed);
+        let mut sound = true;
+        for (world, ran) in [("wire", run(&plan)), ("post", run_post(&plan))] {
+            match ran {
+                Ok(report) => {
+                    let row = [
+                        report.accepted,
+                        report.refused,
+                        report.delivered,
+                        report.crashes,
+                        report.disk_failures,
+                    ];
+                    total.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+                    if count == 1 {
+                        eprintln!("{world}: {report:?}");
+                    }
+                }
+                Err(failure) => {
+                    sound = false;
+                    eprintln!(
+                        "seed {seed}, {world}: {failure}\n  replay with: cargo xtask sim --seed {seed}"
+                    );
                 }
             }
-            Err(failure) => {
-                failed += 1;
-                eprintln!("seed {seed}: {failure}\n  replay with: cargo xtask sim --seed {seed}");
-            }
         }
+        failed += u64::from(!sound);
     }
     let [accepted, refused, delivered, crashes, disk_failures] = total;
     eprintln!(

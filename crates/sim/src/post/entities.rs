@@ -1,0 +1,60 @@
+//! The entities of this world: one of each kind.
+//!
+//! Invariant: creating them again changes nothing.
+
+use std::time::Duration;
+
+use broker_core::{Command, EntityKind, EntityPath, EntitySettings, Rule, SubQueue, Ticket};
+use broker_filter::{Filter, Parameters, SqlFilter};
+
+/// The main store of an entity.
+pub(super) fn path(name: &str) -> EntityPath {
+    EntityPath { entity: name.into(), sub_queue: SubQueue::Main }
+}
+
+fn create(name: &str, kind: EntityKind, settings: EntitySettings) -> Command {
+    let settings = EntitySettings {
+        lock_duration: Duration::from_secs(20),
+        max_delivery_count: i32::MAX.unsigned_abs(),
+        ..settings
+    };
+    Command::CreateEntity { name: name.into(), kind, settings: Box::new(settings), ticket: Ticket(0) }
+}
+
+fn forwarding() -> EntitySettings {
+    EntitySettings { forward_to: Some("end".into()), ..EntitySettings::default() }
+}
+
+/// All entities, created where they are missing.
+pub(super) fn entities() -> Vec<Command> {
+    let default = EntitySettings::default;
+    let mut commands = vec![
+        Command::Connect,
+        create("plain", EntityKind::Queue, default()),
+        create("once", EntityKind::Queue, EntitySettings { requires_duplicate_detection: true, ..default() }),
+        create("end", EntityKind::Queue, default()),
+        create("way", EntityKind::Queue, forwarding()),
+        create("steps", EntityKind::Queue, EntitySettings { requires_session: true, ..default() }),
+        create("news", EntityKind::Topic, default()),
+        create("news/Subscriptions/all", EntityKind::Subscription, default()),
+        create("news/Subscriptions/on", EntityKind::Subscription, forwarding()),
+    ];
+    let filter = SqlFilter::parse("number % 2 = 1", Parameters::new());
+    let rules = filter.into_iter().map(|filter| Rule {
+        name: "odd".into(),
+        filter: Filter::Sql(filter),
+        action: None,
+    });
+    commands.push(Command::CreateSubscription {
+        name: "news/Subscriptions/odd".into(),
+        settings: Box::new(EntitySettings {
+            lock_duration: Duration::from_secs(20),
+            max_delivery_count: i32::MAX.unsigned_abs(),
+            ..default()
+        }),
+        rules: rules.collect(),
+        ticket: Ticket(0),
+    });
+    commands.push(Command::Disconnect);
+    commands
+}
