@@ -19,11 +19,19 @@ mod numbers;
 #[cfg(test)]
 mod plain;
 #[cfg(test)]
+mod plain_sdks;
+#[cfg(test)]
+mod sdk_amqpnetlite;
+#[cfg(test)]
 mod sdk_dotnet;
 #[cfg(test)]
 mod sdk_go;
 #[cfg(test)]
 mod sdk_java;
+#[cfg(test)]
+mod sdk_protonj2;
+#[cfg(test)]
+mod sdk_qpid_jms;
 #[cfg(test)]
 mod service_bus;
 #[cfg(test)]

@@ -80,6 +80,32 @@ fn one_name_serves_a_link_of_each_direction() {
 }
 
 #[test]
+fn links_of_two_connections_never_steal_each_other() {
+    let broker = Broker::start();
+    // The same container-id and the same names of links, as after a reconnect whose old socket is half-open.
+    let (mut old, mut new) = (broker.plain(), broker.plain());
+    for client in [&mut old, &mut new] {
+        client.sender(1, QUEUE);
+        client.receiver(2, QUEUE, FIRST);
+    }
+    old.accepted(1, &["a", "b"]);
+    let held = old.receive(2, 1).remove(0);
+    assert_eq!(held.text(), "a");
+    // What the old link holds stays its own; the rest is for whoever asks.
+    let taken = new.receive(2, 1).remove(0);
+    assert_eq!(taken.text(), "b");
+    new.nothing_on(2);
+    old.complete(&held);
+    new.complete(&taken);
+    // A link that goes takes nothing of its namesake along.
+    new.accepted(1, &["c"]);
+    old.wire.script.detach(0, 2, true);
+    assert_eq!(old.wire.detached().unwrap().error, None);
+    assert_eq!(new.receive(2, 1)[0].text(), "c");
+    old.close();
+}
+
+#[test]
 fn sessions_of_a_connection_are_independent() {
     let broker = Broker::start();
     let mut client = broker.plain();

@@ -1,0 +1,230 @@
+//! Qpid JMS on proton-j: every mode said, capabilities for the kind of each destination, a drain behind each stop,
+//! `receiveNoWait` and browser, outcomes that are settled at once.
+
+use amqp_codec::{
+    message::MessageBuilder,
+    performative::{Attach, Begin, DeliveryState, Open, Source, Target, TargetTerminus},
+    raw::{AnnotationValue, RawMap, RawValue},
+    sections::{Header, PropertyField, Sections},
+    types::{ReceiverSettleMode, Role, SenderSettleMode},
+    value::Value,
+};
+use bytes::Bytes;
+
+use crate::{
+    broker::{Broker, QUEUE},
+    plain_sdks::{self, Peer, PlainSdk, anonymous_target, bare, source},
+    service_bus::modified,
+};
+
+const JMS: PlainSdk = PlainSdk {
+    open,
+    begin,
+    tag: |number| number.to_be_bytes().into_iter().skip_while(|byte| *byte == 0).chain([0]).collect(),
+    sender,
+    receiver,
+    message: |text| message(text, QUEUE),
+    // Its default is 1000.
+    prefetch: 10,
+    refill_at: 3,
+    failed_by_closing: 1,
+};
+
+const PRODUCER: &str = "ID:4f1c2e9a-0c62-4f7a-9d6b-3f0f6f3b7c11:1:1:1";
+
+fn open() -> Open {
+    let mut open = Open::new("ID:4f1c2e9a-0c62-4f7a-9d6b-3f0f6f3b7c11:1");
+    open.hostname = Some("localhost".to_owned());
+    (open.max_frame_size, open.channel_max, open.idle_time_out) = (1 << 20, 32_767, Some(30_000));
+    let desired = ["sole-connection-for-container", "DELAYED_DELIVERY", "ANONYMOUS-RELAY", "SHARED-SUBS"];
+    open.desired_capabilities = desired.map(Into::into).to_vec();
+    open.properties = Some(RawMap::with_symbol_keys(&[
+        ("product", AnnotationValue::Str("QpidJMS")),
+        ("version", AnnotationValue::Str("2.7.0")),
+        ("platform", AnnotationValue::Str("JVM: 21")),
+    ]));
+    open
+}
+
+fn begin() -> Begin {
+    Begin {
+        remote_channel: None,
+        next_outgoing_id: 1,
+        incoming_window: 2047,
+        outgoing_window: i32::MAX.cast_unsigned(),
+        handle_max: 65_535,
+        offered_capabilities: Vec::new(),
+        desired_capabilities: Vec::new(),
+        properties: None,
+    }
+}
+
+fn sender(name: &str, address: &str) -> Attach {
+    let mut attach = Attach::new(format!("qpid-jms:sender:{PRODUCER}:{name}"), 0, Role::Sender);
+    (attach.snd_settle_mode, attach.rcv_settle_mode) =
+        (Some(SenderSettleMode::Unsettled), Some(ReceiverSettleMode::First));
+    let outcomes = ["amqp:accepted:list", "amqp:rejected:list"].map(Into::into).to_vec();
+    attach.source = Some(Source { outcomes, ..Source::new(PRODUCER) });
+    attach.target = Some(Target::Terminus(TargetTerminus {
+        address: Some(address.into()),
+        capabilities: vec!["queue".into()],
+        ..TargetTerminus::default()
+    }));
+    attach.initial_delivery_count = Some(0);
+    attach.desired_capabilities = vec!["DELAYED_DELIVERY".into()];
+    attach
+}
+
+fn receiver(name: &str, address: &str) -> Attach {
+    let mut attach = Attach::new(format!("qpid-jms:receiver:{PRODUCER}:{name}"), 0, Role::Receiver);
+    (attach.snd_settle_mode, attach.rcv_settle_mode) =
+        (Some(SenderSettleMode::Unsettled), Some(ReceiverSettleMode::First));
+    let capabilities = vec!["queue".into()];
+    attach.source = Some(Source { capabilities, ..source(address, Some(modified(Some(true), None))) });
+    attach.target = Some(Target::Terminus(TargetTerminus::default()));
+    attach
+}
+
+/// A text message with the annotations of the JMS mapping, whose numbers are of type `byte`.
+fn message(text: &str, to: &str) -> Bytes {
+    let byte = |value: &'static [u8]| AnnotationValue::Raw(RawValue::first(value).unwrap());
+    let annotations = [("x-opt-jms-msg-type", byte(&[0x51, 5])), ("x-opt-jms-dest", byte(&[0x51, 0]))];
+    MessageBuilder::new()
+        .header(Header { durable: true, ..Header::default() })
+        .message_annotations(RawMap::with_symbol_keys(&annotations))
+        .message_id(&format!("ID:{text}"))
+        .to(to)
+        .property(PropertyField::CreationTime, AnnotationValue::Timestamp(1_795_000_000_000))
+        .body_value(&Value::String(text.into()))
+        .build()
+}
+
+#[test]
+fn jms_sends_and_receives() {
+    plain_sdks::sends_and_receives(&JMS);
+}
+
+#[test]
+fn jms_drains() {
+    plain_sdks::drains(&JMS);
+}
+
+#[test]
+fn jms_settles_in_every_way() {
+    plain_sdks::settles(&JMS);
+}
+
+#[test]
+fn jms_consumers_give_back_what_they_leave_as_failed() {
+    plain_sdks::gives_back_what_it_leaves(&JMS);
+}
+
+#[test]
+fn jms_is_told_that_a_queue_is_missing() {
+    plain_sdks::misses_a_queue(&JMS);
+}
+
+#[test]
+fn jms_reads_its_annotations_as_it_wrote_them() {
+    let broker = Broker::start();
+    let mut peer = Peer::connect(&broker, &JMS);
+    peer.sender(QUEUE);
+    peer.send(&["m"]);
+    peer.receiver(QUEUE);
+    let (_, payload) = peer.drain(1, 1).remove(0);
+    let sections = Sections::scan(&payload).unwrap();
+    let annotations = sections.message_annotations_view(&payload);
+    for (key, bytes) in [("x-opt-jms-msg-type", [0x51, 5]), ("x-opt-jms-dest", [0x51, 0])] {
+        assert_eq!(annotations.get(key).unwrap().bytes(), bytes, "{key}");
+    }
+    assert!(sections.read_header(&payload).unwrap().durable);
+}
+
+#[test]
+fn a_jms_consumer_that_stops_gets_what_is_under_way_and_no_more() {
+    let broker = Broker::start();
+    let (mut producer, mut peer) = (Peer::connect(&broker, &JMS), Peer::connect(&broker, &JMS));
+    producer.sender(QUEUE);
+    peer.receiver(QUEUE);
+    peer.flow(1, 10, false);
+    producer.send(&["a", "b"]);
+    // It drains with the credit that it believes to be left, and messages may cross that.
+    let under_way: Vec<_> = (0..2).map(|_| peer.delivery()).collect();
+    assert!(peer.drain(1, 8).is_empty());
+    producer.send(&["later"]);
+    for (transfer, _) in under_way {
+        peer.settle(transfer.delivery_id.unwrap(), Some(DeliveryState::Accepted));
+    }
+    // Started again it gets the rest.
+    peer.flow(1, 10, false);
+    assert_eq!(bare(&peer.delivery().1), bare(&message("later", QUEUE)));
+}
+
+#[test]
+fn a_jms_consumer_without_prefetch_pulls_with_one_credit_and_a_drain() {
+    let broker = Broker::start();
+    let mut peer = Peer::connect(&broker, &JMS);
+    peer.sender(QUEUE);
+    peer.receiver(QUEUE);
+    assert!(peer.drain(1, 1).is_empty(), "receiveNoWait finds nothing");
+    peer.send(&["a", "b"]);
+    for _ in 0..2 {
+        // The credit first, the drain in a second flow.
+        peer.flow(1, 1, false);
+        let (transfer, _) = peer.delivery();
+        peer.settle(transfer.delivery_id.unwrap(), Some(DeliveryState::Accepted));
+    }
+    assert!(peer.drain(1, 1).is_empty());
+}
+
+#[test]
+fn a_jms_browser_sees_each_message_and_its_end() {
+    let broker = Broker::start();
+    let mut peer = Peer::connect(&broker, &JMS);
+    peer.sender(QUEUE);
+    peer.send(&["a", "b"]);
+    for handle in [3, 4] {
+        let mut browser = receiver(&format!("browser {handle}"), QUEUE);
+        browser.snd_settle_mode = Some(SenderSettleMode::Settled);
+        browser.source =
+            browser.source.map(|source| Source { distribution_mode: Some("copy".into()), ..source });
+        let answer = peer.attach(handle, browser);
+        assert_eq!(answer.source.unwrap().distribution_mode, Some("copy".into()));
+        let seen = peer.drain(handle, 10);
+        assert!(seen.iter().all(|(transfer, _)| transfer.settled == Some(true)));
+        assert_eq!(seen.len(), 2);
+        peer.close_link(handle);
+    }
+}
+
+#[test]
+fn a_jms_producer_without_destination_sends_by_the_to_of_each_message() {
+    let broker = Broker::with(|config| config.auto_create = false);
+    let mut peer = Peer::connect(&broker, &JMS);
+    let mut anonymous = sender("anonymous", "");
+    anonymous.target = Some(anonymous_target());
+    peer.attach(7, anonymous);
+    let id = peer.send_on(7, false, &message("m", QUEUE));
+    assert_eq!(peer.outcome_of(id), DeliveryState::Accepted);
+    let id = peer.send_on(7, false, &message("m", "nowhere"));
+    let DeliveryState::Rejected(Some(error)) = peer.outcome_of(id) else { panic!() };
+    assert_eq!(error.condition, "amqp:not-found");
+    peer.close();
+}
+
+#[test]
+fn a_jms_temporary_queue_is_refused_with_a_reason() {
+    let broker = Broker::start();
+    let mut peer = Peer::connect(&broker, &JMS);
+    // Made through a sender whose target is dynamic.
+    let mut temporary = sender("temporary", "");
+    temporary.target = Some(Target::Terminus(TargetTerminus {
+        dynamic: true,
+        expiry_policy: Some("link-detach".into()),
+        capabilities: vec!["temporary-queue".into()],
+        ..TargetTerminus::default()
+    }));
+    assert_eq!(peer.refused(8, temporary).condition, "amqp:not-implemented");
+    peer.sender(QUEUE);
+    peer.send(&["m"]);
+}
