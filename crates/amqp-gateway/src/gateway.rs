@@ -302,7 +302,7 @@ impl Gateway {
                 let Some(session) = self.sessions.get_mut(session.0) else { return };
                 let state = Some(echo.state());
                 self.engine.settle_outgoing_range(session.id, DeliveryId(from), DeliveryId(to), state);
-                if let Some(oldest) = session.answer(to.wrapping_sub(from).wrapping_add(1)) {
+                if let Some(oldest) = session.forgetting.answer(to.wrapping_sub(from).wrapping_add(1)) {
                     self.engine.forget_outgoing(session.id, oldest);
                 }
             }
@@ -321,7 +321,7 @@ impl Gateway {
                 let error = self.error(refusal, "");
                 self.settle_sent(session, delivery, DeliveryState::Rejected(Some(Box::new(error))));
                 let Some(session) = self.sessions.get_mut(session.0) else { return };
-                if let Some(oldest) = session.answer(1) {
+                if let Some(oldest) = session.forgetting.answer(1) {
                     self.engine.forget_outgoing(session.id, oldest);
                 }
             }

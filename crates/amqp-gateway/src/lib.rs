@@ -28,6 +28,7 @@ mod coordinator;
 mod delivery;
 mod facts;
 mod faults;
+mod forgetting;
 mod gateway;
 mod handshake;
 mod inbound;

@@ -8,12 +8,13 @@ use amqp_codec::{
     performative::{Attach, TxnId},
     types::{DeliveryTag, SenderSettleMode},
 };
-use amqp_engine::{DeliveryId, LinkKey, SessionId};
+use amqp_engine::{LinkKey, SessionId};
 use broker_auth::{Right, Scope};
 use broker_core::{EntityPath, LinkId, QueueId};
 use bytes::Bytes;
 
 use crate::{
+    forgetting::Forgetting,
     intake::Wants,
     locks::Locks,
     settlement::{Face, Said},
@@ -37,12 +38,8 @@ pub(crate) struct Session {
     unsent: VecDeque<u32>,
     /// Their sum.
     unsent_bytes: u64,
-    /// Settlements of sent deliveries that the core was asked for under a ticket. Wraps.
-    asked: u32,
-    /// How many of them it has answered; it answers in order. Wraps.
-    answered: u32,
-    /// Deliveries before this one may be forgotten when so many are answered.
-    forgettable: Option<(DeliveryId, u32)>,
+    /// Which deliveries the engine may forget.
+    pub(crate) forgetting: Forgetting,
 }
 
 impl Session {
@@ -53,38 +50,8 @@ impl Session {
             locks: Locks::default(),
             unsent: VecDeque::new(),
             unsent_bytes: 0,
-            asked: 0,
-            answered: 0,
-            forgettable: None,
+            forgetting: Forgetting::default(),
         }
-    }
-
-    /// Notes that the core was asked to settle a delivery and will answer.
-    pub(crate) const fn ask(&mut self) {
-        self.asked = self.asked.wrapping_add(1);
-    }
-
-    /// Notes answers of the core. Gives the oldest delivery that is still named, when those before it
-    /// can be forgotten now.
-    pub(crate) fn answer(&mut self, count: u32) -> Option<DeliveryId> {
-        self.answered = self.answered.wrapping_add(count);
-        let (oldest, after) = self.forgettable?;
-        let open = after.wrapping_sub(self.answered).cast_signed() > 0;
-        if open {
-            return None;
-        }
-        self.forgettable = None;
-        Some(oldest)
-    }
-
-    /// Deliveries did not go out. Those that are settled, of which `next` will be the next, are forgotten
-    /// when what the core was asked for until now is answered: gives the oldest other one when it is.
-    pub(crate) fn forget_settled(&mut self, next: DeliveryId) -> Option<DeliveryId> {
-        if self.forgettable.is_none() {
-            let oldest = self.locks.oldest().map_or(next, DeliveryId);
-            self.forgettable = Some((oldest, self.asked));
-        }
-        self.answer(0)
     }
 
     /// Notes a delivery that the engine was given.

@@ -18,6 +18,7 @@ use crate::{
     link::{Consumer, LinkRole},
     locks::{Held, IdRange},
     outcome,
+    requests::Pending,
     settlement::{self, Answer, Deed, Said},
     tickets::{Echo, Errand, SessionNumber},
 };
@@ -188,7 +189,7 @@ impl Gateway {
                 if ticket.is_some()
                     && let Some(session) = self.sessions.get_mut(session.0)
                 {
-                    session.ask();
+                    session.forgetting.ask();
                 }
                 let outcome = outcome::of(verdict.deed, face, state);
                 let (queue, sequence) = (held.queue, held.sequence);
@@ -227,9 +228,17 @@ impl Gateway {
             }
         }
         // The engine keeps an account of what did not go out as long as an earlier delivery is named.
-        let next = self.engine.next_outgoing(session.id);
-        if let Some(oldest) = next.and_then(|next| session.forget_settled(next)) {
-            self.engine.forget_outgoing(session.id, oldest);
+        if let Some(next) = self.engine.next_outgoing(session.id) {
+            let transacted = self.pending.values().filter_map(|pending| match pending {
+                Pending::Settle(settlement) if Some(settlement.session.0) == number => {
+                    Some(settlement.delivery)
+                }
+                _ => None,
+            });
+            let named = session.locks.oldest().into_iter().chain(transacted);
+            if let Some(oldest) = session.forgetting.mark(named, next) {
+                self.engine.forget_outgoing(session.id, oldest);
+            }
         }
         let most = self.config.max_unsettled;
         let Some(number) = self.by_key.find(key) else { return };
