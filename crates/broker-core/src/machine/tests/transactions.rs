@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{harness::*, transacting::*};
 use crate::{
     Command, CommitError, Effect, EntitySettings, Message, Operation, Outcome, PublishTarget, ReceiveMode,
-    SettleError, TransactionError, TransactionId, UnsettledPolicy,
+    Rule, SettleError, TransactionError, TransactionId, UnsettledPolicy,
 };
 
 #[test]
@@ -317,4 +317,32 @@ fn a_waiting_consumer_gets_a_message_with_the_commit() {
     assert_eq!(texts(&broker.received(OTHER)), [""; 0]);
     broker.commit(TX);
     assert_eq!(texts(&broker.received(OTHER)), ["a", "b"]);
+}
+
+#[test]
+fn a_topics_copies_are_made_and_settled_in_transactions() {
+    for fail in [false, true] {
+        let mut broker = Broker::with_topic(EntitySettings::default());
+        for name in ["a", "b"] {
+            broker.subscribe(name, EntitySettings::default(), vec![Rule::default_rule()]);
+        }
+        broker.send(vec![message("1"), message("2")]);
+        let copies = broker.receive(subscription("a"), ReceiveMode::PeekLock, 2);
+        broker.declare(TX);
+        assert_eq!(broker.settle_in(TX, &copies[0], Outcome::Complete), Answered::Done);
+        let reason = Outcome::DeadLetter(properties(&[("DeadLetterReason", "r")]));
+        assert_eq!(broker.settle_in(TX, &copies[1], reason), Answered::Done);
+        assert_eq!(broker.send_in(TX, "t", &["3", "4"]), Answered::Done);
+        assert_eq!(broker.shown_texts(subscription("b")), ["1", "2"], "no copy before the end");
+        assert_eq!(broker.discharge(TX, fail), Answered::Done);
+        let (a, b, dead): (&[&str], &[&str], &[&str]) =
+            if fail { (&["1", "2"], &["1", "2"], &[]) } else { (&["3", "4"], &["1", "2", "3", "4"], &["2"]) };
+        for _ in 0..2 {
+            assert_eq!(broker.shown_texts(subscription("a")), a);
+            assert_eq!(broker.shown_texts(subscription("b")), b);
+            assert_eq!(broker.shown_texts(dead_letters_of("a")), dead);
+            broker.check_liveness();
+            broker.restart();
+        }
+    }
 }
