@@ -94,7 +94,7 @@ fn faults_are_ordered_listed_and_cleared_from_the_command_line() {
     let misused = [
         (["fault", "add", "server-busy", "--entity", "orders"], "--count"),
         (["fault", "add", "delay-settlement", "--count", "1"], "--delay"),
-        (["fault", "add", "server-busy", "--count", "1"], "server-busy"),
+        (["fault", "add", "busy", "--count", "1"], "server-busy"),
     ];
     for (line, expected) in misused {
         let output = run(&line);
