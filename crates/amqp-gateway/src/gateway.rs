@@ -292,6 +292,8 @@ impl Gateway {
             }
             Effect::Rules { ticket, rules } => self.on_rules(ticket, &rules),
             Effect::EntityDone { ticket } => self.on_entity_done(ticket),
+            // Nothing of ours asks what there is.
+            Effect::Described { .. } => {}
         }
     }
 

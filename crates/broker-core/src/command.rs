@@ -410,6 +410,13 @@ pub enum Command {
         /// Who waits.
         ticket: Ticket,
     },
+    /// Show entities and their counts. Answer: `Effect::Described`.
+    Describe {
+        /// Which.
+        look: Look,
+        /// Who waits.
+        ticket: Ticket,
+    },
     /// Delete an entity with all it holds, a topic with its subscriptions; the links are told by
     /// `Effect::EntityDeleted`. Answer as for `CreateEntity`.
     DeleteEntity {
@@ -417,5 +424,33 @@ pub enum Command {
         name: Box<str>,
         /// Who waits.
         ticket: Ticket,
+    },
+}
+
+/// Which entities to show. At most 1,000 are shown at once.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Look {
+    /// The one of this name, if there is one.
+    One {
+        /// Its name.
+        name: Box<str>,
+    },
+    /// Those of one kind, in order of name.
+    Kind {
+        /// Which.
+        kind: EntityKind,
+        /// How many to leave out in front.
+        skip: u64,
+        /// How many to show at most.
+        top: u64,
+    },
+    /// The subscriptions of a topic, in order of name.
+    Subscriptions {
+        /// The topic.
+        topic: Box<str>,
+        /// How many to leave out in front.
+        skip: u64,
+        /// How many to show at most.
+        top: u64,
     },
 }

@@ -28,12 +28,12 @@ mod token;
 mod transaction;
 
 pub use command::{
-    Batch, Command, EntityPath, Outcome, ReceiveMode, SessionWanted, SubQueue, UnsettledPolicy,
+    Batch, Command, EntityPath, Look, Outcome, ReceiveMode, SessionWanted, SubQueue, UnsettledPolicy,
 };
 pub use config::{CoreConfig, Describe, Expiry};
 pub use effect::{
-    AttachError, Delivery, Effect, EntityError, Fetched, Lock, Peeked, PublishError, QueueInfo, Renewed,
-    SessionError, SessionGrant, SettleError, Stored,
+    AttachError, Delivery, Effect, EntityError, EntityReport, Fetched, Lock, Peeked, PublishError, QueueInfo,
+    Renewed, SessionError, SessionGrant, SettleError, Stored,
 };
 pub use entity::{EntityKind, EntitySettings, EntityStatus};
 pub use ids::{ClientId, LinkId, LockId, LockToken, Position, QueueId, SequenceNumber, Ticket, Timestamp};

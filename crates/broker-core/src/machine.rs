@@ -7,6 +7,7 @@ mod dead_letter;
 mod deadline;
 mod deferred;
 mod delete;
+mod describe;
 mod duplicates;
 mod entities;
 mod forward;
@@ -34,7 +35,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use bytes::Bytes;
 
 use crate::{
-    Batch, ClientId, Command, CoreConfig, Delivery, Output, QueueId, Timestamp,
+    Batch, ClientId, Command, CoreConfig, Delivery, Effect, Output, QueueId, Timestamp,
     client::{Client, Consumer},
     id_map::IdMap,
     machine::{
@@ -273,6 +274,10 @@ impl Core {
             Command::UpdateEntity { name, settings, ticket } => {
                 let done = self.update_entity(now, &name, *settings, out);
                 self.answer_request(client, ticket, done, out);
+            }
+            Command::Describe { look, ticket } => {
+                let entities = self.describe(&look);
+                self.merge.effect(client, Effect::Described { ticket, entities }, out);
             }
             Command::DeleteEntity { name, ticket } => {
                 let done = self.delete_entity(&name, out);

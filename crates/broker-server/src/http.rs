@@ -23,6 +23,7 @@ use crate::{
 };
 
 mod access;
+mod admin;
 mod answer;
 mod faults;
 mod routes;

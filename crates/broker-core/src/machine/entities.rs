@@ -77,13 +77,6 @@ impl Core {
             .map_or(self.config.max_message_bytes, |own| own.min(self.config.max_message_bytes))
     }
 
-    /// The main stores of a topic's subscriptions, in order of name.
-    pub(super) fn subscriptions_of(&self, topic: &str) -> Vec<QueueId> {
-        let prefix = name::subscriptions_key(topic);
-        let keys = self.names.range(Box::from(prefix.as_str())..);
-        keys.take_while(|(key, _)| key.starts_with(&prefix)).map(|(_, id)| *id).collect()
-    }
-
     /// Answers a request that concerns an entity.
     pub(super) fn answer_request(
         &mut self,
@@ -259,7 +252,7 @@ impl Core {
         let definition = &entity.definition;
         let mut gone = Vec::new();
         if definition.kind == EntityKind::Topic {
-            gone = self.subscriptions_of(&definition.name);
+            gone = self.subscription_ids(name::subscriptions_key(&definition.name)).collect();
         }
         gone.push(definition.stores.queue);
         for queue in gone {

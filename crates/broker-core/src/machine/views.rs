@@ -64,7 +64,7 @@ impl Core {
         self.view(*self.names.get(&crate::name::key(name))?)
     }
 
-    fn view(&self, queue: QueueId) -> Option<EntityView<'_>> {
+    pub(super) fn view(&self, queue: QueueId) -> Option<EntityView<'_>> {
         let store = self.stores.get(&queue)?;
         let definition = &store.entity()?.definition;
         let Stores { dead_letter, transfer_dead_letter, .. } = definition.stores;

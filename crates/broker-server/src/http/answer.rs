@@ -51,7 +51,7 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    const fn status(&self) -> StatusCode {
+    pub(super) const fn status(&self) -> StatusCode {
         match self {
             Self::Bad(_) => StatusCode::BAD_REQUEST,
             Self::Unauthorized(_) => StatusCode::UNAUTHORIZED,

@@ -8,7 +8,7 @@
 use hyper::{Request, body::Incoming};
 
 use super::{
-    Visitor,
+    Visitor, admin,
     answer::{Answer, Refusal},
     faults, testing, upgrade,
 };
@@ -21,7 +21,10 @@ pub(super) async fn answer(visitor: &Visitor, request: Request<Incoming>) -> Ans
         Some(Route::Faults) => faults::faults(visitor, request).await,
         Some(Route::Fault(number)) => faults::fault(visitor, &request, number),
         Some(Route::WebSocket) => upgrade::upgrade(visitor, request),
-        None => Err(Refusal::NotFound(request.uri().path().to_owned())),
+        None => match broker_admin::Route::parse(request.uri().path()) {
+            Ok(route) => return admin::answer(visitor, request, route).await,
+            Err(_) => Err(Refusal::NotFound(request.uri().path().to_owned())),
+        },
     };
     answered.unwrap_or_else(|refusal| refusal.answer())
 }

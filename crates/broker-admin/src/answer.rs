@@ -1,0 +1,88 @@
+//! What a request is answered, and how a refusal is said (`service-bus-admin` 5.3, 5.4).
+//!
+//! Invariant: every error has a body that all clients can read: no namespace, a numeric code.
+
+use broker_core::EntityError;
+
+use crate::xml;
+
+/// An HTTP answer, but for what the transport adds.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Answer {
+    /// The status code.
+    pub status: u16,
+    /// `Content-Type`, where there is a body.
+    pub content_type: Option<&'static str>,
+    /// The body.
+    pub body: String,
+    /// `ETag`.
+    pub etag: Option<u64>,
+}
+
+const ENTRY: &str = "application/atom+xml; type=entry; charset=utf-8";
+const FEED: &str = "application/atom+xml; type=feed; charset=utf-8";
+const ERROR: &str = "application/xml; charset=utf-8";
+
+impl Answer {
+    /// One entity.
+    pub(crate) fn entry(status: u16, body: String, etag: u64) -> Self {
+        Self { status, content_type: Some(ENTRY), body, etag: Some(etag) }
+    }
+
+    /// A list.
+    pub(crate) fn feed(body: String) -> Self {
+        Self { status: 200, content_type: Some(FEED), body, etag: None }
+    }
+
+    /// Done, and nothing to show.
+    pub(crate) fn empty() -> Self {
+        Self { status: 200, content_type: None, body: String::new(), etag: None }
+    }
+
+    /// A refusal; `detail` is for the reader of the exception. It begins with `SubCode=…` where the status alone does
+    /// not tell clients which error to raise.
+    pub fn error(status: u16, detail: &str) -> Self {
+        let mut body = format!("<Error><Code>{status}</Code><Detail>");
+        xml::escape(&mut body, detail);
+        body.push_str("</Detail></Error>");
+        Self { status, content_type: Some(ERROR), body, etag: None }
+    }
+
+    /// A request that makes no sense.
+    pub(crate) fn bad(reason: &str) -> Self {
+        Self::error(400, &format!("SubCode=40000. Bad Request. {}", sentence(reason)))
+    }
+
+    /// There is no such entity.
+    pub(crate) fn missing(name: &str) -> Self {
+        Self::error(
+            404,
+            &format!("SubCode=40400. Not Found. The messaging entity '{name}' could not be found."),
+        )
+    }
+
+    /// What the core refused.
+    pub(crate) fn refused(error: &EntityError) -> Self {
+        let text = sentence(&error.to_string());
+        match error {
+            EntityError::NotFound(name) | EntityError::RuleNotFound(name) => Self::missing(name),
+            EntityError::AlreadyExists(_) | EntityError::RuleExists(_) => {
+                Self::error(409, &format!("SubCode=40900. Conflict. {text}"))
+            }
+            EntityError::LimitReached { .. } => Self::error(403, &format!("SubCode=40300. {text}")),
+            EntityError::Storage => Self::error(500, &format!("SubCode=50000. {text}")),
+            _ => Self::error(400, &format!("SubCode=40000. Bad Request. {text}")),
+        }
+    }
+}
+
+/// With a capital in front and a stop behind.
+fn sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|c| c.to_ascii_uppercase());
+    let mut text: String = first.into_iter().chain(chars).collect();
+    if !text.ends_with('.') {
+        text.push('.');
+    }
+    text
+}

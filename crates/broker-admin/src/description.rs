@@ -1,0 +1,259 @@
+//! Descriptions of entities in XML, both ways (`service-bus-admin` 4 and 5.1, `service-bus-entities` 2).
+//!
+//! Invariant: whatever a client set is shown to it again, in the order of elements that the service has.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use broker_core::{EntityKind, EntitySettings, EntityStatus};
+use roxmltree::{Document, Node};
+
+use crate::{
+    duration::{self, Span},
+    xml,
+};
+
+mod write;
+
+pub(crate) use write::{Shown, write};
+
+/// A description as a client sent it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Description {
+    pub(crate) kind: EntityKind,
+    pub(crate) settings: EntitySettings,
+    /// Which of the properties that are fixed at creation were given.
+    pub(crate) given: Given,
+}
+
+/// Properties that are fixed at creation and were given.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Given {
+    requires_session: bool,
+    requires_duplicate_detection: bool,
+    enable_partitioning: bool,
+}
+
+impl Description {
+    /// An update that leaves out what is fixed means no change of it.
+    pub(crate) fn keep_fixed(&mut self, before: &EntitySettings) {
+        if !self.given.requires_session {
+            self.settings.requires_session = before.requires_session;
+        }
+        if !self.given.requires_duplicate_detection {
+            self.settings.requires_duplicate_detection = before.requires_duplicate_detection;
+        }
+        if !self.given.enable_partitioning {
+            self.settings.enable_partitioning = before.enable_partitioning;
+        }
+    }
+}
+
+/// The element that a body is about, and its name.
+pub(crate) fn described<'a>(document: &'a Document<'_>) -> Option<Node<'a, 'a>> {
+    let is_content = |node: &Node<'_, '_>| node.has_tag_name((xml::ATOM, "content"));
+    let content = document.root_element().children().find(is_content)?;
+    content.children().find(Node::is_element)
+}
+
+/// Reads the description of a queue, topic or subscription.
+pub(crate) fn read(node: Node<'_, '_>) -> Result<Description, String> {
+    let kind = kind_of(node).ok_or_else(|| {
+        let name = node.tag_name().name();
+        format!("the element `{name}` is no description of a queue, topic or subscription")
+    })?;
+    let reader = Reader { node };
+    let mut settings = EntitySettings {
+        default_time_to_live: reader.duration("DefaultMessageTimeToLive")?.and_then(Span::finite),
+        auto_delete_on_idle: reader.duration("AutoDeleteOnIdle")?.and_then(Span::finite),
+        status: reader.status()?,
+        user_metadata: xml::text_of(node, "UserMetadata").map(Box::from),
+        ..EntitySettings::default()
+    };
+    let mut given = Given::default();
+    if kind != EntityKind::Topic {
+        reader.receiving(&mut settings, &mut given)?;
+    }
+    if kind != EntityKind::Subscription {
+        reader.sending(&mut settings, &mut given)?;
+    }
+    settings.other = others(node, kind);
+    Ok(Description { kind, settings, given })
+}
+
+fn kind_of(node: Node<'_, '_>) -> Option<EntityKind> {
+    let kinds = [EntityKind::Queue, EntityKind::Topic, EntityKind::Subscription];
+    kinds.into_iter().find(|kind| node.has_tag_name((xml::SERVICE_BUS, element_name(*kind))))
+}
+
+/// The element that describes such an entity.
+pub(crate) fn element_name(kind: EntityKind) -> &'static str {
+    match kind {
+        EntityKind::Queue => "QueueDescription",
+        EntityKind::Topic => "TopicDescription",
+        EntityKind::Subscription => "SubscriptionDescription",
+    }
+}
+
+struct Reader<'a, 'input> {
+    node: Node<'a, 'input>,
+}
+
+impl Reader<'_, '_> {
+    /// What queues and subscriptions have.
+    fn receiving(&self, settings: &mut EntitySettings, given: &mut Given) -> Result<(), String> {
+        if let Some(lock) = self.duration("LockDuration")? {
+            settings.lock_duration = lock.finite().unwrap_or(Duration::MAX);
+        }
+        if let Some(count) = self.number("MaxDeliveryCount")? {
+            settings.max_delivery_count = u32::try_from(count).unwrap_or(u32::MAX);
+        }
+        if let Some(on) = self.flag("RequiresSession")? {
+            (settings.requires_session, given.requires_session) = (on, true);
+        }
+        settings.dead_letter_on_expiration = self.flag("DeadLetteringOnMessageExpiration")?.unwrap_or(false);
+        settings.dead_letter_on_filter_error =
+            self.flag("DeadLetteringOnFilterEvaluationExceptions")?.unwrap_or(true);
+        settings.forward_to = self.target("ForwardTo")?;
+        settings.forward_dead_lettered_to = self.target("ForwardDeadLetteredMessagesTo")?;
+        Ok(())
+    }
+
+    /// What queues and topics have.
+    fn sending(&self, settings: &mut EntitySettings, given: &mut Given) -> Result<(), String> {
+        settings.max_size_bytes = Some(self.size()? << 20);
+        settings.max_message_bytes = self.message_size()?;
+        if let Some(on) = self.flag("RequiresDuplicateDetection")? {
+            (settings.requires_duplicate_detection, given.requires_duplicate_detection) = (on, true);
+        }
+        if let Some(on) = self.flag("EnablePartitioning")? {
+            (settings.enable_partitioning, given.enable_partitioning) = (on, true);
+        }
+        if let Some(window) = self.duration("DuplicateDetectionHistoryTimeWindow")? {
+            settings.duplicate_detection_window = window.finite().unwrap_or(Duration::MAX);
+        }
+        Ok(())
+    }
+
+    fn bad(name: &str, value: &str, expected: &str) -> String {
+        format!("`{name}` is '{value}', expected {expected}")
+    }
+
+    fn flag(&self, name: &str) -> Result<Option<bool>, String> {
+        match xml::text_of(self.node, name) {
+            None => Ok(None),
+            Some("1") => Ok(Some(true)),
+            Some("0") => Ok(Some(false)),
+            Some(text) if text.eq_ignore_ascii_case("true") => Ok(Some(true)),
+            Some(text) if text.eq_ignore_ascii_case("false") => Ok(Some(false)),
+            Some(text) => Err(Self::bad(name, text, "true or false")),
+        }
+    }
+
+    fn number(&self, name: &str) -> Result<Option<u64>, String> {
+        let Some(text) = xml::text_of(self.node, name) else { return Ok(None) };
+        text.parse().map(Some).map_err(|_| Self::bad(name, text, "a whole number, not negative"))
+    }
+
+    fn duration(&self, name: &str) -> Result<Option<Span>, String> {
+        let Some(text) = xml::text_of(self.node, name) else { return Ok(None) };
+        let read = duration::parse(text);
+        read.map(Some).ok_or_else(|| Self::bad(name, text, "an ISO 8601 duration, like PT5M"))
+    }
+
+    /// Megabytes.
+    fn size(&self) -> Result<u64, String> {
+        let size = self.number("MaxSizeInMegabytes")?.unwrap_or(SIZE_STEP);
+        if size == 0 || size > SIZE_MAX || size % SIZE_STEP != 0 {
+            let expected = format!("a multiple of {SIZE_STEP} from {SIZE_STEP} to {SIZE_MAX}");
+            return Err(Self::bad("MaxSizeInMegabytes", &size.to_string(), &expected));
+        }
+        Ok(size)
+    }
+
+    /// In bytes.
+    fn message_size(&self) -> Result<Option<u64>, String> {
+        let Some(size) = self.number("MaxMessageSizeInKilobytes")? else { return Ok(None) };
+        if size == 0 || size > MESSAGE_SIZE_MAX {
+            let expected = format!("1 to {MESSAGE_SIZE_MAX}");
+            return Err(Self::bad("MaxMessageSizeInKilobytes", &size.to_string(), &expected));
+        }
+        Ok(Some(size << 10))
+    }
+
+    fn status(&self) -> Result<EntityStatus, String> {
+        let Some(text) = xml::text_of(self.node, "Status") else { return Ok(EntityStatus::Active) };
+        let known = STATUS.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
+        let expected = "Active, Disabled, SendDisabled or ReceiveDisabled";
+        known.map(|(_, status)| *status).ok_or_else(|| Self::bad("Status", text, expected))
+    }
+
+    /// An entity's name, from a bare name or a URI whatever its host.
+    fn target(&self, name: &str) -> Result<Option<Box<str>>, String> {
+        let Some(text) = xml::text_of(self.node, name) else { return Ok(None) };
+        let path = match text.split_once("://") {
+            Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),
+            None => text,
+        };
+        let decoded = percent_encoding::percent_decode_str(path.trim_matches('/')).decode_utf8();
+        match decoded {
+            Ok(path) if !path.is_empty() => Ok(Some(path.into())),
+            _ => Err(Self::bad(name, text, "the name or URI of an entity")),
+        }
+    }
+}
+
+/// Status and its word.
+const STATUS: [(&str, EntityStatus); 4] = [
+    ("Active", EntityStatus::Active),
+    ("Disabled", EntityStatus::Disabled),
+    ("SendDisabled", EntityStatus::SendDisabled),
+    ("ReceiveDisabled", EntityStatus::ReceiveDisabled),
+];
+/// Sizes of entities come in steps of so many megabytes.
+const SIZE_STEP: u64 = 1_024;
+/// Largest size of an entity in megabytes.
+const SIZE_MAX: u64 = 81_920;
+/// Largest message that an entity can be set to take, in kilobytes.
+const MESSAGE_SIZE_MAX: u64 = 102_400;
+
+/// Properties that are kept and shown, and change nothing else; with what is shown when they are not set.
+fn kept(kind: EntityKind) -> &'static [(&'static str, &'static str)] {
+    match kind {
+        EntityKind::Queue => &[
+            ("EnableBatchedOperations", "true"),
+            ("IsAnonymousAccessible", "false"),
+            ("SupportOrdering", "true"),
+            ("EnableExpress", "false"),
+        ],
+        EntityKind::Topic => &[
+            ("EnableBatchedOperations", "true"),
+            ("FilteringMessagesBeforePublishing", "false"),
+            ("IsAnonymousAccessible", "false"),
+            ("SupportOrdering", "true"),
+            ("EnableSubscriptionPartitioning", "false"),
+            ("EnableExpress", "false"),
+        ],
+        EntityKind::Subscription => &[("EnableBatchedOperations", "true"), ("IsClientAffine", "false")],
+    }
+}
+
+/// What is kept beside the settings: the properties of [`kept`], forward targets as they were written, and the
+/// authorization rules.
+fn others(node: Node<'_, '_>, kind: EntityKind) -> BTreeMap<Box<str>, Box<str>> {
+    let mut others = BTreeMap::new();
+    let targets = ["ForwardTo", "ForwardDeadLetteredMessagesTo"];
+    for name in kept(kind).iter().map(|(name, _)| *name).chain(targets) {
+        if let Some(text) = xml::text_of(node, name) {
+            others.insert(name.into(), text.into());
+        }
+    }
+    if let Some(rules) = xml::child(node, AUTHORIZATION).and_then(write::authorization_rules) {
+        others.insert(AUTHORIZATION.into(), rules.into());
+    }
+    others
+}
+
+const AUTHORIZATION: &str = "AuthorizationRules";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+use std::time::Duration;
+
+use broker_core::{EntityReport, Timestamp};
+use proptest::prelude::*;
+
+use super::*;
+use crate::Query;
+
+fn report(kind: EntityKind, settings: EntitySettings) -> EntityReport {
+    EntityReport {
+        name: "e".into(),
+        kind,
+        settings: Box::new(settings),
+        created_at: Timestamp::from_millis(1_735_689_600_000),
+        updated_at: Timestamp::from_millis(1_735_689_600_000),
+        active: 1,
+        scheduled: 2,
+        dead_letter: 3,
+        transfer_dead_letter: 4,
+        bytes: 5,
+        max_message_bytes: 1 << 20,
+        subscriptions: 6,
+    }
+}
+
+fn query(version: &str) -> Query {
+    Query::parse(&format!("api-version={version}")).unwrap()
+}
+
+fn shown(report: &EntityReport, version: &str, with_counts: bool) -> String {
+    let mut out = String::new();
+    write(&mut out, Shown { report, query: &query(version), with_counts });
+    out
+}
+
+fn read_text(text: &str) -> Result<Description, String> {
+    xml::with_document(text.as_bytes(), |document| read(document.root_element()))
+        .map_err(|e| e.to_string())?
+}
+
+fn description(kind: EntityKind, inside: &str) -> Result<Description, String> {
+    let name = element_name(kind);
+    read_text(&format!(
+        "<{name} xmlns=\"{}\" xmlns:i=\"{}\">{inside}</{name}>",
+        xml::SERVICE_BUS,
+        xml::INSTANCE
+    ))
+}
+
+/// The names of the elements in an answer, in order, those inside others left out.
+fn elements(text: &str) -> Vec<String> {
+    let names = |document: &Document<'_>| {
+        let elements = document.root_element().children().filter(Node::is_element);
+        elements.map(|node| node.tag_name().name().to_owned()).collect()
+    };
+    xml::with_document(text.as_bytes(), names).unwrap()
+}
+
+#[test]
+fn an_empty_description_is_all_defaults() {
+    for kind in [EntityKind::Queue, EntityKind::Topic, EntityKind::Subscription] {
+        let read = description(kind, "").unwrap();
+        let size = (kind != EntityKind::Subscription).then_some(1 << 30);
+        assert_eq!(read.settings, EntitySettings { max_size_bytes: size, ..EntitySettings::default() });
+        assert_eq!(read.kind, kind);
+    }
+}
+
+#[test]
+fn answers_have_the_services_order_of_elements() {
+    let queue = "LockDuration MaxSizeInMegabytes RequiresDuplicateDetection RequiresSession DefaultMessageTimeToLive \
+         DeadLetteringOnMessageExpiration DuplicateDetectionHistoryTimeWindow MaxDeliveryCount \
+         EnableBatchedOperations SizeInBytes MessageCount IsAnonymousAccessible AuthorizationRules Status ForwardTo \
+         UserMetadata CreatedAt UpdatedAt AccessedAt SupportOrdering CountDetails AutoDeleteOnIdle \
+         EnablePartitioning EntityAvailabilityStatus ForwardDeadLetteredMessagesTo EnableExpress \
+         MaxMessageSizeInKilobytes";
+    let topic = "DefaultMessageTimeToLive MaxSizeInMegabytes RequiresDuplicateDetection \
+         DuplicateDetectionHistoryTimeWindow EnableBatchedOperations SizeInBytes FilteringMessagesBeforePublishing \
+         IsAnonymousAccessible AuthorizationRules Status UserMetadata CreatedAt UpdatedAt AccessedAt SupportOrdering \
+         CountDetails SubscriptionCount AutoDeleteOnIdle EnablePartitioning EntityAvailabilityStatus \
+         EnableSubscriptionPartitioning EnableExpress MaxMessageSizeInKilobytes";
+    let subscription = "LockDuration RequiresSession DefaultMessageTimeToLive DeadLetteringOnMessageExpiration \
+         DeadLetteringOnFilterEvaluationExceptions MessageCount MaxDeliveryCount EnableBatchedOperations Status \
+         ForwardTo CreatedAt UpdatedAt AccessedAt UserMetadata CountDetails ForwardDeadLetteredMessagesTo \
+         AutoDeleteOnIdle EntityAvailabilityStatus IsClientAffine";
+    let kinds =
+        [(EntityKind::Queue, queue), (EntityKind::Topic, topic), (EntityKind::Subscription, subscription)];
+    for (kind, expected) in kinds {
+        let settings = EntitySettings {
+            forward_to: Some("a".into()),
+            forward_dead_lettered_to: Some("b".into()),
+            user_metadata: Some("c".into()),
+            ..EntitySettings::default()
+        };
+        let report = report(kind, settings);
+        let expected: Vec<&str> = expected.split_whitespace().collect();
+        assert_eq!(elements(&shown(&report, "2021-05", true)), expected, "{kind:?}");
+        let without = elements(&shown(&report, "2017-04", false));
+        let missing = ["CountDetails", "SubscriptionCount", "MaxMessageSizeInKilobytes"];
+        assert!(missing.iter().all(|name| !without.iter().any(|shown| shown == name)), "{without:?}");
+        assert_eq!(without.iter().any(|name| name == "AccessedAt"), kind == EntityKind::Subscription);
+    }
+}
+
+#[test]
+fn counts_have_one_prefix_that_they_declare() {
+    let text = shown(&report(EntityKind::Queue, EntitySettings::default()), "2021-05", true);
+    let counts = "<CountDetails xmlns:d2p1=\"http://schemas.microsoft.com/netservices/2011/06/servicebus\">\
+         <d2p1:ActiveMessageCount>1</d2p1:ActiveMessageCount>\
+         <d2p1:DeadLetterMessageCount>3</d2p1:DeadLetterMessageCount>\
+         <d2p1:ScheduledMessageCount>2</d2p1:ScheduledMessageCount>\
+         <d2p1:TransferMessageCount>0</d2p1:TransferMessageCount>\
+         <d2p1:TransferDeadLetterMessageCount>4</d2p1:TransferDeadLetterMessageCount></CountDetails>";
+    assert!(text.contains(counts), "{text}");
+    assert!(text.contains("<MessageCount>10</MessageCount>"), "{text}");
+}
+
+#[test]
+fn values_that_make_no_sense_are_named() {
+    let cases = [
+        (
+            "<LockDuration>1 minute</LockDuration>",
+            "`LockDuration` is '1 minute', expected an ISO 8601 duration, like PT5M",
+        ),
+        (
+            "<MaxDeliveryCount>-1</MaxDeliveryCount>",
+            "`MaxDeliveryCount` is '-1', expected a whole number, not negative",
+        ),
+        ("<RequiresSession>yes</RequiresSession>", "`RequiresSession` is 'yes', expected true or false"),
+        (
+            "<MaxSizeInMegabytes>1500</MaxSizeInMegabytes>",
+            "`MaxSizeInMegabytes` is '1500', expected a multiple of 1024 from 1024 to 81920",
+        ),
+        (
+            "<MaxSizeInMegabytes>82944</MaxSizeInMegabytes>",
+            "`MaxSizeInMegabytes` is '82944', expected a multiple of 1024 from 1024 to 81920",
+        ),
+        (
+            "<MaxMessageSizeInKilobytes>0</MaxMessageSizeInKilobytes>",
+            "`MaxMessageSizeInKilobytes` is '0', expected 1 to 102400",
+        ),
+        (
+            "<Status>Asleep</Status>",
+            "`Status` is 'Asleep', expected Active, Disabled, SendDisabled or ReceiveDisabled",
+        ),
+        (
+            "<ForwardTo>sb://host</ForwardTo>",
+            "`ForwardTo` is 'sb://host', expected the name or URI of an entity",
+        ),
+    ];
+    for (inside, expected) in cases {
+        assert_eq!(description(EntityKind::Queue, inside).unwrap_err(), expected);
+    }
+    let other = read_text("<Thing/>").unwrap_err();
+    assert_eq!(other, "the element `Thing` is no description of a queue, topic or subscription");
+}
+
+#[test]
+fn forward_targets_are_names_whatever_their_uri_and_shown_as_written() {
+    let cases = [
+        ("audit", "audit"),
+        ("sb://host:5300/audit", "audit"),
+        ("http://host/a/b/", "a/b"),
+        ("https://host/a%2Fb", "a/b"),
+        ("/audit", "audit"),
+    ];
+    for (written, target) in cases {
+        let read = description(EntityKind::Queue, &format!("<ForwardTo>{written}</ForwardTo>")).unwrap();
+        assert_eq!(read.settings.forward_to.as_deref(), Some(target));
+        let text = shown(&report(EntityKind::Queue, read.settings), "2021-05", false);
+        assert!(text.contains(&format!("<ForwardTo>{written}</ForwardTo>")), "{text}");
+    }
+}
+
+#[test]
+fn authorization_rules_are_shown_again() {
+    let rule = "<AuthorizationRule i:type=\"SharedAccessAuthorizationRule\"><ClaimType>SharedAccessKey</ClaimType>\
+         <ClaimValue>None</ClaimValue><Rights><AccessRights>Send</AccessRights><AccessRights>Listen</AccessRights>\
+         </Rights><KeyName>k&amp;1</KeyName><PrimaryKey>a=</PrimaryKey><SecondaryKey>b=</SecondaryKey>\
+         </AuthorizationRule>";
+    let inside = format!("<AuthorizationRules>{rule}</AuthorizationRules>");
+    let read = description(EntityKind::Queue, &inside).unwrap();
+    let text = shown(&report(EntityKind::Queue, read.settings), "2021-05", true);
+    assert!(text.contains(&inside), "{text}");
+    assert_eq!(read_text(&text).unwrap().settings.other.get("AuthorizationRules").map(|r| &**r), Some(rule));
+}
+
+fn settings() -> impl Strategy<Value = EntitySettings> {
+    let texts = (
+        proptest::option::of("[a-z]{1,10}(/[a-z]{1,5})?"),
+        proptest::option::of("[a-z]{1,10}"),
+        proptest::option::of("[!-~ä]{1,40}"),
+    );
+    let times = (1_000..300_000u64, proptest::option::of(1_000..1u64 << 40), 20_000..604_800_000u64);
+    let numbers = (1..i32::MAX.unsigned_abs(), proptest::option::of(300_000..1u64 << 40), 1..=80u64);
+    let status = prop_oneof![
+        Just(EntityStatus::Active),
+        Just(EntityStatus::Disabled),
+        Just(EntityStatus::SendDisabled),
+        Just(EntityStatus::ReceiveDisabled)
+    ];
+    (texts, times, numbers, any::<[bool; 5]>(), status).prop_map(
+        |((to, dead_to, note), (lock, ttl, window), (count, idle, size), flags, status)| EntitySettings {
+            lock_duration: Duration::from_millis(lock),
+            max_delivery_count: count,
+            default_time_to_live: ttl.map(Duration::from_millis),
+            dead_letter_on_expiration: flags[0],
+            dead_letter_on_filter_error: flags[1],
+            max_message_bytes: None,
+            max_size_bytes: Some(size << 30),
+            requires_session: flags[2],
+            requires_duplicate_detection: flags[3],
+            duplicate_detection_window: Duration::from_millis(window),
+            enable_partitioning: flags[4],
+            status,
+            forward_to: to.map(Box::from),
+            forward_dead_lettered_to: dead_to.map(Box::from),
+            auto_delete_on_idle: idle.map(Duration::from_millis),
+            user_metadata: note.map(Box::from),
+            other: BTreeMap::new(),
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn a_description_that_was_shown_is_read_back(settings in settings()) {
+        let text = shown(&report(EntityKind::Queue, settings.clone()), "2017-04", false);
+        let mut read = read_text(&text).unwrap().settings;
+        read.other.clear();
+        // A queue has no rules that could fail.
+        let expected = EntitySettings { dead_letter_on_filter_error: true, ..settings };
+        prop_assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn no_description_panics(inside in "(<(LockDuration|Status|ForwardTo|AuthorizationRules|AuthorizationRule|Rights)>|</(LockDuration|Status|ForwardTo|AuthorizationRules|AuthorizationRule|Rights)>|[a-z0-9:/%PT.-]{0,8}){0,12}") {
+        drop(description(EntityKind::Queue, &inside));
+    }
+}

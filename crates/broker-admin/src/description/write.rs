@@ -1,0 +1,246 @@
+//! Descriptions as answers show them.
+//!
+//! Invariant: the strictest client's parser finds every element it insists on (`service-bus-admin` 5.5).
+
+use broker_core::{EntityKind, EntityReport, EntitySettings};
+use roxmltree::Node;
+
+use super::{AUTHORIZATION, STATUS, element_name, kept};
+use crate::{Query, duration, time, xml};
+
+/// What to show of an entity.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shown<'a> {
+    pub(crate) report: &'a EntityReport,
+    pub(crate) query: &'a Query,
+    /// With counts and the time of the last access: for `GET`, not for `PUT`.
+    pub(crate) with_counts: bool,
+}
+
+/// Megabytes shown for an entity without a limit.
+const SIZE_UNLIMITED: u64 = 81_920;
+
+/// Appends the description of an entity.
+pub(crate) fn write(out: &mut String, shown: Shown<'_>) {
+    let name = element_name(shown.report.kind);
+    let namespace = xml::SERVICE_BUS;
+    xml::put(out, format_args!("<{name} xmlns=\"{namespace}\" xmlns:i=\"{}\">", xml::INSTANCE));
+    let mut writer = Writer { out, shown };
+    match shown.report.kind {
+        EntityKind::Queue => writer.queue(),
+        EntityKind::Topic => writer.topic(),
+        EntityKind::Subscription => writer.subscription(),
+    }
+    xml::put(out, format_args!("</{name}>"));
+}
+
+struct Writer<'a, 'o> {
+    out: &'o mut String,
+    shown: Shown<'a>,
+}
+
+impl Writer<'_, '_> {
+    fn queue(&mut self) {
+        let report = self.shown.report;
+        let settings = &*report.settings;
+        self.lock(settings);
+        self.size(settings);
+        self.flag("RequiresDuplicateDetection", settings.requires_duplicate_detection);
+        self.flag("RequiresSession", settings.requires_session);
+        self.time_to_live(settings);
+        self.flag("DeadLetteringOnMessageExpiration", settings.dead_letter_on_expiration);
+        self.window(settings);
+        self.element("MaxDeliveryCount", &settings.max_delivery_count.to_string());
+        self.kept("EnableBatchedOperations");
+        self.element("SizeInBytes", &report.bytes.to_string());
+        self.element("MessageCount", &total(report).to_string());
+        self.kept("IsAnonymousAccessible");
+        self.authorization();
+        self.status();
+        self.optional("ForwardTo", settings.forward_to.as_deref());
+        self.optional("UserMetadata", settings.user_metadata.as_deref());
+        self.times();
+        self.kept("SupportOrdering");
+        self.counts("d2p1");
+        self.idle(settings);
+        self.flag("EnablePartitioning", settings.enable_partitioning);
+        self.element("EntityAvailabilityStatus", "Available");
+        self.optional("ForwardDeadLetteredMessagesTo", settings.forward_dead_lettered_to.as_deref());
+        self.kept("EnableExpress");
+        self.message_size();
+    }
+
+    fn topic(&mut self) {
+        let report = self.shown.report;
+        let settings = &*report.settings;
+        self.time_to_live(settings);
+        self.size(settings);
+        self.flag("RequiresDuplicateDetection", settings.requires_duplicate_detection);
+        self.window(settings);
+        self.kept("EnableBatchedOperations");
+        self.element("SizeInBytes", &report.bytes.to_string());
+        self.kept("FilteringMessagesBeforePublishing");
+        self.kept("IsAnonymousAccessible");
+        self.authorization();
+        self.status();
+        self.optional("UserMetadata", settings.user_metadata.as_deref());
+        self.times();
+        self.kept("SupportOrdering");
+        self.counts("d2p1");
+        if self.shown.with_counts {
+            self.element("SubscriptionCount", &report.subscriptions.to_string());
+        }
+        self.idle(settings);
+        self.flag("EnablePartitioning", settings.enable_partitioning);
+        self.element("EntityAvailabilityStatus", "Available");
+        self.kept("EnableSubscriptionPartitioning");
+        self.kept("EnableExpress");
+        self.message_size();
+    }
+
+    fn subscription(&mut self) {
+        let report = self.shown.report;
+        let settings = &*report.settings;
+        self.lock(settings);
+        self.flag("RequiresSession", settings.requires_session);
+        self.time_to_live(settings);
+        self.flag("DeadLetteringOnMessageExpiration", settings.dead_letter_on_expiration);
+        self.flag("DeadLetteringOnFilterEvaluationExceptions", settings.dead_letter_on_filter_error);
+        self.element("MessageCount", &total(report).to_string());
+        self.element("MaxDeliveryCount", &settings.max_delivery_count.to_string());
+        self.kept("EnableBatchedOperations");
+        self.status();
+        self.optional("ForwardTo", settings.forward_to.as_deref());
+        self.times();
+        if !self.shown.with_counts {
+            // So does the service, here without a `Z`.
+            self.element("AccessedAt", time::NEVER.trim_end_matches('Z'));
+        }
+        self.optional("UserMetadata", settings.user_metadata.as_deref());
+        self.counts("d3p1");
+        self.optional("ForwardDeadLetteredMessagesTo", settings.forward_dead_lettered_to.as_deref());
+        self.idle(settings);
+        self.element("EntityAvailabilityStatus", "Available");
+        self.kept("IsClientAffine");
+    }
+
+    fn element(&mut self, name: &str, text: &str) {
+        xml::element(self.out, name, text);
+    }
+
+    fn flag(&mut self, name: &str, on: bool) {
+        self.element(name, if on { "true" } else { "false" });
+    }
+
+    /// As the client wrote it, where it did.
+    fn optional(&mut self, name: &str, text: Option<&str>) {
+        let Some(text) = text else { return };
+        let settings = &*self.shown.report.settings;
+        let text = settings.other.get(name).map_or(text, |as_written| as_written);
+        xml::element(self.out, name, text);
+    }
+
+    fn kept(&mut self, name: &str) {
+        let report = self.shown.report;
+        let default = kept(report.kind).iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text);
+        let text = report.settings.other.get(name).map_or(default, |text| text);
+        xml::element(self.out, name, text);
+    }
+
+    fn lock(&mut self, settings: &EntitySettings) {
+        self.element("LockDuration", &duration::format(Some(settings.lock_duration)));
+    }
+
+    fn time_to_live(&mut self, settings: &EntitySettings) {
+        self.element("DefaultMessageTimeToLive", &duration::format(settings.default_time_to_live));
+    }
+
+    fn window(&mut self, settings: &EntitySettings) {
+        let window = duration::format(Some(settings.duplicate_detection_window));
+        self.element("DuplicateDetectionHistoryTimeWindow", &window);
+    }
+
+    fn idle(&mut self, settings: &EntitySettings) {
+        self.element("AutoDeleteOnIdle", &duration::format(settings.auto_delete_on_idle));
+    }
+
+    fn size(&mut self, settings: &EntitySettings) {
+        let megabytes = settings.max_size_bytes.map_or(SIZE_UNLIMITED, |bytes| bytes.div_ceil(1 << 20));
+        self.element("MaxSizeInMegabytes", &megabytes.to_string());
+    }
+
+    fn message_size(&mut self) {
+        if self.shown.query.is_modern() {
+            let kilobytes = (self.shown.report.max_message_bytes >> 10).max(1);
+            self.element("MaxMessageSizeInKilobytes", &kilobytes.to_string());
+        }
+    }
+
+    fn status(&mut self) {
+        let status = self.shown.report.settings.status;
+        let word = STATUS.iter().find(|(_, known)| *known == status).map_or("Active", |(word, _)| word);
+        self.element("Status", word);
+    }
+
+    fn authorization(&mut self) {
+        let rules = self.shown.report.settings.other.get(AUTHORIZATION).map_or("", |rules| rules);
+        xml::put(self.out, format_args!("<{AUTHORIZATION}>{rules}</{AUTHORIZATION}>"));
+    }
+
+    fn times(&mut self) {
+        let report = self.shown.report;
+        self.element("CreatedAt", &time::format(report.created_at));
+        self.element("UpdatedAt", &time::format(report.updated_at));
+        if self.shown.with_counts {
+            self.element("AccessedAt", time::NEVER);
+        }
+    }
+
+    fn counts(&mut self, prefix: &str) {
+        if !self.shown.with_counts {
+            return;
+        }
+        let report = self.shown.report;
+        let namespace = "http://schemas.microsoft.com/netservices/2011/06/servicebus";
+        xml::put(self.out, format_args!("<CountDetails xmlns:{prefix}=\"{namespace}\">"));
+        let counts = [
+            ("ActiveMessageCount", report.active),
+            ("DeadLetterMessageCount", report.dead_letter),
+            ("ScheduledMessageCount", report.scheduled),
+            ("TransferMessageCount", 0),
+            ("TransferDeadLetterMessageCount", report.transfer_dead_letter),
+        ];
+        for (name, count) in counts {
+            self.element(&format!("{prefix}:{name}"), &count.to_string());
+        }
+        self.out.push_str("</CountDetails>");
+    }
+}
+
+fn total(report: &EntityReport) -> u64 {
+    report.active + report.scheduled + report.dead_letter + report.transfer_dead_letter
+}
+
+/// The rules of a request as they will be shown again; `None` for none.
+pub(super) fn authorization_rules(rules: Node<'_, '_>) -> Option<String> {
+    let mut out = String::new();
+    for rule in rules.children().filter(|node| node.has_tag_name((xml::SERVICE_BUS, "AuthorizationRule"))) {
+        out.push_str("<AuthorizationRule i:type=\"SharedAccessAuthorizationRule\">");
+        for name in ["ClaimType", "ClaimValue"] {
+            xml::element(&mut out, name, xml::text_of(rule, name).unwrap_or_default());
+        }
+        out.push_str("<Rights>");
+        let rights = xml::child(rule, "Rights").into_iter().flat_map(|rights| rights.children());
+        for right in rights.filter(Node::is_element).filter_map(|right| right.text()) {
+            xml::element(&mut out, "AccessRights", right.trim());
+        }
+        out.push_str("</Rights>");
+        for name in ["CreatedTime", "ModifiedTime", "KeyName", "PrimaryKey", "SecondaryKey"] {
+            if let Some(text) = xml::text_of(rule, name) {
+                xml::element(&mut out, name, text);
+            }
+        }
+        out.push_str("</AuthorizationRule>");
+    }
+    (!out.is_empty()).then_some(out)
+}

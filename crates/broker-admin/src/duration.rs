@@ -1,0 +1,106 @@
+//! Durations as ISO 8601 writes them, with the service's word for "never".
+//!
+//! Invariant: reading what was written gives the same duration, to the millisecond.
+
+use std::{fmt::Write as _, time::Duration};
+
+/// The largest number of ticks of 100 ns that 64 bits hold: what the service writes for "never".
+pub(crate) const INFINITE: &str = "P10675199DT2H48M5.4775807S";
+/// So many days or more are "never" (`service-bus-entities` 2).
+const INFINITE_DAYS: u64 = 10_675_199;
+const DAY: u64 = 86_400;
+
+/// A duration or "never".
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Span {
+    /// This long.
+    Of(Duration),
+    /// Without end.
+    Forever,
+}
+
+impl Span {
+    /// The duration; `None` without end.
+    pub(crate) fn finite(self) -> Option<Duration> {
+        match self {
+            Self::Of(duration) => Some(duration),
+            Self::Forever => None,
+        }
+    }
+}
+
+/// Reads a duration. Years count 365 days and months 30, as .NET reads them.
+pub(crate) fn parse(text: &str) -> Option<Span> {
+    let rest = text.trim().strip_prefix('P')?;
+    let (date, time) = match rest.split_once('T') {
+        Some((_, "")) => return None,
+        Some((date, time)) => (date, time),
+        None => (rest, ""),
+    };
+    if date.is_empty() && time.is_empty() {
+        return None;
+    }
+    let date = units(date, &[('Y', 365 * DAY), ('M', 30 * DAY), ('D', DAY)])?;
+    let time = units(time, &[('H', 3_600), ('M', 60), ('S', 1)])?;
+    let whole = date.checked_add(time)?;
+    Some(if whole.as_secs() < INFINITE_DAYS * DAY { Span::Of(whole) } else { Span::Forever })
+}
+
+/// Reads numbers with their units, each unit at most once and in order.
+fn units(mut text: &str, known: &[(char, u64)]) -> Option<Duration> {
+    let mut sum = Duration::ZERO;
+    for (letter, seconds) in known {
+        let Some((number, rest)) = text.split_once(*letter) else { continue };
+        text = rest;
+        sum = sum.checked_add(amount(number, *seconds, *letter == 'S')?)?;
+    }
+    text.is_empty().then_some(sum)
+}
+
+fn amount(number: &str, seconds: u64, may_have_fraction: bool) -> Option<Duration> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let has_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || !has_digits(whole) || !has_digits(fraction) || fraction.len() > 9 {
+        return None;
+    }
+    if number.contains('.') && (!may_have_fraction || fraction.is_empty()) {
+        return None;
+    }
+    let nanos: u32 = format!("{fraction:0<9}").parse().ok()?;
+    let whole = whole.parse::<u64>().ok()?.checked_mul(seconds)?;
+    Some(Duration::new(whole, nanos))
+}
+
+/// Writes a duration as the service does: days, hours, minutes, seconds, without zeros.
+pub(crate) fn format(duration: Option<Duration>) -> String {
+    let Some(duration) = duration.filter(|duration| duration.as_secs() < INFINITE_DAYS * DAY) else {
+        return INFINITE.to_owned();
+    };
+    let seconds = duration.as_secs();
+    let (days, hours) = (seconds / DAY, seconds / 3_600 % 24);
+    let (minutes, seconds, millis) = (seconds / 60 % 60, seconds % 60, duration.subsec_millis());
+    let mut text = String::from("P");
+    let put = |text: &mut String, number: u64, unit: char| {
+        if number > 0 {
+            // Writing to a string cannot fail.
+            let _never = write!(text, "{number}{unit}");
+        }
+    };
+    put(&mut text, days, 'D');
+    if hours > 0 || minutes > 0 || seconds > 0 || millis > 0 || days == 0 {
+        text.push('T');
+        put(&mut text, hours, 'H');
+        put(&mut text, minutes, 'M');
+        if millis > 0 {
+            let fraction = format!("{seconds}.{millis:03}");
+            text.push_str(fraction.trim_end_matches('0'));
+            text.push('S');
+        } else if seconds > 0 || text.ends_with('T') {
+            let _never = write!(text, "{seconds}S");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,23 @@
+//! The management API of Service Bus over HTTP (ATOM and XML): what a request asks of the core, and how the core's
+//! effects are told to the client.
+//!
+//! A request goes in at [`begin`]; what comes back is either the answer or a command for the core, whose effect goes
+//! into [`Pending::resume`], and so on until there is an answer. No socket and no HTTP library is known here.
+//!
+//! Invariant: whatever bytes a request has, it is answered; what is refused has changed nothing.
+
+mod answer;
+mod description;
+mod duration;
+mod exchange;
+mod feed;
+mod query;
+mod route;
+mod rule;
+mod time;
+mod xml;
+
+pub use answer::Answer;
+pub use exchange::{Host, Method, Pending, Request, Step, begin};
+pub use query::Query;
+pub use route::{Route, RouteError};

@@ -1,0 +1,93 @@
+//! What a path is about.
+//!
+//! Invariant: two spellings of a path that differ in the case of its fixed words, in slashes at its ends or in
+//! escapes give the same route.
+
+use broker_core::EntityKind;
+use percent_encoding::percent_decode_str;
+
+/// What a path is about.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Route {
+    /// `/$namespaceinfo`.
+    Namespace,
+    /// `/$Resources/queues` or `/$Resources/topics`.
+    List(EntityKind),
+    /// A queue or topic; which of them, the description says.
+    Entity(Box<str>),
+    /// All subscriptions of a topic.
+    Subscriptions(Box<str>),
+    /// One subscription: `topic/Subscriptions/name`.
+    Subscription(Box<str>),
+    /// All rules of a subscription.
+    Rules(Box<str>),
+    /// One rule: its subscription and its name.
+    Rule(Box<str>, Box<str>),
+}
+
+/// Why a path is about nothing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum RouteError {
+    /// The decoded bytes are no text.
+    #[error("the path is not UTF-8")]
+    NotText,
+    /// Nothing of ours has such a path.
+    #[error("no operation has this path")]
+    Unknown,
+}
+
+impl Route {
+    /// Reads the path of a request, still percent-encoded.
+    pub fn parse(path: &str) -> Result<Self, RouteError> {
+        let path = percent_decode_str(path).decode_utf8().map_err(|_| RouteError::NotText)?;
+        let path = path.trim_matches('/');
+        let lower = path.to_ascii_lowercase();
+        match &*lower {
+            "" => return Err(RouteError::Unknown),
+            "$namespaceinfo" => return Ok(Self::Namespace),
+            "$resources/queues" => return Ok(Self::List(EntityKind::Queue)),
+            "$resources/topics" => return Ok(Self::List(EntityKind::Topic)),
+            _ => {}
+        }
+        if lower
+            .split('/')
+            .any(|segment| segment.is_empty() || segment.starts_with('$') && segment != "$default")
+        {
+            return Err(RouteError::Unknown);
+        }
+        Self::below_topic(path).map_or_else(|| Ok(Self::Entity(path.into())), Ok)
+    }
+
+    /// Reads a path with `Subscriptions` in it.
+    fn below_topic(path: &str) -> Option<Self> {
+        let segments: Vec<&str> = path.split('/').collect();
+        let at = segments.iter().position(|segment| segment.eq_ignore_ascii_case("subscriptions"))?;
+        let topic = segments.get(..at).filter(|topic| !topic.is_empty())?.join("/");
+        let is_rules = |segment: &str| segment.eq_ignore_ascii_case("rules");
+        let whole = |own: &str| Box::from(format!("{topic}/Subscriptions/{own}"));
+        match segments.get(at + 1..)? {
+            [] => Some(Self::Subscriptions(topic.into())),
+            [own] => Some(Self::Subscription(whole(own))),
+            [own, rules] if is_rules(rules) => Some(Self::Rules(whole(own))),
+            [own, rules, rule] if is_rules(rules) => Some(Self::Rule(whole(own), (*rule).into())),
+            _ => None,
+        }
+    }
+
+    /// The place for which a request needs the right to manage: its path. Clients sign tokens for the whole namespace
+    /// or for the very path that they ask for.
+    pub fn resource(&self) -> String {
+        match self {
+            Self::Namespace => "$namespaceinfo".to_owned(),
+            Self::List(EntityKind::Topic) => "$Resources/topics".to_owned(),
+            Self::List(_) => "$Resources/queues".to_owned(),
+            Self::Entity(name) | Self::Subscription(name) => name.to_string(),
+            Self::Subscriptions(topic) => format!("{topic}/Subscriptions"),
+            Self::Rules(subscription) => format!("{subscription}/Rules"),
+            Self::Rule(subscription, name) => format!("{subscription}/Rules/{name}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

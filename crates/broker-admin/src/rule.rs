@@ -1,0 +1,245 @@
+//! Rules in XML, both ways (`service-bus-admin` 4.1, 5.5).
+//!
+//! Invariant: a value is written with prefix and type such that the strictest client can read it, where it can at all.
+
+use std::time::Duration;
+
+use broker_core::{Rule, StoredRule, Timestamp};
+use broker_filter::{
+    CorrelationFilter, Filter, Parameters, Property, SqlAction, SqlFilter, SystemProperty, Value,
+};
+use roxmltree::Node;
+
+use crate::{duration, time, xml};
+
+/// The elements of a correlation filter and the properties that they name.
+const FIELDS: [(&str, SystemProperty); 8] = [
+    ("CorrelationId", SystemProperty::CorrelationId),
+    ("MessageId", SystemProperty::MessageId),
+    ("To", SystemProperty::To),
+    ("ReplyTo", SystemProperty::ReplyTo),
+    ("Label", SystemProperty::Label),
+    ("SessionId", SystemProperty::SessionId),
+    ("ReplyToSessionId", SystemProperty::ReplyToSessionId),
+    ("ContentType", SystemProperty::ContentType),
+];
+
+/// Reads a `RuleDescription` or `DefaultRuleDescription`. `name` is the rule's name in the path, if it has one there.
+pub(crate) fn read(node: Node<'_, '_>, name: Option<&str>) -> Result<Rule, String> {
+    let name = name.or_else(|| xml::text_of(node, "Name")).unwrap_or("$Default");
+    let filter = xml::child(node, "Filter").map_or(Ok(Filter::True), read_filter)?;
+    let action = xml::child(node, "Action").map_or(Ok(None), read_action)?;
+    Ok(Rule { name: name.into(), filter, action })
+}
+
+/// The local name in an attribute `prefix:type="local"`.
+fn instance_type<'a>(node: Node<'a, '_>) -> &'a str {
+    let text = node.attribute((xml::INSTANCE, "type")).unwrap_or_default();
+    text.rsplit(':').next().unwrap_or_default()
+}
+
+fn read_filter(node: Node<'_, '_>) -> Result<Filter, String> {
+    match instance_type(node) {
+        "TrueFilter" => Ok(Filter::True),
+        "FalseFilter" => Ok(Filter::False),
+        "SqlFilter" => {
+            let text = expression(node)?;
+            let filter = SqlFilter::parse(text, parameters(node)?);
+            filter.map(Filter::Sql).map_err(|error| format!("the filter '{text}' cannot be read: {error}"))
+        }
+        "CorrelationFilter" => read_correlation(node),
+        other => Err(format!("the filter type '{other}' is not known")),
+    }
+}
+
+fn read_correlation(node: Node<'_, '_>) -> Result<Filter, String> {
+    let mut filter = CorrelationFilter::new();
+    for (name, property) in FIELDS {
+        if let Some(text) = xml::text_of(node, name) {
+            filter.system(property, Value::Text(text.into()));
+        }
+    }
+    for (name, value) in pairs(node, "Properties")? {
+        filter.user(name, value);
+    }
+    if filter.is_empty() {
+        return Err("a correlation filter needs at least one condition".into());
+    }
+    Ok(Filter::Correlation(filter))
+}
+
+fn read_action(node: Node<'_, '_>) -> Result<Option<SqlAction>, String> {
+    match instance_type(node) {
+        "" | "EmptyRuleAction" => Ok(None),
+        "SqlRuleAction" => {
+            let text = expression(node)?;
+            let action = SqlAction::parse(text, parameters(node)?);
+            action.map(Some).map_err(|error| format!("the action '{text}' cannot be read: {error}"))
+        }
+        other => Err(format!("the action type '{other}' is not known")),
+    }
+}
+
+fn expression<'a>(node: Node<'a, '_>) -> Result<&'a str, String> {
+    xml::text_of(node, "SqlExpression").ok_or_else(|| "the `SqlExpression` is missing".to_owned())
+}
+
+fn parameters(node: Node<'_, '_>) -> Result<Parameters, String> {
+    let mut parameters = Parameters::new();
+    for (name, value) in pairs(node, "Parameters")? {
+        parameters.set(name, value);
+    }
+    Ok(parameters)
+}
+
+/// The `KeyValueOfstringanyType` items of a child.
+fn pairs<'a>(node: Node<'a, '_>, name: &str) -> Result<Vec<(&'a str, Value)>, String> {
+    let items = xml::child(node, name).into_iter().flat_map(|list| list.children());
+    let items = items.filter(|item| item.tag_name().name() == "KeyValueOfstringanyType");
+    items.map(read_pair).collect()
+}
+
+fn read_pair<'a>(item: Node<'a, '_>) -> Result<(&'a str, Value), String> {
+    let named = |name: &str| item.children().find(|node| node.tag_name().name() == name);
+    let key = named("Key").and_then(|key| key.text()).ok_or("a property has no `Key`")?.trim();
+    let value = named("Value").ok_or_else(|| format!("the property `{key}` has no `Value`"))?;
+    let (kind, text) = (instance_type(value), value.text().unwrap_or_default());
+    let bad = || format!("the property `{key}` is '{text}', which is no {kind}");
+    let trimmed = text.trim();
+    let value = match kind {
+        "string" | "" => Value::Text(text.into()),
+        "int" | "long" | "short" | "byte" | "unsignedInt" => Value::Int(trimmed.parse().map_err(|_| bad())?),
+        "double" | "float" | "decimal" => Value::Double(trimmed.parse().map_err(|_| bad())?),
+        "boolean" => match trimmed {
+            "true" | "1" => Value::Bool(true),
+            "false" | "0" => Value::Bool(false),
+            _ => return Err(bad()),
+        },
+        "dateTime" => Value::Timestamp(time::parse(trimmed).ok_or_else(bad)?),
+        "duration" => {
+            let span = duration::parse(trimmed).ok_or_else(bad)?.finite().unwrap_or(Duration::MAX);
+            Value::duration_ms(i64::try_from(span.as_millis()).unwrap_or(i64::MAX))
+        }
+        _ => return Err(format!("the property `{key}` has the type '{kind}', which is not known")),
+    };
+    Ok((key, value))
+}
+
+/// Appends a rule.
+pub(crate) fn write(out: &mut String, stored: &StoredRule) {
+    xml::put(
+        out,
+        format_args!("<RuleDescription xmlns=\"{}\" xmlns:i=\"{}\">", xml::SERVICE_BUS, xml::INSTANCE),
+    );
+    write_filter(out, &stored.rule.filter);
+    match &stored.rule.action {
+        None => out.push_str("<Action i:type=\"EmptyRuleAction\"/>"),
+        Some(action) => {
+            out.push_str("<Action i:type=\"SqlRuleAction\">");
+            write_sql(out, action.text(), action.parameters());
+            out.push_str("</Action>");
+        }
+    }
+    xml::element(out, "CreatedAt", &time::format(stored.created_at));
+    xml::element(out, "Name", &stored.rule.name);
+    out.push_str("</RuleDescription>");
+}
+
+fn write_filter(out: &mut String, filter: &Filter) {
+    let none = Parameters::new();
+    let (kind, text, parameters) = match filter {
+        Filter::True => ("TrueFilter", "1=1", &none),
+        Filter::False => ("FalseFilter", "1=0", &none),
+        Filter::Sql(filter) => ("SqlFilter", filter.text(), filter.parameters()),
+        Filter::Correlation(filter) => return write_correlation(out, filter),
+    };
+    xml::put(out, format_args!("<Filter i:type=\"{kind}\">"));
+    write_sql(out, text, parameters);
+    out.push_str("</Filter>");
+}
+
+fn write_sql(out: &mut String, text: &str, parameters: &Parameters) {
+    xml::element(out, "SqlExpression", text);
+    xml::element(out, "CompatibilityLevel", "20");
+    write_pairs(out, "Parameters", parameters.iter());
+}
+
+fn write_correlation(out: &mut String, filter: &CorrelationFilter) {
+    out.push_str("<Filter i:type=\"CorrelationFilter\">");
+    for (name, property) in FIELDS {
+        let condition = filter.conditions().find(|(named, _)| **named == Property::System(property));
+        if let Some(text) = condition.and_then(|(_, value)| value.as_text()) {
+            xml::element(out, name, text);
+        }
+    }
+    let users = filter.conditions().filter_map(|(property, value)| match property {
+        Property::User(name) => Some((&**name, value)),
+        Property::System(_) => None,
+    });
+    write_pairs(out, "Properties", users);
+    out.push_str("</Filter>");
+}
+
+fn write_pairs<'a>(out: &mut String, name: &str, pairs: impl Iterator<Item = (&'a str, &'a Value)>) {
+    let before = out.len();
+    xml::put(out, format_args!("<{name}>"));
+    let empty = out.len();
+    for (key, value) in pairs {
+        out.push_str("<KeyValueOfstringanyType>");
+        xml::element(out, "Key", key);
+        write_value(out, value);
+        out.push_str("</KeyValueOfstringanyType>");
+    }
+    if out.len() == empty {
+        out.truncate(before);
+        xml::put(out, format_args!("<{name}/>"));
+    } else {
+        xml::put(out, format_args!("</{name}>"));
+    }
+}
+
+fn write_value(out: &mut String, value: &Value) {
+    const SCHEMA: &str = "http://www.w3.org/2001/XMLSchema";
+    const SERIALIZATION: &str = "http://schemas.microsoft.com/2003/10/Serialization/";
+    let (namespace, kind, text) = match value {
+        Value::Text(text) => (SCHEMA, "string", text.to_string()),
+        Value::Bool(on) => (SCHEMA, "boolean", on.to_string()),
+        Value::Int(number) if i32::try_from(*number).is_ok() => (SCHEMA, "int", number.to_string()),
+        Value::Int(number) => (SCHEMA, "long", number.to_string()),
+        Value::Double(number) => (SCHEMA, "double", number.to_string()),
+        Value::Timestamp(millis) => {
+            let at = Timestamp::from_millis(u64::try_from(*millis).unwrap_or(0));
+            (SCHEMA, "dateTime", time::format(at))
+        }
+        Value::Duration(ticks) => {
+            let span = Duration::from_micros(u64::try_from(*ticks / 10).unwrap_or(0));
+            (SERIALIZATION, "duration", duration::format(Some(span)))
+        }
+        // No client can send the rest here, but over AMQP.
+        Value::Uuid(bytes) => (SERIALIZATION, "guid", uuid(bytes)),
+        Value::Binary(bytes) => (SCHEMA, "hexBinary", hex(bytes)),
+        Value::Null => (SCHEMA, "string", String::new()),
+    };
+    xml::put(out, format_args!("<Value i:type=\"d6p1:{kind}\" xmlns:d6p1=\"{namespace}\">"));
+    xml::escape(out, &text);
+    out.push_str("</Value>");
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        xml::put(&mut text, format_args!("{byte:02x}"));
+    }
+    text
+}
+
+fn uuid(bytes: &[u8; 16]) -> String {
+    let mut text = hex(bytes);
+    for place in [20, 16, 12, 8] {
+        text.insert(place, '-');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

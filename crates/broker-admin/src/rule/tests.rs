@@ -1,0 +1,147 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn read_text(inside: &str) -> Result<Rule, String> {
+    let text = format!(
+        "<RuleDescription xmlns=\"{}\" xmlns:i=\"{}\" xmlns:x=\"{}\">{inside}</RuleDescription>",
+        xml::SERVICE_BUS,
+        xml::INSTANCE,
+        xml::INSTANCE
+    );
+    xml::with_document(text.as_bytes(), |document| read(document.root_element(), None))
+        .map_err(|e| e.to_string())?
+}
+
+fn shown(rule: Rule) -> String {
+    let mut out = String::new();
+    write(&mut out, &StoredRule { rule, created_at: Timestamp::from_millis(0) });
+    out
+}
+
+fn again(text: &str) -> Rule {
+    xml::with_document(text.as_bytes(), |document| read(document.root_element(), None)).unwrap().unwrap()
+}
+
+#[test]
+fn filters_and_actions_of_all_clients_are_read() {
+    let pair = |kind: &str, text: &str| {
+        format!(
+            "<Properties><KeyValueOfstringanyType><Key>k</Key><Value x:type=\"l28:{kind}\" \
+             xmlns:l28=\"http://www.w3.org/2001/XMLSchema\">{text}</Value></KeyValueOfstringanyType></Properties>"
+        )
+    };
+    let correlation = |value| {
+        let mut filter = CorrelationFilter::new();
+        filter.user("k", value);
+        Filter::Correlation(filter)
+    };
+    let sql = |text: &str| Filter::Sql(SqlFilter::parse(text, Parameters::new()).unwrap());
+    let cases = [
+        (String::new(), Filter::True),
+        ("<Filter i:type=\"TrueFilter\"><SqlExpression>1=1</SqlExpression></Filter>".into(), Filter::True),
+        ("<Filter x:type=\"FalseFilter\"/>".into(), Filter::False),
+        (
+            "<Filter i:type=\"p4:SqlFilter\"><SqlExpression>a = 1</SqlExpression></Filter>".into(),
+            sql("a = 1"),
+        ),
+        (
+            format!("<Filter i:type=\"CorrelationFilter\">{}</Filter>", pair("int", "5")),
+            correlation(Value::Int(5)),
+        ),
+        (
+            format!("<Filter i:type=\"CorrelationFilter\">{}</Filter>", pair("double", "5")),
+            correlation(Value::Double(5.0)),
+        ),
+        (
+            format!("<Filter i:type=\"CorrelationFilter\">{}</Filter>", pair("boolean", "true")),
+            correlation(Value::Bool(true)),
+        ),
+        (
+            format!("<Filter i:type=\"CorrelationFilter\">{}</Filter>", pair("string", " x ")),
+            correlation(Value::Text(" x ".into())),
+        ),
+        (
+            format!(
+                "<Filter i:type=\"CorrelationFilter\">{}</Filter>",
+                pair("dateTime", "1970-01-01T00:00:01")
+            ),
+            correlation(Value::Timestamp(1_000)),
+        ),
+        (
+            format!("<Filter i:type=\"CorrelationFilter\">{}</Filter>", pair("duration", "PT1S")),
+            correlation(Value::duration_ms(1_000)),
+        ),
+    ];
+    for (inside, filter) in cases {
+        let rule = read_text(&inside).unwrap();
+        assert_eq!(rule.filter, filter, "{inside}");
+        assert_eq!((&*rule.name, rule.action.is_none()), ("$Default", true));
+    }
+    let rule = read_text(
+        "<Action i:type=\"SqlRuleAction\"><SqlExpression>SET a = 1</SqlExpression></Action><Name>n</Name>",
+    );
+    let rule = rule.unwrap();
+    assert_eq!((&*rule.name, rule.action.unwrap().text()), ("n", "SET a = 1"));
+}
+
+#[test]
+fn rules_that_make_no_sense_are_named() {
+    let cases = [
+        ("<Filter/>", "the filter type '' is not known"),
+        ("<Filter i:type=\"SqlFilter\"/>", "the `SqlExpression` is missing"),
+        ("<Filter i:type=\"CorrelationFilter\"/>", "a correlation filter needs at least one condition"),
+        ("<Action i:type=\"Thing\"/>", "the action type 'Thing' is not known"),
+    ];
+    for (inside, expected) in cases {
+        assert_eq!(read_text(inside).unwrap_err(), expected);
+    }
+    let broken =
+        read_text("<Filter i:type=\"SqlFilter\"><SqlExpression>a = </SqlExpression></Filter>").unwrap_err();
+    assert!(broken.starts_with("the filter 'a =' cannot be read: "), "{broken}");
+}
+
+#[test]
+fn values_are_written_for_the_strictest_reader() {
+    let mut filter = CorrelationFilter::new();
+    filter.user("a", Value::Int(5));
+    filter.system(SystemProperty::Label, Value::Text("<l>".into()));
+    let text = shown(Rule { name: "r".into(), filter: Filter::Correlation(filter), action: None });
+    let value = "<Value i:type=\"d6p1:int\" xmlns:d6p1=\"http://www.w3.org/2001/XMLSchema\">5</Value>";
+    for part in [value, "<Label>&lt;l&gt;</Label>", "<Action i:type=\"EmptyRuleAction\"/>", "<Name>r</Name>"]
+    {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        any::<bool>().prop_map(Value::Bool),
+        any::<i64>().prop_map(Value::Int),
+        any::<f64>().prop_filter("a number", |number| number.is_finite()).prop_map(Value::Double),
+        "[ -~ä]{1,20}".prop_map(|text| Value::Text(text.into())),
+        (0..253_402_300_799_999i64).prop_map(Value::Timestamp),
+        (0..1i64 << 40).prop_map(Value::duration_ms),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_rule_that_was_shown_is_read_back(
+        name in "[a-zA-Z0-9]{1,20}",
+        conditions in proptest::collection::btree_map("[a-z]{1,8}", value(), 1..4),
+        label in proptest::option::of("[!-~]{1,10}"),
+        has_action: bool,
+    ) {
+        let mut filter = CorrelationFilter::new();
+        for (key, value) in conditions {
+            filter.user(&key, value);
+        }
+        if let Some(label) = label {
+            filter.system(SystemProperty::Label, Value::Text(label.into()));
+        }
+        let action = has_action.then(|| SqlAction::parse("SET x = 'y'", Parameters::new()).unwrap());
+        let rule = Rule { name: name.into(), filter: Filter::Correlation(filter), action };
+        prop_assert_eq!(again(&shown(rule.clone())), rule);
+    }
+}

@@ -1,0 +1,112 @@
+//! XML: reading descriptions whatever the order and prefixes of their elements, and writing text safely.
+//!
+//! Invariant: documents have no type declaration, so no entity of their own expands, and a bounded number of nodes.
+
+use std::fmt::{self, Write as _};
+
+use roxmltree::{Document, Node, ParsingOptions};
+
+/// Namespace of the descriptions.
+pub(crate) const SERVICE_BUS: &str = "http://schemas.microsoft.com/netservices/2010/10/servicebus/connect";
+/// Namespace of entries and feeds.
+pub(crate) const ATOM: &str = "http://www.w3.org/2005/Atom";
+/// Namespace of the attribute that says what kind of filter a `Filter` is.
+pub(crate) const INSTANCE: &str = "http://www.w3.org/2001/XMLSchema-instance";
+/// Most elements, attributes and texts in one document.
+const NODES_MAX: u32 = 20_000;
+/// Most elements inside each other.
+const DEPTH_MAX: usize = 32;
+
+/// Why a body says nothing.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub(crate) enum XmlError {
+    /// Not UTF-8.
+    #[error("the body is not UTF-8")]
+    NotText,
+    /// Not well-formed, with a document type, or too large.
+    #[error("the body cannot be read as XML: {0}")]
+    Malformed(String),
+    /// Elements are nested too deeply.
+    #[error("the body nests elements more than {DEPTH_MAX} deep")]
+    TooDeep,
+}
+
+/// Does `then` with the document of a body.
+pub(crate) fn with_document<T>(body: &[u8], then: impl FnOnce(&Document<'_>) -> T) -> Result<T, XmlError> {
+    let text = std::str::from_utf8(body).map_err(|_| XmlError::NotText)?;
+    let text = text.trim_start_matches('\u{feff}');
+    check_depth(text)?;
+    let options = ParsingOptions { allow_dtd: false, nodes_limit: NODES_MAX, ..ParsingOptions::default() };
+    let document = Document::parse_with_options(text, options);
+    Ok(then(&document.map_err(|error| XmlError::Malformed(error.to_string()))?))
+}
+
+/// Counts how deep tags can be nested at most, before anything that may recurse sees the text.
+fn check_depth(text: &str) -> Result<(), XmlError> {
+    let mut depth: usize = 0;
+    for part in text.split('<').skip(1) {
+        if part.starts_with('/') {
+            depth = depth.saturating_sub(1);
+        } else if !part.starts_with(['!', '?'])
+            && !part.split('>').next().is_some_and(|tag| tag.ends_with('/'))
+        {
+            depth += 1;
+        }
+        if depth > DEPTH_MAX {
+            return Err(XmlError::TooDeep);
+        }
+    }
+    Ok(())
+}
+
+/// The child element of this name in the namespace of descriptions.
+pub(crate) fn child<'a, 'input>(parent: Node<'a, 'input>, name: &str) -> Option<Node<'a, 'input>> {
+    parent.children().find(|node| node.has_tag_name((SERVICE_BUS, name)))
+}
+
+/// The text of a child, without white space around it; `None` where the child is missing or empty.
+pub(crate) fn text_of<'a>(parent: Node<'a, '_>, name: &str) -> Option<&'a str> {
+    let text = child(parent, name)?.text()?.trim();
+    (!text.is_empty()).then_some(text)
+}
+
+/// Appends what `format_args!` made, all of it safe or escaped already.
+pub(crate) fn put(out: &mut String, text: fmt::Arguments<'_>) {
+    // A string takes everything.
+    let _never = out.write_fmt(text);
+}
+
+/// Appends `<name>text</name>`.
+pub(crate) fn element(out: &mut String, name: &str, text: &str) {
+    out.push('<');
+    out.push_str(name);
+    out.push('>');
+    escape(out, text);
+    out.push_str("</");
+    out.push_str(name);
+    out.push('>');
+}
+
+/// Appends a text so that it stays one, in an element or an attribute. What XML cannot say is left out.
+pub(crate) fn escape(out: &mut String, text: &str) {
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\t' | '\n' | '\r' => {
+                out.push_str(match c {
+                    '\t' => "&#9;",
+                    '\n' => "&#10;",
+                    _ => "&#13;",
+                });
+            }
+            '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => {}
+            c => out.push(c),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

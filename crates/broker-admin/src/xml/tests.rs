@@ -1,0 +1,57 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn refused(body: &[u8]) -> String {
+    with_document(body, |_| ()).unwrap_err().to_string()
+}
+
+#[test]
+fn what_is_no_plain_document_is_refused() {
+    let bomb = b"<!DOCTYPE a [<!ENTITY b \"x\"><!ENTITY c \"&b;&b;\">]><a>&c;</a>";
+    assert!(refused(bomb).contains("DTD"), "{}", refused(bomb));
+    assert_eq!(refused(b"\xff<a/>"), "the body is not UTF-8");
+    assert!(refused(b"").starts_with("the body cannot be read as XML"));
+    assert!(refused(b"<a><b></a></b>").starts_with("the body cannot be read as XML"));
+    assert!(refused(b"<a>&undefined;</a>").starts_with("the body cannot be read as XML"));
+    let deep = |levels: usize| "<a>".repeat(levels) + &"</a>".repeat(levels);
+    assert!(with_document(deep(32).as_bytes(), |_| ()).is_ok());
+    assert_eq!(refused(deep(33).as_bytes()), "the body nests elements more than 32 deep");
+    assert_eq!(refused("<a>".repeat(100_000).as_bytes()), "the body nests elements more than 32 deep");
+    let wide = format!("<a>{}</a>", "<b/>".repeat(30_000));
+    assert!(refused(wide.as_bytes()).starts_with("the body cannot be read as XML"));
+}
+
+#[test]
+fn prefixes_and_a_byte_order_mark_do_not_matter() {
+    let bodies = [
+        format!("<D xmlns=\"{SERVICE_BUS}\"><A> x </A></D>"),
+        format!("\u{feff}<p:D xmlns:p=\"{SERVICE_BUS}\"><p:A>x</p:A></p:D>"),
+        format!("<?xml version=\"1.0\"?><D xmlns=\"{SERVICE_BUS}\"><Z/><A>x</A></D>"),
+    ];
+    for body in bodies {
+        let read = with_document(body.as_bytes(), |document| {
+            text_of(document.root_element(), "A").map(str::to_owned)
+        });
+        assert_eq!(read, Ok(Some("x".into())), "{body}");
+    }
+    let other = "<D><A>x</A></D>";
+    let read = with_document(other.as_bytes(), |document| text_of(document.root_element(), "A").is_some());
+    assert_eq!(read, Ok(false));
+}
+
+proptest! {
+    #[test]
+    fn an_escaped_text_is_read_back(text in "[ -~äß😀\t\n\r]{0,40}") {
+        let mut out = String::new();
+        element(&mut out, "a", &text);
+        let read = with_document(out.as_bytes(), |document| document.root_element().text().unwrap_or("").to_owned());
+        prop_assert_eq!(read, Ok(text));
+    }
+
+    #[test]
+    fn no_bytes_panic(body: Vec<u8>, text in "[<>/!a-c&; \"=?]{0,60}") {
+        drop(with_document(&body, |_| ()));
+        drop(with_document(text.as_bytes(), |_| ()));
+    }
+}

@@ -1,0 +1,65 @@
+//! Telling a management client what there is.
+//!
+//! Invariant: looking changes nothing, and one answer shows a bounded number of entities.
+
+use super::Core;
+use crate::{EntityKind, EntityReport, Look, QueueId, machine::EntityView, name};
+
+/// Most entities in one answer.
+const SHOWN_MAX: u64 = 1_000;
+
+impl Core {
+    /// What a request asks to see, in order of name.
+    pub(super) fn describe(&self, look: &Look) -> Vec<EntityReport> {
+        match look {
+            Look::One { name } => self.entity(name).map(|view| self.report(&view)).into_iter().collect(),
+            Look::Kind { kind, skip, top } => {
+                let of_kind = self.entities().filter(|view| view.kind == *kind);
+                self.page(of_kind, *skip, *top)
+            }
+            Look::Subscriptions { topic, skip, top } => self.page(self.subscriptions(topic), *skip, *top),
+        }
+    }
+
+    fn page<'a>(
+        &self,
+        views: impl Iterator<Item = EntityView<'a>>,
+        skip: u64,
+        top: u64,
+    ) -> Vec<EntityReport> {
+        let place = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+        let page = views.skip(place(skip)).take(place(top.min(SHOWN_MAX)));
+        page.map(|view| self.report(&view)).collect()
+    }
+
+    fn subscriptions<'a>(&'a self, topic: &str) -> impl Iterator<Item = EntityView<'a>> + use<'a> {
+        self.subscription_ids(name::subscriptions_key(topic)).filter_map(|id| self.view(id))
+    }
+
+    /// The main stores under the keys that begin with `prefix`, in order.
+    pub(super) fn subscription_ids(&self, prefix: String) -> impl Iterator<Item = QueueId> {
+        let keys = self.names.range(Box::from(prefix.as_str())..);
+        keys.take_while(move |(key, _)| key.starts_with(&prefix)).map(|(_, id)| *id)
+    }
+
+    fn report(&self, view: &EntityView<'_>) -> EntityReport {
+        let subscriptions = match view.kind {
+            EntityKind::Topic => self.subscription_ids(name::subscriptions_key(view.name)).count() as u64,
+            EntityKind::Queue | EntityKind::Subscription => 0,
+        };
+        EntityReport {
+            name: view.name.into(),
+            kind: view.kind,
+            settings: Box::new(view.settings.clone()),
+            created_at: view.created_at,
+            updated_at: view.updated_at,
+            active: view.active + view.deferred,
+            scheduled: view.scheduled,
+            dead_letter: view.dead_letter,
+            transfer_dead_letter: view.transfer_dead_letter,
+            bytes: view.bytes,
+            max_message_bytes: self.max_message_bytes(view.settings),
+            subscriptions,
+        }
+    }
+}

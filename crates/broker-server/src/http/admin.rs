@@ -1,0 +1,160 @@
+//! The management API on the socket's side: who asks, what the core is asked, and the answer.
+//!
+//! Invariant: nothing is asked of the core for a request that was not admitted, and no answer leaves before the core
+//! has said that it is durable.
+
+use std::{
+    future::poll_fn,
+    sync::{Arc, atomic::Ordering},
+};
+
+use broker_admin::{Answer, Host, Method, Pending, Query, Request, Route, Step};
+use broker_auth::{Right, Scope};
+use broker_core::{Batch, ClientId, Command, Effect};
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{
+    HeaderMap, Response, StatusCode,
+    body::Incoming,
+    header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, ETAG, HOST, HeaderValue, IF_MATCH},
+};
+
+use super::{Visitor, access, answer::Refusal};
+use crate::{inbox::Item, mailbox::Mailbox};
+
+/// Tokens for the entities that messages and dead letters are forwarded to.
+const SUPPLEMENTARY: [&str; 2] =
+    ["servicebussupplementaryauthorization", "servicebusdlqsupplementaryauthorization"];
+
+/// Answers a request of the management API.
+pub(super) async fn answer(
+    visitor: &Visitor,
+    request: hyper::Request<Incoming>,
+    route: Route,
+) -> Response<Full<Bytes>> {
+    let answered = exchange(visitor, request, route).await;
+    http(answered.unwrap_or_else(|refusal| said(&refusal)))
+}
+
+async fn exchange(
+    visitor: &Visitor,
+    request: hyper::Request<Incoming>,
+    route: Route,
+) -> Result<Answer, Refusal> {
+    let (parts, body) = request.into_parts();
+    admit(visitor, &parts.headers, &Scope::of(&route.resource()))?;
+    let method = match parts.method {
+        hyper::Method::GET => Method::Get,
+        hyper::Method::PUT => Method::Put,
+        hyper::Method::DELETE => Method::Delete,
+        _ => return Err(Refusal::Method { allow: "GET, PUT, DELETE" }),
+    };
+    let query = match Query::parse(parts.uri.query().unwrap_or_default()) {
+        Ok(query) => query,
+        Err(reason) => return Ok(Answer::bad_query(&reason)),
+    };
+    let body = visitor.body(body).await?;
+    let authority = parts.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let step = broker_admin::begin(Request {
+        method,
+        route,
+        query,
+        is_update: parts.headers.contains_key(IF_MATCH),
+        body: &body,
+        host: Host::new(visitor.peer.tls, authority),
+        now: visitor.shared.clock.utc(),
+    });
+    follow(visitor, &parts.headers, step).await
+}
+
+/// Asks the core until there is an answer.
+async fn follow(visitor: &Visitor, headers: &HeaderMap, mut step: Step) -> Result<Answer, Refusal> {
+    loop {
+        let (commands, pending) = match step {
+            Step::Answer(answer) => return Ok(answer),
+            Step::Ask(commands, pending) => (commands, pending),
+        };
+        for target in Pending::targets(&commands) {
+            admit_target(visitor, headers, target)?;
+        }
+        step = pending.resume(ask(visitor, commands).await?);
+    }
+}
+
+/// Who manages the namespace or the place is let in.
+fn admit(visitor: &Visitor, headers: &HeaderMap, scope: &Scope) -> Result<(), Refusal> {
+    let seconds = visitor.shared.clock.now().wall.as_millis() / 1000;
+    access::claim(&visitor.shared.authority, &visitor.peer, headers, (Right::Manage, scope), seconds)
+}
+
+/// Forwarding needs the right to manage the target too: by the request's own token, or by one that came for it.
+fn admit_target(visitor: &Visitor, headers: &HeaderMap, target: &str) -> Result<(), Refusal> {
+    let scope = Scope::of(target);
+    let own = admit(visitor, headers, &scope);
+    if own.is_ok() {
+        return own;
+    }
+    let others = SUPPLEMENTARY.iter().filter_map(|name| headers.get(*name));
+    let admitted = others.map(|token| {
+        let mut headers = headers.clone();
+        headers.insert(AUTHORIZATION, token.clone());
+        admit(visitor, &headers, &scope)
+    });
+    admitted.into_iter().find(Result::is_ok).unwrap_or(own)
+}
+
+/// Gives commands to the core; the answer to the last one counts, unless an earlier one was refused.
+async fn ask(visitor: &Visitor, commands: Vec<Command>) -> Result<Effect, Refusal> {
+    let shared = &visitor.shared;
+    let client = ClientId(shared.next_client.fetch_add(1, Ordering::Relaxed));
+    let mailbox = Arc::new(Mailbox::default());
+    let answers = commands.len();
+    shared.inbox.push(Item::Register(client, Arc::clone(&mailbox)));
+    shared.inbox.push(Item::Batch(Batch { client, commands }, 0));
+    let answered = collect(&mailbox, answers, visitor).await;
+    shared.inbox.push(Item::Forget(client));
+    answered
+}
+
+async fn collect(mailbox: &Mailbox, mut missing: usize, visitor: &Visitor) -> Result<Effect, Refusal> {
+    let mut stop = visitor.shared.stop.clone();
+    loop {
+        let effects = tokio::select! {
+            effects = poll_fn(|cx| mailbox.poll_take(cx)) => effects,
+            _ = stop.wait_for(|stop| *stop) => return Err(Refusal::Stopping),
+        };
+        for effect in effects {
+            missing = missing.saturating_sub(1);
+            if missing == 0 || matches!(effect, Effect::RequestRefused { .. }) {
+                return Ok(effect);
+            }
+        }
+    }
+}
+
+/// A refusal of the transport, as this API's clients read it.
+fn said(refusal: &Refusal) -> Answer {
+    let status = refusal.status().as_u16();
+    let code = match status {
+        401 => "SubCode=40103. ",
+        403 => "SubCode=40301. ",
+        _ => "",
+    };
+    Answer::error(status, &format!("{code}{refusal}."))
+}
+
+fn http(answer: Answer) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(answer.body)));
+    *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    if let Some(kind) = answer.content_type {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    }
+    if let Some(tag) = answer.etag {
+        headers.insert(ETAG, HeaderValue::from(tag));
+    }
+    if answer.status == 405 {
+        headers.insert(ALLOW, HeaderValue::from_static("GET, PUT, DELETE"));
+    }
+    response
+}
