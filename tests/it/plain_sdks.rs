@@ -71,9 +71,9 @@ impl<'d> Peer<'d> {
         let opened = wire.until(|performative| matches!(performative, Performative::Open(_))).unwrap();
         let Performative::Open(opened) = opened.performative else { panic!() };
         assert!(opened.offered_capabilities.contains(&"ANONYMOUS-RELAY".into()));
-        let begun = wire.until(|performative| matches!(performative, Performative::Begin(_))).unwrap();
-        let Performative::Begin(begun) = begun.performative else { panic!() };
-        let first_incoming = begun.next_outgoing_id;
+        let answer = wire.until(|performative| matches!(performative, Performative::Begin(_))).unwrap();
+        let Performative::Begin(answer) = answer.performative else { panic!() };
+        let first_incoming = answer.next_outgoing_id;
         Self {
             wire,
             sdk,

@@ -1,4 +1,4 @@
-//! ProtonJ2: credit before the attach is answered, the receiver's address as its target too, streams that end in an
+//! `ProtonJ2`: credit before the attach is answered, the receiver's address as its target too, streams that end in an
 //! empty transfer, outcomes that are settled at once.
 
 use amqp_codec::{

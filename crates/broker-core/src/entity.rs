@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::EntityError;
+use crate::{EntityError, Timestamp};
 
 /// What exists under a name.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -98,6 +98,35 @@ impl Default for EntitySettings {
             other: BTreeMap::new(),
         }
     }
+}
+
+/// An entity as `Describe` shows it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct EntityReport {
+    /// As first written; that of a subscription is `topic/Subscriptions/name`.
+    pub name: Box<str>,
+    /// What it is.
+    pub kind: EntityKind,
+    /// Its properties.
+    pub settings: Box<EntitySettings>,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When its properties were last set.
+    pub updated_at: Timestamp,
+    /// Messages to receive, locked ones included, and deferred ones.
+    pub active: u64,
+    /// Messages that are not due yet.
+    pub scheduled: u64,
+    /// Messages in the dead-letter store.
+    pub dead_letter: u64,
+    /// Messages that could not be sent on.
+    pub transfer_dead_letter: u64,
+    /// Stored bytes, dead letters included.
+    pub bytes: u64,
+    /// Largest message it takes, in bytes: the smaller of its own and the broker's limit.
+    pub max_message_bytes: u64,
+    /// Subscriptions of a topic.
+    pub subscriptions: u64,
 }
 
 const LOCK_DURATION_MAX: Duration = Duration::from_secs(300);

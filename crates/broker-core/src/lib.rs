@@ -32,10 +32,10 @@ pub use command::{
 };
 pub use config::{CoreConfig, Describe, Expiry};
 pub use effect::{
-    AttachError, Delivery, Effect, EntityError, EntityReport, Fetched, Lock, Peeked, PublishError, QueueInfo,
-    Renewed, SessionError, SessionGrant, SettleError, Stored,
+    AttachError, Delivery, Effect, EntityError, Fetched, Lock, Peeked, PublishError, QueueInfo, Renewed,
+    SessionError, SessionGrant, SettleError, Stored,
 };
-pub use entity::{EntityKind, EntitySettings, EntityStatus};
+pub use entity::{EntityKind, EntityReport, EntitySettings, EntityStatus};
 pub use ids::{ClientId, LinkId, LockId, LockToken, Position, QueueId, SequenceNumber, Ticket, Timestamp};
 pub use machine::{Core, EntityView, ReplayError};
 pub use message::{Forwarded, Message, More, Properties, PropertyValue, SYSTEM};

@@ -628,16 +628,22 @@ fn rule_21_management_bodies_have_string_keys_and_the_documented_types() {
 }
 
 #[test]
-fn rule_22_rule_operations_on_a_queue_are_answered_as_unknown() {
+fn rule_22_unknown_operations_are_answered_as_such_and_those_on_rules_are_judged() {
     let mut world = World::new();
     let client = world.service_bus();
     world.management(client, "q");
-    for operation in ["add-rule", "remove-rule", "enumerate-rules", "no-such-thing"] {
+    let cases = [
+        ("no-such-thing", 501, "amqp:not-implemented"),
+        ("add-rule", 400, "com.microsoft:argument-error"),
+        ("remove-rule", 400, "com.microsoft:argument-error"),
+        ("enumerate-rules", 400, "amqp:not-allowed"),
+    ];
+    for (operation, code, condition) in cases {
         let reply = world.request(client, &format!("com.microsoft:{operation}"), &RawMap::empty());
-        assert_eq!(status(&reply, "statusCode"), 501);
+        assert_eq!(status(&reply, "statusCode"), code, "{operation}");
         let sections = Sections::scan(&reply).unwrap();
-        let condition = sections.application_properties_view(&reply).get("errorCondition").unwrap();
-        assert_eq!(condition.as_symbol(), Some("amqp:not-implemented"));
+        let said = sections.application_properties_view(&reply).get("errorCondition").unwrap();
+        assert_eq!(said.as_symbol(), Some(condition), "{operation}");
         assert!(property(&reply, "statusDescription").unwrap().contains("TrackingId:"));
     }
 }

@@ -4,8 +4,8 @@ use std::sync::{
 };
 
 use broker_core::{
-    ClientId, CoreConfig, Effect, EntityKind, EntityPath, EntitySettings, LinkId, Message, Operation,
-    PublishTarget, ReceiveMode, SubQueue, Ticket, TransactionId, UnsettledPolicy,
+    ClientId, CoreConfig, Effect, EntityKind, EntityPath, EntitySettings, LinkId, LockId, Message, Operation,
+    PublishTarget, QueueId, ReceiveMode, SequenceNumber, SubQueue, Ticket, TransactionId, UnsettledPolicy,
 };
 use broker_log::{DiskCall, DiskWorker, Faults, FaultyDisk, JournalConfig};
 use bytes::Bytes;
@@ -221,9 +221,9 @@ fn what_a_sync_for_others_took_along_asks_for_no_sync_of_its_own() {
 #[test]
 fn a_wide_dead_lettering_goes_to_the_journal_in_several_units() {
     let settle = |number: u64, outcome: Outcome| Command::Settle {
-        queue: broker_core::QueueId(1),
-        sequence: broker_core::SequenceNumber(number),
-        lock: broker_core::LockId(1),
+        queue: QueueId(1),
+        sequence: SequenceNumber(number),
+        lock: LockId(1),
         outcome,
         ticket: None,
     };
@@ -281,6 +281,27 @@ impl Faults for Tears {
     }
 }
 
+/// One transaction: forty large messages over two queues, and a settlement.
+fn forty_and_a_settlement(queue: QueueId, sequence: SequenceNumber, lock: LockId) -> Vec<Command> {
+    let transaction = TransactionId(1);
+    let mut commands = vec![Command::Declare { transaction, ticket: Ticket(2) }];
+    for place in 0..40 {
+        let name = if place % 2 == 0 { "orders" } else { "other" };
+        let path = EntityPath { entity: name.into(), sub_queue: SubQueue::Main };
+        let payload = Bytes::from(vec![place; 3_000]);
+        let operation = Operation::Publish {
+            target: PublishTarget::Path { path, auto_create: false },
+            messages: vec![Message { payload, ..Message::default() }],
+            ticket: None,
+        };
+        commands.push(Command::Enlist { transaction, operation: Box::new(operation) });
+    }
+    let operation = Operation::Settle { queue, sequence, lock, outcome: Outcome::Complete, ticket: None };
+    commands.push(Command::Enlist { transaction, operation: Box::new(operation) });
+    commands.push(Command::Discharge { transaction, fail: false, ticket: Some(Ticket(3)) });
+    commands
+}
+
 /// A commit of forty large messages over two queues with a settlement, torn by a crash while it is written.
 fn torn_commit(seed: u64) -> (u64, u64, u64) {
     let disk = FaultyDisk::new(Tears(seed));
@@ -335,23 +356,7 @@ fn torn_commit(seed: u64) -> (u64, u64, u64) {
     );
     perform(&mut node, usize::MAX);
     let (queue, sequence, lock) = handle(&mut node, Vec::new()).expect("the message comes");
-    let transaction = TransactionId(1);
-    let mut commands = vec![Command::Declare { transaction, ticket: Ticket(2) }];
-    for place in 0..40 {
-        let name = if place % 2 == 0 { "orders" } else { "other" };
-        let path = EntityPath { entity: name.into(), sub_queue: SubQueue::Main };
-        let payload = Bytes::from(vec![place; 3_000]);
-        let operation = Operation::Publish {
-            target: PublishTarget::Path { path, auto_create: false },
-            messages: vec![Message { payload, ..Message::default() }],
-            ticket: None,
-        };
-        commands.push(Command::Enlist { transaction, operation: Box::new(operation) });
-    }
-    let operation = Operation::Settle { queue, sequence, lock, outcome: Outcome::Complete, ticket: None };
-    commands.push(Command::Enlist { transaction, operation: Box::new(operation) });
-    commands.push(Command::Discharge { transaction, fail: false, ticket: Some(Ticket(3)) });
-    handle(&mut node, commands);
+    handle(&mut node, forty_and_a_settlement(queue, sequence, lock));
     // One to a few steps of the disk's work are done, the last sync is not.
     perform(&mut node, usize::try_from(seed % 3).unwrap_or_default());
     drop(node);
