@@ -500,6 +500,44 @@ queueCase("annotations-and-header", SHORT_LOCK, async ({ sender, receiver }) => 
   await receiver.completeMessage(message);
 });
 
+queueCase("duplicate-detection", { requires_duplicate_detection: true }, async ({ sender, receiver }) => {
+  await sender.sendMessages({ body: "first", messageId: "one" });
+  await sender.sendMessages({ body: "again", messageId: "one" });
+  await sender.sendMessages([
+    { body: "number", messageId: 5 },
+    { body: "text", messageId: "5" },
+    { body: "other", messageId: "two" },
+  ]);
+  const taken = await many(receiver, 3);
+  assert.deepEqual(bodies(taken), ["first", "number", "other"]);
+  for (const message of taken) await receiver.completeMessage(message);
+  await sender.sendMessages({ body: "completed before", messageId: "one" });
+  await assertEmpty(receiver);
+});
+
+queueCase("forwarding", { forward_to: "{queue}-target" }, async ({ client, queue, sender }) => {
+  await sender.sendMessages([{ body: "a" }, { body: "b" }]);
+  const target = client.createReceiver(`${queue}-target`);
+  const taken = await many(target, 2);
+  assert.deepEqual(bodies(taken), ["a", "b"]);
+  assert.deepEqual(taken.map((message) => message.enqueuedSequenceNumber), [1, 2]);
+  for (const message of taken) await target.completeMessage(message);
+});
+
+queueCase(
+  "forwarding-of-dead-letters",
+  { forward_dead_lettered_to: "{queue}-morgue" },
+  async ({ client, queue, sender, receiver }) => {
+    await sender.sendMessages({ body: "bad" });
+    await receiver.deadLetterMessage(await one(receiver), { deadLetterReason: "unreadable" });
+    const morgue = client.createReceiver(`${queue}-morgue`);
+    const message = await one(morgue);
+    assert.equal(message.deadLetterReason, "unreadable");
+    assert.equal(message.deadLetterSource, queue);
+    await morgue.completeMessage(message);
+  },
+);
+
 queueCase("round-trip", async ({ sender, receiver }) => {
   const sentBodies = [
     ["data", { json: [1, "two"] }],

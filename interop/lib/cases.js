@@ -12,6 +12,18 @@ const CASE_MS_MAX = 90_000;
 const WORKERS = 4;
 const TRANSPORTS = ["plain", "tls"];
 
+/** The queue of a case, and those that it forwards to. */
+function queuesOf(name, settings) {
+  const own = Object.fromEntries(
+    Object.entries(settings).map(([key, value]) => [
+      key,
+      typeof value === "string" ? value.replaceAll("{queue}", name) : value,
+    ]),
+  );
+  const targets = [own.forward_to, own.forward_dead_lettered_to].filter(Boolean);
+  return { ...Object.fromEntries(targets.map((target) => [target, {}])), [name]: own };
+}
+
 class Suite {
   constructor(name, { anonymous = false, certificate } = {}) {
     this.name = name;
@@ -21,7 +33,10 @@ class Suite {
     this.results = [];
   }
 
-  /** Declares a case; `settings` become those of its queue. */
+  /**
+   * Declares a case; `settings` become those of its queue. `{queue}` in a text stands for the queue's name. What the
+   * queue forwards to is a queue that is made as well.
+   */
   case(name, settings, body) {
     if (typeof settings === "function") [settings, body] = [{}, settings];
     this.cases.push({ name, settings, body });
@@ -42,7 +57,7 @@ class Suite {
     if (wanted.length === 0) {
       for (const { name, reason } of this.skipped) this.report(name, "skipped", reason, 0);
     }
-    const queues = Object.fromEntries(chosen.map(({ queue, settings }) => [queue, settings]));
+    const queues = Object.assign({}, ...chosen.map(({ queue, settings }) => queuesOf(queue, settings)));
     const broker = await Broker.start(queues, this.options);
     const waiting = [...chosen];
     const worker = async () => {

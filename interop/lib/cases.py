@@ -69,7 +69,11 @@ class Suite:
         self._lock = threading.Lock()
 
     def case(self, name: str, **settings: object):
-        """Declares a case; `settings` become those of its queue."""
+        """Declares a case; `settings` become those of its queue.
+
+        `{queue}` in a text stands for the queue's name. What the queue
+        forwards to is a queue that is made as well.
+        """
 
         def declare(body):
             self._cases.append(Case(name, body, settings))
@@ -93,7 +97,9 @@ class Suite:
         if not wanted:
             for name, reason in self._skipped.items():
                 self._report(name, "skipped", reason)
-        queues = {queue_name(case, transport): case.settings for case, transport in chosen}
+        queues = {}
+        for case, transport in chosen:
+            queues |= queues_of(queue_name(case, transport), case.settings)
         broker = Broker(queues, anonymous=self._anonymous).start()
         with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
             for case, transport in chosen:
@@ -141,6 +147,16 @@ class Suite:
         if path:
             self._results.sort(key=lambda result: result["case"])
             pathlib.Path(path).write_text(json.dumps(self._results, indent=1), encoding="utf-8")
+
+
+def queues_of(name: str, settings: dict[str, object]) -> dict[str, dict[str, object]]:
+    """The queue of a case, and those that it forwards to."""
+    own = {
+        key: value.format(queue=name) if isinstance(value, str) else value
+        for key, value in settings.items()
+    }
+    targets = [own[key] for key in ("forward_to", "forward_dead_lettered_to") if key in own]
+    return {target: {} for target in targets} | {name: own}
 
 
 def queue_name(case: Case, transport: str) -> str:

@@ -7,9 +7,13 @@ mod broker;
 #[cfg(test)]
 mod client;
 #[cfg(test)]
+mod duplicates;
+#[cfg(test)]
 mod durable;
 #[cfg(test)]
 mod faults;
+#[cfg(test)]
+mod forwarding;
 #[cfg(test)]
 mod http;
 #[cfg(test)]

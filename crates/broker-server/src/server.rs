@@ -299,6 +299,7 @@ fn start_node(
         token_key: random()?,
         max_message_bytes: config.max_message_bytes,
         expiry: config.expiry,
+        max_history_ids: config.max_remembered_ids,
         describe: amqp_gateway::describe,
         ..CoreConfig::default()
     };

@@ -75,27 +75,23 @@ impl Emulator {
             // The emulator's default, an hour, where the cloud service's is for ever.
             default_time_to_live: properties.span("DefaultMessageTimeToLive", "PT1H")?.finite(),
             dead_letter_on_expiration: properties.boolean("DeadLetteringOnMessageExpiration")?,
+            requires_duplicate_detection: properties.boolean("RequiresDuplicateDetection")?,
+            duplicate_detection_window: properties.duplicate_window()?,
+            forward_to: properties.target("ForwardTo")?,
+            forward_dead_lettered_to: properties.target("ForwardDeadLetteredMessagesTo")?,
             ..EntitySettings::default()
         };
-        if properties.boolean("RequiresDuplicateDetection")? {
-            let flag = "RequiresDuplicateDetection";
-            self.notices.push(format!("queue `{name}`: `{flag}` is ignored, this version does not have it"));
-        }
         Ok((name, settings))
     }
 
     fn name_what_is_not_done(&mut self, properties: &Properties<'_>, known: &[&'static str]) {
         let entity = &properties.entity;
-        for (key, value) in properties.given {
+        for key in properties.given.keys() {
             if !known.contains(&key.as_str()) {
                 let near = nearest(key, known.iter().copied())
                     .map(|near| format!(", did you mean `{near}`?"))
                     .unwrap_or_default();
                 self.notices.push(format!("{entity}: unknown property `{key}` is ignored{near}"));
-            }
-            let forwards = key == "ForwardTo" || key == "ForwardDeadLetteredMessagesTo";
-            if forwards && value.as_str().is_some_and(|target| !target.is_empty()) {
-                self.notices.push(format!("{entity}: `{key}` is ignored, this version does not forward"));
             }
         }
     }
@@ -158,6 +154,15 @@ impl Properties<'_> {
             (std::time::Duration::from_secs(20), std::time::Duration::from_secs(604_800));
         let window = self.span(key, "PT20S")?.finite().filter(|window| *window <= longest);
         Ok(window.ok_or_else(|| self.bad(key, "a duration up to `P7D`"))?.max(shortest))
+    }
+
+    /// The entity that messages are forwarded to; an empty text is none.
+    fn target(&self, key: &str) -> Result<Option<Box<str>>, Bad> {
+        match self.given.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(target)) => Ok((!target.is_empty()).then(|| target.as_str().into())),
+            Some(_) => Err(self.bad(key, "the name of a queue or topic")),
+        }
     }
 
     fn max_delivery_count(&self) -> Result<u32, Bad> {

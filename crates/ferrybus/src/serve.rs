@@ -19,7 +19,7 @@ use crate::{
     connection_string,
     failure::Failure,
     journal, logging, output,
-    settings::{Durability, Expiry, Limits, QueueEntry, Settings, Tls},
+    settings::{Durability, Expiry, Limits, QueueEntry, Settings, Tls, targets_first},
 };
 
 /// Serves until a signal or a failure.
@@ -124,12 +124,14 @@ fn config(limits: Limits) -> ServerConfig {
         segment_bytes: bounds.segment_bytes,
         cache_bytes: bounds.cache_bytes,
         disk_reserve_bytes: bounds.disk_reserve_bytes,
-        entities: limits
-            .queues
-            .into_iter()
-            .map(|(name, settings)| EntityPlan::queue(name, settings))
-            .chain(limits.topics)
-            .collect(),
+        entities: targets_first(
+            limits
+                .queues
+                .into_iter()
+                .map(|(name, settings)| EntityPlan::queue(name, settings))
+                .chain(limits.topics)
+                .collect(),
+        ),
         auto_create: limits.auto_create,
         expiry: match limits.expiry {
             Expiry::Prompt => broker_core::Expiry::Prompt,
@@ -137,6 +139,7 @@ fn config(limits: Limits) -> ServerConfig {
         },
         max_connections: bounds.max_connections,
         max_links_per_connection: bounds.max_links_per_connection,
+        max_remembered_ids: bounds.max_remembered_ids,
         max_message_bytes: bounds.max_message_bytes,
         max_frame_bytes: bounds.max_frame_bytes,
         idle_time_out: bounds.idle_time_out,

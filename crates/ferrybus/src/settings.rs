@@ -20,10 +20,12 @@ mod bounds;
 mod check;
 mod credentials;
 mod issuers;
+mod order;
 mod topics;
 
 pub(crate) use bounds::{Bounds, check_name};
 pub(crate) use check::Limits;
+pub(crate) use order::targets_first;
 
 /// The whole file.
 #[derive(Debug, Default, Deserialize)]
@@ -123,6 +125,7 @@ pub(crate) struct Tls {
 pub(crate) struct LimitSettings {
     pub(crate) max_connections: Option<usize>,
     pub(crate) max_links_per_connection: Option<u32>,
+    pub(crate) max_remembered_ids: Option<u64>,
     pub(crate) max_message_bytes: Option<Bytes>,
     pub(crate) max_frame_bytes: Option<Bytes>,
     pub(crate) idle_time_out: Option<Span>,
@@ -172,6 +175,10 @@ pub(crate) struct QueueEntry {
     pub(crate) dead_letter_on_expiration: Option<bool>,
     pub(crate) max_message_bytes: Option<Bytes>,
     pub(crate) max_size_bytes: Option<Bytes>,
+    pub(crate) requires_duplicate_detection: Option<bool>,
+    pub(crate) duplicate_detection_window: Option<Span>,
+    pub(crate) forward_to: Option<String>,
+    pub(crate) forward_dead_lettered_to: Option<String>,
 }
 
 /// `[[topic]]`

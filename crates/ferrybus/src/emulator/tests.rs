@@ -24,9 +24,7 @@ const SAMPLE: &str = r#"
               "RequiresSession": false,
             },
           },
-          /* Forwarding
-             comes later. */
-          { "Name": "steps", "Properties": { "RequiresSession": true, "ForwardTo": "audit" } },
+          { "Name": "steps", "Properties": { "RequiresSession": true } },
           { "Name": "audit", "Properties": {} },
           { "Name": "bare" },
           { "Name": "ever", "Properties": { "DefaultMessageTimeToLive": "P10675199DT2H48M5.4775807S", "LokDuration": "PT1M" } },
@@ -62,6 +60,7 @@ fn a_users_file_is_read_as_it_is() {
             max_delivery_count: 5,
             default_time_to_live: Some(Duration::from_secs(1_800)),
             dead_letter_on_expiration: true,
+            duplicate_detection_window: Duration::from_secs(20),
             ..EntitySettings::default()
         }
     );
@@ -75,12 +74,25 @@ fn a_users_file_is_read_as_it_is() {
 fn what_is_not_done_is_said() {
     assert_eq!(
         parse(SAMPLE).unwrap().notices,
-        [
-            "queue `steps`: `ForwardTo` is ignored, this version does not forward",
-            "queue `ever`: unknown property `LokDuration` is ignored, did you mean `LockDuration`?",
-            "subscription `events/Subscriptions/all`: `ForwardTo` is ignored, this version does not forward",
-        ]
+        ["queue `ever`: unknown property `LokDuration` is ignored, did you mean `LockDuration`?",]
     );
+}
+
+#[test]
+fn duplicate_detection_and_forwarding_are_read() {
+    let text = r#"{"UserConfig":{"Namespaces":[{"Name":"n","Queues":[{"Name":"q","Properties":{
+        "RequiresDuplicateDetection":true,"DuplicateDetectionHistoryTimeWindow":"P7D",
+        "ForwardTo":"a","ForwardDeadLetteredMessagesTo":"b"}}]}]}}"#;
+    let emulator = parse(text).unwrap();
+    let expected = EntitySettings {
+        requires_duplicate_detection: true,
+        duplicate_detection_window: Duration::from_secs(604_800),
+        forward_to: Some("a".into()),
+        forward_dead_lettered_to: Some("b".into()),
+        ..emulator_default()
+    };
+    assert_eq!(emulator.queues, [("q".to_owned(), expected)]);
+    assert_eq!(emulator.notices, Vec::<String>::new());
 }
 
 #[test]
@@ -95,6 +107,11 @@ fn faults_are_named_with_their_place() {
         (r#"{"UserConfig":{"Namespaces":[{"Queues":7}]}}"#.into(), "`Queues` is not a list"),
         (with(r#"{"name":"q"}"#), "`Queues[0].Name` is missing or not a text"),
         (with(r#"{"Name":"q","Properties":[]}"#), "`Properties` of queue `q` is not an object"),
+        (
+            property(r#""DuplicateDetectionHistoryTimeWindow":"P8D""#),
+            "queue `q`: `DuplicateDetectionHistoryTimeWindow` is \"P8D\", expected a duration up to `P7D`",
+        ),
+        (property(r#""ForwardTo":7"#), "queue `q`: `ForwardTo` is 7, expected the name of a queue or topic"),
         (
             property(r#""LockDuration":"30s""#),
             "queue `q`: `LockDuration` is \"30s\", expected an ISO 8601 duration such as `PT1M`",

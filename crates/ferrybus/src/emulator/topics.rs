@@ -46,6 +46,8 @@ impl Emulator {
             default_time_to_live: properties.span("DefaultMessageTimeToLive", "PT1H")?.finite(),
             dead_letter_on_expiration: properties.boolean("DeadLetteringOnMessageExpiration")?,
             requires_session: properties.boolean("RequiresSession")?,
+            forward_to: properties.target("ForwardTo")?,
+            forward_dead_lettered_to: properties.target("ForwardDeadLetteredMessagesTo")?,
             ..EntitySettings::default()
         };
         let rules = optional_list(subscription, "Rules")?;

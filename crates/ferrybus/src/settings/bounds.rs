@@ -20,6 +20,7 @@ pub(crate) struct Bounds {
     pub(crate) disk_reserve_bytes: u64,
     pub(crate) max_connections: usize,
     pub(crate) max_links_per_connection: u32,
+    pub(crate) max_remembered_ids: u64,
     pub(crate) max_message_bytes: u64,
     pub(crate) max_frame_bytes: u32,
     pub(crate) idle_time_out: Duration,
@@ -50,6 +51,14 @@ impl Bounds {
                 1,
                 1_000_000,
                 "connections",
+            )?,
+            max_remembered_ids: within(
+                "limits.max_remembered_ids",
+                limits.max_remembered_ids,
+                10_000_000,
+                0,
+                1 << 40,
+                "message ids",
             )?,
             max_links_per_connection: within(
                 "limits.max_links_per_connection",
@@ -110,6 +119,16 @@ pub(super) fn entity(what: &str, entry: &QueueEntry) -> Result<(String, EntitySe
                 .map(|bytes| message_bytes(&key("max_message_bytes"), Some(bytes)))
                 .transpose()?,
             max_size_bytes: entry.max_size_bytes.map(|bytes| bytes.0),
+            requires_duplicate_detection: entry.requires_duplicate_detection.unwrap_or_default(),
+            duplicate_detection_window: time(
+                &key("duplicate_detection_window"),
+                entry.duplicate_detection_window,
+                defaults.duplicate_detection_window.as_secs(),
+                20,
+                7 * 86_400,
+            )?,
+            forward_to: entry.forward_to.as_deref().map(Box::from),
+            forward_dead_lettered_to: entry.forward_dead_lettered_to.as_deref().map(Box::from),
             ..defaults
         },
     ))
