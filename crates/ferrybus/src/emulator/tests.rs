@@ -43,6 +43,7 @@ fn emulator_default() -> EntitySettings {
     EntitySettings {
         max_delivery_count: 3,
         default_time_to_live: Some(Duration::from_secs(3_600)),
+        duplicate_detection_window: Duration::from_secs(20),
         ..EntitySettings::default()
     }
 }
