@@ -11,6 +11,7 @@ mod describe;
 mod duplicates;
 mod entities;
 mod forward;
+mod idle;
 mod leaving;
 mod links;
 mod peek;
@@ -41,6 +42,7 @@ use crate::{
     machine::{
         deferred::FetchRequest,
         forward::Awake,
+        idle::Idle,
         leaving::Leaving,
         peek::{Lookup, PeekRequest, What},
     },
@@ -93,6 +95,10 @@ pub struct Core {
     next_store: u32,
     next_consumer: u32,
     next_lock: u32,
+    /// When to look whether an entity is still used.
+    idle: Idle,
+    /// The time of the current call.
+    now: Timestamp,
 }
 
 impl Core {
@@ -120,12 +126,15 @@ impl Core {
             next_store: 1,
             next_consumer: 1,
             next_lock: 1,
+            idle: Idle::default(),
+            now: Timestamp::default(),
         }
     }
 
     /// Does what one client asked in one go. Runs of answers and of removals are merged, so this is the way to go
     /// for more than one command.
     pub fn handle_batch(&mut self, now: Timestamp, batch: Batch, out: &mut impl Output) {
+        self.now = now;
         self.begin_leaving();
         self.begin_states();
         for command in batch.commands {
@@ -139,6 +148,7 @@ impl Core {
     /// A client that did not connect, or has disconnected, may still publish and settle, for such commands carry
     /// all they need. Anything else it asks is ignored.
     pub fn handle(&mut self, now: Timestamp, client: ClientId, command: Command, out: &mut impl Output) {
+        self.now = now;
         self.begin_leaving();
         self.begin_states();
         self.dispatch(now, client, command, out);

@@ -117,6 +117,8 @@ pub(crate) struct Store {
     pub(crate) consumers: u64,
     /// Messages expire only while somebody waits to receive.
     pub(crate) lazy_expiry: bool,
+    /// When something last happened that counts as use of the entity; zero when nothing did since the start.
+    pub(crate) touched_at: Timestamp,
     /// It is in the core's list of stores to pump.
     pub(crate) queued: bool,
     /// Its sessions, where the entity has them. There `Slot::holder` is the session's number, and the lock of a message
@@ -149,6 +151,7 @@ impl Store {
             links: BTreeSet::new(),
             consumers: 0,
             lazy_expiry: false,
+            touched_at: Timestamp::default(),
             queued: false,
             sessions: None,
         }

@@ -179,6 +179,7 @@ pub(crate) struct QueueEntry {
     pub(crate) duplicate_detection_window: Option<Span>,
     pub(crate) forward_to: Option<String>,
     pub(crate) forward_dead_lettered_to: Option<String>,
+    pub(crate) auto_delete_on_idle: Option<Span>,
 }
 
 /// `[[topic]]`

@@ -28,13 +28,16 @@ impl Core {
             return Some(Timestamp::from_millis(0));
         }
         let timer = self.timers.first().map(|(at, _)| *at);
-        timer.into_iter().chain(self.transactions.deadline()).chain(self.active.deadline()).min()
+        let others = [self.transactions.deadline(), self.active.deadline(), self.idle.deadline()];
+        timer.into_iter().chain(others.into_iter().flatten()).min()
     }
 
     /// Does what is due. Says whether more is due already: the work of one call is bounded.
     pub fn handle_deadline(&mut self, now: Timestamp, out: &mut impl Output) -> bool {
+        self.now = now;
         let left = self.work_off_forwards(now, self.config.pump_messages_max.max(1), out);
         let left = self.time_out_transactions(now, left);
+        let left = self.delete_idle(now, left, out);
         let mut left = self.work_off_leaving(now, left, out);
         while let Some((at, queue)) = self.timers.first().copied()
             && at <= now

@@ -43,6 +43,7 @@ impl Core {
         let missing = || EntityError::NotFound(request.path.entity.clone());
         let queue = self.resolve(&request.path).ok_or_else(missing)?;
         self.check_use(queue, Use::Receive)?;
+        self.touch(queue);
         let session = self.fetching_session(now, client, queue, request)?;
         self.end_overdue_locks(now, queue, &request.sequences, out);
         let read = self.read_deferred(queue, session, request, out)?;

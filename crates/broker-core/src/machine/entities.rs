@@ -190,6 +190,11 @@ impl Core {
         let forwards = |target: &Option<Box<str>>| target.as_deref().map(name::key);
         let (forward_to, forward_dead) =
             (forwards(&settings.forward_to), forwards(&settings.forward_dead_lettered_to));
+        // Nothing is known of its use yet: the first look begins the time.
+        match settings.auto_delete_on_idle {
+            Some(_) => self.idle.look_at(queue, Timestamp::default()),
+            None => self.idle.forget(queue),
+        }
         let entity = Entity { definition, position, length };
         let roles = [
             (queue, Role::Main(Box::new(entity)), forward_to),
@@ -235,6 +240,7 @@ impl Core {
         settings.status.check(entity.definition.kind)?;
         let definition = Definition { settings, updated_at: now, ..entity.definition.clone() };
         out.release(entity.position, entity.length);
+        self.touch(definition.stores.queue);
         self.adopt(definition, out);
         self.start_forwarding(now, queue, out);
         // A shorter window may have passed already.
@@ -269,6 +275,7 @@ impl Core {
             out.release(rule.position, rule.length);
         }
         self.names.remove(&name::key(&entity.definition.name));
+        self.idle.forget(queue);
         let (position, length) = out.record(&encode_deleted(stores), &[]);
         // Like a removal, it outlives all that it speaks of.
         out.release(position, length);

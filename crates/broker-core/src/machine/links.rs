@@ -178,6 +178,9 @@ impl Core {
                 if let Some(client) = self.clients.get_mut(&client) {
                     client.links.insert(link, made);
                 }
+                if matches!(made, Link::Consumer { .. } | Link::Acceptor { .. }) {
+                    self.touch(id);
+                }
                 if let Some(store) = self.stores.get_mut(&id) {
                     store.links.insert((client, link));
                     store.consumers += u64::from(matches!(made, Link::Consumer { .. }));
@@ -222,6 +225,7 @@ impl Core {
             }
             Link::Acceptor { queue, number } => {
                 let store = self.stores.get_mut(&queue)?;
+                store.touched_at = self.now;
                 store.links.remove(&(client, link));
                 store.consumers -= 1;
                 store.sessions.as_mut()?.acceptors.remove(number);
@@ -230,6 +234,7 @@ impl Core {
         };
         let consumer = self.consumers.remove(&number)?;
         let store = self.stores.get_mut(&consumer.queue)?;
+        store.touched_at = self.now;
         store.links.remove(&(client, link));
         store.consumers -= 1;
         store.draining.retain(|waiting| *waiting != number);
@@ -267,6 +272,7 @@ impl Core {
         };
         let Some(consumer) = self.consumers.get_mut(&number) else { return };
         let Some(store) = self.stores.get_mut(&consumer.queue) else { return };
+        store.touched_at = self.now;
         consumer.limit = limit;
         consumer.drain = drain;
         if drain && !store.draining.contains(&number) {

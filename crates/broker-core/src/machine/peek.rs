@@ -68,6 +68,7 @@ impl Core {
         let missing = || EntityError::NotFound(request.path.entity.clone());
         let queue = self.resolve(&request.path).ok_or_else(missing)?;
         self.check_use(queue, Use::Receive)?;
+        self.touch(queue);
         let default = self.main_of(queue).and_then(|entity| entity.definition.settings.default_time_to_live);
         let (store, bodies) = with_bodies(&mut self.stores, queue).ok_or_else(missing)?;
         // What others used up of this pump's bound must not cut an answer short.

@@ -76,6 +76,7 @@ impl Core {
         mut number: impl FnMut(u64),
         out: &mut impl Output,
     ) {
+        self.touch(queue);
         if kind == EntityKind::Topic {
             for message in messages {
                 let store = self.stores.get_mut(&queue);

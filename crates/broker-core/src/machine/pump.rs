@@ -52,6 +52,7 @@ impl Core {
     /// Hands messages to consumers and answers `Peek`, `ReceiveDeferred` and drain. Bounded; says whether there is more to do. Call it
     /// when the records of earlier calls can be read.
     pub fn pump(&mut self, now: Timestamp, out: &mut impl Output) -> bool {
+        self.now = now;
         let mut bound = Bound::of(&self.config);
         self.answer_lookups(now, &mut bound, out);
         while !bound.is_spent()
@@ -319,6 +320,7 @@ impl Hand<'_> {
     ) {
         let Some(consumer) = self.consumers.get_mut(&number) else { return };
         let (client, link) = (consumer.client, consumer.link);
+        store.touched_at = self.now;
         consumer.count += 1;
         if let Some(client) = self.clients.get_mut(&client) {
             client.handed += stored.payload.len() as u64;

@@ -47,6 +47,7 @@ impl Core {
             return Err(EntityError::RuleExists(rule.name));
         }
         self.check_rule_count(Some(topic), 1)?;
+        self.touch(subscription);
         self.keep_rule(now, subscription, rule, out)
     }
 

@@ -82,6 +82,7 @@ impl Core {
 
     /// A scheduled message arrives, as if it were sent now (SEQ-9). One that cannot be read stays, hidden.
     pub(super) fn activate(&mut self, now: Timestamp, queue: QueueId, sequence: u64, out: &mut impl Output) {
+        self.touch(queue);
         let Ok(record) = self.read_message(queue, sequence, out) else {
             if let Some(store) = self.stores.get_mut(&queue) {
                 store.set_damaged(sequence);

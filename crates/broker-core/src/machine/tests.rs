@@ -10,6 +10,7 @@ mod expiry;
 mod fan_out;
 mod forward;
 mod harness;
+mod idle;
 mod locks;
 mod model;
 mod publish;

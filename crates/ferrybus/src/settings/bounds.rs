@@ -94,6 +94,9 @@ pub(super) fn queue(entry: &QueueEntry) -> Result<(String, EntitySettings), Fail
     entity("queue", entry)
 }
 
+/// A thousand years, in seconds: longer is a mistake.
+const YEARS: u64 = 1_000 * 365 * 86_400;
+
 /// A queue, or what is configured like one: `what` it is.
 pub(super) fn entity(what: &str, entry: &QueueEntry) -> Result<(String, EntitySettings), Failure> {
     let key = |key: &str| format!("{what} `{}`: `{key}`", entry.name);
@@ -129,6 +132,12 @@ pub(super) fn entity(what: &str, entry: &QueueEntry) -> Result<(String, EntitySe
             )?,
             forward_to: entry.forward_to.as_deref().map(Box::from),
             forward_dead_lettered_to: entry.forward_dead_lettered_to.as_deref().map(Box::from),
+            auto_delete_on_idle: match entry.auto_delete_on_idle {
+                Some(Span::Of(_)) => {
+                    Some(time(&key("auto_delete_on_idle"), entry.auto_delete_on_idle, 300, 300, YEARS)?)
+                }
+                Some(Span::Forever) | None => None,
+            },
             ..defaults
         },
     ))

@@ -1,0 +1,186 @@
+//! Entities that nobody uses delete themselves (`service-bus-entities` 15; EXP-12 to EXP-15).
+
+use std::time::Duration;
+
+use super::harness::*;
+use crate::{
+    Command, Effect, EntityKind, EntityPath, EntitySettings, LinkId, Message, ReceiveMode, SequenceNumber,
+    SubQueue, Timestamp, UnsettledPolicy,
+};
+
+const PERIOD: Duration = Duration::from_secs(300);
+
+fn idle() -> EntitySettings {
+    EntitySettings { auto_delete_on_idle: Some(PERIOD), ..EntitySettings::default() }
+}
+
+fn create(broker: &mut Broker, name: &str, kind: EntityKind, settings: EntitySettings) {
+    let (ticket, settings) = (broker.ticket(), Box::new(settings));
+    let done = broker.tell(ME, Command::CreateEntity { name: name.into(), kind, settings, ticket });
+    assert!(matches!(done[..], [Effect::EntityDone { .. }]), "{done:?}");
+}
+
+fn path(entity: &str, sub_queue: SubQueue) -> EntityPath {
+    EntityPath { entity: entity.into(), sub_queue }
+}
+
+/// Lets time pass and does what becomes due, as the node would.
+fn wait(broker: &mut Broker, seconds: u64) {
+    let end = broker.now.after(Duration::from_secs(seconds));
+    while let Some(at) = broker.core.deadline().filter(|at| *at <= end) {
+        broker.now = broker.now.max(at);
+        broker.journal.make_readable();
+        broker.core.handle_deadline(broker.now, &mut broker.journal);
+        broker.journal.make_readable();
+        while broker.core.pump(broker.now, &mut broker.journal) {
+            broker.journal.make_readable();
+        }
+    }
+    broker.now = end;
+}
+
+fn is_there(broker: &Broker, name: &str) -> bool {
+    broker.core.entity(name).is_some()
+}
+
+/// What may happen to `q` halfway through its time, and whether that begins the time anew.
+type Use = (&'static str, fn(&mut Broker), bool);
+
+fn publish(broker: &mut Broker, name: &str, message: Message) {
+    let ticket = Some(broker.ticket());
+    let path = path(name, SubQueue::Main);
+    broker.tell(ME, Command::PublishTo { path, messages: vec![message], auto_create: false, ticket });
+}
+
+fn attach(broker: &mut Broker, name: &str, sub_queue: SubQueue, credit: u64) {
+    let consumer = LinkId(9);
+    broker.tell(
+        ME,
+        Command::OpenConsumer {
+            consumer,
+            path: path(name, sub_queue),
+            mode: ReceiveMode::PeekLock,
+            unsettled: UnsettledPolicy::KeepLocks,
+            session: None,
+            auto_create: false,
+        },
+    );
+    if credit > 0 {
+        broker.tell(ME, Command::Credit { consumer, limit: credit, drain: false });
+    }
+}
+
+fn detach(broker: &mut Broker) {
+    broker.tell(ME, Command::CloseConsumer { consumer: LinkId(9) });
+}
+
+fn peek(broker: &mut Broker, sub_queue: SubQueue) {
+    let ticket = broker.ticket();
+    let path = path("q", sub_queue);
+    let from = SequenceNumber(1);
+    broker.tell(ME, Command::Peek { path, from, count: 1, bytes: 1, ticket, session: None });
+}
+
+#[test]
+fn every_use_of_a_queue_begins_its_time_anew() {
+    let uses: [Use; 9] = [
+        ("nothing", |_| {}, false),
+        ("a send", |broker| publish(broker, "q", message("a")), true),
+        (
+            "a receiver that came and went",
+            |broker| {
+                attach(broker, "q", SubQueue::Main, 0);
+                detach(broker);
+            },
+            true,
+        ),
+        (
+            "a receiver of dead letters",
+            |broker| {
+                attach(broker, "q", SubQueue::DeadLetter, 0);
+                detach(broker);
+            },
+            true,
+        ),
+        ("a look", |broker| peek(broker, SubQueue::Main), true),
+        ("a look at dead letters", |broker| peek(broker, SubQueue::DeadLetter), true),
+        (
+            "an update",
+            |broker| {
+                let (ticket, settings) = (broker.ticket(), Box::new(idle()));
+                broker.tell(ME, Command::UpdateEntity { name: "q".into(), settings, ticket });
+            },
+            true,
+        ),
+        ("a receiver without credit", |broker| attach(broker, "q", SubQueue::Main, 0), true),
+        ("another queue's send", |broker| publish(broker, "other", message("a")), false),
+    ];
+    for (what, happens, counts) in uses {
+        let mut broker = Broker::new();
+        create(&mut broker, "q", EntityKind::Queue, idle());
+        create(&mut broker, "other", EntityKind::Queue, EntitySettings::default());
+        wait(&mut broker, 150);
+        happens(&mut broker);
+        wait(&mut broker, 149);
+        assert!(is_there(&broker, "q"), "{what}: too early");
+        wait(&mut broker, 2);
+        assert_eq!(is_there(&broker, "q"), counts, "{what}: after its own time");
+        wait(&mut broker, 148);
+        assert_eq!(is_there(&broker, "q"), counts, "{what}: just before the new time is over");
+        wait(&mut broker, 2);
+        assert!(!is_there(&broker, "q"), "{what}: after the new time");
+        assert!(is_there(&broker, "other"));
+    }
+}
+
+#[test]
+fn who_waits_for_messages_or_for_a_schedule_keeps_a_queue() {
+    let mut broker = Broker::new();
+    create(&mut broker, "q", EntityKind::Queue, idle());
+    attach(&mut broker, "q", SubQueue::Main, 5);
+    wait(&mut broker, 1_000);
+    assert!(is_there(&broker, "q"), "somebody waits");
+    detach(&mut broker);
+    wait(&mut broker, 299);
+    assert!(is_there(&broker, "q"), "not before its time is over again");
+    let due = broker.now.after(Duration::from_secs(1_000));
+    publish(&mut broker, "q", Message { scheduled_enqueue_time: Some(due), ..message("later") });
+    wait(&mut broker, 1_290);
+    assert!(is_there(&broker, "q"), "a schedule is pending, and then its message has just come");
+    wait(&mut broker, 400);
+    assert!(!is_there(&broker, "q"), "stored messages do not keep it");
+    assert!(broker.journal.live().is_empty());
+}
+
+#[test]
+fn a_topic_is_used_through_its_subscriptions_and_takes_them_along() {
+    let mut broker = Broker::new();
+    create(&mut broker, "t", EntityKind::Topic, idle());
+    create(&mut broker, "t/Subscriptions/s", EntityKind::Subscription, EntitySettings::default());
+    create(&mut broker, "t/Subscriptions/short", EntityKind::Subscription, idle());
+    wait(&mut broker, 200);
+    publish(&mut broker, "t", message("a"));
+    wait(&mut broker, 101);
+    assert!(!is_there(&broker, "t/Subscriptions/short"), "a copy that arrives is no use of a subscription");
+    attach(&mut broker, "t/Subscriptions/s", SubQueue::Main, 100);
+    wait(&mut broker, 600);
+    assert!(is_there(&broker, "t"), "a receiver of a subscription uses the topic");
+    detach(&mut broker);
+    wait(&mut broker, 301);
+    assert!(!is_there(&broker, "t") && !is_there(&broker, "t/Subscriptions/s"));
+}
+
+#[test]
+fn a_restart_begins_the_time_anew_and_forwarding_never_idles() {
+    let mut broker = Broker::new();
+    create(&mut broker, "q", EntityKind::Queue, idle());
+    create(&mut broker, "way", EntityKind::Queue, EntitySettings { forward_to: Some("q".into()), ..idle() });
+    wait(&mut broker, 299);
+    broker.restart();
+    wait(&mut broker, 299);
+    assert!(is_there(&broker, "q"));
+    wait(&mut broker, 2);
+    assert!(!is_there(&broker, "q") && is_there(&broker, "way"));
+    assert_eq!(broker.core.entity("way").unwrap().settings.auto_delete_on_idle, None);
+    assert!(broker.now > Timestamp::default());
+}
