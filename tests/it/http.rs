@@ -60,7 +60,7 @@ fn http_and_amqp_are_served_on_the_same_ports() {
     let broker = Broker::start();
     for address in [broker.address, broker.http_address()] {
         assert_eq!(ask(address, "GET /$ferrybus/clock", "").0, 200);
-        assert_eq!(ask(address, "GET /nothing/here", "").0, 404);
+        assert_eq!(ask(address, "GET /$ferrybus/nothing", "").0, 404);
         crate::client::Client::plain(address).close();
     }
 }
@@ -70,8 +70,12 @@ fn requests_are_refused_with_the_right_status() {
     let broker = Broker::start();
     let advance = "/$ferrybus/clock/advance";
     let sign = |place: &str| sign_token(place, DEVELOPMENT_KEY_NAME, &Secret::new(DEVELOPMENT_KEY), 1);
-    let cases: [(&str, String, Option<String>, &str, u16); 12] = [
-        ("an unknown path", "GET /orders".into(), Some(root()), "", 404),
+    let cases: [(&str, String, Option<String>, &str, u16); 16] = [
+        ("an unknown path", "GET /$ferrybus/orders".into(), Some(root()), "", 404),
+        ("a missing entity", "GET /orders".into(), Some(root()), "", 200),
+        ("an entity and no log-in", "GET /orders".into(), None, "", 401),
+        ("a deletion and no log-in", "DELETE /orders".into(), None, "", 401),
+        ("a deletion of what is missing", "DELETE /orders".into(), Some(root()), "", 404),
         ("another method", format!("GET {advance}"), Some(root()), "", 405),
         ("a method that nobody knows", format!("BREW {advance}"), Some(root()), "", 405),
         ("no log-in", format!("POST {advance}"), None, r#"{"by_ms":1}"#, 401),

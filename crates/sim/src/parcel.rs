@@ -31,7 +31,9 @@ struct Arrival {
     completing: bool,
     /// The broker confirmed the completion.
     gone: bool,
-    /// It was completed outside of transactions, or that was tried.
+    /// A transaction was to complete it.
+    enlisted: bool,
+    /// It was completed otherwise, too, or that was tried.
     tried: bool,
     sequence: u64,
 }
@@ -96,6 +98,10 @@ impl Parcels {
 
     /// The parcel's transaction completes this message as well.
     pub(crate) fn completes(&mut self, parcel: u64, id: Id, place: Place) {
+        if let Some(arrival) = self.arrival(id, place) {
+            arrival.tried |= arrival.enlisted;
+            arrival.enlisted = true;
+        }
         if let Some(parcel) = self.sent.get_mut(&parcel) {
             parcel.completes = Some((id, place));
         }

@@ -402,7 +402,7 @@ impl<'a> Post<'a> {
         // All schedules are due, all locks of the time before are over.
         self.now += 60_000;
         let mut idle_rounds = 0;
-        while idle_rounds < 12 {
+        while idle_rounds < 40 {
             let before = self.parcels.delivered;
             self.drain_round()?;
             self.now += 100;
@@ -424,7 +424,7 @@ impl<'a> Post<'a> {
         for link in SESSION_LINKS {
             match self.receivers.get(&link).cloned().unwrap_or_default() {
                 Receiver::Closed => self.take_session(),
-                Receiver::Open(_) if self.rng.chance(20) => self.close_session(link),
+                Receiver::Open(_) if self.rng.chance(40) => self.close_session(link),
                 Receiver::Open(_) => self.ask(link, 20),
                 Receiver::Opening => {}
             }
