@@ -72,10 +72,10 @@ fn requests_are_refused_with_the_right_status() {
     let sign = |place: &str| sign_token(place, DEVELOPMENT_KEY_NAME, &Secret::new(DEVELOPMENT_KEY), 1);
     let cases: [(&str, String, Option<String>, &str, u16); 16] = [
         ("an unknown path", "GET /$ferrybus/orders".into(), Some(root()), "", 404),
-        ("a missing entity", "GET /orders".into(), Some(root()), "", 200),
+        ("a missing entity", "GET /missing".into(), Some(root()), "", 200),
         ("an entity and no log-in", "GET /orders".into(), None, "", 401),
         ("a deletion and no log-in", "DELETE /orders".into(), None, "", 401),
-        ("a deletion of what is missing", "DELETE /orders".into(), Some(root()), "", 404),
+        ("a deletion of what is missing", "DELETE /missing".into(), Some(root()), "", 404),
         ("another method", format!("GET {advance}"), Some(root()), "", 405),
         ("a method that nobody knows", format!("BREW {advance}"), Some(root()), "", 405),
         ("no log-in", format!("POST {advance}"), None, r#"{"by_ms":1}"#, 401),
