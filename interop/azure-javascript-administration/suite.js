@@ -131,11 +131,12 @@ suite.case("listing-in-pages", async (context) => {
   const client = admin(context);
   const names = Array.from({ length: 255 }, (_, number) => `${context.queue}-page-${String(number).padStart(3, "0")}`);
   for (const name of names) await client.createQueue(name);
-  // Pages are counted off: while other cases delete, one may be counted past.
+  // Pages are counted off: while other cases create and delete, one may be shown twice or not at all.
   for (const list of [() => client.listQueues(), () => client.listQueuesRuntimeProperties()]) {
     let listed = [];
     for (let round = 0; round < 20 && listed.length < names.length; round += 1) {
-      listed = (await all(list())).map((queue) => queue.name).filter((name) => names.includes(name));
+      const shown = (await all(list())).map((queue) => queue.name).filter((name) => names.includes(name));
+      listed = [...new Set(shown)];
     }
     assert.deepEqual(listed, names);
   }

@@ -384,6 +384,18 @@ pub enum PublishError {
     /// The disk's reserve is reached: sends wait until space is freed.
     #[error("the broker's storage is full")]
     StorageFull,
+    /// A batch for a topic with so many rules that its copies are more than one send may have.
+    #[error("{messages} messages may have {copies} copies at `{entity}`, at most {limit} are made at once")]
+    TooManyCopies {
+        /// The topic.
+        entity: Box<str>,
+        /// The messages of the send.
+        messages: u64,
+        /// As many copies as they may have.
+        copies: u64,
+        /// The limit.
+        limit: u64,
+    },
     /// No more message ids can be remembered: sends wait until some are forgotten.
     #[error("`{entity}` detects duplicates, and the broker remembers at most {limit} message ids at a time")]
     HistoryFull {

@@ -428,7 +428,7 @@ impl Store {
     /// Whether messages whose time is over go at this time.
     pub(crate) fn expires_now(&self) -> bool {
         let in_sessions = self.sessions.is_some() && self.consumers > 0;
-        !self.lazy_expiry || !self.ring.is_empty() || in_sessions
+        !self.lazy_expiry || !self.ring.is_empty() || in_sessions || self.forwards.is_some()
     }
 
     /// Somebody waits to receive: that may let messages expire.

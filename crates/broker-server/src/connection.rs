@@ -13,7 +13,7 @@ use std::{
 };
 
 use amqp_gateway::Gateway;
-use broker_core::{Batch, ClientId, Command, Effect};
+use broker_core::{Batch, ClientId, Command, Effect, Message, Operation};
 use bytes::Bytes;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -329,11 +329,22 @@ fn submit(mailbox: &Mailbox, inbox: &Inbox, client: ClientId, commands: Vec<Comm
 
 /// What a command occupies while it waits for the node, in bytes.
 fn weight(command: &Command) -> usize {
+    let of_all = |messages: &[Message]| {
+        messages.iter().map(|message| message.payload.len() + size_of::<Message>()).sum()
+    };
     let payload = match command {
         Command::Publish { message, .. } => message.payload.len(),
-        Command::PublishBatch { messages, .. } | Command::PublishTo { messages, .. } => {
-            messages.iter().map(|message| message.payload.len() + size_of::<Command>()).sum()
+        Command::PublishBatch { messages, .. }
+        | Command::PublishTo { messages, .. }
+        | Command::Schedule { messages, .. } => of_all(messages),
+        Command::Enlist { operation, .. } => {
+            let messages = match &**operation {
+                Operation::Publish { messages, .. } => of_all(messages),
+                _ => 0,
+            };
+            messages + size_of::<Operation>()
         }
+        Command::SetSessionState { state, .. } => state.as_ref().map_or(0, Bytes::len),
         _ => 0,
     };
     payload + size_of::<Command>()

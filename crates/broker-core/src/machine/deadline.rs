@@ -35,7 +35,10 @@ impl Core {
     /// Does what is due. Says whether more is due already: the work of one call is bounded.
     pub fn handle_deadline(&mut self, now: Timestamp, out: &mut impl Output) -> bool {
         self.now = now;
-        let left = self.work_off_forwards(now, self.config.pump_messages_max.max(1), out);
+        // What is forwarded must not hold up what others wait for.
+        let (half, rest) =
+            (self.config.pump_messages_max.max(2) / 2, self.config.pump_messages_max.max(2).div_ceil(2));
+        let left = rest.saturating_add(self.work_off_forwards(now, half, out));
         let left = self.time_out_transactions(now, left);
         let left = self.delete_idle(now, left, out);
         let mut left = self.work_off_leaving(now, left, out);
@@ -121,7 +124,9 @@ impl Core {
                 _ => continue,
             }
             let moved = self.stores.get(&queue).is_none_or(|store| store.slots.get(sequence).is_none());
-            touched = touched.saturating_add(cost(moved, length));
+            // A topic's message has at most a copy for each rule.
+            let copies = u32::try_from(self.rules.count(queue)).unwrap_or(u32::MAX);
+            touched = touched.saturating_add(cost(moved, length)).saturating_add(copies);
         }
         touched
     }

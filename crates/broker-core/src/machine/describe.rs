@@ -32,19 +32,25 @@ impl Core {
         page.map(|view| self.report(&view)).collect()
     }
 
-    fn subscriptions<'a>(&'a self, topic: &str) -> impl Iterator<Item = EntityView<'a>> + use<'a> {
-        self.subscription_ids(name::subscriptions_key(topic)).filter_map(|id| self.view(id))
+    fn subscriptions<'a>(&'a self, topic: &str) -> impl Iterator<Item = EntityView<'a>> {
+        let topic = self.names.get(&name::key(topic)).copied();
+        topic.into_iter().flat_map(|topic| self.subscriptions_of(topic)).filter_map(|id| self.view(id))
     }
 
-    /// The main stores under the keys that begin with `prefix`, in order.
-    pub(super) fn subscription_ids(&self, prefix: String) -> impl Iterator<Item = QueueId> {
+    /// The main stores of a topic's subscriptions, in order of name. Other entities may have names below the topic's.
+    pub(super) fn subscriptions_of(&self, topic: QueueId) -> impl Iterator<Item = QueueId> {
+        let prefix = self.main_of(topic).map(|entity| name::subscriptions_key(&entity.definition.name));
+        let prefix = prefix.unwrap_or_default();
+        let is_of_topic = move |id: &QueueId| {
+            self.main_of(*id).is_some_and(|entity| entity.definition.topic == Some(topic))
+        };
         let keys = self.names.range(Box::from(prefix.as_str())..);
-        keys.take_while(move |(key, _)| key.starts_with(&prefix)).map(|(_, id)| *id)
+        keys.take_while(move |(key, _)| key.starts_with(&prefix)).map(|(_, id)| *id).filter(is_of_topic)
     }
 
     fn report(&self, view: &EntityView<'_>) -> EntityReport {
         let subscriptions = match view.kind {
-            EntityKind::Topic => self.subscription_ids(name::subscriptions_key(view.name)).count() as u64,
+            EntityKind::Topic => self.subscriptions_of(view.queue).count() as u64,
             EntityKind::Queue | EntityKind::Subscription => 0,
         };
         EntityReport {

@@ -7,7 +7,7 @@ use super::Core;
 use crate::{
     Message, Output, PublishError, QueueId, Timestamp,
     history::Digest,
-    store::{Entity, Store},
+    store::{Entity, Role, Store},
 };
 
 impl Store {
@@ -18,7 +18,14 @@ impl Store {
     pub(super) fn is_first_copy(&mut self, now: Timestamp, message: &Message) -> bool {
         let Some(history) = &mut self.history else { return true };
         let Some(id) = &message.message_id else { return true };
-        let id = Digest::of(message.partition_key.as_deref().unwrap_or_default(), id);
+        // However the message was read: the key counts where there are partitions.
+        let key = match &self.role {
+            Role::Main(entity) if entity.definition.settings.enable_partitioning => {
+                message.partition_key.as_deref().unwrap_or_default()
+            }
+            _ => "",
+        };
+        let id = Digest::of(key, id);
         if history.has(&id, now) {
             return false;
         }

@@ -258,7 +258,7 @@ impl Core {
         let definition = &entity.definition;
         let mut gone = Vec::new();
         if definition.kind == EntityKind::Topic {
-            gone = self.subscription_ids(name::subscriptions_key(&definition.name)).collect();
+            gone = self.subscriptions_of(definition.stores.queue).collect();
         }
         gone.push(definition.stores.queue);
         for queue in gone {

@@ -273,7 +273,7 @@ impl Failure {
                 "MessagingEntityNotFoundException"
             }
             PublishError::Disabled(_) => "MessagingEntityDisabledException",
-            PublishError::EntityFull { .. } => "QuotaExceededException",
+            PublishError::EntityFull { .. } | PublishError::TooManyCopies { .. } => "QuotaExceededException",
             PublishError::TooLarge { .. } => "MessageSizeExceededException",
             PublishError::SessionRequired(_) => NO_SESSION_ID,
             PublishError::SessionIdTooLong { .. } => "ArgumentOutOfRangeException",

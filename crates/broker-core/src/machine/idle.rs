@@ -9,7 +9,6 @@ use super::Core;
 use crate::{
     EntityKind, Output, QueueId, Timestamp,
     client::{Consumer, Link},
-    name,
     store::Store,
 };
 
@@ -115,7 +114,7 @@ impl Core {
         };
         let mut parts = definition.stores.all().to_vec();
         if definition.kind == EntityKind::Topic {
-            let subscriptions = self.subscription_ids(name::subscriptions_key(&definition.name));
+            let subscriptions = self.subscriptions_of(queue);
             let definitions = subscriptions.filter_map(|id| Some(&self.main_of(id)?.definition));
             parts.extend(definitions.flat_map(|definition| definition.stores.all()));
         }

@@ -177,6 +177,9 @@ impl Core {
             let entity = entity.definition.name.clone();
             return Err(PublishError::TooLarge { entity, bytes: largest, limit });
         }
+        if kind == EntityKind::Topic {
+            self.check_copies(queue, entity, messages.len() as u64)?;
+        }
         self.check_history(store, entity, messages)?;
         let Some(limit) = settings.max_size_bytes else { return Ok(kind) };
         let bytes = self.entity_bytes(queue);
@@ -185,6 +188,17 @@ impl Core {
             return Err(PublishError::EntityFull { entity: entity.definition.name.clone(), bytes, limit });
         }
         Ok(kind)
+    }
+
+    /// All copies of one send are made in one call: there may be so many.
+    fn check_copies(&self, topic: QueueId, entity: &Entity, messages: u64) -> Result<(), PublishError> {
+        let limit = self.config.max_copies_per_send;
+        let copies = messages.saturating_mul(self.rules.count(topic) as u64);
+        if copies > limit {
+            let entity = entity.definition.name.clone();
+            return Err(PublishError::TooManyCopies { entity, messages, copies, limit });
+        }
+        Ok(())
     }
 }
 

@@ -396,6 +396,7 @@ impl Hand<'_> {
         let Some(consumer) = self.consumers.get_mut(&number) else { return false };
         let Some(sequence) = store.slots.next(consumer.browse_from) else { return false };
         consumer.browse_from = sequence + 1;
+        store.touched_at = self.now;
         bound.messages = bound.messages.saturating_sub(1);
         let Some(slot) = store.slots.get(sequence).copied() else { return true };
         let is_over = Core::is_over(&slot, store.is_dead_letter(), self.now);

@@ -48,6 +48,7 @@ impl Core {
     ) {
         match self.check_scheduled(path, sequences) {
             Ok(queue) => {
+                self.touch(queue);
                 // A number given twice is gone after the first.
                 for sequence in sequences {
                     self.discard(queue, sequence.0, out);

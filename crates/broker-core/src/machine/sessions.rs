@@ -114,6 +114,7 @@ impl Core {
     fn accept_next(&mut self, now: Timestamp, queue: QueueId, acceptor: Acceptor, out: &mut impl Output) {
         let (client, link) = (acceptor.client, acceptor.link);
         let Some(store) = self.stores.get_mut(&queue) else { return };
+        store.touched_at = now;
         let Some(sessions) = store.sessions.as_mut() else { return };
         let number = sessions.acceptors.push(acceptor);
         store.links.insert((client, link));
@@ -164,6 +165,7 @@ impl Core {
         let number = ConsumerNumber(self.next_consumer);
         self.next_consumer = self.next_consumer.wrapping_add(1);
         let Some(store) = self.stores.get_mut(&queue) else { return };
+        store.touched_at = now;
         let until = now.after(store.lock_duration);
         let Some(sessions) = store.sessions.as_mut() else { return };
         let since = LockId(self.next_lock);
@@ -296,6 +298,7 @@ impl Core {
             && let Some(sessions) = store.sessions.as_mut()
             && let Some(Acceptor { client, link, .. }) = sessions.acceptors.pop_impatient(now)
         {
+            store.touched_at = now;
             store.links.remove(&(client, link));
             store.consumers -= 1;
             if let Some(client) = self.clients.get_mut(&client) {

@@ -20,7 +20,10 @@ use hyper::{
 };
 
 use super::{Visitor, access, answer::Refusal};
-use crate::{inbox::Item, mailbox::Mailbox};
+use crate::{
+    inbox::{Inbox, Item},
+    mailbox::Mailbox,
+};
 
 /// Tokens for the entities that messages and dead letters are forwarded to.
 const SUPPLEMENTARY: [&str; 2] =
@@ -110,10 +113,21 @@ async fn ask(visitor: &Visitor, commands: Vec<Command>) -> Result<Effect, Refusa
     let mailbox = Arc::new(Mailbox::default());
     let answers = commands.len();
     shared.inbox.push(Item::Register(client, Arc::clone(&mailbox)));
+    let _guest = Guest { inbox: &shared.inbox, client };
     shared.inbox.push(Item::Batch(Batch { client, commands }, 0));
-    let answered = collect(&mailbox, answers, visitor).await;
-    shared.inbox.push(Item::Forget(client));
-    answered
+    collect(&mailbox, answers, visitor).await
+}
+
+/// A client for one request, gone with it, also when the peer hangs up before the answer.
+struct Guest<'a> {
+    inbox: &'a Inbox,
+    client: ClientId,
+}
+
+impl Drop for Guest<'_> {
+    fn drop(&mut self) {
+        self.inbox.push(Item::Forget(self.client));
+    }
 }
 
 async fn collect(mailbox: &Mailbox, mut missing: usize, visitor: &Visitor) -> Result<Effect, Refusal> {

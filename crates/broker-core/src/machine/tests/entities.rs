@@ -316,6 +316,32 @@ fn a_topic_goes_with_its_subscriptions() {
 }
 
 #[test]
+fn what_only_has_a_name_below_a_topic_stays_when_it_goes() {
+    let mut broker = Broker::new();
+    assert_eq!(entity(&mut broker, "t", EntityKind::Topic), Ok(()));
+    assert_eq!(entity(&mut broker, "t/Subscriptions/s", EntityKind::Subscription), Ok(()));
+    assert_eq!(entity(&mut broker, "t/subscriptions/x/y", EntityKind::Queue), Ok(()));
+    delete(&mut broker, "t");
+    let names: Vec<String> = broker.core.entities().map(|view| view.name.into()).collect();
+    assert_eq!(names, ["t/subscriptions/x/y"]);
+}
+
+#[test]
+fn a_send_has_a_limited_number_of_copies() {
+    let mut broker = Broker::with(CoreConfig { max_copies_per_send: 4, ..CoreConfig::default() });
+    assert_eq!(entity(&mut broker, "t", EntityKind::Topic), Ok(()));
+    for name in ["t/Subscriptions/a", "t/Subscriptions/b"] {
+        assert_eq!(entity(&mut broker, name, EntityKind::Subscription), Ok(()));
+    }
+    for (count, fits) in [(2, true), (3, false)] {
+        let (messages, ticket) = (vec![message("m"); count], Some(broker.ticket()));
+        let path = main_path("t");
+        let told = broker.tell(ME, Command::PublishTo { path, messages, auto_create: false, ticket });
+        assert_eq!(matches!(told[..], [Effect::Published { .. }]), fits, "{count}: {told:?}");
+    }
+}
+
+#[test]
 fn topics_take_and_subscriptions_give() {
     let mut broker = Broker::new();
     assert_eq!(entity(&mut broker, "t", EntityKind::Topic), Ok(()));

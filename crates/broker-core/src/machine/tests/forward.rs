@@ -326,10 +326,10 @@ fn a_backlog_is_worked_off_in_bounded_steps_and_in_order() {
         let before = broker.core.entity("target").unwrap().active;
         broker.core.handle_deadline(broker.now, &mut broker.journal);
         let moved = broker.core.entity("target").unwrap().active - before;
-        assert!(moved <= 10, "{moved} in one call");
+        assert!(moved <= 5, "{moved} in one call: the other half is for the rest");
         calls += 1;
     }
-    assert!((10..20).contains(&calls), "{calls} calls");
+    assert!((20..40).contains(&calls), "{calls} calls");
     assert_eq!(contents(&mut broker, &main_path("target")), expected[1..]);
     broker.settle(&held[0], Outcome::Release(properties(&[]))).unwrap();
     broker.run_deadlines();
