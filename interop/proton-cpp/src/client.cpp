@@ -1,12 +1,9 @@
 #include "client.hpp"
 
 #include <cstdlib>
-#include <future>
+#include <utility>
 
-#include <proton/connection_options.hpp>
 #include <proton/error_condition.hpp>
-#include <proton/reconnect_options.hpp>
-#include <proton/sender_options.hpp>
 #include <proton/ssl.hpp>
 #include <proton/symbol.hpp>
 #include <proton/target_options.hpp>
@@ -26,6 +23,31 @@ std::string text(const proton::error_condition& condition) {
     return condition.name() + ": " + condition.description();
 }
 
+proton::delivery_mode mode(bool pre_settled) {
+    return pre_settled ? proton::delivery_mode::AT_MOST_ONCE : proton::delivery_mode::AT_LEAST_ONCE;
+}
+
+template <class Id>
+std::size_t place(Id id) {
+    return static_cast<std::size_t>(id);
+}
+
+proton::connection_options log_in_options(const setting& where, const log_in& who) {
+    proton::connection_options options;
+    options.sasl_enabled(true);
+    if (who.user.empty()) {
+        options.sasl_allowed_mechs("ANONYMOUS");
+    } else {
+        options.sasl_allowed_mechs("PLAIN").sasl_allow_insecure_mechs(true);
+        options.user(who.user).password(who.key);
+    }
+    if (where.tls) {
+        options.ssl_client_options(
+            proton::ssl_client_options(where.ca, proton::ssl::VERIFY_PEER_NAME));
+    }
+    return options;
+}
+
 }  // namespace
 
 setting setting::from_environment() {
@@ -41,50 +63,94 @@ setting setting::from_environment() {
 }
 
 client::client(const setting& where, const log_in& who) {
-    proton::connection_options options;
-    options.handler(*this).sasl_enabled(true);
-    if (who.user.empty()) {
-        options.sasl_allowed_mechs("ANONYMOUS");
-    } else {
-        options.sasl_allowed_mechs("PLAIN").sasl_allow_insecure_mechs(true);
-        options.user(who.user).password(who.key);
-    }
-    if (where.tls) {
-        options.ssl_client_options(
-            proton::ssl_client_options(where.ca, proton::ssl::VERIFY_PEER_NAME));
-    }
-    container_ = std::make_unique<proton::container>();
-    container_->connect(where.url, options);
-    thread_ = std::thread([this] { container_->run(); });
+    thread_ = std::thread([this, where, who] { serve(where.url, log_in_options(where, who)); });
     try {
-        wait([this] { return connected_; }, "the connection to open");
+        wait([this] { return work_ != nullptr; }, "the connection to open");
     } catch (...) {
-        container_->stop();
+        container_.stop();
         thread_.join();
         throw;
     }
 }
 
 client::~client() {
-    if (failure_.empty()) {
-        work_->add([this] { connection_.close(); });
-    } else {
-        container_->stop();
+    try {
+        run([this] { connection_.close(); });
+    } catch (const std::exception&) {
+        container_.stop();  // it has ended already, or is about to
     }
     thread_.join();
 }
 
-template <class Check>
-void client::wait(Check check, const char* what, seconds limit) {
-    std::unique_lock<std::mutex> guard(lock_);
-    if (!changed_.wait_for(guard, limit, [&] { return !failure_.empty() || check(); })) {
-        throw std::runtime_error(std::string("waited in vain for ") + what);
+// Everything that Proton makes is made, used and dropped between the first and the last line.
+void client::serve(const std::string& url, const proton::connection_options& options) {
+    try {
+        container_.connect(url, proton::connection_options(options).handler(*this));
+        container_.run();
+    } catch (const std::exception& error) {
+        fail(error.what());
     }
-    throw_if_failed();
+    std::lock_guard<std::mutex> guard(lock_);
+    ended_ = true;
+    work_ = nullptr;
+    deliveries_.clear();
+    senders_.clear();
+    receivers_.clear();
+    connection_ = proton::connection();
+    changed_.notify_all();
 }
 
-void client::throw_if_failed() {
+void client::run(const step& todo) {
+    std::unique_lock<std::mutex> guard(lock_);
+    if (work_ != nullptr && work_->add([this] { take_step(); })) {
+        step_ = &todo;
+        changed_.wait(guard, [this] { return step_ == nullptr || ended_; });
+        if (step_ == nullptr) {
+            if (!step_error_.empty()) throw std::runtime_error(step_error_);
+            return;
+        }
+        step_ = nullptr;
+    }
+    throw refused(failure_.empty() ? "the connection has ended" : failure_);
+}
+
+void client::take_step() {
+    std::unique_lock<std::mutex> guard(lock_);
+    const step* todo = step_;
+    if (todo == nullptr) return;
+    guard.unlock();
+    std::string error;
+    try {
+        (*todo)();
+    } catch (const std::exception& thrown) {
+        error = std::string("in Proton: ") + thrown.what();
+    }
+    guard.lock();
+    step_error_ = error;
+    step_ = nullptr;
+    changed_.notify_all();
+}
+
+template <class Check>
+void client::wait(Check check, const char* what) {
+    std::unique_lock<std::mutex> guard(lock_);
+    const auto is_over = [&] { return ended_ || !failure_.empty() || check(); };
+    if (!changed_.wait_for(guard, WAIT, is_over)) {
+        throw std::runtime_error(std::string("waited in vain for ") + what);
+    }
     if (!failure_.empty()) throw refused(failure_);
+    if (!check()) throw refused(std::string("the connection ended before ") + what);
+}
+
+int client::read(const int& counter) {
+    std::lock_guard<std::mutex> guard(lock_);
+    return counter;
+}
+
+void client::count(int& counter) {
+    std::lock_guard<std::mutex> guard(lock_);
+    ++counter;
+    changed_.notify_all();
 }
 
 void client::fail(const std::string& why) {
@@ -93,87 +159,76 @@ void client::fail(const std::string& why) {
     changed_.notify_all();
 }
 
-void client::run(const std::function<void()>& step) {
-    std::promise<void> done;
-    work_->add([&] {
-        try {
-            step();
-            done.set_value();
-        } catch (...) {
-            done.set_exception(std::current_exception());
-        }
+sender_id client::open(const std::string& address, const proton::sender_options& options) {
+    const int before = read(opened_);
+    sender_id made{};
+    run([&] {
+        made = sender_id{senders_.size()};
+        senders_.push_back(connection_.open_sender(address, options));
     });
-    done.get_future().get();
-}
-
-proton::sender client::open_sender(const std::string& address, bool pre_settled) {
-    const int before = opened_;
-    proton::sender sender;
-    proton::sender_options options;
-    options.delivery_mode(pre_settled ? proton::delivery_mode::AT_MOST_ONCE
-                                      : proton::delivery_mode::AT_LEAST_ONCE);
-    run([&] { sender = connection_.open_sender(address, options); });
     wait([&] { return opened_ > before; }, "the sender to open");
-    return sender;
+    return made;
 }
 
-proton::sender client::open_relay() {
-    const int before = opened_;
-    proton::sender sender;
-    proton::sender_options options;
-    options.target(proton::target_options().anonymous(true));
-    run([&] { sender = connection_.open_sender("", options); });
-    wait([&] { return opened_ > before; }, "the relay to open");
-    return sender;
-}
-
-proton::receiver client::open(const std::string& address,
-                              const proton::receiver_options& options) {
-    const int before = opened_;
-    proton::receiver receiver;
-    run([&] { receiver = connection_.open_receiver(address, options); });
+receiver_id client::open(const std::string& address, const proton::receiver_options& options) {
+    const int before = read(opened_);
+    receiver_id made{};
+    run([&] {
+        made = receiver_id{receivers_.size()};
+        receivers_.push_back(connection_.open_receiver(address, options));
+    });
     wait([&] { return opened_ > before; }, "the receiver to open");
-    return receiver;
+    return made;
 }
 
-proton::receiver client::open_receiver(const std::string& address, bool pre_settled,
-                                       const std::string& reply_target) {
+sender_id client::open_sender(const std::string& address, bool pre_settled) {
+    return open(address, proton::sender_options().delivery_mode(mode(pre_settled)));
+}
+
+sender_id client::open_relay() {
+    return open("", proton::sender_options().target(proton::target_options().anonymous(true)));
+}
+
+receiver_id client::open_receiver(const std::string& address, bool pre_settled,
+                                  const std::string& reply_target) {
     proton::receiver_options options;
-    options.credit_window(0).auto_accept(false);
-    options.delivery_mode(pre_settled ? proton::delivery_mode::AT_MOST_ONCE
-                                      : proton::delivery_mode::AT_LEAST_ONCE);
+    options.credit_window(0).auto_accept(false).delivery_mode(mode(pre_settled));
     if (!reply_target.empty()) {
         options.target(proton::target_options().address(reply_target));
     }
     return open(address, options);
 }
 
-proton::receiver client::open_service_bus_receiver(const std::string& address) {
+receiver_id client::open_service_bus_receiver(const std::string& address) {
     proton::receiver_options options;
     options.credit_window(0).auto_accept(false);
     options.properties({{proton::symbol("com.microsoft:receiver-name"), "proton"}});
     return open(address, options);
 }
 
-void client::close(proton::link link) {
-    run([&] { link.close(); });
+void client::close(sender_id sender) {
+    run([&] { senders_.at(place(sender)).close(); });
 }
 
-void client::send(proton::sender sender, const proton::message& message) {
-    const int refusals = rejected_;
+void client::close(receiver_id receiver) {
+    run([&] { receivers_.at(place(receiver)).close(); });
+}
+
+void client::send(sender_id sender, const proton::message& message) {
+    const int refusals = read(rejected_);
     send_all(sender, {message}, 1);
+    std::lock_guard<std::mutex> guard(lock_);
     if (rejected_ > refusals) throw refused(rejection_);
 }
 
-void client::send_all(proton::sender sender, const std::vector<proton::message>& messages,
-                      int answered) {
-    const int before = accepted_ + rejected_;
-    run([&] {
+void client::send_all(sender_id sender, const std::vector<proton::message>& messages, int answered) {
+    const int before = read(accepted_) + read(rejected_);
+    {
+        std::lock_guard<std::mutex> guard(lock_);
         to_send_.insert(to_send_.end(), messages.begin(), messages.end());
-        pump(sender);
-    });
-    wait([&] { return to_send_.empty() && accepted_ + rejected_ >= before + answered; },
-         "outcomes", seconds{30});
+    }
+    run([&] { pump(senders_.at(place(sender))); });
+    wait([&] { return to_send_.empty() && accepted_ + rejected_ >= before + answered; }, "outcomes");
 }
 
 void client::pump(proton::sender& sender) {
@@ -185,27 +240,27 @@ void client::pump(proton::sender& sender) {
     changed_.notify_all();
 }
 
-received client::receive(proton::receiver receiver) {
+received client::receive(receiver_id receiver) {
     add_credit(receiver, 1);
     return next();
 }
 
-bool client::is_empty(proton::receiver receiver) {
+bool client::is_empty(receiver_id receiver) {
     add_credit(receiver, 1);
     std::unique_lock<std::mutex> guard(lock_);
     changed_.wait_for(guard, SILENCE, [&] { return !failure_.empty() || !arrived_.empty(); });
-    throw_if_failed();
+    if (!failure_.empty()) throw refused(failure_);
     return arrived_.empty();
 }
 
-void client::add_credit(proton::receiver receiver, int credit) {
-    run([&] { receiver.add_credit(credit); });
+void client::add_credit(receiver_id receiver, int credit) {
+    run([&] { receivers_.at(place(receiver)).add_credit(credit); });
 }
 
-received client::next(seconds limit) {
-    wait([&] { return !arrived_.empty(); }, "a message", limit);
+received client::next() {
+    wait([&] { return !arrived_.empty(); }, "a message");
     std::lock_guard<std::mutex> guard(lock_);
-    received first = arrived_.front();
+    received first = std::move(arrived_.front());
     arrived_.pop_front();
     return first;
 }
@@ -215,55 +270,47 @@ std::size_t client::waiting() {
     return arrived_.size();
 }
 
-void client::drain(proton::receiver receiver) {
-    const int before = drained_;
-    run([&] { receiver.drain(); });
+void client::drain(receiver_id receiver) {
+    const int before = read(drained_);
+    run([&] { receivers_.at(place(receiver)).drain(); });
     wait([&] { return drained_ > before; }, "the answer to drain");
 }
 
-void client::accept(const proton::delivery& delivery) {
-    run([&] { proton::delivery(delivery).accept(); });
-}
-void client::reject(const proton::delivery& delivery) {
-    run([&] { proton::delivery(delivery).reject(); });
-}
-void client::release(const proton::delivery& delivery) {
-    run([&] { proton::delivery(delivery).release(); });
-}
-void client::modify(const proton::delivery& delivery) {
-    run([&] { proton::delivery(delivery).modify(); });
+void client::settle(delivery_id delivery, const std::function<void(proton::delivery&)>& how) {
+    run([&] {
+        how(deliveries_.at(delivery));
+        deliveries_.erase(delivery);
+    });
 }
 
-int client::accepted() {
-    std::lock_guard<std::mutex> guard(lock_);
-    return accepted_;
+void client::accept(delivery_id delivery) {
+    settle(delivery, [](proton::delivery& held) { held.accept(); });
 }
+void client::reject(delivery_id delivery) {
+    settle(delivery, [](proton::delivery& held) { held.reject(); });
+}
+void client::release(delivery_id delivery) {
+    settle(delivery, [](proton::delivery& held) { held.release(); });
+}
+void client::modify(delivery_id delivery) {
+    settle(delivery, [](proton::delivery& held) { held.modify(); });
+}
+
+int client::accepted() { return read(accepted_); }
 
 void client::on_connection_open(proton::connection& connection) {
-    std::lock_guard<std::mutex> guard(lock_);
     connection_ = connection;
+    std::lock_guard<std::mutex> guard(lock_);
     work_ = &connection.work_queue();
-    connected_ = true;
     changed_.notify_all();
 }
 
-void client::on_sender_open(proton::sender&) {
+void client::on_message(proton::delivery& delivery, proton::message& message) {
+    const delivery_id made{delivered_++};
+    deliveries_.emplace(made, delivery);
+    received one{message, made, delivery.settled()};
     std::lock_guard<std::mutex> guard(lock_);
-    ++opened_;
-    changed_.notify_all();
-}
-
-void client::on_receiver_open(proton::receiver&) {
-    std::lock_guard<std::mutex> guard(lock_);
-    ++opened_;
-    changed_.notify_all();
-}
-
-void client::on_sendable(proton::sender& sender) { pump(sender); }
-
-void client::on_tracker_accept(proton::tracker&) {
-    std::lock_guard<std::mutex> guard(lock_);
-    ++accepted_;
+    arrived_.push_back(std::move(one));
     changed_.notify_all();
 }
 
@@ -281,17 +328,11 @@ void client::on_tracker_release(proton::tracker&) {
     changed_.notify_all();
 }
 
-void client::on_message(proton::delivery& delivery, proton::message& message) {
-    std::lock_guard<std::mutex> guard(lock_);
-    arrived_.emplace_back(message, delivery);
-    changed_.notify_all();
-}
-
-void client::on_receiver_drain_finish(proton::receiver&) {
-    std::lock_guard<std::mutex> guard(lock_);
-    ++drained_;
-    changed_.notify_all();
-}
+void client::on_sender_open(proton::sender&) { count(opened_); }
+void client::on_receiver_open(proton::receiver&) { count(opened_); }
+void client::on_tracker_accept(proton::tracker&) { count(accepted_); }
+void client::on_receiver_drain_finish(proton::receiver&) { count(drained_); }
+void client::on_sendable(proton::sender& sender) { pump(sender); }
 
 void client::on_sender_error(proton::sender& sender) { fail(text(sender.error())); }
 void client::on_receiver_error(proton::receiver& receiver) { fail(text(receiver.error())); }
