@@ -30,18 +30,43 @@ impl Counts {
     }
 }
 
-/// Reads what `cargo test` printed: one row for each test binary and each crate's doc tests.
-pub(crate) fn cargo_test(text: &str) -> Vec<(String, Counts)> {
-    let mut rows: Vec<(String, Counts)> = Vec::new();
-    let mut current = "cargo test".to_owned();
+/// What one test binary, or one crate's doc tests, reported.
+#[derive(Debug, Default, Eq, PartialEq)]
+pub(crate) struct Binary {
+    pub(crate) name: String,
+    pub(crate) counts: Counts,
+    /// The name of each test that failed, and what it printed.
+    pub(crate) failures: Vec<(String, String)>,
+}
+
+/// Reads what `cargo test` printed.
+pub(crate) fn cargo_test(text: &str) -> Vec<Binary> {
+    let mut binaries = Vec::new();
+    let mut current = Binary { name: "cargo test".to_owned(), ..Binary::default() };
+    let mut telling = false;
     for line in text.lines() {
         if let Some(name) = heading(line) {
-            current = name;
+            current = Binary { name, ..Binary::default() };
+            telling = false;
         } else if let Some(counts) = result_line(line) {
-            rows.push((current.clone(), counts));
+            let next = Binary { name: current.name.clone(), ..Binary::default() };
+            binaries.push(Binary { counts, ..std::mem::replace(&mut current, next) });
+        } else if let Some(test) = told_of(line) {
+            current.failures.push((test.to_owned(), String::new()));
+            telling = true;
+        } else if line == "failures:" {
+            telling = false;
+        } else if let Some((_, printed)) = current.failures.last_mut().filter(|_| telling) {
+            printed.push_str(line);
+            printed.push('\n');
         }
     }
-    rows
+    binaries
+}
+
+/// `---- settlement::a_test stdout ----` begins what that test printed.
+fn told_of(line: &str) -> Option<&str> {
+    line.strip_prefix("---- ")?.strip_suffix(" stdout ----")
 }
 
 /// `Running unittests src/lib.rs (target/debug/deps/amqp_codec-0123)` names `amqp_codec`.

@@ -2,16 +2,19 @@
 //!
 //! Invariant: every line has as many cells as the header.
 
-/// A Markdown table; columns after the first are right-aligned.
+/// A Markdown table: the first and the last column begin at the left, those between end at the right.
+/// The last one is not padded, so that one long cell does not make every line as long.
 pub(crate) fn markdown(header: &[&str], rows: &[Vec<String>]) -> String {
+    let last = header.len().saturating_sub(1);
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
         cells.chain(header.get(column).map(|cell| cell.chars().count())).max().unwrap_or(0)
     };
-    let widths: Vec<usize> = (0..header.len()).map(width).collect();
-    let rule = widths.iter().enumerate().map(|(column, &width)| {
-        let dashes = "-".repeat(width + 1);
-        if column == 0 { format!("{dashes}-") } else { format!("{dashes}:") }
+    let widths: Vec<usize> = (0..last).map(width).collect();
+    let rule = header.iter().enumerate().map(|(column, name)| match widths.get(column) {
+        None => "-".repeat(name.chars().count() + 2),
+        Some(width) if column == 0 => "-".repeat(width + 2),
+        Some(width) => format!("{}:", "-".repeat(width + 1)),
     });
     let mut lines = vec![line(header.iter().copied(), &widths), framed(rule)];
     for row in rows {
@@ -21,8 +24,10 @@ pub(crate) fn markdown(header: &[&str], rows: &[Vec<String>]) -> String {
     lines.concat()
 }
 
+/// One line; a cell without a width stays as it is.
 fn line<'a>(cells: impl Iterator<Item = &'a str>, widths: &[usize]) -> String {
-    framed(cells.zip(widths).enumerate().map(|(column, (cell, &width))| {
+    framed(cells.enumerate().map(|(column, cell)| {
+        let width = widths.get(column).copied().unwrap_or(0);
         let padding = " ".repeat(width.saturating_sub(cell.chars().count()));
         if column == 0 { format!(" {cell}{padding} ") } else { format!(" {padding}{cell} ") }
     }))

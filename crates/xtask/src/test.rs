@@ -5,32 +5,16 @@
 
 mod expectations;
 mod interop;
+mod report;
 mod rust;
 
 use std::time::{Duration, Instant};
 
+use self::report::Row;
 use crate::args::Args;
 use crate::counts::Counts;
 use crate::workspace::Workspace;
 use crate::{Fallible, Verdict, fuzz, process, sim, table};
-
-/// One line of the report.
-struct Row {
-    suite: String,
-    counts: Counts,
-    /// What a reader should know: runs, reasons, what could not be installed.
-    note: String,
-}
-
-impl Row {
-    fn new(suite: impl Into<String>, counts: Counts, note: impl Into<String>) -> Self {
-        Self { suite: suite.into(), counts, note: note.into() }
-    }
-
-    fn failed(suite: impl Into<String>, note: impl Into<String>) -> Self {
-        Self::new(suite, Counts::failure(), note)
-    }
-}
 
 const SIM_LIMIT: Duration = Duration::from_secs(20 * 60);
 
@@ -63,7 +47,9 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Fallible<Verdict> {
     }
     let chosen: Vec<_> = suites.into_iter().filter(|suite| wanted(&suite.name)).collect();
     rows.extend(interop::run(workspace, broker.as_deref(), &chosen)?);
-    Ok(report(&rows, start.elapsed()))
+    print!("{}", report::text(&rows, start.elapsed()));
+    let total = report::total(&rows);
+    Ok(if total.failed == 0 && total.passed > 0 { Verdict::Good } else { Verdict::Bad })
 }
 
 /// The simulator counts as one test: its seeds are cases of the same statement.
@@ -73,7 +59,7 @@ fn simulate(workspace: &Workspace, seeds: u64) -> Fallible<Row> {
     Ok(if ran.ok {
         Row::new("sim", Counts::success(), format!("{} seeds", table::thousands(seeds)))
     } else {
-        Row::failed("sim", ran.reason)
+        Row::failed("sim", ran.reason, &ran.text)
     })
 }
 
@@ -94,27 +80,8 @@ fn fuzz_all(workspace: &Workspace, seconds: u64) -> Fallible<Vec<Row>> {
             let runs = fuzz::runs(&ran.text).map_or_else(|| "?".to_owned(), table::thousands);
             Row::new(target.label(), Counts::success(), format!("{runs} inputs in {seconds} s"))
         } else {
-            Row::failed(target.label(), ran.reason)
+            Row::failed(target.label(), ran.reason, &ran.text)
         })
     };
     targets.iter().map(run).collect()
-}
-
-/// Prints the table and the closing line.
-fn report(rows: &[Row], took: Duration) -> Verdict {
-    let mut total = Counts::default();
-    let mut lines = Vec::new();
-    for row in rows {
-        total += row.counts;
-        let Counts { passed, failed, skipped } = row.counts;
-        // Most crates have no doc tests and some binaries no unit tests: empty rows say nothing.
-        if row.counts != Counts::default() {
-            let cells = [passed, failed, skipped].map(|count| count.to_string());
-            lines.push([row.suite.clone()].into_iter().chain(cells).chain([row.note.clone()]).collect());
-        }
-    }
-    println!("\n{}", table::markdown(&["suite", "passed", "failed", "skipped", "note"], &lines));
-    println!("{} s", took.as_secs());
-    println!("{} passed, {} failed", total.passed, total.failed);
-    if total.failed == 0 && total.passed > 0 { Verdict::Good } else { Verdict::Bad }
 }

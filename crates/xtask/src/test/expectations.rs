@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::report::Failure;
 use crate::Fallible;
 use crate::counts::Counts;
 
@@ -44,9 +45,7 @@ pub(super) struct Expectations {
 #[derive(Debug, Eq, PartialEq)]
 pub(super) struct Judged {
     pub(super) counts: Counts,
-    /// One sentence for each failure.
-    pub(super) problems: Vec<String>,
-    pub(super) note: String,
+    pub(super) problems: Vec<Failure>,
     /// Whether a listed case failed: then the suite's own exit code says nothing.
     pub(super) expected_failures: bool,
 }
@@ -73,23 +72,15 @@ impl Expectations {
     pub(super) fn judge(&self, suite: &str, cases: &[Case]) -> Judged {
         let none = BTreeMap::new();
         let listed = self.suites.get(suite).unwrap_or(&none);
-        let mut judged = Judged {
-            counts: Counts::default(),
-            problems: Vec::new(),
-            note: String::new(),
-            expected_failures: false,
-        };
+        let mut judged = Judged { counts: Counts::default(), problems: Vec::new(), expected_failures: false };
         for case in cases {
             judged.add(case, listed.contains_key(&case.name));
         }
         for name in listed.keys().filter(|name| !cases.iter().any(|case| case.name == **name)) {
-            judged.problem(format!("`{name}` is in expectations.toml and was not reported"));
+            judged.problem(format!("`{name}` is in expectations.toml and was not reported"), "");
         }
         if cases.is_empty() {
-            judged.problem("the suite reported no case".to_owned());
-        }
-        if let Some(first) = judged.problems.first() {
-            judged.note = first.clone();
+            judged.problem("the suite reported no case".to_owned(), "");
         }
         judged
     }
@@ -101,22 +92,24 @@ impl Judged {
         match (case.status, listed) {
             (Status::Passed, false) => self.counts.passed += 1,
             (Status::Passed, true) => {
-                self.problem(format!("`{name}` passes: take it out of expectations.toml"));
+                self.problem(format!("`{name}` passes: take it out of expectations.toml"), "");
             }
             (Status::Failed | Status::Skipped, true) => {
                 self.counts.skipped += 1;
                 self.expected_failures |= case.status == Status::Failed;
             }
-            (Status::Failed, false) => self.problem(format!("`{name}` failed: {}", last_line(&case.detail))),
+            (Status::Failed, false) => {
+                self.problem(format!("`{name}` failed: {}", last_line(&case.detail)), &case.detail);
+            }
             (Status::Skipped, false) => {
-                self.problem(format!("`{name}` was skipped and is not in expectations.toml"));
+                self.problem(format!("`{name}` was skipped and is not in expectations.toml"), "");
             }
         }
     }
 
-    fn problem(&mut self, sentence: String) {
+    fn problem(&mut self, title: String, detail: &str) {
         self.counts.failed += 1;
-        self.problems.push(sentence);
+        self.problems.push(Failure { title, detail: detail.to_owned() });
     }
 }
 

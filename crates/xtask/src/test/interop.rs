@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::Row;
 use super::expectations::{Case, Expectations, Status};
+use super::report::Row;
+use crate::counts::Counts;
 use crate::workspace::Workspace;
 use crate::{Fallible, process, setup};
 
@@ -25,6 +26,12 @@ pub(super) struct Suite {
     setup: Vec<String>,
     run: String,
     limit: Duration,
+}
+
+/// Why a suite could not even start.
+struct NotSetUp {
+    reason: String,
+    printed: String,
 }
 
 /// Time for a suite that sets no `timeout_s`.
@@ -73,7 +80,7 @@ pub(super) fn run(workspace: &Workspace, broker: Option<&Path>, suites: &[Suite]
         return Ok(Vec::new());
     }
     let Some(broker) = broker else {
-        return Ok(vec![Row::failed("interop", "the workspace has no package `ferrybus` yet")]);
+        return Ok(vec![Row::failed("interop", "the workspace has no package `ferrybus` yet", "")]);
     };
     let file = workspace.root.join("interop/expectations.toml");
     let expectations = if file.is_file() { std::fs::read_to_string(&file)? } else { String::new() };
@@ -85,8 +92,8 @@ pub(super) fn run(workspace: &Workspace, broker: Option<&Path>, suites: &[Suite]
 impl Suite {
     fn row(&self, workspace: &Workspace, broker: &Path, expectations: &Expectations) -> Fallible<Row> {
         println!("\n== {} ==", self.name);
-        if let Err(error) = self.set_up(workspace, broker) {
-            return Ok(Row::failed(&self.name, error.to_string()));
+        if let Err(NotSetUp { reason, printed }) = self.set_up(workspace, broker)? {
+            return Ok(Row::failed(&self.name, reason, &printed));
         }
         let results = self.scratch(workspace).join("results.json");
         let ran = process::run(
@@ -96,37 +103,37 @@ impl Suite {
         )?;
         let cases = match std::fs::read_to_string(&results) {
             Ok(text) => cases(&text)?,
-            Err(_) => return Ok(Row::failed(&self.name, format!("no results: {}", ran.reason))),
+            Err(_) => return Ok(Row::failed(&self.name, format!("no results: {}", ran.reason), &ran.text)),
         };
         let judged = expectations.judge(&self.name, &cases);
-        for problem in &judged.problems {
-            println!("{}: {problem}", self.name);
+        if judged.counts.failed == 0 && !ran.ok && !judged.expected_failures {
+            let counts = Counts { failed: 1, ..judged.counts };
+            return Ok(Row { counts, ..Row::failed(&self.name, ran.reason, &ran.text) });
         }
-        let mut counts = judged.counts;
-        let mut note = judged.note;
-        if counts.failed == 0 && !ran.ok && !judged.expected_failures {
-            counts.failed = 1;
-            note = ran.reason;
-        }
-        Ok(Row::new(&self.name, counts, note))
+        let note = judged.problems.first().map(|problem| problem.title.clone()).unwrap_or_default();
+        Ok(Row { failures: judged.problems, ..Row::new(&self.name, judged.counts, note) })
     }
 
-    fn set_up(&self, workspace: &Workspace, broker: &Path) -> Fallible<()> {
+    fn set_up(&self, workspace: &Workspace, broker: &Path) -> Fallible<Result<(), NotSetUp>> {
         let scratch = self.scratch(workspace);
         if scratch.is_dir() {
             std::fs::remove_dir_all(&scratch)?;
         }
         std::fs::create_dir_all(scratch.join("state"))?;
-        setup::install(&setup::packages_for(&self.folder, &self.setup, &self.apt))?;
-        setup::make_venv(workspace)?;
+        let installed = setup::install(&setup::packages_for(&self.folder, &self.setup, &self.apt))
+            .and_then(|()| setup::make_venv(workspace));
+        if let Err(error) = installed {
+            return Ok(Err(NotSetUp { reason: error.to_string(), printed: String::new() }));
+        }
         for (index, line) in self.setup.iter().enumerate() {
             let log = self.log(workspace, &format!("setup-{index}"));
             let ran = process::run(&mut self.shell(workspace, broker, line)?, &log, SETUP_LIMIT)?;
             if !ran.ok {
-                return Err(format!("`{line}`: {}", ran.reason).into());
+                let reason = format!("`{line}`: {}", ran.reason);
+                return Ok(Err(NotSetUp { reason, printed: ran.text }));
             }
         }
-        Ok(())
+        Ok(Ok(()))
     }
 
     /// A shell in the suite's folder with all that the suite is promised.

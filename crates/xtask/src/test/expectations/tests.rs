@@ -42,7 +42,9 @@ fn a_case_without_a_reason_is_refused() {
 }
 
 #[test]
-fn the_note_is_the_first_problem_with_the_last_line_of_its_detail() {
+fn a_failure_is_told_with_the_last_line_of_its_detail_and_in_full() {
     let judged = Expectations::default().judge("rhea", &[case("send", Status::Failed)]);
-    assert_eq!(judged.note, "`send` failed: ValueError: no");
+    let [problem] = judged.problems.as_slice() else { panic!("{judged:?}") };
+    assert_eq!(problem.title, "`send` failed: ValueError: no");
+    assert_eq!(problem.detail, "Traceback\nValueError: no");
 }
