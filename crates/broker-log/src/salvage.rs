@@ -9,10 +9,11 @@ use crate::{
     Disk, RecoveryError,
     examine::{Hole, Segment},
     format::{
-        BatchHeader, HEADER, HEADER_LEN, Kind, RECORD_HEADER_LEN, RecordHeader, RecordsChecksum, Seed,
-        aligned, encode_resume,
+        BatchHeader, HEADER, HEADER_LEN, Kind, RECORD_HEADER, RECORD_HEADER_LEN, RecordHeader,
+        RecordsChecksum, Seed, aligned, encode_resume,
     },
     scan::Records,
+    summary::{Entry, entries},
 };
 
 /// A batch to write in place of a damaged one.
@@ -57,6 +58,10 @@ fn patch(bytes: &Bytes, segment: &Segment, hole: &Hole) -> Option<Salvaged> {
     let mut summed = RecordsChecksum::new(seed);
     let (mut body, mut whole, mut count) = (Vec::with_capacity(records.len()), 0, 0);
     for stored in &mut walk {
+        // The kind is as damaged as the rest of the header may be: a segment's index was never appended.
+        if lists_records(&stored.bytes, segment.present.header.base, hole.from) {
+            return None;
+        }
         let intact = !stored.header.is_lost() && stored.header.matches(seed, &stored.bytes);
         let kept = if intact { stored.header } else { RecordHeader::lost(stored.header.length) };
         summed.add(kept.checksum);
@@ -85,4 +90,12 @@ fn patch(bytes: &Bytes, segment: &Segment, hole: &Hole) -> Option<Salvaged> {
     bytes.append(&mut body);
     debug_assert!(bytes.len() >= HEADER_LEN + RECORD_HEADER_LEN, "at least one record is whole");
     Some(Salvaged { bytes, whole })
+}
+
+/// Whether these bytes read, to the last one, as the index of what the segment at `base` holds before `position`.
+fn lists_records(content: &[u8], base: u64, position: u64) -> bool {
+    let listed = |entry: Option<Entry<'_>>| {
+        entry.is_some_and(|entry| entry.at + RECORD_HEADER + u64::from(entry.length) <= position)
+    };
+    !content.is_empty() && entries(content, base).all(listed)
 }

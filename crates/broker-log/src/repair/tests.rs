@@ -116,6 +116,26 @@ fn a_flipped_bit_costs_one_record_and_no_other() {
 }
 
 #[test]
+fn a_summary_that_calls_itself_data_is_not_shown_as_a_record() {
+    const SUMMARY: u8 = 2;
+    let (disk, records) = filled();
+    let mut changed = 0;
+    for segment in check(&disk).unwrap().segments {
+        let mut contents = disk.contents(segment.file).unwrap();
+        for batch in (64..contents.len()).step_by(64) {
+            if contents[batch..].starts_with(&BATCH_MAGIC) && contents[batch + 4] == SUMMARY {
+                contents[batch + 4] = 1;
+                changed += 1;
+            }
+        }
+        disk.replace(segment.file, contents);
+    }
+    assert!(changed > 2, "{changed}");
+    repair(&disk, RepairPlan::Skip).unwrap();
+    assert_eq!(open(&disk).unwrap().1, records);
+}
+
+#[test]
 fn damage_in_the_newest_segment_is_refused_with_its_place() {
     let (disk, records) = filled();
     let (file, offset) = place(&disk, records[115].0);
