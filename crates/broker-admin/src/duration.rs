@@ -71,7 +71,11 @@ fn amount(number: &str, seconds: u64, may_have_fraction: bool) -> Option<Duratio
     Some(Duration::new(whole, nanos))
 }
 
-/// Writes a duration as the service does: days, hours, minutes, seconds, without zeros.
+/// Writes a duration as the service does: days, hours, minutes, seconds, without zeros; `None` is its word for never.
+pub fn iso_8601(duration: Option<Duration>) -> String {
+    format(duration)
+}
+
 pub(crate) fn format(duration: Option<Duration>) -> String {
     let Some(duration) = duration.filter(|duration| duration.as_secs() < INFINITE_DAYS * DAY) else {
         return INFINITE.to_owned();

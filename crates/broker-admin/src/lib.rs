@@ -2,11 +2,13 @@
 //! effects are told to the client.
 //!
 //! A request goes in at [`begin`]; what comes back is either the answer or a command for the core, whose effect goes
-//! into [`Pending::resume`], and so on until there is an answer. No socket and no HTTP library is known here.
+//! into [`Pending::resume`], and so on until there is an answer. [`client`] is the other half: it reads answers and
+//! makes the bodies of requests. No socket and no HTTP library is known here.
 //!
 //! Invariant: whatever bytes a request has, it is answered; what is refused has changed nothing.
 
 mod answer;
+pub mod client;
 mod description;
 mod duration;
 mod exchange;
@@ -18,6 +20,8 @@ mod time;
 mod xml;
 
 pub use answer::Answer;
+pub use duration::iso_8601;
 pub use exchange::{Host, Method, Pending, Request, Step, begin};
 pub use query::Query;
 pub use route::{Route, RouteError};
+pub use xml::XmlError;

@@ -19,7 +19,7 @@ const DEPTH_MAX: usize = 32;
 
 /// Why a body says nothing.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub(crate) enum XmlError {
+pub enum XmlError {
     /// Not UTF-8.
     #[error("the body is not UTF-8")]
     NotText,

@@ -11,6 +11,12 @@ use crate::{
     settings::{Anonymous, Durability, LogFormat},
 };
 
+mod entities;
+
+pub(crate) use entities::{
+    EntityCommand, Kind, Queue, RuleArguments, RuleCommand, RulePlace, SubscriptionCommand, Topic,
+};
+
 /// An AMQP 1.0 message broker in one binary. Without a command it serves.
 #[derive(Debug, Parser)]
 #[command(name = "ferrybus", version, args_conflicts_with_subcommands = true, max_term_width = 100)]
@@ -31,6 +37,18 @@ pub(crate) enum Command {
     /// Look after a journal while no broker uses it.
     #[command(subcommand)]
     Journal(JournalCommand),
+    /// Create, change, show, list and delete queues.
+    #[command(subcommand)]
+    Queue(EntityCommand<Queue>),
+    /// Create, change, show, list and delete topics.
+    #[command(subcommand)]
+    Topic(EntityCommand<Topic>),
+    /// Create, change, show, list and delete subscriptions of topics.
+    #[command(subcommand)]
+    Subscription(SubscriptionCommand),
+    /// Create, change, show, list and delete rules of subscriptions.
+    #[command(subcommand)]
+    Rule(RuleCommand),
     /// Send messages to a queue.
     Send(SendArguments),
     /// Receive messages from a queue and settle them.
@@ -45,6 +63,16 @@ pub(crate) enum Command {
     /// Order faults of a broker that was started with `--testing`.
     #[command(subcommand)]
     Fault(FaultCommand),
+    /// Print what a shell needs to complete commands and options.
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or write one for each command.
+    Man {
+        /// Folder for the pages [default: the page of `ferrybus` on standard output]
+        folder: Option<PathBuf>,
+    },
 }
 
 /// Each overrides its key in the configuration file.
@@ -154,6 +182,9 @@ pub(crate) struct ConnectArguments {
     /// Authorities to trust for TLS, PEM [default: `$FERRYBUS_CA`, else the system's]
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
+    /// Host and port, instead of those in the connection string
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub(crate) server: Option<String>,
     /// Connect to this address, keeping the name in the connection string
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) address: Option<IpAddr>,

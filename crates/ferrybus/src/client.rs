@@ -1,4 +1,4 @@
-//! The command-line client: `send`, `receive`, `peek` and `bench` over fe2o3-amqp.
+//! The command-line client: messages over fe2o3-amqp, management over HTTP.
 //!
 //! Invariant: it speaks to the broker as any other client does; nothing here knows the broker's inside.
 
@@ -9,13 +9,16 @@ use crate::{arguments::ConnectArguments, failure::Failure};
 mod bench;
 mod clock;
 mod connect;
+pub(crate) mod entities;
 mod fault;
 mod faults;
 mod http;
+pub(crate) mod management;
 mod message;
 mod peek;
 mod receive;
 mod request;
+pub(crate) mod rules;
 mod send;
 
 pub(crate) use bench::bench;

@@ -23,6 +23,28 @@ pub(crate) struct ConnectionString {
     pub(crate) entity: Option<String>,
 }
 
+impl ConnectionString {
+    /// Another host, and another port if there is one in the text; how to log in and whether to encrypt stay.
+    pub(crate) fn set_server(&mut self, server: &str) -> Result<(), Failure> {
+        let bad = || {
+            Failure::misuse(format_args!("`{server}` is no server"))
+                .hint("expected `host`, `host:port` or `[address]:port`")
+        };
+        if server.is_empty() || server.contains(['/', ';', '@']) {
+            return Err(bad());
+        }
+        let (host, port) = split_port(server);
+        if let Some(port) = port {
+            self.port = port.parse().map_err(|_| bad())?;
+        }
+        if host.is_empty() {
+            return Err(bad());
+        }
+        self.host = host.into();
+        Ok(())
+    }
+}
+
 /// How to log in.
 #[derive(Clone, Eq, PartialEq)]
 pub(crate) enum Login {
@@ -106,18 +128,25 @@ fn parse_endpoint(endpoint: &str, emulator: bool) -> Result<(String, u16, bool),
     if authority.contains('/') {
         return Err(bad_endpoint());
     }
-    let (host, port) = match authority.rsplit_once(':') {
-        // A colon inside brackets belongs to an IPv6 address.
-        Some((host, port)) if !port.contains(']') => (host, Some(port)),
-        _ => (authority, None),
-    };
-    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let (host, port) = split_port(authority);
     if host.is_empty() {
         return Err(bad_endpoint());
     }
     let default = if tls { PORT_TLS } else { PORT };
     let port = port.map_or(Ok(default), |port| port.parse().map_err(|_| bad_endpoint()))?;
     Ok((host.into(), port, tls))
+}
+
+/// `host`, `host:port`, `[address]`, `[address]:port`; an IPv6 address stands alone without brackets.
+fn split_port(authority: &str) -> (&str, Option<&str>) {
+    let (host, port) = match authority.rsplit_once(':') {
+        // A colon inside brackets belongs to an IPv6 address.
+        Some((host, port)) if !port.contains(']') && (host.ends_with(']') || !host.contains(':')) => {
+            (host, Some(port))
+        }
+        _ => (authority, None),
+    };
+    (host.trim_start_matches('[').trim_end_matches(']'), port)
 }
 
 fn bad(what: impl fmt::Display) -> Failure {

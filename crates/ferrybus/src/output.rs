@@ -15,7 +15,8 @@ pub(crate) fn line(text: impl std::fmt::Display) -> Result<(), Failure> {
     writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|error| lost(&error))
 }
 
-fn lost(error: &io::Error) -> Failure {
+/// A failure to write; a reader that went away ends the command quietly.
+pub(crate) fn lost(error: &io::Error) -> Failure {
     if error.kind() == io::ErrorKind::BrokenPipe {
         // The reader has seen enough. Whoever pipes into `head` wants no complaint.
         std::process::exit(0);
@@ -36,6 +37,15 @@ pub(crate) fn complain(failure: &Failure) {
         Some(rest) if coloured => note(format_args!("\x1b[1;31merror:\x1b[0m{rest}")),
         _ => note(text),
     }
+}
+
+/// Escapes what a terminal would act on; line breaks too, so that a text stays in its line.
+pub(crate) fn printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter.is_control() { out.extend(letter.escape_default()) } else { out.push(letter) }
+    }
+    out
 }
 
 /// Unless `NO_COLOR` is set to something (no-color.org).

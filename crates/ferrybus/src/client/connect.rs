@@ -63,7 +63,11 @@ impl Target {
             .or_else(|| from_environment("FERRYBUS_CONNECTION_STRING"))
             .unwrap_or_else(|| connection_string::development(5672));
         let authorities = arguments.ca.clone().or_else(|| from_environment("FERRYBUS_CA").map(PathBuf::from));
-        Ok(Self { string: text.parse()?, address: arguments.address, authorities })
+        let mut string: ConnectionString = text.parse()?;
+        if let Some(server) = &arguments.server {
+            string.set_server(server)?;
+        }
+        Ok(Self { string, address: arguments.address, authorities })
     }
 
     /// Connects, opens a session and logs in for the entity at `address`.

@@ -1,16 +1,17 @@
 //! Requests to the broker's HTTP side, on the port that the connection string names: it speaks both.
 //!
-//! Invariant: an answer that is not a success is a failure with the broker's own words; each request ends within
-//! [`PATIENCE`].
+//! Invariant: each request ends within [`PATIENCE`]; an answer that is not a success is told in the broker's own words.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use broker_admin::client::read_refusal;
 use broker_auth::{Secret, sign_token};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{
-    Method, Request,
+    Method, Request, StatusCode,
     body::Bytes,
-    header::{AUTHORIZATION, CONTENT_TYPE, HOST},
+    client::conn::http1::{SendRequest, handshake},
+    header::{AUTHORIZATION, CONTENT_TYPE, HOST, IF_MATCH},
 };
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
@@ -24,9 +25,82 @@ use super::{
 use crate::{connection_string::Login, failure::Failure};
 
 /// Bytes of an answer that are read.
-const ANSWER_BYTES_MAX: usize = 16 << 20;
+const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// Seconds that a token lives: it is used once.
 const TOKEN_SECONDS: u64 = 60;
+
+/// A request.
+#[derive(Debug)]
+pub(super) struct Ask<'a> {
+    method: Method,
+    path: &'a str,
+    body: Option<(&'static str, String)>,
+    is_update: bool,
+}
+
+impl<'a> Ask<'a> {
+    pub(super) const fn new(method: Method, path: &'a str) -> Self {
+        Self { method, path, body: None, is_update: false }
+    }
+
+    /// With a body of this type.
+    pub(super) fn with_body(self, content_type: &'static str, body: String) -> Self {
+        Self { body: Some((content_type, body)), ..self }
+    }
+
+    /// What it is about exists: `If-Match: *`.
+    pub(super) const fn of_existing(mut self, exists: bool) -> Self {
+        self.is_update = exists;
+        self
+    }
+}
+
+/// What came back.
+#[derive(Clone, Debug)]
+pub(super) struct Reply {
+    pub(super) status: StatusCode,
+    pub(super) body: Bytes,
+}
+
+impl Reply {
+    /// Why it is no success, in the broker's words and with its code.
+    pub(super) fn complaint(&self) -> String {
+        let code = self.status.as_u16();
+        if let Some(refused) = read_refusal(&self.body) {
+            let text = refused.text.trim_end_matches('.');
+            return match refused.sub_code {
+                Some(sub_code) => format!("{text} ({code}, SubCode {sub_code})"),
+                None => format!("{text} ({code})"),
+            };
+        }
+        let json: Option<Value> = serde_json::from_slice(&self.body).ok();
+        match json.as_ref().and_then(|said| said.get("error")).and_then(Value::as_str) {
+            Some(reason) => format!("{reason} ({code})"),
+            None => self.status.to_string(),
+        }
+    }
+
+    /// The failure of doing `what`, with a hint where the cause is plain.
+    pub(super) fn failure(&self, what: &str) -> Failure {
+        let failure = Failure::new(format_args!("{what}: {}", self.complaint()));
+        match self.status {
+            StatusCode::UNAUTHORIZED => {
+                failure.hint("check the key in `--connection-string` or FERRYBUS_CONNECTION_STRING")
+            }
+            StatusCode::FORBIDDEN if self.complaint().contains("claim") => {
+                failure.hint("the key needs the right to manage")
+            }
+            _ => failure,
+        }
+    }
+}
+
+/// Requests one after the other, over a connection that is kept.
+#[derive(Debug)]
+pub(super) struct Http<'t> {
+    target: &'t Target,
+    sender: Option<SendRequest<Full<Bytes>>>,
+}
 
 impl Target {
     /// Makes one request and reads its answer, which is JSON.
@@ -36,40 +110,22 @@ impl Target {
         path: &str,
         body: Option<Value>,
     ) -> Result<Value, Failure> {
+        let mut ask = Ask::new(method, path);
+        if let Some(body) = body {
+            ask = ask.with_body("application/json", body.to_string());
+        }
+        let reply = self.http().send(ask).await?;
         let what = format!("cannot ask {}", self.place());
-        let request = self.request(method, path, body)?;
-        let tcp = self.tcp(&what).await?;
-        let asked = async {
-            if self.tls_wanted() {
-                exchange(self.tls(tcp, &what).await?, request, &what).await
-            } else {
-                exchange(tcp, request, &what).await
-            }
-        };
-        timeout(PATIENCE, asked).await.map_err(|_| too_slow(&what))?
+        if !reply.status.is_success() {
+            return Err(reply.failure(&what));
+        }
+        serde_json::from_slice(&reply.body)
+            .map_err(|_| Failure::new(format_args!("{what}: the answer is not JSON")))
     }
 
-    fn request(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<Value>,
-    ) -> Result<Request<Full<Bytes>>, Failure> {
-        let place = self.place();
-        let mut request = Request::builder().method(method).uri(path).header(HOST, &place);
-        if let Some(login) = self.authorization(&format!("http://{place}/")) {
-            request = request.header(AUTHORIZATION, login);
-        }
-        let body = match body {
-            Some(body) => {
-                request = request.header(CONTENT_TYPE, "application/json");
-                Full::new(Bytes::from(body.to_string()))
-            }
-            None => Full::default(),
-        };
-        request
-            .body(body)
-            .map_err(|error| Failure::misuse(format_args!("the request cannot be made: {error}")))
+    /// For several requests.
+    pub(super) const fn http(&self) -> Http<'_> {
+        Http { target: self, sender: None }
     }
 
     fn authorization(&self, resource: &str) -> Option<String> {
@@ -87,26 +143,67 @@ impl Target {
     }
 }
 
-async fn exchange<S: Stream>(stream: S, request: Request<Full<Bytes>>, what: &str) -> Result<Value, Failure> {
-    let failed = |error: hyper::Error| Failure::new(format_args!("{what}: {error}"));
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
-    let answered = async move {
-        let answer = sender.send_request(request).await.map_err(failed)?;
-        let status = answer.status();
-        let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
-        let body = body.map_err(|error| Failure::new(format_args!("{what}: {error}")))?.to_bytes();
-        Ok((status, body))
-    };
-    // The connection has to run for its answer to come; how it ends afterwards matters no more.
-    let (answered, _ended) = tokio::join!(answered, connection);
-    let (status, body) = answered?;
-    let said: Option<Value> = serde_json::from_slice(&body).ok();
-    if status.is_success() {
-        return said.ok_or_else(|| Failure::new(format_args!("{what}: the answer is not JSON")));
+impl Http<'_> {
+    /// Makes a request and waits for its answer.
+    pub(super) async fn send(&mut self, ask: Ask<'_>) -> Result<Reply, Failure> {
+        let what = format!("cannot ask {}", self.target.place());
+        let request = self.request(ask)?;
+        if self.sender.as_ref().is_none_or(SendRequest::is_closed) {
+            self.sender = Some(self.connect(&what).await?);
+        }
+        let Some(sender) = &mut self.sender else {
+            return Err(Failure::new(format_args!("{what}: the connection is gone")));
+        };
+        let failed = |error: hyper::Error| Failure::new(format_args!("{what}: {error}"));
+        let answered = async {
+            sender.ready().await.map_err(failed)?;
+            let answer = sender.send_request(request).await.map_err(failed)?;
+            let status = answer.status();
+            let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
+            let body = body.map_err(|error| Failure::new(format_args!("{what}: {error}")))?.to_bytes();
+            Ok(Reply { status, body })
+        };
+        timeout(PATIENCE, answered).await.map_err(|_| too_slow(&what))?
     }
-    let reason = said.as_ref().and_then(|said| said.get("error")).and_then(Value::as_str);
-    Err(Failure::new(
-        reason.map_or_else(|| format!("{what}: {status}"), |reason| format!("{what}: {reason}")),
-    ))
+
+    fn request(&self, ask: Ask<'_>) -> Result<Request<Full<Bytes>>, Failure> {
+        let place = self.target.place();
+        let mut request = Request::builder().method(ask.method).uri(ask.path).header(HOST, &place);
+        if let Some(login) = self.target.authorization(&format!("http://{place}/")) {
+            request = request.header(AUTHORIZATION, login);
+        }
+        if ask.is_update {
+            request = request.header(IF_MATCH, "*");
+        }
+        let body = match ask.body {
+            Some((content_type, body)) => {
+                request = request.header(CONTENT_TYPE, content_type);
+                Full::new(Bytes::from(body))
+            }
+            None => Full::default(),
+        };
+        request
+            .body(body)
+            .map_err(|error| Failure::misuse(format_args!("the request cannot be made: {error}")))
+    }
+
+    async fn connect(&self, what: &str) -> Result<SendRequest<Full<Bytes>>, Failure> {
+        let tcp = self.target.tcp(what).await?;
+        let opened = async {
+            if self.target.tls_wanted() {
+                open(self.target.tls(tcp, what).await?, what).await
+            } else {
+                open(tcp, what).await
+            }
+        };
+        timeout(PATIENCE, opened).await.map_err(|_| too_slow(what))?
+    }
+}
+
+async fn open<S: Stream>(stream: S, what: &str) -> Result<SendRequest<Full<Bytes>>, Failure> {
+    let opened = handshake(TokioIo::new(stream)).await;
+    let (sender, connection) = opened.map_err(|error| Failure::new(format_args!("{what}: {error}")))?;
+    // It has to run for answers to come. How it ends matters to nobody: the request that is lost says so.
+    drop(tokio::spawn(connection));
+    Ok(sender)
 }

@@ -9,7 +9,7 @@ use fe2o3_amqp_types::{
 };
 use serde_json::{Map, Value as Json, json};
 
-use crate::calendar::rfc_3339;
+use crate::{calendar::rfc_3339, output::printable};
 
 /// A message as it was received or peeked.
 pub(super) type Received = Message<Body<Value>>;
@@ -101,15 +101,6 @@ pub(super) fn text(message: &Received) -> String {
 
 fn decoded_length(base64: &str) -> usize {
     base64.len() / 4 * 3 - base64.bytes().rev().take_while(|byte| *byte == b'=').count()
-}
-
-/// Escapes what a terminal would act on; line breaks too, so that a message stays in its lines.
-pub(super) fn printable(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if letter.is_control() { out.extend(letter.escape_default()) } else { out.push(letter) }
-    }
-    out
 }
 
 /// `body` with text or a value, or `body_base64` with bytes that are not UTF-8.

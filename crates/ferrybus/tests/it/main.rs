@@ -4,6 +4,7 @@
 
 mod broker;
 mod cli;
+mod entities;
 mod journal;
 mod support;
 mod testing;

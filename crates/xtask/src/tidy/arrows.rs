@@ -28,7 +28,10 @@ pub(super) const ARROWS: [(&str, &[&str]); 11] = [
             "broker-node",
         ],
     ),
-    ("ferrybus", &["broker-auth", "broker-core", "broker-filter", "broker-log", "broker-server"]),
+    (
+        "ferrybus",
+        &["broker-admin", "broker-auth", "broker-core", "broker-filter", "broker-log", "broker-server"],
+    ),
 ];
 
 /// Crates that look in from outside: they may use anything, and the product only in its tests.

@@ -1,0 +1,251 @@
+//! The management API, one call each.
+//!
+//! Invariant: what does not exist is said to be missing, with the name that was probably meant.
+
+use broker_admin::client::{
+    AnswerError, Described, read_entities, read_entity, read_rule, read_rules, rule_body,
+};
+use broker_core::{EntityKind, Rule};
+use hyper::{Method, StatusCode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::{
+    Target,
+    http::{Ask, Http, Reply},
+};
+use crate::{failure::Failure, nearest::nearest};
+
+/// An entity's place in the namespace.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Place {
+    pub(crate) kind: EntityKind,
+    /// `queue`, `topic` or `topic/Subscriptions/subscription`.
+    pub(crate) path: String,
+}
+
+impl Place {
+    pub(crate) fn new(kind: EntityKind, path: &str) -> Self {
+        Self { kind, path: path.trim_matches('/').to_owned() }
+    }
+
+    pub(crate) fn subscription(topic: &str, name: &str) -> Self {
+        let path = format!("{}/Subscriptions/{}", topic.trim_matches('/'), name.trim_matches('/'));
+        Self { kind: EntityKind::Subscription, path }
+    }
+
+    /// As errors name it.
+    pub(crate) fn told(&self) -> String {
+        format!("{} `{}`", word(self.kind), self.short())
+    }
+
+    /// The name as people write it: without the fixed word in the middle.
+    pub(crate) fn short(&self) -> String {
+        self.path.replacen("/Subscriptions/", "/", 1)
+    }
+
+    /// The name without the topic in front.
+    pub(crate) fn own_name(&self) -> &str {
+        match self.kind {
+            EntityKind::Subscription => self.path.rsplit('/').next().unwrap_or_default(),
+            EntityKind::Queue | EntityKind::Topic => &self.path,
+        }
+    }
+
+    /// Where the list of its kind is.
+    fn list(&self) -> String {
+        match self.kind {
+            EntityKind::Queue => "$Resources/queues".into(),
+            EntityKind::Topic => "$Resources/topics".into(),
+            EntityKind::Subscription => {
+                let topic = self.path.split("/Subscriptions/").next().unwrap_or_default();
+                format!("{topic}/Subscriptions")
+            }
+        }
+    }
+}
+
+/// What people call such an entity.
+pub(crate) const fn word(kind: EntityKind) -> &'static str {
+    match kind {
+        EntityKind::Queue => "queue",
+        EntityKind::Topic => "topic",
+        EntityKind::Subscription => "subscription",
+    }
+}
+
+/// The API of one broker.
+#[derive(Debug)]
+pub(crate) struct Management<'t> {
+    http: Http<'t>,
+}
+
+impl Target {
+    pub(crate) const fn management(&self) -> Management<'_> {
+        Management { http: self.http() }
+    }
+}
+
+impl Management<'_> {
+    /// What an entity is like; `None` if there is none of that name.
+    pub(crate) async fn find(&mut self, place: &Place) -> Result<Option<Described>, Failure> {
+        let what = format!("cannot show {}", place.told());
+        let reply = self.send(Ask::new(Method::GET, &url(&place.path))).await?;
+        if reply.status == StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        let found = read_entity(&good(&reply, &what)?.body).map_err(|error| unreadable(&what, &error))?;
+        match found {
+            Some(found) if found.kind != place.kind => {
+                let (is, wanted) = (word(found.kind), word(place.kind));
+                Err(Failure::new(format_args!("`{}` is a {is}, not a {wanted}", place.short()))
+                    .hint(format_args!("`ferrybus {is}` is for it")))
+            }
+            found => Ok(found),
+        }
+    }
+
+    /// What an entity is like.
+    pub(crate) async fn get(&mut self, place: &Place) -> Result<Described, Failure> {
+        match self.find(place).await? {
+            Some(found) => Ok(found),
+            None => Err(self.missing(place).await),
+        }
+    }
+
+    /// The failure to find it, with the name that was probably meant.
+    pub(crate) async fn missing(&mut self, place: &Place) -> Failure {
+        let failure = Failure::new(format_args!("there is no {}", place.told()));
+        // That the list cannot be had is no more to tell than that the entity is missing.
+        let Ok(all) = self.list(place).await else { return failure };
+        let names = all.iter().map(|entity| entity.name.as_str());
+        match nearest(place.own_name(), names) {
+            Some(near) => failure.hint(format_args!("did you mean `{near}`?")),
+            None => {
+                failure.hint(format_args!("`ferrybus {} list` shows those that there are", word(place.kind)))
+            }
+        }
+    }
+
+    /// All entities of the kind of this one, and of its topic.
+    pub(crate) async fn list(&mut self, like: &Place) -> Result<Vec<Described>, Failure> {
+        let what = format!("cannot list {}s", word(like.kind));
+        let mut all = Vec::new();
+        loop {
+            let url = format!("{}&$skip={}&$top={PAGE}", url(&like.list()), all.len());
+            let reply = self.send(Ask::new(Method::GET, &url)).await?;
+            let page =
+                read_entities(&good(&reply, &what)?.body).map_err(|error| unreadable(&what, &error))?;
+            let is_last = page.len() < PAGE;
+            all.extend(page);
+            if is_last {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// Creates an entity, or replaces the properties of one that exists.
+    pub(crate) async fn put(
+        &mut self,
+        place: &Place,
+        entity: &Described,
+        exists: bool,
+    ) -> Result<Described, Failure> {
+        let what = format!("cannot {} {}", if exists { "update" } else { "create" }, place.told());
+        let url = url(&place.path);
+        let ask = Ask::new(Method::PUT, &url).with_body(ATOM, entity.body()).of_existing(exists);
+        let reply = self.send(ask).await?;
+        if exists && reply.status == StatusCode::NOT_FOUND {
+            return Err(self.missing(place).await);
+        }
+        let stored = read_entity(&good(&reply, &what)?.body).map_err(|error| unreadable(&what, &error))?;
+        stored.ok_or_else(|| unreadable(&what, &AnswerError::Nothing))
+    }
+
+    pub(crate) async fn delete(&mut self, place: &Place) -> Result<(), Failure> {
+        // The path alone does not say what would be deleted.
+        self.get(place).await?;
+        let reply = self.send(Ask::new(Method::DELETE, &url(&place.path))).await?;
+        good(&reply, &format!("cannot delete {}", place.told())).map(drop)
+    }
+
+    /// A rule; `None` if the subscription has none of that name.
+    pub(crate) async fn find_rule(
+        &mut self,
+        subscription: &Place,
+        name: &str,
+    ) -> Result<Option<Rule>, Failure> {
+        let what = format!("cannot show rule `{name}`");
+        let reply = self.send(Ask::new(Method::GET, &rule_url(subscription, name))).await?;
+        if reply.status == StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        read_rule(&good(&reply, &what)?.body).map_err(|error| unreadable(&what, &error))
+    }
+
+    pub(crate) async fn rules(&mut self, subscription: &Place) -> Result<Vec<Rule>, Failure> {
+        let what = format!("cannot list the rules of {}", subscription.told());
+        let mut all = Vec::new();
+        loop {
+            let path = format!("{}/Rules", subscription.path);
+            let url = format!("{}&$skip={}&$top={PAGE}", url(&path), all.len());
+            let reply = self.send(Ask::new(Method::GET, &url)).await?;
+            let page = read_rules(&good(&reply, &what)?.body).map_err(|error| unreadable(&what, &error))?;
+            let is_last = page.len() < PAGE;
+            all.extend(page);
+            if is_last {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// Creates a rule, or replaces one that exists.
+    pub(crate) async fn put_rule(
+        &mut self,
+        subscription: &Place,
+        rule: &Rule,
+        exists: bool,
+    ) -> Result<(), Failure> {
+        let what = format!("cannot {} rule `{}`", if exists { "update" } else { "create" }, rule.name);
+        let url = rule_url(subscription, &rule.name);
+        let ask = Ask::new(Method::PUT, &url).with_body(ATOM, rule_body(rule.clone())).of_existing(exists);
+        let reply = self.send(ask).await?;
+        good(&reply, &what).map(drop)
+    }
+
+    pub(crate) async fn delete_rule(&mut self, subscription: &Place, name: &str) -> Result<(), Failure> {
+        let reply = self.send(Ask::new(Method::DELETE, &rule_url(subscription, name))).await?;
+        good(&reply, &format!("cannot delete rule `{name}`")).map(drop)
+    }
+
+    async fn send(&mut self, ask: Ask<'_>) -> Result<Reply, Failure> {
+        self.http.send(ask).await
+    }
+}
+
+fn good<'r>(reply: &'r Reply, what: &str) -> Result<&'r Reply, Failure> {
+    if reply.status.is_success() { Ok(reply) } else { Err(reply.failure(what)) }
+}
+
+fn unreadable(what: &str, error: &AnswerError) -> Failure {
+    Failure::new(format_args!("{what}: {error}"))
+}
+
+fn url(path: &str) -> String {
+    format!("/{}?api-version={VERSION}", utf8_percent_encode(path, ESCAPED))
+}
+
+fn rule_url(subscription: &Place, rule: &str) -> String {
+    url(&format!("{}/Rules/{rule}", subscription.path))
+}
+
+/// What stands for itself in a path, the separator included.
+const ESCAPED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/').remove(b'$');
+/// The version of the API that is spoken.
+const VERSION: &str = "2021-05";
+const ATOM: &str = "application/atom+xml;type=entry;charset=utf-8";
+/// Entities in one answer.
+const PAGE: usize = 100;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+use clap::Parser as _;
+
+use super::*;
+use crate::arguments::{Arguments, Command, RuleCommand};
+
+fn parsed(options: &[&str]) -> RuleArguments {
+    let line = ["ferrybus", "rule", "create", "events", "audit", "big"];
+    match Arguments::try_parse_from(line.iter().chain(options)).unwrap().command {
+        Some(Command::Rule(RuleCommand::Create(arguments))) => arguments,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn filters_are_read_and_told_again() {
+    let cases: [(&[&str], &str); 6] = [
+        (&["--all"], "all"),
+        (&["--none"], "none"),
+        (&["--sql", "amount > 100"], "sql amount > 100"),
+        (&["--correlation", "label=red"], "correlation label=red"),
+        (&["--correlation", "Session_Id=a=b"], "correlation session-id=a=b"),
+        (&["--correlation", "n:=5", "--correlation", "sure:=true"], "correlation n:=5, sure:=true"),
+    ];
+    for (options, expected) in cases {
+        let filter = filter(&parsed(options)).unwrap().unwrap();
+        assert_eq!(told(&filter), expected, "{options:?}");
+    }
+    assert!(filter(&parsed(&[])).unwrap().is_none());
+}
+
+#[test]
+fn what_is_no_filter_is_refused_with_the_reason() {
+    let cases: [(&[&str], &str); 5] = [
+        (&["--sql", "amount >"], "the filter `amount >` cannot be read at"),
+        (&["--correlation", "label"], "expected `name=text`"),
+        (&["--correlation", "=x"], "expected `name=text`"),
+        (&["--correlation", "n:=five"], "expected `name=text`"),
+        (&["--correlation", "n:=[1]"], "expected `name=text`"),
+    ];
+    for (options, expected) in cases {
+        let failure = filter(&parsed(options)).unwrap_err().to_string();
+        assert!(failure.contains(expected), "{options:?}: {failure}");
+    }
+    let failure = NewAction::read(&parsed(&["--action", "SET"])).err().unwrap().to_string();
+    assert!(failure.contains("the action `SET` cannot be read"), "{failure}");
+}
+
+#[test]
+fn rules_are_objects_with_the_type_of_their_filter() {
+    let rule = |options: &[&str]| {
+        let arguments = parsed(options);
+        let action = NewAction::read(&arguments).unwrap().after(None);
+        let filter = filter(&arguments).unwrap().unwrap();
+        json(&Rule { name: "r".into(), filter, action })
+    };
+    assert_eq!(
+        rule(&["--sql", "n = 1", "--action", "SET m = 2"]),
+        json!({ "name": "r", "filter": { "type": "sql", "sql": "n = 1", "parameters": {} }, "action": "SET m = 2" })
+    );
+    assert_eq!(
+        rule(&["--correlation", "content-type=text", "--correlation", "n:=1.5"])["filter"],
+        json!({ "type": "correlation", "correlation": { "content_type": "text" }, "properties": { "n": 1.5 } })
+    );
+    assert_eq!(rule(&["--none", "--action", ""])["action"], Json::Null);
+}

@@ -1,0 +1,119 @@
+//! From a parsed command line to what does it.
+//!
+//! Invariant: each command is named here once.
+
+use crate::{
+    arguments::{
+        Arguments, CertCommand, ClockCommand, Command, EntityCommand, FaultCommand, JournalCommand, Kind,
+        RuleCommand, SubscriptionCommand,
+    },
+    certificates,
+    client::{self, entities, management::Place, rules},
+    failure::Failure,
+    journal, manual, serve,
+};
+
+/// Does what was asked for.
+pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
+    match arguments.command {
+        None => serve::run(&arguments.serve),
+        Some(Command::Serve(serve)) => serve::run(&serve),
+        Some(Command::Cert(CertCommand::Dev(dev))) => certificates::run(&dev),
+        Some(Command::Journal(JournalCommand::Check(check))) => journal::check(&check),
+        Some(Command::Journal(JournalCommand::Repair { journal, yes })) => journal::repair(&journal, yes),
+        Some(Command::Queue(command)) => entity(command),
+        Some(Command::Topic(command)) => entity(command),
+        Some(Command::Subscription(command)) => subscription(command),
+        Some(Command::Rule(command)) => rule(command),
+        Some(Command::Send(send)) => client::run(&send.connect, |connect| client::send(connect, &send)),
+        Some(Command::Receive(receive)) => {
+            client::run(&receive.connect, |connect| client::receive(connect, &receive))
+        }
+        Some(Command::Peek(peek)) => client::run(&peek.connect, |connect| client::peek(connect, &peek)),
+        Some(Command::Clock(command)) => clock(command),
+        Some(Command::Fault(command)) => fault(command),
+        Some(Command::Bench(bench)) => client::run(&bench.connect, |connect| client::bench(connect, &bench)),
+        Some(Command::Completions { shell }) => manual::completions(shell),
+        Some(Command::Man { folder }) => manual::pages(folder.as_deref()),
+    }
+}
+
+fn clock(command: ClockCommand) -> Result<(), Failure> {
+    match command {
+        ClockCommand::Show { connect } => {
+            client::run(&connect, |target| client::show_clock(target, connect.json))
+        }
+        ClockCommand::Advance { by, connect } => {
+            client::run(&connect, |target| client::advance_clock(target, by, connect.json))
+        }
+    }
+}
+
+fn fault(command: FaultCommand) -> Result<(), Failure> {
+    match command {
+        FaultCommand::Add(fault) => client::run(&fault.connect, |target| client::add_fault(target, &fault)),
+        FaultCommand::List { connect } => {
+            client::run(&connect, |target| client::list_faults(target, connect.json))
+        }
+        FaultCommand::Clear { number, connect } => {
+            client::run(&connect, |target| client::clear_faults(target, number, connect.json))
+        }
+    }
+}
+
+fn entity<K: Kind>(command: EntityCommand<K>) -> Result<(), Failure> {
+    let place = |name: &str| Place::new(K::KIND, name);
+    match command {
+        EntityCommand::Create { name, properties, connect } => client::run(&connect, |target| {
+            entities::create(target, place(&name), &properties.given, connect.json)
+        }),
+        EntityCommand::Update { name, properties, connect } => client::run(&connect, |target| {
+            entities::update(target, place(&name), &properties.given, connect.json)
+        }),
+        EntityCommand::Show { name, connect } => {
+            client::run(&connect, |target| entities::show(target, place(&name), connect.json))
+        }
+        EntityCommand::List { connect } => {
+            client::run(&connect, |target| entities::list(target, place(""), connect.json))
+        }
+        EntityCommand::Delete { name, connect } => {
+            client::run(&connect, |target| entities::delete(target, place(&name), connect.json))
+        }
+    }
+}
+
+fn subscription(command: SubscriptionCommand) -> Result<(), Failure> {
+    match command {
+        SubscriptionCommand::Create { topic, name, properties, connect } => client::run(&connect, |target| {
+            entities::create(target, Place::subscription(&topic, &name), &properties.given, connect.json)
+        }),
+        SubscriptionCommand::Update { topic, name, properties, connect } => client::run(&connect, |target| {
+            entities::update(target, Place::subscription(&topic, &name), &properties.given, connect.json)
+        }),
+        SubscriptionCommand::Show { topic, name, connect } => client::run(&connect, |target| {
+            entities::show(target, Place::subscription(&topic, &name), connect.json)
+        }),
+        SubscriptionCommand::List { topic, connect } => client::run(&connect, |target| {
+            entities::list(target, Place::subscription(&topic, ""), connect.json)
+        }),
+        SubscriptionCommand::Delete { topic, name, connect } => client::run(&connect, |target| {
+            entities::delete(target, Place::subscription(&topic, &name), connect.json)
+        }),
+    }
+}
+
+fn rule(command: RuleCommand) -> Result<(), Failure> {
+    match command {
+        RuleCommand::Create(rule) => client::run(&rule.connect, |target| rules::create(target, &rule)),
+        RuleCommand::Update(rule) => client::run(&rule.connect, |target| rules::update(target, &rule)),
+        RuleCommand::Show { rule, connect } => {
+            client::run(&connect, |target| rules::show(target, &rule, connect.json))
+        }
+        RuleCommand::List { topic, subscription, connect } => client::run(&connect, |target| {
+            rules::list(target, Place::subscription(&topic, &subscription), connect.json)
+        }),
+        RuleCommand::Delete { rule, connect } => {
+            client::run(&connect, |target| rules::delete(target, &rule, connect.json))
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Queues, topics, subscriptions and rules from the command line.
+
+use serde_json::{Value, json};
+
+use crate::support::{Broker, Folder, code, ferrybus, stderr, stdout};
+
+const SERVE: [&str; 4] = ["--listen", "127.0.0.1:0", "--durability", "none"];
+
+struct Setting {
+    folder: Folder,
+    broker: Broker,
+}
+
+impl Setting {
+    fn new(name: &str) -> Self {
+        let folder = Folder::new(name);
+        let broker = Broker::start(&folder.0, &SERVE);
+        Self { folder, broker }
+    }
+
+    fn run(&self, line: &str) -> std::process::Output {
+        // A `|` stands for a space inside a word.
+        let mut words: Vec<String> = line.split(' ').map(|word| word.replace('|', " ")).collect();
+        words.extend(["--connection-string".to_owned(), self.broker.connection_string.clone()]);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        ferrybus(&self.folder.0, &words)
+    }
+
+    fn done(&self, line: &str) -> String {
+        let output = self.run(line);
+        assert_eq!(code(&output), 0, "{line}: {}", stderr(&output));
+        stdout(&output)
+    }
+
+    fn json(&self, line: &str) -> Value {
+        serde_json::from_str(&self.done(&format!("{line} --json"))).unwrap()
+    }
+
+    fn refused(&self, line: &str, exit: i32, expected: &str) {
+        let output = self.run(line);
+        assert_eq!((code(&output), stdout(&output).as_str()), (exit, ""), "{line}: {}", stderr(&output));
+        assert!(stderr(&output).contains(expected), "{line}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_queue_is_created_changed_shown_listed_and_deleted() {
+    let it = Setting::new("queue");
+    let created =
+        it.done("queue create orders --lock-duration 30s --max-delivery-count 5 --requires-session");
+    assert_eq!(created, "created queue `orders`\n");
+    let shown = it.json("queue show orders");
+    for (key, expected) in [
+        ("kind", json!("queue")),
+        ("name", json!("orders")),
+        ("lock_duration", json!("PT30S")),
+        ("max_delivery_count", json!(5)),
+        ("requires_session", json!(true)),
+        ("default_time_to_live", Value::Null),
+        ("max_size_bytes", json!(1_073_741_824)),
+        ("status", json!("Active")),
+        ("messages", json!({"active": 0, "scheduled": 0, "dead_letter": 0, "transfer_dead_letter": 0})),
+    ] {
+        assert_eq!(shown[key], expected, "{key} of {shown}");
+    }
+    it.done("queue create audit");
+    let updated = it.done(
+        "queue update orders --lock-duration 1m --default-time-to-live 14d --forward-dead-lettered-to audit",
+    );
+    assert_eq!(
+        updated,
+        "updated queue `orders`\n  lock_duration  30s -> 1m\n  default_time_to_live  never -> 14d\n  \
+         forward_dead_lettered_to  - -> audit\n"
+    );
+    let shown = it.json("queue show orders");
+    assert_eq!(
+        (&shown["max_delivery_count"], &shown["forward_dead_lettered_to"]),
+        (&json!(5), &json!("audit"))
+    );
+    assert_eq!(it.done("queue update orders --lock-duration PT60S"), "queue `orders` is like that already\n");
+    it.done("queue update orders --forward-dead-lettered-to= --default-time-to-live never");
+    let shown = it.json("queue show orders");
+    assert_eq!(
+        (&shown["forward_dead_lettered_to"], &shown["default_time_to_live"]),
+        (&Value::Null, &Value::Null)
+    );
+    it.done("send audit --body tea --count 3");
+    let listed = it.done("queue list");
+    let lines: Vec<Vec<&str>> = listed.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[0], ["NAME", "STATUS", "ACTIVE", "SCHEDULED", "DEAD-LETTER", "SIZE"]);
+    assert_eq!(lines[1][..5], ["audit", "Active", "3", "0", "0"]);
+    assert_eq!(it.done("queue list --json").lines().count(), 2);
+    assert_eq!(it.done("queue delete orders"), "deleted queue `orders`\n");
+    assert_eq!(it.done("queue list --json").lines().count(), 1);
+}
+
+#[test]
+fn what_is_wrong_is_said_with_the_nearest_right_thing() {
+    let it = Setting::new("wrong");
+    it.done("queue create orders");
+    it.done("topic create events");
+    it.refused("queue show ordrs", 1, "there is no queue `ordrs`\nhint: did you mean `orders`?");
+    it.refused("queue delete order", 1, "did you mean `orders`?");
+    it.refused("queue update ordrs --lock-duration 30s", 1, "did you mean `orders`?");
+    it.refused("queue show events", 1, "`events` is a topic, not a queue\nhint: `ferrybus topic` is for it");
+    it.refused("queue delete events", 1, "`events` is a topic, not a queue");
+    it.refused("queue create orders", 1, "already exists (409, SubCode 40900)");
+    it.refused("queue create late --lock-duration 10m", 1, "(400, SubCode 40000)");
+    it.refused("queue create late --lock-duration 10", 2, "such as `30s`");
+    it.refused("queue create late --status Actve", 2, "did you mean `Active`?");
+    it.refused("queue create late --lock-duraton 10s", 2, "--lock-duration");
+    it.refused("queue create late --max-size-bytes 1KiB", 2, "a multiple of 1 MiB");
+    it.refused("queue update orders", 2, "no property was given to change");
+    it.refused("queue update orders --requires-session", 1, "is fixed at creation");
+    it.refused("queue create bad|name", 1, "(400");
+    it.refused("subscription list event", 1, "did you mean `events`?");
+    it.refused("rule list events audit", 1, "there is no subscription `events/audit`");
+    let wrong_key = it.broker.connection_string.replace("SAS_KEY_VALUE", "wrong");
+    let output = ferrybus(&it.folder.0, &["queue", "list", "--connection-string", &wrong_key]);
+    assert_eq!(code(&output), 1);
+    assert!(stderr(&output).contains("(401, SubCode 40103)"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("hint: check the key"), "{}", stderr(&output));
+}
+
+#[test]
+fn subscriptions_and_rules_are_managed_with_their_topic() {
+    let it = Setting::new("subscription");
+    it.done("topic create events --max-size-bytes 2GiB");
+    assert_eq!(
+        it.done("subscription create events audit --max-delivery-count 3"),
+        "created subscription `events/audit`\n"
+    );
+    let rules = it.done("rule list events audit");
+    assert_eq!(
+        rules,
+        "NAME      FILTER  ACTION
+$Default  all     -
+"
+    );
+    it.done("rule create events audit big --sql amount|>|100 --action SET|size|=|'big'");
+    it.done(
+        "rule create events audit red --correlation label=red --correlation region=eu --correlation grade:=5",
+    );
+    let red = it.json("rule show events audit red");
+    assert_eq!(
+        red,
+        json!({"name": "red", "action": null, "filter": {"type": "correlation",
+            "correlation": {"label": "red"}, "properties": {"region": "eu", "grade": 5}}})
+    );
+    it.done("rule update events audit big --sql amount|>|200");
+    let big = it.json("rule show events audit big");
+    assert_eq!((&big["filter"]["sql"], &big["action"]), (&json!("amount > 200"), &json!("SET size = 'big'")));
+    it.done("rule update events audit big --action=");
+    assert_eq!(it.json("rule show events audit big")["action"], Value::Null);
+    assert_eq!(
+        it.done("rule delete events audit $Default"),
+        "deleted rule `$Default` of subscription `events/audit`\n"
+    );
+    it.refused("rule show events audit rad", 1, "did you mean `red`?");
+    it.refused("rule create events audit red --all", 1, "(409");
+    it.refused("rule create events audit worse --sql amount|>", 2, "cannot be read at");
+    it.refused("rule create events audit worse", 2, "no filter was given");
+    assert_eq!(it.done("rule list events audit --json").lines().count(), 2);
+    let topic = it.json("topic show events");
+    assert_eq!((&topic["subscriptions"], &topic["max_size_bytes"]), (&json!(1), &json!(2_147_483_648_u64)));
+    let listed: Value = serde_json::from_str(it.done("subscription list events --json").trim()).unwrap();
+    assert_eq!((&listed["topic"], &listed["name"]), (&json!("events"), &json!("audit")));
+    it.done("subscription update events audit --status receive-disabled");
+    assert_eq!(it.json("subscription show events audit")["status"], "ReceiveDisabled");
+    it.done("subscription delete events audit");
+    it.done("topic delete events");
+    it.refused("topic show events", 1, "there is no topic `events`");
+}
+
+#[test]
+fn more_entities_than_one_page_holds_are_listed() {
+    let it = Setting::new("pages");
+    let queues: Vec<String> =
+        (0..205).map(|number| format!("[[queue]]\nname = \"q{number:03}\"\n")).collect();
+    it.folder.write("many.toml", &queues.concat());
+    let many = Broker::start(
+        &it.folder.0,
+        &["--config", "many.toml", "--listen", "127.0.0.1:0", "--data", "many", "--durability", "none"],
+    );
+    let output = ferrybus(&it.folder.0, &["queue", "list", "--connection-string", &many.connection_string]);
+    assert_eq!(stdout(&output).lines().count(), 206, "{}", stderr(&output));
+}
+
+#[test]
+fn the_server_may_be_named_apart_from_the_key() {
+    let it = Setting::new("server");
+    let address = it.broker.addresses[0].clone();
+    let line = ["queue", "list", "--json", "--server", &address];
+    let output = ferrybus(&it.folder.0, &line);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let output = ferrybus(&it.folder.0, &["queue", "list", "--server", "a/b"]);
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("`a/b` is no server"), "{}", stderr(&output));
+}
+
+#[test]
+fn shells_complete_and_each_command_has_a_manual_page() {
+    let folder = Folder::new("manual");
+    for shell in ["bash", "zsh", "fish", "powershell"] {
+        let script = stdout(&ferrybus(&folder.0, &["completions", shell]));
+        assert!(script.contains("lock-duration") && script.contains("ferrybus"), "{shell}");
+    }
+    let page = stdout(&ferrybus(&folder.0, &["man"]));
+    assert!(page.contains(".TH ferrybus 1") && page.contains("dead") | page.contains("queue"), "{page}");
+    let output = ferrybus(&folder.0, &["man", "pages"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    for name in ["ferrybus.1", "ferrybus-queue-create.1", "ferrybus-rule-list.1", "ferrybus-serve.1"] {
+        let page = std::fs::read_to_string(folder.0.join("pages").join(name)).unwrap();
+        assert!(page.contains(".SH NAME"), "{name}");
+    }
+    let create = std::fs::read_to_string(folder.0.join("pages/ferrybus-queue-create.1")).unwrap();
+    assert!(
+        create.contains("ferrybus\\-queue\\-create") && create.contains("dead\\-letter\\-on\\-expiration"),
+        "{create}"
+    );
+}
