@@ -871,21 +871,22 @@ async def deferred_receive_and_delete(context, style):
 @case("expiry")
 async def expiry(context, style):
     second = datetime.timedelta(seconds=1)
-    settings = {"dead_letter_on_expiration": True, "default_time_to_live": "PT20S"}
+    # Long enough for a slow machine to get to the peek, and a lock that outlives them all.
+    settings = {"dead_letter_on_expiration": True, "default_time_to_live": "PT200S", "lock_duration": "PT5M"}
     with own_broker(context, **settings) as there:
         async with client(there, style) as bus:
             async with bus.get_queue_sender(context.queue) as sender:
-                await sender.send_messages(ServiceBusMessage("capped", time_to_live=60 * second))
+                await sender.send_messages(ServiceBusMessage("capped", time_to_live=600 * second))
                 await sender.send_messages(ServiceBusMessage("default"))
-                await sender.send_messages(ServiceBusMessage("short", time_to_live=15 * second))
+                await sender.send_messages(ServiceBusMessage("short", time_to_live=150 * second))
             async with bus.get_queue_receiver(context.queue) as receiver:
                 peeked = await receiver.peek_messages(9, sequence_number=1)
                 lifetimes = [message.time_to_live for message in peeked]
-                assert lifetimes == [20 * second, None, 15 * second], lifetimes
+                assert lifetimes == [200 * second, None, 150 * second], lifetimes
                 held = await one(receiver)
-                assert text(held) == "capped" and held.time_to_live == 20 * second
-                assert held.expires_at_utc == held.enqueued_time_utc + 20 * second
-                there.broker.advance_clock(30)
+                assert text(held) == "capped" and held.time_to_live == 200 * second
+                assert held.expires_at_utc == held.enqueued_time_utc + 200 * second
+                there.broker.advance_clock(210)
                 dead = ServiceBusSubQueue.DEAD_LETTER
                 async with bus.get_queue_receiver(context.queue, sub_queue=dead) as dead_letters:
                     # In the order of their numbers, whichever expired first.

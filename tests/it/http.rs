@@ -25,11 +25,11 @@ pub(crate) fn ask_over(
 ) -> (u16, String) {
     let login = login.map(|login| format!("Authorization: {login}\r\n")).unwrap_or_default();
     let length = body.len();
-    write!(
-        stream,
+    let request = format!(
         "{request} HTTP/1.1\r\nHost: localhost\r\n{login}Connection: close\r\nContent-Length: {length}\r\n\r\n{body}"
-    )
-    .unwrap();
+    );
+    // The broker may have refused it, and hung up, before all was written.
+    drop(stream.write_all(request.as_bytes()));
     answer(stream)
 }
 

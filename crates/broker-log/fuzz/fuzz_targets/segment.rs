@@ -7,10 +7,14 @@ use std::collections::BTreeSet;
 use broker_log::{DiskWorker, FileId, JournalConfig, MemDisk, RepairPlan, check, recover, repair};
 use libfuzzer_sys::fuzz_target;
 
+/// Of a segment.
+const HEADER_BYTES: usize = 64;
+
 fuzz_target!(|damage: &[u8]| {
     let config = JournalConfig { segment_bytes: 4096, cache_bytes: 0, reserve_bytes: 0, spare_segments: 1, ..JournalConfig::default() };
     let disk = MemDisk::new();
     let written = fill(&disk, config);
+    let mut header_edited = false;
     for change in damage.chunks_exact(4) {
         let [file, low, high, value] = change else { continue };
         let file = FileId(u32::from(file % 8));
@@ -19,6 +23,7 @@ fuzz_target!(|damage: &[u8]| {
         if let Some(byte) = contents.get_mut(offset) {
             *byte ^= value;
         }
+        header_edited |= offset < HEADER_BYTES;
         // A hostile editor knows how to sum a segment header.
         if offset < 60 && value % 2 == 0 && contents.len() >= 64 {
             let sum = crc32c::crc32c(&contents[..60]).to_le_bytes();
@@ -26,7 +31,6 @@ fuzz_target!(|damage: &[u8]| {
         }
         disk.replace(file, contents);
     }
-    let header_edited = damage.chunks_exact(4).any(|change| u16::from_le_bytes([change[1], change[2]]) % 4096 < 64);
     let mut sink = |_, record: broker_log::RecordView<'_>| {
         if let Ok(bytes) = record.full()
             && !header_edited
