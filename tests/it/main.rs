@@ -41,6 +41,8 @@ mod service_bus;
 #[cfg(test)]
 mod settlement;
 #[cfg(test)]
+mod stopping;
+#[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tls;

@@ -65,6 +65,11 @@ impl Certificates {
 
     /// A broker with TLS on both kinds of ports, that knows the certificate `CN=till-7`.
     pub(crate) fn broker(&self) -> Broker {
+        self.broker_with(|_| {})
+    }
+
+    /// The same with changed settings.
+    pub(crate) fn broker_with(&self, change: impl FnOnce(&mut broker_server::ServerConfig)) -> Broker {
         Broker::with(|config| {
             config.tls = Some(self.files());
             config.listen_tls = vec!["127.0.0.1:0".parse().unwrap()];
@@ -74,6 +79,7 @@ impl Certificates {
                 access: Access::namespace(Rights::ALL),
             }];
             config.authority = Arc::new(Authority::new(credentials));
+            change(config);
         })
     }
 

@@ -93,6 +93,8 @@ pub(crate) enum Refusal {
     Fault(FaultKind),
     /// The broker shuts down.
     ShuttingDown,
+    /// The broker has failed, and shuts down.
+    Failed,
     /// The core gave a kind of answer that does not belong to the question. A bug of ours.
     Unexpected,
 }
@@ -156,7 +158,7 @@ impl Refusal {
             Self::EntityDeleted { .. } => ("amqp:resource-deleted", 404),
             Self::Fault(kind) => fault(*kind),
             Self::ShuttingDown => ("amqp:connection:forced", 503),
-            Self::Unexpected => ("amqp:internal-error", 500),
+            Self::Failed | Self::Unexpected => ("amqp:internal-error", 500),
         };
         Named { condition, status }
     }
@@ -229,6 +231,7 @@ impl Refusal {
             Self::EntityDeleted { entity } => format!("The messaging entity '{entity}' has been deleted."),
             Self::Fault(_) => "A test has ordered this fault.".to_owned(),
             Self::ShuttingDown => "The broker is shutting down.".to_owned(),
+            Self::Failed => "The broker has failed and is shutting down.".to_owned(),
             Self::Unexpected => "The broker met an internal error.".to_owned(),
         }
     }

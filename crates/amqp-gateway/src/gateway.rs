@@ -202,6 +202,14 @@ impl Gateway {
         self.handle_events();
     }
 
+    /// Ends the connection because the broker has failed: the client is told and may answer.
+    pub fn fail(&mut self, now: Now) {
+        self.now = now;
+        let error = self.error(&Refusal::Failed, "");
+        self.engine.close(Some(error));
+        self.handle_events();
+    }
+
     /// True when there is nothing more to read or write.
     pub fn is_closed(&self) -> bool {
         self.engine.is_closed()

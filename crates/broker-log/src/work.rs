@@ -22,6 +22,15 @@ impl IoRequest {
         matches!(self.0, Request::Write(_))
     }
 
+    /// Whether a file has to be created first, which takes the file system far longer than a small write.
+    pub fn creates_file(&self) -> bool {
+        match &self.0 {
+            Request::Write(write) => write.create.is_some(),
+            Request::Prepare(prepare) => prepare.create.is_some(),
+            Request::Delete(_) | Request::Measure => false,
+        }
+    }
+
     /// Bytes that will be written.
     pub fn bytes(&self) -> u64 {
         match &self.0 {

@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     match Server::start(&config) {
         Ok(server) => match server.run_until_signal() {
             Outcome::Stopped => ExitCode::SUCCESS,
-            Outcome::JournalFailed => ExitCode::FAILURE,
+            Outcome::JournalFailed | Outcome::Panicked => ExitCode::FAILURE,
         },
         Err(error) => {
             eprintln!("error: {error}");

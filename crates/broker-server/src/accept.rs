@@ -29,6 +29,7 @@ use crate::{
     connection::Driver,
     http,
     inbox::Inbox,
+    stop::{Stop, ordered, unless_stopped},
     threads::{Place, Spawner},
 };
 
@@ -48,7 +49,7 @@ pub(crate) struct Shared {
     /// Changes when faults are ordered; `None` unless started for testing.
     pub(crate) faults: Option<watch::Sender<()>>,
     pub(crate) foreign_origins: bool,
-    pub(crate) stop: watch::Receiver<bool>,
+    pub(crate) stop: watch::Receiver<Stop>,
 }
 
 /// Accepts until the server stops.
@@ -57,7 +58,7 @@ pub(crate) async fn accept_loop(listener: TcpListener, shared: Arc<Shared>, tls_
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            _ = stop.wait_for(|stop| *stop) => return,
+            _ = ordered(&mut stop) => return,
         };
         match accepted {
             Ok((stream, address)) => {
@@ -101,7 +102,7 @@ async fn serve(
     stream.set_nodelay(true)?;
     let loopback = address.ip().is_loopback();
     let mut first = [0];
-    let count = timeout(shared.handshake_time_out, stream.peek(&mut first)).await??;
+    let count = in_time(&shared, stream.peek(&mut first)).await?;
     if count == 0 {
         return Ok(());
     }
@@ -119,10 +120,18 @@ async fn serve_tls(stream: TcpStream, shared: Arc<Shared>, loopback: bool) -> io
     let Some(acceptor) = &shared.acceptor else {
         return Err(io::Error::other("the client speaks TLS, but no certificate is configured"));
     };
-    let mut stream = timeout(shared.handshake_time_out, acceptor.accept(stream)).await??;
-    let first = timeout(shared.handshake_time_out, stream.fill_buf()).await??.first().copied();
+    let mut stream = in_time(&shared, acceptor.accept(stream)).await?;
+    let first = in_time(&shared, stream.fill_buf()).await?.first().copied();
     let certificate_subject = subject(&stream);
     speak(stream, first, shared, PeerFacts { tls: true, certificate_subject, loopback }).await
+}
+
+/// What a peer's first words come to, which it owes us within the handshake's time and before the server ends.
+async fn in_time<T>(shared: &Shared, words: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    match unless_stopped(&shared.stop, timeout(shared.handshake_time_out, words)).await {
+        Ok(said) => said?,
+        Err(_) => Err(io::Error::other("the broker stops, and the peer has said nothing yet")),
+    }
 }
 
 /// Goes on in the protocol whose first byte this is. Each protocol is boxed, and so is TLS: a future is as large as the

@@ -26,6 +26,7 @@ use crate::{
     inbox::{Inbox, Item},
     mailbox::Mailbox,
     orders::Orders,
+    stop::{Stop, ordered},
     transport::{self, Outgoing, WRITE_SOFT_LIMIT},
 };
 
@@ -37,16 +38,20 @@ struct Turn {
     input: Option<Bytes>,
     end_of_stream: bool,
     deadline: bool,
-    shut_down: bool,
+    stop: Option<Stop>,
     faults: bool,
     flushed: bool,
+    /// The socket is broken. What else is ready is still done.
+    failure: Option<io::Error>,
 }
 
 impl Turn {
     fn is_empty(&self) -> bool {
         self.effects.is_empty()
             && self.input.is_none()
-            && !(self.end_of_stream || self.deadline || self.shut_down || self.faults || self.flushed)
+            && self.stop.is_none()
+            && self.failure.is_none()
+            && !(self.end_of_stream || self.deadline || self.faults || self.flushed)
     }
 }
 
@@ -102,8 +107,8 @@ pub(crate) struct Driver<S> {
     patience: Option<Duration>,
     /// The node was told that the connection is over.
     left: bool,
-    /// Resolves once, when the server shuts down.
-    stop: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// Resolves once, when the server ends.
+    stop: Option<Pin<Box<dyn Future<Output = Stop> + Send>>>,
     /// News of ordered faults, of a broker that was started for testing.
     faults: Option<Orders>,
 }
@@ -116,15 +121,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         client: ClientId,
         clock: Arc<Clock>,
         inbox: Arc<Inbox>,
-        mut stop: watch::Receiver<bool>,
+        mut stop: watch::Receiver<Stop>,
         patience: Option<Duration>,
     ) -> Self {
         let mailbox = Arc::new(Mailbox::default());
         inbox.push(Item::Register(client, Arc::clone(&mailbox)));
-        let stop: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
-            // An error means that the server is gone, which is a reason to stop, too.
-            drop(stop.wait_for(|stop| *stop).await);
-        });
+        let stop: Pin<Box<dyn Future<Output = Stop> + Send>> =
+            Box::pin(async move { ordered(&mut stop).await });
         let (outgoing, alarm) = (Outgoing::default(), Alarm::new());
         Self {
             stream,
@@ -152,8 +155,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
     /// Runs to the end of the connection. What is left to do then is done however it ends: see `drop`.
     pub(crate) async fn run(mut self) -> io::Result<()> {
         let result = self.serve().await;
-        // What did not go out is given back at once, and does not wait for its locks to run out.
-        self.gateway.handle_eof(self.clock.now());
         self.leave();
         if matches!(result, Ok(End::Closed)) {
             transport::hang_up(&mut self.stream).await;
@@ -170,29 +171,40 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             }
             let cut_off = self.cut_off()?;
             self.alarm.set(self.gateway.deadline().into_iter().chain(cut_off).min());
-            let turn = poll_fn(|cx| self.poll_turn(cx)).await?;
-            let now = self.clock.now();
-            if !turn.effects.is_empty() {
-                self.gateway.handle_effects(now, turn.effects);
+            let turn = poll_fn(|cx| self.poll_turn(cx)).await;
+            if let Some(end) = self.handle(turn)? {
+                return Ok(end);
             }
-            if let Some(input) = turn.input {
-                self.gateway.handle_input(now, input);
-            }
-            if turn.deadline {
-                self.gateway.handle_deadline(now);
-            }
-            if turn.faults {
-                self.gateway.handle_faults(now);
-            }
-            if self.gateway.is_cut() {
-                return Err(io::Error::other("cut off by an ordered fault"));
-            }
-            if turn.shut_down {
-                self.gateway.shut_down(now);
-            }
-            if turn.end_of_stream {
-                return Ok(End::OfStream);
-            }
+        }
+    }
+
+    /// Does what a turn is for. A failure comes last: deliveries that came with it must reach the gateway, which gives
+    /// them back.
+    fn handle(&mut self, turn: Turn) -> io::Result<Option<End>> {
+        let now = self.clock.now();
+        if !turn.effects.is_empty() {
+            self.gateway.handle_effects(now, turn.effects);
+        }
+        if let Some(input) = turn.input {
+            self.gateway.handle_input(now, input);
+        }
+        if turn.deadline {
+            self.gateway.handle_deadline(now);
+        }
+        if turn.faults {
+            self.gateway.handle_faults(now);
+        }
+        if self.gateway.is_cut() {
+            return Err(io::Error::other("cut off by an ordered fault"));
+        }
+        match turn.stop {
+            Some(Stop::Failed) => self.gateway.fail(now),
+            Some(Stop::Asked | Stop::No) => self.gateway.shut_down(now),
+            None => {}
+        }
+        match turn.failure {
+            Some(failure) => Err(failure),
+            None => Ok(turn.end_of_stream.then_some(End::OfStream)),
         }
     }
 
@@ -267,7 +279,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         }
     }
 
-    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Turn>> {
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
         let mut turn = Turn::default();
         if let Poll::Ready(effects) = self.mailbox.poll_take(cx) {
             turn.effects = effects;
@@ -275,31 +287,44 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         if !self.outgoing.is_empty()
             && let Poll::Ready(result) = self.outgoing.poll_flush(&mut self.stream, cx)
         {
-            result?;
             turn.flushed = true;
+            turn.failure = result.err();
         }
-        if self.mailbox.may_read()
+        if turn.failure.is_none()
+            && self.mailbox.may_read()
             && self.gateway.wants_input()
             && let Poll::Ready(read) = transport::poll_read(&mut self.stream, cx)
         {
-            turn.input = read?;
-            turn.end_of_stream = turn.input.is_none();
+            match read {
+                Ok(input) => {
+                    turn.end_of_stream = input.is_none();
+                    turn.input = input;
+                }
+                Err(failure) => turn.failure = Some(failure),
+            }
         }
         turn.deadline = self.alarm.poll(cx).is_ready();
-        if self.stop.as_mut().is_some_and(|stop| stop.as_mut().poll(cx).is_ready()) {
+        if let Some(stop) = &mut self.stop
+            && let Poll::Ready(stop) = stop.as_mut().poll(cx)
+        {
             self.stop = None;
-            turn.shut_down = true;
+            turn.stop = Some(stop);
         }
         turn.faults = self.faults.as_mut().is_some_and(|faults| faults.poll(cx));
-        if turn.is_empty() { Poll::Pending } else { Poll::Ready(Ok(turn)) }
+        if turn.is_empty() { Poll::Pending } else { Poll::Ready(turn) }
     }
 }
 
 impl<S> Driver<S> {
-    /// Takes leave of the node, once.
+    /// Takes leave of the node, once. What did not go out is given back at once, and does not wait for its locks to
+    /// run out.
     fn leave(&mut self) {
         if std::mem::replace(&mut self.left, true) {
             return;
+        }
+        // After a panic the gateway's state may be anything.
+        if !std::thread::panicking() {
+            self.gateway.handle_eof(self.clock.now());
         }
         let last = self.gateway.disconnected();
         submit(&self.mailbox, &self.inbox, self.client, last);
@@ -349,3 +374,6 @@ fn weight(command: &Command) -> usize {
     };
     payload + size_of::<Command>()
 }
+
+#[cfg(test)]
+mod tests;

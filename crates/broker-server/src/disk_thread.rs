@@ -1,10 +1,11 @@
 //! The disk: a small write is performed at once by whoever runs the node, as long as nobody else waits and the disk is
-//! quick; other writes by a thread of their own; files are prepared and deleted by another, so that no record waits.
+//! quick and no file has to be created; other writes by a thread of their own; files are prepared and deleted by another, so that no record waits.
 //!
 //! Invariant: the journal has at most one write and one other request outstanding, so each kind keeps its order.
 
 use std::{
     io,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex, PoisonError,
         mpsc::{self, SyncSender},
@@ -42,20 +43,30 @@ type Worker = Arc<Mutex<Performer>>;
 #[derive(Debug)]
 struct Performer {
     worker: DiskWorker<Arc<RealDisk>>,
-    /// Whether the last request was soon done.
-    is_quick: bool,
+    /// Writes that were soon done, since the last that was not; counted to [`QUICK_WRITES`].
+    quick_writes: u32,
 }
 
 impl Performer {
     fn on(disk: Arc<RealDisk>) -> Worker {
-        Arc::new(Mutex::new(Self { worker: DiskWorker::new(disk), is_quick: true }))
+        Arc::new(Mutex::new(Self { worker: DiskWorker::new(disk), quick_writes: QUICK_WRITES }))
     }
 
     fn perform(&mut self, request: IoRequest) -> IoDone {
         let begin = clock::instant();
         let done = self.worker.perform(request);
-        self.is_quick = clock::instant().saturating_duration_since(begin) < QUICK;
+        self.note(clock::instant().saturating_duration_since(begin));
         done
+    }
+
+    /// Learns from how long a request took.
+    fn note(&mut self, took: Duration) {
+        self.quick_writes = if took < QUICK { (self.quick_writes + 1).min(QUICK_WRITES) } else { 0 };
+    }
+
+    /// Whether a connection's thread may wait for the next write.
+    fn is_quick(&self) -> bool {
+        self.quick_writes >= QUICK_WRITES
     }
 }
 
@@ -66,13 +77,15 @@ const REQUESTS_MAX: usize = 16;
 const AT_ONCE_BYTES_MAX: u64 = 8 << 10;
 /// While requests take longer, no connection's thread waits for one.
 const QUICK: Duration = Duration::from_millis(2);
+/// After one that took longer, so many in a row must have been quick before a connection's thread waits for one again.
+const QUICK_WRITES: u32 = 16;
 
 impl DiskThread {
     /// Starts the threads; they have ended when this is dropped.
     pub(crate) fn start(disk: Arc<RealDisk>, inbox: &Arc<Inbox>) -> io::Result<Self> {
         let worker = Performer::on(Arc::clone(&disk));
-        let writes = Lane::start("journal", Arc::clone(&worker), Arc::clone(inbox))?;
-        let others = Lane::start("files", Performer::on(disk), Arc::clone(inbox))?;
+        let writes = Lane::start("journal", by(Arc::clone(&worker)), Arc::clone(inbox))?;
+        let others = Lane::start("files", by(Performer::on(disk)), Arc::clone(inbox))?;
         Ok(Self { writes, others, worker })
     }
 
@@ -84,8 +97,9 @@ impl DiskThread {
             return None;
         }
         if request.bytes() <= AT_ONCE_BYTES_MAX
+            && !request.creates_file()
             && let Ok(mut worker) = self.worker.try_lock()
-            && worker.is_quick
+            && worker.is_quick()
             && alone()
         {
             return Some(worker.perform(request));
@@ -96,12 +110,21 @@ impl DiskThread {
 }
 
 impl Lane {
-    fn start(name: &str, worker: Worker, inbox: Arc<Inbox>) -> io::Result<Self> {
+    /// A panic of `perform` ends the node, which waits for an answer.
+    fn start(
+        name: &str,
+        mut perform: impl FnMut(IoRequest) -> IoDone + Send + 'static,
+        inbox: Arc<Inbox>,
+    ) -> io::Result<Self> {
         let (requests, waiting) = mpsc::sync_channel::<IoRequest>(REQUESTS_MAX);
         let thread = thread::Builder::new().name(name.into()).spawn(move || {
-            for request in waiting {
-                let done = worker.lock().unwrap_or_else(PoisonError::into_inner).perform(request);
-                inbox.push(Item::Io(done));
+            let work = AssertUnwindSafe(|| {
+                for request in waiting {
+                    inbox.push(Item::Io(perform(request)));
+                }
+            });
+            if catch_unwind(work).is_err() {
+                inbox.fail();
             }
         })?;
         Ok(Self { requests: Some(requests), thread: Some(thread) })
@@ -112,6 +135,11 @@ impl Lane {
             error!("a disk thread is gone");
         }
     }
+}
+
+/// Has a worker perform the requests, which another thread may use meanwhile.
+fn by(worker: Worker) -> impl FnMut(IoRequest) -> IoDone {
+    move |request| worker.lock().unwrap_or_else(PoisonError::into_inner).perform(request)
 }
 
 impl Drop for Lane {

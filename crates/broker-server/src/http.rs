@@ -15,10 +15,14 @@ use broker_auth::PeerFacts;
 use bytes::Bytes;
 use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn, upgrade::OnUpgrade};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::timeout,
+};
 
 use crate::{
     accept::{self, Shared},
+    stop::{ordered, unless_stopped},
     websocket::{self, ByteStream},
 };
 
@@ -38,6 +42,8 @@ const HEAD_BYTES_MAX: usize = 32 << 10;
 const BODY_BYTES_MAX: usize = 1 << 20;
 /// Time for a body to arrive.
 const BODY_TIME: Duration = Duration::from_secs(30);
+/// Time for last answers when the broker stops.
+const FAREWELL_TIME: Duration = Duration::from_secs(1);
 
 /// Who asks, and what the broker offers. One for each connection, shared by its requests.
 #[derive(Clone)]
@@ -68,12 +74,13 @@ where
         .with_upgrades();
     let mut connection = pin!(connection);
     let mut stop = shared.stop.clone();
-    let stopped = async move { drop(stop.wait_for(|stop| *stop).await) };
     let served = tokio::select! {
         served = connection.as_mut() => served,
-        () = stopped => {
+        _ = ordered(&mut stop) => {
             connection.as_mut().graceful_shutdown();
-            connection.await
+            // Whoever asked is answered that the broker stops; who has not asked yet, or does not read, is left.
+            let farewell = timeout(FAREWELL_TIME, connection).await;
+            farewell.unwrap_or(Ok(()))
         }
     };
     served.map_err(io::Error::other)?;
@@ -110,11 +117,13 @@ impl Visitor {
     async fn body(&self, body: Incoming) -> Result<Bytes, answer::Refusal> {
         use http_body_util::{BodyExt, LengthLimitError, Limited};
         let collecting = Limited::new(body, BODY_BYTES_MAX).collect();
-        match tokio::time::timeout(BODY_TIME.min(self.shared.handshake_time_out), collecting).await {
-            Ok(Ok(body)) => Ok(body.to_bytes()),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(answer::Refusal::TooLarge),
-            Ok(Err(error)) => Err(answer::Refusal::Bad(format!("the body cannot be read: {error}"))),
-            Err(_) => Err(answer::Refusal::TooSlow),
+        let in_time = timeout(BODY_TIME.min(self.shared.handshake_time_out), collecting);
+        match unless_stopped(&self.shared.stop, in_time).await {
+            Ok(Ok(Ok(body))) => Ok(body.to_bytes()),
+            Ok(Ok(Err(error))) if error.is::<LengthLimitError>() => Err(answer::Refusal::TooLarge),
+            Ok(Ok(Err(error))) => Err(answer::Refusal::Bad(format!("the body cannot be read: {error}"))),
+            Ok(Err(_)) => Err(answer::Refusal::TooSlow),
+            Err(_) => Err(answer::Refusal::Stopping),
         }
     }
 }

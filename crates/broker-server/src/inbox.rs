@@ -4,6 +4,7 @@
 
 use std::{
     mem,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -11,6 +12,7 @@ use std::{
 use broker_core::{Batch, ClientId, Timestamp};
 use broker_log::IoDone;
 use tokio::sync::oneshot;
+use tracing::error;
 
 use crate::{
     clock::Clock,
@@ -146,12 +148,22 @@ impl Inbox {
     /// Runs the node when nobody comes whose work would do it: at its deadlines, and with what was left over. It wants
     /// a thread of its own, and returns when the node has ended and is gone with its files.
     pub(crate) fn take_care(&self) -> Ended {
+        let ended = catch_unwind(AssertUnwindSafe(|| self.watch())).unwrap_or_else(|_| {
+            self.fail();
+            Ended::Panicked
+        });
+        drop(self.node().take());
+        ended
+    }
+
+    /// Waits and runs the node in turn, to its end.
+    fn watch(&self) -> Ended {
         let mut desk = self.desk();
-        let ended = loop {
+        loop {
             let now = self.clock.utc();
             desk.look_around(now);
             if let Turn::Over(ended) = desk.turn {
-                break ended;
+                return ended;
             }
             if desk.is_due(now) {
                 self.run(desk);
@@ -159,10 +171,7 @@ impl Inbox {
             } else {
                 desk = self.sleep(desk, now);
             }
-        };
-        drop(desk);
-        drop(self.node().take());
-        ended
+        }
     }
 
     /// Sleeps until called or until the next alarm.
@@ -184,12 +193,22 @@ impl Inbox {
         desk.turn = Turn::Taken;
         desk.left_over = false;
         drop(desk);
-        let mut fall = Fall { inbox: self, caught: false };
-        let mut node = self.node();
-        if let Some(runner) = node.as_mut() {
-            self.take_turns(runner);
+        // Whoever brought something did nothing wrong, and is told like everybody else.
+        let turns = AssertUnwindSafe(|| {
+            if let Some(runner) = self.node().as_mut() {
+                self.take_turns(runner);
+            }
+        });
+        if catch_unwind(turns).is_err() {
+            self.fail();
         }
-        fall.caught = true;
+    }
+
+    /// Ends the node for everybody after a panic in it, or in what works for it: its state may be anything, and nobody
+    /// must wait for it for ever.
+    pub(crate) fn fail(&self) {
+        error!("the broker has panicked, see above; nothing more is accepted, restart to recover");
+        self.end(self.desk(), Ended::Panicked);
     }
 
     fn take_turns(&self, runner: &mut Runner) {
@@ -199,6 +218,9 @@ impl Inbox {
             // One write may be waited for, by the one who brought it; not those of whoever comes meanwhile.
             let ended = runner.turn(&mut items, || turn == 1 && self.desk().items.is_empty());
             let mut desk = self.desk();
+            if matches!(desk.turn, Turn::Over(_)) {
+                return;
+            }
             if let Some(ended) = ended {
                 return self.end(desk, ended);
             }
@@ -231,22 +253,8 @@ impl Inbox {
     }
 
     fn node(&self) -> MutexGuard<'_, Option<Runner>> {
-        // After a panic nobody runs it any more: see `Fall`.
+        // After a panic nobody runs it any more: see `fail`.
         self.node.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Ends the node when the one who runs it panics: its state may be anything, and others must not wait for it for ever.
-struct Fall<'a> {
-    inbox: &'a Inbox,
-    caught: bool,
-}
-
-impl Drop for Fall<'_> {
-    fn drop(&mut self) {
-        if !self.caught {
-            self.inbox.end(self.inbox.desk(), Ended::Panicked);
-        }
     }
 }
 

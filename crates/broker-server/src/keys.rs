@@ -20,7 +20,10 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 use tracing::{info, warn};
 
-use crate::tls::{self, TlsError};
+use crate::{
+    stop::{Stop, ordered},
+    tls::{self, TlsError},
+};
 
 /// Where a provider's keys come from.
 #[derive(Clone, Debug)]
@@ -68,7 +71,7 @@ impl Keeper {
     }
 
     /// Fetches for as long as the server runs. `wanted` changes with each token that names an unknown key.
-    pub(crate) async fn keep(self, mut wanted: watch::Receiver<u64>, mut stop: watch::Receiver<bool>) {
+    pub(crate) async fn keep(self, mut wanted: watch::Receiver<u64>, mut stop: watch::Receiver<Stop>) {
         let keep = async {
             loop {
                 // What was wanted up to here is served by this fetch.
@@ -81,7 +84,7 @@ impl Keeper {
         };
         tokio::select! {
             () = keep => {}
-            _ = stop.wait_for(|stop| *stop) => {}
+            _ = ordered(&mut stop) => {}
         }
     }
 

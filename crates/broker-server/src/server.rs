@@ -10,13 +10,12 @@ use std::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
-    thread::{self, JoinHandle},
     time::Duration,
 };
 
 use amqp_gateway::GatewayConfig;
-use broker_core::{Batch, ClientId, Command, CoreConfig, Effect, EntityError, Ticket};
-use broker_log::{Durability, JournalConfig, OpenError, RealDisk};
+use broker_core::{Batch, ClientId, Command, Effect, EntityError, Ticket};
+use broker_log::OpenError;
 use broker_node::RecoveryError;
 use tokio::{
     net::TcpListener,
@@ -29,11 +28,12 @@ use crate::{
     accept::{self, Shared},
     clock::Clock,
     config::{EntityPlan, ServerConfig},
-    disk_thread::DiskThread,
     inbox::{Inbox, Item},
     keys::Keeper,
     mailbox::Mailbox,
-    runner::{Ended, Runner},
+    node_thread::NodeThread,
+    runner::Ended,
+    stop::{self, Stop},
     threads::Threads,
     tls::{self, TlsError},
 };
@@ -84,22 +84,25 @@ pub enum Outcome {
     Stopped,
     /// The journal failed; what was acknowledged is safe, a restart recovers it.
     JournalFailed,
+    /// A fault of ours; what was acknowledged is safe, a restart recovers it.
+    Panicked,
 }
 
-/// A running broker.
+/// A running broker. Dropped, it ends like one that is stopped, but waits for no connection's goodbye.
 #[derive(Debug)]
 pub struct Server {
     /// Accepts connections; others serve them.
-    runtime: Runtime,
-    threads: Threads,
+    /// `None` once it has ended.
+    runtime: Option<Runtime>,
+    /// Dropped with the server, after the node has ended.
+    _threads: Threads,
     addresses: Vec<SocketAddr>,
     tls_addresses: Vec<SocketAddr>,
     http_addresses: Vec<SocketAddr>,
     inbox: Arc<Inbox>,
-    stop: watch::Sender<bool>,
+    stop: watch::Sender<Stop>,
     connections: Arc<AtomicUsize>,
-    node: Option<JoinHandle<Ended>>,
-    node_ended: Option<oneshot::Receiver<()>>,
+    node: NodeThread,
     shutdown_time_out: Duration,
 }
 
@@ -115,8 +118,8 @@ impl Server {
         let http_listeners = listen(&runtime, &config.listen_http)?;
         let clock = Arc::new(Clock::default());
         let inbox = Arc::new(Inbox::new(Arc::clone(&clock)));
-        let (node, node_ended) = start_node(config, &clock, &inbox)?;
-        let (stop, stopped) = watch::channel(false);
+        let (stop, stopped) = watch::channel(Stop::No);
+        let node = NodeThread::start(config, &clock, &inbox, stop.clone())?;
         keep_keys(config, &runtime, &stopped)?;
         let connections = Arc::new(AtomicUsize::new(0));
         let threads = Threads::start(config.io_threads)?;
@@ -140,19 +143,18 @@ impl Server {
             addresses: addresses(&listeners)?,
             tls_addresses: addresses(&tls_listeners)?,
             http_addresses: addresses(&http_listeners)?,
-            runtime,
-            threads,
+            runtime: Some(runtime),
+            _threads: threads,
             inbox,
             stop,
             connections,
-            node: Some(node),
-            node_ended: Some(node_ended),
+            node,
             shutdown_time_out: config.shutdown_time_out,
         };
         server.create_entities(config)?;
         for (listeners, tls_only) in [(listeners, false), (http_listeners, false), (tls_listeners, true)] {
             for listener in listeners {
-                server.runtime.spawn(accept::accept_loop(listener, Arc::clone(&shared), tls_only));
+                server.spawn(accept::accept_loop(listener, Arc::clone(&shared), tls_only));
             }
         }
         Ok(server)
@@ -173,30 +175,39 @@ impl Server {
         &self.http_addresses
     }
 
-    /// Serves until SIGTERM, SIGINT or a failed journal, then ends gracefully.
+    fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+        if let Some(runtime) = &self.runtime {
+            drop(runtime.spawn(future));
+        }
+    }
+
+    /// Serves until SIGTERM, SIGINT or a failure of the node, then ends gracefully.
     pub fn run_until_signal(mut self) -> Outcome {
-        let ended = self.node_ended.take();
-        self.runtime.block_on(async {
-            let node = async {
-                match ended {
-                    Some(ended) => drop(ended.await),
-                    None => std::future::pending().await,
+        let ended = self.node.take_ended();
+        if let Some(runtime) = &self.runtime {
+            runtime.block_on(async {
+                let node = async {
+                    match ended {
+                        Some(ended) => drop(ended.await),
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    () = signalled() => info!("stopping"),
+                    () = node => warn!("the node has ended"),
                 }
-            };
-            tokio::select! {
-                () = signalled() => info!("stopping"),
-                () = node => warn!("the node has ended"),
-            }
-        });
+            });
+        }
         self.stop()
     }
 
     /// Ends gracefully within the configured time.
     pub fn stop(mut self) -> Outcome {
-        self.stop.send_replace(true);
-        let connections = Arc::clone(&self.connections);
+        stop::order(&self.stop, Stop::Asked);
+        let Some(runtime) = self.runtime.take() else { return Outcome::Panicked };
         let patience = self.shutdown_time_out;
-        self.runtime.block_on(async move {
+        let connections = &self.connections;
+        runtime.block_on(async {
             let all_gone = async {
                 while connections.load(Ordering::Relaxed) > 0 {
                     tokio::time::sleep(Duration::from_millis(5)).await;
@@ -206,13 +217,12 @@ impl Server {
                 warn!("some connections did not close in {patience:?}");
             }
         });
-        self.inbox.push(Item::Stop);
-        let ended = self.node.take().map(JoinHandle::join);
-        self.runtime.shutdown_timeout(Duration::from_millis(100));
-        drop(self.threads);
+        let ended = self.node.stop();
+        runtime.shutdown_timeout(Duration::from_millis(100));
         match ended {
-            Some(Ok(Ended::Stopped)) => Outcome::Stopped,
-            _ => Outcome::JournalFailed,
+            Ended::Stopped => Outcome::Stopped,
+            Ended::Poisoned => Outcome::JournalFailed,
+            Ended::Panicked => Outcome::Panicked,
         }
     }
 
@@ -227,9 +237,21 @@ impl Server {
         commands.extend(config.entities.iter().zip(0..).map(|(plan, ticket)| create(plan, Ticket(ticket))));
         commands.push(Command::Disconnect);
         self.inbox.push(Item::Batch(Batch { client: SETUP_CLIENT, commands }, 0));
-        let result = self.runtime.block_on(created(&mailbox, config, self.node_ended.as_mut()));
+        let Some(runtime) = &self.runtime else { return Err(StartError::Journal) };
+        let result = runtime.block_on(created(&mailbox, config, self.node.ended()));
         self.inbox.push(Item::Forget(SETUP_CLIENT));
         result
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            stop::order(&self.stop, Stop::Asked);
+            self.node.stop();
+            // Where the server is dropped may be no place to wait for tasks.
+            runtime.shutdown_background();
+        }
     }
 }
 
@@ -282,52 +304,11 @@ async fn created(
 const SETUP_CLIENT: ClientId = ClientId(0);
 const FIRST_CLIENT: u64 = 1;
 
-fn start_node(
-    config: &ServerConfig,
-    clock: &Arc<Clock>,
-    inbox: &Arc<Inbox>,
-) -> Result<(JoinHandle<Ended>, oneshot::Receiver<()>), StartError> {
-    let journal = JournalConfig {
-        segment_bytes: config.segment_bytes,
-        cache_bytes: config.cache_bytes,
-        durability: config.durability,
-        reserve_bytes: config.disk_reserve_bytes,
-        salt: u64::from_be_bytes(random()?),
-        ..JournalConfig::default()
-    };
-    let core = CoreConfig {
-        token_key: random()?,
-        max_message_bytes: config.max_message_bytes,
-        expiry: config.expiry,
-        max_history_ids: config.max_remembered_ids,
-        describe: amqp_gateway::describe,
-        ..CoreConfig::default()
-    };
-    let (node, disk) = match config.durability {
-        Durability::None => (broker_node::in_memory(journal, core), None),
-        Durability::Fsync | Durability::Os => {
-            let disk = Arc::new(RealDisk::open(&config.data_dir)?);
-            let node = broker_node::recover(Arc::clone(&disk), journal, core)?;
-            (node, Some(DiskThread::start(disk, inbox)?))
-        }
-    };
-    let (tell, ended) = oneshot::channel();
-    let inbox = Arc::clone(inbox);
-    inbox.begin(Runner::new(node, Arc::clone(clock), disk));
-    let thread = thread::Builder::new().name("node".into()).spawn(move || {
-        let outcome = inbox.take_care();
-        // Nobody listens when the server already waits for the thread itself.
-        tell.send(()).ok();
-        outcome
-    })?;
-    Ok((thread, ended))
-}
-
 /// Has the keys of identity providers kept fresh.
 fn keep_keys(
     config: &ServerConfig,
     runtime: &Runtime,
-    stopped: &watch::Receiver<bool>,
+    stopped: &watch::Receiver<Stop>,
 ) -> Result<(), StartError> {
     let wanted = watch::Sender::new(0_u64);
     for source in &config.key_sources {
@@ -367,7 +348,7 @@ fn addresses(listeners: &[TcpListener]) -> io::Result<Vec<SocketAddr>> {
     listeners.iter().map(TcpListener::local_addr).collect()
 }
 
-fn random<const N: usize>() -> Result<[u8; N], StartError> {
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], StartError> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|error| StartError::Randomness(error.to_string()))?;
     Ok(bytes)
@@ -402,3 +383,6 @@ async fn signalled() {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

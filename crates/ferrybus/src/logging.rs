@@ -2,6 +2,13 @@
 //!
 //! Invariant: standard error only, so that standard output stays data.
 
+use std::{
+    backtrace::{Backtrace, BacktraceStatus},
+    panic::{self, PanicHookInfo},
+    thread,
+};
+
+use tracing::error;
 use tracing_subscriber::EnvFilter;
 
 use crate::{
@@ -23,7 +30,24 @@ pub(crate) fn start(settings: &LogSettings) -> Result<(), Failure> {
         LogFormat::Text => lines.with_ansi(ansi()).try_init(),
         LogFormat::Json => lines.json().flatten_event(true).try_init(),
     };
-    started.map_err(|error| Failure::new(format_args!("cannot start logging: {error}")))
+    started.map_err(|error| Failure::new(format_args!("cannot start logging: {error}")))?;
+    // A panic is a line of the log like others, in the format that was asked for.
+    panic::set_hook(Box::new(log_panic));
+    Ok(())
+}
+
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let payload = panic.payload();
+    let text = payload.downcast_ref::<&str>().copied();
+    let what = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+    let place = panic.location().map(ToString::to_string).unwrap_or_default();
+    let thread = thread::current().name().unwrap_or_default().to_owned();
+    let backtrace = Backtrace::capture();
+    if backtrace.status() == BacktraceStatus::Captured {
+        error!(place, thread, %backtrace, "panicked: {what}");
+    } else {
+        error!(place, thread, "panicked: {what}");
+    }
 }
 
 fn ansi() -> bool {

@@ -49,6 +49,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
                 "see the log above for the cause; a restart recovers all that was acknowledged from `{}`",
                 data_dir.display()
             ))),
+        Outcome::Panicked => Err(Failure::new("the broker failed by a fault of its own")
+            .hint("the log above has what panicked, and where: please report it; a restart recovers all that was acknowledged")),
     }
 }
 

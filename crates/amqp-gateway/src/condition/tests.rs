@@ -44,6 +44,7 @@ fn refusals_have_the_names_that_the_sdks_map_to_their_exceptions() {
         (Refusal::GlobalTransaction, "amqp:not-implemented", 501),
         (Refusal::NoTo, "amqp:precondition-failed", 400),
         (Refusal::ShuttingDown, "amqp:connection:forced", 503),
+        (Refusal::Failed, "amqp:internal-error", 500),
     ];
     for (refusal, condition, status) in cases {
         assert_eq!(refusal.named(), Named { condition, status }, "{refusal:?}");

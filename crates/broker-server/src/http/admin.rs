@@ -23,6 +23,7 @@ use super::{Visitor, access, answer::Refusal};
 use crate::{
     inbox::{Inbox, Item},
     mailbox::Mailbox,
+    stop::ordered,
 };
 
 /// Tokens for the entities that messages and dead letters are forwarded to.
@@ -135,7 +136,7 @@ async fn collect(mailbox: &Mailbox, mut missing: usize, visitor: &Visitor) -> Re
     loop {
         let effects = tokio::select! {
             effects = poll_fn(|cx| mailbox.poll_take(cx)) => effects,
-            _ = stop.wait_for(|stop| *stop) => return Err(Refusal::Stopping),
+            _ = ordered(&mut stop) => return Err(Refusal::Stopping),
         };
         for effect in effects {
             missing = missing.saturating_sub(1);

@@ -141,11 +141,20 @@ fn a_deadline_comes_though_nobody_brings_anything() {
 #[test]
 fn after_a_panic_the_node_has_ended_for_everybody() {
     let inbox = begun();
-    drop(Fall { inbox: &inbox, caught: false });
+    let core = CoreConfig { describe: |_, _| panic!("as the test wants it"), ..CoreConfig::default() };
+    let node = broker_node::in_memory(JournalConfig::default(), core);
+    inbox.begin(Runner::new(node, Arc::clone(&inbox.clock), None));
+    let settings = Box::new(EntitySettings::default());
+    let create =
+        Command::CreateEntity { name: "q".into(), kind: EntityKind::Topic, settings, ticket: Ticket(0) };
+    bring(&inbox, ClientId(1), vec![Command::Connect, create]);
+    // Who brings what makes it panic goes on.
+    bring(&inbox, ClientId(1), vec![publish(1)]);
     assert_eq!(inbox.take_care(), Ended::Panicked);
     let mailbox = client(&inbox, ClientId(1), Duration::from_secs(60));
     assert!(mailbox.take().is_empty());
     assert!(inbox.desk().items.is_empty(), "nothing piles up");
+    assert!(inbox.node().is_none(), "its files are free");
 }
 
 #[test]

@@ -1,0 +1,106 @@
+//! The node on what the disk holds, and the thread that takes care of it.
+//!
+//! Invariant: a node is never left behind: dropped, it makes all it holds durable and ends, and its files are free.
+
+use std::{
+    sync::Arc,
+    thread::{self, JoinHandle},
+};
+
+use broker_core::CoreConfig;
+use broker_log::{Durability, JournalConfig, RealDisk};
+use tokio::sync::{oneshot, watch};
+
+use crate::{
+    clock::Clock,
+    config::ServerConfig,
+    disk_thread::DiskThread,
+    inbox::{Inbox, Item},
+    runner::{Ended, Runner},
+    server::{StartError, random},
+    stop::{self, Stop},
+};
+
+/// The caretaker's thread.
+#[derive(Debug)]
+pub(crate) struct NodeThread {
+    inbox: Arc<Inbox>,
+    thread: Option<JoinHandle<Ended>>,
+    ended: Option<oneshot::Receiver<()>>,
+}
+
+impl NodeThread {
+    /// Recovers the node and has it run. Should it end by itself, everybody is told through `stop`.
+    pub(crate) fn start(
+        config: &ServerConfig,
+        clock: &Arc<Clock>,
+        inbox: &Arc<Inbox>,
+        stop: watch::Sender<Stop>,
+    ) -> Result<Self, StartError> {
+        inbox.begin(recover(config, clock, inbox)?);
+        let (tell, ended) = oneshot::channel();
+        let caretaker = Arc::clone(inbox);
+        let thread = thread::Builder::new().name("node".into()).spawn(move || {
+            let ended = caretaker.take_care();
+            if ended != Ended::Stopped {
+                stop::order(&stop, Stop::Failed);
+            }
+            // Nobody listens when the server already waits for the thread itself.
+            tell.send(()).ok();
+            ended
+        })?;
+        Ok(Self { inbox: Arc::clone(inbox), thread: Some(thread), ended: Some(ended) })
+    }
+
+    /// Resolves when the node has ended by itself.
+    pub(crate) fn ended(&mut self) -> Option<&mut oneshot::Receiver<()>> {
+        self.ended.as_mut()
+    }
+
+    /// The same, to keep.
+    pub(crate) fn take_ended(&mut self) -> Option<oneshot::Receiver<()>> {
+        self.ended.take()
+    }
+
+    /// Has it make all it holds durable, and waits until it has ended.
+    pub(crate) fn stop(&mut self) -> Ended {
+        self.inbox.push(Item::Stop);
+        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or(Ended::Panicked)
+    }
+}
+
+impl Drop for NodeThread {
+    fn drop(&mut self) {
+        if self.thread.is_some() {
+            self.stop();
+        }
+    }
+}
+
+fn recover(config: &ServerConfig, clock: &Arc<Clock>, inbox: &Arc<Inbox>) -> Result<Runner, StartError> {
+    let journal = JournalConfig {
+        segment_bytes: config.segment_bytes,
+        cache_bytes: config.cache_bytes,
+        durability: config.durability,
+        reserve_bytes: config.disk_reserve_bytes,
+        salt: u64::from_be_bytes(random()?),
+        ..JournalConfig::default()
+    };
+    let core = CoreConfig {
+        token_key: random()?,
+        max_message_bytes: config.max_message_bytes,
+        expiry: config.expiry,
+        max_history_ids: config.max_remembered_ids,
+        describe: amqp_gateway::describe,
+        ..CoreConfig::default()
+    };
+    let (node, disk) = match config.durability {
+        Durability::None => (broker_node::in_memory(journal, core), None),
+        Durability::Fsync | Durability::Os => {
+            let disk = Arc::new(RealDisk::open(&config.data_dir)?);
+            let node = broker_node::recover(Arc::clone(&disk), journal, core)?;
+            (node, Some(DiskThread::start(disk, inbox)?))
+        }
+    };
+    Ok(Runner::new(node, Arc::clone(clock), disk))
+}

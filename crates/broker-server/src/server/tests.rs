@@ -1,0 +1,86 @@
+use std::{path::PathBuf, time::Instant};
+
+use broker_auth::{Anonymous, Authority, Credentials, DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME};
+use broker_core::{CoreConfig, EntityKind, EntityPath, EntitySettings, Expiry, Message, SubQueue};
+use broker_log::{Durability, JournalConfig};
+use testkit::Wire;
+
+use super::*;
+use crate::runner::Runner;
+
+fn config() -> ServerConfig {
+    ServerConfig {
+        listen: vec!["127.0.0.1:0".parse().unwrap()],
+        listen_tls: Vec::new(),
+        listen_http: Vec::new(),
+        tls: None,
+        data_dir: PathBuf::new(),
+        durability: Durability::None,
+        segment_bytes: 1 << 20,
+        cache_bytes: 1 << 20,
+        disk_reserve_bytes: 0,
+        entities: Vec::new(),
+        auto_create: false,
+        expiry: Expiry::Prompt,
+        authority: Arc::new(Authority::new(Credentials::development(Anonymous::Deny))),
+        key_sources: Vec::new(),
+        max_connections: 10,
+        max_links_per_connection: 10,
+        max_remembered_ids: 10,
+        max_message_bytes: 1 << 20,
+        max_frame_bytes: 65_536,
+        idle_time_out: Duration::from_secs(120),
+        handshake_time_out: Duration::from_secs(60),
+        shutdown_time_out: Duration::from_secs(60),
+        io_threads: 2,
+        foreign_origins: false,
+        testing: false,
+        container_id: "ferrybus".to_owned(),
+    }
+}
+
+/// A node that panics as soon as somebody sends to the topic `t`.
+fn fragile() -> Runner {
+    let core = CoreConfig { describe: |_, _| panic!("as the test wants it"), ..CoreConfig::default() };
+    Runner::new(broker_node::in_memory(JournalConfig::default(), core), Arc::default(), None)
+}
+
+fn send_to_topic() -> Item {
+    let path = EntityPath { entity: "t".into(), sub_queue: SubQueue::Main };
+    let commands = vec![
+        Command::Connect,
+        Command::CreateEntity {
+            name: "t".into(),
+            kind: EntityKind::Topic,
+            settings: Box::new(EntitySettings::default()),
+            ticket: Ticket(1),
+        },
+        Command::PublishTo { path, messages: vec![Message::default()], auto_create: false, ticket: None },
+    ];
+    Item::Batch(Batch { client: ClientId(77), commands }, 0)
+}
+
+#[test]
+fn after_a_panic_in_the_node_connections_are_told_and_the_server_ends() {
+    let server = Server::start(&config()).unwrap();
+    server.inbox.begin(fragile());
+    let mut wire = Wire::session(server.addresses()[0], DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY).unwrap();
+    server.inbox.push(send_to_topic());
+    let error = wire.closed().unwrap().error.unwrap();
+    assert_eq!(error.condition, "amqp:internal-error");
+    drop(wire);
+    // Ends without a signal.
+    assert_eq!(server.run_until_signal(), Outcome::Panicked);
+}
+
+#[test]
+fn a_server_that_is_dropped_waits_for_no_goodbye() {
+    let started = Instant::now();
+    let server = Server::start(&config()).unwrap();
+    let mut wire = Wire::session(server.addresses()[0], DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY).unwrap();
+    let inbox = Arc::downgrade(&server.inbox);
+    drop(server);
+    assert!(inbox.upgrade().is_none(), "no thread is left that holds it");
+    assert!(wire.rest().is_ok(), "the socket has ended");
+    assert!(started.elapsed() < Duration::from_secs(30));
+}
