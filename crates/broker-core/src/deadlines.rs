@@ -3,10 +3,11 @@
 //! Invariant: every pushed instant is popped once it has come, unless `compact` found it void. An entry is a
 //! reminder and not a fact: whoever pops it looks at the slot.
 
-use std::{
-    cmp::Reverse,
-    collections::{BinaryHeap, VecDeque},
-};
+mod ahead;
+
+use std::collections::VecDeque;
+
+use ahead::Ahead;
 
 use crate::Timestamp;
 
@@ -34,11 +35,11 @@ impl Run {
 }
 
 /// Reminders in order of time. As a rule the next one is the latest, and often one more of the same millisecond:
-/// a queue of runs takes those. The others go to a heap.
+/// a queue of runs takes those. The others are sorted.
 #[derive(Debug, Default)]
 pub(crate) struct Deadlines {
     runs: VecDeque<Run>,
-    heap: BinaryHeap<Reverse<Run>>,
+    ahead: Ahead,
 }
 
 impl Deadlines {
@@ -48,7 +49,7 @@ impl Deadlines {
             Some(last) if last.at == at && last.count < RUN && last.sequences().end == sequence => {
                 last.count += 1;
             }
-            Some(last) if at < last.at => self.heap.push(Reverse(Run { at, first: sequence, count: 1 })),
+            Some(last) if at < last.at => self.ahead.push(Run { at, first: sequence, count: 1 }),
             _ => self.runs.push_back(Run { at, first: sequence, count: 1 }),
         }
     }
@@ -56,10 +57,9 @@ impl Deadlines {
     /// The earliest instant, if any. It may belong to a void entry.
     pub(crate) fn next(&self) -> Option<Timestamp> {
         let run = self.runs.front().map(|run| run.at);
-        let heap = self.heap.peek().map(|Reverse(run)| run.at);
-        match (run, heap) {
-            (Some(run), Some(heap)) => Some(run.min(heap)),
-            (run, heap) => run.or(heap),
+        match (run, self.ahead.next()) {
+            (Some(run), Some(ahead)) => Some(run.min(ahead)),
+            (run, ahead) => run.or(ahead),
         }
     }
 
@@ -69,7 +69,7 @@ impl Deadlines {
         if self.runs.front().is_some_and(|run| run.at == at) {
             self.runs.pop_front()
         } else {
-            self.heap.pop().map(|Reverse(run)| run)
+            self.ahead.pop()
         }
     }
 
@@ -78,26 +78,25 @@ impl Deadlines {
         let skipped = u32::try_from(from.saturating_sub(run.first)).unwrap_or(u32::MAX);
         let count = run.count.saturating_sub(skipped);
         if count > 0 {
-            self.heap.push(Reverse(Run { at: run.at, first: from, count }));
+            self.ahead.push(Run { at: run.at, first: from, count });
         }
     }
 
     /// All entries, in no particular order.
     pub(crate) fn runs(&self) -> impl Iterator<Item = Run> {
-        self.runs.iter().copied().chain(self.heap.iter().map(|Reverse(run)| *run))
+        self.runs.iter().copied().chain(self.ahead.iter())
     }
 
     /// Whether so many entries are void, given `living` reminders that matter, that `compact` pays.
     pub(crate) fn is_bloated(&self, living: usize) -> bool {
-        self.runs.len() + self.heap.len() > 2 * living + SLACK
+        self.runs.len() + self.ahead.len() > 2 * living + SLACK
     }
 
     /// Forgets the entries that are not `valid`.
     pub(crate) fn compact(&mut self, mut valid: impl FnMut(&Run) -> bool) {
         self.runs.retain(&mut valid);
-        self.heap.retain(|Reverse(run)| valid(run));
+        self.ahead.retain(&mut valid);
         self.runs.shrink_to(2 * self.runs.len() + SLACK);
-        self.heap.shrink_to(2 * self.heap.len() + SLACK);
     }
 }
 

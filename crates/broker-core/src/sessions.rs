@@ -14,11 +14,16 @@
 //! about.
 
 mod acceptors;
+mod names;
+mod numbers;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeSet, VecDeque},
     sync::Arc,
 };
+
+use names::Names;
+use numbers::Numbers;
 
 pub(crate) use acceptors::{Acceptor, AcceptorNumber, Acceptors};
 
@@ -72,24 +77,25 @@ pub(crate) struct SessionState {
     pub(crate) updated_at: Timestamp,
 }
 
-/// One session.
+/// One session. What a message goes through is small and lies together: with ten thousand sessions each of them is
+/// far from the processor when its turn comes.
 #[derive(Debug)]
 pub(crate) struct Session {
     id: Arc<str>,
-    ready: BTreeSet<u64>,
-    delivered: BTreeSet<u64>,
+    ready: Numbers,
+    delivered: Numbers,
     aside: BTreeSet<u64>,
     hold: Hold,
-    state: Option<SessionState>,
+    state: Option<Box<SessionState>>,
     /// Its place in `available`.
     listed: Option<u64>,
     in_turn: bool,
 }
 
 /// The sessions of one store.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Sessions {
-    by_id: BTreeMap<Arc<str>, SessionNumber>,
+    by_id: Names,
     places: Vec<Option<Box<Session>>>,
     /// Numbers that can be used again.
     unused: Vec<SessionNumber>,
@@ -108,8 +114,8 @@ impl Session {
     fn new(id: Arc<str>) -> Self {
         Self {
             id,
-            ready: BTreeSet::new(),
-            delivered: BTreeSet::new(),
+            ready: Numbers::default(),
+            delivered: Numbers::default(),
             aside: BTreeSet::new(),
             hold: Hold::Free,
             state: None,
@@ -143,23 +149,23 @@ impl Session {
 
     /// Its state.
     pub(crate) fn state(&self) -> Option<SessionState> {
-        self.state
+        self.state.as_deref().copied()
     }
 
     /// The message that comes next.
     pub(crate) fn first_ready(&self) -> Option<u64> {
-        self.ready.first().copied()
+        self.ready.first()
     }
 
     /// The messages that its holder has, in order.
     pub(crate) fn delivered(&self) -> impl Iterator<Item = u64> {
-        self.delivered.iter().copied()
+        self.delivered.iter()
     }
 
     /// Its lowest message at or after `from`, wherever it stands.
     pub(crate) fn next(&self, from: u64) -> Option<u64> {
-        let sets = [&self.ready, &self.delivered, &self.aside];
-        sets.into_iter().filter_map(|set| set.range(from..).next().copied()).min()
+        let aside = self.aside.range(from..).next().copied();
+        [self.ready.next(from), self.delivered.next(from), aside].into_iter().flatten().min()
     }
 
     fn is_nothing(&self) -> bool {
@@ -169,6 +175,20 @@ impl Session {
 }
 
 impl Sessions {
+    /// `seed` decides about the places in a hash table and nothing that shows.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            by_id: Names::new(seed),
+            places: Vec::new(),
+            unused: Vec::new(),
+            available: BTreeSet::new(),
+            turn: VecDeque::new(),
+            ends: BTreeSet::new(),
+            acceptors: Acceptors::default(),
+            state_bytes: 0,
+        }
+    }
+
     /// How many sessions there are.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
@@ -177,7 +197,7 @@ impl Sessions {
 
     /// The session of an id.
     pub(crate) fn find(&self, id: &str) -> Option<SessionNumber> {
-        self.by_id.get(id).copied()
+        self.by_id.get(id)
     }
 
     /// A session.
@@ -209,18 +229,20 @@ impl Sessions {
     /// Says where a message stands, be it new or not.
     pub(crate) fn stand(&mut self, number: SessionNumber, sequence: u64, standing: Standing) {
         let Some(session) = self.get_mut(number) else { return };
-        let Session { ready, delivered, aside, .. } = session;
-        let (to, others) = match standing {
-            Standing::Ready => (ready, [delivered, aside]),
-            Standing::Delivered => (delivered, [ready, aside]),
-            Standing::Aside => (aside, [ready, delivered]),
-        };
-        for other in others {
-            if other.remove(&sequence) {
-                break;
+        match standing {
+            Standing::Ready => {
+                let _found = session.delivered.remove(sequence) || session.aside.remove(&sequence);
+                session.ready.insert(sequence);
+            }
+            Standing::Delivered => {
+                let _found = session.ready.remove(sequence) || session.aside.remove(&sequence);
+                session.delivered.insert(sequence);
+            }
+            Standing::Aside => {
+                let _found = session.ready.remove(sequence) || session.delivered.remove(sequence);
+                session.aside.insert(sequence);
             }
         }
-        to.insert(sequence);
         self.refresh(number);
     }
 
@@ -228,8 +250,9 @@ impl Sessions {
     pub(crate) fn remove(&mut self, number: SessionNumber, sequence: u64) {
         let Some(session) = self.get_mut(number) else { return };
         // Most are removed when they are settled.
-        let sets = [&mut session.delivered, &mut session.ready, &mut session.aside];
-        let _found = sets.into_iter().any(|set| set.remove(&sequence));
+        let _found = session.delivered.remove(sequence)
+            || session.ready.remove(sequence)
+            || session.aside.remove(&sequence);
         self.refresh(number);
     }
 
@@ -327,16 +350,16 @@ impl Sessions {
         state: Option<SessionState>,
     ) -> Option<SessionState> {
         let session = self.get_mut(number)?;
-        let before = std::mem::replace(&mut session.state, state);
+        let before = std::mem::replace(&mut session.state, state.map(Box::new)).map(|before| *before);
         self.state_bytes += state.map_or(0, |state| u64::from(state.length));
         self.state_bytes -= before.map_or(0, |state| u64::from(state.length));
         self.refresh(number);
         before
     }
 
-    /// All sessions in order of id.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (SessionNumber, &Session)> {
-        self.by_id.values().filter_map(|number| Some((*number, self.get(*number)?)))
+    /// All sessions in order of their numbers, which one that is gone leaves to the next.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Session> {
+        self.places.iter().filter_map(Option::as_deref)
     }
 
     fn get_mut(&mut self, number: SessionNumber) -> Option<&mut Session> {
@@ -351,7 +374,7 @@ impl Sessions {
         if session.hold == Hold::Ending && session.delivered.is_empty() {
             session.hold = Hold::Free;
         }
-        let first = session.ready.first().copied();
+        let first = session.ready.first();
         let listed = if session.hold == Hold::Free { first } else { None };
         if listed != session.listed {
             if let Some(before) = session.listed {
@@ -376,6 +399,9 @@ impl Sessions {
         if let Some(session) = place.take_if(|session| session.is_nothing()) {
             self.by_id.remove(&session.id);
             self.unused.push(number);
+            if self.unused.len() == self.places.len() {
+                (self.places, self.unused) = (Vec::new(), Vec::new());
+            }
         }
     }
 }

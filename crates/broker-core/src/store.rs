@@ -444,11 +444,13 @@ impl Store {
         self.armed = Timestamp::MAX;
     }
 
-    /// Takes in a message of the journal, perhaps in place of an earlier record of it.
-    pub(crate) fn replay_message(&mut self, sequence: u64, mut slot: Slot, session: Option<&str>) {
-        if session.is_some() || self.sessions.is_some() {
-            let sessions = self.sessions.get_or_insert_default();
-            slot.holder = ConsumerNumber(sessions.enter(session.unwrap_or_default()).0);
+    /// Takes in a message of the journal, perhaps in place of an earlier record of it. With the session's id comes the
+    /// seed for [`Sessions::new`].
+    pub(crate) fn replay_message(&mut self, sequence: u64, mut slot: Slot, session: Option<(&str, u64)>) {
+        if let Some((id, seed)) = session {
+            slot.holder = ConsumerNumber(self.sessions(seed).enter(id).0);
+        } else if let Some(sessions) = &mut self.sessions {
+            slot.holder = ConsumerNumber(sessions.enter("").0);
         }
         let replaced = self.slots.insert(sequence, slot).filter(|before| before.holder != slot.holder);
         if let (Some(before), Some(sessions)) = (replaced, &mut self.sessions) {
@@ -489,6 +491,11 @@ impl Store {
                 self.remind(sequence, &slot);
             }
         }
+    }
+
+    /// The sessions, made if there were none; `seed` as for [`Sessions::new`].
+    pub(crate) fn sessions(&mut self, seed: u64) -> &mut Sessions {
+        self.sessions.get_or_insert_with(|| Box::new(Sessions::new(seed)))
     }
 
     /// The ids that the entity has seen; `seed` as for [`History::new`].

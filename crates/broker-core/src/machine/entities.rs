@@ -209,7 +209,7 @@ impl Core {
             if let Role::Main(entity) = &role
                 && entity.definition.settings.requires_session
             {
-                store.sessions.get_or_insert_default();
+                store.sessions(seed);
             }
             store.role = role;
             store.lazy_expiry = self.config.expiry == Expiry::Lazy;
@@ -299,7 +299,7 @@ impl Core {
             self.remembered -= (history.len() - history.open_ids()) as u64;
             history.live_records().for_each(|(position, length)| out.release(position, length));
         }
-        for (_, session) in store.sessions.iter().flat_map(|sessions| sessions.iter()) {
+        for session in store.sessions.iter().flat_map(|sessions| sessions.iter()) {
             if let Some(state) = session.state() {
                 out.release(state.position, state.length);
             }

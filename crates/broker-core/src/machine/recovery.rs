@@ -106,6 +106,8 @@ impl Core {
     }
 
     fn replay_message(&mut self, index: &MessageIndex, at: Position, length: u32) -> Result<(), RecordError> {
+        let session = index.more.as_ref().and_then(|more| more.session.as_deref());
+        let session = session.map(|session| (session, self.tokens.seed()));
         let store = self.replay_store(index.queue);
         let mut slot = Slot::new(at, length, index.enqueued_at, index.expires_at);
         slot.state = index.state;
@@ -114,7 +116,6 @@ impl Core {
         if index.flags & ACQUIRED != 0 {
             slot.set_acquired();
         }
-        let session = index.more.as_ref().and_then(|more| more.session.as_deref());
         store.replay_message(index.sequence, slot, session);
         store.seen = store.seen.max(index.sequence);
         if let Some(body) = index.body {
@@ -134,9 +135,10 @@ impl Core {
     }
 
     fn replay_session_state(&mut self, index: &SessionStateIndex, position: Position, length: u32) {
+        let seed = self.tokens.seed();
         let store = self.replay_store(index.queue);
         let state = SessionState { position, length, updated_at: index.updated_at };
-        let sessions = store.sessions.get_or_insert_default();
+        let sessions = store.sessions(seed);
         let number = sessions.enter(&index.session);
         sessions.set_state(number, index.has_state.then_some(state));
     }
@@ -248,7 +250,7 @@ impl Core {
         let stores = self.stores.values().flat_map(|store| {
             let definition = store.entity().map(|entity| (entity.position, entity.length));
             let sessions = store.sessions.iter().flat_map(|sessions| sessions.iter());
-            let states = sessions.filter_map(|(_, session)| session.state());
+            let states = sessions.filter_map(Session::state);
             let states = states.map(|state| (state.position, state.length));
             let messages = store.slots.iter().map(|(_, slot)| (slot.position, slot.length));
             let history = store.history.iter().flat_map(|history| history.live_records());

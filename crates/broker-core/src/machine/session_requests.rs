@@ -180,7 +180,7 @@ impl Core {
         session_state_of(record, queue, session.id()).map(Some).ok_or(SessionError::Storage)
     }
 
-    /// Ids in order: of the sessions that have an active message or a state, or of those whose state was set after
+    /// Ids of the sessions that have an active message or a state, or of those whose state was set after
     /// `updated_after`.
     pub(super) fn list_sessions(
         &mut self,
@@ -199,8 +199,7 @@ impl Core {
                 Effect::SessionRefused { ticket, error: SessionError::NoSessions(path.entity.clone()) }
             }
             Some((store, Some(sessions))) => {
-                let listed = sessions.iter().map(|(_, session)| session);
-                let listed = listed.filter(|session| is_listed(store, session, updated_after));
+                let listed = sessions.iter().filter(|session| is_listed(store, session, updated_after));
                 let listed = listed.skip(skip as usize).take(top.min(LISTED_MAX) as usize);
                 let ids = listed.map(|session| Box::from(&**session.id())).collect();
                 Effect::SessionList { ticket, skip, ids }

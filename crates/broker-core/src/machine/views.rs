@@ -4,7 +4,10 @@
 
 use super::Core;
 use crate::{
-    EntityKind, EntitySettings, QueueId, Timestamp, record::Stores, sessions::SessionNumber, slot::Slot,
+    EntityKind, EntitySettings, QueueId, Timestamp,
+    record::Stores,
+    sessions::{Session, SessionNumber},
+    slot::Slot,
     store::Store,
 };
 
@@ -149,7 +152,10 @@ impl Digest {
             }
             self.number(store.body_of(sequence).map_or(0, |body| body.sequence));
         }
-        for (_, session) in store.sessions.iter().flat_map(|sessions| sessions.iter()) {
+        let mut sessions: Vec<&Session> =
+            store.sessions.iter().flat_map(|sessions| sessions.iter()).collect();
+        sessions.sort_unstable_by_key(|session| session.id());
+        for session in sessions {
             if let Some(state) = session.state() {
                 self.text(session.id());
                 self.number(state.updated_at.as_millis());

@@ -16,7 +16,7 @@ fn holder(consumer: u32, until: u64) -> Holder {
 }
 
 fn table(messages: &[(&str, u64)]) -> Sessions {
-    let mut table = Sessions::default();
+    let mut table = Sessions::new(7);
     for (id, sequence) in messages {
         let number = table.enter(id);
         table.stand(number, *sequence, Standing::Ready);
@@ -335,7 +335,7 @@ impl Model {
 proptest! {
     #[test]
     fn the_table_says_what_a_look_at_everything_says(steps in proptest::collection::vec(step(), 1..200)) {
-        let (mut table, mut model) = (Sessions::default(), Model::default());
+        let (mut table, mut model) = (Sessions::new(7), Model::default());
         for step in &steps {
             model.take_step(&mut table, step);
             model.settle();

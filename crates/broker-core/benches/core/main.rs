@@ -1,0 +1,10 @@
+//! What the core costs for each message, and that the cost does not grow with how much there is: `cargo bench -p broker-core
+//! -- NAME`, where the name is a part of what is printed.
+
+mod fan_out;
+mod life;
+mod scheduled;
+mod sessions;
+mod toolbox;
+
+criterion::criterion_main!(life::benches, fan_out::benches, scheduled::benches, sessions::benches);
