@@ -43,6 +43,7 @@ from broker import Broker
 from cases import Context, Suite
 from facade import client
 from provider import Provider
+import partitions
 import topics
 
 SESSIONS = {"requires_session": True}
@@ -1071,6 +1072,7 @@ async def broker_restart(context, style):
 
 
 topics.declare(case)
+partitions.declare(case)
 suite.skip("topics/rules-over-amqp", "the SDK manages rules over HTTP only")
 suite.skip("send-1000-pipelined", "send_messages returns only when its message is settled")
 suite.skip("send-pre-settled", "the SDK has no API for pre-settled sends")

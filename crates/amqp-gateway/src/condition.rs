@@ -292,7 +292,8 @@ fn publish(error: &PublishError) -> Name {
         PublishError::NotFound(_) => ("amqp:not-found", 404),
         PublishError::SubQueueSend(_)
         | PublishError::SubscriptionSend(_)
-        | PublishError::SessionRequired(_) => ("amqp:not-allowed", 400),
+        | PublishError::SessionRequired(_)
+        | PublishError::PartitionKey(_) => ("amqp:not-allowed", 400),
         PublishError::SessionIdTooLong { .. } => ("com.microsoft:argument-out-of-range", 400),
         PublishError::EntityFull { .. } | PublishError::StorageFull | PublishError::TooManyCopies { .. } => {
             ("amqp:resource-limit-exceeded", 403)
@@ -321,6 +322,7 @@ fn entity(error: &EntityError) -> Name {
         EntityError::NotFound(_) | EntityError::RuleNotFound(_) => ("amqp:not-found", 404),
         EntityError::Immutable { .. }
         | EntityError::SessionRequired(_)
+        | EntityError::HasPartitions(_)
         | EntityError::NotASubscription(_) => ("amqp:not-allowed", 400),
         EntityError::SessionLockLost => SESSION_LOST,
         EntityError::LimitReached { .. } => ("amqp:resource-limit-exceeded", 403),

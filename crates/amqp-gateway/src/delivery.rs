@@ -148,13 +148,19 @@ fn write_annotations(
     let all: &[_] = if service_bus { &ours } else { &plain };
     let all = if lock.is_some() { all } else { all.split_last().map_or(all, |(_, rest)| rest) };
     let original = Some(original).filter(|section| !section.is_empty());
-    if source.is_some() || changed.0.iter().any(|(name, _)| !is_application_property(name)) {
+    let partition = sequence.partition().filter(|_| service_bus);
+    if source.is_some()
+        || partition.is_some()
+        || changed.0.iter().any(|(name, _)| !is_application_property(name))
+    {
         let modified = changed
             .0
             .iter()
             .filter_map(|(name, value)| Some((name.strip_prefix(ANNOTATION)?, annotation(value)?)));
         let source = source.map(|source| ("x-opt-deadletter-source", AnnotationValue::Str(source)));
-        let ours = all.iter().copied().chain(source);
+        let partition = partition.and_then(|id| i16::try_from(id).ok());
+        let partition = partition.map(|id| ("x-opt-partition-id", AnnotationValue::Short(id)));
+        let ours = all.iter().copied().chain(source).chain(partition);
         let merged: Vec<_> = modified.chain(changes::annotations(changed)).chain(ours).collect();
         // The stored annotations were checked when they came in.
         let _checked = write_message_annotations(out, original, &merged);

@@ -29,7 +29,7 @@ pub(crate) struct Intake {
 /// What only some entities need to know of a message: reading it costs, so the others do without.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Wants {
-    /// The message-id, to detect duplicates.
+    /// The message-id, to detect duplicates and as partition key.
     pub(crate) message_id: bool,
     /// The partition key.
     pub(crate) partition_key: bool,
@@ -43,9 +43,10 @@ impl Wants {
 
     /// For a known one.
     pub(crate) fn of(queue: &QueueInfo) -> Self {
-        // Where duplicates are detected, the partition key is part of what is compared.
         let rules = queue.kind == EntityKind::Topic;
-        Self { message_id: queue.detects_duplicates, partition_key: queue.partitioned, rules }
+        // In a transaction the id can stand for a partition key.
+        let message_id = queue.detects_duplicates || queue.partitioned;
+        Self { message_id, partition_key: queue.partitioned, rules }
     }
 }
 

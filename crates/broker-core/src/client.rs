@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     ClientId, LinkId, QueueId, ReceiveMode, UnsettledPolicy,
+    partition::Onward,
     sessions::{AcceptorNumber, SessionNumber},
     slot::ConsumerNumber,
 };
@@ -68,7 +69,7 @@ pub(crate) struct Consumer {
     /// It was given a lock at some time.
     pub(crate) took_locks: bool,
     /// Where a browsing consumer goes on.
-    pub(crate) browse_from: u64,
+    pub(crate) browsed: Onward,
     /// The session that it holds. Such a consumer stands in no ring: its session stands in turn.
     pub(crate) session: Option<SessionNumber>,
 }

@@ -5,8 +5,8 @@
 use bytes::Bytes;
 
 use crate::{
-    CommitError, EntityKind, EntityReport, LinkId, LockId, LockToken, More, Properties, QueueId,
-    SequenceNumber, StoredRule, Ticket, Timestamp, TransactionError,
+    CommitError, EntityKind, EntityReport, LinkId, LockId, LockToken, More, Properties, PublishError,
+    QueueId, SequenceNumber, StoredRule, Ticket, Timestamp, TransactionError,
 };
 
 /// One answer or event, for one client.
@@ -352,80 +352,6 @@ pub enum AttachError {
     },
 }
 
-/// Why a publish was refused.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum PublishError {
-    /// The entity's status does not allow it.
-    #[error("the messaging entity `{0}` is disabled for this operation")]
-    Disabled(Box<str>),
-    /// The entity is missing, or was deleted while the message travelled.
-    #[error("the messaging entity `{0}` could not be found")]
-    NotFound(Box<str>),
-    /// The message is larger than the entity takes.
-    #[error("the message has {bytes} bytes, `{entity}` takes at most {limit}")]
-    TooLarge {
-        /// The entity's name.
-        entity: Box<str>,
-        /// The message's size.
-        bytes: u64,
-        /// The entity's limit.
-        limit: u64,
-    },
-    /// The entity is full.
-    #[error("`{entity}` holds {bytes} bytes and takes at most {limit}")]
-    EntityFull {
-        /// The entity's name.
-        entity: Box<str>,
-        /// What it holds.
-        bytes: u64,
-        /// Its limit.
-        limit: u64,
-    },
-    /// The disk's reserve is reached: sends wait until space is freed.
-    #[error("the broker's storage is full")]
-    StorageFull,
-    /// A batch for a topic with so many rules that its copies are more than one send may have.
-    #[error("{messages} messages may have {copies} copies at `{entity}`, at most {limit} are made at once")]
-    TooManyCopies {
-        /// The topic.
-        entity: Box<str>,
-        /// The messages of the send.
-        messages: u64,
-        /// As many copies as they may have.
-        copies: u64,
-        /// The limit.
-        limit: u64,
-    },
-    /// No more message ids can be remembered: sends wait until some are forgotten.
-    #[error("`{entity}` detects duplicates, and the broker remembers at most {limit} message ids at a time")]
-    HistoryFull {
-        /// The entity's name.
-        entity: Box<str>,
-        /// How many ids the broker remembers.
-        limit: u64,
-    },
-    /// The entity has sessions, and the message belongs to none.
-    #[error("`{0}` requires sessions: every message needs a session id")]
-    SessionRequired(Box<str>),
-    /// The id of a session is too long.
-    #[error("the session id has {chars} characters, allowed are {limit}")]
-    SessionIdTooLong {
-        /// How many it has.
-        chars: u64,
-        /// How many are allowed.
-        limit: u64,
-    },
-    /// A dead-letter store takes no sends.
-    #[error("messages cannot be sent to the sub-queue of `{0}`")]
-    SubQueueSend(Box<str>),
-    /// A subscription gets its messages from its topic.
-    #[error("messages cannot be sent to the subscription `{0}`, only to its topic")]
-    SubscriptionSend(Box<str>),
-    /// The transaction that it was to be part of does not take it.
-    #[error(transparent)]
-    Transaction(#[from] TransactionError),
-}
-
 /// Why a settlement or renewal was refused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum SettleError {
@@ -508,6 +434,9 @@ pub enum EntityError {
     /// This client does not hold the session, or no longer.
     #[error("the lock of the session is lost")]
     SessionLockLost,
+    /// Messages of an entity with partitions are not deleted in bulk.
+    #[error("`{0}` has partitions: its messages cannot be deleted in bulk")]
+    HasPartitions(Box<str>),
     /// No such entity.
     #[error("the messaging entity `{0}` could not be found")]
     NotFound(Box<str>),

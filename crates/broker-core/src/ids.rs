@@ -4,6 +4,8 @@
 
 use std::{fmt, time::Duration};
 
+use crate::partition::PartitionId;
+
 /// Milliseconds since 1970-01-01 UTC. What goes to wire and disk is this, never a monotonic instant.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Timestamp(u64);
@@ -42,6 +44,14 @@ impl SequenceNumber {
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0 + 1)
+    }
+}
+
+impl SequenceNumber {
+    /// The partition that gave it out, in its top 16 bits: 1 to 16; `None` where the entity has no partitions.
+    #[must_use]
+    pub fn partition(self) -> Option<u16> {
+        PartitionId::of_number(self.0).map(PartitionId::id)
     }
 }
 

@@ -18,6 +18,8 @@ mod message;
 mod name;
 mod open_transactions;
 mod output;
+mod partition;
+mod publish_error;
 mod record;
 mod rules;
 mod sessions;
@@ -32,14 +34,15 @@ pub use command::{
 };
 pub use config::{CoreConfig, Describe, Expiry};
 pub use effect::{
-    AttachError, Delivery, Effect, EntityError, Fetched, Lock, Peeked, PublishError, QueueInfo, Renewed,
-    SessionError, SessionGrant, SettleError, Stored,
+    AttachError, Delivery, Effect, EntityError, Fetched, Lock, Peeked, QueueInfo, Renewed, SessionError,
+    SessionGrant, SettleError, Stored,
 };
 pub use entity::{EntityKind, EntityReport, EntitySettings, EntityStatus};
 pub use ids::{ClientId, LinkId, LockId, LockToken, Position, QueueId, SequenceNumber, Ticket, Timestamp};
 pub use machine::{Core, EntityView, ReplayError};
 pub use message::{Forwarded, Message, More, Properties, PropertyValue, SYSTEM};
 pub use output::{Output, StorageError, StoredRecord};
+pub use publish_error::{PartitionKeyError, PublishError};
 pub use record::RecordError;
 pub use rules::{Rule, StoredRule};
 pub use transaction::{CommitError, Operation, PublishTarget, TransactionError, TransactionId};

@@ -14,6 +14,7 @@ mod forward;
 mod idle;
 mod leaving;
 mod links;
+mod partitions;
 mod peek;
 mod publish;
 mod pump;

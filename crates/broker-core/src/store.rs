@@ -1,8 +1,13 @@
 //! One message store: the messages of a queue, or its dead letters.
 //!
-//! Invariant: an unlocked active message that can be read is in the retrieval order exactly once: at or after
-//! `cursor`, or in `returned`; in a store with sessions it is `Ready` in its session instead. The counts are the sums
-//! over the slots, and over the states of the sessions.
+//! Invariant: an unlocked active message that can be read is in the retrieval order exactly once; in a store with
+//! sessions it is `Ready` in its session instead. The counts are the sums over the slots, and over the states of the
+//! sessions.
+
+mod copies;
+mod order;
+
+pub(crate) use copies::Copies;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -13,10 +18,12 @@ use crate::{
     ClientId, LinkId, LockId, Position, QueueId, SettleError, Timestamp,
     deadlines::{Deadlines, Run},
     history::History,
+    partition::{Counters, Onward, PartitionId},
     record::{BodyRef, Definition},
     sessions::{Session, SessionNumber, SessionState, Sessions, Standing},
     slot::{ConsumerNumber, Slot, State},
     slots::Slots,
+    store::order::Order,
 };
 
 /// What a store is for.
@@ -47,13 +54,38 @@ pub(crate) struct Entity {
     pub(crate) length: u32,
 }
 
-/// What the copies in a store refer to.
-#[derive(Debug)]
-pub(crate) struct Copies {
-    /// The main store of the topic.
-    pub(crate) topic: QueueId,
-    /// By the copy's number, the number of what it shares.
-    pub(crate) bodies: Slots<u64>,
+/// The highest numbers that replay saw.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// Of those without a partition.
+    pub(crate) plain: u64,
+    /// Of each partition, the count that is next; there once a message of one was seen.
+    pub(crate) partitions: Option<Box<Counters>>,
+}
+
+impl Seen {
+    pub(crate) fn note(&mut self, sequence: u64) {
+        if PartitionId::of_number(sequence).is_some() {
+            self.partitions.get_or_insert_default().see(sequence);
+        }
+        self.plain = self.plain.max(sequence);
+    }
+
+    /// Takes in what another store of the entity saw.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.plain = self.plain.max(other.plain);
+        if let Some(others) = &other.partitions {
+            self.partitions.get_or_insert_default().raise(others);
+        }
+    }
+
+    /// What comes gets higher numbers.
+    pub(crate) fn tell(&self, definition: &mut Definition) {
+        match &mut definition.partitions {
+            None => definition.next_sequence = definition.next_sequence.max(self.plain + 1),
+            Some(own) => self.partitions.iter().for_each(|seen| own.raise(seen)),
+        }
+    }
 }
 
 /// Consumers that are gone, and whether their locks end as failed.
@@ -88,12 +120,12 @@ pub(crate) struct Store {
     /// There once a copy of a topic's message was.
     pub(crate) copies: Option<Box<Copies>>,
     pub(crate) counts: Counts,
-    /// Highest number that replay saw.
-    pub(crate) seen: u64,
-    /// Nothing at or after this number was ever taken from the retrieval order.
-    cursor: u64,
-    /// Numbers before `cursor` that are in the retrieval order.
-    returned: BTreeSet<u64>,
+    /// The numbers that replay saw.
+    pub(crate) seen: Seen,
+    /// The retrieval order.
+    order: Order,
+    /// Numbers name a partition.
+    pub(crate) has_partitions: bool,
     pub(crate) locks: Deadlines,
     pub(crate) expiries: Deadlines,
     pub(crate) schedule: Deadlines,
@@ -135,9 +167,9 @@ impl Store {
             slots: Slots::default(),
             copies: None,
             counts: Counts::default(),
-            seen: 0,
-            cursor: 0,
-            returned: BTreeSet::new(),
+            seen: Seen::default(),
+            order: Order::default(),
+            has_partitions: false,
             locks: Deadlines::default(),
             expiries: Deadlines::default(),
             schedule: Deadlines::default(),
@@ -163,43 +195,10 @@ impl Store {
         debug_assert!(replaced.is_none(), "a sequence number is used once");
         self.count_in(&slot);
         self.remind(sequence, &slot);
-        if slot.is_ready() && sequence < self.cursor {
-            self.returned.insert(sequence);
+        if slot.is_ready() {
+            self.order.put(sequence);
         }
         self.stand(sequence);
-    }
-
-    /// Puts a copy in. All copies of a store are of one topic.
-    pub(crate) fn insert_copy(&mut self, sequence: u64, slot: Slot, body: BodyRef) {
-        self.insert(sequence, slot);
-        self.refer(sequence, body);
-    }
-
-    /// Notes what a copy refers to.
-    pub(crate) fn refer(&mut self, sequence: u64, body: BodyRef) {
-        let new = || Box::new(Copies { topic: body.topic, bodies: Slots::default() });
-        self.copies.get_or_insert_with(new).bodies.insert(sequence, body.sequence);
-    }
-
-    /// What a copy refers to; `None` for a message that is no copy.
-    pub(crate) fn body_of(&self, sequence: u64) -> Option<BodyRef> {
-        let copies = self.copies.as_ref()?;
-        Some(BodyRef { topic: copies.topic, sequence: *copies.bodies.get(sequence)? })
-    }
-
-    /// Forgets what a copy refers to, and says it.
-    pub(crate) fn forget_body(&mut self, sequence: u64) -> Option<BodyRef> {
-        let copies = self.copies.as_mut()?;
-        Some(BodyRef { topic: copies.topic, sequence: copies.bodies.remove(sequence)? })
-    }
-
-    /// One copy more, or one less, refers to a body; gives back one that no copy refers to any more.
-    pub(crate) fn count_reference(&mut self, sequence: u64, more: bool) -> Option<Slot> {
-        let slot = self.slots.get_mut(sequence)?;
-        let references = slot.references();
-        let now = if more { references.saturating_add(1) } else { references.saturating_sub(1) };
-        slot.set_references(now);
-        if slot.state == State::Body && now == 0 { self.remove(sequence).map(|(slot, _)| slot) } else { None }
     }
 
     /// Takes a message out, locked or not. Of a copy it says as well what it referred to: that has one reference
@@ -207,8 +206,8 @@ impl Store {
     pub(crate) fn remove(&mut self, sequence: u64) -> Option<(Slot, Option<BodyRef>)> {
         let slot = self.slots.remove(sequence)?;
         self.count_out(&slot);
-        if slot.is_ready() && sequence < self.cursor {
-            self.returned.remove(&sequence);
+        if slot.is_ready() {
+            self.order.remove(sequence);
         }
         if let Some(sessions) = &mut self.sessions {
             sessions.remove(SessionNumber(slot.holder.0), sequence);
@@ -218,26 +217,36 @@ impl Store {
 
     /// The next message of the retrieval order. It stays there until it is taken.
     pub(crate) fn next_ready(&mut self) -> Option<u64> {
-        let fresh = loop {
-            let Some(sequence) = self.slots.next(self.cursor) else { break None };
-            self.cursor = sequence;
-            if self.slots.get(sequence).is_some_and(Slot::is_ready) {
-                break Some(sequence);
-            }
-            self.cursor = sequence + 1;
-        };
-        match (self.returned.first().copied(), fresh) {
-            (Some(returned), Some(fresh)) => Some(returned.min(fresh)),
-            (returned, fresh) => returned.or(fresh),
-        }
+        self.order.next(&self.slots)
     }
 
     /// Takes a message from the retrieval order; it stays in the store.
     pub(crate) fn take(&mut self, sequence: u64) {
-        if sequence < self.cursor {
-            self.returned.remove(&sequence);
-        } else {
-            self.cursor = sequence + 1;
+        self.order.take(sequence);
+    }
+
+    /// When the first of its messages was enqueued, or the earliest first one of its partitions.
+    pub(crate) fn oldest(&self) -> Option<Timestamp> {
+        let at = |sequence| self.slots.get(sequence).map(Slot::enqueued_at);
+        if !self.has_partitions {
+            return at(self.slots.next(0)?);
+        }
+        let starts = PartitionId::all().map(PartitionId::first_number).chain([0]);
+        let firsts = starts.filter_map(|start| self.slots.next_before(start, PartitionId::end_of(start)));
+        firsts.filter_map(at).min()
+    }
+
+    /// The next message for somebody who looks at each one once.
+    pub(crate) fn next_to_show(&self, shown: &Onward) -> Option<u64> {
+        shown.next(self.has_partitions, |from, end| self.slots.next_before(from, end))
+    }
+
+    /// The entity has partitions: its numbers say which. To be said before the first message comes.
+    pub(crate) fn set_partitions(&mut self) {
+        self.has_partitions = true;
+        // The messages of sessions have an order of their own.
+        if self.sessions.is_none() {
+            self.order.set_partitions();
         }
     }
 
@@ -346,8 +355,8 @@ impl Store {
 
     /// Puts an unlocked message back to its place in the retrieval order.
     pub(crate) fn put_back(&mut self, sequence: u64) {
-        if sequence < self.cursor && self.slots.get(sequence).is_some_and(Slot::is_ready) {
-            self.returned.insert(sequence);
+        if self.slots.get(sequence).is_some_and(Slot::is_ready) {
+            self.order.put(sequence);
         }
         self.stand(sequence);
     }
@@ -377,8 +386,8 @@ impl Store {
         let (was_ready, was_damaged) = (slot.is_ready(), slot.is_damaged());
         slot.set_damaged();
         self.counts.damaged += usize::from(!was_damaged);
-        if was_ready && sequence < self.cursor {
-            self.returned.remove(&sequence);
+        if was_ready {
+            self.order.remove(sequence);
         }
         self.stand(sequence);
     }
@@ -473,8 +482,7 @@ impl Store {
         }
         self.counts = Counts::default();
         self.counts.bytes = self.sessions.as_ref().map_or(0, |sessions| sessions.state_bytes);
-        self.cursor = 0;
-        self.returned = BTreeSet::new();
+        self.order.begin_anew(&self.slots);
         let slots = std::mem::take(&mut self.slots);
         let mut due = Vec::new();
         for (sequence, slot) in slots.iter() {

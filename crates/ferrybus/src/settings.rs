@@ -171,6 +171,7 @@ pub(crate) struct QueueEntry {
     pub(crate) lock_duration: Option<Span>,
     pub(crate) max_delivery_count: Option<u32>,
     pub(crate) requires_session: Option<bool>,
+    pub(crate) enable_partitioning: Option<bool>,
     pub(crate) default_time_to_live: Option<Span>,
     pub(crate) dead_letter_on_expiration: Option<bool>,
     pub(crate) max_message_bytes: Option<Bytes>,
@@ -187,6 +188,7 @@ pub(crate) struct QueueEntry {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct TopicEntry {
     pub(crate) name: String,
+    pub(crate) enable_partitioning: Option<bool>,
     pub(crate) default_time_to_live: Option<Span>,
     pub(crate) max_message_bytes: Option<Bytes>,
     pub(crate) max_size_bytes: Option<Bytes>,

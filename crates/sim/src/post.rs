@@ -145,7 +145,7 @@ impl<'a> Post<'a> {
     }
 
     fn boot(&mut self) -> Result<(), String> {
-        let setup = Batch { client: ClientId(0), commands: entities() };
+        let setup = Batch { client: ClientId(0), commands: entities(self.plan.seed) };
         self.process.boot((self.plan, self.now), &mut self.rng, setup)?;
         self.client += 1;
         self.commands = vec![Command::Connect, Command::ByteBudget { limit: u64::MAX }];

@@ -247,3 +247,27 @@ fn a_rules_changes_lie_over_the_untouched_rest() {
         assert_eq!(sections.body.of(&message), Sections::scan(&payload).unwrap().body.of(&payload));
     }
 }
+
+#[test]
+fn the_partition_is_an_annotation_of_its_own() {
+    let stored = stored(MessageBuilder::new().message_id("m").data(b"body").build());
+    let cases = [
+        (7, Face::ServiceBus, None),
+        ((3 << 48) + 7, Face::ServiceBus, Some(3)),
+        ((16 << 48) + 7, Face::ServiceBus, Some(16)),
+        ((3 << 48) + 7, Face::Plain, None),
+    ];
+    for case @ (number, face, expected) in cases {
+        let recipient = Recipient { face, id_base: 1 };
+        let mut out = BytesMut::new();
+        let rest = write(&mut out, &stored, SequenceNumber(number), None, &recipient);
+        out.extend_from_slice(&rest);
+        let sections = Sections::scan(&out).unwrap();
+        let annotations = sections.message_annotations_view(&out);
+        let partition = annotations.get("x-opt-partition-id");
+        assert!(partition.is_none_or(|id| id.kind() == Some(Kind::Short)), "{case:?}");
+        assert_eq!(partition.and_then(RawValue::as_i64), expected, "{case:?}");
+        let told = annotations.get("x-opt-sequence-number").and_then(RawValue::as_i64);
+        assert_eq!(told, i64::try_from(number).ok(), "{case:?}");
+    }
+}

@@ -5,7 +5,7 @@
 
 use super::{Core, status::Use};
 use crate::{
-    ClientId, Effect, EntityError, EntityPath, Output, Ticket, Timestamp,
+    ClientId, Effect, EntityError, EntityPath, Output, QueueId, Ticket, Timestamp,
     sessions::{Hold, Session, SessionNumber},
 };
 
@@ -43,6 +43,7 @@ impl Core {
         let missing = || EntityError::NotFound(path.entity.clone());
         let queue = self.resolve(path).ok_or_else(missing)?;
         self.check_use(queue, Use::Receive)?;
+        self.check_no_partitions(queue)?;
         let mut deleted = 0;
         while deleted < count {
             let store = self.stores.get_mut(&queue).ok_or_else(missing)?;
@@ -74,6 +75,7 @@ impl Core {
         let missing = || EntityError::NotFound(path.entity.clone());
         let queue = self.resolve(path).ok_or_else(missing)?;
         self.check_use(queue, Use::Receive)?;
+        self.check_no_partitions(queue)?;
         let (mut deleted, mut from) = (0, 0);
         while deleted < count {
             let store = self.stores.get(&queue).ok_or_else(missing)?;
@@ -89,6 +91,16 @@ impl Core {
             }
         }
         Ok(deleted)
+    }
+
+    /// The oldest messages are those with the lowest numbers only where there is one row of numbers.
+    fn check_no_partitions(&self, queue: QueueId) -> Result<(), EntityError> {
+        match self.main_of(queue) {
+            Some(entity) if entity.definition.partitions.is_some() => {
+                Err(EntityError::HasPartitions(entity.definition.name.clone()))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn may_delete(&self, client: ClientId, hold: Option<Hold>) -> bool {

@@ -21,7 +21,7 @@ impl Store {
         // However the message was read: the key counts where there are partitions.
         let key = match &self.role {
             Role::Main(entity) if entity.definition.settings.enable_partitioning => {
-                message.partition_key.as_deref().unwrap_or_default()
+                message.key(false).unwrap_or_default()
             }
             _ => "",
         };

@@ -122,6 +122,9 @@ impl Core {
         let mut settings = settings.check()?;
         self.check_forwards(&name, kind, &mut settings)?;
         settings.status.check(kind)?;
+        if kind == EntityKind::Subscription {
+            settings.enable_partitioning = self.topic_has_partitions(topic);
+        }
         let limit = self.config.max_entities;
         if self.names.len() as u64 >= limit {
             return Err(EntityError::LimitReached { what: "entities", limit });
@@ -132,6 +135,7 @@ impl Core {
             stores,
             topic,
             name,
+            partitions: settings.enable_partitioning.then(Box::default),
             settings,
             next_sequence: 1,
             created_at: now,
@@ -139,6 +143,12 @@ impl Core {
         };
         self.adopt(definition, out);
         Ok(stores.queue)
+    }
+
+    /// A subscription has partitions where its topic has some.
+    fn topic_has_partitions(&self, topic: Option<QueueId>) -> bool {
+        let topic = topic.and_then(|topic| self.stores.get(&topic)?.entity());
+        topic.is_some_and(|topic| topic.definition.settings.enable_partitioning)
     }
 
     /// The name as it will be kept, and the store of a subscription's topic.
@@ -195,6 +205,7 @@ impl Core {
             Some(_) => self.idle.look_at(queue, Timestamp::default()),
             None => self.idle.forget(queue),
         }
+        let has_partitions = definition.partitions.is_some();
         let entity = Entity { definition, position, length };
         let roles = [
             (queue, Role::Main(Box::new(entity)), forward_to),
@@ -212,6 +223,9 @@ impl Core {
                 store.sessions(seed);
             }
             store.role = role;
+            if has_partitions {
+                store.set_partitions();
+            }
             store.lazy_expiry = self.config.expiry == Expiry::Lazy;
             store.lock_duration = lock_duration;
             store.forwards = forwards;
@@ -236,6 +250,9 @@ impl Core {
         let entity = self.main_of(queue).ok_or_else(missing)?;
         let mut settings = settings.check()?;
         self.check_forwards(&entity.definition.name, entity.definition.kind, &mut settings)?;
+        if entity.definition.kind == EntityKind::Subscription {
+            settings.enable_partitioning = entity.definition.settings.enable_partitioning;
+        }
         settings.check_update(&entity.definition.settings)?;
         settings.status.check(entity.definition.kind)?;
         let definition = Definition { settings, updated_at: now, ..entity.definition.clone() };

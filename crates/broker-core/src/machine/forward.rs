@@ -10,6 +10,7 @@ use super::{
     Core,
     dead_letter::{NO_SESSION_ID, REASON, with_reason},
     deadline::cost,
+    partitions::Together,
     settle::Addition,
     wake,
 };
@@ -156,7 +157,7 @@ impl Core {
         message.durable = record.index.flags & DURABLE != 0;
         let (properties_length, rest) = record.whole();
         message.forwarded = Some(Box::new(Forwarded { more, properties_length, rest }));
-        let arrived = self.enqueue(now, target, std::slice::from_ref(&message), |_| {}, out);
+        let arrived = self.enqueue(now, target, (std::slice::from_ref(&message), Together::Not), |_| {}, out);
         arrived.map_err(|error| Failure::of(&error))
     }
 
@@ -276,6 +277,7 @@ impl Failure {
             PublishError::EntityFull { .. } | PublishError::TooManyCopies { .. } => "QuotaExceededException",
             PublishError::TooLarge { .. } => "MessageSizeExceededException",
             PublishError::SessionRequired(_) => NO_SESSION_ID,
+            PublishError::PartitionKey(_) => "InvalidOperationException",
             PublishError::SessionIdTooLong { .. } => "ArgumentOutOfRangeException",
         };
         Some(Self { reason, description: format!("The message could not be forwarded: {error}.") })

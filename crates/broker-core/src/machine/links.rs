@@ -9,6 +9,7 @@ use crate::{
     AttachError, ClientId, Effect, EntityError, EntityKind, EntityPath, LinkId, Output, QueueId, ReceiveMode,
     SessionWanted, SubQueue, Timestamp, UnsettledPolicy,
     client::{Client, Consumer, Link, Place},
+    partition::Onward,
     sessions::SessionNumber,
     slot::ConsumerNumber,
     store::{Holders, Store},
@@ -108,7 +109,7 @@ impl Core {
                 drain: false,
                 place: Place::Idle,
                 took_locks: false,
-                browse_from: 0,
+                browsed: Onward::default(),
                 session: None,
             };
             core.consumers.insert(number, consumer);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::{
     Core,
+    partitions::{Together, check_partition_keys},
     sessions::{SESSION_ID_CHARS_MAX, check_session_id},
     status::Use,
     wake,
@@ -14,6 +15,7 @@ use crate::{
     ClientId, Effect, EntityKind, EntityPath, Message, More, Output, PublishError, QueueId, Ticket,
     Timestamp,
     merge::Answer,
+    partition::PartitionId,
     record::{DURABLE, MessageIndex, OWN_TTL},
     sessions::Sessions,
     slot::{ConsumerNumber, Slot, State},
@@ -31,6 +33,8 @@ pub(super) struct Arrival {
     pub(super) properties_length: u32,
     /// What only some messages have.
     pub(super) more: Option<Box<More>>,
+    /// Where it belongs, in an entity with partitions.
+    pub(super) partition: Option<PartitionId>,
 }
 
 impl Core {
@@ -43,7 +47,8 @@ impl Core {
         ticket: Option<Ticket>,
         out: &mut impl Output,
     ) {
-        match self.enqueue(now, queue, messages, |_| {}, out) {
+        let together = if messages.len() > 1 { Together::Batch } else { Together::Not };
+        match self.enqueue(now, queue, (messages, together), |_| {}, out) {
             Err(error) => self.refuse_publish(client, ticket, error, out),
             Ok(()) => {
                 if let Some(ticket) = ticket {
@@ -58,11 +63,11 @@ impl Core {
         &mut self,
         now: Timestamp,
         queue: QueueId,
-        messages: &[Message],
+        (messages, together): (&[Message], Together),
         number: impl FnMut(u64),
         out: &mut impl Output,
     ) -> Result<(), PublishError> {
-        let kind = self.check_publish(queue, messages, out)?;
+        let kind = self.check_publish(queue, messages, together, out)?;
         self.store_checked(now, (queue, kind), messages, number, out);
         Ok(())
     }
@@ -78,16 +83,13 @@ impl Core {
     ) {
         self.touch(queue);
         if kind == EntityKind::Topic {
+            let fair = self.fair_partition(queue);
             for message in messages {
+                let partition = self.partition_of(queue, message, fair);
                 let store = self.stores.get_mut(&queue);
                 if store.is_some_and(|store| store.is_first_copy(now, message)) {
-                    number(self.publish_to_topic(
-                        now,
-                        queue,
-                        message,
-                        arrival(now, message, more_of(message, false)),
-                        out,
-                    ));
+                    let arrival = Arrival { partition, ..arrival(now, message, more_of(message, false)) };
+                    number(self.publish_to_topic(now, queue, message, arrival, out));
                 } else {
                     number(0);
                 }
@@ -95,18 +97,66 @@ impl Core {
             return self.note_history(queue);
         }
         let Some(store) = self.stores.get_mut(&queue) else { return };
+        if store.has_partitions {
+            return self.store_in_partitions(now, queue, messages, number, out);
+        }
         for message in messages {
             if !store.is_first_copy(now, message) {
                 number(0);
                 continue;
             }
             let more = more_of(message, store.sessions.is_some());
-            let rest = message.forwarded.as_ref().map_or(&message.payload, |from| &from.rest);
-            number(accept(store, now, arrival(now, message, more), rest, out));
+            number(accept(store, now, arrival(now, message, more), message.stored(), out));
         }
         store.arm(&mut self.timers);
         wake(store, &mut self.active);
         self.note_history(queue);
+    }
+
+    /// The same for a queue with partitions, where each message has to get its number first.
+    fn store_in_partitions(
+        &mut self,
+        now: Timestamp,
+        queue: QueueId,
+        messages: &[Message],
+        mut number: impl FnMut(u64),
+        out: &mut impl Output,
+    ) {
+        let fair = self.fair_partition(queue);
+        for message in messages {
+            let partition = self.partition_of(queue, message, fair);
+            let Some(store) = self.stores.get_mut(&queue) else { return };
+            if !store.is_first_copy(now, message) {
+                number(0);
+                continue;
+            }
+            let more = more_of(message, store.sessions.is_some());
+            let arrival = Arrival { partition, ..arrival(now, message, more) };
+            number(self.accept_numbered(now, queue, arrival, message.stored(), out));
+        }
+        if let Some(store) = self.stores.get_mut(&queue) {
+            store.arm(&mut self.timers);
+            wake(store, &mut self.active);
+        }
+        self.note_history(queue);
+    }
+
+    /// Stores one message where it belongs. Says its number.
+    pub(super) fn accept_numbered(
+        &mut self,
+        now: Timestamp,
+        queue: QueueId,
+        arrival: Arrival,
+        rest: &[u8],
+        out: &mut impl Output,
+    ) -> u64 {
+        let next = self.next_number(queue, arrival.partition);
+        let Some(store) = self.stores.get_mut(&queue) else { return 0 };
+        if let Role::Main(entity) = &mut store.role {
+            entity.definition.pass_number(next);
+        }
+        store_message(store, next, now, arrival, rest, out);
+        next
     }
 
     #[expect(clippy::too_many_arguments, reason = "the fields of one command")]
@@ -149,6 +199,7 @@ impl Core {
         &self,
         queue: QueueId,
         messages: &[Message],
+        together: Together,
         out: &impl Output,
     ) -> Result<EntityKind, PublishError> {
         let missing = || PublishError::NotFound(format!("queue {}", queue.0).into());
@@ -167,6 +218,7 @@ impl Core {
         if store.sessions.is_some() {
             check_sessions(entity, messages)?;
         }
+        check_partition_keys(store, entity, messages, together)?;
         if out.storage_full() {
             return Err(PublishError::StorageFull);
         }
@@ -224,21 +276,38 @@ fn arrival(now: Timestamp, message: &Message, more: Option<Box<More>>) -> Arriva
         flags: if message.durable { DURABLE } else { 0 },
         properties_length: message.forwarded.as_ref().map_or(0, |from| from.properties_length),
         more,
+        partition: None,
     }
 }
 
-/// Stores one message under the next number. `rest` is its properties, if any, and its payload. Says the number.
-pub(super) fn accept(
+impl Message {
+    /// What is stored of it: its properties, if it brought any, and its payload.
+    pub(super) fn stored(&self) -> &[u8] {
+        self.forwarded.as_ref().map_or(&self.payload, |from| &from.rest)
+    }
+}
+
+/// Stores one message under the next number of a store without partitions. `rest` is its properties, if any, and its
+/// payload. Says the number.
+fn accept(store: &mut Store, now: Timestamp, arrival: Arrival, rest: &[u8], out: &mut impl Output) -> u64 {
+    let Role::Main(entity) = &mut store.role else { return 0 };
+    let sequence = entity.definition.next_sequence;
+    entity.definition.next_sequence += 1;
+    store_message(store, sequence, now, arrival, rest, out);
+    sequence
+}
+
+#[inline]
+fn store_message(
     store: &mut Store,
+    sequence: u64,
     now: Timestamp,
     arrival: Arrival,
     rest: &[u8],
     out: &mut impl Output,
-) -> u64 {
-    let Role::Main(entity) = &mut store.role else { return 0 };
-    let definition = &mut entity.definition;
-    let sequence = definition.next_sequence;
-    definition.next_sequence += 1;
+) {
+    let Role::Main(entity) = &store.role else { return };
+    let definition = &entity.definition;
     // The smaller of the two; a scheduled message begins to age when it is due (EXP-5, EXP-6).
     let ttl = match (arrival.time_to_live, definition.settings.default_time_to_live) {
         (Some(own), Some(default)) => Some(own.min(default)),
@@ -267,7 +336,6 @@ pub(super) fn accept(
     slot.until = arrival.due.unwrap_or(Timestamp::MAX);
     slot.holder = session.unwrap_or(slot.holder);
     store.insert(sequence, slot);
-    sequence
 }
 
 /// The number of the session that a message belongs to. Messages without one are refused before they come here.

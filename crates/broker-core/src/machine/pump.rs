@@ -394,8 +394,8 @@ impl Hand<'_> {
         out: &mut impl Output,
     ) -> bool {
         let Some(consumer) = self.consumers.get_mut(&number) else { return false };
-        let Some(sequence) = store.slots.next(consumer.browse_from) else { return false };
-        consumer.browse_from = sequence + 1;
+        let Some(sequence) = store.next_to_show(&consumer.browsed) else { return false };
+        consumer.browsed.pass(store.has_partitions, sequence);
         store.touched_at = self.now;
         bound.messages = bound.messages.saturating_sub(1);
         let Some(slot) = store.slots.get(sequence).copied() else { return true };
@@ -431,7 +431,7 @@ impl Hand<'_> {
                 _ if let Some(number) = consumer.session => {
                     store.session(number).is_none_or(|session| session.first_ready().is_none())
                 }
-                ReceiveMode::Browse => store.slots.next(consumer.browse_from).is_none(),
+                ReceiveMode::Browse => store.next_to_show(&consumer.browsed).is_none(),
                 ReceiveMode::PeekLock | ReceiveMode::ReceiveAndDelete => stop == Stop::NoMessage,
             };
             if consumer.has_credit() && !is_empty {

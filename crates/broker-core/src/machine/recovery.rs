@@ -14,7 +14,7 @@ use crate::{
     },
     sessions::{Session, SessionState},
     slot::{Slot, State},
-    store::{Role, Store},
+    store::{Role, Seen, Store},
 };
 
 /// A record that this program cannot have written, or cannot read.
@@ -117,7 +117,7 @@ impl Core {
             slot.set_acquired();
         }
         store.replay_message(index.sequence, slot, session);
-        store.seen = store.seen.max(index.sequence);
+        store.seen.note(index.sequence);
         if let Some(body) = index.body {
             if store.copies.as_ref().is_some_and(|copies| copies.topic != body.topic) {
                 return Err(RecordError::Value { field: "body", value: u64::from(body.topic.0) });
@@ -203,7 +203,7 @@ impl Core {
         let Some(store) = self.stores.get(&queue).filter(|store| matches!(store.role, Role::Unknown)) else {
             return;
         };
-        let next_sequence = store.seen + 1;
+        let next_sequence = store.seen.plain + 1;
         let mut name = format!("recovered-{}", queue.0);
         while self.names.contains_key(name.as_str()) {
             name.push_str("-x");
@@ -222,6 +222,7 @@ impl Core {
                 ..EntitySettings::default()
             },
             next_sequence,
+            partitions: None,
             created_at,
             updated_at: created_at,
         };
@@ -231,7 +232,9 @@ impl Core {
     /// Computes what replay left out for one store.
     fn finish(&mut self, queue: QueueId) {
         let stores = self.main_of(queue).map_or([queue; 3], |entity| entity.definition.stores.all());
-        let seen = stores.iter().filter_map(|id| self.stores.get(id)).map(|store| store.seen).max();
+        let stores = stores.into_iter().filter_map(|id| self.stores.get(&id));
+        let mut seen = Seen::default();
+        stores.for_each(|store| seen.merge(&store.seen));
         let Some(store) = self.stores.get_mut(&queue) else { return };
         store.rebuild();
         store.arm(&mut self.timers);
@@ -240,8 +243,7 @@ impl Core {
         }
         self.remembered += store.history.as_ref().map_or(0, |history| history.len() as u64);
         if let Role::Main(entity) = &mut store.role {
-            let next = &mut entity.definition.next_sequence;
-            *next = (*next).max(seen.unwrap_or_default() + 1);
+            seen.tell(&mut entity.definition);
         }
     }
 

@@ -7,14 +7,16 @@ use std::time::Duration;
 
 use super::{
     Core,
-    publish::{Arrival, accept},
+    partitions::Together,
+    publish::Arrival,
     status::Use,
     topic::{Incoming, overlay},
     wake,
 };
 use crate::{
     ClientId, Effect, EntityError, EntityKind, EntityPath, Message, Output, PublishError, QueueId,
-    SequenceNumber, Ticket, Timestamp, merge::Answer, record::OpenRecord, slot::State,
+    SequenceNumber, Ticket, Timestamp, merge::Answer, partition::PartitionId, record::OpenRecord,
+    slot::State,
 };
 
 impl Core {
@@ -30,6 +32,7 @@ impl Core {
         let mut sequences = Vec::with_capacity(messages.len());
         let found = self.resolve(path).ok_or_else(|| PublishError::NotFound(path.entity.clone()));
         let stored = found.and_then(|queue| {
+            let messages = (messages, Together::Not);
             self.enqueue(now, queue, messages, |number| sequences.push(SequenceNumber(number)), out)
         });
         match stored {
@@ -96,14 +99,16 @@ impl Core {
             flags: record.index.flags,
             properties_length: record.index.properties_length,
             more: record.index.more.clone(),
+            partition: PartitionId::of_number(sequence),
         };
         self.discard(queue, sequence, out);
         if self.kind_of(queue) == Some(EntityKind::Topic) {
             return self.activate_at_topic(now, queue, arrival, &record, out);
         }
-        let Some(store) = self.stores.get_mut(&queue) else { return };
-        accept(store, now, arrival, &record.rest, out);
-        wake(store, &mut self.active);
+        self.accept_numbered(now, queue, arrival, &record.rest, out);
+        if let Some(store) = self.stores.get_mut(&queue) {
+            wake(store, &mut self.active);
+        }
     }
 
     /// Rules see a message when it arrives, not when it is sent.

@@ -10,6 +10,7 @@ use crate::{
     AttachError, ClientId, Effect, EntityPath, LinkId, LockId, Output, QueueId, ReceiveMode, SessionGrant,
     SessionWanted, SubQueue, Timestamp, UnsettledPolicy,
     client::{Consumer, Link, Place},
+    partition::Onward,
     sessions::{Acceptor, Hold, Holder, Session, SessionNumber},
     slot::ConsumerNumber,
 };
@@ -188,7 +189,7 @@ impl Core {
             drain,
             place: Place::Idle,
             took_locks: false,
-            browse_from: 0,
+            browsed: Onward::default(),
             session: Some(session),
         };
         self.consumers.insert(number, consumer);

@@ -13,6 +13,7 @@ mod harness;
 mod idle;
 mod locks;
 mod model;
+mod partitions;
 mod publish;
 mod recovery;
 mod rules;

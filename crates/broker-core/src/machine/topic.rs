@@ -10,7 +10,7 @@ use broker_filter::{Change, EvalError, NewId, PropertySet, SystemProperty, Value
 use super::{
     Core,
     dead_letter::{NO_SESSION_ID, with_reason},
-    publish::{Arrival, accept, enter_session},
+    publish::{Arrival, enter_session},
     sessions::check_session_id,
     wake,
 };
@@ -65,9 +65,8 @@ impl Core {
     ) -> u64 {
         let rest = message.forwarded.as_ref().map_or(&message.payload, |from| &from.rest);
         if arrival.due.is_some() {
-            let Some(store) = self.stores.get_mut(&topic) else { return 0 };
-            let number = accept(store, now, arrival, rest, out);
-            store.arm(&mut self.timers);
+            let number = self.accept_numbered(now, topic, arrival, rest, out);
+            self.rearm(topic);
             return number;
         }
         let mut facts = match &message.properties {
@@ -91,15 +90,15 @@ impl Core {
         mut incoming: Incoming<'_>,
         out: &mut impl Output,
     ) -> u64 {
+        let number = self.next_number(topic, incoming.arrival.partition);
         let Some(entity) = self.stores.get(&topic).and_then(|store| store.entity()) else { return 0 };
-        let number = entity.definition.next_sequence;
         let cap = entity.definition.settings.default_time_to_live;
         let expires_at = shorter(incoming.arrival.time_to_live, cap).map(|ttl| now.after(ttl));
         tell_broker_facts(&mut incoming, now, number, expires_at);
         let copies = self.copies_of(topic, number, &incoming.facts);
         let references = u32::try_from(copies.len()).unwrap_or(u32::MAX);
         if let Some(store) = self.stores.get_mut(&topic).filter(|_| references > 0)
-            && let Some(body) = store_body(store, now, &incoming, references, out)
+            && let Some(body) = store_body(store, number, now, &incoming, references, out)
         {
             for copy in copies {
                 self.make_copy(now, cap, &incoming, body, copy, out);
@@ -181,11 +180,11 @@ impl Core {
         let rule = copy.changed.as_ref().and_then(|(key, _)| self.rules.get(*key));
         let mut properties = rule.map_or_else(Properties::default, |rule| as_properties(changes, &rule.name));
         let max_properties_bytes = self.config.max_properties_bytes;
-        let Some(store) = self.stores.get_mut(&copy.subscription) else { return };
-        let Role::Main(entity) = &mut store.role else { return };
-        let definition = &mut entity.definition;
-        let sequence = definition.next_sequence;
-        definition.next_sequence += 1;
+        let sequence = self.take_number(copy.subscription, incoming.arrival.partition);
+        let Some(entity) = self.stores.get(&copy.subscription).and_then(|store| store.entity()) else {
+            return;
+        };
+        let definition = &entity.definition;
         let needs_session = definition.settings.requires_session;
         let ttl = shorter(shorter(own_ttl, cap), definition.settings.default_time_to_live);
         let mut encoded = encode_properties(&properties);
@@ -241,14 +240,14 @@ impl Core {
 /// Stores what the copies share; says where.
 fn store_body(
     store: &mut Store,
+    sequence: u64,
     now: Timestamp,
     incoming: &Incoming<'_>,
     references: u32,
     out: &mut impl Output,
 ) -> Option<BodyRef> {
     let Role::Main(entity) = &mut store.role else { return None };
-    let sequence = entity.definition.next_sequence;
-    entity.definition.next_sequence += 1;
+    entity.definition.pass_number(sequence);
     let index = MessageIndex {
         queue: store.id,
         sequence,

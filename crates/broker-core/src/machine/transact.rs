@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::Core;
+use super::{Core, partitions::Together};
 use crate::{
     ClientId, CommitError, Effect, EntityPath, LockId, LockToken, Message, Operation, Outcome, Output,
     Properties, PropertyValue, PublishError, PublishTarget, QueueId, SettleError, Ticket, Timestamp,
@@ -103,7 +103,7 @@ impl Core {
                 .resolve_or_create(now, &path, auto_create, out)
                 .map_err(|_| PublishError::NotFound(path.entity.clone()))?,
         };
-        self.check_publish(queue, &messages, out)?;
+        self.check_publish(queue, &messages, Together::Transaction, out)?;
         for message in &mut messages {
             // What was read from a socket keeps all that was read with it.
             message.payload = Bytes::copy_from_slice(&message.payload);
@@ -278,7 +278,7 @@ impl Core {
             }
         }
         for (queue, messages) in sent {
-            self.check_publish(queue, &messages, out)?;
+            self.check_publish(queue, &messages, Together::Transaction, out)?;
         }
         Ok(records)
     }

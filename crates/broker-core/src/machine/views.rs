@@ -42,9 +42,9 @@ pub struct EntityView<'a> {
     pub damaged: u64,
     /// Stored bytes, dead letters included.
     pub bytes: u64,
-    /// When the first of its messages was enqueued.
+    /// When the first of its messages was enqueued; where there are partitions, the first of one of them.
     pub oldest: Option<Timestamp>,
-    /// The number that the next message gets.
+    /// The number that the next message gets, where it has no key.
     pub next_sequence: u64,
     /// Producers and consumers, those of the dead-letter stores included.
     pub links: u64,
@@ -89,8 +89,8 @@ impl Core {
             transfer_dead_letter: transfers.slots.len() as u64,
             damaged: all.iter().map(|store| store.counts.damaged as u64).sum(),
             bytes: all.iter().map(|store| store.counts.bytes).sum(),
-            oldest: store.slots.iter().next().map(|(_, slot)| slot.enqueued_at()),
-            next_sequence: definition.next_sequence,
+            oldest: store.oldest(),
+            next_sequence: definition.next_number(),
             links: all.iter().map(|store| store.links.len() as u64).sum(),
             remembered_ids: store.history.as_ref().map_or(0, |history| history.len() as u64),
             created_at: definition.created_at,
@@ -110,6 +110,8 @@ impl Core {
         for view in self.entities() {
             digest
                 .text(&format!("{} {:?} {:?} {}", view.name, view.queue, view.settings, view.next_sequence));
+            let counters = self.main_of(view.queue).and_then(|entity| entity.definition.partitions.as_ref());
+            counters.iter().flat_map(|counters| counters.counts()).for_each(|count| digest.number(count));
             for id in [view.queue, view.dead_letter_queue, view.transfer_dead_letter_queue] {
                 if let Some(store) = self.stores.get(&id) {
                     digest.store(store);

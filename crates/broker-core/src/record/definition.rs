@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::{Reader, RecordError, VERSION, kind};
-use crate::{EntityKind, EntitySettings, EntityStatus, QueueId, Timestamp};
+use crate::{EntityKind, EntitySettings, EntityStatus, QueueId, Timestamp, partition::Counters};
 
 /// Stands for `None` where a number would be.
 const NONE: u64 = u64::MAX;
@@ -24,6 +24,7 @@ mod tag {
     pub(super) const FORWARD_DEAD_LETTERED_TO: u8 = 2;
     pub(super) const USER_METADATA: u8 = 3;
     pub(super) const OTHER: u8 = 4;
+    pub(super) const PARTITIONS: u8 = 5;
 }
 
 /// The stores of one entity.
@@ -77,8 +78,10 @@ pub(crate) struct Definition {
     /// As first written.
     pub(crate) name: Box<str>,
     pub(crate) settings: EntitySettings,
-    /// The number that the next message gets.
+    /// The number that the next message gets, where there are no partitions.
     pub(crate) next_sequence: u64,
+    /// The numbers of its partitions; there exactly where the settings say that it has some.
+    pub(crate) partitions: Option<Box<Counters>>,
     pub(crate) created_at: Timestamp,
     pub(crate) updated_at: Timestamp,
 }
@@ -107,7 +110,13 @@ impl Definition {
         record.extend_from_slice(&settings.max_delivery_count.to_le_bytes());
         record.extend_from_slice(&flags(settings).to_le_bytes());
         put_text(&mut record, &self.name);
-        let extensions = extensions(settings);
+        let mut extensions = extensions(settings);
+        if let Some(partitions) = &self.partitions {
+            extensions.push(tag::PARTITIONS);
+            let length = u16::try_from(Counters::BYTES).expect("a few numbers are less than 64 KiB");
+            extensions.extend_from_slice(&length.to_le_bytes());
+            partitions.counts().for_each(|count| extensions.extend_from_slice(&count.to_le_bytes()));
+        }
         let length = u32::try_from(extensions.len()).expect("settings are limited to far less than 4 GiB");
         record.extend_from_slice(&length.to_le_bytes());
         record.extend_from_slice(&extensions);
@@ -144,10 +153,12 @@ impl Definition {
         let name = take_text(reader, "name")?;
         let length = reader.u32("extensions length")?;
         let mut extensions = Reader::new(reader.bytes(length as usize, "extensions")?);
+        // Of a time before partitions had numbers, a definition has none.
+        let mut partitions = settings.enable_partitioning.then(Box::default);
         while !extensions.rest().is_empty() {
-            take_extension(&mut settings, &mut extensions)?;
+            take_extension(&mut settings, &mut partitions, &mut extensions)?;
         }
-        Ok(Self { kind, stores, topic, name, settings, next_sequence, created_at, updated_at })
+        Ok(Self { kind, stores, topic, name, settings, next_sequence, partitions, created_at, updated_at })
     }
 }
 
@@ -197,8 +208,18 @@ fn extensions(settings: &EntitySettings) -> Vec<u8> {
     bytes
 }
 
-fn take_extension(settings: &mut EntitySettings, reader: &mut Reader<'_>) -> Result<(), RecordError> {
+fn take_extension(
+    settings: &mut EntitySettings,
+    partitions: &mut Option<Box<Counters>>,
+    reader: &mut Reader<'_>,
+) -> Result<(), RecordError> {
     let tag = reader.u8("extension tag")?;
+    if tag == tag::PARTITIONS {
+        let own =
+            partitions.as_mut().ok_or(RecordError::Value { field: "extension tag", value: tag.into() })?;
+        **own = take_counters(reader)?;
+        return Ok(());
+    }
     let text = take_text(reader, "extension")?;
     match tag {
         tag::FORWARD_TO => settings.forward_to = Some(text),
@@ -211,6 +232,16 @@ fn take_extension(settings: &mut EntitySettings, reader: &mut Reader<'_>) -> Res
         _ => return Err(RecordError::Value { field: "extension tag", value: u64::from(tag) }),
     }
     Ok(())
+}
+
+fn take_counters(reader: &mut Reader<'_>) -> Result<Counters, RecordError> {
+    let length = reader.u16("partitions")?;
+    let bytes = reader.bytes(usize::from(length), "partitions")?;
+    let (counts, rest) = bytes.as_chunks::<8>();
+    let counters = Counters::new(counts.iter().map(|count| u64::from_le_bytes(*count)));
+    counters
+        .filter(|_| rest.is_empty())
+        .ok_or(RecordError::Value { field: "partitions", value: length.into() })
 }
 
 fn put_text(bytes: &mut Vec<u8>, text: &str) {

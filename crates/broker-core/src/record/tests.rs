@@ -5,7 +5,10 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{EntityKind, EntitySettings, EntityStatus, More, Properties, PropertyValue, Rule, Timestamp};
+use crate::{
+    EntityKind, EntitySettings, EntityStatus, More, Properties, PropertyValue, Rule, Timestamp,
+    partition::Counters,
+};
 
 fn state() -> impl Strategy<Value = State> {
     prop_oneof![Just(State::Active), Just(State::Deferred), Just(State::Scheduled)]
@@ -103,7 +106,10 @@ prop_compose! {
         (stores, name, settings) in (stores(), "[a-zA-Z0-9/._-]{1,260}", settings()),
         kind in prop_oneof![Just(EntityKind::Queue), Just(EntityKind::Topic), Just(EntityKind::Subscription)],
         (topic, next_sequence, created, updated) in (0..u32::MAX, 1..u64::MAX, any::<u64>(), any::<u64>()),
+        count in 0_u64..1 << 48,
     ) -> Definition {
+        let counters = || Box::new(Counters::new(std::iter::repeat_n(count, 16)).unwrap());
+        let partitions = settings.enable_partitioning.then(counters);
         Definition {
             kind,
             stores,
@@ -111,6 +117,7 @@ prop_compose! {
             name: name.into(),
             settings,
             next_sequence,
+            partitions,
             created_at: Timestamp::from_millis(created),
             updated_at: Timestamp::from_millis(updated),
         }

@@ -116,6 +116,7 @@ pub(super) fn entity(what: &str, entry: &QueueEntry) -> Result<(String, EntitySe
                 "deliveries",
             )?,
             requires_session: entry.requires_session.unwrap_or_default(),
+            enable_partitioning: entry.enable_partitioning.unwrap_or_default(),
             default_time_to_live: entry.default_time_to_live.and_then(Span::finite),
             dead_letter_on_expiration: entry.dead_letter_on_expiration.unwrap_or_default(),
             max_message_bytes: max_message_bytes

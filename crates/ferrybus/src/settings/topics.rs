@@ -19,6 +19,7 @@ pub(super) fn plans(topics: &[TopicEntry]) -> Result<Vec<EntityPlan>, Failure> {
         check_name(&topic.name)?;
         let entry = QueueEntry {
             name: topic.name.clone(),
+            enable_partitioning: topic.enable_partitioning,
             default_time_to_live: topic.default_time_to_live,
             max_message_bytes: topic.max_message_bytes,
             max_size_bytes: topic.max_size_bytes,

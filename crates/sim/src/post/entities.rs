@@ -25,17 +25,19 @@ fn forwarding() -> EntitySettings {
     EntitySettings { forward_to: Some("end".into()), ..EntitySettings::default() }
 }
 
-/// All entities, created where they are missing.
-pub(super) fn entities() -> Vec<Command> {
+/// All entities, created where they are missing. Some have partitions in every other world.
+pub(super) fn entities(seed: u64) -> Vec<Command> {
     let default = EntitySettings::default;
+    let enable_partitioning = seed.is_multiple_of(2);
+    let partitioned = || EntitySettings { enable_partitioning, ..default() };
     let mut commands = vec![
         Command::Connect,
         create("plain", EntityKind::Queue, default()),
         create("once", EntityKind::Queue, EntitySettings { requires_duplicate_detection: true, ..default() }),
-        create("end", EntityKind::Queue, default()),
+        create("end", EntityKind::Queue, partitioned()),
         create("way", EntityKind::Queue, forwarding()),
-        create("steps", EntityKind::Queue, EntitySettings { requires_session: true, ..default() }),
-        create("news", EntityKind::Topic, default()),
+        create("steps", EntityKind::Queue, EntitySettings { requires_session: true, ..partitioned() }),
+        create("news", EntityKind::Topic, partitioned()),
         create("news/Subscriptions/all", EntityKind::Subscription, default()),
         create("news/Subscriptions/on", EntityKind::Subscription, forwarding()),
     ];

@@ -241,6 +241,7 @@ fn a_record_that_would_tear_a_queue_apart_is_refused() {
             name: format!("q{numbers:?}").into(),
             settings: EntitySettings::default(),
             next_sequence: 1,
+            partitions: None,
             created_at: Timestamp::default(),
             updated_at: Timestamp::default(),
         }

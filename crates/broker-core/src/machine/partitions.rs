@@ -1,0 +1,140 @@
+//! Numbers of partitioned entities, and the keys that say which partition a message belongs to
+//! (`service-bus-entities` 20).
+//!
+//! Invariant: a number that one of the entity's messages has is not given out again. Messages of one key get rising
+//! numbers of one partition. An entity without partitions has one row of numbers and pays nothing.
+
+use super::Core;
+use crate::{
+    Message, PartitionKeyError, QueueId,
+    partition::PartitionId,
+    record::{Definition, Stores},
+    store::{Entity, Role, Store},
+};
+
+impl Definition {
+    /// The number that the next message gets, where any partition will do.
+    pub(super) fn next_number(&self) -> u64 {
+        let partitions = self.partitions.as_ref();
+        partitions.map_or(self.next_sequence, |counters| counters.next(counters.fairest()))
+    }
+
+    /// A message got this number.
+    pub(super) fn pass_number(&mut self, number: u64) {
+        match &mut self.partitions {
+            Some(counters) => counters.pass(number),
+            None => self.next_sequence = number + 1,
+        }
+    }
+}
+
+impl Core {
+    /// The number that the next message of an entity gets, in `wanted` if it has partitions and that is given. It is
+    /// not taken before [`Definition::pass_number`].
+    pub(super) fn next_number(&mut self, queue: QueueId, wanted: Option<PartitionId>) -> u64 {
+        let Some(entity) = self.stores.get(&queue).and_then(|store| store.entity()) else { return 0 };
+        let definition = &entity.definition;
+        let Some(counters) = &definition.partitions else { return definition.next_sequence };
+        let partition = wanted.unwrap_or_else(|| counters.fairest());
+        let (stores, mut number) = (definition.stores, counters.next(partition));
+        // Only numbers that begin anew may be in use.
+        while self.has_number(stores, number) {
+            let Some(counters) = self.counters_mut(queue) else { return 0 };
+            counters.pass(number);
+            number = counters.next(partition);
+        }
+        number
+    }
+
+    /// Takes the next number of an entity.
+    pub(super) fn take_number(&mut self, queue: QueueId, wanted: Option<PartitionId>) -> u64 {
+        let number = self.next_number(queue, wanted);
+        if let Some(definition) = self.stores.get_mut(&queue).and_then(|store| definition_mut(store)) {
+            definition.pass_number(number);
+        }
+        number
+    }
+
+    fn has_number(&self, stores: Stores, number: u64) -> bool {
+        let stores = stores.all().into_iter().filter_map(|id| self.stores.get(&id));
+        stores.into_iter().any(|store| store.slots.get(number).is_some())
+    }
+
+    fn counters_mut(&mut self, queue: QueueId) -> Option<&mut crate::partition::Counters> {
+        definition_mut(self.stores.get_mut(&queue)?)?.partitions.as_deref_mut()
+    }
+
+    /// Where messages that come together without a key go; `None` in an entity without partitions.
+    pub(super) fn fair_partition(&self, queue: QueueId) -> Option<PartitionId> {
+        let definition = &self.stores.get(&queue)?.entity()?.definition;
+        definition.partitions.as_ref().map(|counters| counters.fairest())
+    }
+
+    /// Where a message goes that came with others to a partitioned entity, `fair` being the place for those without a
+    /// key.
+    pub(super) fn partition_of(
+        &self,
+        queue: QueueId,
+        message: &Message,
+        fair: Option<PartitionId>,
+    ) -> Option<PartitionId> {
+        let fair = fair?;
+        let detects_duplicates = self.stores.get(&queue).is_some_and(|store| store.history.is_some());
+        Some(message.key(detects_duplicates).map_or(fair, PartitionId::of_key))
+    }
+}
+
+impl Message {
+    /// What says to which partition a message belongs: its session, else its partition key, else, where duplicates are
+    /// detected, its id.
+    pub(super) fn key(&self, or_id: bool) -> Option<&str> {
+        let key = self.session_id.as_deref().or(self.partition_key.as_deref());
+        key.or(self.message_id.as_deref().filter(|_| or_id))
+    }
+}
+
+/// How strictly the keys of messages are looked at that come together.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Together {
+    /// They only travelled together.
+    Not,
+    /// They are one batch: they belong to one partition.
+    Batch,
+    /// They belong to a transaction: each has a key, the same one.
+    Transaction,
+}
+
+/// Refuses messages whose keys do not say one partition, where the entity has some.
+pub(super) fn check_partition_keys(
+    store: &Store,
+    entity: &Entity,
+    messages: &[Message],
+    together: Together,
+) -> Result<(), PartitionKeyError> {
+    if entity.definition.partitions.is_none() {
+        return Ok(());
+    }
+    let name = || entity.definition.name.clone();
+    for message in messages {
+        match (&message.session_id, &message.partition_key) {
+            (Some(session), Some(key)) if session != key => {
+                return Err(PartitionKeyError::NotTheSession(name()));
+            }
+            _ => {}
+        }
+    }
+    let or_id = store.history.is_some() || together == Together::Transaction;
+    let mut keys = messages.iter().map(|message| message.key(or_id));
+    if together == Together::Transaction && keys.clone().any(|key| key.is_none()) {
+        return Err(PartitionKeyError::Missing(name()));
+    }
+    let first = keys.next().flatten();
+    if together != Together::Not && keys.any(|key| key != first) {
+        return Err(PartitionKeyError::SeveralKeys(name()));
+    }
+    Ok(())
+}
+
+fn definition_mut(store: &mut Store) -> Option<&mut Definition> {
+    if let Role::Main(entity) = &mut store.role { Some(&mut entity.definition) } else { None }
+}

@@ -1,0 +1,98 @@
+//! Why messages are not taken.
+//!
+//! Invariant: whoever gets one of these knows that nothing of what was sent is stored.
+
+use crate::TransactionError;
+
+/// Why a publish was refused.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum PublishError {
+    /// The entity's status does not allow it.
+    #[error("the messaging entity `{0}` is disabled for this operation")]
+    Disabled(Box<str>),
+    /// The entity is missing, or was deleted while the message travelled.
+    #[error("the messaging entity `{0}` could not be found")]
+    NotFound(Box<str>),
+    /// The message is larger than the entity takes.
+    #[error("the message has {bytes} bytes, `{entity}` takes at most {limit}")]
+    TooLarge {
+        /// The entity's name.
+        entity: Box<str>,
+        /// The message's size.
+        bytes: u64,
+        /// The entity's limit.
+        limit: u64,
+    },
+    /// The entity is full.
+    #[error("`{entity}` holds {bytes} bytes and takes at most {limit}")]
+    EntityFull {
+        /// The entity's name.
+        entity: Box<str>,
+        /// What it holds.
+        bytes: u64,
+        /// Its limit.
+        limit: u64,
+    },
+    /// The disk's reserve is reached: sends wait until space is freed.
+    #[error("the broker's storage is full")]
+    StorageFull,
+    /// A batch for a topic with so many rules that its copies are more than one send may have.
+    #[error("{messages} messages may have {copies} copies at `{entity}`, at most {limit} are made at once")]
+    TooManyCopies {
+        /// The topic.
+        entity: Box<str>,
+        /// The messages of the send.
+        messages: u64,
+        /// As many copies as they may have.
+        copies: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// No more message ids can be remembered: sends wait until some are forgotten.
+    #[error("`{entity}` detects duplicates, and the broker remembers at most {limit} message ids at a time")]
+    HistoryFull {
+        /// The entity's name.
+        entity: Box<str>,
+        /// How many ids the broker remembers.
+        limit: u64,
+    },
+    /// The entity has sessions, and the message belongs to none.
+    #[error("`{0}` requires sessions: every message needs a session id")]
+    SessionRequired(Box<str>),
+    /// The id of a session is too long.
+    #[error("the session id has {chars} characters, allowed are {limit}")]
+    SessionIdTooLong {
+        /// How many it has.
+        chars: u64,
+        /// How many are allowed.
+        limit: u64,
+    },
+    /// A dead-letter store takes no sends.
+    #[error("messages cannot be sent to the sub-queue of `{0}`")]
+    SubQueueSend(Box<str>),
+    /// A subscription gets its messages from its topic.
+    #[error("messages cannot be sent to the subscription `{0}`, only to its topic")]
+    SubscriptionSend(Box<str>),
+    /// The entity has partitions, and the keys of the messages do not say one.
+    #[error(transparent)]
+    PartitionKey(#[from] PartitionKeyError),
+    /// The transaction that it was to be part of does not take it.
+    #[error(transparent)]
+    Transaction(#[from] TransactionError),
+}
+
+/// Why the keys of messages do not fit an entity with partitions (`service-bus-entities` 17, 20).
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum PartitionKeyError {
+    /// A message has a session and another partition key.
+    #[error("`{0}` has partitions: the partition key of a message with a session id must be equal to it")]
+    NotTheSession(Box<str>),
+    /// Messages that are sent together belong to several partition keys, or only some of them to one.
+    #[error(
+        "`{0}` has partitions: all messages of a batch or a transaction must have the same partition key"
+    )]
+    SeveralKeys(Box<str>),
+    /// A message of a transaction belongs to no partition key.
+    #[error("`{0}` has partitions: a message that is sent in a transaction must have a partition key")]
+    Missing(Box<str>),
+}
