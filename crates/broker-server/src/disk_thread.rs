@@ -17,10 +17,7 @@ use std::{
 use broker_log::{DiskWorker, IoDone, IoRequest, RealDisk};
 use tracing::error;
 
-use crate::{
-    clock,
-    inbox::{Inbox, Item},
-};
+use crate::{clock, inbox::Inbox};
 
 /// Where the node takes its disk work.
 #[derive(Debug)]
@@ -120,7 +117,7 @@ impl Lane {
         let thread = thread::Builder::new().name(name.into()).spawn(move || {
             let work = AssertUnwindSafe(|| {
                 for request in waiting {
-                    inbox.push(Item::Io(perform(request)));
+                    inbox.report(perform(request));
                 }
             });
             if catch_unwind(work).is_err() {

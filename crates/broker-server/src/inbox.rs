@@ -3,6 +3,7 @@
 //! Invariant: what was brought is handled without anybody coming again; two never run the node at the same time.
 
 use std::{
+    cell::Cell,
     mem,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
@@ -130,6 +131,16 @@ impl Inbox {
 
     /// Brings one item: runs the node, unless somebody does already, who will take it along.
     pub(crate) fn push(&self, item: Item) {
+        self.bring(item, TURNS_MAX);
+    }
+
+    /// Brings what a disk thread has done. It takes one turn, in which it may be given its next request: what others
+    /// bring meanwhile is not handled while that request waits for its only thread.
+    pub(crate) fn report(&self, done: IoDone) {
+        self.bring(Item::Io(done), 1);
+    }
+
+    fn bring(&self, item: Item, turns: u32) {
         let mut desk = self.desk();
         if matches!(desk.turn, Turn::Over(_)) {
             return;
@@ -141,7 +152,7 @@ impl Inbox {
         desk.items.push(item);
         desk.stirred = true;
         if desk.turn == Turn::Free {
-            self.run(desk);
+            self.run(desk, turns);
         }
     }
 
@@ -166,7 +177,7 @@ impl Inbox {
                 return ended;
             }
             if desk.is_due(now) {
-                self.run(desk);
+                self.run(desk, TURNS_MAX);
                 desk = self.desk();
             } else {
                 desk = self.sleep(desk, now);
@@ -189,17 +200,17 @@ impl Inbox {
     }
 
     /// Takes turns with the node until nothing waits, or for long enough.
-    fn run(&self, mut desk: MutexGuard<'_, Desk>) {
+    fn run(&self, mut desk: MutexGuard<'_, Desk>, turns: u32) {
         desk.turn = Turn::Taken;
         desk.left_over = false;
         drop(desk);
         // Whoever brought something did nothing wrong, and is told like everybody else.
-        let turns = AssertUnwindSafe(|| {
+        let work = AssertUnwindSafe(|| {
             if let Some(runner) = self.node().as_mut() {
-                self.take_turns(runner);
+                self.take_turns(runner, turns);
             }
         });
-        if catch_unwind(turns).is_err() {
+        if catch_unwind(work).is_err() {
             self.fail();
         }
     }
@@ -211,12 +222,14 @@ impl Inbox {
         self.end(self.desk(), Ended::Panicked);
     }
 
-    fn take_turns(&self, runner: &mut Runner) {
+    fn take_turns(&self, runner: &mut Runner, turns: u32) {
         let mut items = Vec::new();
+        // One write may be waited for, if nobody has come meanwhile; then others have their turn.
+        let waited = Cell::new(false);
+        let may_wait = || !waited.get() && self.desk().items.is_empty() && !waited.replace(true);
         for turn in 1.. {
             mem::swap(&mut items, &mut self.desk().items);
-            // One write may be waited for, by the one who brought it; not those of whoever comes meanwhile.
-            let ended = runner.turn(&mut items, || turn == 1 && self.desk().items.is_empty());
+            let ended = runner.turn(&mut items, may_wait);
             let mut desk = self.desk();
             if matches!(desk.turn, Turn::Over(_)) {
                 return;
@@ -225,7 +238,7 @@ impl Inbox {
                 return self.end(desk, ended);
             }
             let waits = runner.has_more() || !desk.items.is_empty();
-            if !waits || turn == TURNS_MAX {
+            if !waits || turn == turns {
                 desk.turn = Turn::Free;
                 desk.left_over = waits;
                 desk.deadline = runner.deadline();
