@@ -14,7 +14,9 @@ const { Suite } = require("../lib/cases.js");
 
 const SESSIONS = { requires_session: true };
 const SHORT_LOCK = { lock_duration: "PT5S" };
-const WAIT = 10_000; // ms that a message which must come may take
+// Long enough that a busy machine does not let a lock run out that a case still needs.
+const RENEWED_LOCK = { lock_duration: "PT10S" };
+const WAIT = 30_000; // ms that a message which must come may take
 const SILENCE = 1_000; // ms after which a queue counts as empty
 
 // The SDK takes a further authority only from an environment variable that node
@@ -271,13 +273,13 @@ queueCase("subscribe", async ({ sender, receiver }) => {
   assert.deepEqual(seen.sort((a, b) => a - b), [...Array(20).keys()]);
 });
 
-queueCase("lock-renewal", SHORT_LOCK, async ({ client, queue, sender, receiver }) => {
+queueCase("lock-renewal", RENEWED_LOCK, async ({ client, queue, sender, receiver }) => {
   await sender.sendMessages({ body: "long work" });
   const message = await one(receiver);
   const firstEnd = message.lockedUntilUtc.getTime();
-  await pause(2_000); // so that the renewed lock outlives the first one by as much
+  await pause(5_000); // so that the renewed lock outlives the first one by as much
   const renewed = await receiver.renewMessageLock(message);
-  assert.ok(renewed.getTime() >= firstEnd + 1_500, `${renewed.getTime() - firstEnd} ms`);
+  assert.ok(renewed.getTime() >= firstEnd + 4_500, `${renewed.getTime() - firstEnd} ms`);
   await pause(firstEnd - Date.now() + 300);
   const other = client.createReceiver(queue);
   await assertEmpty(other);
@@ -381,7 +383,7 @@ suite.case("schedule-and-cancel", async ({ tls, queue }) => {
   }
 });
 
-queueCase("deferred-by-number", SHORT_LOCK, async ({ sender, receiver, deadLetters }) => {
+queueCase("deferred-by-number", async ({ sender, receiver, deadLetters }) => {
   const sent = ["complete", "abandon", "dead-letter", "defer", "renew"];
   await sender.sendMessages(sent.map((body) => ({ body })));
   const taken = await many(receiver, sent.length);
@@ -466,7 +468,7 @@ queueCase("large-message", async ({ sender, receiver }) => {
 queueCase("receive-time-out-on-empty-queue", async ({ sender, receiver }) => {
   const started = Date.now();
   assert.deepEqual(await receiver.receiveMessages(5, { maxWaitTimeInMs: 1_000 }), []);
-  assert.ok(Date.now() - started < 4_000);
+  assert.ok(Date.now() - started < 15_000);
   // The drain was answered in time, so the receiver still works.
   await sender.sendMessages({ body: "after the silence" });
   const message = await one(receiver);
@@ -484,9 +486,9 @@ queueCase("annotations-and-header", SHORT_LOCK, async ({ sender, receiver }) => 
   });
   const message = await one(receiver);
   assert.ok(message.sequenceNumber.greaterThanOrEqual(1));
-  assert.ok(Math.abs(message.enqueuedTimeUtc.getTime() - before) < 5_000);
+  assert.ok(Math.abs(message.enqueuedTimeUtc.getTime() - before) < 60_000);
   const lock = message.lockedUntilUtc - message.enqueuedTimeUtc;
-  assert.ok(lock >= 5_000 && lock < 15_000, `locked for ${lock} ms`);
+  assert.ok(lock >= 5_000 && lock < 60_000, `locked for ${lock} ms`);
   assert.match(message.lockToken, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
   assert.match(message.messageId, /^[0-9a-f]{32}$/, "the broker gives an id to a message without one");
   assert.equal(message.partitionKey, "pk");
@@ -624,7 +626,7 @@ function forSessions(...texts) {
 
 /** Accepting sessions without the SDK's own retries. */
 function withoutRetries(context, use) {
-  return withClient(context, use, { retryOptions: { maxRetries: 0, timeoutInMs: 2_000 } });
+  return withClient(context, use, { retryOptions: { maxRetries: 0, timeoutInMs: 5_000 } });
 }
 
 const KEEP = { maxAutoLockRenewalDurationInMs: 0 };

@@ -13,7 +13,7 @@ from proton.utils import BlockingConnection, BlockingReceiver, BlockingSender
 
 from cases import Context
 
-WAIT = 10  # seconds that a message which must come may take
+WAIT = 30  # seconds that a message which must come may take
 SILENCE = 1  # seconds after which a queue counts as empty
 
 

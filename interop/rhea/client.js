@@ -7,7 +7,7 @@
 const fs = require("node:fs");
 const rhea = require("rhea");
 
-const WAIT = 10_000; // ms that a message which must come may take
+const WAIT = 30_000; // ms that a message which must come may take
 const SILENCE = 1_000; // ms after which a queue counts as empty
 
 class Client {

@@ -8,6 +8,8 @@ const { Suite } = require("../lib/cases.js");
 const { Client, Management } = require("./client.js");
 
 const SHORT_LOCK = { lock_duration: "PT5S" };
+// Long enough that a busy machine does not let a lock run out that a case still needs.
+const RENEWED_LOCK = { lock_duration: "PT10S" };
 const BATCH_FORMAT = 0x80013700; // a data section for each message of a batch
 const SETTLED = 1; // snd-settle-mode
 
@@ -204,17 +206,17 @@ async function waitPast(end) {
   await pause(Math.max(0, end - Date.now()) + 300);
 }
 
-clientCase("lock-renewal", SHORT_LOCK, async ({ client, queue }) => {
+clientCase("lock-renewal", RENEWED_LOCK, async ({ client, queue }) => {
   await client.sendAll(queue, ["long work"]);
   const receiver = await client.serviceBusReceiver(queue);
   const { message, delivery } = await client.receive(receiver);
   const firstEnd = annotation(message, "x-opt-locked-until").getTime();
   const management = await Management.open(client, queue);
-  await pause(2_000); // so that the renewed lock outlives the first one by as much
+  await pause(5_000); // so that the renewed lock outlives the first one by as much
   const { status, body } = await management.renewLock(lockToken(message));
   assert.equal(status, 200);
   const gained = Number(body.expirations[0]) - firstEnd;
-  assert.ok(gained >= 1_500, `${gained} ms`);
+  assert.ok(gained >= 4_500, `${gained} ms`);
   await waitPast(firstEnd);
   const other = await client.receiver(queue);
   assert.ok(await client.isEmpty(other));
@@ -389,9 +391,9 @@ clientCase("annotations-and-header", SHORT_LOCK, async ({ client, queue }) => {
   assert.equal(annotation(message, "x-opt-ours"), 42);
   assert.ok(annotation(message, "x-opt-sequence-number") >= 1);
   const enqueued = annotation(message, "x-opt-enqueued-time").getTime();
-  assert.ok(Math.abs(enqueued - before) < 5_000);
+  assert.ok(Math.abs(enqueued - before) < 60_000);
   const lock = annotation(message, "x-opt-locked-until").getTime() - enqueued;
-  assert.ok(lock >= 5_000 && lock < 15_000, `locked for ${lock} ms`);
+  assert.ok(lock >= 5_000 && lock < 60_000, `locked for ${lock} ms`);
   delivery.accept();
 });
 
@@ -522,8 +524,8 @@ clientCase("many-sessions", async ({ client, queue }) => {
 });
 
 suite.case("heartbeat", async (context) => {
-  const client = await Client.connect(context, { idle_time_out: 500 });
-  await pause(2_500); // rhea gives up after twice its idle time-out without a frame
+  const client = await Client.connect(context, { idle_time_out: 2_000 });
+  await pause(6_000); // rhea gives up after twice its idle time-out without a frame
   await client.sendAll(context.queue, ["still connected"]);
   await client.close();
 });

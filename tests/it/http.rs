@@ -115,7 +115,6 @@ fn headers_and_bodies_are_bounded() {
     ];
     for (what, request, expected) in cases {
         let mut stream = connect(broker.http_address());
-        // The broker may have hung up before all was written.
         drop(stream.write_all(request.as_bytes()));
         let (status, _) = answer(&mut stream);
         assert!(expected.contains(&status), "{what}: {status}");
@@ -127,18 +126,17 @@ fn headers_and_bodies_are_bounded() {
 
 #[test]
 fn who_dawdles_is_hung_up_on() {
-    let broker = Broker::with(|config| config.handshake_time_out = Duration::from_millis(200));
+    let broker = Broker::with(|config| config.handshake_time_out = Duration::from_secs(2));
     let mut stream = connect(broker.http_address());
     stream.write_all(b"GET /$ferrybus/cl").unwrap();
     assert_eq!(stream.read_to_end(&mut Vec::new()).unwrap_or_default(), 0, "half a request gets no answer");
     let mut stream = connect(broker.http_address());
     let login = root();
-    write!(
-        stream,
+    let begun = format!(
         "POST /$ferrybus/clock/advance HTTP/1.1\r\nHost: localhost\r\nAuthorization: {login}\r\n\
          Connection: close\r\nContent-Length: 100\r\n\r\n{{"
-    )
-    .unwrap();
+    );
+    stream.write_all(begun.as_bytes()).unwrap();
     assert_eq!(answer(&mut stream).0, 408);
 }
 

@@ -17,6 +17,7 @@ use crate::{
     sdk_go::GO,
     sdk_java::JAVA,
     service_bus::{Dialect, Sdk, filled},
+    testing::advance,
 };
 
 const RECEIVER: u32 = 3;
@@ -105,8 +106,9 @@ fn schedules(dialect: &Dialect) {
     assert_eq!(cancel(&mut sdk, &[numbers[0], 99]), missing());
     assert_eq!(cancel(&mut sdk, &numbers), (200, None));
     assert_eq!(cancel(&mut sdk, &numbers), missing());
-    let soon = schedule(&["soon"], Duration::from_millis(300));
+    let soon = schedule(&["soon"], Duration::from_secs(600));
     sdk.manage(channel, "com.microsoft:schedule-message", &soon);
+    advance(broker.address, Duration::from_secs(600));
     let receiver = sdk.receiver(QUEUE, RECEIVER, dialect.locking);
     let delivery = sdk.receive(receiver, RECEIVER, 1).remove(0);
     assert_eq!(delivery.text(), "soon");

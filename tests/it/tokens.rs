@@ -184,7 +184,7 @@ fn a_link_goes_when_its_token_has_expired() {
     let mut sdk = Sdk::connect(&broker, &GO);
     assert_eq!(sdk.put("jwt", QUEUE, provider.token(&["sender"], 600)), 202);
     // The shorter one replaces it: same provider, same subject.
-    assert_eq!(sdk.put("jwt", QUEUE, provider.token(&["sender"], 2)), 202);
+    assert_eq!(sdk.put("jwt", QUEUE, provider.token(&["sender"], 6)), 202);
     let channel = sdk.session();
     sdk.client.attach(channel, sender(QUEUE));
     let detach = sdk.client.wire.detached().unwrap();

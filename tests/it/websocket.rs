@@ -128,13 +128,12 @@ impl<S: Read + Write> Write for WebSocket<S> {
 
 /// Asks for an upgrade: the head of the answer, and what followed it.
 fn handshake(stream: &mut (impl Read + Write), path: &str, protocol: &str) -> (String, Vec<u8>) {
-    write!(
-        stream,
+    let request = format!(
         "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
          Sec-WebSocket-Protocol: {protocol}\r\n\r\n"
-    )
-    .unwrap();
+    );
+    stream.write_all(request.as_bytes()).unwrap();
     let mut said = Vec::new();
     let mut byte = [0];
     while !said.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() > 0 {
@@ -226,7 +225,7 @@ fn broken_rules_end_the_connection_and_nothing_else() {
 
 #[test]
 fn who_is_upgraded_and_says_nothing_is_hung_up_on() {
-    let broker = Broker::with(|config| config.handshake_time_out = Duration::from_millis(200));
+    let broker = Broker::with(|config| config.handshake_time_out = Duration::from_secs(2));
     let mut socket = WebSocket::upgrade(connect(broker.address), "amqp", usize::MAX);
     while let Ok(Some(_)) = socket.next() {}
 }

@@ -16,7 +16,7 @@ use amqp_codec::types::ReceiverSettleMode;
 use crate::{Incoming, Received, Script};
 
 /// Longest wait for a frame. Far beyond what a broker needs, so that only a broker that never answers meets it.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Why a wait ended without what was waited for.
 #[derive(Debug, thiserror::Error)]

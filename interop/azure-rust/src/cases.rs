@@ -215,7 +215,8 @@ async fn schedule_and_cancel(setting: &Setting) -> Outcome {
     let message = one(&mut receiver).await?;
     assert_eq!(text(&message), "soon");
     assert!(message.sequence_number() > single, "a new number");
-    assert!(SystemTime::now() >= soon);
+    // It is due in whole milliseconds, and two processes read the time.
+    assert!(SystemTime::now() + Duration::from_millis(100) >= soon);
     assert!(sender.cancel_scheduled_message(single).await.is_err(), "it has come");
     receiver.complete_message(&message).await?;
     // The SDK does not wait for the answer to a settlement; peeking looks behind it.
@@ -292,11 +293,11 @@ async fn lock_renewal(setting: &Setting) -> Outcome {
     let mut receiver = setting.receiver(&mut client).await?;
     let mut message = one(&mut receiver).await?;
     let first_end: SystemTime = message.locked_until().expect("a lock").into();
-    tokio::time::sleep(Duration::from_secs(2)).await; // so that the renewed lock outlives the first
+    tokio::time::sleep(Duration::from_secs(5)).await; // so that the renewed lock outlives the first
     receiver.renew_message_lock(&mut message).await?;
     let renewed: SystemTime = message.locked_until().expect("a lock").into();
     let gained = renewed.duration_since(first_end)?;
-    assert!(gained >= Duration::from_millis(1_500), "{gained:?}");
+    assert!(gained >= Duration::from_millis(4_500), "{gained:?}");
     wait_past(first_end).await;
     let mut other = setting.receiver(&mut client).await?;
     assert_empty(&mut other).await?;
@@ -475,9 +476,9 @@ async fn annotations_and_header(setting: &Setting) -> Outcome {
     assert!(message.sequence_number() >= 1);
     let enqueued: SystemTime = message.enqueued_time().into();
     let skew = enqueued.duration_since(before).unwrap_or_else(|early| early.duration());
-    assert!(skew < Duration::from_secs(5), "{skew:?}");
+    assert!(skew < Duration::from_secs(60), "{skew:?}");
     let lock = message.locked_until().expect("a lock") - message.enqueued_time();
-    assert!(lock >= Duration::from_secs(5) && lock < Duration::from_secs(15), "{lock}");
+    assert!(lock >= Duration::from_secs(5) && lock < Duration::from_secs(60), "{lock}");
     let id = message.message_id().expect("the broker gives an id to a message without one");
     assert!(id.len() == 32 && id.bytes().all(|digit| digit.is_ascii_hexdigit()), "{id}");
     assert_eq!(message.partition_key(), Some("pk"));

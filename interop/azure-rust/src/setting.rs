@@ -13,7 +13,7 @@ use azservicebus::{
 use azure_core::Error;
 
 /// How long a message that must come may take.
-const WAIT: Duration = Duration::from_secs(10);
+const WAIT: Duration = Duration::from_secs(30);
 /// After how long a queue counts as empty.
 const SILENCE: Duration = Duration::from_secs(1);
 
@@ -54,7 +54,7 @@ impl Setting {
         let options = ServiceBusClientOptions {
             retry_options: ServiceBusRetryOptions {
                 max_retries: 0,
-                try_timeout: Duration::from_secs(20),
+                try_timeout: Duration::from_secs(40),
                 ..Default::default()
             },
             ..Default::default()
