@@ -3,8 +3,8 @@
 //! Invariant: each exchange ends after at most three questions to the core.
 
 use broker_core::{
-    Command, Effect, EntityError, EntityKind, EntityPath, EntityReport, Look, Rule, StoredRule, SubQueue,
-    Ticket, Timestamp,
+    Command, Effect, EntityError, EntityKind, EntityPath, EntityReport, Look, StoredRule, SubQueue, Ticket,
+    Timestamp,
 };
 use roxmltree::Node;
 
@@ -112,8 +112,6 @@ enum Want {
     RulePage { path: String },
     /// The rules, among them the one to show with this status.
     Rule { path: EntityPath, name: Box<str>, status: u16 },
-    /// The rules, among them the one to replace.
-    RuleBefore { path: EntityPath, rule: Box<Rule> },
     /// That a rule was stored.
     RuleStored { path: EntityPath, name: Box<str>, status: u16 },
 }
@@ -323,8 +321,8 @@ fn put_rule(context: Context, subscription: &str, name: &str, is_update: bool, b
     };
     let path = main_path(subscription);
     if is_update {
-        let command = Command::ListRules { path: path.clone(), skip: 0, top: ALL_RULES, ticket: TICKET };
-        return context.ask(command, Want::RuleBefore { path, rule: Box::new(rule) });
+        let want = Want::RuleStored { path: path.clone(), name: rule.name.clone(), status: 200 };
+        return context.ask(Command::UpdateRule { path, rule: Box::new(rule), ticket: TICKET }, want);
     }
     let want = Want::RuleStored { path: path.clone(), name: rule.name.clone(), status: 201 };
     context.ask(Command::AddRule { path, rule: Box::new(rule), ticket: TICKET }, want)
@@ -351,7 +349,7 @@ impl Pending {
             Effect::RequestRefused { error, .. } => Step::Answer(refused(&context, &want, &error)),
             Effect::EntityDone { .. } => done(context, want),
             Effect::Described { entities, .. } => described(context, want, &entities),
-            Effect::Rules { rules, .. } => ruled(context, want, &rules),
+            Effect::Rules { rules, .. } => ruled(&context, want, &rules),
             _ => Step::Answer(Answer::error(500, "SubCode=50000. The broker answered something else.")),
         }
     }
@@ -400,7 +398,7 @@ fn described(context: Context, want: Want, entities: &[EntityReport]) -> Step {
     }
 }
 
-fn ruled(context: Context, want: Want, rules: &[StoredRule]) -> Step {
+fn ruled(context: &Context, want: Want, rules: &[StoredRule]) -> Step {
     let find = |name: &str| rules.iter().find(|stored| stored.rule.name.eq_ignore_ascii_case(name));
     match want {
         Want::RulePage { path } => {
@@ -413,16 +411,6 @@ fn ruled(context: Context, want: Want, rules: &[StoredRule]) -> Step {
             None if status == 200 => context.nothing(),
             None => Answer::missing(&name),
         }),
-        Want::RuleBefore { path, rule } => {
-            let Some(before) = find(&rule.name) else { return Step::Answer(Answer::missing(&rule.name)) };
-            let name = before.rule.name.clone();
-            let want = Want::RuleStored { path: path.clone(), name: rule.name.clone(), status: 200 };
-            let commands = vec![
-                Command::RemoveRule { path: path.clone(), name, ticket: TICKET },
-                Command::AddRule { path, rule, ticket: TICKET },
-            ];
-            Step::Ask(commands, Box::new(Pending { context, want }))
-        }
         _ => Step::Answer(Answer::error(500, "SubCode=50000. The broker answered something else.")),
     }
 }

@@ -379,6 +379,16 @@ pub enum Command {
         /// Who waits.
         ticket: Ticket,
     },
+    /// Give the rule of that name this filter and this action, in one step: every message meets the rule as it was or
+    /// as it is now. It keeps its name, its place and the time when it was made. Answer as for `CreateEntity`.
+    UpdateRule {
+        /// The subscription.
+        path: EntityPath,
+        /// The rule as it is to be.
+        rule: Box<Rule>,
+        /// Who waits.
+        ticket: Ticket,
+    },
     /// Take a rule away from a subscription. Answer as for `CreateEntity`.
     RemoveRule {
         /// The subscription.

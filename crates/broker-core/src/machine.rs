@@ -275,6 +275,10 @@ impl Core {
                 let done = self.add_rule(now, &path, *rule, out);
                 self.answer_request(client, ticket, done, out);
             }
+            Command::UpdateRule { path, rule, ticket } => {
+                let done = self.update_rule(now, &path, *rule, out);
+                self.answer_request(client, ticket, done, out);
+            }
             Command::RemoveRule { path, name, ticket } => {
                 let done = self.remove_rule(&path, &name, out);
                 self.answer_request(client, ticket, done, out);

@@ -51,6 +51,30 @@ impl Core {
         self.keep_rule(now, subscription, rule, out)
     }
 
+    /// The new record has the old one's number and lies behind it: a replay that sees both ends with the new one.
+    pub(super) fn update_rule(
+        &mut self,
+        now: Timestamp,
+        path: &EntityPath,
+        rule: Rule,
+        out: &mut impl Output,
+    ) -> Result<(), EntityError> {
+        let (topic, subscription) = self.subscription(path)?;
+        let missing = || EntityError::RuleNotFound(rule.name.clone());
+        let key = self.rules.find(subscription, &rule.name).ok_or_else(missing)?;
+        let before = self.rules.get(key).ok_or_else(missing)?;
+        let (name, created_at) = (before.name.clone(), before.created_at);
+        let outdated = (before.position, before.length);
+        let rule = Rule { name, ..rule };
+        self.check_rule(&rule, now)?;
+        self.touch(subscription);
+        let (position, length) = out.record(&encode_rule(subscription, key.number, &rule, created_at), &[]);
+        out.release(outdated.0, outdated.1);
+        let Rule { name, filter, action } = rule;
+        self.rules.insert(topic, key, filter, Kept { name, action, created_at, position, length });
+        Ok(())
+    }
+
     pub(super) fn remove_rule(
         &mut self,
         path: &EntityPath,

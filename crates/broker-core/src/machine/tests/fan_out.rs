@@ -15,6 +15,7 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 enum Step {
     Send(Vec<i64>),
     AddRule { sub: usize, rule: usize },
+    UpdateRule { sub: usize, rule: usize, to: usize },
     RemoveRule { sub: usize, rule: usize },
     Receive { sub: usize, count: u64, outcome: u8 },
     Take { sub: usize, dead: bool, count: u64 },
@@ -28,6 +29,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         5 => proptest::collection::vec(0i64..4, 1..4).prop_map(Step::Send),
         3 => (sub.clone(), 0usize..5).prop_map(|(sub, rule)| Step::AddRule { sub, rule }),
+        2 => (sub.clone(), 0usize..5, 0usize..5)
+            .prop_map(|(sub, rule, to)| Step::UpdateRule { sub, rule, to }),
         1 => (sub.clone(), 0usize..5).prop_map(|(sub, rule)| Step::RemoveRule { sub, rule }),
         4 => (sub.clone(), 1u64..4, 0u8..5)
             .prop_map(|(sub, count, outcome)| Step::Receive { sub, count, outcome }),
@@ -65,7 +68,8 @@ type Copy = (String, Option<String>);
 
 #[derive(Default)]
 struct Subscription {
-    rules: Vec<usize>,
+    /// The number each was made with, which is its name, and that of what it says now.
+    rules: Vec<(usize, usize)>,
     live: Vec<Copy>,
     dead: Vec<Copy>,
 }
@@ -96,9 +100,21 @@ impl Test {
                 let done =
                     self.broker.ask(Command::AddRule { path, rule: Box::new(rule_number(*rule)), ticket });
                 let rules = &mut self.subs.get_mut(NAMES[*sub]).unwrap().rules;
-                assert_eq!(done.is_ok(), !rules.contains(rule));
+                assert_eq!(done.is_ok(), !rules.iter().any(|(name, _)| name == rule));
                 if done.is_ok() {
-                    rules.push(*rule);
+                    rules.push((*rule, *rule));
+                }
+            }
+            Step::UpdateRule { sub, rule, to } => {
+                let ticket = self.broker.ticket();
+                let path = subscription(NAMES[*sub]);
+                let changed = Box::new(Rule { name: rule_number(*rule).name, ..rule_number(*to) });
+                let done = self.broker.ask(Command::UpdateRule { path, rule: changed, ticket });
+                let rules = &mut self.subs.get_mut(NAMES[*sub]).unwrap().rules;
+                let found = rules.iter_mut().find(|(name, _)| name == rule);
+                assert_eq!(done.is_ok(), found.is_some());
+                if let Some((_, says)) = found {
+                    *says = *to;
                 }
             }
             Step::RemoveRule { sub, rule } => {
@@ -107,8 +123,8 @@ impl Test {
                 let name = rule_number(*rule).name;
                 let done = self.broker.ask(Command::RemoveRule { path, name, ticket });
                 let rules = &mut self.subs.get_mut(NAMES[*sub]).unwrap().rules;
-                assert_eq!(done.is_ok(), rules.contains(rule));
-                rules.retain(|other| other != rule);
+                assert_eq!(done.is_ok(), rules.iter().any(|(name, _)| name == rule));
+                rules.retain(|(name, _)| name != rule);
             }
             Step::Receive { sub, count, outcome } => self.receive(NAMES[*sub], *count, *outcome),
             Step::Take { sub, dead, count } => {
@@ -144,15 +160,15 @@ impl Test {
             let text = format!("m{}", self.sent);
             messages.push(message_with(&text, &[("n", Value::Int(*n))]));
             for sub in self.subs.values_mut() {
-                let made: Vec<(usize, Option<bool>)> =
-                    sub.rules.iter().map(|rule| (*rule, makes(*rule, *n))).collect();
+                let made: Vec<((usize, usize), Option<bool>)> =
+                    sub.rules.iter().map(|rule| (*rule, makes(rule.1, *n))).collect();
                 if made.iter().any(|(_, matches)| matches.is_none()) {
                     sub.dead.push((text.clone(), None));
                     continue;
                 }
                 let mut plain = false;
-                for (rule, _) in made.into_iter().filter(|(_, matches)| *matches == Some(true)) {
-                    let name = rule_number(rule).action.map(|_| format!("r{rule}"));
+                for ((rule, says), _) in made.into_iter().filter(|(_, matches)| *matches == Some(true)) {
+                    let name = rule_number(says).action.map(|_| format!("r{rule}"));
                     if name.is_some() || !std::mem::replace(&mut plain, true) {
                         sub.live.push((text.clone(), name));
                     }

@@ -1,6 +1,6 @@
 //! Rules of subscriptions (`service-bus-entities` 2.4, 16.1, 16.5).
 
-use broker_filter::{Filter, Value};
+use broker_filter::{CorrelationFilter, Filter, Value};
 
 use super::harness::*;
 use crate::{
@@ -10,6 +10,11 @@ use crate::{
 fn add(broker: &mut Broker, path: EntityPath, rule: Rule) -> Result<(), EntityError> {
     let ticket = broker.ticket();
     broker.ask(Command::AddRule { path, rule: Box::new(rule), ticket })
+}
+
+fn update(broker: &mut Broker, path: EntityPath, rule: Rule) -> Result<(), EntityError> {
+    let ticket = broker.ticket();
+    broker.ask(Command::UpdateRule { path, rule: Box::new(rule), ticket })
 }
 
 fn remove(broker: &mut Broker, path: EntityPath, name: &str) -> Result<(), EntityError> {
@@ -81,6 +86,19 @@ fn each_refusal_has_its_reason_and_changes_nothing() {
     let absent = EntityError::RuleNotFound("r".into());
     assert_eq!(remove(&mut broker, subscription("s"), "r"), Err(absent));
     assert_eq!(remove(&mut broker, missing.clone(), "r"), Err(nowhere.clone()));
+    let mut filter = CorrelationFilter::new();
+    filter.user("x", Value::Text("x".repeat(CoreConfig::default().max_properties_bytes).into()));
+    let large = Rule { filter: Filter::Correlation(filter), ..Rule::default_rule() };
+    let updates = [
+        (subscription("s"), rule("r", "", None), EntityError::RuleNotFound("r".into())),
+        (missing.clone(), rule("r", "", None), nowhere.clone()),
+        (main_path("t"), rule("$Default", "", None), EntityError::NotASubscription("t".into())),
+    ];
+    for (path, rule, expected) in updates {
+        assert_eq!(update(&mut broker, path, rule), Err(expected));
+    }
+    let refused = update(&mut broker, subscription("s"), large);
+    assert!(matches!(refused, Err(EntityError::OutOfRange { property: "Rule", .. })), "{refused:?}");
     assert_eq!(list(&mut broker, missing, 0, 1), Err(nowhere));
     assert_eq!(broker.core.digest(), before);
 }
@@ -157,4 +175,50 @@ fn a_topic_has_so_many_rules_at_most() {
     let refused = add(&mut broker, subscription("s"), rule("c", &long, None));
     assert!(matches!(refused, Err(EntityError::OutOfRange { property: "Rule", .. })), "{refused:?}");
     assert_eq!(add(&mut broker, subscription("s"), rule("c", "x = 'y'", None)), Ok(()));
+}
+
+#[test]
+fn an_update_keeps_name_place_and_time_and_changes_what_later_messages_meet() {
+    let mut broker = subscribed();
+    remove(&mut broker, subscription("s"), "$Default").unwrap();
+    add(&mut broker, subscription("s"), rule("First", "n = 1", None)).unwrap();
+    add(&mut broker, subscription("s"), rule("second", "n = 2", None)).unwrap();
+    let before = list(&mut broker, subscription("s"), 0, 9).unwrap();
+    broker.wait(5);
+    broker.send(vec![
+        message_with("one", &[("n", Value::Int(1))]),
+        message_with("three", &[("n", Value::Int(3))]),
+    ]);
+    update(&mut broker, subscription("S"), rule("FIRST", "n = 3", Some("SET y = 2"))).unwrap();
+    for round in 0..2 {
+        let after = list(&mut broker, subscription("s"), 0, 9).unwrap();
+        let expected = StoredRule { rule: rule("First", "n = 3", Some("SET y = 2")), ..before[0].clone() };
+        assert_eq!(after, [expected, before[1].clone()], "round {round}");
+        broker.check_liveness();
+        broker.restart();
+    }
+    broker.send(vec![message_with("1", &[("n", Value::Int(1))]), message_with("3", &[("n", Value::Int(3))])]);
+    assert_eq!(broker.shown_texts(subscription("s")), ["one", "3"]);
+}
+
+#[test]
+fn a_crash_finds_a_rule_as_it_was_or_as_it_became_and_never_none() {
+    let mut broker = subscribed();
+    let filters = ["n = 1", "n = 2", "n = 3"];
+    let before = broker.journal.records.len();
+    add(&mut broker, subscription("s"), rule("r", filters[0], None)).unwrap();
+    for filter in &filters[1..] {
+        update(&mut broker, subscription("s"), rule("r", filter, None)).unwrap();
+    }
+    let records: Vec<_> = broker.journal.records.keys().copied().collect();
+    let cuts = &records[before..];
+    assert_eq!(cuts.len(), filters.len(), "one record for each change");
+    for (cut, filter) in cuts.iter().zip(filters).rev() {
+        // What a crash leaves that comes right after this record.
+        broker.journal.records.split_off(&(cut + 1));
+        broker.restart();
+        let rules = list(&mut broker, subscription("s"), 1, 9).unwrap();
+        let rules: Vec<Rule> = rules.into_iter().map(|stored| stored.rule).collect();
+        assert_eq!(rules, [rule("r", filter, None)]);
+    }
 }
