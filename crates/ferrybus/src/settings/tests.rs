@@ -126,3 +126,22 @@ fn the_reference_file_names_every_key() {
         }
     }
 }
+
+/// The pages show pieces of a configuration: whoever copies one is not to be told that it is wrong.
+#[test]
+fn the_examples_of_the_pages_are_taken() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/features");
+    let mut read = 0;
+    for page in fs::read_dir(docs).unwrap() {
+        let path = page.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap();
+        for block in text.split("```toml\n").skip(1) {
+            let example = block.split("```").next().unwrap();
+            if let Err(error) = Settings::parse(example, "example") {
+                panic!("{}: {error}\n{example}", path.display());
+            }
+            read += 1;
+        }
+    }
+    assert!(read >= 9, "{read} examples were found");
+}
