@@ -492,7 +492,7 @@ fn a_message_that_is_none_detaches_its_link() {
 #[test]
 fn a_token_that_ends_takes_its_links_along() {
     let broker = Broker::start();
-    let mut sdk = crate::service_bus::Sdk::connect(&broker, &crate::sdk_go::GO);
+    let mut sdk = crate::dialect::Sdk::connect(&broker, &crate::sdk_go::GO);
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
     assert_eq!(sdk.put_token(QUEUE, DEVELOPMENT_KEY, now + 3), 202);
     let channel = sdk.session();

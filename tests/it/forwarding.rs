@@ -6,8 +6,8 @@ use broker_server::EntityPlan;
 
 use crate::{
     broker::{Broker, QUEUE},
+    dialect::modified,
     message::Delivery,
-    service_bus::modified,
 };
 
 #[test]

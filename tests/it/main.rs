@@ -7,6 +7,8 @@ mod broker;
 #[cfg(test)]
 mod client;
 #[cfg(test)]
+mod dialect;
+#[cfg(test)]
 mod duplicates;
 #[cfg(test)]
 mod durable;
@@ -39,6 +41,8 @@ mod sdk_qpid_jms;
 #[cfg(test)]
 mod service_bus;
 #[cfg(test)]
+mod sessions;
+#[cfg(test)]
 mod settlement;
 #[cfg(test)]
 mod stopping;
@@ -48,6 +52,8 @@ mod testing;
 mod tls;
 #[cfg(test)]
 mod tokens;
+#[cfg(test)]
+mod topics;
 #[cfg(test)]
 mod transactions;
 #[cfg(test)]

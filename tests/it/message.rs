@@ -4,7 +4,7 @@ use amqp_codec::{
     message::MessageBuilder,
     performative::Transfer,
     raw::{AnnotationValue, RawMap, RawValue},
-    sections::{Header, Sections},
+    sections::{Header, PropertyField, Sections},
     types::Kind,
 };
 use bytes::Bytes;
@@ -12,6 +12,16 @@ use bytes::Bytes;
 /// A message whose body is `text`, and whose id is its beginning.
 pub(crate) fn message(text: &str) -> Bytes {
     MessageBuilder::new().message_id(text.get(..32).unwrap_or(text)).data(text.as_bytes()).build()
+}
+
+/// The same, of the session that its first letter names.
+pub(crate) fn message_of_session(text: &str) -> Bytes {
+    let session = AnnotationValue::Str(&text[..1]);
+    MessageBuilder::new()
+        .message_id(text)
+        .property(PropertyField::GroupId, session)
+        .data(text.as_bytes())
+        .build()
 }
 
 /// A message for the anonymous terminus.

@@ -12,17 +12,17 @@ use bytes::Bytes;
 
 use crate::{
     broker::{Broker, QUEUE},
+    dialect::{Dialect, RECEIVER, Sdk},
     message::{Delivery, peek, update},
     sdk_dotnet::DOTNET,
     sdk_go::GO,
     sdk_java::JAVA,
-    service_bus::{Dialect, Sdk, filled},
+    service_bus::filled,
     testing::advance,
 };
 
-const RECEIVER: u32 = 3;
-
-fn map(entries: &[(&str, Value)]) -> RawMap {
+/// A map with string keys, of any values.
+pub(crate) fn map(entries: &[(&str, Value)]) -> RawMap {
     let mut map = OrderedMap::new();
     for (key, value) in entries {
         map.insert(Value::String((*key).into()), value.clone());
@@ -66,7 +66,8 @@ fn messages(answer: &Delivery) -> Vec<Delivery> {
     entries.map(message).collect()
 }
 
-fn outcome(answer: &Delivery) -> (i64, Option<String>) {
+/// Status and condition of an answer.
+pub(crate) fn outcome(answer: &Delivery) -> (i64, Option<String>) {
     (answer.status("statusCode"), answer.error_condition())
 }
 

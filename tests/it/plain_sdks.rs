@@ -16,7 +16,7 @@ use testkit::{Script, Wire};
 
 use crate::{
     broker::{Broker, QUEUE},
-    service_bus::modified,
+    dialect::modified,
 };
 
 /// Handles of the links that the scenarios attach.

@@ -10,9 +10,9 @@ use testkit::Incoming;
 
 use crate::{
     broker::{Broker, QUEUE},
+    dialect::{Dialect, Sdk, dead_letter, modified, plain_session},
     message::message,
-    service_bus::{self, Dialect, Sdk, dead_letter, modified},
-    transactions,
+    service_bus, sessions, topics, transactions,
 };
 
 const SETTLED: Option<SenderSettleMode> = Some(SenderSettleMode::Settled);
@@ -35,6 +35,7 @@ pub(crate) const DOTNET: Dialect = Dialect {
     properties: || {
         Some(RawMap::with_symbol_keys(&[("com.microsoft:timeout", AnnotationValue::Uint(60_000))]))
     },
+    session_filter: plain_session,
     server_timeout: AnnotationValue::Uint(59_000),
     abandon: || modified(None, None),
     defer: || modified(None, Some(true)),
@@ -94,6 +95,31 @@ fn dotnet_keeps_a_transaction_to_one_entity_without_the_option() {
 #[test]
 fn dotnet_settles_in_transactions() {
     transactions::settles_in_transactions(&DOTNET, control_source);
+}
+
+#[test]
+fn dotnet_accepts_sessions() {
+    sessions::accepts(&DOTNET);
+}
+
+#[test]
+fn dotnet_waits_for_the_next_session() {
+    sessions::waits_for_the_next(&DOTNET);
+}
+
+#[test]
+fn dotnet_keeps_a_session_and_its_state() {
+    sessions::keeps(&DOTNET);
+}
+
+#[test]
+fn dotnet_settles_the_copies_of_subscriptions_apart() {
+    topics::settles_copies_apart(&DOTNET);
+}
+
+#[test]
+fn dotnet_manages_rules() {
+    topics::manages_rules(&DOTNET);
 }
 
 #[test]

@@ -11,7 +11,8 @@ use amqp_codec::{
 
 use crate::{
     broker::{Broker, QUEUE},
-    service_bus::{self, Dialect, Sdk, dead_letter, modified},
+    dialect::{Dialect, Sdk, dead_letter, described_session, modified},
+    service_bus, sessions, topics,
 };
 
 const FIRST: Option<ReceiverSettleMode> = Some(ReceiverSettleMode::First);
@@ -32,6 +33,7 @@ pub(crate) const GO: Dialect = Dialect {
     locking: (None, Some(ReceiverSettleMode::Second)),
     deleting: (SETTLED, FIRST),
     properties: || None,
+    session_filter: described_session,
     server_timeout: AnnotationValue::Ulong(59_000),
     abandon: || modified(Some(false), Some(false)),
     defer: || modified(Some(false), Some(true)),
@@ -68,6 +70,26 @@ fn go_renews_and_settles_by_token() {
 #[test]
 fn go_peeks() {
     service_bus::peeks(&GO);
+}
+
+#[test]
+fn go_accepts_sessions() {
+    sessions::accepts(&GO);
+}
+
+#[test]
+fn go_waits_for_the_next_session() {
+    sessions::waits_for_the_next(&GO);
+}
+
+#[test]
+fn go_keeps_a_session_and_its_state() {
+    sessions::keeps(&GO);
+}
+
+#[test]
+fn go_settles_the_copies_of_subscriptions_apart() {
+    topics::settles_copies_apart(&GO);
 }
 
 #[test]

@@ -9,8 +9,8 @@ use amqp_codec::{
 
 use crate::{
     broker::{Broker, QUEUE},
-    service_bus::{self, Dialect, Sdk, dead_letter, modified},
-    transactions,
+    dialect::{Dialect, Sdk, dead_letter, modified, plain_session},
+    service_bus, sessions, topics, transactions,
 };
 
 const UNSETTLED: Option<SenderSettleMode> = Some(SenderSettleMode::Unsettled);
@@ -37,6 +37,7 @@ pub(crate) const JAVA: Dialect = Dialect {
             ("com.microsoft:entity-type", AnnotationValue::Int(0)),
         ]))
     },
+    session_filter: plain_session,
     server_timeout: AnnotationValue::Long(59_000),
     abandon: || modified(None, None),
     defer: || modified(None, Some(true)),
@@ -73,6 +74,31 @@ fn java_renews_and_settles_by_token() {
 #[test]
 fn java_peeks() {
     service_bus::peeks(&JAVA);
+}
+
+#[test]
+fn java_accepts_sessions() {
+    sessions::accepts(&JAVA);
+}
+
+#[test]
+fn java_waits_for_the_next_session() {
+    sessions::waits_for_the_next(&JAVA);
+}
+
+#[test]
+fn java_keeps_a_session_and_its_state() {
+    sessions::keeps(&JAVA);
+}
+
+#[test]
+fn java_settles_the_copies_of_subscriptions_apart() {
+    topics::settles_copies_apart(&JAVA);
+}
+
+#[test]
+fn java_manages_rules() {
+    topics::manages_rules(&JAVA);
 }
 
 #[test]

@@ -11,8 +11,8 @@ use bytes::Bytes;
 
 use crate::{
     broker::{Broker, QUEUE},
+    dialect::modified,
     plain_sdks::{self, Peer, PlainSdk, bare, source},
-    service_bus::modified,
 };
 
 const PROTONJ2: PlainSdk = PlainSdk {

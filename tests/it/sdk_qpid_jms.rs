@@ -13,8 +13,8 @@ use bytes::Bytes;
 
 use crate::{
     broker::{Broker, QUEUE},
+    dialect::modified,
     plain_sdks::{self, Peer, PlainSdk, anonymous_target, bare, source},
-    service_bus::modified,
 };
 
 const JMS: PlainSdk = PlainSdk {

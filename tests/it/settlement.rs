@@ -13,8 +13,8 @@ use broker_core::EntitySettings;
 
 use crate::{
     broker::{Broker, QUEUE},
+    dialect::modified,
     message::{Delivery, message},
-    service_bus::modified,
 };
 
 const FIRST: Option<ReceiverSettleMode> = Some(ReceiverSettleMode::First);

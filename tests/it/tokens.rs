@@ -28,9 +28,9 @@ use serde_json::{Value, json};
 
 use crate::{
     broker::{Broker, QUEUE},
+    dialect::Sdk,
     http::{ask_over, connect},
     sdk_go::GO,
-    service_bus::Sdk,
 };
 
 const ISSUER: &str = "https://login.test/";

@@ -12,8 +12,8 @@ use testkit::Script;
 use crate::{
     broker::{Broker, Folder, QUEUE},
     client::Client,
+    dialect::{Dialect, Sdk},
     message::{Delivery, message},
-    service_bus::{Dialect, Sdk},
 };
 
 const OTHER: &str = "innocent";
