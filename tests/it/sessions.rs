@@ -59,8 +59,8 @@ fn told(answer: &Attach) -> String {
     assert_eq!(ticks.kind(), Some(Kind::Long), ".NET ticks");
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
     let until = u128::try_from(ticks.as_i64().unwrap() / 10_000 - 62_135_596_800_000).unwrap();
-    let farthest = now + LOCK.as_millis();
-    assert!(now < until && until <= farthest, "{now} {until}");
+    // The broker has a clock of its own, which may be a little ahead.
+    assert!((now..=now + LOCK.as_millis() + 5_000).contains(&until), "{now} {until}");
     let filter = answer.source.as_ref().unwrap().filter.as_ref().expect("a filter");
     // Never described: .NET, Java, Python and JavaScript take a bare string.
     filter.get(FILTER).expect("the session").as_string().expect("a string").to_owned()
