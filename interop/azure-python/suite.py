@@ -249,6 +249,21 @@ async def fault_lose_lock(context, style):
             await assert_empty(receiver)
 
 
+@case("fault-lose-session", **SESSIONS)
+async def fault_lose_session(context, style):
+    async with client(context, style) as bus:
+        await send_to_sessions(bus, context.queue, "s1", "s2")
+        async with bus.get_queue_receiver(context.queue, session_id="s") as receiver:
+            message = await one(receiver)
+            context.broker.order_fault("lose-lock", entity=context.queue, count=1)
+            await raises(SessionLockLostError, receiver.complete_message, message)
+        async with bus.get_queue_receiver(context.queue, session_id="s") as receiver:
+            for expected, count in (("s1", 1), ("s2", 0)):
+                again = await one(receiver)
+                assert (text(again), again.delivery_count) == (expected, count), again
+                await receiver.complete_message(again)
+
+
 @case("clock-advance")
 async def clock_advance(context, style):
     broker = Broker({"orders": {"lock_duration": "PT5M"}}).start()

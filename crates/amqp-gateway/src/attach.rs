@@ -153,6 +153,7 @@ impl Gateway {
             limit: 0,
             told: 0,
             unsettled: 0,
+            in_session: false,
             drains: std::collections::VecDeque::new(),
         };
         let name = attach.name.as_str().into();
@@ -259,7 +260,8 @@ impl Gateway {
         let Some(link) = self.links.get(id.0) else { return };
         let (key, face) = (link.key, link.face);
         let mut reply = Self::reply_to(&attach, limit, face);
-        if let Some(grant) = session {
+        if let (Some(grant), Some(consumer)) = (session, self.consumer_mut(id)) {
+            consumer.in_session = true;
             reply.source = attach.source.map(|source| sessions::with_session(source, grant));
             reply.properties = Some(sessions::properties(grant));
         }

@@ -161,6 +161,8 @@ pub(crate) struct Consumer {
     pub(crate) told: u64,
     /// Deliveries the peer has not settled.
     pub(crate) unsettled: u32,
+    /// It holds a session.
+    pub(crate) in_session: bool,
     /// Limits to which a drain was asked and not answered, oldest first: the peer's and the core's.
     pub(crate) drains: VecDeque<(u64, u64)>,
 }

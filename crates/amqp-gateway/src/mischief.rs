@@ -111,6 +111,7 @@ impl Gateway {
     ) -> Option<Held> {
         let Some(lock) = held.lock else { return Some(held) };
         let Some(link) = self.links.get(held.consumer.0) else { return Some(held) };
+        let in_session = matches!(&link.role, LinkRole::Consumer(consumer) if consumer.in_session);
         let refusal = match self.strikes(link.place(), is_about_settlements) {
             Some(FaultKind::DelaySettlement(by)) if self.mischief.late.len() < LATE_MAX => {
                 let (due, state) = (self.now.instant + by, word.state.cloned());
@@ -121,7 +122,8 @@ impl Gateway {
                 let (queue, sequence) = (held.queue, held.sequence);
                 let outcome = Outcome::Abandon(Properties::default());
                 self.commands.push(Command::Settle { queue, sequence, lock, outcome, ticket: None });
-                Refusal::Settle(SettleError::LockLost)
+                let lost = if in_session { SettleError::SessionLockLost } else { SettleError::LockLost };
+                Refusal::Settle(lost)
             }
             Some(kind @ FaultKind::RejectSettlement) => Refusal::Fault(kind),
             _ => return Some(held),
@@ -130,6 +132,10 @@ impl Gateway {
         if !word.settled {
             let error = self.error(&refusal, "");
             self.settle_sent(session, id, DeliveryState::Rejected(Some(Box::new(error))));
+        }
+        if refusal == Refusal::Settle(SettleError::SessionLockLost) {
+            // A session is lost with all its messages.
+            self.on_session_lost(held.consumer);
         }
         None
     }

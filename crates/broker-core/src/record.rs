@@ -24,6 +24,9 @@ use crate::{QueueId, record::reader::Reader, slot::State};
 /// Version of the record format, the first byte of every record.
 pub(crate) const VERSION: u8 = 1;
 
+/// Numbers begin before this: so many never come to be, and on the wire they are signed.
+pub(crate) const SEQUENCE_END: u64 = 1 << 63;
+
 /// Bytes that are no record of this format.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum RecordError {

@@ -164,8 +164,8 @@ impl Core {
     }
 }
 
-const HEADER_SIZE: &str = "HeaderSizeExceeded";
-const HEADER_SIZE_TEXT: &str = "The size of the message's properties exceeds the quota.";
+pub(super) const HEADER_SIZE: &str = "HeaderSizeExceeded";
+pub(super) const HEADER_SIZE_TEXT: &str = "The size of the message's properties exceeds the quota.";
 
 /// A dead-letter store has no sessions: there a message only keeps the id that its sender gave it.
 fn without_session(more: Option<Box<More>>) -> Option<Box<More>> {

@@ -45,7 +45,10 @@ impl Core {
         self.check_use(queue, Use::Receive)?;
         self.touch(queue);
         let session = self.fetching_session(now, client, queue, request)?;
-        self.end_overdue_locks(now, queue, &request.sequences, out);
+        if self.end_overdue_locks(now, queue, &request.sequences, out) {
+            // What this appended can be read in the next call only.
+            bound.messages = 0;
+        }
         let read = self.read_deferred(queue, session, request, out)?;
         let mut messages = Vec::with_capacity(read.len());
         for (sequence, stored) in read {
@@ -80,20 +83,23 @@ impl Core {
         }
     }
 
-    /// Locks that are over may not have been noticed yet.
+    /// Locks that are over may not have been noticed yet. Says whether one was ended.
     fn end_overdue_locks(
         &mut self,
         now: Timestamp,
         queue: QueueId,
         sequences: &[SequenceNumber],
         out: &mut impl Output,
-    ) {
+    ) -> bool {
+        let mut ended = false;
         for sequence in sequences {
             let slot = self.stores.get(&queue).and_then(|store| store.slots.get(sequence.0));
             if slot.is_some_and(|slot| slot.is_locked() && now >= slot.until) {
                 self.give_back(now, queue, sequence.0, true, Addition::default(), out);
+                ended = true;
             }
         }
+        ended
     }
 
     /// Finds and reads all that is asked for, in the order in which it is asked for.

@@ -8,15 +8,19 @@ use std::{collections::VecDeque, time::Duration};
 
 use super::{
     Core,
-    dead_letter::{NO_SESSION_ID, REASON, with_reason},
+    dead_letter::{HEADER_SIZE, HEADER_SIZE_TEXT, NO_SESSION_ID, REASON, with_reason},
     deadline::cost,
     partitions::Together,
     settle::Addition,
+    status::Use,
+    topic::lifetime,
     wake,
 };
+use broker_filter::{SystemProperty, Value};
+
 use crate::{
-    ClientId, Effect, EntityError, EntityKind, EntitySettings, Forwarded, LinkId, Output, Properties,
-    PropertyValue, PublishError, QueueId, Timestamp,
+    ClientId, Effect, EntityError, EntityKind, EntitySettings, Forwarded, LinkId, Message, Output,
+    Properties, PropertyValue, PublishError, QueueId, SYSTEM, Timestamp,
     client::Link,
     name,
     record::{DURABLE, OpenRecord},
@@ -82,6 +86,10 @@ impl Core {
     }
 
     fn forward_store(&mut self, now: Timestamp, queue: QueueId, mut left: u32, out: &mut impl Output) -> u32 {
+        // Forwarding is receiving: what may not be received stays until it may.
+        if self.check_use(queue, Use::Receive).is_err() {
+            return left;
+        }
         while let Some(store) = self.stores.get_mut(&queue)
             && store.forwards.is_some()
             && let Some(sequence) = store.next_ready()
@@ -155,7 +163,12 @@ impl Core {
         let payload = record.clone().into_payload();
         let mut message = (self.config.describe)(now, &payload);
         message.durable = record.index.flags & DURABLE != 0;
+        // Records that were read have been decoded before.
+        message.take_changes(&record.properties().unwrap_or_default());
         let (properties_length, rest) = record.whole();
+        if properties_length as usize > self.config.max_properties_bytes {
+            return Err(Some(Failure::properties()));
+        }
         message.forwarded = Some(Box::new(Forwarded { more, properties_length, rest }));
         let arrived = self.enqueue(now, target, (std::slice::from_ref(&message), Together::Not), |_| {}, out);
         arrived.map_err(|error| Failure::of(&error))
@@ -248,6 +261,33 @@ impl Core {
     }
 }
 
+impl Message {
+    /// What rules have changed of a message counts where it arrives (`service-bus-entities` 16.4).
+    fn take_changes(&mut self, properties: &Properties) {
+        for (name, value) in &properties.0 {
+            let property = name.strip_prefix(SYSTEM).and_then(SystemProperty::named);
+            let (Some(property), PropertyValue::Value(_) | PropertyValue::Removed) = (property, value) else {
+                continue;
+            };
+            let value = if let PropertyValue::Value(value) = value { value } else { &Value::Null };
+            let text = || value.as_text().map(Box::from);
+            match property {
+                SystemProperty::SessionId => self.session_id = text(),
+                SystemProperty::MessageId => self.message_id = text(),
+                SystemProperty::PartitionKey => self.partition_key = text(),
+                SystemProperty::TimeToLive => self.time_to_live = lifetime(value),
+                SystemProperty::ScheduledEnqueueTimeUtc => self.scheduled_enqueue_time = instant(value),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn instant(value: &Value) -> Option<Timestamp> {
+    let Value::Timestamp(millis) = value else { return None };
+    Some(Timestamp::from_millis(u64::try_from(*millis).unwrap_or(0)))
+}
+
 /// Why a message was dead-lettered before.
 fn reason_of(properties: &Properties) -> Option<Box<str>> {
     properties.0.iter().find_map(|(key, value)| match value {
@@ -261,6 +301,10 @@ impl Failure {
         let description =
             format!("The message was forwarded {HOPS_MAX} times, which is the most that is allowed.");
         Self { reason: "MaxTransferHopCountExceeded", description }
+    }
+
+    fn properties() -> Self {
+        Self { reason: HEADER_SIZE, description: HEADER_SIZE_TEXT.into() }
     }
 
     /// `None`: the broker itself has no room, which is no fault of the target.

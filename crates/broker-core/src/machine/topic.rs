@@ -9,7 +9,7 @@ use broker_filter::{Change, EvalError, NewId, PropertySet, SystemProperty, Value
 
 use super::{
     Core,
-    dead_letter::{NO_SESSION_ID, with_reason},
+    dead_letter::{HEADER_SIZE, HEADER_SIZE_TEXT, NO_SESSION_ID, with_reason},
     publish::{Arrival, enter_session},
     sessions::check_session_id,
     wake,
@@ -27,8 +27,6 @@ const FILTER_ERROR: &str = "FilterException";
 const NO_SESSION_TEXT: &str = "A session-enabled entity does not take a message whose session id is null.";
 const LONG_SESSION: &str = "SessionIdTooLong";
 const LONG_SESSION_TEXT: &str = "The session id has more characters than a session may have.";
-const HEADER_SIZE: &str = "HeaderSizeExceeded";
-const HEADER_SIZE_TEXT: &str = "The size of the message's properties exceeds the quota.";
 /// Application property that names the rule whose action changed a copy.
 const RULE_NAME: &str = "RuleName";
 /// Units of 100 nanoseconds in a millisecond.
@@ -190,7 +188,8 @@ impl Core {
         let mut encoded = encode_properties(&properties);
         let dead = match copy.failed {
             Some(error) => Some((FILTER_ERROR, error)),
-            None if encoded.len() > max_properties_bytes => {
+            // It has those that the message brought, too.
+            None if encoded.len() + incoming.arrival.properties_length as usize > max_properties_bytes => {
                 properties = Properties::default();
                 Some((HEADER_SIZE, HEADER_SIZE_TEXT.into()))
             }
@@ -313,12 +312,16 @@ fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
 /// A message's lifetime after an action; the last word counts.
 fn changed_ttl(own: Option<Duration>, changes: &[Change]) -> Option<Duration> {
     changes.iter().fold(own, |own, change| match change {
-        Change::SetSystem(SystemProperty::TimeToLive, Value::Duration(ticks)) => {
-            Some(Duration::from_millis(u64::try_from(ticks / TICKS_PER_MILLI).unwrap_or(0)))
-        }
+        Change::SetSystem(SystemProperty::TimeToLive, value @ Value::Duration(_)) => lifetime(value),
         Change::RemoveSystem(SystemProperty::TimeToLive) => None,
         _ => own,
     })
+}
+
+/// A time to live as a rule gave it.
+pub(super) fn lifetime(value: &Value) -> Option<Duration> {
+    let Value::Duration(ticks) = value else { return None };
+    Some(Duration::from_millis(u64::try_from(ticks / TICKS_PER_MILLI).unwrap_or(0)))
 }
 
 /// A message's session after an action; the last word counts.

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::{Reader, RecordError, VERSION, kind};
+use super::{Reader, RecordError, SEQUENCE_END, VERSION, kind};
 use crate::{EntityKind, EntitySettings, EntityStatus, QueueId, Timestamp, partition::Counters};
 
 /// Stands for `None` where a number would be.
@@ -133,7 +133,7 @@ impl Definition {
             return Err(RecordError::Value { field: "topic", value: topic.map_or(NONE, |id| id.0.into()) });
         }
         let next_sequence = reader.u64("next_sequence")?;
-        if matches!(next_sequence, 0 | NONE) {
+        if !(1..=SEQUENCE_END).contains(&next_sequence) {
             return Err(RecordError::Value { field: "next_sequence", value: next_sequence });
         }
         let created_at = Timestamp::from_millis(reader.u64("created_at")?);

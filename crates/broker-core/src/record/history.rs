@@ -3,7 +3,7 @@
 //! Invariant: a record is no longer than any other that is all index, and a claimed count is checked before room is
 //! made for it.
 
-use super::{Fact, Reader, RecordError, VERSION, kind};
+use super::{Fact, Reader, RecordError, SEQUENCE_END, VERSION, kind};
 use crate::{QueueId, Timestamp, history::Digest};
 
 /// Most ids in one record: four kilobytes of digests.
@@ -61,8 +61,7 @@ pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Fact, RecordError> {
     reader.u8("reserved")?;
     let queue = QueueId(reader.u32("queue")?);
     let number = reader.u64("number")?;
-    // The last number has no successor.
-    if number == u64::MAX {
+    if number >= SEQUENCE_END {
         return Err(RecordError::Value { field: "number", value: number });
     }
     match form {

@@ -4,7 +4,9 @@
 
 use bytes::{Buf as _, Bytes};
 
-use super::{Reader, RecordError, VERSION, decode_properties, decode_state, encode_properties, kind, put};
+use super::{
+    Reader, RecordError, SEQUENCE_END, VERSION, decode_properties, decode_state, encode_properties, kind, put,
+};
 use crate::{More, Properties, QueueId, Timestamp, slot::State};
 
 /// The sender asked for durability (`header.durable`).
@@ -138,8 +140,7 @@ impl MessageIndex {
             body: None,
             more: None,
         };
-        // Zero is no number, and the last one has no successor.
-        if matches!(index.sequence, 0 | u64::MAX) {
+        if !(1..SEQUENCE_END).contains(&index.sequence) {
             return Err(RecordError::Value { field: "sequence", value: index.sequence });
         }
         let extensions = reader.u16("extensions length")?;

@@ -16,7 +16,7 @@ fn state() -> impl Strategy<Value = State> {
 
 prop_compose! {
     fn message_index()(
-        (queue, sequence, enqueued, expires) in (any::<u32>(), 1..u64::MAX, any::<u64>(), any::<u64>()),
+        (queue, sequence, enqueued, expires) in (any::<u32>(), 1..SEQUENCE_END, any::<u64>(), any::<u64>()),
         (delivery_count, state, flags) in (any::<u32>(), state(), 0u8..8),
         (due, own_ttl, more) in (any::<Option<u64>>(), any::<Option<u64>>(), proptest::option::of(more())),
         body: Option<(u32, u64)>,
@@ -105,7 +105,7 @@ prop_compose! {
     fn definition()(
         (stores, name, settings) in (stores(), "[a-zA-Z0-9/._-]{1,260}", settings()),
         kind in prop_oneof![Just(EntityKind::Queue), Just(EntityKind::Topic), Just(EntityKind::Subscription)],
-        (topic, next_sequence, created, updated) in (0..u32::MAX, 1..u64::MAX, any::<u64>(), any::<u64>()),
+        (topic, next_sequence, created, updated) in (0..u32::MAX, 1..=SEQUENCE_END, any::<u64>(), any::<u64>()),
         count in 0_u64..1 << 48,
     ) -> Definition {
         let counters = || Box::new(Counters::new(std::iter::repeat_n(count, 16)).unwrap());
@@ -381,6 +381,9 @@ fn a_history_that_cannot_be_is_named() {
         (record(0, 1, most), Ok(())),
         (record(0, 1, most + 1), value("id count", u64::from(most) + 1)),
         (record(0, 1, u32::MAX), value("id count", u64::from(u32::MAX))),
+        (record(0, SEQUENCE_END - 1, 1), Ok(())),
+        (record(0, SEQUENCE_END, 1), value("number", SEQUENCE_END)),
+        (record(1, SEQUENCE_END, 0), value("number", SEQUENCE_END)),
         (record(0, u64::MAX, 1), value("number", u64::MAX)),
         (record(2, 1, 1), value("form", 2)),
     ];
@@ -437,5 +440,30 @@ fn a_removal_takes_up_to_its_limit_of_runs() {
         let mut record = Vec::new();
         encode_removed(&mut record, QueueId(1), &runs);
         assert_eq!(Fact::decode(&record).is_ok(), fits, "{count}");
+    }
+}
+
+#[test]
+fn numbers_of_messages_leave_room_for_all_that_follow() {
+    let index = MessageIndex {
+        queue: QueueId(1),
+        sequence: 1,
+        enqueued_at: Timestamp::default(),
+        expires_at: Timestamp::MAX,
+        delivery_count: 0,
+        state: State::Active,
+        flags: 0,
+        properties_length: 0,
+        due: None,
+        own_ttl: None,
+        body: None,
+        more: None,
+    };
+    let cases = [(0, false), (1, true), (SEQUENCE_END - 1, true), (SEQUENCE_END, false), (u64::MAX, false)];
+    for (sequence, is_good) in cases {
+        let record = MessageIndex { sequence, ..index.clone() }.encode();
+        let expected =
+            if is_good { None } else { Some(RecordError::Value { field: "sequence", value: sequence }) };
+        assert_eq!(Fact::decode(record.as_slice()).err(), expected, "{sequence}");
     }
 }

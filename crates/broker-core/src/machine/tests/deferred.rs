@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::harness::*;
 use crate::{
-    Command, Effect, EntityError, EntitySettings, Fetched, LockToken, Outcome, ReceiveMode, SequenceNumber,
-    SettleError,
+    Command, Effect, EntityError, EntitySettings, Fetched, LinkId, LockToken, Outcome, ReceiveMode,
+    SequenceNumber, SettleError,
 };
 
 /// A queue with these messages deferred, and their numbers.
@@ -240,4 +240,41 @@ fn a_deferred_message_that_cannot_be_read_is_an_error_and_takes_nothing() {
     assert_eq!(broker.fetch(main_path("q"), &numbers, true).unwrap_err(), EntityError::Storage);
     assert_eq!(broker.fetch(main_path("q"), &numbers[..1], true).unwrap().len(), 1);
     assert_eq!(broker.fetch(main_path("q"), &numbers[1..], true).unwrap_err(), not_found(2));
+}
+
+#[test]
+fn what_a_request_ends_by_the_way_is_read_in_the_next_call() {
+    let settings = EntitySettings { max_delivery_count: 1, ..EntitySettings::default() };
+    let mut broker = Broker::with_queue(settings);
+    broker.publish_all(&["a", "b"]);
+    for got in broker.lock(2) {
+        broker.settle(&got, Outcome::Defer(properties(&[]))).unwrap();
+    }
+    broker.fetch(main_path("q"), &[1, 2], false).unwrap();
+    // Their locks are over, and no deadline has been treated.
+    broker.now = broker.now.after(Duration::from_secs(61));
+    broker.open(OTHER, 1, dead_letters("q"), ReceiveMode::PeekLock);
+    broker.tell(OTHER, Command::Credit { consumer: LinkId(1), limit: 9, drain: false });
+    let sequences = vec![SequenceNumber(1), SequenceNumber(2)];
+    let (first, second) = (broker.ticket(), broker.ticket());
+    let fetch = Command::ReceiveDeferred {
+        path: main_path("q"),
+        session: None,
+        sequences,
+        delete: false,
+        bytes: 1 << 20,
+        ticket: first,
+    };
+    let peek = Command::Peek {
+        path: dead_letters("q"),
+        session: None,
+        from: SequenceNumber(1),
+        count: 9,
+        bytes: 1 << 20,
+        ticket: second,
+    };
+    let told = broker.tell_all(ME, vec![fetch, peek]);
+    assert!(matches!(&told[0], Effect::RequestRefused { ticket, .. } if *ticket == first), "{told:?}");
+    assert!(matches!(&told[1], Effect::Peeked { messages, .. } if messages.len() == 2), "{told:?}");
+    assert_eq!(broker.received(OTHER).len(), 2);
 }

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use broker_filter::{Filter, Parameters, SqlAction, Value};
 use proptest::prelude::*;
 
 use super::{harness::*, recovery::clean};
 use crate::{
     AttachError, Command, CoreConfig, Effect, EntityError, EntityKind, EntityPath, EntitySettings,
-    EntityStatus, LinkId, Message, Outcome, ReceiveMode, SubQueue, Timestamp, UnsettledPolicy,
+    EntityStatus, LinkId, Message, Outcome, ReceiveMode, Rule, SubQueue, Timestamp, UnsettledPolicy,
 };
 
 fn to(target: &str) -> EntitySettings {
@@ -489,4 +490,114 @@ proptest! {
             prop_assert!(!forwards || broker.core.entity(names[place]).unwrap().active == 0, "{}", names[place]);
         }
     }
+}
+
+#[test]
+fn what_may_not_be_received_is_not_forwarded_until_it_may() {
+    let cases = [
+        (EntityStatus::Active, true),
+        (EntityStatus::SendDisabled, true),
+        (EntityStatus::ReceiveDisabled, false),
+        (EntityStatus::Disabled, false),
+    ];
+    for case @ (status, goes_on) in cases {
+        let settings = EntitySettings { forward_dead_lettered_to: Some("target".into()), ..to("target") };
+        let mut broker = with(&[("target", plain()), ("source", plain())]);
+        send(&mut broker, "source", "letter");
+        let letter = broker.receive(main_path("source"), ReceiveMode::PeekLock, 1).remove(0);
+        broker.settle(&letter, Outcome::DeadLetter(properties(&[]))).unwrap();
+        send(&mut broker, "source", "message");
+        let with = |status| EntitySettings { status, ..settings.clone() };
+        update(&mut broker, "source", with(status)).unwrap();
+        broker.wait(10);
+        assert_eq!(
+            contents(&mut broker, &main_path("target")).len(),
+            if goes_on { 2 } else { 0 },
+            "{case:?}"
+        );
+        broker.restart();
+        broker.wait(10);
+        let mut there = contents(&mut broker, &main_path("target"));
+        assert_eq!(there.len(), if goes_on { 2 } else { 0 }, "{case:?} after a restart");
+        assert!(broker.core.deadline().is_none_or(|at| at > broker.now), "{case:?}: nothing is left to do");
+        update(&mut broker, "source", with(EntityStatus::Active)).unwrap();
+        there = contents(&mut broker, &main_path("target"));
+        there.sort_unstable();
+        assert_eq!(there, ["letter", "message"], "{case:?}");
+        broker.check_liveness();
+    }
+}
+
+/// An action over parameters.
+fn action(text: &str, parameters: &[(&str, Value)]) -> SqlAction {
+    let mut all = Parameters::new();
+    for (name, value) in parameters {
+        all.set(name, value.clone());
+    }
+    SqlAction::parse(text, all).unwrap()
+}
+
+#[test]
+fn what_a_rule_changed_counts_where_the_copy_is_forwarded_to() {
+    let changes = "SET sys.SessionId = 'steps'; SET sys.TimeToLive = @ttl; SET sys.MessageId = 'other'; \
+                   SET sys.ScheduledEnqueueTimeUtc = @due";
+    let mut broker = broker();
+    let due = broker.now.after(Duration::from_secs(1));
+    let parameters = [
+        ("@ttl", Value::duration_ms(5_000)),
+        ("@due", Value::Timestamp(i64::try_from(due.as_millis()).unwrap())),
+    ];
+    let settings = EntitySettings { requires_session: true, requires_duplicate_detection: true, ..plain() };
+    broker.create("target", settings);
+    broker.create_kind("t", EntityKind::Topic, plain());
+    let rule = Rule { name: "r".into(), filter: Filter::True, action: Some(action(changes, &parameters)) };
+    broker.subscribe("s", to("target"), vec![rule]);
+    for text in ["a", "b"] {
+        broker.send(vec![describe(broker.now, &bytes::Bytes::from(text))]);
+        broker.run_deadlines();
+    }
+    let peeked = broker.peek(main_path("target"), 0, 9);
+    assert_eq!(peeked.len(), 1, "both have the id that the rule gave them: {peeked:?}");
+    assert_eq!(peeked[0].stored.state, 2, "it waits for its time");
+    broker.wait(1_000);
+    let peeked = broker.peek(main_path("target"), 0, 9);
+    assert_eq!(peeked[0].stored.state, 0);
+    let session = peeked[0].stored.more.as_ref().and_then(|more| more.session.clone());
+    assert_eq!(session.as_deref(), Some("steps"));
+    assert_eq!(peeked[0].stored.expires_at, Some(due.after(Duration::from_secs(5))));
+    broker.wait(5_000);
+    assert!(broker.peek(main_path("target"), 0, 9).is_empty());
+    assert!(broker.peek(dead_letters_of("s"), 0, 9).is_empty());
+}
+
+#[test]
+fn properties_that_grow_from_rule_to_rule_stay_within_their_limit() {
+    let config =
+        CoreConfig { token_key: [7; 16], describe, max_properties_bytes: 300, ..CoreConfig::default() };
+    let mut broker = Broker::with(config);
+    broker.create("end", plain());
+    for (name, target) in [("t3", "end"), ("t2", "t3"), ("t1", "t2")] {
+        broker.create_kind(name, EntityKind::Topic, plain());
+        let text = "x".repeat(90);
+        let set = action(&format!("SET {name} = @text"), &[("@text", Value::from(text.as_str()))]);
+        let ticket = broker.ticket();
+        let rules = vec![Rule { name: "r".into(), filter: Filter::True, action: Some(set) }];
+        let subscription = format!("{name}/Subscriptions/s").into();
+        let settings = Box::new(to(target));
+        assert_eq!(
+            broker.ask(Command::CreateSubscription { name: subscription, settings, rules, ticket }),
+            Ok(())
+        );
+    }
+    send(&mut broker, "t1", "m");
+    broker.wait(10);
+    let letters =
+        |broker: &mut Broker, name: &str| reason(broker, dead_letters(&format!("{name}/Subscriptions/s")));
+    let at = ["t1", "t2", "t3"].map(|name| letters(&mut broker, name));
+    let found: Vec<_> = at.into_iter().flatten().collect();
+    assert_eq!(found, [("m".to_owned(), Some("HeaderSizeExceeded".to_owned()))]);
+    assert!(contents(&mut broker, &main_path("end")).is_empty());
+    let longest = broker.journal.records.values().map(|(record, index)| record.len() - index).max();
+    assert!(longest.is_some_and(|longest| longest < 600), "{longest:?}");
+    broker.check_liveness();
 }
