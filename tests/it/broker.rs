@@ -133,6 +133,7 @@ pub(crate) fn config() -> ServerConfig {
         io_threads: 2,
         foreign_origins: false,
         testing: true,
+        observe: broker_server::ObserveConfig::default(),
         container_id: "ferrybus".to_owned(),
     }
 }

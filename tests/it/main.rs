@@ -23,6 +23,8 @@ mod message;
 #[cfg(test)]
 mod numbers;
 #[cfg(test)]
+mod observe;
+#[cfg(test)]
 mod plain;
 #[cfg(test)]
 mod plain_sdks;

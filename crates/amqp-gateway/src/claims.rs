@@ -20,7 +20,7 @@ impl Gateway {
                 if mechanism == "MSSBCBS" {
                     self.face = Face::ServiceBus;
                 }
-                self.log_in(identity);
+                self.log_in(identity, class_of(&mechanism));
                 self.engine.sasl_outcome(SaslCode::Ok);
             }
             Err(SaslError::MissingResponse) if self.challenged.is_none() => {
@@ -43,14 +43,20 @@ impl Gateway {
     pub(crate) fn log_in_without_sasl(&mut self) {
         if !self.authenticated {
             let identity = self.authority.sasl(&self.peer, ANONYMOUS, None);
-            self.log_in(identity.unwrap_or_else(|_| Identity::nobody()));
+            self.log_in(identity.unwrap_or_else(|_| Identity::nobody()), "anonymous");
         }
     }
 
-    fn log_in(&mut self, identity: Identity) {
+    fn log_in(&mut self, identity: Identity, class: &'static str) {
+        self.log_in = class;
         self.authenticated = true;
         self.challenged = None;
         self.grants = Grants::new(identity);
+    }
+
+    /// How the client has logged in by now: `none`, `anonymous`, `plain`, `external` or `token`.
+    pub fn authentication(&self) -> &'static str {
+        if self.grants.is_empty() { self.log_in } else { "token" }
     }
 
     /// Checks that the client may do `right` at a store, or at its management node.
@@ -113,6 +119,16 @@ impl Gateway {
             self.detach_link(LinkId(id), &refusal);
         }
         self.find_claims_end();
+    }
+}
+
+/// What a mechanism is called among those who count connections. That of the .NET SDK tells nothing but that a token
+/// will follow.
+fn class_of(mechanism: &str) -> &'static str {
+    match mechanism {
+        "PLAIN" => "plain",
+        "EXTERNAL" => "external",
+        _ => "anonymous",
     }
 }
 

@@ -54,6 +54,8 @@ pub struct Gateway {
     pub(crate) face: Face,
     /// Whether SASL has told who the client is.
     pub(crate) authenticated: bool,
+    /// How SASL has told it.
+    pub(crate) log_in: &'static str,
     /// The mechanism that was asked for its missing initial response.
     pub(crate) challenged: Option<Symbol>,
     pub(crate) sessions: Sessions,
@@ -107,6 +109,7 @@ impl Gateway {
             grants: Grants::new(Identity::nobody()),
             face: Face::Plain,
             authenticated: false,
+            log_in: "none",
             challenged: None,
             sessions: Sessions::new(),
             links: Links::new(),

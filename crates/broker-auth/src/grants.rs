@@ -65,6 +65,11 @@ impl Grants {
         &self.identity
     }
 
+    /// True without the grant of any token.
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// Adds the grant of a token, or renews the one it replaces.
     pub fn add(&mut self, grant: Grant, now: u64) -> Result<(), TooManyGrants> {
         let at_scope = self.by_scope.get_mut(grant.scope.as_str());

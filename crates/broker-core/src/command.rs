@@ -454,6 +454,13 @@ pub enum Look {
         /// How many to show at most.
         top: u64,
     },
+    /// Those of all kinds, in the order of their names in lower case.
+    All {
+        /// The name, in lower case, behind which to begin; empty: with the first.
+        after: Box<str>,
+        /// How many to show at most.
+        top: u64,
+    },
     /// The subscriptions of a topic, in order of name.
     Subscriptions {
         /// The topic.

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::{EntityError, Timestamp};
+use crate::{Activity, EntityError, Timestamp};
 
 /// What exists under a name.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -127,6 +127,8 @@ pub struct EntityReport {
     pub max_message_bytes: u64,
     /// Subscriptions of a topic.
     pub subscriptions: u64,
+    /// For those who watch.
+    pub activity: Activity,
 }
 
 const LOCK_DURATION_MAX: Duration = Duration::from_secs(300);

@@ -3,6 +3,7 @@
 //! Invariant: the outputs depend on the inputs alone. Commands, time and the lock-token key come in as
 //! arguments; records and effects go out through [`Output`]. No socket, file, clock, thread or hash order.
 
+mod activity;
 mod client;
 mod command;
 mod config;
@@ -29,6 +30,7 @@ mod store;
 mod token;
 mod transaction;
 
+pub use activity::Activity;
 pub use command::{
     Batch, Command, EntityPath, Look, Outcome, ReceiveMode, SessionWanted, SubQueue, UnsettledPolicy,
 };

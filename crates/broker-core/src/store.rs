@@ -16,6 +16,7 @@ use std::{
 
 use crate::{
     ClientId, LinkId, LockId, Position, QueueId, SettleError, Timestamp,
+    activity::Traffic,
     deadlines::{Deadlines, Run},
     history::History,
     partition::{Counters, Onward, PartitionId},
@@ -120,6 +121,7 @@ pub(crate) struct Store {
     /// There once a copy of a topic's message was.
     pub(crate) copies: Option<Box<Copies>>,
     pub(crate) counts: Counts,
+    pub(crate) traffic: Traffic,
     /// The numbers that replay saw.
     pub(crate) seen: Seen,
     /// The retrieval order.
@@ -167,6 +169,7 @@ impl Store {
             slots: Slots::default(),
             copies: None,
             counts: Counts::default(),
+            traffic: Traffic::default(),
             seen: Seen::default(),
             order: Order::default(),
             has_partitions: false,

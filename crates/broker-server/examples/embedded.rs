@@ -39,6 +39,7 @@ fn main() -> ExitCode {
         io_threads: 2,
         foreign_origins: false,
         testing: false,
+        observe: broker_server::ObserveConfig::default(),
         container_id: "embedded".to_owned(),
     };
     match Server::start(&config) {

@@ -18,7 +18,7 @@ use broker_core::ClientId;
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::watch,
+    sync::{Semaphore, watch},
     time::timeout,
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
@@ -29,6 +29,8 @@ use crate::{
     connection::Driver,
     http,
     inbox::Inbox,
+    meters::{Seat, Transport},
+    observe::ObserveConfig,
     stop::{Stop, ordered, unless_stopped},
     threads::{Place, Spawner},
 };
@@ -49,6 +51,10 @@ pub(crate) struct Shared {
     /// Changes when faults are ordered; `None` unless started for testing.
     pub(crate) faults: Option<watch::Sender<()>>,
     pub(crate) foreign_origins: bool,
+    pub(crate) observe: ObserveConfig,
+    /// One scrape at a time.
+    pub(crate) scrape: Semaphore,
+    pub(crate) last_look: http::LastLook,
     pub(crate) stop: watch::Receiver<Stop>,
 }
 
@@ -64,6 +70,7 @@ pub(crate) async fn accept_loop(listener: TcpListener, shared: Arc<Shared>, tls_
             Ok((stream, address)) => {
                 let place = Place::take(&shared.connections);
                 if place.count() > shared.max_connections {
+                    shared.inbox.meters().refuse("connection_limit");
                     warn!(%address, limit = shared.max_connections, "refused: too many connections");
                     continue;
                 }
@@ -143,7 +150,7 @@ where
     match first {
         None => Ok(()),
         Some(first) if is_http(first) => Box::pin(http::serve(stream, shared, peer)).await,
-        Some(_) => Box::pin(drive(stream, &shared, peer)).await,
+        Some(_) => Box::pin(drive(stream, &shared, peer, false)).await,
     }
 }
 
@@ -161,7 +168,10 @@ pub(crate) fn drive<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     shared: &Shared,
     peer: PeerFacts,
+    web_socket: bool,
 ) -> impl Future<Output = io::Result<()>> + use<S> {
+    let transport = Transport::new(peer.tls, web_socket);
+    let seat = Seat::take(Arc::clone(shared.inbox.meters()), transport);
     let client = ClientId(shared.next_client.fetch_add(1, Ordering::Relaxed));
     // Tracking ids must differ between connections and between runs; the seed need not be secret.
     let seed = shared.seed ^ client.0.wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -178,7 +188,7 @@ pub(crate) fn drive<S: AsyncRead + AsyncWrite + Unpin>(
     let patience = (!idle.is_zero()).then(|| idle * 2);
     let (clock, inbox) = (Arc::clone(&shared.clock), Arc::clone(&shared.inbox));
     let faults = shared.faults.as_ref().map(watch::Sender::subscribe);
-    let driver = Driver::new(stream, gateway, client, clock, inbox, shared.stop.clone(), patience);
+    let driver = Driver::new(stream, gateway, (client, seat), clock, inbox, shared.stop.clone(), patience);
     driver.with_faults(faults).run()
 }
 

@@ -8,7 +8,7 @@ use broker_auth::Authority;
 use broker_core::{EntityKind, EntitySettings, Expiry, Rule};
 use broker_log::Durability;
 
-use crate::keys::KeySource;
+use crate::{keys::KeySource, observe::ObserveConfig};
 
 /// An entity to create.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,6 +84,8 @@ pub struct ServerConfig {
     pub foreign_origins: bool,
     /// For tests against the broker: its clock can be moved.
     pub testing: bool,
+    /// How the broker lets itself be watched.
+    pub observe: ObserveConfig,
     /// `open.container-id`.
     pub container_id: String,
 }

@@ -25,6 +25,7 @@ use crate::{
     clock::Clock,
     inbox::{Inbox, Item},
     mailbox::Mailbox,
+    meters::Seat,
     orders::Orders,
     stop::{Stop, ordered},
     transport::{self, Outgoing, WRITE_SOFT_LIMIT},
@@ -96,6 +97,7 @@ pub(crate) struct Driver<S> {
     stream: S,
     gateway: Gateway,
     client: ClientId,
+    seat: Seat,
     clock: Arc<Clock>,
     mailbox: Arc<Mailbox>,
     inbox: Arc<Inbox>,
@@ -118,7 +120,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
     pub(crate) fn new(
         stream: S,
         gateway: Gateway,
-        client: ClientId,
+        (client, seat): (ClientId, Seat),
         clock: Arc<Clock>,
         inbox: Arc<Inbox>,
         mut stop: watch::Receiver<Stop>,
@@ -133,6 +135,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             stream,
             gateway,
             client,
+            seat,
             clock,
             mailbox,
             inbox,
@@ -187,6 +190,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         }
         if let Some(input) = turn.input {
             self.gateway.handle_input(now, input);
+            self.seat.note(self.gateway.authentication());
         }
         if turn.deadline {
             self.gateway.handle_deadline(now);

@@ -17,7 +17,7 @@ use std::{
 use broker_log::{DiskWorker, IoDone, IoRequest, RealDisk};
 use tracing::error;
 
-use crate::{clock, inbox::Inbox};
+use crate::{clock, inbox::Inbox, meters::Meters};
 
 /// Where the node takes its disk work.
 #[derive(Debug)]
@@ -40,19 +40,26 @@ type Worker = Arc<Mutex<Performer>>;
 #[derive(Debug)]
 struct Performer {
     worker: DiskWorker<Arc<RealDisk>>,
+    meters: Arc<Meters>,
     /// Writes that were soon done, since the last that was not; counted to [`QUICK_WRITES`].
     quick_writes: u32,
 }
 
 impl Performer {
-    fn on(disk: Arc<RealDisk>) -> Worker {
-        Arc::new(Mutex::new(Self { worker: DiskWorker::new(disk), quick_writes: QUICK_WRITES }))
+    fn on(disk: Arc<RealDisk>, meters: &Arc<Meters>) -> Worker {
+        let (worker, meters) = (DiskWorker::new(disk), Arc::clone(meters));
+        Arc::new(Mutex::new(Self { worker, meters, quick_writes: QUICK_WRITES }))
     }
 
     fn perform(&mut self, request: IoRequest) -> IoDone {
+        let written = request.is_write().then(|| request.bytes());
         let begin = clock::instant();
         let done = self.worker.perform(request);
-        self.note(clock::instant().saturating_duration_since(begin));
+        let took = clock::instant().saturating_duration_since(begin);
+        self.note(took);
+        if let Some(bytes) = written {
+            self.meters.wrote(bytes, took);
+        }
         done
     }
 
@@ -80,9 +87,10 @@ const QUICK_WRITES: u32 = 16;
 impl DiskThread {
     /// Starts the threads; they have ended when this is dropped.
     pub(crate) fn start(disk: Arc<RealDisk>, inbox: &Arc<Inbox>) -> io::Result<Self> {
-        let worker = Performer::on(Arc::clone(&disk));
+        let worker = Performer::on(Arc::clone(&disk), inbox.meters());
         let writes = Lane::start("journal", by(Arc::clone(&worker)), Arc::clone(inbox))?;
-        let others = Lane::start("files", by(Performer::on(disk)), Arc::clone(inbox))?;
+        let others = Performer::on(disk, inbox.meters());
+        let others = Lane::start("files", by(others), Arc::clone(inbox))?;
         Ok(Self { writes, others, worker })
     }
 

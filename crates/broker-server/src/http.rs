@@ -29,10 +29,15 @@ use crate::{
 mod access;
 mod admin;
 mod answer;
+mod core;
 mod faults;
+mod health;
+mod metrics;
 mod routes;
 mod testing;
 mod upgrade;
+
+pub(crate) use health::LastLook;
 
 /// Headers of one request.
 const HEADERS_MAX: usize = 64;
@@ -101,7 +106,7 @@ where
         usize::try_from(visitor.shared.gateway.max_frame_bytes).unwrap_or(usize::MAX).saturating_mul(2);
     let message_bytes_max = websocket::MESSAGE_BYTES_MAX.max(frames);
     let stream = ByteStream::new(parts.io.into_inner(), parts.read_buf, message_bytes_max).await;
-    accept::drive(stream, &visitor.shared, PeerFacts::clone(&visitor.peer)).await
+    accept::drive(stream, &visitor.shared, PeerFacts::clone(&visitor.peer), true).await
 }
 
 impl Visitor {

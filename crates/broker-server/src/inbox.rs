@@ -7,7 +7,7 @@ use std::{
     mem,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use broker_core::{Batch, ClientId, Timestamp};
@@ -16,9 +16,10 @@ use tokio::sync::oneshot;
 use tracing::error;
 
 use crate::{
-    clock::Clock,
+    clock::{self, Clock},
     mailbox::Mailbox,
-    runner::{Ended, Runner},
+    meters::Meters,
+    runner::{Ended, NodeView, Runner},
 };
 
 /// One thing for the node to do.
@@ -36,6 +37,8 @@ pub(crate) enum Item {
     Quiet,
     /// Move the broker's time forward, and answer with it once what has become due is done; `None` is too far.
     Advance(Duration, oneshot::Sender<Option<Timestamp>>),
+    /// Say how things are.
+    Look(oneshot::Sender<NodeView>),
     /// Make everything durable and stop.
     Stop,
 }
@@ -55,6 +58,8 @@ enum Turn {
 #[derive(Debug, Default)]
 struct Desk {
     items: Vec<Item>,
+    /// Since when the first of them waits; `None`: it does not.
+    waiting_since: Option<Instant>,
     turn: Turn,
     /// Something is to be done that nobody is about to do.
     left_over: bool,
@@ -107,6 +112,7 @@ impl Desk {
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     clock: Arc<Clock>,
+    meters: Arc<Meters>,
     desk: Mutex<Desk>,
     /// Calls the caretaker.
     call: Condvar,
@@ -148,6 +154,9 @@ impl Inbox {
         if matches!(item, Item::Advance(..)) {
             // However long it meant to sleep, it was by the time before.
             desk.asleep_until = desk.asleep_until.map(|_| FOR_EVER);
+        }
+        if desk.turn == Turn::Taken && desk.items.is_empty() {
+            desk.waiting_since = Some(clock::instant());
         }
         desk.items.push(item);
         desk.stirred = true;
@@ -228,7 +237,7 @@ impl Inbox {
         let waited = Cell::new(false);
         let may_wait = || !waited.get() && self.desk().items.is_empty() && !waited.replace(true);
         for turn in 1.. {
-            mem::swap(&mut items, &mut self.desk().items);
+            self.take_items(&mut items);
             let ended = runner.turn(&mut items, may_wait);
             let mut desk = self.desk();
             if matches!(desk.turn, Turn::Over(_)) {
@@ -250,6 +259,29 @@ impl Inbox {
                 return;
             }
         }
+    }
+
+    /// Takes what waits, and notes how long the first of it did.
+    fn take_items(&self, items: &mut Vec<Item>) {
+        let mut desk = self.desk();
+        mem::swap(items, &mut desk.items);
+        let since = desk.waiting_since.take();
+        drop(desk);
+        if !items.is_empty() {
+            let waited =
+                since.map_or(Duration::ZERO, |since| clock::instant().saturating_duration_since(since));
+            self.meters.queue_time.observe(waited.as_secs_f64());
+        }
+    }
+
+    /// Where the node, and whoever serves it, notes what it measures.
+    pub(crate) fn meters(&self) -> &Arc<Meters> {
+        &self.meters
+    }
+
+    /// Whether the node has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(self.desk().turn, Turn::Over(_))
     }
 
     /// The node has ended.

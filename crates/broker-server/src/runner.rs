@@ -6,6 +6,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use broker_core::{Batch, ClientId, Command, Effect, Outcome, Properties, Timestamp};
+use broker_log::JournalStats;
 use broker_node::Node;
 use tokio::sync::oneshot;
 use tracing::error;
@@ -29,6 +30,17 @@ pub(crate) struct Runner {
     warned: bool,
     /// Who has moved the time and waits until what became due by that is done.
     moved: Vec<oneshot::Sender<Option<Timestamp>>>,
+}
+
+/// How the node is doing.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeView {
+    /// Figures of its journal.
+    pub(crate) journal: JournalStats,
+    /// Sends are refused until there is space again.
+    pub(crate) storage_full: bool,
+    /// Space is not reclaimed any more.
+    pub(crate) cleaning_stopped: bool,
 }
 
 /// Why the node ended.
@@ -114,7 +126,18 @@ impl Runner {
             }
             Item::Quiet => self.node.notice_idle(),
             Item::Advance(by, answer) => self.advance(by, answer),
+            // Who asked may have gone.
+            Item::Look(answer) => drop(answer.send(self.view())),
             Item::Stop => self.stopping = true,
+        }
+    }
+
+    fn view(&self) -> NodeView {
+        let journal = self.node.journal();
+        NodeView {
+            journal: journal.stats(),
+            storage_full: journal.storage_full(),
+            cleaning_stopped: journal.cleaning_stopped().is_some(),
         }
     }
 

@@ -20,7 +20,7 @@ use broker_node::RecoveryError;
 use tokio::{
     net::TcpListener,
     runtime::{Builder, Runtime},
-    sync::{oneshot, watch},
+    sync::{Semaphore, oneshot, watch},
 };
 use tracing::{info, warn};
 
@@ -28,6 +28,7 @@ use crate::{
     accept::{self, Shared},
     clock::Clock,
     config::{EntityPlan, ServerConfig},
+    http::LastLook,
     inbox::{Inbox, Item},
     keys::Keeper,
     mailbox::Mailbox,
@@ -137,6 +138,9 @@ impl Server {
             handshake_time_out: config.handshake_time_out,
             faults: config.testing.then(|| watch::Sender::new(())),
             foreign_origins: config.foreign_origins,
+            observe: config.observe.clone(),
+            scrape: Semaphore::new(1),
+            last_look: LastLook::default(),
             stop: stopped,
         });
         let mut server = Self {

@@ -152,6 +152,7 @@ fn config(limits: Limits) -> ServerConfig {
         authority: Arc::new(Authority::new(limits.credentials).with_issuers(limits.issuers)),
         key_sources: limits.key_sources,
         testing: limits.testing,
+        observe: limits.observe,
         container_id: format!("ferrybus-{}", std::process::id()),
     }
 }

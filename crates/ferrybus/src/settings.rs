@@ -20,6 +20,7 @@ mod bounds;
 mod check;
 mod credentials;
 mod issuers;
+mod observe;
 mod order;
 mod topics;
 
@@ -61,6 +62,8 @@ pub(crate) struct Settings {
     pub(crate) journal: JournalSettings,
     /// What is logged and how.
     pub(crate) log: LogSettings,
+    /// What is shown of the broker.
+    pub(crate) metrics: observe::MetricsSettings,
     /// Queues to create at start when they do not exist.
     pub(crate) queue: Vec<QueueEntry>,
     /// Topics to create at start when they do not exist, with their subscriptions.

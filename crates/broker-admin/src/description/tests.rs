@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use broker_core::{EntityReport, Timestamp};
+use broker_core::{Activity, EntityReport, Timestamp};
 use proptest::prelude::*;
 
 use super::*;
@@ -20,6 +20,7 @@ fn report(kind: EntityKind, settings: EntitySettings) -> EntityReport {
         bytes: 5,
         max_message_bytes: 1 << 20,
         subscriptions: 6,
+        activity: Activity::default(),
     }
 }
 

@@ -40,6 +40,9 @@ impl Core {
         mut addition: Addition,
         out: &mut impl Output,
     ) {
+        if let Some(store) = self.stores.get_mut(&queue) {
+            store.traffic.expired += 1;
+        }
         let keep =
             self.main_of(queue).is_some_and(|entity| entity.definition.settings.dead_letter_on_expiration);
         if keep {
@@ -103,6 +106,7 @@ impl Core {
         let (enqueued_at, expires_at) = (index.enqueued_at, index.expires_at);
         let (position, length) = append(index, &merged, &record, out);
         let Some(store) = self.stores.get_mut(&target) else { return };
+        store.traffic.incoming += 1;
         let mut moved = Slot::new(position, length, enqueued_at, expires_at);
         moved.delivery_count = slot.delivery_count;
         match body {

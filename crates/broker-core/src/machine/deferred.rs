@@ -50,6 +50,10 @@ impl Core {
             bound.messages = 0;
         }
         let read = self.read_deferred(queue, session, request, out)?;
+        if let Some(store) = self.stores.get_mut(&queue) {
+            store.traffic.outgoing += read.len() as u64;
+            store.traffic.completed += if request.delete { read.len() as u64 } else { 0 };
+        }
         let mut messages = Vec::with_capacity(read.len());
         for (sequence, stored) in read {
             bound.spend(stored.payload.len());

@@ -2,8 +2,12 @@
 //!
 //! Invariant: looking changes nothing, and one answer shows a bounded number of entities.
 
+use std::ops::Bound;
+
 use super::Core;
-use crate::{EntityKind, EntityReport, Look, QueueId, machine::EntityView, name};
+use crate::{
+    Activity, EntityKind, EntityReport, Look, QueueId, activity::Traffic, machine::EntityView, name,
+};
 
 /// Most entities in one answer.
 const SHOWN_MAX: u64 = 1_000;
@@ -16,6 +20,11 @@ impl Core {
             Look::Kind { kind, skip, top } => {
                 let of_kind = self.entities().filter(|view| view.kind == *kind);
                 self.page(of_kind, *skip, *top)
+            }
+            Look::All { after, top } => {
+                let behind = (Bound::Excluded(&**after), Bound::Unbounded);
+                let queues = self.names.range::<str, _>(behind).map(|(_, queue)| *queue);
+                self.page(queues.filter_map(|queue| self.view(queue)), 0, *top)
             }
             Look::Subscriptions { topic, skip, top } => self.page(self.subscriptions(topic), *skip, *top),
         }
@@ -48,6 +57,22 @@ impl Core {
         keys.take_while(move |(key, _)| key.starts_with(&prefix)).map(|(_, id)| *id).filter(is_of_topic)
     }
 
+    fn activity(&self, view: &EntityView<'_>) -> Activity {
+        let traffic = |queue: QueueId| self.stores.get(&queue).map(|store| store.traffic).unwrap_or_default();
+        let Traffic { incoming, outgoing, completed, failed, expired } = traffic(view.queue);
+        Activity {
+            deferred: view.deferred,
+            locked: view.locked,
+            oldest: view.oldest,
+            incoming,
+            outgoing,
+            completed,
+            failed,
+            expired,
+            dead_lettered: traffic(view.dead_letter_queue).incoming,
+        }
+    }
+
     fn report(&self, view: &EntityView<'_>) -> EntityReport {
         let subscriptions = match view.kind {
             EntityKind::Topic => self.subscriptions_of(view.queue).count() as u64,
@@ -66,6 +91,7 @@ impl Core {
             bytes: view.bytes,
             max_message_bytes: self.max_message_bytes(view.settings),
             subscriptions,
+            activity: self.activity(view),
         }
     }
 }

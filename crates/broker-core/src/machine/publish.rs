@@ -86,8 +86,12 @@ impl Core {
             let fair = self.fair_partition(queue);
             for message in messages {
                 let partition = self.partition_of(queue, message, fair);
-                let store = self.stores.get_mut(&queue);
-                if store.is_some_and(|store| store.is_first_copy(now, message)) {
+                let is_new = self.stores.get_mut(&queue).is_some_and(|store| {
+                    let is_new = store.is_first_copy(now, message);
+                    store.traffic.incoming += u64::from(is_new);
+                    is_new
+                });
+                if is_new {
                     let arrival = Arrival { partition, ..arrival(now, message, more_of(message, false)) };
                     number(self.publish_to_topic(now, queue, message, arrival, out));
                 } else {
@@ -105,6 +109,7 @@ impl Core {
                 number(0);
                 continue;
             }
+            store.traffic.incoming += 1;
             let more = more_of(message, store.sessions.is_some());
             number(accept(store, now, arrival(now, message, more), message.stored(), out));
         }

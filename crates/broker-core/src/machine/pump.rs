@@ -321,6 +321,7 @@ impl Hand<'_> {
         let Some(consumer) = self.consumers.get_mut(&number) else { return };
         let (client, link) = (consumer.client, consumer.link);
         store.touched_at = self.now;
+        store.traffic.outgoing += 1;
         consumer.count += 1;
         if let Some(client) = self.clients.get_mut(&client) {
             client.handed += stored.payload.len() as u64;
@@ -334,6 +335,7 @@ impl Hand<'_> {
         let mut delivery =
             Delivery { consumer: link, queue: store.id, sequence: sequence_number, lock: None, stored };
         if consumer.mode == ReceiveMode::ReceiveAndDelete {
+            store.traffic.completed += 1;
             if let Some((slot, body)) = store.remove(sequence) {
                 self.merge.removed(store.id, sequence, out);
                 out.release(slot.position, slot.length);

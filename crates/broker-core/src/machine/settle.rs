@@ -9,7 +9,7 @@ use crate::{
     SequenceNumber, SettleError, Ticket, Timestamp,
     merge::Answer,
     record::{BodyRef, OpenRecord, encode_changed},
-    slot::State,
+    slot::{Slot, State},
 };
 
 /// What a settlement adds to a message: the properties, and the record to write them to. The record is there
@@ -204,7 +204,7 @@ impl Core {
         out: &mut impl Output,
     ) {
         match outcome {
-            Outcome::Complete => self.discard(queue, sequence, out),
+            Outcome::Complete => self.complete(queue, sequence, out),
             Outcome::Release(properties) => {
                 self.give_back(now, queue, sequence, false, Addition { properties, record }, out);
             }
@@ -218,9 +218,28 @@ impl Core {
         }
     }
 
+    /// A message was processed.
+    fn complete(&mut self, queue: QueueId, sequence: u64, out: &mut impl Output) {
+        let removed = self.stores.get_mut(&queue).and_then(|store| {
+            store.traffic.completed += 1;
+            store.remove(sequence)
+        });
+        self.removed(queue, sequence, removed, out);
+    }
+
     /// A message is gone for good.
     pub(super) fn discard(&mut self, queue: QueueId, sequence: u64, out: &mut impl Output) {
         let removed = self.stores.get_mut(&queue).and_then(|store| store.remove(sequence));
+        self.removed(queue, sequence, removed, out);
+    }
+
+    fn removed(
+        &mut self,
+        queue: QueueId,
+        sequence: u64,
+        removed: Option<(Slot, Option<BodyRef>)>,
+        out: &mut impl Output,
+    ) {
         if let Some((slot, body)) = removed {
             self.merge.removed(queue, sequence, out);
             out.release(slot.position, slot.length);
@@ -263,6 +282,7 @@ impl Core {
             slot.delivery_count = slot.delivery_count.saturating_add(1);
         }
         let (count, state, expired) = (slot.delivery_count, slot.state, slot.is_expired(now));
+        store.traffic.failed += u64::from(failed);
         store.unlock(sequence);
         if let Some(entity) = store.entity() {
             let limit = entity.definition.settings.max_delivery_count;

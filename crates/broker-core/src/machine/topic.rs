@@ -230,6 +230,7 @@ impl Core {
         if let Some(sessions) = &mut store.sessions {
             slot.holder = enter_session(sessions, index.more.as_deref());
         }
+        store.traffic.incoming += 1;
         store.insert_copy(sequence, slot, body);
         store.arm(&mut self.timers);
         wake(store, &mut self.active);
@@ -267,6 +268,7 @@ fn store_body(
     slot.state = State::Body;
     slot.set_references(references);
     store.insert(sequence, slot);
+    store.traffic.outgoing += u64::from(references);
     Some(BodyRef { topic: store.id, sequence })
 }
 

@@ -3,14 +3,8 @@
 //! Invariant: nothing is asked of the core for a request that was not admitted, and no answer leaves before the core
 //! has said that it is durable.
 
-use std::{
-    future::poll_fn,
-    sync::{Arc, atomic::Ordering},
-};
-
 use broker_admin::{Answer, Host, Method, Pending, Query, Request, Route, Step};
 use broker_auth::{Right, Scope};
-use broker_core::{Batch, ClientId, Command, Effect};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{
@@ -19,12 +13,7 @@ use hyper::{
     header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, ETAG, HOST, HeaderValue, IF_MATCH},
 };
 
-use super::{Visitor, access, answer::Refusal};
-use crate::{
-    inbox::{Inbox, Item},
-    mailbox::Mailbox,
-    stop::ordered,
-};
+use super::{Visitor, access, answer::Refusal, core};
 
 /// Tokens for the entities that messages and dead letters are forwarded to.
 const SUPPLEMENTARY: [&str; 2] =
@@ -81,7 +70,7 @@ async fn follow(visitor: &Visitor, headers: &HeaderMap, mut step: Step) -> Resul
         for target in Pending::targets(&commands) {
             admit_target(visitor, headers, target)?;
         }
-        step = pending.resume(ask(visitor, commands).await?);
+        step = pending.resume(core::ask(visitor, commands).await?);
     }
 }
 
@@ -105,46 +94,6 @@ fn admit_target(visitor: &Visitor, headers: &HeaderMap, target: &str) -> Result<
         admit(visitor, &headers, &scope)
     });
     admitted.into_iter().find(Result::is_ok).unwrap_or(own)
-}
-
-/// Gives commands to the core; the answer to the last one counts, unless an earlier one was refused.
-async fn ask(visitor: &Visitor, commands: Vec<Command>) -> Result<Effect, Refusal> {
-    let shared = &visitor.shared;
-    let client = ClientId(shared.next_client.fetch_add(1, Ordering::Relaxed));
-    let mailbox = Arc::new(Mailbox::default());
-    let answers = commands.len();
-    shared.inbox.push(Item::Register(client, Arc::clone(&mailbox)));
-    let _guest = Guest { inbox: &shared.inbox, client };
-    shared.inbox.push(Item::Batch(Batch { client, commands }, 0));
-    collect(&mailbox, answers, visitor).await
-}
-
-/// A client for one request, gone with it, also when the peer hangs up before the answer.
-struct Guest<'a> {
-    inbox: &'a Inbox,
-    client: ClientId,
-}
-
-impl Drop for Guest<'_> {
-    fn drop(&mut self) {
-        self.inbox.push(Item::Forget(self.client));
-    }
-}
-
-async fn collect(mailbox: &Mailbox, mut missing: usize, visitor: &Visitor) -> Result<Effect, Refusal> {
-    let mut stop = visitor.shared.stop.clone();
-    loop {
-        let effects = tokio::select! {
-            effects = poll_fn(|cx| mailbox.poll_take(cx)) => effects,
-            _ = ordered(&mut stop) => return Err(Refusal::Stopping),
-        };
-        for effect in effects {
-            missing = missing.saturating_sub(1);
-            if missing == 0 || matches!(effect, Effect::RequestRefused { .. }) {
-                return Ok(effect);
-            }
-        }
-    }
 }
 
 /// A refusal of the transport, as this API's clients read it.

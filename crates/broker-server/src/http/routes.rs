@@ -5,21 +5,25 @@
 //!
 //! Invariant: paths are told apart in one place, and each that is not known is refused.
 
-use hyper::{Request, body::Incoming};
+use hyper::{Request, Uri, body::Incoming};
 
 use super::{
     Visitor, admin,
     answer::{Answer, Refusal},
-    faults, testing, upgrade,
+    faults,
+    health::{self, Probe},
+    metrics, testing, upgrade,
 };
 
 /// Answers one request.
 pub(super) async fn answer(visitor: &Visitor, request: Request<Incoming>) -> Answer {
-    let answered = match route(request.uri().path()) {
+    let answered = match route(request.uri()) {
         Some(Route::Clock) => testing::clock(visitor, &request),
         Some(Route::Advance) => testing::advance(visitor, request).await,
         Some(Route::Faults) => faults::faults(visitor, request).await,
         Some(Route::Fault(number)) => faults::fault(visitor, &request, number),
+        Some(Route::Metrics) => metrics::metrics(visitor, &request).await,
+        Some(Route::Health(probe)) => health::health(visitor, &request, probe).await,
         Some(Route::WebSocket) => upgrade::upgrade(visitor, request),
         None => match broker_admin::Route::parse(request.uri().path()) {
             Ok(route) => return admin::answer(visitor, request, route).await,
@@ -40,17 +44,26 @@ enum Route {
     Faults,
     /// One of them.
     Fault(u64),
+    /// What is counted.
+    Metrics,
+    /// How the broker is.
+    Health(Probe),
     /// Go on in AMQP.
     WebSocket,
 }
 
 /// Case does not matter, nor a slash at the end, nor whether `$` is escaped: clients differ in all three.
-fn route(path: &str) -> Option<Route> {
-    let path = path.trim_end_matches('/').to_ascii_lowercase().replacen("%24", "$", 1);
+fn route(uri: &Uri) -> Option<Route> {
+    let path = uri.path().trim_end_matches('/').to_ascii_lowercase().replacen("%24", "$", 1);
     if let Some(number) = path.strip_prefix("/$ferrybus/faults/") {
         return number.parse().ok().map(Route::Fault);
     }
-    let (_, route) = ROUTES.iter().find(|(known, _)| *known == path)?;
+    if let Some((_, route)) = ROUTES.iter().find(|(known, _)| *known == path) {
+        return Some(*route);
+    }
+    // An entity may have such a name. Who manages it says so in the query.
+    let is_managed = uri.query().is_some_and(|query| query.to_ascii_lowercase().contains("api-version"));
+    let (_, route) = WATCHED.iter().find(|(known, _)| *known == path && !is_managed)?;
     Some(*route)
 }
 
@@ -59,6 +72,14 @@ const ROUTES: [(&str, Route); 4] = [
     ("/$ferrybus/clock", Route::Clock),
     ("/$ferrybus/clock/advance", Route::Advance),
     ("/$servicebus/websocket", Route::WebSocket),
+];
+
+/// Paths that programs know which watch others.
+const WATCHED: [(&str, Route); 4] = [
+    ("/metrics", Route::Metrics),
+    ("/healthz", Route::Health(Probe::Alive)),
+    ("/readyz", Route::Health(Probe::Ready)),
+    ("/health", Route::Health(Probe::Emulator)),
 ];
 
 #[cfg(test)]

@@ -159,7 +159,14 @@ pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
     )))
 }
 
-fn within<T>(key: &str, value: Option<T>, default: T, min: T, max: T, unit: &str) -> Result<T, Failure>
+pub(super) fn within<T>(
+    key: &str,
+    value: Option<T>,
+    default: T,
+    min: T,
+    max: T,
+    unit: &str,
+) -> Result<T, Failure>
 where
     T: Copy + PartialOrd + std::fmt::Display,
 {

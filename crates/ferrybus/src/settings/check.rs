@@ -10,7 +10,7 @@ use std::{
 
 use broker_auth::{Credentials, Issuer};
 use broker_core::EntitySettings;
-use broker_server::{EntityPlan, KeySource};
+use broker_server::{EntityPlan, KeySource, ObserveConfig};
 
 use super::{
     Bounds, Durability, Expiry, Settings, Tls, bounds::queue, credentials::credentials, issuers::issuers,
@@ -39,6 +39,7 @@ pub(crate) struct Limits {
     pub(crate) development: bool,
     pub(crate) bounds: Bounds,
     pub(crate) testing: bool,
+    pub(crate) observe: ObserveConfig,
     /// What was understood but is not done, to be said at start.
     pub(crate) notices: Vec<String>,
 }
@@ -74,7 +75,9 @@ impl Settings {
             notices.extend(emulator.notices);
         }
         refuse_duplicates(&queues, &topics)?;
+        let observe = self.observe()?;
         Ok(Limits {
+            observe,
             listen,
             listen_tls,
             listen_http,

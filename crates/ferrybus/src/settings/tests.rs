@@ -102,6 +102,7 @@ fn the_reference_file_names_every_key() {
         "[limits]\n",
         "[journal]\n",
         "[log]\n",
+        "[metrics]\n",
         "[[queue]]\n",
         "[[topic]]\n",
         "[[topic]]\n[[topic.subscription]]\n",

@@ -1,0 +1,38 @@
+//! What happens in an entity, for those who watch it.
+//!
+//! Invariant: nothing is decided by it; it is not recorded and begins at zero with each process.
+
+use crate::Timestamp;
+
+/// How an entity is doing: what it holds now, and what happened since the process started.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Activity {
+    /// Messages set aside.
+    pub deferred: u64,
+    /// Messages under a lock, deferred ones included. Locks whose end has not been treated yet count.
+    pub locked: u64,
+    /// When the oldest of its own messages was enqueued, whatever its state; `None`: there is none.
+    pub oldest: Option<Timestamp>,
+    /// Messages that arrived since the start: sent, forwarded, or copied from a topic.
+    pub incoming: u64,
+    /// Messages handed out since the start, each time again; of a topic, the copies made.
+    pub outgoing: u64,
+    /// Messages completed since the start, or received and deleted.
+    pub completed: u64,
+    /// Deliveries that failed since the start: abandoned, or the lock ran out.
+    pub failed: u64,
+    /// Messages whose time was over, since the start.
+    pub expired: u64,
+    /// Messages that arrived among the dead letters since the start.
+    pub dead_lettered: u64,
+}
+
+/// What is counted in each store.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Traffic {
+    pub(crate) incoming: u64,
+    pub(crate) outgoing: u64,
+    pub(crate) completed: u64,
+    pub(crate) failed: u64,
+    pub(crate) expired: u64,
+}

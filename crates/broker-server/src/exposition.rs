@@ -1,0 +1,273 @@
+//! A picture of the broker as text that Prometheus reads. Names and labels are part of what the broker promises:
+//! `docs/features/metrics.md` lists them.
+//!
+//! Invariant: what is shown depends on the picture alone; each name is shown once, with all its samples together.
+
+use std::{fmt, fs, sync::Arc};
+
+use broker_core::{EntityKind, EntityReport, Timestamp};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text},
+    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
+    registry::{Registry, Unit},
+};
+
+use crate::{
+    meters::{Label, Meters},
+    runner::NodeView,
+};
+
+/// All that one scrape shows.
+#[derive(Debug)]
+pub(crate) struct Picture {
+    /// The broker's time.
+    pub(crate) now: Timestamp,
+    pub(crate) meters: Arc<Meters>,
+    /// Connections of any protocol.
+    pub(crate) sockets: usize,
+    pub(crate) node: NodeView,
+    pub(crate) entities: Vec<ShownEntity>,
+    /// False when there are more entities than may be shown.
+    pub(crate) all_shown: bool,
+}
+
+/// What is shown of one entity.
+#[derive(Debug)]
+pub(crate) struct ShownEntity {
+    pub(crate) name: Box<str>,
+    kind: &'static str,
+    report: Figures,
+}
+
+/// The numbers of one entity.
+#[derive(Debug)]
+struct Figures {
+    states: [(&'static str, u64); 6],
+    counters: [u64; 6],
+    bytes: u64,
+    oldest: Option<Timestamp>,
+}
+
+/// Counters of an entity, in the order of [`Figures::counters`].
+const COUNTERS: [(&str, &str); 6] = [
+    ("incoming_messages", "Messages that arrived: sent, forwarded, or copied from a topic"),
+    ("outgoing_messages", "Messages handed out, each time again; of a topic, the copies made"),
+    ("completed_messages", "Messages completed, or received and deleted"),
+    ("failed_deliveries", "Deliveries that were abandoned or whose lock ran out"),
+    ("expired_messages", "Messages whose time to live was over"),
+    ("dead_lettered_messages", "Messages that arrived among the dead letters"),
+];
+
+impl ShownEntity {
+    /// What is shown of what the core reports.
+    pub(crate) fn new(report: EntityReport) -> Self {
+        let activity = report.activity;
+        let kind = match report.kind {
+            EntityKind::Queue => "queue",
+            EntityKind::Topic => "topic",
+            EntityKind::Subscription => "subscription",
+        };
+        let figures = Figures {
+            states: [
+                ("active", report.active.saturating_sub(activity.deferred)),
+                ("locked", activity.locked),
+                ("scheduled", report.scheduled),
+                ("deferred", activity.deferred),
+                ("dead_letter", report.dead_letter),
+                ("transfer_dead_letter", report.transfer_dead_letter),
+            ],
+            counters: [
+                activity.incoming,
+                activity.outgoing,
+                activity.completed,
+                activity.failed,
+                activity.expired,
+                activity.dead_lettered,
+            ],
+            bytes: report.bytes,
+            oldest: activity.oldest,
+        };
+        Self { name: report.name, kind, report: figures }
+    }
+
+    fn labels(&self) -> [(&'static str, &str); 2] {
+        [("entity", &self.name), ("kind", self.kind)]
+    }
+}
+
+/// The whole text.
+pub(crate) fn render(picture: Picture) -> String {
+    let mut registry = Registry::with_prefix("ferrybus");
+    let meters = Arc::clone(&picture.meters);
+    let (seconds, bytes) = (|| Some(Unit::Seconds), || Some(Unit::Bytes));
+    let mut histogram =
+        |name, help, unit: Option<Unit>, histogram: &prometheus_client::metrics::histogram::Histogram| {
+            match unit {
+                Some(unit) => registry.register_with_unit(name, help, unit, histogram.clone()),
+                None => registry.register(name, help, histogram.clone()),
+            }
+        };
+    let waiting =
+        "Time that the first of what waited had to wait for its turn with the core, once for each turn";
+    histogram("core_queue_time", waiting, seconds(), &meters.queue_time);
+    histogram(
+        "journal_write_time",
+        "Time of one write of the journal, with its sync",
+        seconds(),
+        &meters.journal_write,
+    );
+    histogram("journal_batch", "Size of one write of the journal", bytes(), &meters.journal_batch);
+    registry.register("connections", "Open AMQP connections", meters.open.clone());
+    registry.register("connections_opened", "AMQP connections begun", meters.begun.clone());
+    registry.register("connections_refused", "Connections refused", meters.refused.clone());
+    let mut process = Registry::default();
+    process.register_collector(Box::new(Process { started_at: meters.started_at }));
+    registry.register_collector(Box::new(Frame(picture)));
+    let mut out = String::new();
+    let written = text::encode_registry(&mut out, &process).and_then(|()| text::encode(&mut out, &registry));
+    debug_assert!(written.is_ok(), "a string takes everything");
+    out
+}
+
+/// What is said of any process, under the names that all use for it.
+#[derive(Debug)]
+struct Process {
+    started_at: f64,
+}
+
+impl Collector for Process {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "When the process started, in seconds since 1970";
+        gauge(&mut encoder, "process_start_time", help, Some(&Unit::Seconds), self.started_at)?;
+        match resident_bytes() {
+            Some(bytes) => {
+                let name = "process_resident_memory";
+                gauge(&mut encoder, name, "Memory in use", Some(&Unit::Bytes), bytes)
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// What is read when it is shown.
+#[derive(Debug)]
+struct Frame(Picture);
+
+impl Collector for Frame {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        self.entities(&mut encoder)?;
+        self.journal(&mut encoder)?;
+        self.server(&mut encoder)
+    }
+}
+
+impl Frame {
+    fn entities(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let entities = &self.0.entities;
+        let help = "Messages of an entity by state; locked ones are among the active and the deferred";
+        let mut metric = encoder.encode_descriptor("entity_messages", help, None, MetricType::Gauge)?;
+        for entity in entities {
+            for (state, count) in entity.report.states {
+                let [name, kind] = entity.labels();
+                sample(&mut metric, &[name, kind, ("state", state)], &ConstGauge::new(count))?;
+            }
+        }
+        for (index, (name, help)) in COUNTERS.into_iter().enumerate() {
+            let name = format!("entity_{name}");
+            let mut metric = encoder.encode_descriptor(&name, help, None, MetricType::Counter)?;
+            for entity in entities {
+                let count = entity.report.counters.get(index).copied().unwrap_or_default();
+                sample(&mut metric, &entity.labels(), &ConstCounter::new(count))?;
+            }
+        }
+        let help = "Bytes that an entity holds, dead letters included";
+        let mut metric =
+            encoder.encode_descriptor("entity_size", help, Some(&Unit::Bytes), MetricType::Gauge)?;
+        for entity in entities {
+            sample(&mut metric, &entity.labels(), &ConstGauge::new(entity.report.bytes))?;
+        }
+        let help = "Age of an entity's oldest message, whatever its state; 0 without messages";
+        let name = "entity_oldest_message_age";
+        let mut metric = encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Gauge)?;
+        for entity in entities {
+            let oldest = entity.report.oldest.unwrap_or(self.0.now);
+            let age =
+                std::time::Duration::from_millis(self.0.now.as_millis().saturating_sub(oldest.as_millis()));
+            sample(&mut metric, &entity.labels(), &ConstGauge::new(age.as_secs_f64()))?;
+        }
+        let help = "Whether the scrape shows fewer entities than there are";
+        gauge(encoder, "entities_left_out", help, None, u64::from(!self.0.all_shown))
+    }
+
+    fn journal(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let node = &self.0.node;
+        let journal = &node.journal;
+        let bytes = Some(&Unit::Bytes);
+        gauge(encoder, "journal_segments", "Segments in use", None, journal.segments)?;
+        gauge(encoder, "journal_spare_segments", "Segments kept ready", None, journal.spares)?;
+        gauge(encoder, "journal_used", "Bytes of the segments in use", bytes, journal.used_bytes)?;
+        gauge(encoder, "journal_live", "Bytes of records that are still needed", bytes, journal.live_bytes)?;
+        gauge(encoder, "journal_cache", "Bytes of recent records in memory", bytes, journal.cache_bytes)?;
+        let unwritten = journal.unwritten_bytes;
+        gauge(encoder, "journal_unwritten", "Bytes of records that are not durable yet", bytes, unwritten)?;
+        if let Some(free) = journal.free_bytes {
+            gauge(encoder, "disk_free", "Free bytes of the journal's disk", bytes, free)?;
+        }
+        let full = u64::from(node.storage_full);
+        gauge(encoder, "disk_full", "Whether sends are refused for want of disk space", None, full)?;
+        let stopped = u64::from(node.cleaning_stopped);
+        gauge(encoder, "journal_cleaning_stopped", "Whether space is not reclaimed any more", None, stopped)?;
+        counter(encoder, "journal_writes", "Writes of the journal", journal.writes)?;
+        counter(encoder, "journal_syncs", "Writes of the journal with a sync", journal.syncs)?;
+        let reads = "Records that had to be read back from the disk";
+        counter(encoder, "journal_disk_reads", reads, journal.disk_reads)?;
+        counter(encoder, "journal_segments_freed", "Segments given up", journal.segments_freed)
+    }
+
+    fn server(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Sockets that are open, of any protocol";
+        gauge(encoder, "sockets", help, None, self.0.sockets as u64)?;
+        let version: [Label; 1] = [("version", env!("CARGO_PKG_VERSION"))];
+        let mut metric = encoder.encode_descriptor("build", "What is running", None, MetricType::Info)?;
+        metric.encode_info(&version)
+    }
+}
+
+fn sample<'a>(
+    metric: &mut MetricEncoder<'_>,
+    labels: &[(&'static str, &'a str)],
+    value: &impl EncodeMetric,
+) -> fmt::Result {
+    value.encode(metric.encode_family(&labels)?)
+}
+
+fn gauge<N>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    unit: Option<&Unit>,
+    value: N,
+) -> fmt::Result
+where
+    ConstGauge<N>: EncodeMetric,
+{
+    let metric = encoder.encode_descriptor(name, help, unit, MetricType::Gauge)?;
+    ConstGauge::new(value).encode(metric)
+}
+
+fn counter(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {
+    let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    ConstCounter::new(value).encode(metric)
+}
+
+/// Memory of the process, where the system tells it.
+fn resident_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    Some(kibibytes << 10)
+}
+
+#[cfg(test)]
+mod tests;

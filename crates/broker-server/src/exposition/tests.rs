@@ -1,0 +1,134 @@
+use std::time::Duration;
+
+use broker_core::{Activity, EntitySettings};
+
+use super::*;
+use crate::meters::{Seat, Transport};
+
+fn report(name: &str, kind: EntityKind) -> EntityReport {
+    EntityReport {
+        name: name.into(),
+        kind,
+        settings: Box::new(EntitySettings::default()),
+        created_at: Timestamp::default(),
+        updated_at: Timestamp::default(),
+        active: 7,
+        scheduled: 3,
+        dead_letter: 4,
+        transfer_dead_letter: 5,
+        bytes: 6_000,
+        max_message_bytes: 1 << 20,
+        subscriptions: 0,
+        activity: Activity {
+            deferred: 2,
+            locked: 1,
+            oldest: Some(Timestamp::from_millis(1_000)),
+            incoming: 11,
+            outgoing: 12,
+            completed: 13,
+            failed: 14,
+            expired: 15,
+            dead_lettered: 16,
+        },
+    }
+}
+
+fn picture(entities: Vec<EntityReport>) -> Picture {
+    let node =
+        broker_node::in_memory(broker_log::JournalConfig::default(), broker_core::CoreConfig::default());
+    Picture {
+        now: Timestamp::from_millis(3_500),
+        meters: Arc::default(),
+        sockets: 9,
+        node: NodeView { journal: node.journal().stats(), storage_full: false, cleaning_stopped: false },
+        entities: entities.into_iter().map(ShownEntity::new).collect(),
+        all_shown: true,
+    }
+}
+
+/// Whether the text has exactly this sample.
+fn has(text: &str, sample: &str) -> bool {
+    text.lines().any(|line| line == sample)
+}
+
+#[test]
+fn every_figure_of_an_entity_has_its_name() {
+    let text = render(picture(vec![report("orders", EntityKind::Queue)]));
+    let of = "entity=\"orders\",kind=\"queue\"";
+    let expected = [
+        format!("ferrybus_entity_messages{{{of},state=\"active\"}} 5"),
+        format!("ferrybus_entity_messages{{{of},state=\"locked\"}} 1"),
+        format!("ferrybus_entity_messages{{{of},state=\"scheduled\"}} 3"),
+        format!("ferrybus_entity_messages{{{of},state=\"deferred\"}} 2"),
+        format!("ferrybus_entity_messages{{{of},state=\"dead_letter\"}} 4"),
+        format!("ferrybus_entity_messages{{{of},state=\"transfer_dead_letter\"}} 5"),
+        format!("ferrybus_entity_incoming_messages_total{{{of}}} 11"),
+        format!("ferrybus_entity_outgoing_messages_total{{{of}}} 12"),
+        format!("ferrybus_entity_completed_messages_total{{{of}}} 13"),
+        format!("ferrybus_entity_failed_deliveries_total{{{of}}} 14"),
+        format!("ferrybus_entity_expired_messages_total{{{of}}} 15"),
+        format!("ferrybus_entity_dead_lettered_messages_total{{{of}}} 16"),
+        format!("ferrybus_entity_size_bytes{{{of}}} 6000"),
+        format!("ferrybus_entity_oldest_message_age_seconds{{{of}}} 2.5"),
+    ];
+    for sample in expected {
+        assert!(has(&text, &sample), "{sample} is not in\n{text}");
+    }
+}
+
+#[test]
+fn what_the_server_measured_is_shown() {
+    let shown = picture(Vec::new());
+    let meters = Arc::clone(&shown.meters);
+    let _open = Seat::take(Arc::clone(&meters), Transport::Tls);
+    drop(Seat::take(Arc::clone(&meters), Transport::WebSocket));
+    meters.refuse("connection_limit");
+    meters.wrote(1_000, Duration::from_micros(150));
+    meters.queue_time.observe(0.0);
+    let text = render(shown);
+    let expected = [
+        "ferrybus_connections{transport=\"tls\",authentication=\"none\"} 1",
+        "ferrybus_connections_opened_total{transport=\"websocket\"} 1",
+        "ferrybus_connections_refused_total{reason=\"connection_limit\"} 1",
+        "ferrybus_journal_write_time_seconds_count 1",
+        "ferrybus_journal_write_time_seconds_bucket{le=\"0.00016\"} 1",
+        "ferrybus_journal_batch_bytes_sum 1000.0",
+        "ferrybus_core_queue_time_seconds_bucket{le=\"1e-6\"} 1",
+        "ferrybus_sockets 9",
+        "ferrybus_entities_left_out 0",
+        "ferrybus_disk_full 0",
+    ];
+    for sample in expected {
+        assert!(has(&text, sample), "{sample} is not in\n{text}");
+    }
+    for name in
+        ["ferrybus_build_info{version=", "process_start_time_seconds ", "process_resident_memory_bytes "]
+    {
+        assert!(text.lines().any(|line| line.starts_with(name)), "{name} is not in\n{text}");
+    }
+}
+
+#[test]
+fn each_name_is_shown_once_with_all_its_samples_and_the_text_ends() {
+    let kinds = [EntityKind::Queue, EntityKind::Topic, EntityKind::Subscription];
+    let names = ["a", "t", "t/Subscriptions/s"];
+    let text = render(picture(names.into_iter().zip(kinds).map(|(name, kind)| report(name, kind)).collect()));
+    let types: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+    let mut once = types.clone();
+    once.sort_unstable();
+    once.dedup();
+    assert_eq!(once.len(), types.len(), "{types:?}");
+    let family = text.split("# TYPE ").find(|part| part.starts_with("ferrybus_entity_size_bytes")).unwrap();
+    for (name, kind) in [("a", "queue"), ("t", "topic"), ("t/Subscriptions/s", "subscription")] {
+        let sample = format!("ferrybus_entity_size_bytes{{entity=\"{name}\",kind=\"{kind}\"}} 6000");
+        assert!(has(family, &sample), "{sample} is not in\n{family}");
+    }
+    assert!(text.ends_with("# EOF\n"));
+}
+
+#[test]
+fn no_name_breaks_out_of_its_label() {
+    let text = render(picture(vec![report("a\"} 1\nferrybus_evil 1\\", EntityKind::Queue)]));
+    assert!(!text.lines().any(|line| line.starts_with("ferrybus_evil")), "{text}");
+    assert!(text.contains("entity=\"a\\\"} 1\\nferrybus_evil 1\\\\\""), "{text}");
+}

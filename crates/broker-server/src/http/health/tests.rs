@@ -1,0 +1,37 @@
+use http_body_util::BodyExt;
+
+use super::*;
+
+async fn text(answer: Answer) -> (u16, String) {
+    let status = answer.status().as_u16();
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+#[tokio::test]
+async fn each_probe_is_answered_as_its_asker_reads_it() {
+    use Trouble::{DiskFull, Ended, Silent, Stopping};
+    let unavailable = |reason: &str| (503, format!(r#"{{"reason":"{reason}","status":"unavailable"}}"#));
+    let full = "the disk is full, sends are refused";
+    let ended = "the journal failed, nothing is accepted until a restart";
+    let silent = "the broker did not answer within 2 s";
+    let stopping = "the broker is stopping";
+    let alive = (200, r#"{"status":"alive"}"#.to_owned());
+    let cases = [
+        (Probe::Alive, None, alive.clone()),
+        (Probe::Alive, Some(DiskFull), alive.clone()),
+        (Probe::Alive, Some(Stopping), alive),
+        (Probe::Alive, Some(Ended), unavailable(ended)),
+        (Probe::Alive, Some(Silent), unavailable(silent)),
+        (Probe::Ready, None, (200, r#"{"status":"ready"}"#.to_owned())),
+        (Probe::Ready, Some(DiskFull), unavailable(full)),
+        (Probe::Ready, Some(Stopping), unavailable(stopping)),
+        (Probe::Ready, Some(Ended), unavailable(ended)),
+        (Probe::Ready, Some(Silent), unavailable(silent)),
+        (Probe::Emulator, None, (200, r#"{"message":"Service is healthy.","status":"healthy"}"#.to_owned())),
+        (Probe::Emulator, Some(DiskFull), (503, format!(r#"{{"message":"{full}","status":"unhealthy"}}"#))),
+    ];
+    for (probe, trouble, expected) in cases {
+        assert_eq!(text(told(probe, trouble)).await, expected, "{probe:?} {trouble:?}");
+    }
+}

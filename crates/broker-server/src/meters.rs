@@ -1,0 +1,142 @@
+//! What the server measures of itself while it runs; `http/metrics.rs` shows it.
+//!
+//! Invariant: nothing is decided by a measurement, and taking one neither waits nor grows memory: what there is to
+//! count is fixed here.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use prometheus_client::metrics::{
+    counter::Counter,
+    family::Family,
+    gauge::Gauge,
+    histogram::{Histogram, exponential_buckets},
+};
+
+/// Name and value of one label.
+pub(crate) type Label = (&'static str, &'static str);
+
+/// The instruments of one server.
+#[derive(Debug)]
+pub(crate) struct Meters {
+    /// When the process began to serve, in seconds since 1970.
+    pub(crate) started_at: f64,
+    /// How long what came first waited for its turn with the node, in seconds: once for each turn.
+    pub(crate) queue_time: Histogram,
+    /// How long one write of the journal took with its sync, in seconds.
+    pub(crate) journal_write: Histogram,
+    /// How much one write of the journal wrote, in bytes.
+    pub(crate) journal_batch: Histogram,
+    /// AMQP connections that are open, by transport and log-in.
+    pub(crate) open: Family<[Label; 2], Gauge>,
+    /// AMQP connections that were begun, by transport.
+    pub(crate) begun: Family<[Label; 1], Counter>,
+    /// Connections that were refused, by reason.
+    pub(crate) refused: Family<[Label; 1], Counter>,
+}
+
+impl Default for Meters {
+    fn default() -> Self {
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            started_at: since_1970.as_secs_f64(),
+            queue_time: Histogram::new(exponential_buckets(1e-6, 4.0, 12)),
+            journal_write: Histogram::new(exponential_buckets(2e-5, 2.0, 18)),
+            journal_batch: Histogram::new(exponential_buckets(512.0, 4.0, 10)),
+            open: Family::default(),
+            begun: Family::default(),
+            refused: Family::default(),
+        }
+    }
+}
+
+impl Meters {
+    /// One write of the journal is done.
+    pub(crate) fn wrote(&self, bytes: u64, took: Duration) {
+        self.journal_write.observe(took.as_secs_f64());
+        #[expect(clippy::cast_precision_loss, reason = "a batch has far less than 2^52 bytes")]
+        self.journal_batch.observe(bytes as f64);
+    }
+
+    /// A connection was refused.
+    pub(crate) fn refuse(&self, reason: &'static str) {
+        self.refused.get_or_create(&[("reason", reason)]).inc();
+    }
+}
+
+/// What a connection is carried by.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Transport {
+    /// TCP.
+    Plain,
+    /// TLS.
+    Tls,
+    /// WebSocket over TCP.
+    WebSocket,
+    /// WebSocket over TLS.
+    WebSocketTls,
+}
+
+impl Transport {
+    pub(crate) const fn new(tls: bool, web_socket: bool) -> Self {
+        match (tls, web_socket) {
+            (false, false) => Self::Plain,
+            (true, false) => Self::Tls,
+            (false, true) => Self::WebSocket,
+            (true, true) => Self::WebSocketTls,
+        }
+    }
+
+    const fn label(self) -> Label {
+        let name = match self {
+            Self::Plain => "plain",
+            Self::Tls => "tls",
+            Self::WebSocket => "websocket",
+            Self::WebSocketTls => "websocket_tls",
+        };
+        ("transport", name)
+    }
+}
+
+/// Counts one AMQP connection among the open ones for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    meters: Arc<Meters>,
+    transport: Transport,
+    authentication: &'static str,
+}
+
+impl Seat {
+    /// A connection that has not logged in.
+    pub(crate) fn take(meters: Arc<Meters>, transport: Transport) -> Self {
+        meters.begun.get_or_create(&[transport.label()]).inc();
+        let seat = Self { meters, transport, authentication: "none" };
+        seat.gauge().inc();
+        seat
+    }
+
+    /// How the connection has logged in by now.
+    pub(crate) fn note(&mut self, authentication: &'static str) {
+        if self.authentication != authentication {
+            self.gauge().dec();
+            self.authentication = authentication;
+            self.gauge().inc();
+        }
+    }
+
+    fn gauge(&self) -> Gauge {
+        let labels = [self.transport.label(), ("authentication", self.authentication)];
+        self.meters.open.get_or_create_owned(&labels)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.gauge().dec();
+    }
+}
+
+#[cfg(test)]
+mod tests;

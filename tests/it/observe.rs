@@ -1,0 +1,158 @@
+//! What those see who watch the broker: metrics and health, over HTTP.
+
+use std::net::SocketAddr;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use broker_auth::{DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME};
+use broker_core::EntitySettings;
+use broker_server::{EntityPlan, ObserveConfig};
+
+use crate::{
+    broker::{Broker, Folder, QUEUE, durable},
+    http::{ask, ask_over, connect, root},
+};
+
+/// The value of one sample.
+fn sample(text: &str, name: &str) -> Option<f64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+    line.parse().ok()
+}
+
+fn scrape(address: SocketAddr) -> String {
+    let (status, text) = ask(address, "GET /metrics", "");
+    assert_eq!(status, 200, "{text}");
+    text
+}
+
+/// A probe without a log-in.
+fn probe(address: SocketAddr, path: &str) -> (u16, String) {
+    ask_over(&mut connect(address), &format!("GET {path}"), None, "")
+}
+
+#[test]
+fn messages_show_in_the_metrics_as_they_come_and_go() {
+    let broker = Broker::start();
+    let mut client = broker.plain();
+    client.sender(1, QUEUE);
+    client.accepted(1, &["a", "b", "c"]);
+    client.receiver(2, QUEUE, Some(amqp_codec::types::ReceiverSettleMode::First));
+    let got = client.receive(2, 2);
+    client.complete(&got[0]);
+    let text = scrape(broker.address);
+    let of = |name: &str, more: &str| {
+        sample(&text, &format!("ferrybus_entity_{name}{{entity=\"{QUEUE}\",kind=\"queue\"{more}}}"))
+    };
+    assert_eq!(of("messages", ",state=\"active\""), Some(2.0), "{text}");
+    assert_eq!(of("messages", ",state=\"locked\""), Some(1.0));
+    assert_eq!(of("incoming_messages_total", ""), Some(3.0));
+    assert_eq!(of("outgoing_messages_total", ""), Some(2.0));
+    assert_eq!(of("completed_messages_total", ""), Some(1.0));
+    assert!(of("oldest_message_age_seconds", "").is_some_and(|age| (0.0..600.0).contains(&age)));
+    let connections = "ferrybus_connections{transport=\"plain\",authentication=\"anonymous\"}";
+    let connections =
+        sample(&text, connections).or(sample(&text, &connections.replace("anonymous", "plain")));
+    assert_eq!(connections, Some(1.0), "{text}");
+    assert!(sample(&text, "ferrybus_core_queue_time_seconds_count").is_some_and(|count| count > 0.0));
+}
+
+#[test]
+fn a_write_of_the_journal_is_measured() {
+    let folder = Folder::new();
+    let broker = Broker::durable(&folder.0);
+    let mut client = broker.plain();
+    client.sender(1, QUEUE);
+    client.accepted(1, &["a"]);
+    let text = scrape(broker.http_address());
+    for name in ["write_time_seconds_count", "batch_bytes_count", "writes_total", "syncs_total", "segments"] {
+        let name = format!("ferrybus_journal_{name}");
+        assert!(sample(&text, &name).is_some_and(|count| count >= 1.0), "{name}: {text}");
+    }
+    assert!(sample(&text, "ferrybus_disk_free_bytes").is_some_and(|bytes| bytes > 0.0), "{text}");
+}
+
+#[test]
+fn metrics_are_shown_to_who_may_listen_everywhere_and_to_all_when_so_configured() {
+    let basic = |text: &str| format!("Basic {}", STANDARD.encode(text));
+    let closed = Broker::start();
+    let open = Broker::with(|config| {
+        config.observe = ObserveConfig { anonymous_metrics: true, ..ObserveConfig::default() };
+    });
+    let cases = [
+        ("no log-in", &closed, None, "GET", 401),
+        ("a wrong key", &closed, Some(basic(&format!("{DEVELOPMENT_KEY_NAME}:wrong"))), "GET", 401),
+        (
+            "name and key",
+            &closed,
+            Some(basic(&format!("{DEVELOPMENT_KEY_NAME}:{DEVELOPMENT_KEY}"))),
+            "GET",
+            200,
+        ),
+        ("a token", &closed, Some(root()), "GET", 200),
+        ("another method", &closed, Some(root()), "POST", 405),
+        ("only the head", &closed, Some(root()), "HEAD", 200),
+        ("no log-in where none is wanted", &open, None, "GET", 200),
+    ];
+    for (what, broker, login, method, expected) in cases {
+        let request = format!("{method} /metrics");
+        let (status, text) = ask_over(&mut connect(broker.address), &request, login.as_deref(), "");
+        assert_eq!(status, expected, "{what}: {text}");
+        assert!(status == 200 || !text.contains("ferrybus_entity"), "{what}");
+    }
+}
+
+#[test]
+fn a_scrape_shows_all_entities_and_no_more_than_its_limit() {
+    let names: Vec<String> = (0..250).map(|number| format!("q{number:03}")).collect();
+    let cases = [(250, 250, 0.0), (249, 249, 1.0), (100, 100, 1.0), (0, 0, 1.0), (10_000, 250, 0.0)];
+    for (limit, expected, left_out) in cases {
+        let broker = Broker::with(|config| {
+            let plan = |name: &String| EntityPlan::queue(name.clone(), EntitySettings::default());
+            config.entities = names.iter().map(plan).collect();
+            config.observe.max_entities = limit;
+        });
+        let text = scrape(broker.address);
+        let shown = text.lines().filter(|line| line.starts_with("ferrybus_entity_size_bytes{")).count();
+        assert_eq!(shown, expected, "limit {limit}");
+        assert_eq!(sample(&text, "ferrybus_entities_left_out"), Some(left_out), "limit {limit}");
+    }
+}
+
+#[test]
+fn an_entity_called_metrics_can_be_managed() {
+    let broker = Broker::with(|config| {
+        config.entities = vec![EntityPlan::queue("metrics", EntitySettings::default())];
+    });
+    let (status, text) = ask(broker.address, "GET /metrics?api-version=2021-05", "");
+    assert!(status == 200 && text.contains("QueueDescription"), "{status} {text}");
+    assert!(scrape(broker.address).contains("entity=\"metrics\""));
+}
+
+#[test]
+fn a_broker_that_works_is_healthy() {
+    let broker = Broker::start();
+    let cases = [
+        ("/healthz", r#"{"status":"alive"}"#),
+        ("/readyz", r#"{"status":"ready"}"#),
+        ("/health", r#"{"message":"Service is healthy.","status":"healthy"}"#),
+    ];
+    for (path, body) in cases {
+        for address in [broker.address, broker.http_address()] {
+            assert_eq!(probe(address, path), (200, body.to_owned()), "{path}");
+        }
+    }
+    assert_eq!(ask(broker.address, "POST /healthz", "").0, 405);
+}
+
+#[test]
+fn a_broker_with_a_full_disk_lives_and_is_not_ready() {
+    let folder = Folder::new();
+    let mut config = durable(&folder.0);
+    config.entities.clear();
+    config.disk_reserve_bytes = 1 << 60;
+    let broker = Broker::of(&config);
+    let reason = r#"{"reason":"the disk is full, sends are refused","status":"unavailable"}"#;
+    assert_eq!(probe(broker.address, "/readyz"), (503, reason.to_owned()));
+    assert_eq!(probe(broker.address, "/healthz").0, 200);
+    assert_eq!(probe(broker.address, "/health").0, 503);
+    assert_eq!(sample(&scrape(broker.address), "ferrybus_disk_full"), Some(1.0));
+}
