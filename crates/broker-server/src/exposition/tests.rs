@@ -93,7 +93,7 @@ fn what_the_server_measured_is_shown() {
         "ferrybus_journal_write_time_seconds_count 1",
         "ferrybus_journal_write_time_seconds_bucket{le=\"0.00016\"} 1",
         "ferrybus_journal_batch_bytes_sum 1000.0",
-        "ferrybus_core_queue_time_seconds_bucket{le=\"1e-6\"} 1",
+        "ferrybus_core_queue_time_seconds_bucket{le=\"0.000001\"} 1",
         "ferrybus_sockets 9",
         "ferrybus_entities_left_out 0",
         "ferrybus_disk_full 0",
