@@ -234,9 +234,9 @@ impl Frame {
     }
 }
 
-fn sample<'a>(
+fn sample(
     metric: &mut MetricEncoder<'_>,
-    labels: &[(&'static str, &'a str)],
+    labels: &[(&'static str, &str)],
     value: &impl EncodeMetric,
 ) -> fmt::Result {
     value.encode(metric.encode_family(&labels)?)

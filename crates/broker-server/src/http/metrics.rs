@@ -23,7 +23,7 @@ use crate::exposition::{self, Picture, ShownEntity};
 /// Entities that the node describes before it does something else.
 const PAGE: u64 = 100;
 
-/// The media type of the text format of OpenMetrics.
+/// The media type of `OpenMetrics` as text.
 const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Answers one scrape.
