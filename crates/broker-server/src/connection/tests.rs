@@ -20,7 +20,7 @@ use testkit::Script;
 use tokio::io::ReadBuf;
 
 use super::*;
-use crate::runner::Runner;
+use crate::{meters::Transport, runner::Runner};
 
 /// The broker's end of a connection; the test is the network.
 #[derive(Clone, Debug, Default)]
@@ -165,7 +165,8 @@ fn driver(
         clock.now(),
     );
     let (clock, inbox) = (Arc::clone(clock), Arc::clone(inbox));
-    Driver::new(socket.clone(), gateway, ClientId(1), clock, inbox, stop.subscribe(), None)
+    let seat = Seat::take(Arc::clone(inbox.meters()), Transport::Plain);
+    Driver::new(socket.clone(), gateway, (ClientId(1), seat), clock, inbox, stop.subscribe(), None)
 }
 
 type Running = Pin<Box<dyn Future<Output = io::Result<()>>>>;

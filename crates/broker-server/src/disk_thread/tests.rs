@@ -69,7 +69,7 @@ fn a_panic_while_a_request_is_performed_ends_the_node() {
 fn after_a_slow_write_it_takes_many_quick_ones_before_anybody_waits_for_one() {
     let (_journal, disk) = waiting("quick", 100);
     let directory = disk.directory().to_owned();
-    let worker = Performer::on(disk);
+    let worker = Performer::on(disk, &Arc::default());
     let mut worker = worker.lock().unwrap();
     assert!(worker.is_quick(), "as long as nothing is known against it");
     worker.note(QUICK);

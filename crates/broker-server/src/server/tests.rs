@@ -35,6 +35,7 @@ fn config() -> ServerConfig {
         io_threads: 2,
         foreign_origins: false,
         testing: false,
+        observe: crate::ObserveConfig::default(),
         container_id: "ferrybus".to_owned(),
     }
 }
