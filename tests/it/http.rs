@@ -1,9 +1,9 @@
 //! HTTP on every port: told apart, bounded, refused with the right status.
 
 use std::{
-    io::{Read, Write},
+    io::{ErrorKind, Read, Write},
     net::{SocketAddr, TcpStream},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use broker_auth::{DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME, Secret, sign_token};
@@ -159,4 +159,35 @@ fn several_requests_share_a_connection_and_a_stop_ends_it() {
     }
     broker.stop();
     assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0);
+}
+
+#[test]
+fn a_peer_that_does_not_read_its_answers_is_cut_off_and_its_place_is_given_back() {
+    let broker = Broker::with(|config| {
+        config.http_write_time_out = Duration::from_millis(300);
+        config.max_connections = 1;
+    });
+    let mut deaf = TcpStream::connect(broker.http_address()).unwrap();
+    // Far longer than the broker's patience: who is not cut off fails the test by this.
+    deaf.set_write_timeout(Some(Duration::from_secs(60))).unwrap();
+    let requests = "GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(1000);
+    let error = loop {
+        if let Err(error) = deaf.write_all(requests.as_bytes()) {
+            break error.kind();
+        }
+    };
+    assert!(matches!(error, ErrorKind::ConnectionReset | ErrorKind::BrokenPipe), "{error:?}");
+    drop(deaf);
+    let begun = Instant::now();
+    while !is_served(&broker) {
+        assert!(begun.elapsed() < Duration::from_secs(20), "the place is free again");
+    }
+}
+
+/// Whether the broker has a place for one more.
+fn is_served(broker: &Broker) -> bool {
+    let mut stream = connect(broker.http_address());
+    let mut first = [0];
+    let asked = stream.write_all(b"GET /nothing HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    asked.is_ok() && stream.read(&mut first).is_ok_and(|count| count == 1)
 }

@@ -34,6 +34,8 @@ fn main() -> ExitCode {
         max_message_bytes: 1 << 20,
         max_frame_bytes: 65_536,
         idle_time_out: Duration::from_secs(120),
+        max_in_flight_bytes: 256 << 20,
+        http_write_time_out: Duration::from_secs(30),
         handshake_time_out: Duration::from_secs(30),
         shutdown_time_out: Duration::from_secs(5),
         io_threads: 2,

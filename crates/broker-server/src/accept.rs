@@ -48,6 +48,7 @@ pub(crate) struct Shared {
     pub(crate) threads: Spawner,
     pub(crate) max_connections: usize,
     pub(crate) handshake_time_out: Duration,
+    pub(crate) http_write_time_out: Duration,
     /// Changes when faults are ordered; `None` unless started for testing.
     pub(crate) faults: Option<watch::Sender<()>>,
     pub(crate) foreign_origins: bool,

@@ -72,10 +72,14 @@ pub struct ServerConfig {
     pub max_message_bytes: u64,
     /// Largest frame we accept, in bytes.
     pub max_frame_bytes: u32,
+    /// Bytes of commands that all connections together may have waiting for the node; beyond that no socket is read.
+    pub max_in_flight_bytes: usize,
     /// Silence after which we ask a peer to show that it lives (`open.idle-time-out`).
     pub idle_time_out: Duration,
     /// Time a client has for the TLS handshake, SASL and open.
     pub handshake_time_out: Duration,
+    /// Time in which an HTTP peer must take some of its answer.
+    pub http_write_time_out: Duration,
     /// Time connections have to say goodbye at shutdown.
     pub shutdown_time_out: Duration,
     /// Threads that serve connections.

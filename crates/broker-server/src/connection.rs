@@ -126,7 +126,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         mut stop: watch::Receiver<Stop>,
         patience: Option<Duration>,
     ) -> Self {
-        let mailbox = Arc::new(Mailbox::default());
+        let mailbox = inbox.mailbox();
         inbox.push(Item::Register(client, Arc::clone(&mailbox)));
         let stop: Pin<Box<dyn Future<Output = Stop> + Send>> =
             Box::pin(async move { ordered(&mut stop).await });
@@ -347,7 +347,7 @@ impl<S> Drop for Driver<S> {
 const EXCHANGES_MAX: u32 = 4;
 
 /// Hands commands over as one batch.
-fn submit(mailbox: &Mailbox, inbox: &Inbox, client: ClientId, commands: Vec<Command>) {
+pub(crate) fn submit(mailbox: &Mailbox, inbox: &Inbox, client: ClientId, commands: Vec<Command>) {
     if commands.is_empty() {
         return;
     }

@@ -1,6 +1,7 @@
 //! HTTP: whoever speaks it, on any port, is served here.
 //!
-//! Invariant: the number and size of headers, the size of a body, and the time for each are bounded; a path that no
+//! Invariant: the number and size of headers, the size of a body, and the time for each and for reading an answer are
+//! bounded; a path that no
 //! route knows changes nothing.
 
 use std::{
@@ -22,6 +23,7 @@ use tokio::{
 
 use crate::{
     accept::{self, Shared},
+    patient::Patient,
     stop::{ordered, unless_stopped},
     websocket::{self, ByteStream},
 };
@@ -75,7 +77,7 @@ where
         .header_read_timeout(shared.handshake_time_out)
         .max_headers(HEADERS_MAX)
         .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(TokioIo::new(Patient::new(stream, shared.http_write_time_out)), service)
         .with_upgrades();
     let mut connection = pin!(connection);
     let mut stop = shared.stop.clone();
@@ -101,11 +103,12 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let upgraded = upgrade.await.map_err(io::Error::other)?;
-    let parts = upgraded.downcast::<TokioIo<S>>().map_err(|_| io::Error::other("not our own stream"))?;
+    let parts =
+        upgraded.downcast::<TokioIo<Patient<S>>>().map_err(|_| io::Error::other("not our own stream"))?;
     let frames =
         usize::try_from(visitor.shared.gateway.max_frame_bytes).unwrap_or(usize::MAX).saturating_mul(2);
     let message_bytes_max = websocket::MESSAGE_BYTES_MAX.max(frames);
-    let stream = ByteStream::new(parts.io.into_inner(), parts.read_buf, message_bytes_max).await;
+    let stream = ByteStream::new(parts.io.into_inner().into_inner(), parts.read_buf, message_bytes_max).await;
     accept::drive(stream, &visitor.shared, PeerFacts::clone(&visitor.peer), true).await
 }
 

@@ -17,6 +17,7 @@ use tracing::error;
 
 use crate::{
     clock::{self, Clock},
+    in_flight::InFlight,
     mailbox::Mailbox,
     meters::Meters,
     runner::{Ended, NodeView, Runner},
@@ -116,14 +117,21 @@ pub(crate) struct Inbox {
     desk: Mutex<Desk>,
     /// Calls the caretaker.
     call: Condvar,
+    in_flight: Arc<InFlight>,
     /// Locked by the one whose turn it is; `None` before it begins and after it has ended.
     node: Mutex<Option<Runner>>,
 }
 
 impl Inbox {
-    /// Nothing waits yet; the node's time is that of `clock`.
-    pub(crate) fn new(clock: Arc<Clock>) -> Self {
-        Self { clock, ..Self::default() }
+    /// Nothing waits yet; the node's time is that of `clock`. All connections together may have so many bytes of commands
+    /// waiting.
+    pub(crate) fn new(clock: Arc<Clock>, max_in_flight_bytes: usize) -> Self {
+        Self { clock, in_flight: Arc::new(InFlight::new(max_in_flight_bytes)), ..Self::default() }
+    }
+
+    /// A mailbox for one who brings commands.
+    pub(crate) fn mailbox(&self) -> Arc<Mailbox> {
+        Arc::new(Mailbox::new(Arc::clone(&self.in_flight)))
     }
 
     /// Puts the node in its place. What was brought before waits for [`Self::take_care`].

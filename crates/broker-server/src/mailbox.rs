@@ -1,18 +1,20 @@
 //! What waits for a connection task.
 //!
-//! Invariant: a connection that has more than [`IN_FLIGHT_MAX`] bytes of commands with the node does not read on,
-//! so what waits in the inbox is bounded by the number of connections.
+//! Invariant: a connection that has [`IN_FLIGHT_MAX`] bytes of commands with the node does not read on, and none does
+//! while all together have as much as they may: what waits in the inbox is bounded by that and one read of each thread.
 
 use std::{
     mem,
     sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
 };
 
 use broker_core::Effect;
+
+use crate::in_flight::InFlight;
 
 /// Bytes of commands one connection may have waiting with the node.
 pub(crate) const IN_FLIGHT_MAX: usize = 4 << 20;
@@ -28,9 +30,17 @@ struct State {
 pub(crate) struct Mailbox {
     state: Mutex<State>,
     in_flight: AtomicUsize,
+    of_all: Arc<InFlight>,
+    /// It is among those that are woken when there is room for all again.
+    waits: AtomicBool,
 }
 
 impl Mailbox {
+    /// Empty; what its connection has in flight counts in `of_all` too.
+    pub(crate) fn new(of_all: Arc<InFlight>) -> Self {
+        Self { of_all, ..Self::default() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -76,21 +86,45 @@ impl Mailbox {
     /// Counts `bytes` handed to the node.
     pub(crate) fn handed_over(&self, bytes: usize) {
         self.in_flight.fetch_add(bytes, Ordering::Relaxed);
+        self.of_all.add(bytes);
     }
 
     /// The node has dealt with `bytes`; wakes the connection if it had stopped reading.
     pub(crate) fn dealt_with(&self, bytes: usize) {
         let before = self.in_flight.fetch_sub(bytes, Ordering::Relaxed);
+        self.of_all.remove(bytes);
         if before >= IN_FLIGHT_MAX && before - bytes < IN_FLIGHT_MAX {
-            let waker = self.lock().waker.take();
-            if let Some(waker) = waker {
-                waker.wake();
-            }
+            self.wake();
+        }
+    }
+
+    /// There is room for all again.
+    pub(crate) fn may_read_again(&self) {
+        self.waits.store(false, Ordering::Relaxed);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        let waker = self.lock().waker.take();
+        if let Some(waker) = waker {
+            waker.wake();
         }
     }
 
     /// Whether the connection may read on. Ask after `poll_take` has registered the waker, or a wake can be missed.
-    pub(crate) fn may_read(&self) -> bool {
-        self.in_flight.load(Ordering::Relaxed) < IN_FLIGHT_MAX
+    pub(crate) fn may_read(self: &Arc<Self>) -> bool {
+        self.in_flight.load(Ordering::Relaxed) < IN_FLIGHT_MAX && (self.of_all.has_room() || self.waited())
+    }
+
+    /// Waits for room for all; whether there is some by now.
+    #[cold]
+    fn waited(self: &Arc<Self>) -> bool {
+        if !self.waits.swap(true, Ordering::Relaxed) {
+            self.of_all.wait(Arc::clone(self));
+        }
+        self.of_all.has_room()
     }
 }
+
+#[cfg(test)]
+mod tests;

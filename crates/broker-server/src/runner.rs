@@ -21,8 +21,8 @@ pub(crate) struct Runner {
     /// `None` for a journal in memory.
     disk: Option<DiskThread>,
     clients: BTreeMap<ClientId, Arc<Mailbox>>,
-    /// What handled commands weighed, owed to their clients.
-    owed: Vec<(ClientId, usize)>,
+    /// What handled commands weighed, owed to their clients, also to those that are over: all share one account.
+    owed: Vec<(Arc<Mailbox>, usize)>,
     /// There is more to do at once.
     more: bool,
     stopping: bool,
@@ -112,7 +112,9 @@ impl Runner {
     fn handle(&mut self, now: Timestamp, item: Item) {
         match item {
             Item::Batch(batch, weight) => {
-                self.owed.push((batch.client, weight));
+                if let Some(mailbox) = self.clients.get(&batch.client) {
+                    self.owed.push((Arc::clone(mailbox), weight));
+                }
                 self.node.handle_batch(now, batch);
                 self.pay();
             }
@@ -165,10 +167,8 @@ impl Runner {
         if self.node.is_behind() {
             return;
         }
-        for (client, weight) in self.owed.drain(..) {
-            if let Some(mailbox) = self.clients.get(&client) {
-                mailbox.dealt_with(weight);
-            }
+        for (mailbox, weight) in self.owed.drain(..) {
+            mailbox.dealt_with(weight);
         }
     }
 

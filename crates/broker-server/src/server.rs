@@ -118,7 +118,7 @@ impl Server {
         let tls_listeners = listen(&runtime, &config.listen_tls)?;
         let http_listeners = listen(&runtime, &config.listen_http)?;
         let clock = Arc::new(Clock::default());
-        let inbox = Arc::new(Inbox::new(Arc::clone(&clock)));
+        let inbox = Arc::new(Inbox::new(Arc::clone(&clock), config.max_in_flight_bytes));
         let (stop, stopped) = watch::channel(Stop::No);
         let node = NodeThread::start(config, &clock, &inbox, stop.clone())?;
         keep_keys(config, &runtime, &stopped)?;
@@ -136,6 +136,7 @@ impl Server {
             threads: threads.spawner(),
             max_connections: config.max_connections,
             handshake_time_out: config.handshake_time_out,
+            http_write_time_out: config.http_write_time_out,
             faults: config.testing.then(|| watch::Sender::new(())),
             foreign_origins: config.foreign_origins,
             observe: config.observe.clone(),

@@ -145,6 +145,8 @@ fn config(limits: Limits) -> ServerConfig {
         max_message_bytes: bounds.max_message_bytes,
         max_frame_bytes: bounds.max_frame_bytes,
         idle_time_out: bounds.idle_time_out,
+        max_in_flight_bytes: bounds.max_in_flight_bytes,
+        http_write_time_out: bounds.http_write_time_out,
         handshake_time_out: bounds.handshake_time_out,
         shutdown_time_out: bounds.shutdown_time_out,
         io_threads: bounds.io_threads,

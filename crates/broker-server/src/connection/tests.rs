@@ -1,5 +1,5 @@
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     sync::{Mutex, MutexGuard},
     task::Waker,
 };
@@ -12,7 +12,7 @@ use amqp_codec::{
 use amqp_gateway::GatewayConfig;
 use broker_auth::{Anonymous, Authority, Credentials, DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME, PeerFacts};
 use broker_core::{
-    CoreConfig, EntityKind, EntityPath, EntitySettings, LinkId, ReceiveMode, SubQueue, Ticket,
+    CoreConfig, Delivery, EntityKind, EntityPath, EntitySettings, LinkId, ReceiveMode, SubQueue, Ticket,
     UnsettledPolicy,
 };
 use broker_log::JournalConfig;
@@ -97,7 +97,12 @@ fn bring(inbox: &Inbox, commands: Vec<Command>) {
 
 /// A node with the queue `q`, whose locks last long, and the other's mailbox.
 fn begun(clock: &Arc<Clock>) -> (Arc<Inbox>, Arc<Mailbox>) {
-    let inbox = Arc::new(Inbox::new(Arc::clone(clock)));
+    let inbox = Arc::new(Inbox::new(Arc::clone(clock), usize::MAX));
+    let other = begin(&inbox, clock);
+    (inbox, other)
+}
+
+fn begin(inbox: &Inbox, clock: &Arc<Clock>) -> Arc<Mailbox> {
     let node = broker_node::in_memory(JournalConfig::default(), CoreConfig::default());
     inbox.begin(Runner::new(node, Arc::clone(clock), None));
     let mailbox = Arc::new(Mailbox::default());
@@ -106,8 +111,8 @@ fn begun(clock: &Arc<Clock>) -> (Arc<Inbox>, Arc<Mailbox>) {
         Box::new(EntitySettings { lock_duration: Duration::from_secs(300), ..EntitySettings::default() });
     let create =
         Command::CreateEntity { name: "q".into(), kind: EntityKind::Queue, settings, ticket: Ticket(0) };
-    bring(&inbox, vec![Command::Connect, Command::ByteBudget { limit: u64::MAX }, create]);
-    (inbox, mailbox)
+    bring(inbox, vec![Command::Connect, Command::ByteBudget { limit: u64::MAX }, create]);
+    mailbox
 }
 
 fn publish(inbox: &Inbox, count: usize) {
@@ -115,8 +120,8 @@ fn publish(inbox: &Inbox, count: usize) {
     bring(inbox, vec![Command::PublishTo { path: q(), messages, auto_create: false, ticket: None }]);
 }
 
-/// How many messages the other gets, and how often at most they were delivered before.
-fn left(inbox: &Inbox, mailbox: &Mailbox) -> (usize, u32) {
+/// What the other gets of what is in `q`.
+fn received(inbox: &Inbox, mailbox: &Mailbox) -> Vec<Delivery> {
     let consumer = LinkId(1);
     let open = Command::OpenConsumer {
         consumer,
@@ -127,14 +132,21 @@ fn left(inbox: &Inbox, mailbox: &Mailbox) -> (usize, u32) {
         auto_create: false,
     };
     mailbox.take();
-    bring(inbox, vec![open, Command::Credit { consumer, limit: 100, drain: false }]);
-    let effects = mailbox.take();
-    let deliveries = effects.iter().filter_map(|effect| match effect {
-        Effect::Delivery(delivery) => Some(delivery.stored.delivery_count),
-        _ => None,
-    });
-    let counts: Vec<u32> = deliveries.collect();
-    (counts.len(), counts.into_iter().max().unwrap_or(0))
+    bring(inbox, vec![open, Command::Credit { consumer, limit: 10_000, drain: false }]);
+    let effects = mailbox.take().into_iter();
+    effects
+        .filter_map(|effect| match effect {
+            Effect::Delivery(delivery) => Some(delivery),
+            _ => None,
+        })
+        .collect()
+}
+
+/// How many messages the other gets, and how often at most they were delivered before.
+fn left(inbox: &Inbox, mailbox: &Mailbox) -> (usize, u32) {
+    let deliveries = received(inbox, mailbox);
+    let counts = deliveries.iter().map(|delivery| delivery.stored.delivery_count);
+    (deliveries.len(), counts.max().unwrap_or(0))
 }
 
 /// A client whose locks outlive its connection, ready to receive from `q`.
@@ -151,22 +163,23 @@ fn receiver() -> Script {
 }
 
 fn driver(
+    client: ClientId,
     socket: &Socket,
     inbox: &Arc<Inbox>,
     clock: &Arc<Clock>,
     stop: &watch::Sender<Stop>,
 ) -> Driver<Socket> {
     let gateway = Gateway::new(
-        Arc::new(GatewayConfig::default()),
+        Arc::new(GatewayConfig { auto_create: true, ..GatewayConfig::default() }),
         Arc::new(Authority::new(Credentials::development(Anonymous::Deny))),
-        ClientId(1),
+        client,
         PeerFacts { tls: false, certificate_subject: None, loopback: true },
         7,
         clock.now(),
     );
     let (clock, inbox) = (Arc::clone(clock), Arc::clone(inbox));
     let seat = Seat::take(Arc::clone(inbox.meters()), Transport::Plain);
-    Driver::new(socket.clone(), gateway, (ClientId(1), seat), clock, inbox, stop.subscribe(), None)
+    Driver::new(socket.clone(), gateway, (client, seat), clock, inbox, stop.subscribe(), None)
 }
 
 type Running = Pin<Box<dyn Future<Output = io::Result<()>>>>;
@@ -238,10 +251,77 @@ fn what_did_not_leave_before_a_connection_ended_is_there_for_others_at_once() {
     for (case, happening, expected) in cases {
         let (clock, socket, stop) = (Arc::default(), Socket::default(), watch::Sender::new(Stop::No));
         let (inbox, other) = begun(&clock);
-        let mut running: Running = Box::pin(driver(&socket, &inbox, &clock, &stop).run());
+        let mut running: Running = Box::pin(driver(ClientId(1), &socket, &inbox, &clock, &stop).run());
         socket.network().input.extend(receiver().take_output());
         assert!(poll(&mut running).is_pending(), "{case}");
         happening(&inbox, &socket, running);
         assert_eq!(left(&inbox, &other), (expected, 0), "{case}");
     }
+}
+
+/// Messages of one sender.
+const MESSAGES: u32 = 200;
+/// The text of a message begins with its sender's name and its number.
+const TEXT: usize = 8;
+
+/// A client that sends its messages to `q`.
+fn sender(name: char) -> Script {
+    let mut script = Script::new();
+    script.sasl_plain(DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY).open("client").begin(0);
+    script.attach_sender(0, 1, "sender", Some("q"));
+    for number in 0..MESSAGES {
+        let body = format!("{name}{number:07}{}", ".".repeat(4 << 10));
+        script.transfer(0, 1, number, false, &testkit::data(body.as_bytes()));
+    }
+    script
+}
+
+#[test]
+fn while_the_node_is_busy_all_connections_together_hand_over_so_much_and_nothing_is_lost() {
+    const LIMIT: usize = 100_000;
+    const NAMES: [char; 3] = ['a', 'b', 'c'];
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let _context = runtime.enter();
+    let (clock, stop) = (Arc::default(), watch::Sender::new(Stop::No));
+    let inbox = Arc::new(Inbox::new(Arc::clone(&clock), LIMIT));
+    let (sockets, mut running): (Vec<Socket>, Vec<Running>) = NAMES
+        .iter()
+        .zip(1..)
+        .map(|(name, number)| {
+            let socket = Socket::default();
+            socket.network().input.extend(sender(*name).take_output());
+            let driver = driver(ClientId(number), &socket, &inbox, &clock, &stop);
+            (socket, Box::pin(driver.run()) as Running)
+        })
+        .unzip();
+    let unread =
+        |sockets: &[Socket]| sockets.iter().map(|socket| socket.network().input.len()).collect::<Vec<_>>();
+    let all = unread(&sockets);
+    // Nobody runs the node yet: whatever is handed over waits.
+    for _ in 0..3 {
+        for running in &mut running {
+            assert!(poll(running).is_pending());
+        }
+    }
+    let waits = unread(&sockets);
+    assert!(waits[0] < all[0] && waits[0] > 0, "the first has read, and stopped: {waits:?} of {all:?}");
+    assert_eq!(waits[1..], all[1..], "the others have not begun");
+    let other = begin(&inbox, &clock);
+    for _ in 0..100 {
+        for running in &mut running {
+            assert!(poll(running).is_pending());
+        }
+    }
+    assert_eq!(unread(&sockets), [0; 3]);
+    let mut numbers = BTreeMap::new();
+    for delivery in received(&inbox, &other) {
+        let payload = &delivery.stored.payload;
+        let at = payload.len() - (TEXT + (4 << 10));
+        let text = String::from_utf8(payload[at..at + TEXT].to_vec()).unwrap();
+        let (name, number) = text.split_at(1);
+        numbers.entry(name.to_owned()).or_insert_with(Vec::new).push(number.parse::<u32>().unwrap());
+    }
+    let expected: Vec<u32> = (0..MESSAGES).collect();
+    assert_eq!(numbers.len(), NAMES.len());
+    assert!(numbers.values().all(|numbers| *numbers == expected), "in their order");
 }

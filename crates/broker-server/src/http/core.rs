@@ -5,29 +5,32 @@
 use std::{
     future::poll_fn,
     sync::{Arc, atomic::Ordering},
+    task::Poll,
     time::Duration,
 };
 
-use broker_core::{Batch, ClientId, Command, Effect};
+use broker_core::{ClientId, Command, Effect};
 use tokio::sync::oneshot;
 
 use super::{Visitor, answer::Refusal};
 use crate::{
+    connection::submit,
     inbox::{Inbox, Item},
     mailbox::Mailbox,
     runner::NodeView,
-    stop::ordered,
+    stop::{ordered, unless_stopped},
 };
 
 /// Gives commands to the core; the answer to the last one counts, unless an earlier one was refused.
 pub(super) async fn ask(visitor: &Visitor, commands: Vec<Command>) -> Result<Effect, Refusal> {
     let shared = &visitor.shared;
     let client = ClientId(shared.next_client.fetch_add(1, Ordering::Relaxed));
-    let mailbox = Arc::new(Mailbox::default());
+    let mailbox = shared.inbox.mailbox();
     let answers = commands.len();
     shared.inbox.push(Item::Register(client, Arc::clone(&mailbox)));
     let _guest = Guest { inbox: &shared.inbox, client };
-    shared.inbox.push(Item::Batch(Batch { client, commands }, 0));
+    room(&mailbox, visitor).await?;
+    submit(&mailbox, &shared.inbox, client, commands);
     collect(&mailbox, answers, visitor).await
 }
 
@@ -48,6 +51,16 @@ impl Drop for Guest<'_> {
     fn drop(&mut self) {
         self.inbox.push(Item::Forget(self.client));
     }
+}
+
+/// Waits until there is room for commands, as connections do.
+async fn room(mailbox: &Arc<Mailbox>, visitor: &Visitor) -> Result<(), Refusal> {
+    let room = poll_fn(|cx| {
+        // Nothing comes before something was asked: this registers the task.
+        drop(mailbox.poll_take(cx));
+        if mailbox.may_read() { Poll::Ready(()) } else { Poll::Pending }
+    });
+    unless_stopped(&visitor.shared.stop, room).await.map_err(|_| Refusal::Stopping)
 }
 
 async fn collect(mailbox: &Mailbox, mut missing: usize, visitor: &Visitor) -> Result<Effect, Refusal> {

@@ -23,8 +23,10 @@ pub(crate) struct Bounds {
     pub(crate) max_remembered_ids: u64,
     pub(crate) max_message_bytes: u64,
     pub(crate) max_frame_bytes: u32,
+    pub(crate) max_in_flight_bytes: usize,
     pub(crate) idle_time_out: Duration,
     pub(crate) handshake_time_out: Duration,
+    pub(crate) http_write_time_out: Duration,
     pub(crate) shutdown_time_out: Duration,
     pub(crate) io_threads: usize,
 }
@@ -73,8 +75,23 @@ impl Bounds {
                 limits.max_message_bytes.map(|bytes| bytes.0),
             )?,
             max_frame_bytes: frame_bytes(limits.max_frame_bytes.map(|bytes| bytes.0))?,
+            max_in_flight_bytes: usize::try_from(size(
+                "limits.max_in_flight_bytes",
+                limits.max_in_flight_bytes,
+                256 << 20,
+                1 << 20,
+                1 << 44,
+            )?)
+            .unwrap_or(usize::MAX),
             idle_time_out: time("limits.idle_time_out", limits.idle_time_out, 120, 5, 86_400)?,
             handshake_time_out: time("limits.handshake_time_out", limits.handshake_time_out, 30, 1, 3_600)?,
+            http_write_time_out: time(
+                "limits.http_write_time_out",
+                limits.http_write_time_out,
+                30,
+                1,
+                3_600,
+            )?,
             shutdown_time_out: time("limits.shutdown_time_out", limits.shutdown_time_out, 5, 0, 3_600)?,
             io_threads: within(
                 "limits.io_threads",

@@ -65,6 +65,15 @@ fn other_machines_are_let_in_only_with_credentials() {
 fn values_outside_their_bounds_are_named() {
     let cases = [
         (
+            "[limits]\nmax_in_flight_bytes = 1048575",
+            "`limits.max_in_flight_bytes` is 1048575, expected 1048576 to 17592186044416 bytes",
+        ),
+        (
+            "[limits]\nmax_in_flight_bytes = 17592186044417",
+            "`limits.max_in_flight_bytes` is 17592186044417, expected 1048576 to 17592186044416 bytes",
+        ),
+        ("[limits]\nhttp_write_time_out = \"999ms\"", "`limits.http_write_time_out`"),
+        (
             "[limits]\nmax_frame_bytes = 256",
             "`limits.max_frame_bytes` is 256, expected 512 to 16777216 bytes",
         ),
@@ -131,6 +140,8 @@ fn values_at_their_bounds_are_accepted() {
         "[limits]\nmax_frame_bytes = \"16 MiB\"",
         "[limits]\nmax_message_bytes = \"100 MiB\"",
         "[limits]\nidle_time_out = \"5s\"\nshutdown_time_out = \"0s\"",
+        "[limits]\nmax_in_flight_bytes = \"1 MiB\"\nhttp_write_time_out = \"1s\"",
+        "[limits]\nmax_in_flight_bytes = 17592186044416\nhttp_write_time_out = \"1h\"",
         "[[queue]]\nname = \"q\"\nlock_duration = \"5m\"\nmax_delivery_count = 2147483647\nrequires_session = true",
     ] {
         assert!(check(text).is_ok(), "{text}: {:?}", check(text));
