@@ -103,7 +103,6 @@ impl Gateway {
         let producer = Producer {
             path: path.clone(),
             via: via.clone(),
-            is_via_open: false,
             queue: None,
             wants: Wants::ALL,
             attach: None,
@@ -116,10 +115,15 @@ impl Gateway {
         if let Some(producer) = self.producer_mut(id) {
             producer.attach = Some(attach);
         }
-        // The entity sent through is asked for first: it must be there as well.
-        if let Some(path) = via.or(path) {
-            let auto_create = self.config.auto_create;
-            self.commands.push(Command::OpenProducer { producer: id, path, auto_create });
+        let (producer, auto_create) = (id, self.config.auto_create);
+        match (path, via) {
+            (Some(path), Some(through)) => {
+                self.commands.push(Command::OpenProducerThrough { producer, path, through, auto_create });
+            }
+            (Some(path), None) => {
+                self.commands.push(Command::OpenProducer { producer, path, auto_create });
+            }
+            (None, _) => {}
         }
         if anonymous {
             self.accept_producer(id);
@@ -218,17 +222,9 @@ impl Gateway {
     /// The core has opened a producer.
     pub(crate) fn on_producer_opened(&mut self, id: LinkId, queue: &QueueInfo) {
         let most = self.config.max_message_bytes;
-        let auto_create = self.config.auto_create;
         let Some(producer) = self.producer_mut(id) else { return };
-        if producer.via.is_some() && !producer.is_via_open {
-            producer.is_via_open = true;
-            // The core closes a link that is opened anew.
-            if let Some(path) = producer.path.clone() {
-                self.commands.push(Command::OpenProducer { producer: id, path, auto_create });
-            }
-            return;
-        }
-        producer.queue = Some(queue.queue);
+        // What goes through another entity names both.
+        producer.queue = producer.via.is_none().then_some(queue.queue);
         producer.wants = Wants::of(queue);
         producer.max_message_bytes = queue.max_message_bytes.min(most);
         self.accept_producer(id);

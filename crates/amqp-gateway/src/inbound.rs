@@ -120,8 +120,8 @@ impl Gateway {
         }
     }
 
-    /// For the anonymous terminus, for a link that the core has not answered yet, and for one whose refusals
-    /// must find it.
+    /// For the anonymous terminus, for a link that the core has not answered yet or that goes through another entity,
+    /// and for one whose refusals must find it.
     fn publish_by_path(&mut self, id: LinkId, mut delivery: IncomingDelivery, intake: Intake) {
         let path = match self.destination(id, &delivery) {
             Ok(path) => path,
@@ -131,6 +131,7 @@ impl Gateway {
         let Some(link) = self.links.get(id.0) else { return };
         let LinkRole::Producer(producer) = &link.role else { return };
         let (session, delivery_id) = (link.session, delivery.delivery_id.0);
+        let through = producer.via.clone();
         let ticket = if producer.is_tracked() {
             let tracked = TrackedPublish {
                 link: id,
@@ -145,7 +146,10 @@ impl Gateway {
             (!delivery.settled).then(|| Errand::Received(session, delivery_id).pack())
         };
         let auto_create = self.config.auto_create;
-        self.commands.push(Command::PublishTo { path, messages, auto_create, ticket });
+        self.commands.push(match through {
+            Some(through) => Command::PublishThrough { path, through, messages, ticket },
+            None => Command::PublishTo { path, messages, auto_create, ticket },
+        });
     }
 
     /// The messages of a delivery; `None` when they are refused, which has been told.

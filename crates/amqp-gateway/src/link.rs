@@ -114,9 +114,7 @@ pub(crate) struct Producer {
     pub(crate) path: Option<EntityPath>,
     /// The entity it is sent through; a message never shows there.
     pub(crate) via: Option<EntityPath>,
-    /// Whether the core has said that this one is there.
-    pub(crate) is_via_open: bool,
-    /// The store, once the core has opened the link.
+    /// The store, once the core has opened the link; `None` where it is sent through another one.
     pub(crate) queue: Option<QueueId>,
     /// What it needs to know of its messages.
     pub(crate) wants: Wants,

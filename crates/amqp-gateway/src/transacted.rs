@@ -71,10 +71,15 @@ impl Gateway {
             return Err(Refusal::TooLarge { bytes, limit });
         }
         let queue = producer.queue;
-        let entity = producer.via.as_ref().map_or_else(|| path.entity.clone(), |via| via.entity.clone());
+        let via = producer.via.clone();
+        let entity = via.as_ref().map_or_else(|| path.entity.clone(), |via| via.entity.clone());
         let transaction = self.transaction(name, id, &entity)?;
         let auto_create = self.config.auto_create;
-        let target = queue.map_or(PublishTarget::Path { path, auto_create }, PublishTarget::Queue);
+        let target = match (queue, via) {
+            (_, Some(through)) => PublishTarget::Through { path, through },
+            (Some(queue), None) => PublishTarget::Queue(queue),
+            (None, None) => PublishTarget::Path { path, auto_create },
+        };
         Ok((transaction, target))
     }
 
@@ -119,6 +124,10 @@ impl Gateway {
         let joined = match command {
             Command::SettleByToken { path, tokens, outcome, ticket } => {
                 let operation = Operation::SettleByToken { path, tokens, outcome, ticket };
+                self.transaction(&name, link, &entity).map(|transaction| (transaction, operation))
+            }
+            Command::Schedule { path, messages, ticket } => {
+                let operation = Operation::Schedule { path, messages, ticket };
                 self.transaction(&name, link, &entity).map(|transaction| (transaction, operation))
             }
             command @ (Command::RenewLocks { .. } | Command::Peek { .. }) => {

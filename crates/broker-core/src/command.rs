@@ -106,6 +106,18 @@ pub enum Command {
         /// Create the queue with defaults when missing.
         auto_create: bool,
     },
+    /// Ask to publish to an entity through another one, whose status decides for the link. Answer as for
+    /// `OpenProducer`, about the target.
+    OpenProducerThrough {
+        /// The new link.
+        producer: LinkId,
+        /// Where to.
+        path: EntityPath,
+        /// The entity between.
+        through: EntityPath,
+        /// Create either queue with defaults when missing.
+        auto_create: bool,
+    },
     /// Give the link up.
     CloseProducer {
         /// Which.
@@ -176,6 +188,18 @@ pub enum Command {
         messages: Vec<Message>,
         /// Create the queue with defaults when missing.
         auto_create: bool,
+        /// Who waits.
+        ticket: Option<Ticket>,
+    },
+    /// Enqueue through another entity ("send via"). What its target does not take because of its status goes to the
+    /// transfer dead letters of the entity between. Answer as for `PublishTo`.
+    PublishThrough {
+        /// Where to.
+        path: EntityPath,
+        /// The entity between.
+        through: EntityPath,
+        /// What; more than one for a batch message.
+        messages: Vec<Message>,
         /// Who waits.
         ticket: Option<Ticket>,
     },

@@ -9,6 +9,7 @@ mod deferred;
 mod delete;
 mod describe;
 mod duplicates;
+mod enlist;
 mod entities;
 mod forward;
 mod idle;
@@ -25,6 +26,7 @@ mod session_requests;
 mod sessions;
 mod settle;
 mod status;
+mod through;
 mod topic;
 mod transact;
 mod views;
@@ -170,6 +172,9 @@ impl Core {
             Command::PublishTo { path, messages, auto_create, ticket } => {
                 self.publish_to(now, client, &path, &messages, auto_create, ticket, out);
             }
+            Command::PublishThrough { path, through, messages, ticket } => {
+                self.publish_through(now, client, &path, &through, &messages, ticket, out);
+            }
             Command::Credit { consumer, limit, drain } => self.credit(client, consumer, limit, drain),
             Command::ByteBudget { limit } => self.byte_budget(client, limit),
             command => self.dispatch_request(now, client, command, out),
@@ -255,6 +260,9 @@ impl Core {
             Command::Disconnect => self.disconnect(now, client, out),
             Command::OpenProducer { producer, path, auto_create } => {
                 self.open_producer(now, client, producer, &path, auto_create, out);
+            }
+            Command::OpenProducerThrough { producer, path, through, auto_create } => {
+                self.open_producer_through(now, client, producer, (&path, &through), auto_create, out);
             }
             Command::OpenConsumer { consumer, path, mode, unsettled, session, auto_create } => {
                 let how = (mode, unsettled, session);

@@ -27,6 +27,17 @@ pub(crate) enum Work {
         queue: QueueId,
         /// In order; their payloads are copies of their own.
         messages: Vec<Message>,
+        /// The entity they are sent through.
+        through: Option<QueueId>,
+    },
+    /// Enqueue when their time has come.
+    Schedule {
+        /// A main store.
+        queue: QueueId,
+        /// As above.
+        messages: Vec<Message>,
+        /// The numbers that the client was told.
+        numbers: Vec<u64>,
     },
     /// End a lock.
     Settle(Settlement),
@@ -168,6 +179,11 @@ impl Transactions {
             self.enlisted.insert((settlement.queue, settlement.sequence), (settlement.lock, key));
         }
         transaction.work.push(work);
+    }
+
+    /// What a transaction would do so far.
+    pub(crate) fn work(&self, key: Key) -> &[Work] {
+        self.all.get(&key).map_or(&[], |transaction| &transaction.work)
     }
 
     /// Whether the settlement under this lock waits for a transaction.

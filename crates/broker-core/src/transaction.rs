@@ -23,6 +23,14 @@ pub enum PublishTarget {
         /// Create the queue with defaults when missing.
         auto_create: bool,
     },
+    /// Through another entity ("send via"). What its target does not take because of its status goes to the transfer
+    /// dead letters of the entity between.
+    Through {
+        /// Where to.
+        path: EntityPath,
+        /// The entity between.
+        through: EntityPath,
+    },
 }
 
 /// What can be part of a transaction. It is checked and answered at once, and done when the transaction commits.
@@ -58,6 +66,16 @@ pub enum Operation {
         tokens: Vec<LockToken>,
         /// What to do with each.
         outcome: Outcome,
+        /// Who waits.
+        ticket: Ticket,
+    },
+    /// Enqueue, all or none, when their time has come. The numbers are given out at once and stay unused when the
+    /// transaction rolls back. Answer: `Effect::Scheduled` or `Effect::PublishRefused`.
+    Schedule {
+        /// Where to.
+        path: EntityPath,
+        /// In order; not empty.
+        messages: Vec<Message>,
         /// Who waits.
         ticket: Ticket,
     },

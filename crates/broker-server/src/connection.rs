@@ -365,10 +365,13 @@ fn weight(command: &Command) -> usize {
         Command::Publish { message, .. } => message.payload.len(),
         Command::PublishBatch { messages, .. }
         | Command::PublishTo { messages, .. }
+        | Command::PublishThrough { messages, .. }
         | Command::Schedule { messages, .. } => of_all(messages),
         Command::Enlist { operation, .. } => {
             let messages = match &**operation {
-                Operation::Publish { messages, .. } => of_all(messages),
+                Operation::Publish { messages, .. } | Operation::Schedule { messages, .. } => {
+                    of_all(messages)
+                }
                 _ => 0,
             };
             messages + size_of::<Operation>()

@@ -25,15 +25,15 @@ pub(crate) fn map(entries: &[(&str, Value)]) -> RawMap {
     RawMap::from_value(&Value::Map(map)).unwrap()
 }
 
-fn nested(entries: &[(&str, Value)]) -> Value {
+pub(crate) fn nested(entries: &[(&str, Value)]) -> Value {
     map(entries).to_value()
 }
 
-fn binary(bytes: &Bytes) -> Value {
+pub(crate) fn binary(bytes: &Bytes) -> Value {
     Value::Binary(bytes.to_vec().into())
 }
 
-fn longs(numbers: &[i64]) -> Value {
+pub(crate) fn longs(numbers: &[i64]) -> Value {
     Value::Array(Array(numbers.iter().copied().map(Value::Long).collect()))
 }
 
@@ -42,14 +42,14 @@ fn uuids(tokens: &[[u8; 16]]) -> Value {
 }
 
 /// A message that is due `delay` after the world's start.
-fn due(world: &World, builder: MessageBuilder, delay: Duration) -> Bytes {
+pub(crate) fn due(world: &World, builder: MessageBuilder, delay: Duration) -> Bytes {
     let at = i64::try_from(world.now.utc.after(delay).as_millis()).unwrap();
     let annotations =
         RawMap::with_symbol_keys(&[("x-opt-scheduled-enqueue-time", AnnotationValue::Timestamp(at))]);
     builder.message_annotations(annotations).build()
 }
 
-fn ids(reply: &Bytes) -> Vec<i64> {
+pub(crate) fn ids(reply: &Bytes) -> Vec<i64> {
     let body = body_map(reply);
     let array = body.get("sequence-numbers").unwrap();
     assert_eq!(array.kind(), Some(Kind::Array));

@@ -11,12 +11,16 @@ use amqp_codec::{
     raw::{AnnotationValue, RawMap, RawValue},
     sections::Sections,
     types::{ReceiverSettleMode, Role, Symbol},
+    value::Value,
 };
-use broker_core::EntitySettings;
+use broker_core::{EntitySettings, EntityStatus};
 use bytes::{Bytes, BytesMut};
 use testkit::Script;
 
-use crate::harness::*;
+use crate::{
+    harness::*,
+    management::{binary, due, ids, longs, map, nested},
+};
 
 const CONTROL: u32 = 40;
 const SENDER: u32 = 41;
@@ -763,4 +767,68 @@ fn nobody_receives_inside_a_transaction() {
     world.run();
     assert_eq!(answer(&mut world, peer.client), Answer::Detached("amqp:not-implemented".to_owned()));
     assert_eq!(left(&mut world, "q"), ["m"]);
+}
+
+#[test]
+fn a_schedule_in_a_transaction_is_numbered_at_once_and_cancelling_is_refused() {
+    for fail in [false, true] {
+        let (mut world, mut peer) = world(true, &[]);
+        world.management(peer.client, "q");
+        let txn = peer.declare(&mut world);
+        let later = due(&world, MessageBuilder::new().data(b"later"), Duration::from_secs(60));
+        let list = Value::List(vec![nested(&[("message", binary(&later)), ("message-id", Value::Null)])]);
+        let ask = |world: &mut World, peer: &mut Peer, operation: &str, body: &RawMap| {
+            let request = MessageBuilder::new()
+                .message_id("request")
+                .application_property("operation", AnnotationValue::Str(operation))
+                .body_raw(RawValue::first(body.bytes()).unwrap())
+                .build();
+            peer.next += 1;
+            let mut frame = Script::transfer_frame(3, peer.next, true);
+            frame.state = Some(posting(&txn));
+            world.script(peer.client).transfer_with(0, frame, &request);
+            world.run();
+            let replies = world.frames(peer.client).into_iter();
+            let reply =
+                replies.filter(|frame| matches!(frame.performative, Performative::Transfer(_))).last();
+            reply.expect("a reply").payload
+        };
+        let reply = ask(&mut world, &mut peer, "com.microsoft:schedule-message", &map(&[("messages", list)]));
+        assert_eq!((status(&reply, "statusCode"), ids(&reply)), (200, vec![1]));
+        assert_eq!(peer.discharge(&mut world, &txn, fail), done());
+        world.pass(Duration::from_secs(60));
+        assert_eq!(left(&mut world, "q").len(), usize::from(!fail));
+    }
+    let (mut world, mut peer) = world(true, &[]);
+    world.management(peer.client, "q");
+    let txn = peer.declare(&mut world);
+    let request = MessageBuilder::new()
+        .message_id("request")
+        .application_property("operation", AnnotationValue::Str("com.microsoft:cancel-scheduled-message"))
+        .body_raw(RawValue::first(map(&[("sequence-numbers", longs(&[1]))]).bytes()).unwrap())
+        .build();
+    let state = Some(posting(&txn));
+    peer.transfer(&mut world, 0, |frame| (frame.handle, frame.state) = (3, state), &request);
+    assert_eq!(peer.discharge(&mut world, &txn, false).condition(), "amqp:transaction:rollback");
+}
+
+#[test]
+fn what_is_sent_via_an_entity_to_a_disabled_one_is_kept_among_the_transfer_dead_letters() {
+    for transacted in [false, true] {
+        let (mut world, mut peer) = world(true, &[]);
+        let off = EntitySettings { status: EntityStatus::Disabled, ..EntitySettings::default() };
+        world.update("other", off);
+        world.script(peer.client).begin(1).attach(1, sender_via("q", "other"));
+        world.run();
+        let (_, detaches) = world.link_frames(peer.client);
+        assert_eq!(detaches, vec![]);
+        let txn = peer.declare(&mut world);
+        let state = transacted.then(|| posting(&txn));
+        let change = |frame: &mut Transfer| (frame.handle, frame.state) = (50, state);
+        let sent = peer.transfer(&mut world, 1, change, &message("result"));
+        assert_eq!(sent, if transacted { accepted_within(&txn) } else { done() });
+        assert_eq!(peer.discharge(&mut world, &txn, false), done());
+        assert_eq!(left(&mut world, "q"), Vec::<String>::new());
+        assert_eq!(left(&mut world, "q/$Transfer/$DeadLetterQueue"), ["result"], "{transacted}");
+    }
 }

@@ -51,9 +51,9 @@ enum Transfer {
 }
 
 /// Why a message cannot be forwarded, as its dead-letter reason and description say.
-struct Failure {
-    reason: &'static str,
-    description: String,
+pub(super) struct Failure {
+    pub(super) reason: &'static str,
+    pub(super) description: String,
 }
 
 impl Awake {
@@ -308,7 +308,7 @@ impl Failure {
     }
 
     /// `None`: the broker itself has no room, which is no fault of the target.
-    fn of(error: &PublishError) -> Option<Self> {
+    pub(super) fn of(error: &PublishError) -> Option<Self> {
         let reason = match error {
             // What is forwarded belongs to no transaction.
             PublishError::StorageFull | PublishError::HistoryFull { .. } | PublishError::Transaction(_) => {

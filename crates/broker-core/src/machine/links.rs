@@ -50,21 +50,49 @@ impl Core {
         auto_create: bool,
         out: &mut impl Output,
     ) {
-        let opened = match path.sub_queue {
-            SubQueue::Main => {
-                self.prepare_link(now, client, link, path, auto_create, out).and_then(|queue| {
-                    self.check_use(queue, Use::Send)
-                        .map_err(|_| AttachError::Disabled(path.entity.clone()))?;
-                    Ok(queue)
-                })
-            }
-            _ => Err(AttachError::SubQueueSend(path.entity.clone())),
-        };
-        let opened = opened.and_then(|queue| match self.kind_of(queue) {
-            Some(EntityKind::Subscription) => Err(AttachError::SubscriptionSend(path.entity.clone())),
-            _ => Ok(queue),
+        let opened = self.prepare_producer(now, client, link, path, auto_create, out).and_then(|queue| {
+            self.check_use(queue, Use::Send).map_err(|_| AttachError::Disabled(path.entity.clone()))?;
+            Ok((queue, queue))
         });
         self.finish_link(client, link, opened, |_, queue| Link::Producer { queue }, out);
+    }
+
+    /// The link belongs to the entity between, and knows what it needs of the target.
+    pub(super) fn open_producer_through(
+        &mut self,
+        now: Timestamp,
+        client: ClientId,
+        link: LinkId,
+        (path, through): (&EntityPath, &EntityPath),
+        auto_create: bool,
+        out: &mut impl Output,
+    ) {
+        let between = self.prepare_producer(now, client, link, through, auto_create, out);
+        let opened = between.and_then(|between| {
+            self.check_use(between, Use::Send).map_err(|_| AttachError::Disabled(through.entity.clone()))?;
+            Ok((between, self.prepare_producer(now, client, link, path, auto_create, out)?))
+        });
+        self.finish_link(client, link, opened, |_, queue| Link::Producer { queue }, out);
+    }
+
+    /// Finds the store for a new link that publishes.
+    fn prepare_producer(
+        &mut self,
+        now: Timestamp,
+        client: ClientId,
+        link: LinkId,
+        path: &EntityPath,
+        auto_create: bool,
+        out: &mut impl Output,
+    ) -> Result<QueueId, AttachError> {
+        if path.sub_queue != SubQueue::Main {
+            return Err(AttachError::SubQueueSend(path.entity.clone()));
+        }
+        let queue = self.prepare_link(now, client, link, path, auto_create, out)?;
+        match self.kind_of(queue) {
+            Some(EntityKind::Subscription) => Err(AttachError::SubscriptionSend(path.entity.clone())),
+            _ => Ok(queue),
+        }
     }
 
     #[expect(clippy::too_many_arguments, reason = "the fields of one command")]
@@ -115,6 +143,7 @@ impl Core {
             core.consumers.insert(number, consumer);
             Link::Consumer { number }
         };
+        let opened = opened.map(|queue| (queue, queue));
         self.finish_link(client, link, opened, make, out);
     }
 
@@ -156,21 +185,21 @@ impl Core {
         Some(self.main_of(queue)?.definition.kind)
     }
 
+    /// `opened` is the store that the link belongs to, and the one it is told about.
     fn finish_link(
         &mut self,
         client: ClientId,
         link: LinkId,
-        opened: Result<QueueId, AttachError>,
+        opened: Result<(QueueId, QueueId), AttachError>,
         link_of: impl FnOnce(&mut Self, QueueId) -> Link,
         out: &mut impl Output,
     ) {
         if !self.clients.contains_key(&client) {
             return;
         }
-        let opened = opened.and_then(|id| {
-            let info =
-                self.info(id).ok_or_else(|| AttachError::NotFound(format!("queue {}", id.0).into()))?;
-            Ok((id, info))
+        let opened = opened.and_then(|(id, about)| {
+            let missing = || AttachError::NotFound(format!("queue {}", about.0).into());
+            Ok((id, self.info(about).ok_or_else(missing)?))
         });
         let effect = match opened {
             Err(error) => Effect::AttachRefused { link, error },

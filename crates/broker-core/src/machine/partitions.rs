@@ -104,6 +104,13 @@ pub(super) enum Together {
     Transaction,
 }
 
+impl Together {
+    /// How messages belong together that come with one send.
+    pub(super) fn of(messages: &[Message]) -> Self {
+        if messages.len() > 1 { Self::Batch } else { Self::Not }
+    }
+}
+
 /// Refuses messages whose keys do not say one partition, where the entity has some.
 pub(super) fn check_partition_keys(
     store: &Store,

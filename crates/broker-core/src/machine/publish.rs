@@ -47,8 +47,7 @@ impl Core {
         ticket: Option<Ticket>,
         out: &mut impl Output,
     ) {
-        let together = if messages.len() > 1 { Together::Batch } else { Together::Not };
-        match self.enqueue(now, queue, (messages, together), |_| {}, out) {
+        match self.enqueue(now, queue, (messages, Together::of(messages)), |_| {}, out) {
             Err(error) => self.refuse_publish(client, ticket, error, out),
             Ok(()) => {
                 if let Some(ticket) = ticket {
@@ -146,6 +145,32 @@ impl Core {
         self.note_history(queue);
     }
 
+    /// Stores messages whose numbers were told before. One whose time has come meanwhile arrives as if it were sent now.
+    pub(super) fn store_scheduled(
+        &mut self,
+        now: Timestamp,
+        queue: QueueId,
+        messages: &[Message],
+        numbers: &[u64],
+        out: &mut impl Output,
+    ) {
+        let Some(kind) = self.kind_of(queue) else { return };
+        self.touch(queue);
+        for (message, number) in messages.iter().zip(numbers) {
+            if message.scheduled_enqueue_time.is_none_or(|due| due <= now) {
+                self.store_checked(now, (queue, kind), std::slice::from_ref(message), |_| {}, out);
+                continue;
+            }
+            let Some(store) = self.stores.get_mut(&queue) else { return };
+            if store.is_first_copy(now, message) {
+                let more = more_of(message, store.sessions.is_some());
+                store_message(store, *number, now, arrival(now, message, more), message.stored(), out);
+            }
+        }
+        self.rearm(queue);
+        self.note_history(queue);
+    }
+
     /// Stores one message where it belongs. Says its number.
     pub(super) fn accept_numbered(
         &mut self,
@@ -224,9 +249,26 @@ impl Core {
             check_sessions(entity, messages)?;
         }
         check_partition_keys(store, entity, messages, together)?;
+        self.check_room(queue, messages, out)?;
+        if kind == EntityKind::Topic {
+            self.check_copies(queue, entity, messages.len() as u64)?;
+        }
+        self.check_history(store, entity, messages)?;
+        Ok(kind)
+    }
+
+    /// Refuses what is too large for an entity, or for which there is no room.
+    pub(super) fn check_room(
+        &self,
+        queue: QueueId,
+        messages: &[Message],
+        out: &impl Output,
+    ) -> Result<(), PublishError> {
         if out.storage_full() {
             return Err(PublishError::StorageFull);
         }
+        let missing = || PublishError::NotFound(format!("queue {}", queue.0).into());
+        let entity = self.stores.get(&queue).and_then(|store| store.entity()).ok_or_else(missing)?;
         let settings = &entity.definition.settings;
         let limit = self.max_message_bytes(settings);
         let largest = messages.iter().map(|message| message.payload.len() as u64).max().unwrap_or_default();
@@ -234,17 +276,13 @@ impl Core {
             let entity = entity.definition.name.clone();
             return Err(PublishError::TooLarge { entity, bytes: largest, limit });
         }
-        if kind == EntityKind::Topic {
-            self.check_copies(queue, entity, messages.len() as u64)?;
-        }
-        self.check_history(store, entity, messages)?;
-        let Some(limit) = settings.max_size_bytes else { return Ok(kind) };
+        let Some(limit) = settings.max_size_bytes else { return Ok(()) };
         let bytes = self.entity_bytes(queue);
         let more: u64 = messages.iter().map(|message| message.payload.len() as u64).sum();
         if bytes.saturating_add(more) > limit {
             return Err(PublishError::EntityFull { entity: entity.definition.name.clone(), bytes, limit });
         }
-        Ok(kind)
+        Ok(())
     }
 
     /// All copies of one send are made in one call: there may be so many.
@@ -352,7 +390,7 @@ pub(super) fn enter_session(sessions: &mut Sessions, more: Option<&More>) -> Con
 
 /// What a message brings along from where it was forwarded, and its session where the entity has sessions: elsewhere
 /// nothing may name one, for replay would make it.
-fn more_of(message: &Message, has_sessions: bool) -> Option<Box<More>> {
+pub(super) fn more_of(message: &Message, has_sessions: bool) -> Option<Box<More>> {
     let mut more = message.forwarded.as_ref().map(|from| Box::new(from.more.clone()));
     if has_sessions {
         more.get_or_insert_default().session.clone_from(&message.session_id);

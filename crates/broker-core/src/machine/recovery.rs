@@ -355,7 +355,7 @@ impl Core {
         }
     }
 
-    fn rewrite_definition(&mut self, queue: QueueId, out: &mut impl Output) {
+    pub(super) fn rewrite_definition(&mut self, queue: QueueId, out: &mut impl Output) {
         let Some(store) = self.stores.get_mut(&queue) else { return };
         let Role::Main(entity) = &mut store.role else { return };
         out.release(entity.position, entity.length);

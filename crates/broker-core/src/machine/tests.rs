@@ -27,4 +27,5 @@ mod topics;
 mod transacting;
 mod transaction_limits;
 mod transaction_model;
+mod transaction_sends;
 mod transactions;

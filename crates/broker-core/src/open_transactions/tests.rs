@@ -74,7 +74,7 @@ proptest! {
                 Step::Send { key, messages, bytes } => {
                     let cost = Cost { messages, settlements: 0, bytes };
                     if table.check(key, cost, &LIMITS).is_ok() {
-                        let work = Work::Publish { queue: QueueId(1), messages: Vec::new() };
+                        let work = Work::Publish { queue: QueueId(1), messages: Vec::new(), through: None };
                         table.add(key, work, cost, Timestamp::from_millis(now + 100));
                     }
                 }

@@ -94,7 +94,7 @@ fn limits_hold_at_their_value_and_not_beyond() {
     assert_eq!(broker.settle_in(TX, &locked[1], Outcome::Complete), Answered::Settle(refused));
 
     // Bytes of one client, and of all.
-    let needed = 100 + super::super::transact::OPERATION_BYTES;
+    let needed = 100 + super::super::enlist::OPERATION_BYTES;
     for all in [false, true] {
         for (limit, fits) in [(2 * needed, true), (2 * needed - 1, false)] {
             let mut broker = limited(|config| {

@@ -1,0 +1,280 @@
+//! What joins a transaction is checked and paid for (`service-bus-entities` 17).
+//!
+//! Invariant: nothing of a transaction is done here but that numbers of scheduled messages are given out, and that is
+//! recorded before they are told. An operation that is refused spoils its transaction.
+
+use bytes::Bytes;
+
+use super::{Core, partitions::Together};
+use crate::{
+    ClientId, Effect, EntityPath, LockId, LockToken, Message, Operation, Outcome, Output, PartitionKeyError,
+    Properties, PropertyValue, PublishError, PublishTarget, QueueId, SequenceNumber, SettleError, Timestamp,
+    TransactionError, TransactionId, UnsettledPolicy,
+    merge::Answer,
+    open_transactions::{Cost, Key, Settlement, Work},
+};
+
+/// About what an operation takes besides payload and properties, in bytes: in memory, and as a record.
+pub(super) const OPERATION_BYTES: u64 = 256;
+
+/// What one copy of a topic's message takes as a record, in bytes, besides what an action writes.
+pub(super) const COPY_BYTES: u64 = 128;
+
+/// Why an operation did not join its transaction.
+enum Refused {
+    Publish(PublishError),
+    Settle(SettleError),
+}
+
+impl Core {
+    /// Takes an operation into a transaction. When it is refused, nothing of the transaction will be done.
+    pub(super) fn enlist(
+        &mut self,
+        now: Timestamp,
+        client: ClientId,
+        transaction: TransactionId,
+        operation: Operation,
+        out: &mut impl Output,
+    ) {
+        let key = (client, transaction);
+        let (done, answer, ticket) = match operation {
+            Operation::Publish { target, messages, ticket } => {
+                let done = self.enlist_publish(now, key, target, messages, out);
+                (done.map_err(Refused::Publish), Answer::Published, ticket)
+            }
+            Operation::Settle { queue, sequence, lock, outcome, ticket } => {
+                let done = self.enlist_settlements(now, key, &[(queue, sequence.0, lock)], &outcome);
+                (done.map_err(Refused::Settle), Answer::Settled, ticket)
+            }
+            Operation::SettleByToken { path, tokens, outcome, ticket } => {
+                let done = self.enlist_tokens(now, key, &path, &tokens, &outcome);
+                (done.map_err(Refused::Settle), Answer::Settled, Some(ticket))
+            }
+            Operation::Schedule { path, messages, ticket } => {
+                match self.enlist_schedule(now, key, &path, messages, out) {
+                    Ok(sequences) => {
+                        return self.merge.effect(client, Effect::Scheduled { ticket, sequences }, out);
+                    }
+                    Err(error) => (Err(Refused::Publish(error)), Answer::Published, Some(ticket)),
+                }
+            }
+            Operation::Refused => {
+                let error = SettleError::Transaction(TransactionError::Failed);
+                (Err(Refused::Settle(error)), Answer::Settled, None)
+            }
+        };
+        if done.is_err() {
+            let work = self.transactions.fail(key);
+            self.undo(now, work, out);
+        }
+        let Some(ticket) = ticket else { return };
+        let refusal = match done {
+            Ok(()) => return self.merge.answer(client, answer, ticket, out),
+            Err(Refused::Publish(error)) => Effect::PublishRefused { ticket, error },
+            Err(Refused::Settle(error)) => Effect::SettleRefused { ticket, error },
+        };
+        self.merge.effect(client, refusal, out);
+    }
+
+    fn enlist_publish(
+        &mut self,
+        now: Timestamp,
+        key: Key,
+        target: PublishTarget,
+        mut messages: Vec<Message>,
+        out: &mut impl Output,
+    ) -> Result<(), PublishError> {
+        let cost = cost_of(&messages);
+        self.transactions.check(key, cost, &self.transaction_limits())?;
+        let (queue, through) = match target {
+            PublishTarget::Queue(queue) => (queue, None),
+            PublishTarget::Path { path, auto_create } => {
+                let found = self.resolve_or_create(now, &path, auto_create, out);
+                (found.map_err(|_| PublishError::NotFound(path.entity.clone()))?, None)
+            }
+            PublishTarget::Through { path, through } => {
+                let (queue, through) = self.resolve_through(&path, &through)?;
+                (queue, Some(through))
+            }
+        };
+        let cost = self.with_copies(key, queue, cost)?;
+        self.check_sent(queue, through, &messages, Together::Transaction, out)?;
+        self.check_same_key(key, queue, &messages)?;
+        keep(&mut messages);
+        self.join(now, key, Work::Publish { queue, messages, through }, cost);
+        Ok(())
+    }
+
+    /// Takes messages that are to be scheduled, and gives their numbers out.
+    fn enlist_schedule(
+        &mut self,
+        now: Timestamp,
+        key: Key,
+        path: &EntityPath,
+        mut messages: Vec<Message>,
+        out: &mut impl Output,
+    ) -> Result<Vec<SequenceNumber>, PublishError> {
+        let cost = cost_of(&messages);
+        self.transactions.check(key, cost, &self.transaction_limits())?;
+        let queue = self.resolve(path).ok_or_else(|| PublishError::NotFound(path.entity.clone()))?;
+        let cost = self.with_copies(key, queue, cost)?;
+        self.check_publish(queue, &messages, Together::Transaction, out)?;
+        self.check_same_key(key, queue, &messages)?;
+        let fair = self.fair_partition(queue);
+        let mut numbers = Vec::with_capacity(messages.len());
+        for message in &messages {
+            let partition = self.partition_of(queue, message, fair);
+            numbers.push(self.take_number(queue, partition));
+        }
+        // Whatever becomes of the transaction, and of the broker: a number is told once.
+        self.rewrite_definition(queue, out);
+        let sequences = numbers.iter().copied().map(SequenceNumber).collect();
+        keep(&mut messages);
+        self.join(now, key, Work::Schedule { queue, messages, numbers }, cost);
+        Ok(sequences)
+    }
+
+    /// What messages cost with the copies that a topic may make of them.
+    fn with_copies(&self, key: Key, queue: QueueId, mut cost: Cost) -> Result<Cost, PublishError> {
+        let copies = cost.messages.saturating_mul(self.rules.count(queue) as u64);
+        cost.bytes = cost.bytes.saturating_add(copies.saturating_mul(COPY_BYTES));
+        self.transactions.check(key, cost, &self.transaction_limits())?;
+        Ok(cost)
+    }
+
+    /// Refuses a key that is not that of the messages which the transaction sends to the same partitioned entity.
+    fn check_same_key(&self, key: Key, queue: QueueId, messages: &[Message]) -> Result<(), PublishError> {
+        let Some(entity) = self.main_of(queue).filter(|entity| entity.definition.partitions.is_some()) else {
+            return Ok(());
+        };
+        let sent = self.transactions.work(key).iter().find_map(|work| match work {
+            Work::Publish { queue: other, messages, .. } | Work::Schedule { queue: other, messages, .. } => {
+                messages.first().filter(|_| *other == queue)
+            }
+            Work::Settle(_) => None,
+        });
+        match sent.zip(messages.first()) {
+            Some((one, other)) if one.key(true) != other.key(true) => {
+                Err(PartitionKeyError::SeveralKeys(entity.definition.name.clone()).into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn enlist_tokens(
+        &mut self,
+        now: Timestamp,
+        key: Key,
+        path: &EntityPath,
+        tokens: &[LockToken],
+        outcome: &Outcome,
+    ) -> Result<(), SettleError> {
+        let mut locks = self.check_tokens(now, path, tokens)?;
+        locks.sort_unstable();
+        locks.dedup();
+        let lock_of = |(queue, sequence)| {
+            let slot = self.stores.get(&queue)?.slots.get(sequence)?;
+            Some((queue, sequence, slot.lock))
+        };
+        let locks: Vec<_> = locks.into_iter().filter_map(lock_of).collect();
+        self.enlist_settlements(now, key, &locks, outcome)
+    }
+
+    /// All or none.
+    fn enlist_settlements(
+        &mut self,
+        now: Timestamp,
+        key: Key,
+        locks: &[(QueueId, u64, LockId)],
+        outcome: &Outcome,
+    ) -> Result<(), SettleError> {
+        let mut costs = Vec::with_capacity(locks.len());
+        let mut sum = Cost::default();
+        for (queue, sequence, lock) in locks {
+            let length = self.check_settle(now, (*queue, *sequence, *lock), outcome)?;
+            let length = length.saturating_add(self.body_length(*queue, *sequence));
+            let cost = Cost { messages: 0, settlements: 1, bytes: OPERATION_BYTES + extent(outcome, length) };
+            sum.settlements += 1;
+            sum.bytes += cost.bytes;
+            costs.push(cost);
+        }
+        self.transactions.check(key, sum, &self.transaction_limits())?;
+        for ((queue, sequence, lock), cost) in locks.iter().copied().zip(costs) {
+            let otherwise = self.policy_of(queue, sequence);
+            let outcome = outcome.clone();
+            let settlement = Settlement { queue, sequence, lock, outcome, otherwise };
+            self.join(now, key, Work::Settle(settlement), cost);
+        }
+        Ok(())
+    }
+
+    /// Whether a lock permits a settlement; says the length of the message's record in bytes.
+    pub(super) fn check_settle(
+        &self,
+        now: Timestamp,
+        (queue, sequence, lock): (QueueId, u64, LockId),
+        outcome: &Outcome,
+    ) -> Result<u32, SettleError> {
+        let store = self.stores.get(&queue).ok_or(SettleError::EntityGone)?;
+        store.check_lock(sequence, lock, now)?;
+        let slot = store.slots.get(sequence).ok_or(SettleError::LockLost)?;
+        self.check_not_in_use(queue, sequence, lock)?;
+        if matches!(outcome, Outcome::DeadLetter(_)) && store.is_dead_letter() {
+            return Err(SettleError::AlreadyDeadLetter);
+        }
+        Ok(slot.length)
+    }
+
+    /// What becomes of a lock whose settlement is rolled back: what would become of it without its link.
+    fn policy_of(&self, queue: QueueId, sequence: u64) -> UnsettledPolicy {
+        // A message of a session stays with its holder.
+        let store = self.stores.get(&queue).filter(|store| store.sessions.is_none());
+        let slot = store.and_then(|store| store.slots.get(sequence));
+        let consumer = slot.and_then(|slot| self.consumers.get(&slot.holder));
+        consumer.map_or(UnsettledPolicy::KeepLocks, |consumer| consumer.unsettled)
+    }
+
+    fn join(&mut self, now: Timestamp, key: Key, work: Work, cost: Cost) {
+        let deadline = now.after(self.config.transaction_time_out);
+        self.transactions.add(key, work, cost, deadline);
+    }
+}
+
+/// What messages cost that are sent to a queue.
+fn cost_of(messages: &[Message]) -> Cost {
+    let bytes = messages.iter().map(|message| message.payload.len() as u64 + OPERATION_BYTES).sum();
+    Cost { messages: messages.len() as u64, settlements: 0, bytes }
+}
+
+/// What was read from a socket keeps all that was read with it: what waits gets bytes of its own.
+fn keep(messages: &mut [Message]) {
+    for message in messages {
+        message.payload = Bytes::copy_from_slice(&message.payload);
+    }
+}
+
+/// Bytes that an outcome holds in memory and, where it writes the message anew, on disk.
+fn extent(outcome: &Outcome, length: u32) -> u64 {
+    let size = |Properties(properties): &Properties| -> u64 {
+        let one = |(name, value): &(Box<str>, PropertyValue)| {
+            name.len()
+                + match value {
+                    PropertyValue::Text(text) => text.len(),
+                    PropertyValue::Encoded(bytes) => bytes.len(),
+                    // No client sends these.
+                    PropertyValue::Value(_) | PropertyValue::Removed => 0,
+                }
+        };
+        properties.iter().map(one).sum::<usize>() as u64
+    };
+    match outcome {
+        Outcome::Complete => 0,
+        Outcome::Abandon(more)
+        | Outcome::Release(more)
+        | Outcome::Defer(more)
+        | Outcome::DeadLetter(more) => {
+            // The record read back, and what is appended.
+            2 * (u64::from(length) + size(more))
+        }
+    }
+}
