@@ -33,15 +33,22 @@ pub(crate) fn ask_over(
     answer(stream)
 }
 
-/// Reads an answer to the end of its stream.
+/// Reads an answer to the end of its stream: status and body.
 pub(crate) fn answer(stream: &mut impl Read) -> (u16, String) {
+    let (status, _, body) = whole_answer(stream);
+    (status, body)
+}
+
+/// The same with what stands above the body.
+pub(crate) fn whole_answer(stream: &mut impl Read) -> (u16, String, String) {
     let mut text = Vec::new();
     // A peer that hangs up in the middle of what it was told has said what it had to.
     drop(stream.read_to_end(&mut text));
     let text = String::from_utf8(text).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-    (status.unwrap_or_else(|| panic!("no status: {text:?}")), body.to_owned())
+    let status = status.unwrap_or_else(|| panic!("no status: {text:?}"));
+    (status, format!("{head}\r\n"), body.to_owned())
 }
 
 pub(crate) fn connect(address: SocketAddr) -> TcpStream {

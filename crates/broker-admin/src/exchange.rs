@@ -182,7 +182,7 @@ impl Context {
         Item {
             path: report.name.to_string(),
             title: title.to_owned(),
-            published: report.created_at,
+            published: Some(report.created_at),
             updated: report.updated_at,
             has_author: report.kind != EntityKind::Subscription,
             description,
@@ -211,7 +211,7 @@ fn rule_item(subscription: &str, stored: &StoredRule) -> Item {
     Item {
         path: format!("{subscription}/Rules/{}", stored.rule.name),
         title: stored.rule.name.to_string(),
-        published: stored.created_at,
+        published: Some(stored.created_at),
         updated: stored.created_at,
         has_author: false,
         description,
@@ -241,7 +241,7 @@ fn namespace(context: &Context) -> Answer {
     let item = Item {
         path: "$namespaceinfo".into(),
         title: name.to_owned(),
-        published: Timestamp::from_millis(0),
+        published: None,
         updated: Timestamp::from_millis(0),
         has_author: true,
         description,

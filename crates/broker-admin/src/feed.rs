@@ -12,7 +12,8 @@ use crate::{Query, exchange::Host, time, xml};
 pub(crate) struct Item {
     pub(crate) path: String,
     pub(crate) title: String,
-    pub(crate) published: Timestamp,
+    /// The namespace does not say when.
+    pub(crate) published: Option<Timestamp>,
     pub(crate) updated: Timestamp,
     /// Queues, topics and the namespace say whose they are.
     pub(crate) has_author: bool,
@@ -86,7 +87,9 @@ fn put_entry(out: &mut String, host: &Host, query: &Query, item: &Item, is_root:
     out.push_str("<title type=\"text\">");
     xml::escape(out, &item.title);
     out.push_str("</title>");
-    xml::element(out, "published", &time::format(item.published));
+    if let Some(published) = item.published {
+        xml::element(out, "published", &time::format(published));
+    }
     xml::element(out, "updated", &time::format(item.updated));
     if item.has_author {
         out.push_str("<author>");

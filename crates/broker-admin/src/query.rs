@@ -51,6 +51,11 @@ impl Query {
     pub(crate) fn is_modern(&self) -> bool {
         &*self.version != "2017-04"
     }
+
+    /// Whether answers have what came with the version of 2024.
+    pub(crate) fn is_newest(&self) -> bool {
+        self.is_modern() && &*self.version != "2021-05"
+    }
 }
 
 #[cfg(test)]

@@ -25,7 +25,18 @@ impl Scope {
     }
 
     fn of_path(path: &str) -> Self {
+        Self::normal(path.split('?').next().unwrap_or_default())
+    }
+
+    /// The place that the path of a URL names, in which letters may be escaped: clients of HTTP sign the whole URL as
+    /// they send it. What is not text once it is decoded stays as it is, and names nothing.
+    fn of_url_path(path: &str) -> Self {
         let path = path.split('?').next().unwrap_or_default();
+        let decoded = percent_encoding::percent_decode_str(path).decode_utf8();
+        Self::normal(decoded.as_deref().unwrap_or(path))
+    }
+
+    fn normal(path: &str) -> Self {
         let mut out = String::with_capacity(path.len());
         for segment in path.split('/').filter(|segment| !segment.is_empty()) {
             if !out.is_empty() {
@@ -84,7 +95,7 @@ impl Resource {
         let host = host_of(authority);
         if certain || names_a_host(host) {
             let host = Some(without_port(host).to_ascii_lowercase().into_boxed_str());
-            return Self { host, scope: Scope::of_path(after_host(authority)) };
+            return Self { host, scope: Scope::of_url_path(after_host(authority)) };
         }
         Self { host: None, scope: Scope::of_path(text) }
     }

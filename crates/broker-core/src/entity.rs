@@ -129,6 +129,10 @@ pub struct EntityReport {
     pub subscriptions: u64,
     /// For those who watch.
     pub activity: Activity,
+    /// Rules of a topic's subscriptions with an SQL filter that somebody wrote.
+    pub sql_filters: u64,
+    /// Rules of a topic's subscriptions with a correlation filter.
+    pub correlation_filters: u64,
 }
 
 const LOCK_DURATION_MAX: Duration = Duration::from_secs(300);

@@ -109,6 +109,11 @@ impl Rules {
         self.indexes.get(&topic).map_or(0, RuleIndex::len)
     }
 
+    /// How many SQL and how many correlation filters they have.
+    pub(crate) fn filters(&self, topic: QueueId) -> (usize, usize) {
+        self.indexes.get(&topic).map_or((0, 0), |index| (index.sql_filters(), index.correlation_filters()))
+    }
+
     /// Adds a rule.
     pub(crate) fn insert(&mut self, topic: QueueId, key: RuleKey, filter: Filter, kept: Kept) {
         self.indexes.entry(topic).or_default().insert(key, filter);

@@ -21,6 +21,8 @@ fn report(kind: EntityKind, settings: EntitySettings) -> EntityReport {
         max_message_bytes: 1 << 20,
         subscriptions: 6,
         activity: Activity::default(),
+        sql_filters: 7,
+        correlation_filters: 8,
     }
 }
 
@@ -100,6 +102,26 @@ fn answers_have_the_services_order_of_elements() {
         let missing = ["CountDetails", "SubscriptionCount", "MaxMessageSizeInKilobytes"];
         assert!(missing.iter().all(|name| !without.iter().any(|shown| shown == name)), "{without:?}");
         assert_eq!(without.iter().any(|name| name == "AccessedAt"), kind == EntityKind::Subscription);
+    }
+}
+
+#[test]
+fn a_topic_counts_its_filters_since_the_version_of_2024() {
+    let report = report(EntityKind::Topic, EntitySettings::default());
+    let counts = "<SubscriptionCount>6</SubscriptionCount><SqlFilterCount>7</SqlFilterCount>\
+         <CorrelationFilterCount>8</CorrelationFilterCount>";
+    for (version, with_counts, expected) in [
+        ("2024-05", true, true),
+        ("", true, true),
+        ("2024-05", false, false),
+        ("2021-05", true, false),
+        ("2017-04", true, false),
+    ] {
+        assert_eq!(
+            shown(&report, version, with_counts).contains(counts),
+            expected,
+            "{version} {with_counts}"
+        );
     }
 }
 

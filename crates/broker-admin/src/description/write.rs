@@ -89,6 +89,10 @@ impl Writer<'_, '_> {
         self.counts("d2p1");
         if self.shown.with_counts {
             self.element("SubscriptionCount", &report.subscriptions.to_string());
+            if self.shown.query.is_newest() {
+                self.element("SqlFilterCount", &report.sql_filters.to_string());
+                self.element("CorrelationFilterCount", &report.correlation_filters.to_string());
+            }
         }
         self.idle(settings);
         self.flag("EnablePartitioning", settings.enable_partitioning);

@@ -78,6 +78,7 @@ impl Core {
             EntityKind::Topic => self.subscriptions_of(view.queue).count() as u64,
             EntityKind::Queue | EntityKind::Subscription => 0,
         };
+        let (sql_filters, correlation_filters) = self.rules.filters(view.queue);
         EntityReport {
             name: view.name.into(),
             kind: view.kind,
@@ -92,6 +93,8 @@ impl Core {
             max_message_bytes: self.max_message_bytes(view.settings),
             subscriptions,
             activity: self.activity(view),
+            sql_filters: sql_filters as u64,
+            correlation_filters: correlation_filters as u64,
         }
     }
 }

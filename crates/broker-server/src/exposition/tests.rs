@@ -19,6 +19,8 @@ fn report(name: &str, kind: EntityKind) -> EntityReport {
         bytes: 6_000,
         max_message_bytes: 1 << 20,
         subscriptions: 0,
+        sql_filters: 0,
+        correlation_filters: 0,
         activity: Activity {
             deferred: 2,
             locked: 1,
