@@ -11,6 +11,7 @@ const Long = require("long");
 const WebSocket = require("ws");
 const { Broker, certificateIn, makeCertificate, pause } = require("../lib/broker.js");
 const { Suite } = require("../lib/cases.js");
+const { Provider } = require("../lib/provider.js");
 
 const SESSIONS = { requires_session: true };
 const SHORT_LOCK = { lock_duration: "PT5S" };
@@ -156,6 +157,46 @@ queueCase("fault-lose-lock", async ({ broker, queue, sender, receiver }) => {
   assert.equal(again.deliveryCount, 1);
   await receiver.completeMessage(again);
   await assertEmpty(receiver);
+});
+
+suite.case("token-credential", async () => {
+  const directory = fs.mkdtempSync(path.join(os.tmpdir(), "ferrybus-interop-provider-"));
+  const provider = new Provider(directory);
+  const broker = await Broker.start({ orders: {} }, { certificate, moreConfig: provider.config });
+  // The SDK has no token credentials without TLS.
+  const namespace = `localhost:${broker.tlsPort}`;
+  const withToken = async (token, use, options) => {
+    const credential = {
+      async getToken(scopes) {
+        assert.equal(String(scopes), "https://servicebus.azure.net//.default");
+        return { token, expiresOnTimestamp: Date.now() + 3_600_000 };
+      },
+    };
+    const client = new ServiceBusClient(namespace, credential, options);
+    try {
+      return await use(client);
+    } finally {
+      await client.close();
+    }
+  };
+  try {
+    await withToken(provider.token("clerk"), async (client) => {
+      await client.createSender("orders").sendMessages({ body: "by token" });
+      const receiver = client.createReceiver("orders");
+      const message = await one(receiver);
+      assert.equal(message.body, "by token");
+      await receiver.renewMessageLock(message);
+      await receiver.completeMessage(message);
+    });
+    for (const token of [provider.token("guest"), provider.token("clerk", -600), "a.b.c"]) {
+      const send = (client) => client.createSender("orders").sendMessages({ body: "refuse me" });
+      const options = { retryOptions: { maxRetries: 0 } };
+      await rejects(withToken(token, send, options), "UnauthorizedAccess");
+    }
+  } finally {
+    broker.remove();
+    fs.rmSync(directory, { recursive: true, force: true });
+  }
 });
 
 suite.case("clock-advance", async (context) => {

@@ -85,7 +85,7 @@ function makeCertificate(directory) {
 class Broker {
   /**
    * `queues` maps each queue's name to its settings, written as one `[[queue]]`
-   * of `ferrybus.toml` each.
+   * of `ferrybus.toml` each; `moreConfig` comes behind them.
    */
   static async start(queues, options = {}) {
     const broker = new Broker();
@@ -94,7 +94,7 @@ class Broker {
     broker.port = await freePort();
     broker.tlsPort = await freePort();
     const config = path.join(broker.directory, "ferrybus.toml");
-    fs.writeFileSync(config, configText(queues));
+    fs.writeFileSync(config, configText(queues) + (options.moreConfig ?? ""));
     const tls = options.certificate ?? makeCertificate(path.join(broker.directory, "tls"));
     broker.ca = tls.ca;
     broker.certificate = tls;
