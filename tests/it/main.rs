@@ -9,6 +9,8 @@ mod broker;
 #[cfg(test)]
 mod client;
 #[cfg(test)]
+mod connections;
+#[cfg(test)]
 mod dialect;
 #[cfg(test)]
 mod duplicates;

@@ -95,6 +95,8 @@ pub(crate) enum Refusal {
     ShuttingDown,
     /// The broker has failed, and shuts down.
     Failed,
+    /// Somebody who manages the broker has ended the connection.
+    Ended,
     /// The core gave a kind of answer that does not belong to the question. A bug of ours.
     Unexpected,
 }
@@ -157,7 +159,7 @@ impl Refusal {
             Self::Malformed(_) => ("amqp:decode-error", 400),
             Self::EntityDeleted { .. } => ("amqp:resource-deleted", 404),
             Self::Fault(kind) => fault(*kind),
-            Self::ShuttingDown => ("amqp:connection:forced", 503),
+            Self::ShuttingDown | Self::Ended => ("amqp:connection:forced", 503),
             Self::Failed | Self::Unexpected => ("amqp:internal-error", 500),
         };
         Named { condition, status }
@@ -232,6 +234,7 @@ impl Refusal {
             Self::Fault(_) => "A test has ordered this fault.".to_owned(),
             Self::ShuttingDown => "The broker is shutting down.".to_owned(),
             Self::Failed => "The broker has failed and is shutting down.".to_owned(),
+            Self::Ended => "The connection was closed by an operator.".to_owned(),
             Self::Unexpected => "The broker met an internal error.".to_owned(),
         }
     }

@@ -41,6 +41,23 @@ pub(crate) const SCRATCH_LOW: usize = 512;
 /// Most memory that is taken at once for sections, in bytes: it is freed when its last delivery is sent.
 const SCRATCH_MAX: usize = 16 << 10;
 
+/// Who a client is and what it has open, for whoever looks after the broker.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct About {
+    /// What it calls itself; empty before its open.
+    pub container_id: Box<str>,
+    /// The user, key or certificate subject that it logged in as; `anonymous` without one.
+    pub user: Box<str>,
+    /// Names of the keys and providers whose tokens it has put.
+    pub keys: Vec<Box<str>>,
+    /// It has shown that it is a client of Service Bus.
+    pub is_service_bus: bool,
+    /// Sessions that are open.
+    pub sessions: usize,
+    /// Links that are attached.
+    pub links: usize,
+}
+
 /// One client's side of the broker.
 #[derive(Debug)]
 pub struct Gateway {
@@ -199,18 +216,36 @@ impl Gateway {
 
     /// Ends the connection because the broker stops: the client is told and may answer.
     pub fn shut_down(&mut self, now: Now) {
+        self.close(now, &Refusal::ShuttingDown);
+    }
+
+    /// Ends the connection because an operator wants it: the client is told and may answer.
+    pub fn end(&mut self, now: Now) {
+        self.close(now, &Refusal::Ended);
+    }
+
+    fn close(&mut self, now: Now, why: &Refusal) {
         self.now = now;
-        let error = self.error(&Refusal::ShuttingDown, "");
+        let error = self.error(why, "");
         self.engine.close(Some(error));
         self.handle_events();
     }
 
     /// Ends the connection because the broker has failed: the client is told and may answer.
     pub fn fail(&mut self, now: Now) {
-        self.now = now;
-        let error = self.error(&Refusal::Failed, "");
-        self.engine.close(Some(error));
-        self.handle_events();
+        self.close(now, &Refusal::Failed);
+    }
+
+    /// Who the client is and what it has open.
+    pub fn about(&self) -> About {
+        About {
+            container_id: self.engine.peer().container_id.as_str().into(),
+            user: self.grants.identity().name().into(),
+            keys: self.grants.keys().into_iter().map(Box::from).collect(),
+            is_service_bus: self.face == Face::ServiceBus,
+            sessions: self.sessions.iter().count(),
+            links: self.links.iter().count(),
+        }
     }
 
     /// True when there is nothing more to read or write.

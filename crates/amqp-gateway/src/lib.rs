@@ -54,5 +54,5 @@ mod transacted;
 pub use broker_auth::PeerFacts as Peer;
 pub use config::{GatewayConfig, Now};
 pub use faults::{FAULTS_MAX, Fault, FaultKind, Faults, TooManyFaults};
-pub use gateway::Gateway;
+pub use gateway::{About, Gateway};
 pub use intake::describe;

@@ -24,4 +24,5 @@ pub use duration::iso_8601;
 pub use exchange::{Host, Method, Pending, Request, Step, begin};
 pub use query::Query;
 pub use route::{Route, RouteError};
+pub use time::date_time;
 pub use xml::XmlError;

@@ -24,6 +24,10 @@ pub(crate) fn format(at: Timestamp) -> String {
 
 /// Reads a date and time, in UTC where no offset is given, in milliseconds since 1970; fractions of milliseconds are
 /// cut off. `None` for what is none.
+pub fn date_time(text: &str) -> Option<i64> {
+    parse(text)
+}
+
 pub(crate) fn parse(text: &str) -> Option<i64> {
     let (date, time) = text.split_once('T')?;
     let mut date = date.splitn(3, '-').map(|part| digits(part, i64::from(u16::MAX)));

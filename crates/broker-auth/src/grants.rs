@@ -2,7 +2,7 @@
 //!
 //! Invariant: a grant counts until the second it expires and never after; their number is bounded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{GRANTS_MAX, Identity, Right, Rights, Scope};
 
@@ -68,6 +68,11 @@ impl Grants {
     /// True without the grant of any token.
     pub const fn is_empty(&self) -> bool {
         self.count == 0
+    }
+
+    /// Names of the keys whose tokens were put, each once.
+    pub fn keys(&self) -> BTreeSet<&str> {
+        self.by_scope.values().flatten().map(|grant| &*grant.key).collect()
     }
 
     /// Adds the grant of a token, or renews the one it replaces.

@@ -27,6 +27,7 @@ use tracing::{Instrument, debug, info_span, warn};
 use crate::{
     clock::Clock,
     connection::Driver,
+    connections::{Connections, Entry},
     http,
     inbox::Inbox,
     meters::{Seat, Transport},
@@ -45,6 +46,7 @@ pub(crate) struct Shared {
     pub(crate) next_client: AtomicU64,
     pub(crate) seed: u64,
     pub(crate) connections: Arc<AtomicUsize>,
+    pub(crate) listing: Arc<Connections>,
     pub(crate) threads: Spawner,
     pub(crate) max_connections: usize,
     pub(crate) handshake_time_out: Duration,
@@ -115,23 +117,24 @@ async fn serve(
         return Ok(());
     }
     if first == [TLS_HANDSHAKE] {
-        return Box::pin(serve_tls(stream, shared, loopback)).await;
+        return Box::pin(serve_tls(stream, address, shared)).await;
     }
     if tls_only {
         return Err(io::Error::other("the client does not speak TLS on a TLS port"));
     }
     let peer = PeerFacts { tls: false, certificate_subject: None, loopback };
-    speak(stream, first.first().copied(), shared, peer).await
+    speak(stream, first.first().copied(), shared, (peer, address)).await
 }
 
-async fn serve_tls(stream: TcpStream, shared: Arc<Shared>, loopback: bool) -> io::Result<()> {
+async fn serve_tls(stream: TcpStream, address: SocketAddr, shared: Arc<Shared>) -> io::Result<()> {
     let Some(acceptor) = &shared.acceptor else {
         return Err(io::Error::other("the client speaks TLS, but no certificate is configured"));
     };
     let mut stream = in_time(&shared, acceptor.accept(stream)).await?;
     let first = in_time(&shared, stream.fill_buf()).await?.first().copied();
     let certificate_subject = subject(&stream);
-    speak(stream, first, shared, PeerFacts { tls: true, certificate_subject, loopback }).await
+    let peer = PeerFacts { tls: true, certificate_subject, loopback: address.ip().is_loopback() };
+    speak(stream, first, shared, (peer, address)).await
 }
 
 /// What a peer's first words come to, which it owes us within the handshake's time and before the server ends.
@@ -144,14 +147,22 @@ async fn in_time<T>(shared: &Shared, words: impl Future<Output = io::Result<T>>)
 
 /// Goes on in the protocol whose first byte this is. Each protocol is boxed, and so is TLS: a future is as large as the
 /// largest way through it, and most connections idle on the smallest.
-async fn speak<S>(stream: S, first: Option<u8>, shared: Arc<Shared>, peer: PeerFacts) -> io::Result<()>
+async fn speak<S>(
+    stream: S,
+    first: Option<u8>,
+    shared: Arc<Shared>,
+    peer: (PeerFacts, SocketAddr),
+) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     match first {
         None => Ok(()),
         Some(first) if is_http(first) => Box::pin(http::serve(stream, shared, peer)).await,
-        Some(_) => Box::pin(drive(stream, &shared, peer, false)).await,
+        Some(_) => {
+            let (peer, address) = peer;
+            Box::pin(drive(stream, &shared, peer, (address, false))).await
+        }
     }
 }
 
@@ -169,7 +180,7 @@ pub(crate) fn drive<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     shared: &Shared,
     peer: PeerFacts,
-    web_socket: bool,
+    (address, web_socket): (SocketAddr, bool),
 ) -> impl Future<Output = io::Result<()>> + use<S> {
     let transport = Transport::new(peer.tls, web_socket);
     let seat = Seat::take(Arc::clone(shared.inbox.meters()), transport);
@@ -190,7 +201,8 @@ pub(crate) fn drive<S: AsyncRead + AsyncWrite + Unpin>(
     let (clock, inbox) = (Arc::clone(&shared.clock), Arc::clone(&shared.inbox));
     let faults = shared.faults.as_ref().map(watch::Sender::subscribe);
     let driver = Driver::new(stream, gateway, (client, seat), clock, inbox, shared.stop.clone(), patience);
-    driver.with_faults(faults).run()
+    let entry = Entry::new(address, transport, shared.clock.utc(), Arc::clone(driver.mailbox()));
+    driver.with_faults(faults).with_listing(shared.listing.enter(client, entry)).run()
 }
 
 /// The subject of the client's certificate, which rustls has verified.

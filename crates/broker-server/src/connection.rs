@@ -23,8 +23,9 @@ use tokio::{
 
 use crate::{
     clock::Clock,
+    connections::Listed,
     inbox::{Inbox, Item},
-    mailbox::Mailbox,
+    mailbox::{Errand, Mailbox, Report},
     meters::Seat,
     orders::Orders,
     stop::{Stop, ordered},
@@ -36,6 +37,7 @@ use crate::{
 #[expect(clippy::struct_excessive_bools, reason = "each says that one independent thing is ready")]
 struct Turn {
     effects: Vec<Effect>,
+    errands: Vec<Errand>,
     input: Option<Bytes>,
     end_of_stream: bool,
     deadline: bool,
@@ -49,6 +51,7 @@ struct Turn {
 impl Turn {
     fn is_empty(&self) -> bool {
         self.effects.is_empty()
+            && self.errands.is_empty()
             && self.input.is_none()
             && self.stop.is_none()
             && self.failure.is_none()
@@ -113,6 +116,10 @@ pub(crate) struct Driver<S> {
     stop: Option<Pin<Box<dyn Future<Output = Stop> + Send>>>,
     /// News of ordered faults, of a broker that was started for testing.
     faults: Option<Orders>,
+    /// Bytes that were read.
+    received: u64,
+    /// Its line in the list of connections.
+    listed: Option<Listed>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
@@ -146,7 +153,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             left: false,
             stop: Some(stop),
             faults: None,
+            received: 0,
+            listed: None,
         }
+    }
+
+    /// Where errands for this connection are left.
+    pub(crate) const fn mailbox(&self) -> &Arc<Mailbox> {
+        &self.mailbox
+    }
+
+    /// Stays in the list of connections to its end.
+    pub(crate) fn with_listing(mut self, listed: Listed) -> Self {
+        self.listed = Some(listed);
+        self
     }
 
     /// Follows the news of ordered faults.
@@ -189,8 +209,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             self.gateway.handle_effects(now, turn.effects);
         }
         if let Some(input) = turn.input {
+            self.received += input.len() as u64;
             self.gateway.handle_input(now, input);
             self.seat.note(self.gateway.authentication());
+        }
+        for errand in turn.errands {
+            self.run_errand(errand);
         }
         if turn.deadline {
             self.gateway.handle_deadline(now);
@@ -209,6 +233,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         match turn.failure {
             Some(failure) => Err(failure),
             None => Ok(turn.end_of_stream.then_some(End::OfStream)),
+        }
+    }
+
+    fn run_errand(&mut self, errand: Errand) {
+        match errand {
+            Errand::Report(tell) => {
+                let about = self.gateway.about();
+                let report = Report { about, bytes_in: self.received, bytes_out: self.outgoing.taken() };
+                // Who asked may have gone.
+                drop(tell.send(report));
+            }
+            Errand::End => self.gateway.end(self.clock.now()),
         }
     }
 
@@ -288,6 +324,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         if let Poll::Ready(effects) = self.mailbox.poll_take(cx) {
             turn.effects = effects;
         }
+        turn.errands = self.mailbox.errands();
         if !self.outgoing.is_empty()
             && let Poll::Ready(result) = self.outgoing.poll_flush(&mut self.stream, cx)
         {
@@ -333,6 +370,7 @@ impl<S> Driver<S> {
         let last = self.gateway.disconnected();
         submit(&self.mailbox, &self.inbox, self.client, last);
         self.inbox.push(Item::Forget(self.client));
+        self.listed = None;
     }
 }
 

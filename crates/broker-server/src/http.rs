@@ -7,6 +7,7 @@
 use std::{
     convert::Infallible,
     io,
+    net::SocketAddr,
     pin::pin,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -31,6 +32,7 @@ use crate::{
 mod access;
 mod admin;
 mod answer;
+mod connections;
 mod core;
 mod faults;
 mod health;
@@ -57,16 +59,22 @@ const FAREWELL_TIME: Duration = Duration::from_secs(1);
 struct Visitor {
     shared: Arc<Shared>,
     peer: Arc<PeerFacts>,
+    address: SocketAddr,
     /// Set by a request that turns the connection into a WebSocket.
     upgrade: Arc<Mutex<Option<OnUpgrade>>>,
 }
 
 /// Serves the requests of one connection to its end, or until the broker stops.
-pub(crate) async fn serve<S>(stream: S, shared: Arc<Shared>, peer: PeerFacts) -> io::Result<()>
+pub(crate) async fn serve<S>(
+    stream: S,
+    shared: Arc<Shared>,
+    (peer, address): (PeerFacts, SocketAddr),
+) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let visitor = Visitor { shared: Arc::clone(&shared), peer: Arc::new(peer), upgrade: Arc::default() };
+    let visitor =
+        Visitor { shared: Arc::clone(&shared), peer: Arc::new(peer), address, upgrade: Arc::default() };
     let visiting = visitor.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let visitor = visiting.clone();
@@ -109,7 +117,8 @@ where
         usize::try_from(visitor.shared.gateway.max_frame_bytes).unwrap_or(usize::MAX).saturating_mul(2);
     let message_bytes_max = websocket::MESSAGE_BYTES_MAX.max(frames);
     let stream = ByteStream::new(parts.io.into_inner().into_inner(), parts.read_buf, message_bytes_max).await;
-    accept::drive(stream, &visitor.shared, PeerFacts::clone(&visitor.peer), true).await
+    let peer = PeerFacts::clone(&visitor.peer);
+    accept::drive(stream, &visitor.shared, peer, (visitor.address, true)).await
 }
 
 impl Visitor {

@@ -9,6 +9,7 @@ mod accept;
 mod clock;
 mod config;
 mod connection;
+mod connections;
 mod disk_thread;
 mod exposition;
 mod http;

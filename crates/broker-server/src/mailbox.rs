@@ -12,7 +12,9 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
+use amqp_gateway::About;
 use broker_core::Effect;
+use tokio::sync::oneshot;
 
 use crate::in_flight::InFlight;
 
@@ -22,7 +24,25 @@ pub(crate) const IN_FLIGHT_MAX: usize = 4 << 20;
 #[derive(Debug, Default)]
 struct State {
     effects: Vec<Effect>,
+    errands: Vec<Errand>,
     waker: Option<Waker>,
+}
+
+/// What a connection is asked to do that has nothing to do with its messages.
+#[derive(Debug)]
+pub(crate) enum Errand {
+    /// Say what it is.
+    Report(oneshot::Sender<Report>),
+    /// End.
+    End,
+}
+
+/// What a connection is, and what has passed through it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Report {
+    pub(crate) about: About,
+    pub(crate) bytes_in: u64,
+    pub(crate) bytes_out: u64,
 }
 
 /// Effects on their way to one connection, and the account of its commands on their way to the node.
@@ -33,6 +53,7 @@ pub(crate) struct Mailbox {
     of_all: Arc<InFlight>,
     /// It is among those that are woken when there is room for all again.
     waits: AtomicBool,
+    has_errands: AtomicBool,
 }
 
 impl Mailbox {
@@ -71,6 +92,29 @@ impl Mailbox {
             return Poll::Pending;
         }
         Poll::Ready(mem::take(&mut state.effects))
+    }
+
+    /// Asks the connection to do something, and wakes it.
+    pub(crate) fn ask(&self, errand: Errand) {
+        let waker = {
+            let mut state = self.lock();
+            state.errands.push(errand);
+            self.has_errands.store(true, Ordering::Relaxed);
+            state.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// What is asked of the connection, mostly nothing. Ask after `poll_take` has registered the waker.
+    pub(crate) fn errands(&self) -> Vec<Errand> {
+        if !self.has_errands.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        let mut state = self.lock();
+        self.has_errands.store(false, Ordering::Relaxed);
+        mem::take(&mut state.errands)
     }
 
     /// Takes what is there.

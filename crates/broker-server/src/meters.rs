@@ -89,14 +89,18 @@ impl Transport {
         }
     }
 
-    const fn label(self) -> Label {
-        let name = match self {
+    /// As it is shown.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
             Self::Plain => "plain",
             Self::Tls => "tls",
             Self::WebSocket => "websocket",
             Self::WebSocketTls => "websocket_tls",
-        };
-        ("transport", name)
+        }
+    }
+
+    const fn label(self) -> Label {
+        ("transport", self.name())
     }
 }
 

@@ -133,6 +133,7 @@ impl Server {
             next_client: AtomicU64::new(FIRST_CLIENT),
             seed: u64::from_be_bytes(random()?),
             connections: Arc::clone(&connections),
+            listing: Arc::default(),
             threads: threads.spawner(),
             max_connections: config.max_connections,
             handshake_time_out: config.handshake_time_out,

@@ -12,9 +12,15 @@ use crate::{
 };
 
 mod entities;
+mod messages;
 
 pub(crate) use entities::{
     EntityCommand, Kind, Queue, RuleArguments, RuleCommand, RulePlace, SubscriptionCommand, Topic,
+};
+
+pub(crate) use messages::{
+    ApplyArguments, ConfigCommand, ConnectionCommand, DeadLetterArguments, DeadLetterCommand, NewState,
+    PurgeArguments, SessionCommand, StateCommand, TopArguments,
 };
 
 /// An AMQP 1.0 message broker in one binary. Without a command it serves.
@@ -37,6 +43,9 @@ pub(crate) enum Command {
     /// Look after a journal while no broker uses it.
     #[command(subcommand)]
     Journal(JournalCommand),
+    /// Bring the entities of a running broker in line with a file.
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Create, change, show, list and delete queues.
     #[command(subcommand)]
     Queue(EntityCommand<Queue>),
@@ -55,6 +64,19 @@ pub(crate) enum Command {
     Receive(ReceiveArguments),
     /// Look at the messages of a queue without taking them.
     Peek(PeekArguments),
+    /// Remove the messages of a queue for good.
+    Purge(PurgeArguments),
+    /// Show, send again and remove dead letters.
+    #[command(subcommand)]
+    DeadLetter(DeadLetterCommand),
+    /// Show sessions and their states.
+    #[command(subcommand)]
+    Session(SessionCommand),
+    /// Show and close the connections of clients.
+    #[command(subcommand)]
+    Connection(ConnectionCommand),
+    /// Watch the entities of a broker: messages, rates and ages, live.
+    Top(TopArguments),
     /// Measure sending and receiving through a queue.
     Bench(BenchArguments),
     /// Look at or move the clock of a broker that was started with `--testing`.

@@ -2,13 +2,19 @@
 //!
 //! Invariant: it speaks to the broker as any other client does; nothing here knows the broker's inside.
 
-use std::future::Future;
+use std::{
+    future::Future,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use crate::{arguments::ConnectArguments, failure::Failure};
 
 mod bench;
 mod clock;
+pub(crate) mod config;
 mod connect;
+pub(crate) mod connections;
+pub(crate) mod dead_letters;
 pub(crate) mod entities;
 mod fault;
 mod faults;
@@ -16,16 +22,20 @@ mod http;
 pub(crate) mod management;
 mod message;
 mod peek;
+mod purge;
 mod receive;
 mod request;
 pub(crate) mod rules;
 mod send;
+pub(crate) mod sessions;
+pub(crate) mod top;
 
 pub(crate) use bench::bench;
 pub(crate) use clock::{advance_clock, show_clock};
 pub(crate) use connect::Target;
 pub(crate) use faults::{add_fault, clear_faults, list_faults};
 pub(crate) use peek::peek;
+pub(crate) use purge::purge;
 pub(crate) use receive::receive;
 pub(crate) use send::send;
 
@@ -45,6 +55,12 @@ where
             _ = tokio::signal::ctrl_c() => Err(Failure::new("interrupted")),
         }
     })
+}
+
+/// Milliseconds since 1970.
+fn now_millis() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// The address of a queue's own messages or of its dead-letter queue.

@@ -4,11 +4,12 @@
 
 use crate::{
     arguments::{
-        Arguments, CertCommand, ClockCommand, Command, EntityCommand, FaultCommand, JournalCommand, Kind,
-        RuleCommand, SubscriptionCommand,
+        Arguments, CertCommand, ClockCommand, Command, ConfigCommand, ConnectionCommand, DeadLetterCommand,
+        EntityCommand, FaultCommand, JournalCommand, Kind, RuleCommand, SessionCommand, StateCommand,
+        SubscriptionCommand,
     },
     certificates,
-    client::{self, entities, management::Place, rules},
+    client::{self, config, connections, dead_letters, entities, management::Place, rules, sessions},
     failure::Failure,
     journal, manual, serve,
 };
@@ -21,6 +22,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Some(Command::Cert(CertCommand::Dev(dev))) => certificates::run(&dev),
         Some(Command::Journal(JournalCommand::Check(check))) => journal::check(&check),
         Some(Command::Journal(JournalCommand::Repair { journal, yes })) => journal::repair(&journal, yes),
+        Some(Command::Config(ConfigCommand::Apply(apply))) => {
+            client::run(&apply.connect, |target| config::apply(target, &apply))
+        }
         Some(Command::Queue(command)) => entity(command),
         Some(Command::Topic(command)) => entity(command),
         Some(Command::Subscription(command)) => subscription(command),
@@ -30,11 +34,57 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
             client::run(&receive.connect, |connect| client::receive(connect, &receive))
         }
         Some(Command::Peek(peek)) => client::run(&peek.connect, |connect| client::peek(connect, &peek)),
+        Some(Command::Purge(purge)) => client::run(&purge.connect, |target| client::purge(target, &purge)),
+        Some(Command::DeadLetter(command)) => dead_letter(command),
+        Some(Command::Session(command)) => session(command),
+        Some(Command::Connection(command)) => connection(command),
+        Some(Command::Top(top)) => client::run(&top.connect, |target| client::top::top(target, &top)),
         Some(Command::Clock(command)) => clock(command),
         Some(Command::Fault(command)) => fault(command),
         Some(Command::Bench(bench)) => client::run(&bench.connect, |connect| client::bench(connect, &bench)),
         Some(Command::Completions { shell }) => manual::completions(shell),
         Some(Command::Man { folder }) => manual::pages(folder.as_deref()),
+    }
+}
+
+fn dead_letter(command: DeadLetterCommand) -> Result<(), Failure> {
+    match command {
+        DeadLetterCommand::List(letters) => {
+            client::run(&letters.connect, |target| dead_letters::list(target, &letters))
+        }
+        DeadLetterCommand::Resubmit { letters, to, new_id } => client::run(&letters.connect, |target| {
+            dead_letters::resubmit(target, &letters, to.as_deref(), new_id)
+        }),
+        DeadLetterCommand::Purge(letters) => {
+            client::run(&letters.connect, |target| dead_letters::remove(target, &letters))
+        }
+    }
+}
+
+fn session(command: SessionCommand) -> Result<(), Failure> {
+    match command {
+        SessionCommand::List { queue, connect } => {
+            client::run(&connect, |target| sessions::list(target, &queue, connect.json))
+        }
+        SessionCommand::State(StateCommand::Get { queue, session, connect }) => {
+            client::run(&connect, |target| sessions::get_state(target, &queue, &session, connect.json))
+        }
+        SessionCommand::State(StateCommand::Set { queue, session, state, connect }) => {
+            client::run(&connect, |target| {
+                sessions::set_state(target, &queue, &session, &state, connect.json)
+            })
+        }
+    }
+}
+
+fn connection(command: ConnectionCommand) -> Result<(), Failure> {
+    match command {
+        ConnectionCommand::List { connect } => {
+            client::run(&connect, |target| connections::list(target, connect.json))
+        }
+        ConnectionCommand::Close { id, connect } => {
+            client::run(&connect, |target| connections::close(target, id, connect.json))
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! How a command ends when it does not succeed: a sentence, a hint, an exit code.
 //!
-//! Invariant: exit code 0 means done, 1 refused or failed, 2 misuse (arguments or configuration).
+//! Invariant: exit code 0 means done, 1 refused or failed, 2 misuse (arguments or configuration), or that a dry run found
+//! differences.
 
 use std::{fmt, process::ExitCode};
 
@@ -9,18 +10,35 @@ use std::{fmt, process::ExitCode};
 pub(crate) struct Failure {
     message: String,
     hint: Option<String>,
-    misuse: bool,
+    code: u8,
+    is_silent: bool,
 }
 
 impl Failure {
     /// Something was refused or went wrong; exit code 1.
     pub(crate) fn new(message: impl fmt::Display) -> Self {
-        Self { message: message.to_string(), hint: None, misuse: false }
+        Self { message: message.to_string(), hint: None, code: 1, is_silent: false }
     }
 
     /// The arguments or the configuration cannot be used; exit code 2.
     pub(crate) fn misuse(message: impl fmt::Display) -> Self {
-        Self { misuse: true, ..Self::new(message) }
+        Self { code: 2, ..Self::new(message) }
+    }
+
+    /// A dry run has found differences, and has shown them; exit code 2, and nothing more to say.
+    pub(crate) fn differences() -> Self {
+        Self { code: 2, is_silent: true, ..Self::new("there are differences") }
+    }
+
+    /// The same with exit code 1, where 2 means something else.
+    #[must_use]
+    pub(crate) fn into_refusal(self) -> Self {
+        Self { code: 1, ..self }
+    }
+
+    /// Everything was said already.
+    pub(crate) const fn is_silent(&self) -> bool {
+        self.is_silent
     }
 
     /// Adds what to do about it.
@@ -31,7 +49,7 @@ impl Failure {
 
     /// The exit code.
     pub(crate) fn code(&self) -> ExitCode {
-        ExitCode::from(if self.misuse { 2 } else { 1 })
+        ExitCode::from(self.code)
     }
 }
 

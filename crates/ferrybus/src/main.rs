@@ -36,7 +36,9 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            output::complain(&failure);
+            if !failure.is_silent() {
+                output::complain(&failure);
+            }
             failure.code()
         }
     }

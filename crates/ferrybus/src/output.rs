@@ -77,8 +77,15 @@ impl Progress {
         }
         self.next = Some(now + INTERVAL);
         self.shown = true;
-        let of = self.total.map(|total| format!(" of {total}")).unwrap_or_default();
-        drop(write!(io::stderr().lock(), "\r{} {done}{of}\x1b[K", self.what));
+        drop(write!(io::stderr().lock(), "\r{}\x1b[K", self.text(done)));
+    }
+
+    /// `removed [#####---------------] 120 of 480`.
+    fn text(&self, done: u64) -> String {
+        let Some(total) = self.total else { return format!("{} {done}", self.what) };
+        let full = usize::try_from(done.min(total).saturating_mul(BAR) / total.max(1)).unwrap_or_default();
+        let rest = usize::try_from(BAR).unwrap_or_default().saturating_sub(full);
+        format!("{} [{}{}] {done} of {total}", self.what, "#".repeat(full), "-".repeat(rest))
     }
 }
 
@@ -91,3 +98,8 @@ impl Drop for Progress {
 }
 
 const INTERVAL: Duration = Duration::from_millis(250);
+/// Characters of a progress bar.
+const BAR: u64 = 20;
+
+#[cfg(test)]
+mod tests;

@@ -225,6 +225,11 @@ pub(crate) fn of(kind: EntityKind) -> impl Iterator<Item = &'static Property> {
     PROPERTIES.iter().filter(move |property| property.kinds.contains(&kind))
 }
 
+/// The property of that name.
+pub(crate) fn of_key(key: &str) -> Option<&'static Property> {
+    PROPERTIES.iter().find(|property| property.key == key)
+}
+
 /// A value to set: the text of its element, `None` to take the element away.
 pub(crate) type Wanted = Option<String>;
 

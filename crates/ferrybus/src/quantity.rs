@@ -19,6 +19,39 @@ pub(crate) enum Span {
     Forever,
 }
 
+/// A point in time: a date, or a length of time before now.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Moment {
+    /// Milliseconds since 1970.
+    At(i64),
+    /// This long ago.
+    Ago(Duration),
+}
+
+impl Moment {
+    /// Milliseconds since 1970.
+    pub(crate) fn millis(self, now: i64) -> i64 {
+        match self {
+            Self::At(millis) => millis,
+            Self::Ago(span) => now.saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)),
+        }
+    }
+}
+
+impl std::str::FromStr for Moment {
+    type Err = QuantityError;
+
+    fn from_str(text: &str) -> Result<Self, QuantityError> {
+        if let Some(millis) = broker_admin::date_time(text.trim()) {
+            return Ok(Self::At(millis));
+        }
+        match text.parse() {
+            Ok(Span::Of(span)) => Ok(Self::Ago(span)),
+            Ok(Span::Forever) | Err(_) => Err(QuantityError::Moment(text.into())),
+        }
+    }
+}
+
 /// What could not be read.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub(crate) enum QuantityError {
@@ -28,6 +61,9 @@ pub(crate) enum QuantityError {
     /// No time.
     #[error("`{0}` is not a length of time, expected a text such as `30s`, `5m`, `1h` or `PT30S`")]
     Time(String),
+    /// No point in time.
+    #[error("`{0}` is no time, expected such as `2026-01-31T12:00:00Z`, or how long ago, such as `2h`")]
+    Moment(String),
 }
 
 impl std::str::FromStr for Bytes {

@@ -25,7 +25,7 @@ mod order;
 mod topics;
 
 pub(crate) use bounds::{Bounds, check_name};
-pub(crate) use check::Limits;
+pub(crate) use check::{Entities, Limits};
 pub(crate) use order::targets_first;
 
 /// The whole file.

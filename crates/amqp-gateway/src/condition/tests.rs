@@ -51,6 +51,7 @@ fn refusals_have_the_names_that_the_sdks_map_to_their_exceptions() {
         (Refusal::NoTo, "amqp:precondition-failed", 400),
         (Refusal::ShuttingDown, "amqp:connection:forced", 503),
         (Refusal::Failed, "amqp:internal-error", 500),
+        (Refusal::Ended, "amqp:connection:forced", 503),
     ];
     for (refusal, condition, status) in cases {
         assert_eq!(refusal.named(), Named { condition, status }, "{refusal:?}");

@@ -75,7 +75,7 @@ async fn follow(visitor: &Visitor, headers: &HeaderMap, mut step: Step) -> Resul
 }
 
 /// Who manages the namespace or the place is let in.
-fn admit(visitor: &Visitor, headers: &HeaderMap, scope: &Scope) -> Result<(), Refusal> {
+pub(super) fn admit(visitor: &Visitor, headers: &HeaderMap, scope: &Scope) -> Result<(), Refusal> {
     let seconds = visitor.shared.clock.now().wall.as_millis() / 1000;
     access::claim(&visitor.shared.authority, &visitor.peer, headers, (Right::Manage, scope), seconds)
 }

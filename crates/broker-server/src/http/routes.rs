@@ -10,7 +10,7 @@ use hyper::{Request, Uri, body::Incoming};
 use super::{
     Visitor, admin,
     answer::{Answer, Refusal},
-    faults,
+    connections, faults,
     health::{self, Probe},
     metrics, testing, upgrade,
 };
@@ -24,6 +24,8 @@ pub(super) async fn answer(visitor: &Visitor, request: Request<Incoming>) -> Ans
         Some(Route::Fault(number)) => faults::fault(visitor, &request, number),
         Some(Route::Metrics) => metrics::metrics(visitor, &request).await,
         Some(Route::Health(probe)) => health::health(visitor, &request, probe).await,
+        Some(Route::Connections) => connections::list(visitor, &request).await,
+        Some(Route::Connection(id)) => connections::end(visitor, &request, id),
         Some(Route::WebSocket) => upgrade::upgrade(visitor, request),
         None => match broker_admin::Route::parse(request.uri().path()) {
             Ok(route) => return admin::answer(visitor, request, route).await,
@@ -48,6 +50,10 @@ enum Route {
     Metrics,
     /// How the broker is.
     Health(Probe),
+    /// Who is connected.
+    Connections,
+    /// One of them.
+    Connection(u64),
     /// Go on in AMQP.
     WebSocket,
 }
@@ -58,6 +64,9 @@ fn route(uri: &Uri) -> Option<Route> {
     if let Some(number) = path.strip_prefix("/$ferrybus/faults/") {
         return number.parse().ok().map(Route::Fault);
     }
+    if let Some(id) = path.strip_prefix("/$ferrybus/connections/") {
+        return id.parse().ok().map(Route::Connection);
+    }
     if let Some((_, route)) = ROUTES.iter().find(|(known, _)| *known == path) {
         return Some(*route);
     }
@@ -67,7 +76,8 @@ fn route(uri: &Uri) -> Option<Route> {
     Some(*route)
 }
 
-const ROUTES: [(&str, Route); 4] = [
+const ROUTES: [(&str, Route); 5] = [
+    ("/$ferrybus/connections", Route::Connections),
     ("/$ferrybus/faults", Route::Faults),
     ("/$ferrybus/clock", Route::Clock),
     ("/$ferrybus/clock/advance", Route::Advance),

@@ -13,11 +13,11 @@ use std::{
 use broker_auth::{Scope, Secret, sign_token};
 use fe2o3_amqp::{
     Connection, Receiver, Sender, Session, connection::ConnectionHandle, link::receiver::CreditMode,
-    sasl_profile::SaslProfile, session::SessionHandle,
+    sasl_profile::SaslProfile, session::SessionHandle, transaction::Controller,
 };
 use fe2o3_amqp_types::{
     definitions::{ReceiverSettleMode, SenderSettleMode},
-    messaging::ApplicationProperties,
+    messaging::{ApplicationProperties, Source},
     primitives::Value,
 };
 use rustls::{
@@ -72,7 +72,14 @@ impl Target {
 
     /// Connects, opens a session and logs in for the entity at `address`.
     pub(super) async fn connect(self, address: &str) -> Result<Client, Failure> {
-        self.refuse_other_entities(address)?;
+        self.connect_for(&[address]).await
+    }
+
+    /// The same for several entities.
+    pub(super) async fn connect_for(self, addresses: &[&str]) -> Result<Client, Failure> {
+        for address in addresses {
+            self.refuse_other_entities(address)?;
+        }
         let what = format!("cannot connect to {}", self.place());
         let tcp = self.tcp(&what).await?;
         let opened = if self.string.tls {
@@ -86,7 +93,9 @@ impl Target {
             timeout(PATIENCE, Session::begin(&mut connection)).await.map_err(|_| too_slow(&what))?;
         let session = session.map_err(|error| fault(&what, &error))?;
         let mut client = Client { connection, session, requests: 0 };
-        client.authorize(&self.string, address).await?;
+        for address in addresses {
+            client.authorize(&self.string, address).await?;
+        }
         Ok(client)
     }
 
@@ -263,6 +272,34 @@ impl Client {
         attached.map_err(|error| fault(&what, &error))
     }
 
+    /// A link that locks a session.
+    pub(super) async fn session_receiver(
+        &mut self,
+        address: &str,
+        session: &str,
+    ) -> Result<Receiver, Failure> {
+        let what = format!("cannot lock session `{session}` of `{address}`");
+        let source = Source::builder()
+            .address(address)
+            .add_to_filter_using_legacy_format("com.microsoft:session-filter", Value::String(session.into()))
+            .build();
+        let attach = Receiver::builder()
+            .name(format!("session-{session}-{}", std::process::id()))
+            .source(source)
+            .credit_mode(CreditMode::Manual)
+            .attach(&mut self.session);
+        let attached = timeout(PATIENCE, attach).await.map_err(|_| too_slow(&what))?;
+        attached.map_err(|error| fault(&what, &error))
+    }
+
+    /// A link to begin and end transactions on.
+    pub(super) async fn controller(&mut self) -> Result<Controller, Failure> {
+        let what = "cannot begin a transaction";
+        let attach = Controller::attach(&mut self.session, format!("transact-{}", std::process::id()));
+        let attached = timeout(PATIENCE, attach).await.map_err(|_| too_slow(what))?;
+        attached.map_err(|error| fault(what, &error))
+    }
+
     /// Says goodbye. What matters has been answered before, so nothing here can fail the command.
     pub(super) async fn close(mut self) {
         drop(timeout(GOODBYE, self.session.end()).await);
@@ -274,4 +311,5 @@ const FRAME_BYTES: u32 = 64 * 1024;
 const IDLE_TIME_OUT_MILLIS: u32 = 60_000;
 /// Long enough for any command short of a long bench, whose links outlive the token anyway.
 const TOKEN_SECONDS: u64 = 24 * 3_600;
-const GOODBYE: Duration = Duration::from_secs(2);
+/// Time for a farewell that nothing depends on.
+pub(super) const GOODBYE: Duration = Duration::from_secs(2);

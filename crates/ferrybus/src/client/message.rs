@@ -121,7 +121,8 @@ fn body_json(body: &Body<Value>) -> (&'static str, Json) {
     }
 }
 
-fn id_text(id: &MessageId) -> String {
+/// An id of any type as text.
+pub(super) fn id_text(id: &MessageId) -> String {
     match id {
         MessageId::String(text) => text.clone(),
         MessageId::Ulong(number) => number.to_string(),

@@ -10,7 +10,9 @@ use serde_amqp::read::SliceReader;
 
 use super::{
     Target, address,
+    connect::Client,
     message::{self, Received},
+    request::Requester,
 };
 use crate::{arguments::PeekArguments, failure::Failure, output};
 
@@ -18,18 +20,10 @@ use crate::{arguments::PeekArguments, failure::Failure, output};
 pub(crate) async fn peek(target: Target, arguments: &PeekArguments) -> Result<(), Failure> {
     let queue = address(&arguments.queue, arguments.dead_letter);
     let mut client = target.connect(&queue).await?;
-    let mut management = client.requester(&format!("{queue}/$management")).await?;
-    let mut from = arguments.from;
+    let mut peek = Peek::open(&mut client, &queue, arguments.from).await?;
     let mut left = arguments.count;
     while left > 0 {
-        let properties =
-            ApplicationProperties::builder().insert("operation", "com.microsoft:peek-message").build();
-        let answer = management.ask(properties, question(from, left)).await?;
-        if !answer.is_good() {
-            return Err(Failure::new(format_args!("cannot peek into `{queue}`: {}", answer.complaint())));
-        }
-        let messages = if answer.is_empty() { Vec::new() } else { messages(answer.body, &queue)? };
-        let Some(last) = messages.last().and_then(message::sequence_number) else { break };
+        let Some(messages) = peek.next(left).await? else { break };
         for message in messages.iter().take(usize::try_from(left).unwrap_or(usize::MAX)) {
             left -= 1;
             if arguments.connect.json {
@@ -38,14 +32,46 @@ pub(crate) async fn peek(target: Target, arguments: &PeekArguments) -> Result<()
                 output::line(message::text(message))?;
             }
         }
-        from = last.saturating_add(1);
     }
     if left == arguments.count && left > 0 {
         output::note(format_args!("no message in `{queue}` from number {}", arguments.from));
     }
-    management.close().await;
+    peek.close().await;
     client.close().await;
     Ok(())
+}
+
+/// Reads a queue from one sequence number on, page by page.
+pub(super) struct Peek {
+    management: Requester,
+    queue: String,
+    from: i64,
+}
+
+impl Peek {
+    pub(super) async fn open(client: &mut Client, queue: &str, from: i64) -> Result<Self, Failure> {
+        let management = client.requester(&format!("{queue}/$management")).await?;
+        Ok(Self { management, queue: queue.to_owned(), from })
+    }
+
+    /// The next messages, at most about `count`; `None` at the end.
+    pub(super) async fn next(&mut self, count: u64) -> Result<Option<Vec<Received>>, Failure> {
+        let queue = &self.queue;
+        let properties =
+            ApplicationProperties::builder().insert("operation", "com.microsoft:peek-message").build();
+        let answer = self.management.ask(properties, question(self.from, count)).await?;
+        if !answer.is_good() {
+            return Err(Failure::new(format_args!("cannot peek into `{queue}`: {}", answer.complaint())));
+        }
+        let messages = if answer.is_empty() { Vec::new() } else { messages(answer.body, queue)? };
+        let Some(last) = messages.last().and_then(message::sequence_number) else { return Ok(None) };
+        self.from = last.saturating_add(1);
+        Ok(Some(messages))
+    }
+
+    pub(super) async fn close(self) {
+        self.management.close().await;
+    }
 }
 
 fn question(from: i64, count: u64) -> Value {

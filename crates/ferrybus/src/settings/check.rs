@@ -52,7 +52,32 @@ pub(crate) struct TlsFiles {
     pub(crate) client_ca: Option<PathBuf>,
 }
 
+/// The entities of a file.
+#[derive(Debug, Default)]
+pub(crate) struct Entities {
+    pub(crate) queues: Vec<(String, EntitySettings)>,
+    /// Topics, each before its subscriptions.
+    pub(crate) topics: Vec<EntityPlan>,
+    /// What was understood but is not done.
+    pub(crate) notices: Vec<String>,
+}
+
 impl Settings {
+    /// Checks the entities alone.
+    pub(crate) fn entities(&self) -> Result<Entities, Failure> {
+        let mut queues: Vec<_> = self.queue.iter().map(queue).collect::<Result<_, _>>()?;
+        let mut topics = topics::plans(&self.topic)?;
+        let mut notices = Vec::new();
+        if let Some(path) = &self.emulator_config {
+            let emulator = emulator::load(path)?;
+            queues.extend(emulator.queues);
+            topics.extend(emulator.topics);
+            notices.extend(emulator.notices);
+        }
+        refuse_duplicates(&queues, &topics)?;
+        Ok(Entities { queues, topics, notices })
+    }
+
     /// Checks everything. Reads the files that the settings name, and asks the system about its addresses.
     pub(crate) fn check(self) -> Result<Limits, Failure> {
         let tls = self.tls.as_ref().map(tls_files).transpose()?;
@@ -65,16 +90,7 @@ impl Settings {
             listen.iter().chain(&listen_tls).chain(&listen_http).all(|address| is_loopback(address.ip()));
         let (credentials, development) = credentials(&self, loopback)?;
         let (issuers, key_sources) = issuers(&self.issuer)?;
-        let mut queues: Vec<_> = self.queue.iter().map(queue).collect::<Result<_, _>>()?;
-        let mut topics = topics::plans(&self.topic)?;
-        let mut notices = Vec::new();
-        if let Some(path) = &self.emulator_config {
-            let emulator = emulator::load(path)?;
-            queues.extend(emulator.queues);
-            topics.extend(emulator.topics);
-            notices.extend(emulator.notices);
-        }
-        refuse_duplicates(&queues, &topics)?;
+        let Entities { queues, topics, notices } = self.entities()?;
         let observe = self.observe()?;
         Ok(Limits {
             observe,

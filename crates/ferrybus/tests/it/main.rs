@@ -4,7 +4,11 @@
 
 mod broker;
 mod cli;
+mod config;
 mod entities;
 mod journal;
+mod letters;
 mod support;
+#[cfg(target_os = "linux")]
+mod terminal;
 mod testing;

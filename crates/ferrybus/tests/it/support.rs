@@ -36,7 +36,8 @@ pub(crate) fn ferrybus(folder: &Path, arguments: &[&str]) -> Output {
     command(folder, arguments).output().unwrap()
 }
 
-fn command(folder: &Path, arguments: &[&str]) -> Command {
+/// A command line that has not started yet.
+pub(crate) fn command(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ferrybus"));
     command
         .args(arguments)

@@ -1,0 +1,81 @@
+//! Who is connected, for whoever looks after the broker.
+//!
+//! A connection is entered when it begins and struck out when it ends. What it has open is asked of it when somebody
+//! wants to know, so that nothing is counted for nobody.
+//!
+//! Invariant: the list holds every connection that speaks AMQP, and none that has ended.
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use broker_core::{ClientId, Timestamp};
+
+use crate::{mailbox::Mailbox, meters::Transport};
+
+/// All connections, by their clients' numbers.
+#[derive(Debug, Default)]
+pub(crate) struct Connections {
+    all: Mutex<BTreeMap<u64, Arc<Entry>>>,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) address: SocketAddr,
+    pub(crate) transport: Transport,
+    pub(crate) since: Timestamp,
+    /// Where errands are left.
+    pub(crate) mailbox: Arc<Mailbox>,
+}
+
+impl Entry {
+    pub(crate) const fn new(
+        address: SocketAddr,
+        transport: Transport,
+        since: Timestamp,
+        mailbox: Arc<Mailbox>,
+    ) -> Self {
+        Self { address, transport, since, mailbox }
+    }
+}
+
+impl Connections {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Entry>>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters a connection, for as long as what is returned lives.
+    pub(crate) fn enter(self: &Arc<Self>, client: ClientId, entry: Entry) -> Listed {
+        self.lock().insert(client.0, Arc::new(entry));
+        Listed { connections: Arc::clone(self), client }
+    }
+
+    /// All there are, in the order in which they began.
+    pub(crate) fn all(&self) -> Vec<(u64, Arc<Entry>)> {
+        self.lock().iter().map(|(id, entry)| (*id, Arc::clone(entry))).collect()
+    }
+
+    /// One of them.
+    pub(crate) fn get(&self, id: u64) -> Option<Arc<Entry>> {
+        self.lock().get(&id).map(Arc::clone)
+    }
+}
+
+/// A line in the list; struck out when dropped.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    connections: Arc<Connections>,
+    client: ClientId,
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.connections.lock().remove(&self.client.0);
+    }
+}
+
+#[cfg(test)]
+mod tests;

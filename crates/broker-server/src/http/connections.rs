@@ -1,0 +1,82 @@
+//! Who is connected: shown, and ended on request.
+//!
+//! Invariant: a connection that does not answer in time is listed all the same, without what only it knows.
+
+use std::{sync::Arc, time::Duration};
+
+use broker_auth::Scope;
+use hyper::{Method, Request, StatusCode, body::Incoming};
+use serde_json::{Value, json};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, timeout_at},
+};
+use tracing::info;
+
+use super::{
+    Visitor, admin,
+    answer::{Answer, Refusal, json_answer},
+    testing::only,
+};
+use crate::{
+    connections::Entry,
+    mailbox::{Errand, Report},
+};
+
+/// Time for all connections together to say what they are.
+const REPORT_TIME: Duration = Duration::from_secs(2);
+
+/// `GET /$ferrybus/connections`: all there are.
+pub(super) async fn list(visitor: &Visitor, request: &Request<Incoming>) -> Result<Answer, Refusal> {
+    only(request.method(), &Method::GET, "GET")?;
+    admin::admit(visitor, request.headers(), &Scope::namespace())?;
+    let asked: Vec<_> = visitor.shared.listing.all().into_iter().map(|(id, entry)| ask(id, entry)).collect();
+    let end = Instant::now() + REPORT_TIME;
+    let mut all = Vec::with_capacity(asked.len());
+    for (id, entry, report) in asked {
+        let report = timeout_at(end, report).await.ok().and_then(Result::ok);
+        all.push(shown(id, &entry, report));
+    }
+    Ok(json_answer(StatusCode::OK, &json!({ "connections": all })))
+}
+
+fn ask(id: u64, entry: Arc<Entry>) -> (u64, Arc<Entry>, oneshot::Receiver<Report>) {
+    let (tell, told) = oneshot::channel();
+    entry.mailbox.ask(Errand::Report(tell));
+    (id, entry, told)
+}
+
+/// `DELETE /$ferrybus/connections/ID`: ends one, which is told so.
+pub(super) fn end(visitor: &Visitor, request: &Request<Incoming>, id: u64) -> Result<Answer, Refusal> {
+    only(request.method(), &Method::DELETE, "DELETE")?;
+    admin::admit(visitor, request.headers(), &Scope::namespace())?;
+    let entry = visitor.shared.listing.get(id);
+    let entry = entry.ok_or_else(|| Refusal::NotFound(request.uri().path().to_owned()))?;
+    entry.mailbox.ask(Errand::End);
+    info!(id, peer = %entry.address, "a connection is closed on request");
+    Ok(json_answer(StatusCode::OK, &json!({ "closed": id })))
+}
+
+fn shown(id: u64, entry: &Entry, report: Option<Report>) -> Value {
+    let mut shown = json!({
+        "id": id,
+        "peer": entry.address.to_string(),
+        "transport": entry.transport.name(),
+        "since_ms": entry.since.as_millis(),
+    });
+    if let (Some(Report { about, bytes_in, bytes_out }), Some(shown)) = (report, shown.as_object_mut()) {
+        let protocol = if about.is_service_bus { "service-bus" } else { "amqp" };
+        let facts = json!({
+            "container_id": about.container_id,
+            "user": about.user,
+            "keys": about.keys,
+            "protocol": protocol,
+            "sessions": about.sessions,
+            "links": about.links,
+            "bytes_in": bytes_in,
+            "bytes_out": bytes_out,
+        });
+        shown.extend(facts.as_object().cloned().unwrap_or_default());
+    }
+    shown
+}

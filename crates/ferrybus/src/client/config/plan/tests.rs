@@ -1,0 +1,123 @@
+use broker_core::EntitySettings;
+use proptest::prelude::*;
+
+use super::*;
+
+fn file(text: &str) -> Vec<EntityPlan> {
+    let entities = crate::settings::Settings::parse(text, "test").unwrap().entities().unwrap();
+    let queues = entities.queues.into_iter().map(|(name, settings)| EntityPlan::queue(name, settings));
+    queues.chain(entities.topics).collect()
+}
+
+/// A broker that is as these plans say.
+fn broker(plans: &[EntityPlan]) -> Found {
+    let mut found = Found::default();
+    for plan in plans {
+        let place = Place::new(plan.kind, &plan.name);
+        let mut entity = Described::new(plan.kind, place.own_name());
+        for (property, value) in wanted(plan.kind, &plan.settings) {
+            entity.set(property.element, value.as_deref());
+        }
+        entity.set("UserMetadata", Some("mine"));
+        found.add(place.clone(), entity);
+        found.add_rules(&place, rules_of(plan));
+    }
+    found
+}
+
+fn told(plan: &Plan) -> String {
+    plan.to_string()
+}
+
+const BEFORE: &str = "[[queue]]\nname = \"orders\"\n[[queue]]\nname = \"old\"\n[[topic]]\nname = \"events\"\n\
+    [[topic.subscription]]\nname = \"audit\"\n";
+
+#[test]
+fn a_broker_that_is_as_the_file_says_needs_nothing() {
+    let plans = file(BEFORE);
+    let plan = Plan::new(&plans, &broker(&plans), true);
+    assert!(plan.is_done());
+    assert_eq!(told(&plan), "plan: 0 create, 0 update, 0 delete, 0 refused, 5 unchanged");
+}
+
+#[test]
+fn each_difference_is_a_step_with_what_changes() {
+    let after = "[[queue]]\nname = \"Orders\"\nlock_duration = \"30s\"\nforward_to = \"new\"\n\
+        [[queue]]\nname = \"new\"\n[[topic]]\nname = \"events\"\n[[topic.subscription]]\nname = \"audit\"\n\
+        [[topic.subscription.rule]]\nname = \"big\"\nsql = \"n > 5\"\n";
+    let found = broker(&file(BEFORE));
+    let plan = Plan::new(&file(after), &found, true);
+    let expected = "~ queue `orders`
+    lock_duration  1m -> 30s
+    forward_to  - -> new
++ queue `new`
+    lock_duration  - -> 1m";
+    assert!(told(&plan).starts_with(expected), "{plan}");
+    let expected = "+ rule `big` of subscription `events/audit`
+    sql n > 5
+- rule `$Default` of subscription `events/audit`
+- queue `old`
+plan: 2 create, 1 update, 2 delete, 0 refused, 2 unchanged";
+    assert!(told(&plan).ends_with(expected), "{plan}");
+    let kept = plan.steps()[0].entity.as_ref().unwrap();
+    assert_eq!(kept.text("UserMetadata"), Some("mine"));
+    let plan = Plan::new(&file(after), &found, false);
+    assert!(
+        told(&plan).ends_with("; 1 not in the file (`--prune` deletes)") && !told(&plan).contains("- queue"),
+        "{plan}"
+    );
+}
+
+#[test]
+fn what_is_fixed_at_creation_is_refused_with_old_and_new() {
+    let found = broker(&file(BEFORE));
+    let plan = Plan::new(&file("[[queue]]\nname = \"orders\"\nrequires_session = true\n"), &found, false);
+    assert!(plan.has(Verdict::Refused));
+    assert!(
+        told(&plan).starts_with("! queue `orders`\n    requires_session  no -> yes  (fixed at creation)\n"),
+        "{plan}"
+    );
+    assert_eq!(
+        plan.steps()[0].json(),
+        json!({"action": "refused", "kind": "queue", "name": "orders",
+            "changes": [{"property": "requires_session", "old": false, "new": true, "fixed": true}]})
+    );
+    let plan = Plan::new(&file("[[topic]]\nname = \"orders\"\n"), &found, false);
+    assert!(told(&plan).starts_with("! topic `orders`\n"), "a queue has the name: {plan}");
+}
+
+#[test]
+fn a_subscription_begins_with_its_first_rule() {
+    let text = "[[topic]]\nname = \"t\"\n[[topic.subscription]]\nname = \"s\"\n\
+        [[topic.subscription.rule]]\nname = \"one\"\nsql = \"n = 1\"\n[[topic.subscription.rule]]\nname = \"two\"\n";
+    let plan = Plan::new(&file(text), &Found::default(), false);
+    let verdicts: Vec<_> = plan.steps().iter().map(|step| (step.verdict, step.rule.is_some())).collect();
+    let (create, same) = (Verdict::Create, Verdict::Unchanged);
+    assert_eq!(verdicts, [(create, false), (create, false), (same, true), (create, true)]);
+    let body = plan.steps()[1].entity.as_ref().unwrap().body();
+    assert!(body.contains("<DefaultRuleDescription") && body.contains("n = 1"), "{body}");
+}
+
+proptest! {
+    #[test]
+    fn any_entity_that_a_file_describes_is_created_and_then_unchanged(
+        lock in 1_u64..300, deliveries in 1_u32..1_000, ttl in proptest::option::of(1_u64..10_000_000),
+        session: bool, duplicates: bool, gigabytes in proptest::option::of(1_u64..80),
+    ) {
+        let settings = EntitySettings {
+            lock_duration: std::time::Duration::from_secs(lock),
+            max_delivery_count: deliveries,
+            default_time_to_live: ttl.map(std::time::Duration::from_secs),
+            requires_session: session,
+            requires_duplicate_detection: duplicates,
+            max_size_bytes: gigabytes.map(|size| size << 30),
+            ..EntitySettings::default()
+        };
+        let plans = [EntityPlan::queue("q", settings)];
+        let plan = Plan::new(&plans, &Found::default(), true);
+        prop_assert!(plan.has(Verdict::Create));
+        let mut found = Found::default();
+        found.add(Place::new(EntityKind::Queue, "q"), plan.steps()[0].entity.clone().unwrap());
+        prop_assert!(Plan::new(&plans, &found, true).is_done());
+    }
+}

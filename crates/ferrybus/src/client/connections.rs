@@ -1,0 +1,75 @@
+//! `ferrybus connection`.
+//!
+//! Invariant: what is printed as JSON is what the broker answered.
+
+use hyper::Method;
+use serde_json::Value;
+
+use super::Target;
+use crate::{calendar::rfc_3339, failure::Failure, output, property::human_bytes, table::Table};
+
+const PATH: &str = "/$ferrybus/connections";
+
+/// Lists who is connected.
+pub(crate) async fn list(target: Target, as_json: bool) -> Result<(), Failure> {
+    let said = target.ask(Method::GET, PATH, None).await?;
+    let unreadable = || Failure::new(format_args!("the broker's answer cannot be read: {said}"));
+    let all = said.get("connections").and_then(Value::as_array).ok_or_else(unreadable)?;
+    if as_json {
+        return all.iter().try_for_each(output::line);
+    }
+    if all.is_empty() {
+        output::note("nobody is connected");
+    }
+    table(all).print()
+}
+
+/// Numbers stand last, so that they end in line.
+fn table(all: &[Value]) -> Table {
+    let titles = &["ID", "PEER", "TRANSPORT", "USER", "CONTAINER", "SINCE", "SESSIONS", "LINKS", "IN", "OUT"];
+    let mut table = Table::new(titles, 6);
+    for connection in all {
+        let text = |name: &str| connection.get(name).and_then(Value::as_str).unwrap_or("-").to_owned();
+        let number = |name: &str| connection.get(name).and_then(Value::as_u64);
+        let shown = |name: &str| number(name).map_or("-".into(), |number| number.to_string());
+        let bytes = |name: &str| number(name).map_or("-".into(), human_bytes);
+        let since = number("since_ms").and_then(|millis| i64::try_from(millis).ok());
+        table.row([
+            shown("id"),
+            text("peer"),
+            text("transport"),
+            user(connection),
+            text("container_id"),
+            since.map_or("-".into(), rfc_3339),
+            shown("sessions"),
+            shown("links"),
+            bytes("bytes_in"),
+            bytes("bytes_out"),
+        ]);
+    }
+    table
+}
+
+/// Clients of Service Bus log in as nobody and show tokens: what counts is the key that signed them.
+fn user(connection: &Value) -> String {
+    let keys = connection.get("keys").and_then(Value::as_array);
+    let keys: Vec<&str> = keys.into_iter().flatten().filter_map(Value::as_str).collect();
+    if keys.is_empty() {
+        return connection.get("user").and_then(Value::as_str).unwrap_or("-").to_owned();
+    }
+    keys.join(",")
+}
+
+/// Closes a connection.
+pub(crate) async fn close(target: Target, id: u64, as_json: bool) -> Result<(), Failure> {
+    let said = target.ask(Method::DELETE, &format!("{PATH}/{id}"), None).await;
+    let said =
+        said.map_err(|failure| failure.hint("`ferrybus connection list` shows those that there are"))?;
+    if as_json {
+        return output::line(said);
+    }
+    output::line(format_args!("closed connection {id}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! The screen of `ferrybus top`: what stands where.
+//!
+//! Invariant: any size of the terminal is drawn without a panic; what does not fit is cut off.
+
+use ratatui::{
+    Frame,
+    layout::{Alignment, Constraint, Layout, Rect},
+    style::{Color, Modifier, Style},
+    text::{Line, Span},
+    widgets::{Block, Borders, Cell, Paragraph, Row as Cells, Table, TableState},
+};
+
+use super::model::{Column, Row, rate_text};
+
+/// Everything that is shown.
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
+#[derive(Debug)]
+pub(super) struct View {
+    /// Host and port.
+    pub(super) place: String,
+    /// Time between two samples, as text.
+    pub(super) interval: String,
+    /// The lines that are picked, in order.
+    pub(super) rows: Vec<Row>,
+    /// Entities in all.
+    pub(super) total: usize,
+    pub(super) sort: Column,
+    pub(super) is_reversed: bool,
+    pub(super) filter: String,
+    /// The filter is being written.
+    pub(super) is_editing: bool,
+    pub(super) is_paused: bool,
+    /// Why there is no newer sample.
+    pub(super) trouble: Option<String>,
+    /// The line that is marked.
+    pub(super) selected: usize,
+    pub(super) with_colours: bool,
+}
+
+impl View {
+    pub(super) fn draw(&self, frame: &mut Frame<'_>) {
+        let heights =
+            [Constraint::Length(1), Constraint::Length(1), Constraint::Min(2), Constraint::Length(1)];
+        let [title, totals, table, keys] = Layout::vertical(heights).areas(frame.area());
+        frame.render_widget(Paragraph::new(self.title()), title);
+        frame.render_widget(Paragraph::new(self.state()).alignment(Alignment::Right), title);
+        frame.render_widget(Paragraph::new(self.totals()), totals);
+        self.draw_table(frame, table);
+        frame.render_widget(Paragraph::new(self.keys()), keys);
+    }
+
+    fn colour(&self, colour: Color) -> Style {
+        if self.with_colours { Style::new().fg(colour) } else { Style::new() }
+    }
+
+    fn title(&self) -> Line<'_> {
+        let shown = self.rows.len();
+        let count = if shown == self.total {
+            format!("{shown} entities")
+        } else {
+            format!("{shown} of {} entities", self.total)
+        };
+        Line::from(vec![
+            Span::styled("ferrybus top", self.colour(Color::Cyan).add_modifier(Modifier::BOLD)),
+            Span::raw(format!("  {}  {count}", self.place)),
+        ])
+    }
+
+    fn state(&self) -> Line<'_> {
+        if let Some(trouble) = &self.trouble {
+            return Line::styled(format!("{trouble} "), self.colour(Color::Red).add_modifier(Modifier::BOLD));
+        }
+        if self.is_paused {
+            return Line::styled("paused ", self.colour(Color::Yellow).add_modifier(Modifier::BOLD));
+        }
+        Line::styled(format!("every {} ", self.interval), self.colour(Color::DarkGray))
+    }
+
+    fn totals(&self) -> Line<'_> {
+        let sum = |of: fn(&Row) -> u64| self.rows.iter().map(of).fold(0, u64::saturating_add);
+        let rate = |of: fn(&Row) -> Option<f64>| {
+            let rates: Vec<f64> = self.rows.iter().filter_map(of).collect();
+            rate_text((!rates.is_empty()).then(|| rates.iter().sum()))
+        };
+        let dead = sum(Row::dead_letters);
+        let dead_style = if dead > 0 { self.colour(Color::Red) } else { Style::new() };
+        Line::from(vec![
+            Span::raw(format!("in {}/s  out {}/s  ", rate(|row| row.rate_in), rate(|row| row.rate_out))),
+            Span::raw(format!(
+                "active {}  scheduled {}  ",
+                sum(|row| row.reading.active),
+                sum(|row| row.reading.scheduled)
+            )),
+            Span::raw(format!("locked {}  ", sum(|row| row.reading.locked))),
+            Span::styled(format!("dead-letter {dead}"), dead_style),
+        ])
+    }
+
+    fn draw_table(&self, frame: &mut Frame<'_>, area: Rect) {
+        if self.rows.is_empty() {
+            let text =
+                if self.filter.is_empty() { "no entities yet" } else { "no entity has that in its name" };
+            let block = Block::new().borders(Borders::TOP);
+            frame.render_widget(Paragraph::new(text).alignment(Alignment::Center).block(block), area);
+            return;
+        }
+        let header = Cells::new(Column::ALL.map(|column| self.heading(column)));
+        let header = header.style(Style::new().add_modifier(Modifier::REVERSED));
+        let rows = self.rows.iter().map(|row| Cells::new(Column::ALL.map(|column| self.cell(row, column))));
+        let table = Table::new(rows, widths(&self.rows, area.width))
+            .header(header)
+            .column_spacing(2)
+            .row_highlight_style(Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED));
+        let mut state = TableState::default().with_selected(Some(self.selected.min(self.rows.len() - 1)));
+        frame.render_stateful_widget(table, area, &mut state);
+    }
+
+    fn heading(&self, column: Column) -> Cell<'static> {
+        let arrow = if self.is_reversed { "^" } else { "v" };
+        let text = if column == self.sort {
+            format!("{}{arrow}", column.title())
+        } else {
+            column.title().to_owned()
+        };
+        aligned(text, column, Style::new())
+    }
+
+    fn cell(&self, row: &Row, column: Column) -> Cell<'static> {
+        let style = match column {
+            Column::DeadLetter if row.dead_letters() > 0 => self.colour(Color::Red),
+            Column::In if row.rate_in.is_some_and(|rate| rate > 0.0) => self.colour(Color::Green),
+            Column::Out if row.rate_out.is_some_and(|rate| rate > 0.0) => self.colour(Color::Green),
+            Column::Kind => self.colour(Color::DarkGray),
+            _ => Style::new(),
+        };
+        aligned(row.cell(column), column, style)
+    }
+
+    fn keys(&self) -> Line<'_> {
+        if self.is_editing {
+            return Line::from(vec![
+                Span::styled("filter: ", Style::new().add_modifier(Modifier::BOLD)),
+                Span::raw(self.filter.clone()),
+                Span::styled("_", Style::new().add_modifier(Modifier::SLOW_BLINK)),
+            ]);
+        }
+        let filter =
+            if self.filter.is_empty() { String::new() } else { format!("  filter: {}", self.filter) };
+        let keys = "q quit  / filter  n k a s d l i o g sort  < > column  r reverse  p pause  arrows move";
+        Line::styled(format!("{keys}{filter}"), self.colour(Color::DarkGray))
+    }
+}
+
+fn aligned(text: String, column: Column, style: Style) -> Cell<'static> {
+    let is_text = matches!(column, Column::Name | Column::Kind);
+    let alignment = if is_text { Alignment::Left } else { Alignment::Right };
+    Cell::new(Line::styled(text, style).alignment(alignment))
+}
+
+/// Numbers get what they need; the name gets as much as its longest wants, or what is left.
+fn widths(rows: &[Row], width: u16) -> Vec<Constraint> {
+    let needed = |column: Column| {
+        let cells = rows.iter().map(|row| row.cell(column).chars().count()).max().unwrap_or_default();
+        // Room for the arrow of the column that is sorted by.
+        u16::try_from(cells.max(column.title().len() + 1)).unwrap_or(u16::MAX)
+    };
+    let others: u16 = Column::ALL.into_iter().skip(1).map(|column| needed(column).saturating_add(2)).sum();
+    let name = needed(Column::Name).min(width.saturating_sub(others)).max(NAME_MIN);
+    let width_of = |column: Column| if column == Column::Name { name } else { needed(column) };
+    Column::ALL.into_iter().map(|column| Constraint::Length(width_of(column))).collect()
+}
+
+/// Letters of a name that are shown however narrow the terminal is.
+const NAME_MIN: u16 = 12;
+
+#[cfg(test)]
+mod tests;

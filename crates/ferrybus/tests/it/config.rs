@@ -1,0 +1,148 @@
+//! `ferrybus config apply` against a running broker.
+
+use serde_json::{Value, json};
+
+use crate::support::{Broker, Folder, code, ferrybus, stderr, stdout};
+
+const BEFORE: &str = r#"
+[[queue]]
+name = "orders"
+[[queue]]
+name = "old"
+[[topic]]
+name = "events"
+[[topic.subscription]]
+name = "audit"
+"#;
+
+const AFTER: &str = r#"
+[[queue]]
+name = "orders"
+lock_duration = "30s"
+forward_dead_lettered_to = "letters"
+[[queue]]
+name = "letters"
+max_delivery_count = 3
+[[topic]]
+name = "events"
+[[topic.subscription]]
+name = "audit"
+[[topic.subscription.rule]]
+name = "big"
+sql = "amount > 100"
+[[topic.subscription]]
+name = "everything"
+"#;
+
+struct Setting {
+    folder: Folder,
+    broker: Broker,
+}
+
+impl Setting {
+    fn new(name: &str) -> Self {
+        let folder = Folder::new(name);
+        folder.write("before.toml", BEFORE);
+        folder.write("after.toml", AFTER);
+        let line = ["--config", "before.toml", "--listen", "127.0.0.1:0", "--durability", "none"];
+        let broker = Broker::start(&folder.0, &line);
+        Self { folder, broker }
+    }
+
+    fn run(&self, line: &str) -> (i32, String, String) {
+        let mut words: Vec<&str> = line.split(' ').collect();
+        words.extend(["--connection-string", &self.broker.connection_string]);
+        let output = ferrybus(&self.folder.0, &words);
+        (code(&output), stdout(&output), stderr(&output))
+    }
+}
+
+#[test]
+fn a_plan_is_shown_applied_and_then_there_is_nothing_to_do() {
+    let it = Setting::new("apply");
+    let expected = "\
++ queue `letters`
+    max_delivery_count  - -> 3
+~ queue `orders`
+    lock_duration  1m -> 30s
+    forward_dead_lettered_to  - -> letters
++ rule `big` of subscription `events/audit`
+    sql amount > 100
+- rule `$Default` of subscription `events/audit`
++ subscription `events/everything`
+- queue `old`
+plan: 3 create, 1 update, 2 delete, 0 refused, 3 unchanged
+";
+    let (exit, plan, _) = it.run("config apply after.toml --dry-run --prune");
+    let important: Vec<&str> = expected.lines().collect();
+    let shown: Vec<&str> = plan.lines().filter(|line| important.contains(line)).collect();
+    assert_eq!((exit, shown), (2, important), "{plan}");
+    assert_eq!(it.run("queue show old").0, 0, "a dry run changes nothing");
+    let (exit, applied, complaint) = it.run("config apply after.toml --prune");
+    assert_eq!(exit, 0, "{complaint}");
+    assert!(applied.ends_with("applied 6 changes\n"), "{applied}");
+    let (exit, plan, complaint) = it.run("config apply after.toml --dry-run --prune");
+    assert_eq!(
+        (exit, plan.as_str()),
+        (0, "plan: 0 create, 0 update, 0 delete, 0 refused, 7 unchanged\n"),
+        "{complaint}"
+    );
+    assert_eq!(it.run("queue show old").0, 1);
+    let (_, rules, _) = it.run("rule list events audit --json");
+    let rule: Value = serde_json::from_str(&rules).unwrap();
+    assert_eq!(rule["filter"]["sql"], "amount > 100");
+}
+
+#[test]
+fn what_another_made_stays_without_prune_and_what_is_fixed_is_refused() {
+    let it = Setting::new("apply-refused");
+    it.folder.write("fixed.toml", "[[queue]]\nname = \"orders\"\nrequires_session = true\nlock_duration = \"5s\"\n[[queue]]\nname = \"new\"\n");
+    let (exit, plan, complaint) = it.run("config apply fixed.toml");
+    assert_eq!(exit, 1);
+    assert!(
+        plan.contains("! queue `orders`\n")
+            && plan.contains("requires_session  no -> yes  (fixed at creation)"),
+        "{plan}"
+    );
+    assert!(plan.ends_with("plan: 1 create, 0 update, 0 delete, 1 refused, 0 unchanged; 3 not in the file (`--prune` deletes)\n"), "{plan}");
+    assert!(complaint.contains("nothing was changed"), "{complaint}");
+    assert_eq!(it.run("queue show new").0, 1, "nothing was changed");
+    let (exit, steps, _) = it.run("config apply fixed.toml --dry-run --json");
+    let steps: Vec<Value> = steps.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(exit, 2);
+    assert_eq!((&steps[0]["action"], &steps[0]["name"]), (&json!("refused"), &json!("orders")));
+    assert_eq!((&steps[1]["action"], &steps[1]["kind"]), (&json!("create"), &json!("queue")));
+}
+
+#[test]
+fn the_emulators_file_is_applied_as_it_is() {
+    let it = Setting::new("apply-json");
+    it.folder.write(
+        "Config.json",
+        r#"{"UserConfig": {"Namespaces": [{"Name": "sbemulatorns",
+            "Queues": [{"Name": "steps", "Properties": {"RequiresSession": true, "ForwardDeadLetteredMessagesTo": "orders"}}],
+            "Topics": [{"Name": "news", "Properties": {}, "Subscriptions": [{"Name": "red", "Properties": {},
+              "Rules": [{"Name": "byLabel", "Properties": {"FilterType": "Correlation",
+                "CorrelationFilter": {"Label": "red", "Properties": {"region": "eu"}}}}]}]}]}],
+            "Logging": {"Type": "Console"}}}"#,
+    );
+    let (exit, applied, complaint) = it.run("config apply Config.json");
+    assert_eq!(exit, 0, "{applied}{complaint}");
+    assert_eq!(it.run("config apply Config.json --dry-run").0, 0);
+    let (_, shown, _) = it.run("queue show steps --json");
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!((&shown["requires_session"], &shown["default_time_to_live"]), (&json!(true), &json!("PT1H")));
+    let (_, rule, _) = it.run("rule list news red --json");
+    assert_eq!(rule.lines().count(), 1);
+    assert!(rule.contains("byLabel") && rule.contains("\"region\":\"eu\""), "{rule}");
+}
+
+#[test]
+fn a_file_that_cannot_be_used_is_a_failure_and_no_difference() {
+    let it = Setting::new("apply-bad");
+    it.folder.write("bad.toml", "[[queue]]\nnmae = \"orders\"\n");
+    let (exit, out, complaint) = it.run("config apply bad.toml --dry-run");
+    assert_eq!((exit, out.as_str()), (1, ""));
+    assert!(complaint.contains("did you mean `name`?"), "{complaint}");
+    assert_eq!(it.run("config apply none.toml").0, 1);
+}
