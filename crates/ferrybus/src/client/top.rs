@@ -35,7 +35,10 @@ const PATH: &str = "/metrics";
 /// Shows the entities until somebody has seen enough, or once.
 pub(crate) async fn top(target: Target, arguments: &TopArguments) -> Result<(), Failure> {
     if arguments.once {
-        let sample = sample(&mut target.http()).await?;
+        let (sample, is_cut) = sample(&mut target.http()).await?;
+        if is_cut {
+            output::note("the broker does not show all of its entities");
+        }
         return print(
             &arrange(&rows(&sample, None), &arguments.filter, arguments.sort, arguments.reverse),
             arguments.connect.json,
@@ -54,8 +57,9 @@ pub(crate) async fn top(target: Target, arguments: &TopArguments) -> Result<(), 
     })?;
     let mut http = target.http();
     // Who may not look, or reaches nobody, is told so on a screen that keeps it.
-    let first = sample(&mut http).await?;
+    let (first, is_cut) = sample(&mut http).await?;
     let mut app = App::new(&target, arguments, interval, first);
+    app.view.is_cut = is_cut;
     let mut screen = Screen::open()?;
     app.run(&mut screen, &mut http).await
 }
@@ -63,10 +67,14 @@ pub(crate) async fn top(target: Target, arguments: &TopArguments) -> Result<(), 
 /// Shortest time between two samples.
 const INTERVAL_MIN: Duration = Duration::from_millis(200);
 
-async fn sample(http: &mut Http<'_>) -> Result<Readings, Failure> {
+/// The entities, and whether there are more of them.
+async fn sample(http: &mut Http<'_>) -> Result<(Readings, bool), Failure> {
     let reply = http.send(Ask::new(Method::GET, PATH)).await?;
     match reply.status {
-        StatusCode::OK => Ok(metrics::read(&String::from_utf8_lossy(&reply.body))),
+        StatusCode::OK => {
+            let text = String::from_utf8_lossy(&reply.body);
+            Ok((metrics::read(&text), metrics::leaves_out(&text)))
+        }
         StatusCode::NOT_FOUND => Err(Failure::new("this broker tells no figures")
             .hint(format_args!("`{PATH}` is where they would be; is it an older broker?"))),
         _ => Err(reply.failure("cannot read the broker's figures")),
@@ -133,6 +141,7 @@ impl App {
             filter: arguments.filter.clone(),
             is_editing: false,
             is_paused: false,
+            is_cut: false,
             trouble: None,
             selected: 0,
             with_colours: output::colours_wanted(),
@@ -167,9 +176,10 @@ impl App {
         }
     }
 
-    fn on_sample(&mut self, sampled: Result<Readings, Failure>) {
+    fn on_sample(&mut self, sampled: Result<(Readings, bool), Failure>) {
         match sampled {
-            Ok(sample) => {
+            Ok((sample, is_cut)) => {
+                self.view.is_cut = is_cut;
                 let now = Instant::now();
                 let (before, at) = &self.last;
                 self.all = rows(&sample, Some((before, now.duration_since(*at))));

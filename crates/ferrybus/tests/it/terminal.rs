@@ -180,6 +180,36 @@ fn top_prints_one_sample_where_there_is_no_terminal() {
 }
 
 #[test]
+fn top_reads_what_the_broker_counts() {
+    let folder = Folder::new("top-real");
+    let line = ["--listen", "127.0.0.1:0", "--durability", "none", "--queue", "orders", "--queue", "audit"];
+    let broker = Broker::start(&folder.0, &line);
+    let run = |line: &[&str]| {
+        let mut line = line.to_vec();
+        line.extend(["--connection-string", &broker.connection_string]);
+        let output = ferrybus(&folder.0, &line);
+        assert_eq!(code(&output), 0, "{line:?}: {}", stderr(&output));
+        stdout(&output)
+    };
+    run(&["send", "orders", "--body", "tea", "--count", "5"]);
+    run(&["receive", "orders", "--count", "2"]);
+    run(&["receive", "orders", "--count", "1", "--settle", "dead-letter"]);
+    let samples = run(&["top", "--once", "--json", "--sort", "name", "--reverse"]);
+    let samples: Vec<serde_json::Value> =
+        samples.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((samples.len(), &samples[0]["entity"]), (2, &"orders".into()));
+    let figure = |name: &str| samples[0][name].as_f64();
+    let figures = ["active", "dead_letter", "locked", "incoming_total", "outgoing_total"].map(figure);
+    assert_eq!(figures, [Some(2.0), Some(1.0), Some(0.0), Some(5.0), Some(3.0)]);
+    assert!(figure("oldest_age_seconds").is_some() && samples[1]["oldest_age_seconds"].is_null());
+    let string = broker.connection_string.clone();
+    let mut terminal = Terminal::start(&folder, &["top", "--connection-string", &string]);
+    terminal.see("orders");
+    terminal.press("\x03");
+    assert!(terminal.end().success());
+}
+
+#[test]
 fn tables_and_errors_are_coloured_on_a_terminal_only() {
     let folder = Folder::new("colours");
     let line = ["--listen", "127.0.0.1:0", "--durability", "none", "--queue", "orders"];

@@ -48,6 +48,13 @@ pub(crate) fn read(text: &str) -> Readings {
     all
 }
 
+/// Whether the broker says that it does not show all of its entities.
+pub(crate) fn leaves_out(text: &str) -> bool {
+    text.lines()
+        .filter_map(Line::read)
+        .any(|line| line.name == "ferrybus_entities_left_out" && line.value > 0.0)
+}
+
 #[derive(Clone, Copy)]
 enum Measure {
     Messages,

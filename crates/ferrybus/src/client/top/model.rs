@@ -49,8 +49,8 @@ impl Column {
             Self::Name => "NAME",
             Self::Kind => "KIND",
             Self::Active => "ACTIVE",
-            Self::Scheduled => "SCHEDULED",
-            Self::DeadLetter => "DEAD-LETTER",
+            Self::Scheduled => "SCHED",
+            Self::DeadLetter => "DEAD",
             Self::Locked => "LOCKED",
             Self::In => "IN/S",
             Self::Out => "OUT/S",
@@ -123,6 +123,12 @@ impl Row {
         self.reading.dead_letter.saturating_add(self.reading.transfer_dead_letter)
     }
 
+    /// Seconds. The broker says 0 of an entity that has no message.
+    fn oldest_age(&self) -> Option<f64> {
+        let Reading { active, scheduled, deferred, oldest_age, .. } = self.reading;
+        oldest_age.filter(|_| active > 0 || scheduled > 0 || deferred > 0 || self.dead_letters() > 0)
+    }
+
     /// What stands in a column.
     pub(crate) fn cell(&self, column: Column) -> String {
         match column {
@@ -134,7 +140,7 @@ impl Row {
             Column::Locked => self.reading.locked.to_string(),
             Column::In => rate_text(self.rate_in),
             Column::Out => rate_text(self.rate_out),
-            Column::Oldest => self.reading.oldest_age.map_or("-".into(), age_text),
+            Column::Oldest => self.oldest_age().map_or("-".into(), age_text),
         }
     }
 
@@ -150,7 +156,7 @@ impl Row {
             Column::Locked => self.reading.locked.cmp(&other.reading.locked),
             Column::In => float(self.rate_in, other.rate_in),
             Column::Out => float(self.rate_out, other.rate_out),
-            Column::Oldest => float(self.reading.oldest_age, other.reading.oldest_age),
+            Column::Oldest => float(self.oldest_age(), other.oldest_age()),
         }
     }
 
@@ -169,7 +175,7 @@ impl Row {
             "locked": locked,
             "incoming_total": self.reading.incoming,
             "outgoing_total": self.reading.outgoing,
-            "oldest_age_seconds": self.reading.oldest_age,
+            "oldest_age_seconds": self.oldest_age(),
         })
     }
 }

@@ -30,6 +30,8 @@ pub(super) struct View {
     /// The filter is being written.
     pub(super) is_editing: bool,
     pub(super) is_paused: bool,
+    /// The broker has more entities than it shows.
+    pub(super) is_cut: bool,
     /// Why there is no newer sample.
     pub(super) trouble: Option<String>,
     /// The line that is marked.
@@ -60,9 +62,10 @@ impl View {
         } else {
             format!("{shown} of {} entities", self.total)
         };
+        let cut = if self.is_cut { ", the broker has more" } else { "" };
         Line::from(vec![
             Span::styled("ferrybus top", self.colour(Color::Cyan).add_modifier(Modifier::BOLD)),
-            Span::raw(format!("  {}  {count}", self.place)),
+            Span::raw(format!("  {}  {count}{cut}", self.place)),
         ])
     }
 
@@ -104,12 +107,13 @@ impl View {
             frame.render_widget(Paragraph::new(text).alignment(Alignment::Center).block(block), area);
             return;
         }
-        let header = Cells::new(Column::ALL.map(|column| self.heading(column)));
+        let columns = fitting(&self.rows, area.width);
+        let header = Cells::new(columns.iter().map(|(column, _)| self.heading(*column)));
         let header = header.style(Style::new().add_modifier(Modifier::REVERSED));
-        let rows = self.rows.iter().map(|row| Cells::new(Column::ALL.map(|column| self.cell(row, column))));
-        let table = Table::new(rows, widths(&self.rows, area.width))
+        let line = |row| Cells::new(columns.iter().map(|(column, _)| self.cell(row, *column)));
+        let table = Table::new(self.rows.iter().map(line), columns.iter().map(|(_, width)| *width))
             .header(header)
-            .column_spacing(2)
+            .column_spacing(SPACING)
             .row_highlight_style(Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED));
         let mut state = TableState::default().with_selected(Some(self.selected.min(self.rows.len() - 1)));
         frame.render_stateful_widget(table, area, &mut state);
@@ -146,7 +150,7 @@ impl View {
         }
         let filter =
             if self.filter.is_empty() { String::new() } else { format!("  filter: {}", self.filter) };
-        let keys = "q quit  / filter  n k a s d l i o g sort  < > column  r reverse  p pause  arrows move";
+        let keys = "q quit  / filter  n k a s d l i o g sort  r reverse  p pause  arrows move";
         Line::styled(format!("{keys}{filter}"), self.colour(Color::DarkGray))
     }
 }
@@ -157,21 +161,36 @@ fn aligned(text: String, column: Column, style: Style) -> Cell<'static> {
     Cell::new(Line::styled(text, style).alignment(alignment))
 }
 
-/// Numbers get what they need; the name gets as much as its longest wants, or what is left.
-fn widths(rows: &[Row], width: u16) -> Vec<Constraint> {
+/// The columns that fit, with their widths. Numbers get what they need; the name gets as much as its longest wants, or
+/// what is left.
+fn fitting(rows: &[Row], width: u16) -> Vec<(Column, u16)> {
     let needed = |column: Column| {
         let cells = rows.iter().map(|row| row.cell(column).chars().count()).max().unwrap_or_default();
         // Room for the arrow of the column that is sorted by.
         u16::try_from(cells.max(column.title().len() + 1)).unwrap_or(u16::MAX)
     };
-    let others: u16 = Column::ALL.into_iter().skip(1).map(|column| needed(column).saturating_add(2)).sum();
-    let name = needed(Column::Name).min(width.saturating_sub(others)).max(NAME_MIN);
-    let width_of = |column: Column| if column == Column::Name { name } else { needed(column) };
-    Column::ALL.into_iter().map(|column| Constraint::Length(width_of(column))).collect()
+    let mut others: Vec<(Column, u16)> =
+        Column::ALL.into_iter().skip(1).map(|column| (column, needed(column))).collect();
+    let taken = |others: &[(Column, u16)]| {
+        others.iter().fold(0_u16, |sum, (_, width)| sum.saturating_add(*width).saturating_add(SPACING))
+    };
+    for expendable in EXPENDABLE {
+        if taken(&others).saturating_add(NAME_MIN) > width {
+            others.retain(|(column, _)| *column != expendable);
+        }
+    }
+    let name = needed(Column::Name).min(width.saturating_sub(taken(&others))).max(NAME_MIN);
+    others.insert(0, (Column::Name, name));
+    others
 }
 
+/// What a narrow terminal does without, the first first.
+const EXPENDABLE: [Column; 6] =
+    [Column::Kind, Column::Scheduled, Column::Locked, Column::Oldest, Column::Out, Column::In];
 /// Letters of a name that are shown however narrow the terminal is.
-const NAME_MIN: u16 = 12;
+const NAME_MIN: u16 = 16;
+/// Between two columns.
+const SPACING: u16 = 2;
 
 #[cfg(test)]
 mod tests;

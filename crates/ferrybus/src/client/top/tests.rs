@@ -60,9 +60,9 @@ fn the_marked_line_stays_within_the_table() {
     let mut app = app();
     app.on_key(KeyEvent::new(KeyCode::End, KeyModifiers::NONE));
     assert_eq!(app.view.selected, 1);
-    app.on_sample(Ok(sample(&[("orders", 3)])));
+    app.on_sample(Ok((sample(&[("orders", 3)]), false)));
     assert_eq!(app.view.selected, 0);
-    app.on_sample(Ok(sample(&[])));
+    app.on_sample(Ok((sample(&[]), true)));
     app.on_key(KeyEvent::new(KeyCode::Up, KeyModifiers::NONE));
     assert_eq!((app.view.selected, app.view.rows.len()), (0, 0));
 }
@@ -73,6 +73,6 @@ fn what_was_seen_stays_while_the_broker_is_away() {
     app.on_sample(Err(Failure::new("cannot ask there:1: connection refused").hint("is it running?")));
     assert_eq!(app.view.trouble.as_deref(), Some("cannot ask there:1: connection refused"));
     assert_eq!(app.view.rows.len(), 2);
-    app.on_sample(Ok(sample(&[("orders", 3)])));
+    app.on_sample(Ok((sample(&[("orders", 3)]), false)));
     assert_eq!((app.view.trouble.as_deref(), app.view.rows.len()), (None, 1));
 }

@@ -28,6 +28,15 @@ fn entities_are_read_and_everything_else_is_passed_over() {
     assert_eq!(all[&("empty".to_owned(), "queue".to_owned())].oldest_age, None);
 }
 
+#[test]
+fn a_broker_that_leaves_entities_out_says_so() {
+    for (text, expected) in
+        [("ferrybus_entities_left_out 1\n", true), ("ferrybus_entities_left_out 0\n", false), ("", false)]
+    {
+        assert_eq!(leaves_out(text), expected, "{text}");
+    }
+}
+
 proptest! {
     #[test]
     fn any_name_comes_out_as_it_went_in(name in "[^\r\n]{1,20}") {
