@@ -103,8 +103,9 @@ impl Core {
                 wake(store, &mut self.active);
                 return left;
             }
+            let spent = self.cost_of_transfer(queue, sequence, slot.length);
             match self.transfer(now, queue, sequence, out) {
-                Transfer::Done => left = left.saturating_sub(cost(true, slot.length)),
+                Transfer::Done => left = left.saturating_sub(spent),
                 Transfer::Later => {
                     self.active.forward_at = now.after(RETRY);
                     if let Some(store) = self.stores.get_mut(&queue) {
@@ -119,6 +120,14 @@ impl Core {
             wake(store, &mut self.active);
         }
         left
+    }
+
+    /// What moving a message counts: a copy takes the body along that it shared, and a topic gives out copies.
+    fn cost_of_transfer(&self, queue: QueueId, sequence: u64, length: u32) -> u32 {
+        let target = self.stores.get(&queue).and_then(|store| self.names.get(store.forwards.as_deref()?));
+        let copies = target.map_or(0, |target| self.rules.count(*target));
+        let length = length.saturating_add(self.body_length(queue, sequence));
+        cost(true, length).saturating_add(u32::try_from(copies).unwrap_or(u32::MAX))
     }
 
     fn transfer(&mut self, now: Timestamp, queue: QueueId, sequence: u64, out: &mut impl Output) -> Transfer {
@@ -263,7 +272,7 @@ impl Core {
 
 impl Message {
     /// What rules have changed of a message counts where it arrives (`service-bus-entities` 16.4).
-    fn take_changes(&mut self, properties: &Properties) {
+    pub(super) fn take_changes(&mut self, properties: &Properties) {
         for (name, value) in &properties.0 {
             let property = name.strip_prefix(SYSTEM).and_then(SystemProperty::named);
             let (Some(property), PropertyValue::Value(_) | PropertyValue::Removed) = (property, value) else {

@@ -120,9 +120,11 @@ impl Core {
         record: &OpenRecord,
         out: &mut impl Output,
     ) {
-        let message = (self.config.describe)(now, &record.clone().into_payload());
-        let mut facts = message.properties.map(|properties| *properties).unwrap_or_default();
-        overlay(&mut facts, &record.properties().unwrap_or_default());
+        let mut message = (self.config.describe)(now, &record.clone().into_payload());
+        let mut facts = message.properties.take().map(|properties| *properties).unwrap_or_default();
+        let stored = record.properties().unwrap_or_default();
+        overlay(&mut facts, &stored);
+        message.take_changes(&stored);
         let session = message.session_id.as_deref();
         self.fan_out(now, topic, Incoming { arrival, facts, session, rest: &record.rest }, out);
     }

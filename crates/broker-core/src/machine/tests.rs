@@ -13,6 +13,7 @@ mod forward;
 mod harness;
 mod idle;
 mod locks;
+mod melee;
 mod model;
 mod partitions;
 mod publish;

@@ -559,3 +559,69 @@ fn a_forwarded_copy_is_a_message_of_its_own_with_the_rules_changes() {
     broker.check_liveness();
     assert_eq!(broker.core.digest(), broker.replayed().digest());
 }
+
+#[test]
+fn a_forwarded_copy_that_waits_at_the_next_topic_keeps_its_session() {
+    let mut broker = Broker::with_topic(plain());
+    broker.create_kind("u", EntityKind::Topic, plain());
+    let ticket = broker.ticket();
+    let (name, rules) = ("u/Subscriptions/w".into(), everything());
+    let settings = Box::new(EntitySettings { requires_session: true, ..plain() });
+    assert_eq!(broker.ask(Command::CreateSubscription { name, settings, rules, ticket }), Ok(()));
+    let due = broker.now.after(Duration::from_secs(60));
+    let mut parameters = Parameters::new();
+    parameters.set("@due", Value::Timestamp(i64::try_from(due.as_millis()).unwrap()));
+    let action = "SET sys.ScheduledEnqueueTimeUtc = @due; SET sys.SessionId = 'a'";
+    let action = Some(SqlAction::parse(action, parameters).unwrap());
+    let rule = Rule { name: "r".into(), filter: Filter::True, action };
+    broker.subscribe("s", EntitySettings { forward_to: Some("u".into()), ..plain() }, vec![rule]);
+    broker.send(vec![message("m")]);
+    broker.run_deadlines();
+    assert_eq!(broker.core.entity("u").unwrap().scheduled, 1);
+    broker.wait(60_000);
+    let view = broker.core.entity("u/Subscriptions/w").unwrap();
+    assert_eq!((view.active, view.dead_letter), (1, 0));
+}
+
+#[test]
+fn what_is_forwarded_to_a_topic_costs_as_much_as_its_copies() {
+    let mut broker = Broker::with_topic(plain());
+    broker.core.config.pump_messages_max = 20;
+    for number in 0..10 {
+        broker.subscribe(&format!("s{number}"), plain(), everything());
+    }
+    broker.create("q", EntitySettings { forward_to: Some("t".into()), ..plain() });
+    let queue = broker.queue("q");
+    for _ in 0..20 {
+        broker.tell(ME, Command::Publish { queue, message: message("m"), ticket: None });
+    }
+    let calls = forward_one_by_one(&mut broker, "t/Subscriptions/s0");
+    assert!((20..30).contains(&calls), "{calls} calls");
+    assert_eq!(broker.core.entity("t/Subscriptions/s9").unwrap().active, 20);
+}
+
+#[test]
+fn a_forwarded_copy_costs_as_much_as_the_body_it_takes_along() {
+    let mut broker = Broker::with_topic(plain());
+    broker.core.config.pump_messages_max = 20;
+    broker.create("q", plain());
+    broker.subscribe("s", EntitySettings { forward_to: Some("q".into()), ..plain() }, everything());
+    broker.send(vec![message(&"x".repeat(20 << 10)); 20]);
+    let calls = forward_one_by_one(&mut broker, "q");
+    assert!((20..30).contains(&calls), "{calls} calls");
+    assert_eq!(broker.core.entity("q").unwrap().active, 20);
+}
+
+/// Lets messages be forwarded, at most one in each call; says how many calls that took.
+fn forward_one_by_one(broker: &mut Broker, target: &str) -> u32 {
+    let mut calls = 0;
+    while broker.core.deadline().is_some_and(|at| at <= broker.now) {
+        let before = broker.core.entity(target).unwrap().active;
+        broker.journal.make_readable();
+        broker.core.handle_deadline(broker.now, &mut broker.journal);
+        let moved = broker.core.entity(target).unwrap().active - before;
+        assert!(moved <= 1, "{moved} messages in one call");
+        calls += 1;
+    }
+    calls
+}
