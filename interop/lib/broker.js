@@ -34,10 +34,15 @@ function canListen(port) {
   });
 }
 
-/** A TCP port on the loopback address that nobody listens on. */
+// Nobody listens yet on what was given out a moment ago.
+const given = new Set();
+
+/** A TCP port on the loopback address that nobody listens on, a new one each time. */
 async function freePort() {
   for (let attempt = 0; attempt < 1000; attempt++) {
     const port = PORT_MIN + Math.floor(Math.random() * (PORT_MAX - PORT_MIN + 1));
+    if (given.has(port)) continue;
+    given.add(port);
     if (await canListen(port)) return port;
   }
   throw new Error(`no free port between ${PORT_MIN} and ${PORT_MAX}`);

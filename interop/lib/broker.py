@@ -18,6 +18,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.request
 
@@ -33,10 +34,19 @@ STOP_SECONDS_MAX = 15
 PORT_MIN, PORT_MAX = 20_000, 29_999
 
 
+# Nobody listens yet on what was given out a moment ago.
+_given: set[int] = set()
+_giving = threading.Lock()
+
+
 def free_port() -> int:
-    """A TCP port on the loopback address that nobody listens on."""
+    """A TCP port on the loopback address that nobody listens on, a new one each time."""
     for _ in range(1_000):
         port = random.randint(PORT_MIN, PORT_MAX)
+        with _giving:
+            if port in _given:
+                continue
+            _given.add(port)
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
