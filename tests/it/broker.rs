@@ -124,6 +124,7 @@ pub(crate) fn config() -> ServerConfig {
         key_sources: Vec::new(),
         max_connections: 1000,
         max_links_per_connection: 4096,
+        max_entities: 10_000,
         max_remembered_ids: 100_000,
         max_message_bytes: 1 << 20,
         max_frame_bytes: 65_536,

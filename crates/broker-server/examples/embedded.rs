@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         key_sources: Vec::new(),
         max_connections: 10_000,
         max_links_per_connection: 5_000,
+        max_entities: 10_000,
         max_remembered_ids: 10_000_000,
         max_message_bytes: 1 << 20,
         max_frame_bytes: 65_536,

@@ -141,6 +141,7 @@ fn config(limits: Limits) -> ServerConfig {
         },
         max_connections: bounds.max_connections,
         max_links_per_connection: bounds.max_links_per_connection,
+        max_entities: bounds.max_entities,
         max_remembered_ids: bounds.max_remembered_ids,
         max_message_bytes: bounds.max_message_bytes,
         max_frame_bytes: bounds.max_frame_bytes,

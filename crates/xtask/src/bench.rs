@@ -1,11 +1,12 @@
 //! `cargo xtask bench`: Ferrybus and the peers found here under one load generator, in one run.
 //!
 //! The generator is not part of the project: `--load` names a built copy. Its sibling `limits`, where
-//! there is one, says what the machine itself allows.
+//! there is one, says what the machine itself allows. Growth is measured without it, for Ferrybus alone.
 //!
 //! Invariant: every figure is printed beside those of the peers and of the machine from the same run.
 
 mod broker;
+mod growth;
 mod limits;
 mod load;
 mod machine;
@@ -20,24 +21,55 @@ use crate::args::Args;
 use crate::workspace::Workspace;
 use crate::{Fallible, Verdict};
 use broker::Broker;
+use growth::{FAMILIES, Family, Grown};
 use limits::Limits;
 use measure::{Bench, Measured};
 use scenario::{SCENARIOS, Scenario};
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Fallible<Verdict> {
     args.only(&["--load", "--peer", "--broker", "--scenario", "--reps", "--seconds"], &["--no-record"])?;
-    let load = generator(args)?;
-    let scenarios = chosen(&args.list("--scenario"))?;
-    let brokers = brokers(workspace, args)?;
+    let (scenarios, families) = chosen(&args.list("--scenario"))?;
     let _claim = machine::Claim::new();
     // Under the target folder and not in `/tmp`: that is often memory, where fdatasync costs nothing.
-    let bench = Bench {
-        load,
-        folder: workspace.target.join("bench"),
-        reps: args.value_or("--reps", 3)?,
-        seconds: args.value_or("--seconds", 5)?,
-    };
-    std::fs::create_dir_all(&bench.folder)?;
+    let folder = workspace.target.join("bench");
+    std::fs::create_dir_all(&folder)?;
+    let mut parts = Vec::new();
+    let mut is_broken = false;
+    if !scenarios.is_empty() {
+        let bench = Bench {
+            load: generator(args)?,
+            folder: folder.clone(),
+            reps: args.value_or("--reps", 3)?,
+            seconds: args.value_or("--seconds", 5)?,
+        };
+        let (rows, part) = compare(workspace, args, &bench, &scenarios)?;
+        is_broken |= rows.iter().any(Measured::is_broken);
+        parts.push(part);
+    }
+    if !families.is_empty() {
+        let binary = workspace.release_binary("ferrybus")?;
+        let reps = args.value_or("--reps", 3)?;
+        let folder = folder.join("growth");
+        let grown: Vec<Grown> = families.iter().map(|family| family.run(&binary, &folder, reps)).collect();
+        is_broken |= grown.iter().any(Grown::is_broken);
+        parts.push(growth::report(&grown, reps));
+    }
+    let report = parts.join("\n");
+    println!("\n{report}");
+    if !args.flag("--no-record") {
+        report::record(workspace, &report)?;
+    }
+    Ok(if is_broken { Verdict::Bad } else { Verdict::Good })
+}
+
+/// Runs the scenarios on every broker; says the rows and what is recorded of them.
+fn compare(
+    workspace: &Workspace,
+    args: &Args,
+    bench: &Bench,
+    scenarios: &[&'static Scenario],
+) -> Fallible<(Vec<Measured>, String)> {
+    let brokers = brokers(workspace, args)?;
     let limits = Limits::measure(&bench.load, &bench.folder)?;
     let mut rows: Vec<Measured> = Vec::new();
     for scenario in scenarios {
@@ -51,13 +83,8 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Fallible<Verdict> {
             }
         }
     }
-    let names: Vec<&str> = brokers.iter().map(|broker| broker.name.as_str()).collect();
-    let table = report::table(&rows, &names);
-    println!("\n{table}\n{limits}");
-    if !args.flag("--no-record") {
-        report::record(workspace, &bench, &brokers, &limits, &table)?;
-    }
-    Ok(if rows.iter().any(Measured::is_broken) { Verdict::Bad } else { Verdict::Good })
+    let part = report::part(bench, &brokers, &limits, &rows)?;
+    Ok((rows, part))
 }
 
 fn generator(args: &Args) -> Fallible<PathBuf> {
@@ -66,18 +93,16 @@ fn generator(args: &Args) -> Fallible<PathBuf> {
     Ok(if path.is_dir() { path.join("amqpload") } else { path })
 }
 
-fn chosen(names: &[String]) -> Fallible<Vec<&'static Scenario>> {
-    if names.is_empty() {
-        return Ok(SCENARIOS.iter().collect());
+/// All, or those that are named.
+fn chosen(names: &[String]) -> Fallible<(Vec<&'static Scenario>, Vec<&'static Family>)> {
+    let all = SCENARIOS.iter().map(|scenario| scenario.name);
+    let all: Vec<&str> = all.chain(FAMILIES.iter().map(|family| family.name)).collect();
+    if let Some(name) = names.iter().find(|name| !all.contains(&name.as_str())) {
+        return Err(format!("no scenario `{name}`; there are {}", all.join(", ")).into());
     }
-    let known = || SCENARIOS.iter().map(|scenario| scenario.name).collect::<Vec<_>>().join(", ");
-    names
-        .iter()
-        .map(|name| {
-            let found = SCENARIOS.iter().find(|scenario| scenario.name == name);
-            found.ok_or_else(|| format!("no scenario `{name}`; there are {}", known()).into())
-        })
-        .collect()
+    let wanted = |name: &str| names.is_empty() || names.iter().any(|one| one == name);
+    let scenarios = SCENARIOS.iter().filter(|scenario| wanted(scenario.name)).collect();
+    Ok((scenarios, FAMILIES.iter().filter(|family| wanted(family.name)).collect()))
 }
 
 /// Ferrybus first, then what is installed here, then what `--peer` names; `--broker` picks some of them.

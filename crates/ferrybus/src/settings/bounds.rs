@@ -20,6 +20,7 @@ pub(crate) struct Bounds {
     pub(crate) disk_reserve_bytes: u64,
     pub(crate) max_connections: usize,
     pub(crate) max_links_per_connection: u32,
+    pub(crate) max_entities: u64,
     pub(crate) max_remembered_ids: u64,
     pub(crate) max_message_bytes: u64,
     pub(crate) max_frame_bytes: u32,
@@ -54,6 +55,7 @@ impl Bounds {
                 1_000_000,
                 "connections",
             )?,
+            max_entities: entities(limits)?,
             max_remembered_ids: within(
                 "limits.max_remembered_ids",
                 limits.max_remembered_ids,
@@ -103,6 +105,11 @@ impl Bounds {
             )?,
         })
     }
+}
+
+fn entities(limits: &LimitSettings) -> Result<u64, Failure> {
+    let what = "queues, topics and subscriptions";
+    within("limits.max_entities", limits.max_entities, 10_000, 1, 1_000_000, what)
 }
 
 /// One `[[queue]]`.

@@ -26,6 +26,8 @@ pub(super) struct Broker {
 enum Kind {
     Ferrybus {
         binary: PathBuf,
+        /// Text of its configuration file, if it has one.
+        configuration: Option<String>,
     },
     /// The name service that Erlang starts beside it gets a port of its own.
     RabbitMq {
@@ -62,8 +64,14 @@ impl Broker {
             port: ports::free()?,
             address: "bench-{}".to_owned(),
             user: None,
-            kind: Kind::Ferrybus { binary },
+            kind: Kind::Ferrybus { binary, configuration: None },
         })
+    }
+
+    /// Ferrybus with a configuration file.
+    pub(super) fn configured(binary: PathBuf, configuration: String) -> Fallible<Self> {
+        let kind = Kind::Ferrybus { binary, configuration: Some(configuration) };
+        Ok(Self { kind, ..Self::ferrybus(PathBuf::new())? })
     }
 
     /// RabbitMQ from Debian, where it is installed.
@@ -154,12 +162,17 @@ impl Broker {
 
     fn command(&self, folder: &Path, durable: bool) -> Fallible<Command> {
         let command = match &self.kind {
-            Kind::Ferrybus { binary } => {
+            Kind::Ferrybus { binary, configuration } => {
                 let mut command = Command::new(binary);
                 command.arg("serve").arg("--listen").arg(format!("127.0.0.1:{}", self.port));
                 command.arg("--data").arg(folder.join("data")).arg("--auto-create");
                 command.args(["--anonymous", "allow"]);
                 command.args(["--durability", if durable { "fsync" } else { "none" }]);
+                if let Some(text) = configuration {
+                    let file = folder.join("ferrybus.toml");
+                    std::fs::write(&file, text)?;
+                    command.arg("--config").arg(file);
+                }
                 command
             }
             Kind::RabbitMq { names_port, nodes_port } => {
@@ -219,6 +232,11 @@ fn rabbitmq_definitions() -> String {
 }
 
 impl Running {
+    /// Where it listens.
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Asks it to stop and waits until its port is free.
     pub(super) fn stop(self) {
         signal("TERM", &[self.pid]);

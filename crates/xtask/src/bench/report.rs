@@ -67,26 +67,30 @@ fn advantage(row: &Measured, rows: &[Measured], peer: &str) -> String {
     cpu.map_or(value.clone(), |cpu| format!("{value}, CPU {cpu}"))
 }
 
-/// Puts the run at the head of the recorded ones.
-pub(super) fn record(
-    workspace: &Workspace,
+/// The scenarios of a run as they are recorded.
+pub(super) fn part(
     bench: &Bench,
     brokers: &[Broker],
     limits: &Limits,
-    table: &str,
-) -> Fallible<()> {
-    let mut section = format!("\n## {}, commit {}\n\n", machine::today(), machine::commit(workspace));
-    writeln!(section, "{}.", machine::description())?;
+    rows: &[Measured],
+) -> Fallible<String> {
+    let names: Vec<&str> = brokers.iter().map(|broker| broker.name.as_str()).collect();
     let settings: Vec<String> = brokers.iter().map(Broker::settings).collect();
-    writeln!(section, "Settings: {}.", settings.join("; "))?;
     let (reps, seconds) = (bench.reps, bench.seconds);
+    let mut part = format!("Settings: {}.\n", settings.join("; "));
     writeln!(
-        section,
+        part,
         "Raw client, range acknowledgements, 1 KiB bodies unless said otherwise; {seconds} s a run,"
     )?;
-    writeln!(section, "median of {reps}. Latencies are of the acknowledgement, in paced runs end to end.")?;
-    writeln!(section, "{limits}\n\n{}", table.trim_end())?;
+    writeln!(part, "median of {reps}. Latencies are of the acknowledgement, in paced runs end to end.")?;
+    writeln!(part, "{limits}\n\n{}", table(rows, &names).trim_end())?;
+    Ok(part)
+}
 
+/// Puts the run at the head of the recorded ones.
+pub(super) fn record(workspace: &Workspace, report: &str) -> Fallible<()> {
+    let mut section = format!("\n## {}, commit {}\n\n", machine::today(), machine::commit(workspace));
+    writeln!(section, "{}.\n{report}", machine::description())?;
     let text = workspace.read(FILE)?;
     let (head, tail) = text.split_once(MARK).ok_or_else(|| format!("`{FILE}` lacks the line `{MARK}`"))?;
     std::fs::write(workspace.root.join(FILE), format!("{head}{MARK}\n{section}{tail}"))?;

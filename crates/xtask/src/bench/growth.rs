@@ -1,0 +1,184 @@
+//! What a message costs the broker, and how that grows with the number of subscriptions, sessions or waiting messages.
+//!
+//! The client here is our own, for the load generator knows no sessions, schedules and rules. What is measured is the
+//! broker's CPU, so the client's own speed does not show.
+//!
+//! Invariant: the sizes of one family differ in nothing but the number that the family is about.
+
+mod client;
+mod fan_out;
+mod queued;
+mod scheduled;
+mod sessions;
+mod transactions;
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::broker::{Broker, Running};
+use super::measure::short;
+use crate::Fallible;
+use crate::table::{self, thousands};
+
+/// How long one size is measured, after what has to be there was made.
+const MEASURED: Duration = Duration::from_millis(1_500);
+
+/// One line of the table: the same work at several sizes.
+pub(super) struct Family {
+    pub(super) name: &'static str,
+    title: &'static str,
+    /// Few first.
+    sizes: &'static [u64],
+    /// What a message may cost more at the last size than at the first one.
+    goal: Option<f64>,
+    /// The broker's configuration for a size.
+    configuration: fn(u64) -> String,
+    measure: fn(&Running, u64) -> Fallible<Cost>,
+}
+
+/// What some messages cost.
+#[derive(Clone, Copy, Debug)]
+struct Cost {
+    messages: u64,
+    cpu: Duration,
+}
+
+/// What a message of a family costs at each size, in microseconds.
+#[derive(Debug)]
+pub(super) struct Grown {
+    title: &'static str,
+    goal: Option<f64>,
+    costs: Vec<(u64, f64)>,
+    error: Option<String>,
+}
+
+pub(super) const FAMILIES: [Family; 6] = [
+    Family {
+        name: "fan-out-correlation",
+        title: "sent to a topic, one subscription of so many matches, correlation filters",
+        sizes: &[1, 10, 100, 10_000],
+        goal: Some(1.2),
+        configuration: fan_out::correlation,
+        measure: fan_out::measure,
+    },
+    Family {
+        name: "fan-out-sql",
+        title: "the same, SQL filters",
+        sizes: &[1, 10, 100, 10_000],
+        goal: None,
+        configuration: fan_out::sql,
+        measure: fan_out::measure,
+    },
+    Family {
+        name: "sessions",
+        title: "sent, received and completed, so many sessions held",
+        sizes: &[100, 1_000, 10_000],
+        goal: Some(1.2),
+        configuration: sessions::configuration,
+        measure: sessions::measure,
+    },
+    Family {
+        name: "scheduled",
+        title: "scheduled, come due and received, so many waiting for their time",
+        sizes: &[1_000, 1_000_000],
+        goal: Some(1.2),
+        configuration: scheduled::configuration,
+        measure: scheduled::measure,
+    },
+    Family {
+        name: "queued",
+        title: "sent and received, so many queued between",
+        sizes: &[1_000, 1_000_000],
+        goal: Some(1.2),
+        configuration: queued::configuration,
+        measure: queued::measure,
+    },
+    Family {
+        name: "transactions-10",
+        title: "sent, so many together in a transaction (1: without)",
+        sizes: &[1, 10],
+        goal: None,
+        configuration: transactions::configuration,
+        measure: transactions::measure,
+    },
+];
+
+impl Family {
+    /// Every size `reps` times, in turn; the median of each stands for it.
+    pub(super) fn run(&self, binary: &Path, folder: &Path, reps: usize) -> Grown {
+        println!("{} …", self.name);
+        let mut grown = Grown { title: self.title, goal: self.goal, costs: Vec::new(), error: None };
+        for size in self.sizes {
+            let costs: Fallible<Vec<f64>> =
+                (0..reps.max(1)).map(|_| self.cost(binary, folder, *size)).collect();
+            match costs {
+                Ok(mut costs) => {
+                    costs.sort_by(f64::total_cmp);
+                    let median = costs.get(costs.len() / 2).copied().unwrap_or_default();
+                    println!("  {}: {} µs", thousands(*size), short(median));
+                    grown.costs.push((*size, median));
+                }
+                Err(error) => {
+                    grown.error = Some(format!("{}: {error}", thousands(*size)));
+                    break;
+                }
+            }
+        }
+        grown
+    }
+
+    /// CPU of the broker for one message, in microseconds.
+    fn cost(&self, binary: &Path, folder: &Path, size: u64) -> Fallible<f64> {
+        if folder.is_dir() {
+            std::fs::remove_dir_all(folder)?;
+        }
+        let broker = Broker::configured(binary.to_owned(), (self.configuration)(size))?;
+        let running = broker.start(folder, false)?;
+        let Cost { messages, cpu } = (self.measure)(&running, size)?;
+        running.stop();
+        if messages == 0 {
+            return Err("no message got through".into());
+        }
+        #[expect(clippy::cast_precision_loss, reason = "nobody sends 2^52 messages in seconds")]
+        Ok(cpu.as_secs_f64() * 1e6 / messages as f64)
+    }
+}
+
+impl Grown {
+    pub(super) fn is_broken(&self) -> bool {
+        self.error.is_some()
+    }
+
+    /// What a message costs more at the last size than at the first one.
+    fn growth(&self) -> Option<f64> {
+        let ((_, first), (_, last)) = (self.costs.first()?, self.costs.last()?);
+        (*first > 0.0).then(|| last / first)
+    }
+}
+
+/// What is recorded of them: one row for each family.
+pub(super) fn report(families: &[Grown], reps: usize) -> String {
+    let rows: Vec<Vec<String>> = families.iter().map(row).collect();
+    let header = ["CPU of the broker for each message", "growth", "goal", "µs at each size"];
+    let table = table::markdown(&header, &rows);
+    let seconds = MEASURED.as_secs_f64();
+    format!(
+        "Growth: Ferrybus in memory, a client of `xtask`, {seconds} s a run, median of {reps}; the ratio of the last\n\
+         size to the first.\n\n{}\n",
+        table.trim_end()
+    )
+}
+
+fn row(grown: &Grown) -> Vec<String> {
+    let costs = grown.costs.iter().map(|(size, cost)| format!("{}: {}", thousands(*size), short(*cost)));
+    let costs = costs.chain(grown.error.iter().map(|error| format!("no result at {error}")));
+    vec![
+        grown.title.to_owned(),
+        grown.growth().map(|growth| format!("{growth:.2}")).unwrap_or_default(),
+        grown.goal.map(|goal| format!("≤ {goal}")).unwrap_or_default(),
+        costs.collect::<Vec<_>>().join(", "),
+    ]
+}
+
+#[cfg(test)]
+mod tests;
