@@ -46,6 +46,9 @@ declare(
         "round-trip": {},
         "link-close-and-reopen": {},
         "anonymous-relay": {},
+        "topic-durable": {"subscriptions": {}},
+        "topic-volatile": {"subscriptions": {}},
+        "topic-selector": {"subscriptions": {}},
     },
 )
 declare_restart(suite, program)

@@ -16,6 +16,7 @@ from proton.handlers import MessagingHandler
 from proton.reactor import AtLeastOnce, AtMostOnce
 from proton.utils import LinkDetached, SendException
 
+import subscribers
 from broker import KEY, KEY_NAME, Broker
 from cases import Context, Suite
 from client import WAIT, Management, ServiceBusLink, Work, annotation, assert_empty, connect
@@ -26,6 +27,7 @@ SHORT_LOCK = {"lock_duration": "PT5S"}
 RENEWED_LOCK = {"lock_duration": "PT10S"}
 
 suite = Suite("proton-python", anonymous=True)
+subscribers.declare(suite)
 
 
 def send(connection, queue, *bodies):

@@ -8,7 +8,7 @@ use amqp_codec::{
         Attach, Begin, DeliveryState, Disposition, Error, Flow, Open, Performative, Source, Target, Transfer,
     },
     sections::Sections,
-    types::{DeliveryTag, Role},
+    types::{DeliveryTag, Role, Symbol},
 };
 use broker_auth::{DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME};
 use bytes::Bytes;
@@ -48,6 +48,8 @@ pub(crate) struct PlainSdk {
 pub(crate) struct Peer<'d> {
     pub(crate) wire: Wire,
     sdk: &'d PlainSdk,
+    /// What the broker says it can do.
+    pub(crate) offered: Vec<Symbol>,
     begin: Begin,
     /// The broker's first transfer-id.
     first_incoming: u32,
@@ -70,13 +72,15 @@ impl<'d> Peer<'d> {
         wire.script.send(0, &Performative::Begin(Box::new(begin.clone())), b"");
         let opened = wire.until(|performative| matches!(performative, Performative::Open(_))).unwrap();
         let Performative::Open(opened) = opened.performative else { panic!() };
-        assert!(opened.offered_capabilities.contains(&"ANONYMOUS-RELAY".into()));
+        let offered = opened.offered_capabilities;
+        assert!(offered.contains(&"ANONYMOUS-RELAY".into()));
         let answer = wire.until(|performative| matches!(performative, Performative::Begin(_))).unwrap();
         let Performative::Begin(answer) = answer.performative else { panic!() };
         let first_incoming = answer.next_outgoing_id;
         Self {
             wire,
             sdk,
+            offered,
             begin,
             first_incoming,
             frames: (0, 0),
@@ -254,6 +258,22 @@ impl<'d> Peer<'d> {
 
     fn is_of(&self, flow: &Flow, handle: u32) -> bool {
         flow.handle.and_then(|theirs| self.handles.get(&theirs)) == Some(&handle)
+    }
+
+    /// Looks a subscription up: an attach without source, answered with one.
+    pub(crate) fn attach_lookup(&mut self, handle: u32, mut attach: Attach) -> Attach {
+        attach.handle = handle;
+        self.wire.script.attach(0, attach);
+        let answer = self.wire.attached().unwrap();
+        self.handles.insert(answer.handle, handle);
+        answer
+    }
+
+    /// Leaves a link without closing it, as durable subscribers do.
+    pub(crate) fn detach_link(&mut self, handle: u32) {
+        self.wire.script.detach(0, handle, false);
+        let detach = self.wire.detached().unwrap();
+        assert_eq!((detach.closed, detach.error), (false, None));
     }
 
     /// Closes a link and waits until it is.

@@ -3,16 +3,18 @@
 
 use amqp_codec::{
     message::MessageBuilder,
-    performative::{Attach, Begin, DeliveryState, Open, Source, Target, TargetTerminus},
+    performative::{Attach, Begin, DeliveryState, Open, Source, Target, TargetTerminus, Transfer},
     raw::{AnnotationValue, RawMap, RawValue},
     sections::{Header, PropertyField, Sections},
     types::{ReceiverSettleMode, Role, SenderSettleMode},
     value::Value,
 };
+use broker_core::{EntityKind, EntitySettings};
+use broker_server::{EntityPlan, ServerConfig};
 use bytes::Bytes;
 
 use crate::{
-    broker::{Broker, QUEUE},
+    broker::{Broker, Folder, QUEUE, durable},
     dialect::modified,
     plain_sdks::{self, Peer, PlainSdk, anonymous_target, bare, source},
 };
@@ -227,4 +229,109 @@ fn a_jms_temporary_queue_is_refused_with_a_reason() {
     assert_eq!(peer.refused(8, temporary).condition, "amqp:not-implemented");
     peer.sender(QUEUE);
     peer.send(&["m"]);
+}
+
+/// `createDurableConsumer` or `createSharedDurableConsumer`: the link is named after the subscription, and the filters have
+/// descriptors, the second of which says list where a string follows.
+fn durable_subscriber(name: &str, shared: bool, selector: Option<&str>) -> Attach {
+    let described = |descriptor: &str, text: &str| {
+        let mut value = vec![0x00, 0xa3, u8::try_from(descriptor.len()).unwrap()];
+        value.extend_from_slice(descriptor.as_bytes());
+        value.extend_from_slice(&[0xa1, u8::try_from(text.len()).unwrap()]);
+        value.extend_from_slice(text.as_bytes());
+        value
+    };
+    let no_local = described("apache.org:no-local-filter:list", "NoLocalFilter{}");
+    let chosen = selector.map(|text| described("apache.org:selector-filter:string", text));
+    let mut filters = vec![("no-local", AnnotationValue::Raw(RawValue::first(&no_local).unwrap()))];
+    if let Some(value) = &chosen {
+        filters.push(("jms-selector", AnnotationValue::Raw(RawValue::first(value).unwrap())));
+    }
+    let capabilities = if shared { vec!["topic".into(), "shared".into()] } else { vec!["topic".into()] };
+    let mut attach = receiver(name, TOPIC);
+    attach.name = name.to_owned();
+    attach.source = attach.source.map(|source| Source {
+        durable: 2,
+        expiry_policy: Some("never".into()),
+        distribution_mode: Some("copy".into()),
+        filter: Some(RawMap::with_symbol_keys(&filters)),
+        capabilities,
+        ..source
+    });
+    attach
+}
+
+/// How `Session.unsubscribe` begins.
+fn unsubscriber(name: &str) -> Attach {
+    let mut attach = receiver(name, TOPIC);
+    (attach.name, attach.source) = (name.to_owned(), None);
+    attach
+}
+
+const TOPIC: &str = "news";
+
+fn with_topic(config: &mut ServerConfig) {
+    let (kind, settings) = (EntityKind::Topic, EntitySettings::default());
+    config.entities.push(EntityPlan { name: TOPIC.into(), kind, settings, rules: None });
+}
+
+fn texts(received: &[(Transfer, Bytes)]) -> Vec<String> {
+    let text = |payload: &Bytes| {
+        let sections = Sections::scan(payload).unwrap();
+        sections.body_value(payload).unwrap().as_string().unwrap().to_owned()
+    };
+    received.iter().map(|(_, payload)| text(payload)).collect()
+}
+
+#[test]
+fn a_durable_jms_subscriber_finds_what_came_while_it_and_the_broker_were_away() {
+    let folder = Folder::new();
+    let mut config = durable(&folder.0);
+    with_topic(&mut config);
+    let broker = Broker::of(&config);
+    let mut peer = Peer::connect(&broker, &JMS);
+    assert!(peer.offered.contains(&"SHARED-SUBS".into()));
+    let answer = peer.attach(1, durable_subscriber("headlines", false, Some("colour <> 'grey'")));
+    let filters = answer.source.unwrap().filter.unwrap();
+    assert!(filters.get("jms-selector").is_some() && filters.get("no-local").is_none());
+    peer.detach_link(1);
+    publish(&mut peer, &[("a", "red"), ("b", "grey")]);
+    peer.close();
+    broker.stop();
+
+    let broker = Broker::of(&config);
+    let mut peer = Peer::connect(&broker, &JMS);
+    peer.attach(1, durable_subscriber("headlines", false, Some("colour <> 'grey'")));
+    assert_eq!(texts(&peer.drain(1, 10)), ["a"]);
+    peer.detach_link(1);
+    // It unsubscribes, and is told when there is nothing.
+    let found = peer.attach_lookup(2, unsubscriber("headlines"));
+    assert_eq!(found.source.unwrap().address, Some(TOPIC.into()));
+    peer.close_link(2);
+    assert_eq!(peer.refused(3, unsubscriber("headlines")).condition, "amqp:not-found");
+}
+
+#[test]
+fn jms_consumers_share_a_durable_subscription() {
+    let broker = Broker::with(with_topic);
+    let (mut one, mut two) = (Peer::connect(&broker, &JMS), Peer::connect(&broker, &JMS));
+    one.attach(1, durable_subscriber("jobs", true, None));
+    two.attach(1, durable_subscriber("jobs|2", true, None));
+    assert_eq!(two.refused(5, durable_subscriber("jobs", false, None)).condition, "amqp:resource-locked");
+    publish(&mut one, &[("a", "red"), ("b", "red")]);
+    let taken = [one.drain(1, 1), two.drain(1, 1)].concat();
+    assert_eq!(texts(&taken), ["a", "b"]);
+}
+
+/// Sends text messages with a property to the topic.
+fn publish(peer: &mut Peer<'_>, messages: &[(&str, &str)]) {
+    peer.attach(9, sender("publisher", TOPIC));
+    for (text, colour) in messages {
+        let message = MessageBuilder::new().message_id(&format!("ID:{text}")).to(TOPIC);
+        let message = message.application_property("colour", AnnotationValue::Str(colour));
+        let message = message.body_value(&Value::String((*text).into())).build();
+        let id = peer.send_on(9, false, &message);
+        assert_eq!(peer.outcome_of(id), DeliveryState::Accepted);
+    }
+    peer.close_link(9);
 }

@@ -33,6 +33,7 @@ enum Wanted {
     Request(NodeName),
     Reply(NodeName),
     Coordinate,
+    Lookup,
 }
 
 impl Gateway {
@@ -65,6 +66,7 @@ impl Gateway {
             Wanted::Send(path) => self.attach_producer(key, attach, face, path),
             Wanted::Receive(path) => self.attach_consumer(key, attach, face, path),
             Wanted::Coordinate => self.attach_coordinator(key, &attach, face),
+            Wanted::Lookup => self.attach_lookup(key, attach),
             Wanted::Request(node) => {
                 let requests = Requests { node: node.clone() };
                 self.attach_node(key, &attach, &node, LinkRole::Requests(Box::new(requests)))?;
@@ -145,6 +147,8 @@ impl Gateway {
         let default_outcome = default_outcome.map_or(Said::Nothing, Said::of);
         let mode = attach.snd_settle_mode.unwrap_or_default();
         let receive_mode = receive_mode(mode, source);
+        let subscriber = if session.is_none() { self.subscriber(&attach, face, &path)? } else { None };
+        let (subscriber, subscribing) = subscriber.unzip();
         let consumer = Consumer {
             path: path.clone(),
             attach: None,
@@ -159,6 +163,7 @@ impl Gateway {
             unsettled: 0,
             in_session: false,
             drains: std::collections::VecDeque::new(),
+            subscribing: subscribing.map(Box::new),
         };
         let name = attach.name.as_str().into();
         let role = LinkRole::Consumer(Box::new(consumer));
@@ -166,13 +171,14 @@ impl Gateway {
         if let Some(consumer) = self.consumer_mut(id) {
             consumer.attach = Some(attach);
         }
-        self.commands.push(Command::OpenConsumer {
-            consumer: id,
-            path,
-            mode: receive_mode,
-            unsettled: unsettled_policy(face, default_outcome),
-            session,
-            auto_create: self.config.auto_create,
+        let (mode, unsettled) = (receive_mode, unsettled_policy(face, default_outcome));
+        let auto_create = self.config.auto_create;
+        self.commands.push(match subscriber {
+            None => Command::OpenConsumer { consumer: id, path, mode, unsettled, session, auto_create },
+            Some(subscriber) => {
+                let subscriber = Box::new(subscriber);
+                Command::OpenSubscriber { consumer: id, path, mode, unsettled, subscriber, auto_create }
+            }
         });
         Ok(())
     }
@@ -253,9 +259,13 @@ impl Gateway {
         let limit = queue.max_message_bytes.min(most);
         let Some(consumer) = self.consumer_mut(id) else { return };
         let Some(attach) = consumer.attach.take() else { return };
+        let in_force = consumer.opened_on(queue);
         let Some(link) = self.links.get(id.0) else { return };
         let (key, face) = (link.key, link.face);
         let mut reply = Self::reply_to(&attach, limit, face);
+        if in_force.is_some() {
+            reply.source = attach.source.clone().map(|source| source.with_filter(in_force));
+        }
         if let (Some(grant), Some(consumer)) = (session, self.consumer_mut(id)) {
             consumer.in_session = true;
             reply.source = attach.source.map(|source| sessions::with_session(source, grant));
@@ -267,7 +277,13 @@ impl Gateway {
     /// The core has refused a link.
     pub(crate) fn on_attach_refused(&mut self, id: LinkId, error: AttachError) {
         let Some(link) = self.remove_link(id) else { return };
-        let error = self.error(&Refusal::Attach(error), link.place());
+        let refusal = match (&link.role, error) {
+            (LinkRole::Lookup(_), AttachError::NotFound(name)) => {
+                Refusal::NoSubscription { name: name.into() }
+            }
+            (_, error) => Refusal::Attach(error),
+        };
+        let error = self.error(&refusal, link.place());
         self.engine.refuse_link(link.key, error);
     }
 
@@ -348,8 +364,8 @@ fn wanted_target(attach: &Attach) -> Result<Wanted, Refusal> {
 /// What a receiving peer's source asks for.
 fn wanted_source(attach: &Attach) -> Result<Wanted, Refusal> {
     let Some(source) = &attach.source else {
-        // How Qpid JMS looks a durable subscription up before it deletes it.
-        return Err(Refusal::NoSubscription { name: attach.name.clone() });
+        // How clients look a durable subscription up before they delete it.
+        return Ok(Wanted::Lookup);
     };
     if source.dynamic {
         return Err(Refusal::Dynamic);

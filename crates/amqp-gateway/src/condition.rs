@@ -8,7 +8,7 @@ use broker_core::{
     AttachError, CommitError, EntityError, PublishError, SessionError, SettleError, TransactionError,
 };
 
-use crate::{address::AddressError, faults::FaultKind};
+use crate::{address::AddressError, faults::FaultKind, selector::SelectorError};
 
 /// Why the gateway refuses something, whoever found the reason.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -35,6 +35,8 @@ pub(crate) enum Refusal {
     NoTarget,
     /// A receiver without source: the lookup of a durable subscription.
     NoSubscription { name: String },
+    /// A selector that cannot be used.
+    Selector(SelectorError),
     /// A dynamic terminus.
     Dynamic,
     /// A declaration that is part of a distributed transaction.
@@ -139,6 +141,7 @@ impl Refusal {
             }
             Self::NoAddress { .. }
             | Self::NoTarget
+            | Self::Selector(_)
             | Self::SessionFilter
             | Self::SettledDeclare
             | Self::ForeignState => ("amqp:invalid-field", 400),
@@ -190,6 +193,7 @@ impl Refusal {
             Self::NoAddress { terminus } => format!("The {terminus} has no address that is a text."),
             Self::NoTarget => NO_TARGET.to_owned(),
             Self::NoSubscription { name } => format!("No subscription named '{name}' could be found."),
+            Self::Selector(error) => sentence(error),
             Self::Dynamic => "Dynamic nodes are not supported.".to_owned(),
             Self::GlobalTransaction => "Distributed transactions are not supported.".to_owned(),
             Self::SettledDeclare => SETTLED_DECLARE.to_owned(),
@@ -281,6 +285,8 @@ fn attach(error: &AttachError) -> Name {
         | AttachError::SessionRequired(_)
         | AttachError::NoSessions(_)
         | AttachError::SubQueueSession(_) => ("amqp:not-allowed", 400),
+        AttachError::SubscriptionInUse(_) => ("amqp:resource-locked", 409),
+        AttachError::Subscription(error) => entity(error),
         AttachError::SessionLocked(_) => ("com.microsoft:session-cannot-be-locked", 410),
         AttachError::SessionTimeout => ("com.microsoft:timeout", 408),
         AttachError::SessionIdTooLong { .. } => ("com.microsoft:argument-out-of-range", 400),

@@ -66,6 +66,8 @@ pub struct Gateway {
     pub(crate) peer: PeerFacts,
     pub(crate) engine: Connection,
     pub(crate) tracking: Tracking,
+    /// What the peer calls itself.
+    pub(crate) container: Box<str>,
     pub(crate) grants: Grants,
     /// Service Bus once the client has shown that it is one.
     pub(crate) face: Face,
@@ -123,6 +125,7 @@ impl Gateway {
             peer,
             engine,
             tracking,
+            container: Box::default(),
             grants: Grants::new(Identity::nobody()),
             face: Face::Plain,
             authenticated: false,
@@ -255,6 +258,7 @@ impl Gateway {
 
     /// The last commands, however the connection ended.
     pub fn disconnected(&mut self) -> Vec<Command> {
+        self.give_up_temporary();
         let mut last = std::mem::take(&mut self.commands);
         if std::mem::take(&mut self.connected) {
             last.push(Command::Disconnect);
@@ -284,14 +288,16 @@ impl Gateway {
                 self.on_flow(link, limit, drain, properties.as_ref());
             }
             Event::LinkAttached { link, attach } => self.on_attached(link, attach),
-            Event::LinkDetached { link, .. } => self.on_detached(link),
+            Event::LinkDetached { link, closed, error, by } => {
+                self.on_detached(link, closed && error.is_none() && by == Origin::Peer);
+            }
             Event::SessionBegun { session } => self.on_session(session),
             Event::SessionEnded { session, .. } => self.on_session_ended(session),
             Event::SaslInit { mechanism, initial_response, .. } => {
                 self.on_sasl(mechanism, initial_response.as_ref());
             }
             Event::SaslResponse(response) => self.on_sasl_response(&response),
-            Event::Opened(_) => self.on_opened(),
+            Event::Opened(open) => self.on_opened(&open),
             Event::Unsent { link, deliveries } => self.on_unsent(link, &deliveries),
             // The peer's word on what it sent: it has settled, and needs no answer.
             Event::SettledByPeer { .. } => {}
@@ -314,6 +320,9 @@ impl Gateway {
             Effect::ProducerOpened { producer, queue } => self.on_producer_opened(producer, &queue),
             Effect::ConsumerOpened { consumer, queue, session } => {
                 self.on_consumer_opened(consumer, &queue, session.as_ref());
+            }
+            Effect::SubscriberFound { link, subscription, topic } => {
+                self.on_subscriber_found(link, subscription, &topic);
             }
             Effect::AttachRefused { link, error } => self.on_attach_refused(link, error),
             Effect::Renewed(renewed) => self.on_renewed(&renewed),
@@ -411,6 +420,9 @@ impl Gateway {
     fn on_closed(&mut self, by: Origin) {
         self.sessions = Sessions::new();
         self.by_session = Index::new();
+        if by != Origin::Peer {
+            self.give_up_temporary();
+        }
         let links: Vec<u32> = self.links.iter().map(|(link, _)| link).collect();
         for link in links {
             if by == Origin::Peer {
@@ -421,9 +433,9 @@ impl Gateway {
         }
     }
 
-    fn on_detached(&mut self, key: LinkKey) {
+    fn on_detached(&mut self, key: LinkKey, closed: bool) {
         if let Some(number) = self.by_key.find(key) {
-            self.drop_link(LinkId(number));
+            self.drop_link_as(LinkId(number), closed);
         }
     }
 
@@ -459,7 +471,13 @@ impl Gateway {
 
     /// Forgets a link and tells the core.
     pub(crate) fn drop_link(&mut self, id: LinkId) {
+        self.drop_link_as(id, false);
+    }
+
+    /// The same of a link that the peer has closed for good, or not.
+    fn drop_link_as(&mut self, id: LinkId, closed: bool) {
         let Some(link) = self.remove_link(id) else { return };
+        let ends = link.role.ends(closed);
         match link.role {
             LinkRole::Producer(producer) if producer.path.is_some() => {
                 self.commands.push(Command::CloseProducer { producer: id });
@@ -473,7 +491,10 @@ impl Gateway {
                 self.commands.push(Command::CloseConsumer { consumer: id });
             }
             LinkRole::Coordinator { .. } => self.abandon_transactions(id),
-            LinkRole::Producer(_) | LinkRole::Requests(_) | LinkRole::Replies(_) => {}
+            LinkRole::Producer(_) | LinkRole::Requests(_) | LinkRole::Replies(_) | LinkRole::Lookup(_) => {}
+        }
+        if let Some(subscription) = ends {
+            self.commands.push(Command::Unsubscribe { subscription });
         }
     }
 
@@ -527,7 +548,7 @@ impl Link {
             LinkRole::Consumer(consumer) => &consumer.path.entity,
             LinkRole::Requests(requests) => requests.node.place(),
             LinkRole::Replies(replies) => replies.node.place(),
-            LinkRole::Coordinator { .. } => "",
+            LinkRole::Coordinator { .. } | LinkRole::Lookup(_) => "",
         }
     }
 }

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use amqp_codec::{
+    performative::Open,
     raw::{AnnotationValue, RawMap},
     types::Symbol,
 };
@@ -34,7 +35,7 @@ pub(crate) fn engine_config(
         require_sasl: !anonymous_may_act(authority, peer),
         max_message_size: config.max_message_bytes,
         max_partial_bytes: usize::try_from(config.max_message_bytes.saturating_mul(2)).unwrap_or(usize::MAX),
-        offered_capabilities: vec![Symbol::from_static("ANONYMOUS-RELAY")],
+        offered_capabilities: ["ANONYMOUS-RELAY", "SHARED-SUBS"].map(Symbol::from_static).to_vec(),
         open_properties: Some(RawMap::with_symbol_keys(&[
             ("product", AnnotationValue::Str("Ferrybus")),
             ("version", AnnotationValue::Str(env!("CARGO_PKG_VERSION"))),
@@ -54,7 +55,8 @@ pub(crate) const ANONYMOUS: &str = "ANONYMOUS";
 
 impl Gateway {
     /// The client's open has come.
-    pub(crate) fn on_opened(&mut self) {
+    pub(crate) fn on_opened(&mut self, open: &Open) {
+        self.container = open.container_id.as_str().into();
         self.log_in_without_sasl();
         if !self.connected {
             self.connected = true;

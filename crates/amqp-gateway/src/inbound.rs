@@ -45,7 +45,7 @@ impl Gateway {
                 self.on_control(id, &delivery);
             }
             // The engine lets nobody send on a link that receives.
-            LinkRole::Consumer(_) | LinkRole::Replies(_) => {}
+            LinkRole::Consumer(_) | LinkRole::Replies(_) | LinkRole::Lookup(_) => {}
         }
     }
 
@@ -75,7 +75,7 @@ impl Gateway {
                 let error = self.error(refusal, &place);
                 self.settle_received(session, delivery.0, DeliveryState::Rejected(Some(Box::new(error))));
             }
-            LinkRole::Consumer(_) | LinkRole::Replies(_) => {}
+            LinkRole::Consumer(_) | LinkRole::Replies(_) | LinkRole::Lookup(_) => {}
         }
     }
 

@@ -8,7 +8,7 @@
 //! | What does a settlement do to a message? | `settlement`, `outcome` |
 //! | What does an address name? | `address` |
 //! | What is a refusal called? | `condition`, `tracking` |
-//! | How is a link opened? | `attach`, `claims`, `sessions` |
+//! | How is a link opened? | `attach`, `claims`, `sessions`; from a topic: `subscribing`, `selector` |
 //! | How does a message come in, how does it go out? | `intake`, `quota`, `inbound`; `delivery`, `outbound` |
 //! | What does a transaction need? | `coordinator`, `transacted` |
 //! | What goes wrong because a test ordered it? | `faults`, `mischief` |
@@ -43,9 +43,11 @@ mod outbound;
 mod outcome;
 mod quota;
 mod requests;
+mod selector;
 mod sessions;
 mod settlement;
 mod slab;
+mod subscribing;
 mod tickets;
 mod tracking;
 mod transacted;

@@ -1,6 +1,6 @@
 //! What the gateway knows of each session and link.
 //!
-//! Invariant: a link is one of five kinds for as long as it lives.
+//! Invariant: a link is one of six kinds for as long as it lives.
 
 use std::collections::VecDeque;
 
@@ -19,6 +19,7 @@ use crate::{
     locks::Locks,
     settlement::{Face, Said},
     slab::Slab,
+    subscribing::{Lookup, Subscribing},
     tickets::SessionNumber,
 };
 
@@ -100,11 +101,24 @@ pub(crate) enum LinkRole {
     Requests(Box<Requests>),
     /// The peer receives a node's answers.
     Replies(Box<Replies>),
+    /// The peer looks a subscription up.
+    Lookup(Box<Lookup>),
     /// The peer declares and discharges transactions.
     Coordinator {
         /// Whether the peer understands `rejected`; else a refusal detaches the link.
         takes_rejected: bool,
     },
+}
+
+impl LinkRole {
+    /// The subscription that is given up with the link, which the peer has closed for good or not.
+    pub(crate) fn ends(&self, closed: bool) -> Option<Box<str>> {
+        match self {
+            Self::Consumer(consumer) => consumer.subscribing.as_ref()?.ends(closed),
+            Self::Lookup(lookup) => lookup.ends(closed),
+            Self::Producer(_) | Self::Requests(_) | Self::Replies(_) | Self::Coordinator { .. } => None,
+        }
+    }
 }
 
 /// A link on which the peer sends messages.
@@ -163,6 +177,8 @@ pub(crate) struct Consumer {
     pub(crate) in_session: bool,
     /// Limits to which a drain was asked and not answered, oldest first: the peer's and the core's.
     pub(crate) drains: VecDeque<(u64, u64)>,
+    /// What it has to do with a subscription of its own, if it may have one.
+    pub(crate) subscribing: Option<Box<Subscribing>>,
 }
 
 /// Which node a request goes to.

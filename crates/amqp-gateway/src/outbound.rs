@@ -277,7 +277,10 @@ impl Gateway {
                 replies.limit = limit;
                 self.send_replies(consumer_id, drain);
             }
-            LinkRole::Producer(_) | LinkRole::Requests(_) | LinkRole::Coordinator { .. } => {}
+            LinkRole::Producer(_)
+            | LinkRole::Requests(_)
+            | LinkRole::Lookup(_)
+            | LinkRole::Coordinator { .. } => {}
         }
     }
 

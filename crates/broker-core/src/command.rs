@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use broker_filter::Filter;
 use bytes::Bytes;
 
 use crate::{
@@ -38,6 +39,24 @@ pub enum SubQueue {
     DeadLetter,
     /// `$Transfer/$DeadLetterQueue`.
     TransferDeadLetter,
+}
+
+/// Who receives from a topic itself, and what.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Subscriber {
+    /// The container-id of the client; empty for a name that all clients share.
+    pub container: Box<str>,
+    /// By which it is known again in its container: one subscription at most in all topics.
+    pub name: Box<str>,
+    /// Which messages it wants.
+    pub filter: Filter,
+    /// How it takes them: what a copy of its own means at a queue, every subscriber of a topic has.
+    pub mode: ReceiveMode,
+    /// Whether others may receive from the same subscription.
+    pub shared: bool,
+    /// The subscription is given up with its last link, which is for the gateway to say; what a crash leaves goes after
+    /// five minutes.
+    pub temporary: bool,
 }
 
 /// How a consumer takes messages.
@@ -138,6 +157,37 @@ pub enum Command {
         session: Option<SessionWanted>,
         /// Create the queue with defaults when missing.
         auto_create: bool,
+    },
+    /// The same, and where the path names a topic, from the subscriber's own subscription of it: made, or made anew, if
+    /// there is none like it. Answer as of `OpenConsumer`, with the subscription's name.
+    OpenSubscriber {
+        /// The new link.
+        consumer: LinkId,
+        /// Where from.
+        path: EntityPath,
+        /// How, where it is no topic.
+        mode: ReceiveMode,
+        /// What becomes of its locks when it closes.
+        unsettled: UnsettledPolicy,
+        /// Who.
+        subscriber: Box<Subscriber>,
+        /// Create the queue with defaults when missing.
+        auto_create: bool,
+    },
+    /// Ask for a subscriber's subscription. Answer: `Effect::SubscriberFound` or `Effect::AttachRefused`. No link is
+    /// opened.
+    FindSubscriber {
+        /// What the answer names.
+        link: LinkId,
+        /// As in [`Subscriber`].
+        container: Box<str>,
+        /// As in [`Subscriber`].
+        name: Box<str>,
+    },
+    /// Delete a subscriber's subscription, unless a consumer receives from it. There is no answer.
+    Unsubscribe {
+        /// The subscription's whole name.
+        subscription: Box<str>,
     },
     /// Give the link up; locks as its `UnsettledPolicy` says.
     CloseConsumer {

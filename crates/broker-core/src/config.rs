@@ -33,6 +33,8 @@ pub struct CoreConfig {
     pub max_entities: u64,
     /// Most rules of all subscriptions of one topic. Default 100,000.
     pub max_rules_per_topic: u64,
+    /// Most subscriptions of one topic that receivers from the topic itself were given. Default 1,000.
+    pub max_subscribers_per_topic: u64,
     /// Most copies that the messages of one send to a topic may have, one for each of its rules. Default 1,000,000.
     pub max_copies_per_send: u64,
     /// Most producers and consumers of one client. Default 5,000.
@@ -90,6 +92,7 @@ impl Default for CoreConfig {
             max_message_bytes: 1 << 20,
             max_entities: 10_000,
             max_rules_per_topic: 100_000,
+            max_subscribers_per_topic: 1_000,
             max_copies_per_send: 1_000_000,
             max_links_per_client: 5_000,
             max_consumers_per_entity: 100_000,

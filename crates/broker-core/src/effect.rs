@@ -28,6 +28,15 @@ pub enum Effect {
         /// The session it holds from now on.
         session: Option<SessionGrant>,
     },
+    /// `FindSubscriber` found a subscription.
+    SubscriberFound {
+        /// As the command named it.
+        link: LinkId,
+        /// The subscription's whole name.
+        subscription: Box<str>,
+        /// Its topic's name.
+        topic: Box<str>,
+    },
     /// `OpenProducer` or `OpenConsumer` failed; the link does not exist.
     AttachRefused {
         /// The link that was asked for.
@@ -316,6 +325,12 @@ pub enum AttachError {
     /// A topic gives its messages to its subscriptions.
     #[error("messages cannot be received from the topic `{0}`, only from its subscriptions")]
     TopicReceive(Box<str>),
+    /// Another consumer receives from the subscriber's subscription, which is not shared or is wanted otherwise.
+    #[error("the subscription of `{0}` is in use")]
+    SubscriptionInUse(Box<str>),
+    /// The subscriber's subscription cannot be made or deleted.
+    #[error("{0}")]
+    Subscription(EntityError),
     /// All messages of this store go to another entity.
     #[error("`{0}` forwards its messages, so they cannot be received from it")]
     Forwards(Box<str>),

@@ -32,7 +32,8 @@ mod transaction;
 
 pub use activity::Activity;
 pub use command::{
-    Batch, Command, EntityPath, Look, Outcome, ReceiveMode, SessionWanted, SubQueue, UnsettledPolicy,
+    Batch, Command, EntityPath, Look, Outcome, ReceiveMode, SessionWanted, SubQueue, Subscriber,
+    UnsettledPolicy,
 };
 pub use config::{CoreConfig, Describe, Expiry};
 pub use effect::{

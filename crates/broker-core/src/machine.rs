@@ -26,6 +26,7 @@ mod session_requests;
 mod sessions;
 mod settle;
 mod status;
+mod subscribers;
 mod through;
 mod topic;
 mod transact;
@@ -268,6 +269,14 @@ impl Core {
                 let how = (mode, unsettled, session);
                 self.open_consumer(now, client, consumer, &path, how, auto_create, out);
             }
+            Command::OpenSubscriber { consumer, path, mode, unsettled, subscriber, auto_create } => {
+                let how = (mode, unsettled);
+                self.open_subscriber(now, client, consumer, path, how, *subscriber, auto_create, out);
+            }
+            Command::FindSubscriber { link, container, name } => {
+                self.find_subscriber(client, link, (&container, &name), out);
+            }
+            Command::Unsubscribe { subscription } => self.unsubscribe(&subscription, out),
             Command::CloseProducer { producer: link } | Command::CloseConsumer { consumer: link } => {
                 self.close_link(now, client, link, out);
             }

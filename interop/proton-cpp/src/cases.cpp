@@ -526,6 +526,58 @@ void link_close_and_reopen(const setting& where) {
     }
 }
 
+void topic_durable(const setting& where) {
+    {
+        client c(where);
+        send(c, where.queue, {"early"});
+        const receiver_id receiver = c.open_subscriber(where.queue, "news");
+        send(c, where.queue, {"here"});
+        REQUIRE(accept_one(c, receiver) == "here");
+        c.detach(receiver);
+        send(c, where.queue, {"detached"});
+    }
+    {
+        client c(where);
+        send(c, where.queue, {"away"});
+        const receiver_id receiver = c.open_subscriber(where.queue, "news");
+        REQUIRE(accept_one(c, receiver) == "detached");
+        REQUIRE(accept_one(c, receiver) == "away");
+        REQUIRE(c.is_empty(receiver));
+        c.close(receiver);  // gives the subscription up
+        send(c, where.queue, {"lost"});
+    }
+    client c(where);
+    REQUIRE(c.is_empty(c.open_subscriber(where.queue, "news")));
+}
+
+void topic_volatile(const setting& where) {
+    client left(where), right(where);
+    const receiver_id one = left.open_receiver(where.queue), two = right.open_receiver(where.queue);
+    send(left, where.queue, {"m"});
+    REQUIRE(accept_one(left, one) == "m" && accept_one(right, two) == "m");
+    left.close(one);
+    send(left, where.queue, {"late"});
+    REQUIRE(left.is_empty(left.open_receiver(where.queue)));
+    REQUIRE(accept_one(right, two) == "late");
+}
+
+void topic_selector(const setting& where) {
+    client c(where);
+    const receiver_id red = c.open_subscriber(where.queue, "red", "colour = 'red' AND n > 1");
+    const sender_id sender = c.open_sender(where.queue);
+    const auto tell = [&](const std::string& text, const std::string& colour, int n) {
+        message sent(text);
+        sent.properties().put("colour", colour);
+        sent.properties().put("n", n);
+        c.send(sender, sent);
+    };
+    tell("few", "red", 1);
+    tell("blue", "blue", 2);
+    tell("both", "red", 2);
+    REQUIRE(accept_one(c, red) == "both");
+    REQUIRE(c.is_empty(red));
+}
+
 void anonymous_relay(const setting& where) {
     client c(where);
     const sender_id relay = c.open_relay();
@@ -590,6 +642,9 @@ const std::map<std::string, std::function<void(const setting&)>> CASES{
     {"round-trip", round_trip},
     {"link-close-and-reopen", link_close_and_reopen},
     {"anonymous-relay", anonymous_relay},
+    {"topic-durable", topic_durable},
+    {"topic-volatile", topic_volatile},
+    {"topic-selector", topic_selector},
     {"restart-before", restart_before},
     {"restart-between", restart_between},
     {"restart-after", restart_after},

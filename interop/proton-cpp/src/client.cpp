@@ -3,7 +3,10 @@
 #include <cstdlib>
 #include <utility>
 
+#include <proton/codec/encoder.hpp>
 #include <proton/error_condition.hpp>
+#include <proton/source.hpp>
+#include <proton/source_options.hpp>
 #include <proton/ssl.hpp>
 #include <proton/symbol.hpp>
 #include <proton/target_options.hpp>
@@ -34,6 +37,8 @@ std::size_t place(Id id) {
 
 proton::connection_options log_in_options(const setting& where, const log_in& who) {
     proton::connection_options options;
+    // A subscriber is known again by it.
+    options.container_id("proton-cpp-" + where.queue);
     options.sasl_enabled(true);
     if (who.user.empty()) {
         options.sasl_allowed_mechs("ANONYMOUS");
@@ -204,6 +209,30 @@ receiver_id client::open_service_bus_receiver(const std::string& address) {
     options.credit_window(0).auto_accept(false);
     options.properties({{proton::symbol("com.microsoft:receiver-name"), "proton"}});
     return open(address, options);
+}
+
+receiver_id client::open_subscriber(const std::string& topic, const std::string& name,
+                                    const std::string& selector) {
+    proton::source_options source;
+    source.durability_mode(proton::source::UNSETTLED_STATE);
+    source.expiry_policy(proton::source::NEVER);
+    if (!selector.empty()) {
+        proton::value described;
+        proton::codec::encoder encoder(described);
+        encoder << proton::codec::start::described()
+                << proton::symbol("apache.org:selector-filter:string") << selector
+                << proton::codec::finish();
+        proton::source::filter_map filters;
+        filters.put("selector", described);
+        source.filters(filters);
+    }
+    proton::receiver_options options;
+    options.credit_window(0).auto_accept(false).name(name).source(source);
+    return open(topic, options);
+}
+
+void client::detach(receiver_id receiver) {
+    run([&] { receivers_.at(place(receiver)).detach(); });
 }
 
 void client::close(sender_id sender) {

@@ -77,6 +77,10 @@ class client : private proton::messaging_handler {
     // Says, as a Service Bus SDK would, that the link speaks Service Bus: it is given lock
     // tokens, and its `modified` is read as abandon.
     receiver_id open_service_bus_receiver(const std::string& address);
+    // Receives from a topic, by a subscription of this name that stays.
+    receiver_id open_subscriber(const std::string& topic, const std::string& name,
+                                const std::string& selector = "");
+    void detach(receiver_id receiver);
     void close(sender_id sender);
     void close(receiver_id receiver);
 

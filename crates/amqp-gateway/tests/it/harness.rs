@@ -145,12 +145,18 @@ impl World {
 
     /// Creates a queue as the configuration would.
     pub(crate) fn create(&mut self, name: &str, settings: EntitySettings) {
-        self.ask(Command::CreateEntity {
-            name: name.into(),
-            kind: EntityKind::Queue,
-            settings: Box::new(settings),
-            ticket: Ticket(0),
-        });
+        self.create_kind(name, EntityKind::Queue, settings);
+    }
+
+    /// Creates a topic, or a queue.
+    pub(crate) fn create_kind(&mut self, name: &str, kind: EntityKind, settings: EntitySettings) {
+        let settings = Box::new(settings);
+        self.ask(Command::CreateEntity { name: name.into(), kind, settings, ticket: Ticket(0) });
+    }
+
+    /// How many entities there are.
+    pub(crate) fn entities(&self) -> usize {
+        self.core.entities().count()
     }
 
     /// Gives an entity other properties.

@@ -17,6 +17,8 @@ mod rules;
 #[cfg(test)]
 mod sessions;
 #[cfg(test)]
+mod subscribers;
+#[cfg(test)]
 mod transactions;
 #[cfg(test)]
 mod transfer;

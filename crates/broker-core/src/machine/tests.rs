@@ -24,6 +24,7 @@ mod session_model;
 mod session_requests;
 mod sessions;
 mod status;
+mod subscribers;
 mod topics;
 mod transacting;
 mod transaction_limits;

@@ -51,7 +51,7 @@ impl Template {
         };
         let (id_at, tag_at) = (behind(&[0x70]), behind(&[0xa0, 4]));
         let mark_at = find(mark).unwrap_or(bytes.len());
-        Self { id_at, tag_at, mark_at, bytes }
+        Self { bytes, id_at, tag_at, mark_at }
     }
 
     fn append(&self, out: &mut Vec<u8>, id: u32, mark: &[u8]) {

@@ -1,0 +1,167 @@
+//! Whoever receives from a topic itself, as clients of plain AMQP do, gets a subscription of its own (decision 17).
+//!
+//! Invariant: a subscriber's name decides which subscription it has, in all topics together: there is one at most. A
+//! refused subscriber has changed nothing, but for a subscription of its own that it wanted otherwise.
+
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+
+use super::Core;
+use crate::{
+    AttachError, ClientId, Effect, EntityError, EntityKind, EntityPath, EntitySettings, LinkId, Output,
+    QueueId, ReceiveMode, Rule, SubQueue, Subscriber, Timestamp, UnsettledPolicy, name,
+};
+
+/// What the names of such subscriptions begin with.
+const PREFIX: &str = "amqp-";
+/// A subscription that was to go with its link, and whose link was lost with the process, goes after so long.
+const LOST: Duration = Duration::from_secs(5 * 60);
+/// Most characters of the owner's note.
+const NOTE_CHARS: usize = 1_024;
+
+/// The own name of a subscriber's subscription: letters and digits, whatever the client calls it.
+fn own_name(container: &str, name: &str) -> String {
+    // No text has such a byte.
+    let digest = Sha256::digest([container.as_bytes(), &[0xff], name.as_bytes()].concat());
+    let (half, _) = digest.split_first_chunk::<16>().expect("the digest has 32 bytes");
+    format!("{PREFIX}{:032x}", u128::from_be_bytes(*half))
+}
+
+impl Core {
+    /// Opens a consumer; where the path names a topic, on the subscriber's subscription, which is made if need be.
+    #[expect(clippy::too_many_arguments, reason = "the fields of one command")]
+    pub(super) fn open_subscriber(
+        &mut self,
+        now: Timestamp,
+        client: ClientId,
+        link: LinkId,
+        path: EntityPath,
+        (mode, unsettled): (ReceiveMode, UnsettledPolicy),
+        subscriber: Subscriber,
+        auto_create: bool,
+        out: &mut impl Output,
+    ) {
+        let (mut path, mut mode) = (path, mode);
+        if path.sub_queue == SubQueue::Main && self.is_topic(&path.entity) {
+            // It must not stand in its own way.
+            self.close_link(now, client, link, out);
+            mode = subscriber.mode;
+            match self.subscription_for(now, &path.entity, subscriber, out) {
+                Ok(name) => path.entity = name,
+                Err(error) => {
+                    return self.merge.effect(client, Effect::AttachRefused { link, error }, out);
+                }
+            }
+        }
+        self.open_consumer(now, client, link, &path, (mode, unsettled, None), auto_create, out);
+    }
+
+    fn is_topic(&self, name: &str) -> bool {
+        let id = self.names.get(&name::key(name));
+        id.is_some_and(|id| self.kind_of(*id) == Some(EntityKind::Topic))
+    }
+
+    /// The name of the subscriber's subscription, as it wants it.
+    fn subscription_for(
+        &mut self,
+        now: Timestamp,
+        topic: &str,
+        subscriber: Subscriber,
+        out: &mut impl Output,
+    ) -> Result<Box<str>, AttachError> {
+        let own = own_name(&subscriber.container, &subscriber.name);
+        let wanted = name::subscription(topic, &own);
+        if let Some(id) = self.find_subscription(&own) {
+            let is_used = self.stores.get(&id).is_some_and(|store| store.consumers > 0);
+            let found = self.main_of(id).map(|entity| &entity.definition.name);
+            let is_same = found.is_some_and(|name| name::key(name) == name::key(&wanted))
+                && self.filter_of(id) == Some(&subscriber.filter);
+            if is_used && !(is_same && subscriber.shared) {
+                return Err(AttachError::SubscriptionInUse(subscriber.name));
+            }
+            if is_same {
+                return Ok(wanted);
+            }
+            // Another topic or filter: it begins anew.
+            if let Some(name) = found.cloned() {
+                self.delete_entity(&name, out).map_err(AttachError::Subscription)?;
+            }
+        }
+        let limit = self.config.max_subscribers_per_topic;
+        if self.subscribers_of(topic) >= limit {
+            return Err(AttachError::LimitReached { what: "subscribers per topic", limit });
+        }
+        let settings = EntitySettings {
+            dead_letter_on_filter_error: false,
+            auto_delete_on_idle: subscriber.temporary.then_some(LOST),
+            user_metadata: Some(note(&subscriber.container, &subscriber.name)),
+            ..EntitySettings::default()
+        };
+        let rule = Rule { filter: subscriber.filter, ..Rule::default_rule() };
+        self.create_subscription(now, &wanted, settings, vec![rule], out).map_err(|error| match error {
+            EntityError::LimitReached { what, limit } => AttachError::LimitReached { what, limit },
+            other => AttachError::Subscription(other),
+        })?;
+        Ok(wanted)
+    }
+
+    /// Says what there is of a subscriber, so that it can be looked at or given up.
+    pub(super) fn find_subscriber(
+        &mut self,
+        client: ClientId,
+        link: LinkId,
+        (container, name): (&str, &str),
+        out: &mut impl Output,
+    ) {
+        let found = self.find_subscription(&own_name(container, name));
+        let names = found.and_then(|id| {
+            let definition = &self.main_of(id)?.definition;
+            let topic = self.main_of(definition.topic?)?;
+            Some((definition.name.clone(), topic.definition.name.clone()))
+        });
+        let effect = match names {
+            Some((subscription, topic)) => Effect::SubscriberFound { link, subscription, topic },
+            None => Effect::AttachRefused { link, error: AttachError::NotFound(name.into()) },
+        };
+        self.merge.effect(client, effect, out);
+    }
+
+    /// Deletes a subscriber's subscription, unless somebody else receives from it.
+    pub(super) fn unsubscribe(&mut self, subscription: &str, out: &mut impl Output) {
+        let is_own = name::split_subscription(subscription).is_some_and(|(_, own)| own.starts_with(PREFIX));
+        let id = self.names.get(&name::key(subscription)).filter(|_| is_own);
+        let is_free = id.and_then(|id| self.stores.get(id)).is_some_and(|store| store.consumers == 0);
+        if is_free {
+            // It is there, so this cannot be refused.
+            let _done = self.delete_entity(subscription, out);
+        }
+    }
+
+    /// The subscription of that name of its own, of whichever topic. Looks at all names.
+    fn find_subscription(&self, own: &str) -> Option<QueueId> {
+        let mut names = self.names.iter();
+        let is_it = |name: &str| name::split_subscription(name).is_some_and(|(_, found)| found == own);
+        names.find(|(name, _)| name.ends_with(own) && is_it(name)).map(|(_, id)| *id)
+    }
+
+    /// How many subscriptions of a topic are subscribers'.
+    fn subscribers_of(&self, topic: &str) -> u64 {
+        let from = format!("{}{PREFIX}", name::subscriptions_key(topic)).into_boxed_str();
+        let names = self.names.range(from.clone()..);
+        names.take_while(|(name, _)| name.starts_with(&*from)).count() as u64
+    }
+
+    /// The filter of a subscriber's only rule.
+    fn filter_of(&self, subscription: QueueId) -> Option<&broker_filter::Filter> {
+        let topic = self.main_of(subscription)?.definition.topic?;
+        let key = self.rules.find(subscription, &Rule::default_rule().name)?;
+        self.rules.filter(topic, key)
+    }
+}
+
+/// Tells whoever lists subscriptions whose this is.
+fn note(container: &str, name: &str) -> Box<str> {
+    let text = format!("subscriber {name} of {container}").replace(char::is_control, " ");
+    text.chars().take(NOTE_CHARS).collect::<String>().into()
+}
