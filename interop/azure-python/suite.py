@@ -29,6 +29,7 @@ from azure.servicebus.exceptions import (
     MessageLockLostError,
     MessageNotFoundError,
     MessageSizeExceededError,
+    MessagingEntityDisabledError,
     MessagingEntityNotFoundError,
     OperationTimeoutError,
     ServiceBusAuthenticationError,
@@ -538,6 +539,16 @@ async def missing_queue(context, style):
                 raise AssertionError("a link to a missing queue could be used")
             except MessagingEntityNotFoundError:
                 pass
+
+
+@case("status-from-configuration", status="send-disabled", user_metadata="closed for tonight")
+async def status_from_configuration(context, style):
+    async with client(context, style, retry_total=0) as bus:
+        with unittest.TestCase().assertRaises(MessagingEntityDisabledError):
+            async with bus.get_queue_sender(context.queue) as sender:
+                await use(sender)
+        async with bus.get_queue_receiver(context.queue) as receiver:
+            await assert_empty(receiver)
 
 
 @case("duplicate-detection", requires_duplicate_detection=True)

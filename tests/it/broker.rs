@@ -126,6 +126,7 @@ pub(crate) fn config() -> ServerConfig {
         max_links_per_connection: 4096,
         max_entities: 10_000,
         max_remembered_ids: 100_000,
+        quotas: broker_server::Quotas::default(),
         max_message_bytes: 1 << 20,
         max_frame_bytes: 65_536,
         idle_time_out: Duration::from_secs(120),

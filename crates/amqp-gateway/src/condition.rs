@@ -332,6 +332,7 @@ fn entity(error: &EntityError) -> Name {
         EntityError::Immutable { .. }
         | EntityError::SessionRequired(_)
         | EntityError::HasPartitions(_)
+        | EntityError::NotInProfile { .. }
         | EntityError::NotASubscription(_) => ("amqp:not-allowed", 400),
         EntityError::SessionLockLost => SESSION_LOST,
         EntityError::LimitReached { .. } => ("amqp:resource-limit-exceeded", 403),

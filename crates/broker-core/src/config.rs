@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::{EntitySettings, Message, Timestamp};
+use crate::{EntitySettings, Message, Profile, Timestamp};
 
 /// Reads what a stored payload says of its message, as if it arrived at that time.
 pub type Describe = fn(Timestamp, &Bytes) -> Message;
@@ -31,6 +31,8 @@ pub struct CoreConfig {
     pub max_message_bytes: u64,
     /// Most entities: queues, topics and subscriptions. Default 10,000.
     pub max_entities: u64,
+    /// What entities may be like. Default [`Profile::STANDARD`].
+    pub profile: Profile,
     /// Most rules of all subscriptions of one topic. Default 100,000.
     pub max_rules_per_topic: u64,
     /// Most subscriptions of one topic that receivers from the topic itself were given. Default 1,000.
@@ -91,6 +93,7 @@ impl Default for CoreConfig {
             token_key: [0; 16],
             max_message_bytes: 1 << 20,
             max_entities: 10_000,
+            profile: Profile::STANDARD,
             max_rules_per_topic: 100_000,
             max_subscribers_per_topic: 1_000,
             max_copies_per_send: 1_000_000,

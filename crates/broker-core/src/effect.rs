@@ -480,6 +480,14 @@ pub enum EntityError {
         /// The property.
         property: &'static str,
     },
+    /// The tier that the broker behaves as has no such thing.
+    #[error("`{what}` is not available in the {profile} profile")]
+    NotInProfile {
+        /// What was asked for.
+        what: &'static str,
+        /// The profile.
+        profile: &'static str,
+    },
     /// The name is taken.
     #[error("the messaging entity `{0}` already exists")]
     AlreadyExists(Box<str>),

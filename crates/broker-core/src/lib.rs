@@ -20,6 +20,7 @@ mod name;
 mod open_transactions;
 mod output;
 mod partition;
+mod profile;
 mod publish_error;
 mod record;
 mod rules;
@@ -45,6 +46,7 @@ pub use ids::{ClientId, LinkId, LockId, LockToken, Position, QueueId, SequenceNu
 pub use machine::{Core, EntityView, ReplayError};
 pub use message::{Forwarded, Message, More, Properties, PropertyValue, SYSTEM};
 pub use output::{Output, StorageError, StoredRecord};
+pub use profile::Profile;
 pub use publish_error::{PartitionKeyError, PublishError};
 pub use record::RecordError;
 pub use rules::{Rule, StoredRule};

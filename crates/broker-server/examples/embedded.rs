@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         max_links_per_connection: 5_000,
         max_entities: 10_000,
         max_remembered_ids: 10_000_000,
+        quotas: broker_server::Quotas::default(),
         max_message_bytes: 1 << 20,
         max_frame_bytes: 65_536,
         idle_time_out: Duration::from_secs(120),

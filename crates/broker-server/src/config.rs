@@ -5,10 +5,41 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use broker_auth::Authority;
-use broker_core::{EntityKind, EntitySettings, Expiry, Rule};
+use broker_core::{CoreConfig, EntityKind, EntitySettings, Expiry, Profile, Rule};
 use broker_log::Durability;
 
 use crate::{keys::KeySource, observe::ObserveConfig};
+
+/// How many there may be, and what entities may be like. The defaults are the core's.
+#[derive(Clone, Copy, Debug)]
+pub struct Quotas {
+    /// What entities may be like.
+    pub profile: Profile,
+    /// Most entities: queues, topics and subscriptions.
+    pub max_entities: u64,
+    /// Most rules of all subscriptions of a topic.
+    pub max_rules_per_topic: u64,
+    /// Most receivers of one entity.
+    pub max_receivers_per_entity: u64,
+    /// Most messages sent in one transaction.
+    pub max_transaction_messages: u64,
+    /// Time from the first operation of a transaction until it is rolled back.
+    pub transaction_time_out: Duration,
+}
+
+impl Default for Quotas {
+    fn default() -> Self {
+        let core = CoreConfig::default();
+        Self {
+            profile: core.profile,
+            max_entities: core.max_entities,
+            max_rules_per_topic: core.max_rules_per_topic,
+            max_receivers_per_entity: core.max_consumers_per_entity,
+            max_transaction_messages: core.max_transaction_messages,
+            transaction_time_out: core.transaction_time_out,
+        }
+    }
+}
 
 /// An entity to create.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,6 +101,8 @@ pub struct ServerConfig {
     pub max_entities: u64,
     /// Message ids that all entities together remember to detect duplicates.
     pub max_remembered_ids: u64,
+    /// How many of other things there may be.
+    pub quotas: Quotas,
     /// Largest message in bytes, where the queue does not say otherwise.
     pub max_message_bytes: u64,
     /// Largest frame we accept, in bytes.

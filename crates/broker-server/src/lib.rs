@@ -30,7 +30,7 @@ mod tls;
 mod transport;
 mod websocket;
 
-pub use config::{EntityPlan, ServerConfig, TlsFiles};
+pub use config::{EntityPlan, Quotas, ServerConfig, TlsFiles};
 pub use keys::KeySource;
 pub use observe::ObserveConfig;
 pub use server::{Outcome, Server, StartError};

@@ -92,6 +92,12 @@ fn recover(config: &ServerConfig, clock: &Arc<Clock>, inbox: &Arc<Inbox>) -> Res
         expiry: config.expiry,
         max_entities: config.max_entities,
         max_history_ids: config.max_remembered_ids,
+        profile: config.quotas.profile,
+        max_entities: config.quotas.max_entities,
+        max_rules_per_topic: config.quotas.max_rules_per_topic,
+        max_consumers_per_entity: config.quotas.max_receivers_per_entity,
+        max_transaction_messages: config.quotas.max_transaction_messages,
+        transaction_time_out: config.quotas.transaction_time_out,
         describe: amqp_gateway::describe,
         ..CoreConfig::default()
     };

@@ -143,6 +143,7 @@ fn config(limits: Limits) -> ServerConfig {
         max_links_per_connection: bounds.max_links_per_connection,
         max_entities: bounds.max_entities,
         max_remembered_ids: bounds.max_remembered_ids,
+        quotas: bounds.quotas,
         max_message_bytes: bounds.max_message_bytes,
         max_frame_bytes: bounds.max_frame_bytes,
         idle_time_out: bounds.idle_time_out,

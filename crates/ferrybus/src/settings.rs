@@ -22,6 +22,7 @@ mod credentials;
 mod issuers;
 mod observe;
 mod order;
+mod quotas;
 mod topics;
 
 pub(crate) use bounds::{Bounds, check_name};
@@ -46,6 +47,8 @@ pub(crate) struct Settings {
     pub(crate) auto_create: Option<bool>,
     /// When messages whose time is over go.
     pub(crate) expiry: Option<Expiry>,
+    /// The tier of the service that the broker behaves as.
+    pub(crate) profile: Option<Tier>,
     /// What clients without credentials may do.
     pub(crate) anonymous: Option<Anonymous>,
     /// Offer PLAIN on unencrypted connections from other machines.
@@ -102,6 +105,34 @@ pub(crate) enum Expiry {
     Lazy,
 }
 
+/// A tier of the service.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Tier {
+    /// Everything there is.
+    #[default]
+    Standard,
+    /// Plain queues only.
+    Basic,
+    /// The numbers of the emulator.
+    Emulator,
+}
+
+/// What an entity allows.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Status {
+    /// Everything.
+    #[default]
+    Active,
+    /// Nothing.
+    Disabled,
+    /// Receives only.
+    SendDisabled,
+    /// Sends only.
+    ReceiveDisabled,
+}
+
 /// What a client without credentials may do.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -130,6 +161,11 @@ pub(crate) struct LimitSettings {
     pub(crate) max_links_per_connection: Option<u32>,
     pub(crate) max_entities: Option<u64>,
     pub(crate) max_remembered_ids: Option<u64>,
+    pub(crate) max_entities: Option<u64>,
+    pub(crate) max_rules_per_topic: Option<u64>,
+    pub(crate) max_receivers_per_entity: Option<u64>,
+    pub(crate) max_transaction_messages: Option<u64>,
+    pub(crate) transaction_time_out: Option<Span>,
     pub(crate) max_message_bytes: Option<Bytes>,
     pub(crate) max_frame_bytes: Option<Bytes>,
     pub(crate) max_in_flight_bytes: Option<Bytes>,
@@ -187,6 +223,8 @@ pub(crate) struct QueueEntry {
     pub(crate) forward_to: Option<String>,
     pub(crate) forward_dead_lettered_to: Option<String>,
     pub(crate) auto_delete_on_idle: Option<Span>,
+    pub(crate) status: Option<Status>,
+    pub(crate) user_metadata: Option<String>,
 }
 
 /// `[[topic]]`
@@ -198,6 +236,11 @@ pub(crate) struct TopicEntry {
     pub(crate) default_time_to_live: Option<Span>,
     pub(crate) max_message_bytes: Option<Bytes>,
     pub(crate) max_size_bytes: Option<Bytes>,
+    pub(crate) requires_duplicate_detection: Option<bool>,
+    pub(crate) duplicate_detection_window: Option<Span>,
+    pub(crate) auto_delete_on_idle: Option<Span>,
+    pub(crate) status: Option<Status>,
+    pub(crate) user_metadata: Option<String>,
     pub(crate) subscription: Vec<SubscriptionEntry>,
 }
 
@@ -212,6 +255,11 @@ pub(crate) struct SubscriptionEntry {
     pub(crate) dead_letter_on_expiration: Option<bool>,
     pub(crate) dead_letter_on_filter_error: Option<bool>,
     pub(crate) requires_session: Option<bool>,
+    pub(crate) forward_to: Option<String>,
+    pub(crate) forward_dead_lettered_to: Option<String>,
+    pub(crate) auto_delete_on_idle: Option<Span>,
+    pub(crate) status: Option<Status>,
+    pub(crate) user_metadata: Option<String>,
     /// Absent: one rule that lets everything in.
     pub(crate) rule: Option<Vec<RuleEntry>>,
 }

@@ -18,6 +18,11 @@ fn refusals_have_the_names_that_the_sdks_map_to_their_exceptions() {
         (Refusal::Publish(PartitionKeyError::Missing(name()).into()), "amqp:not-allowed", 400),
         (Refusal::Entity(EntityError::HasPartitions(name())), "amqp:not-allowed", 400),
         (
+            Refusal::Entity(EntityError::NotInProfile { what: "topics", profile: "Basic" }),
+            "amqp:not-allowed",
+            400,
+        ),
+        (
             Refusal::Publish(PublishError::EntityFull { entity: name(), bytes: 2, limit: 1 }),
             "amqp:resource-limit-exceeded",
             403,

@@ -120,6 +120,8 @@ impl Core {
             return Err(EntityError::AlreadyExists(name));
         }
         let mut settings = settings.check()?;
+        self.config.profile.check(kind, &mut settings)?;
+        self.check_subscriptions(topic)?;
         self.check_forwards(&name, kind, &mut settings)?;
         settings.status.check(kind)?;
         if kind == EntityKind::Subscription {
@@ -143,6 +145,16 @@ impl Core {
         };
         self.adopt(definition, out);
         Ok(stores.queue)
+    }
+
+    fn check_subscriptions(&self, topic: Option<QueueId>) -> Result<(), EntityError> {
+        let limit = self.config.profile.max_subscriptions();
+        match topic {
+            Some(topic) if limit != u64::MAX && self.subscriptions_of(topic).count() as u64 >= limit => {
+                Err(EntityError::LimitReached { what: "subscriptions per topic", limit })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A subscription has partitions where its topic has some.
@@ -249,6 +261,7 @@ impl Core {
         let queue = *self.names.get(&name::key(name)).ok_or_else(missing)?;
         let entity = self.main_of(queue).ok_or_else(missing)?;
         let mut settings = settings.check()?;
+        self.config.profile.check(entity.definition.kind, &mut settings)?;
         self.check_forwards(&entity.definition.name, entity.definition.kind, &mut settings)?;
         if entity.definition.kind == EntityKind::Subscription {
             settings.enable_partitioning = entity.definition.settings.enable_partitioning;

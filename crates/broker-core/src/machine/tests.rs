@@ -16,6 +16,7 @@ mod locks;
 mod melee;
 mod model;
 mod partitions;
+mod profile;
 mod publish;
 mod recovery;
 mod rules;

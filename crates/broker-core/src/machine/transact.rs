@@ -168,7 +168,11 @@ impl Core {
 
     pub(super) fn transaction_limits(&self) -> Limits {
         Limits {
-            open: self.config.max_transactions_per_client,
+            open: if self.config.profile.has_transactions() {
+                self.config.max_transactions_per_client
+            } else {
+                0
+            },
             messages: self.config.max_transaction_messages,
             settlements: self.config.max_transaction_settlements,
             client_bytes: self.config.max_transaction_bytes,

@@ -28,6 +28,7 @@ fn config() -> ServerConfig {
         max_links_per_connection: 10,
         max_entities: 10,
         max_remembered_ids: 10,
+        quotas: crate::Quotas::default(),
         max_message_bytes: 1 << 20,
         max_frame_bytes: 65_536,
         idle_time_out: Duration::from_secs(120),

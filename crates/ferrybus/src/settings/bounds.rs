@@ -4,9 +4,10 @@
 
 use std::time::Duration;
 
-use broker_core::EntitySettings;
+use broker_core::{EntitySettings, EntityStatus};
+use broker_server::Quotas;
 
-use super::{JournalSettings, LimitSettings, QueueEntry};
+use super::{JournalSettings, LimitSettings, QueueEntry, Status, Tier, quotas::quotas};
 use crate::{
     failure::Failure,
     quantity::{Bytes, Span},
@@ -22,6 +23,7 @@ pub(crate) struct Bounds {
     pub(crate) max_links_per_connection: u32,
     pub(crate) max_entities: u64,
     pub(crate) max_remembered_ids: u64,
+    pub(crate) quotas: Quotas,
     pub(crate) max_message_bytes: u64,
     pub(crate) max_frame_bytes: u32,
     pub(crate) max_in_flight_bytes: usize,
@@ -33,7 +35,12 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    pub(super) fn new(limits: &LimitSettings, journal: &JournalSettings) -> Result<Self, Failure> {
+    pub(super) fn new(
+        limits: &LimitSettings,
+        journal: &JournalSettings,
+        tier: Tier,
+    ) -> Result<Self, Failure> {
+        let emulator = tier == Tier::Emulator;
         let size = |key: &str, value: Option<Bytes>, default, min, max| {
             within(key, value.map(|bytes| bytes.0), default, min, max, "bytes")
         };
@@ -50,7 +57,7 @@ impl Bounds {
             max_connections: within(
                 "limits.max_connections",
                 limits.max_connections,
-                10_000,
+                if emulator { 10 } else { 10_000 },
                 1,
                 1_000_000,
                 "connections",
@@ -64,6 +71,7 @@ impl Bounds {
                 1 << 40,
                 "message ids",
             )?,
+            quotas: quotas(limits, tier)?,
             max_links_per_connection: within(
                 "limits.max_links_per_connection",
                 limits.max_links_per_connection,
@@ -74,7 +82,7 @@ impl Bounds {
             )?,
             max_message_bytes: message_bytes(
                 "limits.max_message_bytes",
-                limits.max_message_bytes.map(|bytes| bytes.0),
+                limits.max_message_bytes.map(|bytes| bytes.0).or(emulator.then_some(256 << 10)),
             )?,
             max_frame_bytes: frame_bytes(limits.max_frame_bytes.map(|bytes| bytes.0))?,
             max_in_flight_bytes: usize::try_from(size(
@@ -95,14 +103,7 @@ impl Bounds {
                 3_600,
             )?,
             shutdown_time_out: time("limits.shutdown_time_out", limits.shutdown_time_out, 5, 0, 3_600)?,
-            io_threads: within(
-                "limits.io_threads",
-                limits.io_threads,
-                default_threads(),
-                1,
-                1_024,
-                "threads",
-            )?,
+            io_threads: threads(limits.io_threads)?,
         })
     }
 }
@@ -163,9 +164,39 @@ pub(super) fn entity(what: &str, entry: &QueueEntry) -> Result<(String, EntitySe
                 }
                 Some(Span::Forever) | None => None,
             },
+            status: status(what, entry)?,
+            user_metadata: user_metadata(&key("user_metadata"), entry)?,
             ..defaults
         },
     ))
+}
+
+/// A topic cannot be received from, nor a subscription sent to.
+fn status(what: &str, entry: &QueueEntry) -> Result<EntityStatus, Failure> {
+    let bad = |found: &str, expected: &str| {
+        Err(Failure::misuse(format_args!(
+            "{what} `{}`: `status` is `{found}`, expected `active`, `disabled` or `{expected}`",
+            entry.name
+        )))
+    };
+    match (what, entry.status.unwrap_or_default()) {
+        ("topic", Status::ReceiveDisabled) => bad("receive-disabled", "send-disabled"),
+        ("subscription", Status::SendDisabled) => bad("send-disabled", "receive-disabled"),
+        (_, Status::Active) => Ok(EntityStatus::Active),
+        (_, Status::Disabled) => Ok(EntityStatus::Disabled),
+        (_, Status::SendDisabled) => Ok(EntityStatus::SendDisabled),
+        (_, Status::ReceiveDisabled) => Ok(EntityStatus::ReceiveDisabled),
+    }
+}
+
+fn user_metadata(key: &str, entry: &QueueEntry) -> Result<Option<Box<str>>, Failure> {
+    let Some(text) = &entry.user_metadata else { return Ok(None) };
+    match text.chars().count() {
+        0..=USER_METADATA_CHARS_MAX => Ok(Some(text.as_str().into())),
+        chars => Err(Failure::misuse(format_args!(
+            "{key} has {chars} characters, expected at most {USER_METADATA_CHARS_MAX}"
+        ))),
+    }
 }
 
 /// Names as the emulator's schema allows them: letters, digits, `.`, `-`, `_`, and `/` between; at most 260 bytes.
@@ -231,8 +262,10 @@ pub(super) fn time(
     }
 }
 
-fn default_threads() -> usize {
-    std::thread::available_parallelism().map_or(2, |threads| threads.get().min(1_024))
+fn threads(value: Option<usize>) -> Result<usize, Failure> {
+    let default = std::thread::available_parallelism().map_or(2, |threads| threads.get().min(1_024));
+    within("limits.io_threads", value, default, 1, 1_024, "threads")
 }
 
 const NAME_BYTES_MAX: usize = 260;
+const USER_METADATA_CHARS_MAX: usize = 1_024;

@@ -98,7 +98,7 @@ impl Settings {
             listen_tls,
             listen_http,
             tls,
-            bounds: Bounds::new(&self.limits, &self.journal)?,
+            bounds: Bounds::new(&self.limits, &self.journal, self.profile.unwrap_or_default())?,
             data_dir: self.data_dir.unwrap_or_else(|| PathBuf::from("ferrybus-data")),
             durability: self.durability.unwrap_or_default(),
             queues,

@@ -23,6 +23,11 @@ pub(super) fn plans(topics: &[TopicEntry]) -> Result<Vec<EntityPlan>, Failure> {
             default_time_to_live: topic.default_time_to_live,
             max_message_bytes: topic.max_message_bytes,
             max_size_bytes: topic.max_size_bytes,
+            requires_duplicate_detection: topic.requires_duplicate_detection,
+            duplicate_detection_window: topic.duplicate_detection_window,
+            auto_delete_on_idle: topic.auto_delete_on_idle,
+            status: topic.status,
+            user_metadata: topic.user_metadata.clone(),
             ..QueueEntry::default()
         };
         let (name, settings) = entity("topic", &entry)?;
@@ -49,12 +54,17 @@ fn plan(topic: &str, entry: &SubscriptionEntry) -> Result<EntityPlan, Failure> {
         max_delivery_count: entry.max_delivery_count,
         default_time_to_live: entry.default_time_to_live,
         dead_letter_on_expiration: entry.dead_letter_on_expiration,
+        requires_session: entry.requires_session,
+        forward_to: entry.forward_to.clone(),
+        forward_dead_lettered_to: entry.forward_dead_lettered_to.clone(),
+        auto_delete_on_idle: entry.auto_delete_on_idle,
+        status: entry.status,
+        user_metadata: entry.user_metadata.clone(),
         ..QueueEntry::default()
     };
     let (_, settings) = entity("subscription", &like_a_queue)?;
     let settings = EntitySettings {
         dead_letter_on_filter_error: entry.dead_letter_on_filter_error.unwrap_or(true),
-        requires_session: entry.requires_session.unwrap_or_default(),
         ..settings
     };
     let rules = entry.rule.as_ref().map(|entries| entries.iter().map(|it| rule(&name, it)).collect());

@@ -1,4 +1,4 @@
-use broker_core::Rule;
+use broker_core::{EntityStatus, Rule};
 use broker_filter::{CorrelationFilter, Filter, SystemProperty};
 
 use super::*;
@@ -99,4 +99,47 @@ fn what_cannot_be_is_named() {
         let error = read(&text).unwrap_err();
         assert!(error.contains(expected), "{error}");
     }
+}
+
+#[test]
+fn topics_and_subscriptions_have_the_keys_of_queues_that_make_sense() {
+    let plans = read(
+        r#"
+        [[topic]]
+        name = "events"
+        enable_partitioning = true
+        requires_duplicate_detection = true
+        duplicate_detection_window = "1m"
+        auto_delete_on_idle = "1h"
+        status = "send-disabled"
+        user_metadata = "note"
+        [[topic.subscription]]
+        name = "all"
+        forward_to = "orders"
+        forward_dead_lettered_to = "failed"
+        auto_delete_on_idle = "2h"
+        status = "receive-disabled"
+        user_metadata = "other note"
+        "#,
+    )
+    .unwrap();
+    let hours = |hours: u64| Some(std::time::Duration::from_secs(hours * 3_600));
+    let topic = EntitySettings {
+        enable_partitioning: true,
+        requires_duplicate_detection: true,
+        duplicate_detection_window: std::time::Duration::from_secs(60),
+        auto_delete_on_idle: hours(1),
+        status: EntityStatus::SendDisabled,
+        user_metadata: Some("note".into()),
+        ..EntitySettings::default()
+    };
+    let subscription = EntitySettings {
+        forward_to: Some("orders".into()),
+        forward_dead_lettered_to: Some("failed".into()),
+        auto_delete_on_idle: hours(2),
+        status: EntityStatus::ReceiveDisabled,
+        user_metadata: Some("other note".into()),
+        ..EntitySettings::default()
+    };
+    assert_eq!([&plans[0].settings, &plans[1].settings], [&topic, &subscription]);
 }

@@ -1,0 +1,121 @@
+//! What a tier of the service allows of its entities (`service-bus-entities` 2.5, 23; EXP-8).
+//!
+//! Invariant: under a profile no entity is made or changed that goes beyond it. Those of an earlier start stay as they
+//! are.
+
+use std::time::Duration;
+
+use crate::{EntityError, EntityKind, EntitySettings, entity::out_of_range};
+
+/// Which features there are.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Features {
+    All,
+    /// Queues alone, without sessions, duplicate detection, forwarding, idle deletion and partitions.
+    Basic,
+}
+
+/// The bounds of a tier. The default is that of the Standard and Premium tiers.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Profile {
+    name: &'static str,
+    features: Features,
+    /// Default and maximum of an entity's time to live, in words as well.
+    time_to_live: Option<(Duration, &'static str)>,
+    /// Most deliveries, in words as well.
+    deliveries: Option<(u32, &'static str)>,
+    /// Default and maximum of an entity's size in bytes, in words as well.
+    size: Option<(u64, &'static str)>,
+    subscriptions_per_topic: Option<u64>,
+}
+
+const DAY: u64 = 86_400;
+
+impl Profile {
+    /// Everything there is, within the limits of the configuration.
+    pub const STANDARD: Self = Self {
+        name: "Standard",
+        features: Features::All,
+        time_to_live: None,
+        deliveries: None,
+        size: None,
+        subscriptions_per_topic: None,
+    };
+    /// The Basic tier.
+    pub const BASIC: Self = Self {
+        name: "Basic",
+        features: Features::Basic,
+        time_to_live: Some((Duration::from_secs(14 * DAY), "at most 14 days")),
+        ..Self::STANDARD
+    };
+    /// The emulator that Microsoft offers.
+    pub const EMULATOR: Self = Self {
+        name: "emulator",
+        time_to_live: Some((Duration::from_secs(3_600), "at most 1 hour")),
+        deliveries: Some((10, "1 to 10")),
+        size: Some((100 << 20, "at most 100 MiB")),
+        subscriptions_per_topic: Some(50),
+        ..Self::STANDARD
+    };
+
+    /// Whether there are transactions.
+    pub(crate) fn has_transactions(self) -> bool {
+        self.features == Features::All
+    }
+
+    /// Most subscriptions of a topic.
+    pub(crate) fn max_subscriptions(self) -> u64 {
+        self.subscriptions_per_topic.unwrap_or(u64::MAX)
+    }
+
+    /// Refuses what goes beyond, and gives its defaults to what is left out.
+    pub(crate) fn check(self, kind: EntityKind, settings: &mut EntitySettings) -> Result<(), EntityError> {
+        if self.features == Features::Basic {
+            self.check_basic(kind, settings)?;
+        }
+        if let Some((most, allowed)) = self.time_to_live {
+            let own = *settings.default_time_to_live.get_or_insert(most);
+            if own > most {
+                return out_of_range("DefaultMessageTimeToLive", format!("{own:?}"), allowed);
+            }
+        }
+        if let Some((most, allowed)) = self.deliveries
+            && settings.max_delivery_count > most
+        {
+            return out_of_range("MaxDeliveryCount", settings.max_delivery_count.to_string(), allowed);
+        }
+        if let Some((most, allowed)) = self.size {
+            let own = *settings.max_size_bytes.get_or_insert(most);
+            if own > most {
+                return out_of_range("MaxSizeInMegabytes", format!("{own} bytes"), allowed);
+            }
+        }
+        Ok(())
+    }
+
+    fn check_basic(self, kind: EntityKind, settings: &EntitySettings) -> Result<(), EntityError> {
+        let forwards = settings.forward_dead_lettered_to.is_some();
+        let asked = [
+            ("topics", kind != EntityKind::Queue),
+            ("RequiresSession", settings.requires_session),
+            ("RequiresDuplicateDetection", settings.requires_duplicate_detection),
+            ("AutoDeleteOnIdle", settings.auto_delete_on_idle.is_some()),
+            ("ForwardTo", settings.forward_to.is_some()),
+            ("ForwardDeadLetteredMessagesTo", forwards),
+            ("EnablePartitioning", settings.enable_partitioning),
+        ];
+        match asked.into_iter().find(|(_, is_asked)| *is_asked) {
+            Some((what, _)) => Err(EntityError::NotInProfile { what, profile: self.name }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Default for Profile {
+    fn default() -> Self {
+        Self::STANDARD
+    }
+}
+
+#[cfg(test)]
+mod tests;

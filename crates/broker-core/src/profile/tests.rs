@@ -1,0 +1,77 @@
+use super::*;
+
+fn settings(change: impl FnOnce(&mut EntitySettings)) -> EntitySettings {
+    let mut settings = EntitySettings::default();
+    change(&mut settings);
+    settings
+}
+
+#[test]
+fn each_profile_has_its_defaults_and_bounds() {
+    let days = |days: u64| Some(Duration::from_secs(days * DAY));
+    let hour = Some(Duration::from_secs(3_600));
+    let over = Some(Duration::from_millis(3_600_001));
+    // profile, time to live asked, time to live got
+    let cases = [
+        (Profile::STANDARD, None, Ok(None)),
+        (Profile::STANDARD, days(400), Ok(days(400))),
+        (Profile::BASIC, None, Ok(days(14))),
+        (Profile::BASIC, days(1), Ok(days(1))),
+        (Profile::BASIC, days(14), Ok(days(14))),
+        (Profile::BASIC, days(15), Err("at most 14 days")),
+        (Profile::EMULATOR, None, Ok(hour)),
+        (Profile::EMULATOR, hour, Ok(hour)),
+        (Profile::EMULATOR, over, Err("at most 1 hour")),
+    ];
+    for (profile, asked, expected) in cases {
+        let mut own = settings(|own| own.default_time_to_live = asked);
+        let checked = profile.check(EntityKind::Queue, &mut own);
+        let found = match checked {
+            Ok(()) => Ok(own.default_time_to_live),
+            Err(EntityError::OutOfRange { property: "DefaultMessageTimeToLive", allowed, .. }) => {
+                Err(allowed)
+            }
+            Err(other) => panic!("{other:?}"),
+        };
+        assert_eq!(found, expected, "{} {asked:?}", profile.name);
+    }
+}
+
+#[test]
+fn the_basic_tier_has_plain_queues_only() {
+    type Change = fn(&mut EntitySettings);
+    let cases: [(&str, Change); 6] = [
+        ("RequiresSession", |own| own.requires_session = true),
+        ("RequiresDuplicateDetection", |own| own.requires_duplicate_detection = true),
+        ("AutoDeleteOnIdle", |own| own.auto_delete_on_idle = Some(Duration::from_secs(600))),
+        ("ForwardTo", |own| own.forward_to = Some("q".into())),
+        ("ForwardDeadLetteredMessagesTo", |own| own.forward_dead_lettered_to = Some("q".into())),
+        ("EnablePartitioning", |own| own.enable_partitioning = true),
+    ];
+    for (what, change) in cases {
+        let refused = Err(EntityError::NotInProfile { what, profile: "Basic" });
+        assert_eq!(Profile::BASIC.check(EntityKind::Queue, &mut settings(change)), refused);
+        for profile in [Profile::STANDARD, Profile::EMULATOR] {
+            assert_eq!(profile.check(EntityKind::Queue, &mut settings(change)), Ok(()), "{what}");
+        }
+    }
+    for kind in [EntityKind::Topic, EntityKind::Subscription] {
+        let refused = Err(EntityError::NotInProfile { what: "topics", profile: "Basic" });
+        assert_eq!(Profile::BASIC.check(kind, &mut EntitySettings::default()), refused);
+    }
+    assert!(!Profile::BASIC.has_transactions() && Profile::STANDARD.has_transactions());
+}
+
+#[test]
+fn the_emulator_bounds_deliveries_and_sizes() {
+    let cases =
+        [(10, None, true), (11, None, false), (1, Some(100 << 20), true), (1, Some((100 << 20) + 1), false)];
+    for case @ (max_delivery_count, max_size_bytes, is_good) in cases {
+        let mut own = EntitySettings { max_delivery_count, max_size_bytes, ..EntitySettings::default() };
+        assert_eq!(Profile::EMULATOR.check(EntityKind::Queue, &mut own).is_ok(), is_good, "{case:?}");
+        assert!(!is_good || own.max_size_bytes.is_some(), "{case:?}");
+        let mut own = EntitySettings { max_delivery_count, max_size_bytes, ..EntitySettings::default() };
+        assert_eq!(Profile::STANDARD.check(EntityKind::Queue, &mut own), Ok(()));
+        assert_eq!(own.max_size_bytes, max_size_bytes);
+    }
+}

@@ -1,0 +1,63 @@
+//! The tier, and how many of things there may be in it.
+//!
+//! Invariant: what the operator sets holds in every tier; a tier only has defaults of its own.
+
+use broker_core::Profile;
+use broker_server::Quotas;
+
+use super::{
+    LimitSettings, Tier,
+    bounds::{time, within},
+};
+use crate::failure::Failure;
+
+/// How many there may be, and what entities may be like.
+pub(super) fn quotas(limits: &LimitSettings, tier: Tier) -> Result<Quotas, Failure> {
+    let emulator = tier == Tier::Emulator;
+    let count = |key, value, default, most, unit| within(key, value, default, 1, most, unit);
+    Ok(Quotas {
+        profile: match tier {
+            Tier::Standard => Profile::STANDARD,
+            Tier::Basic => Profile::BASIC,
+            Tier::Emulator => Profile::EMULATOR,
+        },
+        max_entities: count(
+            "limits.max_entities",
+            limits.max_entities,
+            if emulator { 50 } else { 10_000 },
+            1_000_000,
+            "entities",
+        )?,
+        max_rules_per_topic: count(
+            "limits.max_rules_per_topic",
+            limits.max_rules_per_topic,
+            if emulator { 1_000 } else { 100_000 },
+            1_000_000,
+            "rules",
+        )?,
+        max_receivers_per_entity: count(
+            "limits.max_receivers_per_entity",
+            limits.max_receivers_per_entity,
+            if emulator { 200 } else { 100_000 },
+            1_000_000,
+            "receivers",
+        )?,
+        max_transaction_messages: count(
+            "limits.max_transaction_messages",
+            limits.max_transaction_messages,
+            100,
+            10_000,
+            "messages",
+        )?,
+        transaction_time_out: time(
+            "limits.transaction_time_out",
+            limits.transaction_time_out,
+            120,
+            1,
+            3_600,
+        )?,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+use broker_core::{EntityStatus, Profile};
+
+use crate::settings::{Limits, Settings};
+
+fn check(text: &str) -> Result<Limits, String> {
+    Settings::parse(text, "f").and_then(Settings::check).map_err(|failure| failure.to_string())
+}
+
+fn limits(text: &str) -> Limits {
+    check(text).unwrap()
+}
+
+#[test]
+fn quotas_and_entities_outside_their_bounds_are_named_with_their_place() {
+    let cases = [
+        ("[limits]\nmax_entities = 0", "`limits.max_entities` is 0, expected 1 to 1000000 entities"),
+        (
+            "[limits]\nmax_rules_per_topic = 1000001",
+            "`limits.max_rules_per_topic` is 1000001, expected 1 to 1000000 rules",
+        ),
+        (
+            "[limits]\nmax_receivers_per_entity = 0",
+            "`limits.max_receivers_per_entity` is 0, expected 1 to 1000000 receivers",
+        ),
+        (
+            "[limits]\nmax_transaction_messages = 10001",
+            "`limits.max_transaction_messages` is 10001, expected 1 to 10000 messages",
+        ),
+        (
+            "[limits]\ntransaction_time_out = \"2h\"",
+            "`limits.transaction_time_out` is 7200s, expected 1s to 3600s",
+        ),
+        (
+            "[[topic]]\nname = \"t\"\nstatus = \"receive-disabled\"",
+            "topic `t`: `status` is `receive-disabled`, expected `active`, `disabled` or `send-disabled`",
+        ),
+        (
+            "[[topic]]\nname = \"t\"\n[[topic.subscription]]\nname = \"s\"\nstatus = \"send-disabled\"",
+            "subscription `t/Subscriptions/s`: `status` is `send-disabled`, expected `active`, `disabled` or `receive-disabled`",
+        ),
+        (
+            "[[topic]]\nname = \"t\"\nduplicate_detection_window = \"8d\"",
+            "topic `t`: `duplicate_detection_window` is 691200s, expected 20s to 604800s",
+        ),
+        (
+            "[[topic]]\nname = \"t\"\n[[topic.subscription]]\nname = \"s\"\nauto_delete_on_idle = \"1m\"",
+            "subscription `t/Subscriptions/s`: `auto_delete_on_idle` is 60s, expected 300s to",
+        ),
+    ];
+    for (text, expected) in cases {
+        let found = check(text).unwrap_err();
+        assert!(found.contains(expected), "{text}: {found}");
+    }
+}
+
+#[test]
+fn each_tier_has_its_profile_and_defaults() {
+    let cases = [
+        ("", Profile::STANDARD, 10_000, 10_000, 1 << 20),
+        ("profile = \"standard\"", Profile::STANDARD, 10_000, 10_000, 1 << 20),
+        ("profile = \"basic\"", Profile::BASIC, 10_000, 10_000, 1 << 20),
+        ("profile = \"emulator\"", Profile::EMULATOR, 50, 10, 256 << 10),
+        ("profile = \"emulator\"\n[limits]\nmax_entities = 60", Profile::EMULATOR, 60, 10, 256 << 10),
+    ];
+    for (text, profile, entities, connections, message_bytes) in cases {
+        let bounds = limits(text).bounds;
+        assert_eq!(bounds.quotas.profile, profile, "{text}");
+        let found = (bounds.quotas.max_entities, bounds.max_connections, bounds.max_message_bytes);
+        assert_eq!(found, (entities, connections, message_bytes), "{text}");
+    }
+}
+
+#[test]
+fn entities_have_the_status_and_note_that_they_are_given() {
+    let note = "x".repeat(1_024);
+    let all = [
+        ("active", EntityStatus::Active),
+        ("disabled", EntityStatus::Disabled),
+        ("send-disabled", EntityStatus::SendDisabled),
+        ("receive-disabled", EntityStatus::ReceiveDisabled),
+    ];
+    for (word, status) in all {
+        let text = format!("[[queue]]\nname = \"q\"\nstatus = \"{word}\"\nuser_metadata = \"{note}\"");
+        let settings = limits(&text).queues[0].1.clone();
+        assert_eq!(
+            (settings.status, settings.user_metadata.as_deref()),
+            (status, Some(note.as_str())),
+            "{word}"
+        );
+    }
+    let text = format!("[[queue]]\nname = \"q\"\nuser_metadata = \"{note}x\"");
+    let found = check(&text).unwrap_err();
+    assert!(found.contains("`user_metadata` has 1025 characters, expected at most 1024"), "{found}");
+    let unknown = Settings::parse("[[queue]]\nname = \"q\"\nstatus = \"off\"", "f").unwrap_err().to_string();
+    assert!(
+        unknown.contains("line 3: unknown variant `off`, expected one of `active`, `disabled`"),
+        "{unknown}"
+    );
+}
