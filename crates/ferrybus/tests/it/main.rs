@@ -8,6 +8,8 @@ mod config;
 mod entities;
 mod journal;
 mod letters;
+#[cfg(target_os = "linux")]
+mod memory;
 mod support;
 #[cfg(target_os = "linux")]
 mod terminal;

@@ -92,6 +92,11 @@ impl Broker {
         Self { process, connection_string, addresses, _stdout: stdout }
     }
 
+    /// The number of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Asks it to stop and waits for the end.
     pub(crate) fn stop(mut self) -> ExitStatus {
         let asked = Command::new("kill").args(["-TERM", &self.process.id().to_string()]).status().unwrap();

@@ -1,0 +1,338 @@
+//! Memory under peers that are wrong, slow or greedy: the real process, as the system sees it.
+//!
+//! Each attack has a broker of its own, so that the peak of the process is that of the attack; its bound is a sum of
+//! named limits. Meanwhile and afterwards somebody else is served.
+
+use std::{
+    fs,
+    io::Write as _,
+    net::{SocketAddr, TcpStream},
+    thread,
+};
+
+use amqp_codec::{
+    frame::{FrameKind, ProtocolHeader},
+    performative::{DeliveryState, Flow, Performative, SaslFrame, SaslInit, SaslResponse, Transfer},
+    types::ReceiverSettleMode,
+};
+use bytes::{Bytes, BytesMut};
+use testkit::{Script, Wire};
+
+use crate::support::{Broker, Folder};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// What does not depend on the attack: read and write buffers of two threads, what the journal has in hand, the body
+/// cache of the configuration, and what the allocator keeps of it all.
+const ALLOWANCE: u64 = 12 * MIB;
+/// `limits.max_message_bytes`, `limits.max_links_per_connection` and `journal.cache_bytes` of these brokers.
+const MESSAGE: u64 = MIB;
+const LINKS: u32 = 1000;
+const CONFIGURATION: &str = "durability = \"os\"\nlisten = [\"127.0.0.1:0\"]\n\
+    [limits]\nmax_message_bytes = \"1 MiB\"\nmax_links_per_connection = 1000\nio_threads = 2\nshutdown_time_out = \"0s\"\n\
+    [journal]\ncache_bytes = \"1 MiB\"\n\
+    [[queue]]\nname = \"orders\"\n[[queue]]\nname = \"innocent\"\n";
+/// What a connection may cost before it has said anything of interest, in this build with its large futures.
+const IDLE: u64 = 32 * KIB;
+
+/// A broker under attack, and somebody who has nothing to do with it.
+struct Scene {
+    broker: Broker,
+    innocent: Wire,
+    rounds: u32,
+    /// Bytes before the attack.
+    before: u64,
+    _folder: Folder,
+}
+
+impl Scene {
+    fn new(name: &str) -> Self {
+        let folder = Folder::new(name);
+        folder.write("ferrybus.toml", CONFIGURATION);
+        let broker = Broker::start(&folder.0, &[]);
+        let mut innocent = log_in(address(&broker));
+        innocent.sender(1, "in", "innocent").unwrap();
+        innocent.receiver(2, "out", "innocent", Some(ReceiverSettleMode::First)).unwrap();
+        let mut scene = Self { broker, innocent, rounds: 0, before: 0, _folder: folder };
+        scene.innocent_works();
+        scene.measure();
+        scene
+    }
+
+    fn measure(&mut self) {
+        self.before = of_process(&self.broker, "RssAnon:");
+    }
+
+    fn address(&self) -> SocketAddr {
+        address(&self.broker)
+    }
+
+    /// The other client sends, receives and completes a message.
+    fn innocent_works(&mut self) {
+        let (round, wire) = (self.rounds, &mut self.innocent);
+        self.rounds += 1;
+        wire.script.transfer(0, 1, round, false, &testkit::data(b"still here"));
+        let sent = wire.disposed().unwrap();
+        assert_eq!((sent.first, sent.state), (round, Some(DeliveryState::Accepted)));
+        let flow = Flow {
+            next_incoming_id: Some(0),
+            incoming_window: u32::MAX >> 1,
+            next_outgoing_id: round + 1,
+            outgoing_window: u32::MAX >> 1,
+            handle: Some(2),
+            delivery_count: Some(round),
+            link_credit: Some(1),
+            ..Flow::default()
+        };
+        wire.script.flow(0, flow);
+        let Performative::Transfer(transfer) = wire.transferred().unwrap().performative else { panic!() };
+        let id = transfer.delivery_id.unwrap();
+        wire.script.disposition(0, id, id, true, Some(DeliveryState::Accepted));
+        wire.flush().unwrap();
+    }
+
+    /// Demands that the attack has never cost more than `bound` bytes, and that others are still served.
+    fn bounded_by(mut self, bound: u64) {
+        self.innocent_works();
+        // Pages of the program itself come with what it does for the first time.
+        let peak = of_process(&self.broker, "VmHWM:") - of_process(&self.broker, "RssFile:");
+        let grown = peak.saturating_sub(self.before);
+        assert!(
+            grown <= ALLOWANCE + bound,
+            "{} KiB more, bound {} KiB",
+            grown / KIB,
+            (ALLOWANCE + bound) / KIB
+        );
+        assert!(self.broker.stop().success());
+    }
+}
+
+fn address(broker: &Broker) -> SocketAddr {
+    broker.addresses[0].parse().unwrap()
+}
+
+/// A value of `/proc/PID/status` in bytes.
+fn of_process(broker: &Broker, name: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", broker.id())).unwrap();
+    let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * KIB
+}
+
+fn log_in(address: SocketAddr) -> Wire {
+    Wire::session(address, "RootManageSharedAccessKey", "SAS_KEY_VALUE").unwrap()
+}
+
+/// Writes what the broker takes; it may hang up at any time.
+fn pour(stream: &mut TcpStream, bytes: &[u8]) -> bool {
+    stream.write_all(bytes).is_ok()
+}
+
+/// Reads whatever comes, for as long as the connection lives, so that only its own writing can hold it up.
+fn swallow(stream: &TcpStream) {
+    let mut stream = stream.try_clone().unwrap();
+    stream.set_read_timeout(None).unwrap();
+    thread::spawn(move || std::io::copy(&mut stream, &mut std::io::sink()).ok());
+}
+
+/// A frame of an unsettled message that goes on, on this link.
+fn unfinished(handle: u32, id: u32) -> Transfer {
+    Transfer { more: true, ..Script::transfer_frame(handle, id, false) }
+}
+
+#[test]
+fn endless_log_ins_cost_a_frame_each() {
+    const CONNECTIONS: u64 = 150;
+    let mut scene = Scene::new("memory-sasl");
+    let mut script = Script::new();
+    script.header(ProtocolHeader::Sasl);
+    let mut frame = |frame: SaslFrame| {
+        let mut body = BytesMut::new();
+        frame.encode(&mut body);
+        script.frame(FrameKind::Sasl, 0, &body);
+    };
+    frame(SaslFrame::Init(SaslInit { mechanism: "PLAIN".into(), initial_response: None, hostname: None }));
+    for _ in 0..100 {
+        frame(SaslFrame::Response(SaslResponse { response: Bytes::from(vec![b'x'; 16_000]) }));
+    }
+    let endless = script.take_output();
+    // Half a frame of the largest size that SASL may have stays with the broker.
+    let half = &endless[..endless.len().min(15_000)];
+    let mut open = Vec::new();
+    for round in 0..CONNECTIONS {
+        let mut stream = TcpStream::connect(scene.address()).unwrap();
+        pour(&mut stream, if round % 2 == 0 { &endless } else { half });
+        open.push(stream);
+    }
+    scene.innocent_works();
+    // A SASL frame has 16 KiB at most, and its buffer twice as much.
+    scene.bounded_by(CONNECTIONS * (IDLE + 32 * KIB));
+}
+
+#[test]
+fn half_open_connections_cost_what_idle_ones_cost() {
+    const CONNECTIONS: usize = 300;
+    let mut scene = Scene::new("memory-half-open");
+    let said: [&[u8]; 6] = [
+        b"",
+        b"AMQP",
+        b"AMQP\x03\x01\x00\x00",
+        b"AMQP\x03\x01\x00\x00\x00\x00\x00\xff\x02\x01\x00\x00",
+        b"PUT /q HTTP/1.1\r\nHost:",
+        b"\x16\x03\x01\x02\x00\x01",
+    ];
+    let mut open = Vec::new();
+    for words in said.iter().cycle().take(CONNECTIONS) {
+        let mut stream = TcpStream::connect(scene.address()).unwrap();
+        pour(&mut stream, words);
+        open.push(stream);
+    }
+    scene.innocent_works();
+    scene.bounded_by(CONNECTIONS as u64 * IDLE);
+}
+
+#[test]
+fn receivers_that_read_nothing_hold_their_window_and_not_the_backlog() {
+    const READERS: u64 = 8;
+    const MESSAGES: u32 = 6000;
+    const BODY: usize = 10 << 10;
+    let mut scene = Scene::new("memory-slow-readers");
+    let mut sender = log_in(scene.address());
+    sender.sender(1, "s", "orders").unwrap();
+    let payload = testkit::data(&[b'x'; BODY]);
+    for first in (0..MESSAGES).step_by(100) {
+        for id in first..first + 100 {
+            sender.script.transfer(0, 1, id, false, &payload);
+        }
+        let mut answered = first;
+        while answered < first + 100 {
+            let disposition = sender.disposed().unwrap();
+            assert_eq!(disposition.state, Some(DeliveryState::Accepted));
+            answered = disposition.last.unwrap_or(disposition.first) + 1;
+        }
+    }
+    scene.measure();
+    let mut open = Vec::new();
+    for number in 0..READERS {
+        let mut reader = log_in(scene.address());
+        let mode = (number % 2 == 0).then_some(ReceiverSettleMode::First);
+        reader.receiver(1, "r", "orders", mode).unwrap();
+        reader.script.credit(0, 1, 0, u32::MAX, false);
+        reader.flush().unwrap();
+        open.push(reader);
+    }
+    for _ in 0..20 {
+        scene.innocent_works();
+    }
+    // A window of 1 MiB with the broker, and output that the socket would not take. The backlog is 60 MiB, and what the
+    // filling has cost counts as well: a batch of it is a megabyte, several at a time.
+    scene.bounded_by(READERS * (IDLE + 2 * MIB));
+}
+
+#[test]
+fn a_flood_of_attaches_costs_the_links_that_are_allowed() {
+    const ATTACHES: u32 = 100_000;
+    let mut scene = Scene::new("memory-attaches");
+    let mut wire = log_in(scene.address());
+    swallow(wire.stream());
+    let mut number = 0;
+    // More links than allowed in as many sessions as it takes; what is refused is detached, and asked for again.
+    'flood: for channel in 1.. {
+        wire.script.begin(channel);
+        for handle in 0..LINKS {
+            wire.script.attach_sender(channel, handle, &format!("l{number}"), Some("orders"));
+            if number > LINKS {
+                wire.script.detach(channel, handle, true);
+            }
+            number += 1;
+            if number % 500 == 0 && wire.flush().is_err() || number == ATTACHES {
+                break 'flood;
+            }
+        }
+    }
+    drop(wire.flush());
+    scene.innocent_works();
+    // A link with its name, its place at the core and its queue; and 4 MiB of answers that wait.
+    scene.bounded_by(u64::from(LINKS) * 8 * KIB + 4 * MIB);
+}
+
+#[test]
+fn endless_credit_and_endless_dispositions_cost_nothing() {
+    let mut scene = Scene::new("memory-numbers");
+    let mut wire = log_in(scene.address());
+    swallow(wire.stream());
+    for handle in 1..=100 {
+        wire.script.attach_receiver(
+            0,
+            handle,
+            &format!("r{handle}"),
+            "orders",
+            Some(ReceiverSettleMode::First),
+        );
+    }
+    for round in 0..300_u32 {
+        for handle in 1..=100 {
+            wire.script.credit(0, handle, round.wrapping_mul(0x4000_0000), u32::MAX, round % 2 == 0);
+        }
+        for (first, last) in [(0, u32::MAX), (u32::MAX, 0), (1 << 31, (1 << 31) - 1)] {
+            wire.script.disposition(0, first, last, round % 2 == 0, Some(DeliveryState::Accepted));
+        }
+        wire.script.flow(0, Flow { incoming_window: u32::MAX, echo: true, ..Flow::default() });
+        if wire.flush().is_err() {
+            break;
+        }
+    }
+    scene.innocent_works();
+    // A hundred links, and answers to echoes that wait.
+    scene.bounded_by(100 * 8 * KIB + 4 * MIB);
+}
+
+#[test]
+fn messages_that_never_end_cost_the_largest_message_at_most() {
+    const FRAME: usize = 60_000;
+    const LITTLE: u32 = 500;
+    let mut scene = Scene::new("memory-endless");
+    let mut wire = log_in(scene.address());
+    swallow(wire.stream());
+    for handle in 0..=LITTLE {
+        wire.script.attach_sender(0, handle, &format!("l{handle}"), Some("orders"));
+    }
+    // One endless message of 120 MB; in between, on other links, small ones that do not end either: what is kept of them
+    // must not keep the buffers that all of it was read into.
+    let (large, little) = (vec![b'x'; FRAME], [b'y'; 100]);
+    for handle in 1..=LITTLE {
+        for _ in 0..4 {
+            wire.script.transfer_with(0, unfinished(0, 0), &large);
+        }
+        wire.script.transfer_with(0, unfinished(handle, handle), &little);
+        if wire.flush().is_err() {
+            break;
+        }
+    }
+    scene.innocent_works();
+    scene.bounded_by(2 * MESSAGE + u64::from(LITTLE) * 8 * KIB);
+}
+
+#[test]
+fn unfinished_messages_over_many_links_cost_two_messages_for_each_connection() {
+    const CONNECTIONS: u64 = 10;
+    let mut scene = Scene::new("memory-unfinished");
+    let mut open = Vec::new();
+    let half = vec![b'x'; 60_000];
+    for _ in 0..CONNECTIONS {
+        let mut wire = log_in(scene.address());
+        swallow(wire.stream());
+        for handle in 0..150 {
+            wire.script.attach_sender(0, handle, &format!("l{handle}"), Some("orders"));
+        }
+        // 9 MB each, if it were let.
+        for handle in 0..150 {
+            wire.script.transfer_with(0, unfinished(handle, handle), &half);
+        }
+        drop(wire.flush());
+        open.push(wire);
+    }
+    scene.innocent_works();
+    // Twice the largest message, in buffers that may have doubled, and links.
+    scene.bounded_by(CONNECTIONS * (4 * MESSAGE + 150 * 8 * KIB + IDLE));
+}
