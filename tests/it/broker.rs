@@ -124,7 +124,6 @@ pub(crate) fn config() -> ServerConfig {
         key_sources: Vec::new(),
         max_connections: 1000,
         max_links_per_connection: 4096,
-        max_entities: 10_000,
         max_remembered_ids: 100_000,
         quotas: broker_server::Quotas::default(),
         max_message_bytes: 1 << 20,

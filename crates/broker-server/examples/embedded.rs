@@ -30,7 +30,6 @@ fn main() -> ExitCode {
         key_sources: Vec::new(),
         max_connections: 10_000,
         max_links_per_connection: 5_000,
-        max_entities: 10_000,
         max_remembered_ids: 10_000_000,
         quotas: broker_server::Quotas::default(),
         max_message_bytes: 1 << 20,

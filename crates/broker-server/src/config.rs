@@ -97,8 +97,6 @@ pub struct ServerConfig {
     pub max_connections: usize,
     /// Links of one connection.
     pub max_links_per_connection: u32,
-    /// Queues, topics and subscriptions.
-    pub max_entities: u64,
     /// Message ids that all entities together remember to detect duplicates.
     pub max_remembered_ids: u64,
     /// How many of other things there may be.

@@ -90,7 +90,6 @@ fn recover(config: &ServerConfig, clock: &Arc<Clock>, inbox: &Arc<Inbox>) -> Res
         token_key: random()?,
         max_message_bytes: config.max_message_bytes,
         expiry: config.expiry,
-        max_entities: config.max_entities,
         max_history_ids: config.max_remembered_ids,
         profile: config.quotas.profile,
         max_entities: config.quotas.max_entities,

@@ -141,7 +141,6 @@ fn config(limits: Limits) -> ServerConfig {
         },
         max_connections: bounds.max_connections,
         max_links_per_connection: bounds.max_links_per_connection,
-        max_entities: bounds.max_entities,
         max_remembered_ids: bounds.max_remembered_ids,
         quotas: bounds.quotas,
         max_message_bytes: bounds.max_message_bytes,

@@ -159,7 +159,6 @@ pub(crate) struct Tls {
 pub(crate) struct LimitSettings {
     pub(crate) max_connections: Option<usize>,
     pub(crate) max_links_per_connection: Option<u32>,
-    pub(crate) max_entities: Option<u64>,
     pub(crate) max_remembered_ids: Option<u64>,
     pub(crate) max_entities: Option<u64>,
     pub(crate) max_rules_per_topic: Option<u64>,

@@ -26,7 +26,6 @@ fn config() -> ServerConfig {
         key_sources: Vec::new(),
         max_connections: 10,
         max_links_per_connection: 10,
-        max_entities: 10,
         max_remembered_ids: 10,
         quotas: crate::Quotas::default(),
         max_message_bytes: 1 << 20,

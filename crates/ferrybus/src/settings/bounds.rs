@@ -21,7 +21,6 @@ pub(crate) struct Bounds {
     pub(crate) disk_reserve_bytes: u64,
     pub(crate) max_connections: usize,
     pub(crate) max_links_per_connection: u32,
-    pub(crate) max_entities: u64,
     pub(crate) max_remembered_ids: u64,
     pub(crate) quotas: Quotas,
     pub(crate) max_message_bytes: u64,
@@ -62,7 +61,6 @@ impl Bounds {
                 1_000_000,
                 "connections",
             )?,
-            max_entities: entities(limits)?,
             max_remembered_ids: within(
                 "limits.max_remembered_ids",
                 limits.max_remembered_ids,
@@ -106,11 +104,6 @@ impl Bounds {
             io_threads: threads(limits.io_threads)?,
         })
     }
-}
-
-fn entities(limits: &LimitSettings) -> Result<u64, Failure> {
-    let what = "queues, topics and subscriptions";
-    within("limits.max_entities", limits.max_entities, 10_000, 1, 1_000_000, what)
 }
 
 /// One `[[queue]]`.
