@@ -38,6 +38,9 @@ pub(crate) struct Word<'a> {
     pub(crate) transaction: Option<&'a TxnId>,
 }
 
+/// Drains of one link that are answered one by one.
+const DRAINS_MAX: usize = 64;
+
 /// The link state property by which a receiver takes messages inside a transaction.
 const TXN_ID: &str = "txn-id";
 
@@ -266,7 +269,7 @@ impl Gateway {
                 consumer.limit = limit;
                 let limit = consumer.allowed(most);
                 if drain {
-                    consumer.drains.push_back((consumer.limit, limit));
+                    consumer.await_drained(limit);
                 } else if limit == consumer.told {
                     return;
                 }
@@ -308,6 +311,13 @@ impl Consumer {
         }
     }
 
+    /// Notes that a drain to this limit of the core's is to be answered. Whoever asks again and again, and takes nothing of
+    /// what it was sent, has all but the first answered with the last.
+    fn await_drained(&mut self, limit: u64) {
+        self.drains.truncate(DRAINS_MAX - 1);
+        self.drains.push_back((self.limit, limit));
+    }
+
     /// Forgets the drains that an answer at the core's `count` is for; says the peer's limit of the latest.
     fn drained_to(&mut self, count: u64) -> Option<u64> {
         let answered = self.drains.iter().rposition(|(_, core)| *core <= count)?;
@@ -339,3 +349,6 @@ impl Consumer {
         Some(limit)
     }
 }
+
+#[cfg(test)]
+mod tests;

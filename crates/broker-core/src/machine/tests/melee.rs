@@ -373,34 +373,63 @@ impl Test {
             .collect();
         let texts = messages.iter().map(|message| String::from_utf8(message.payload.to_vec()).unwrap());
         let texts: Vec<String> = texts.collect();
-        let queue = self.broker.queue(to);
-        let ticket = self.broker.ticket();
-        if let Some(tx) = tx {
-            let target = PublishTarget::Queue(queue);
-            let operation = Operation::Publish { target, messages, ticket: Some(ticket) };
-            let answered = self.broker.enlist(TransactionId(tx), operation, ticket);
-            if let (Some(open), Answered::Done) = (self.open.get_mut(&tx), answered) {
-                open.sent.extend(texts);
-            }
-            return;
-        }
-        if delay.is_some() {
-            let told = self.broker.tell(ME, Command::Schedule { path: main_path(to), messages, ticket });
-            for effect in told {
-                if let Effect::Scheduled { sequences, .. } = &effect {
-                    let place = self.names().iter().position(|name| *name == to).unwrap();
-                    let numbers = sequences.iter().map(|sequence| sequence.0);
-                    self.scheduled
-                        .extend(numbers.zip(&texts).map(|(number, text)| (place, number, text.clone())));
-                    self.there.extend(texts.clone());
+        let (path, through) = (main_path(to), main_path("f"));
+        let through = Some(through).filter(|_| count == 3);
+        match tx {
+            _ if delay.is_some() => self.schedule(to, messages, &texts, tx),
+            Some(tx) => {
+                let target = match through {
+                    Some(through) => PublishTarget::Through { path, through },
+                    None => PublishTarget::Path { path, auto_create: false },
+                };
+                let ticket = self.broker.ticket();
+                let operation = Operation::Publish { target, messages, ticket: Some(ticket) };
+                let answered = self.broker.enlist(TransactionId(tx), operation, ticket);
+                if let (Some(open), Answered::Done) = (self.open.get_mut(&tx), answered) {
+                    open.sent.extend(texts);
                 }
-                self.broker.journal.effects.push((ME, effect));
             }
-            return;
+            None => {
+                let ticket = self.broker.ticket();
+                let told = self.broker.tell(
+                    ME,
+                    match through {
+                        Some(through) => {
+                            Command::PublishThrough { path, through, messages, ticket: Some(ticket) }
+                        }
+                        None => {
+                            Command::PublishTo { path, messages, auto_create: false, ticket: Some(ticket) }
+                        }
+                    },
+                );
+                if self.broker.answer(ME, ticket, told) == Some(Answered::Done) {
+                    self.there.extend(texts);
+                }
+            }
         }
-        let told = self.broker.tell(ME, Command::PublishBatch { queue, messages, ticket: Some(ticket) });
-        if self.broker.answer(ME, ticket, told) == Some(Answered::Done) {
-            self.there.extend(texts);
+    }
+
+    fn schedule(&mut self, to: &str, messages: Vec<Message>, texts: &[String], tx: Option<u64>) {
+        let (path, ticket) = (main_path(to), self.broker.ticket());
+        let command = match tx {
+            None => Command::Schedule { path, messages, ticket },
+            Some(tx) => {
+                let operation = Box::new(Operation::Schedule { path, messages, ticket });
+                Command::Enlist { transaction: TransactionId(tx), operation }
+            }
+        };
+        let place = self.names().iter().position(|name| *name == to).unwrap();
+        for effect in self.broker.tell(ME, command) {
+            if let Effect::Scheduled { sequences, .. } = &effect {
+                let numbers = sequences.iter().map(|sequence| sequence.0);
+                self.scheduled.extend(numbers.zip(texts).map(|(number, text)| (place, number, text.clone())));
+                match tx.map(|tx| self.open.get_mut(&tx)) {
+                    None => self.there.extend_from_slice(texts),
+                    Some(Some(open)) => open.sent.extend_from_slice(texts),
+                    Some(None) => panic!("no transaction took them"),
+                }
+            }
+            self.broker.journal.effects.push((ME, effect));
         }
     }
 
@@ -589,7 +618,7 @@ impl Test {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, max_shrink_iters: 3_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, max_shrink_iters: 500, ..ProptestConfig::default() })]
     #[test]
     fn every_message_is_in_one_place_whatever_happens(
         topics in any::<bool>(),
