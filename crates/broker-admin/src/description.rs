@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use broker_core::{EntityKind, EntitySettings, EntityStatus};
+use broker_core::{EntityKind, EntityReport, EntitySettings, EntityStatus};
 use roxmltree::{Document, Node};
 
 use crate::{
@@ -34,6 +34,28 @@ pub(crate) struct Given {
 }
 
 impl Description {
+    /// Sizes are set in steps.
+    fn check_size(&self) -> Result<(), String> {
+        match self.settings.max_size_bytes.map(|bytes| bytes >> 20) {
+            Some(size) if size % SIZE_STEP != 0 => Err(bad_size(size)),
+            _ => Ok(()),
+        }
+    }
+
+    /// A size that comes back as it was shown means no change of it: a configuration file can set none, or one between
+    /// the steps, and the broker's own limit may cap that of messages.
+    pub(crate) fn keep_sizes(&mut self, before: &EntityReport) -> Result<(), String> {
+        let settings = &mut self.settings;
+        if settings.max_message_bytes == Some(shown_message_kilobytes(before) << 10) {
+            settings.max_message_bytes = before.settings.max_message_bytes;
+        }
+        if settings.max_size_bytes == Some(shown_megabytes(&before.settings) << 20) {
+            settings.max_size_bytes = before.settings.max_size_bytes;
+            return Ok(());
+        }
+        self.check_size()
+    }
+
     /// An update that leaves out what is fixed means no change of it.
     pub(crate) fn keep_fixed(&mut self, before: &EntitySettings) {
         if !self.given.requires_session {
@@ -48,6 +70,19 @@ impl Description {
     }
 }
 
+/// The size of an entity in megabytes, as it is shown.
+fn shown_megabytes(settings: &EntitySettings) -> u64 {
+    settings.max_size_bytes.map_or(SIZE_UNLIMITED, |bytes| bytes.div_ceil(1 << 20))
+}
+
+/// The largest message of an entity in kilobytes, as it is shown.
+fn shown_message_kilobytes(report: &EntityReport) -> u64 {
+    (report.max_message_bytes >> 10).max(1)
+}
+
+/// Megabytes shown for an entity without a limit.
+const SIZE_UNLIMITED: u64 = 81_920;
+
 /// The element that a body is about, and its name.
 pub(crate) fn described<'a>(document: &'a Document<'_>) -> Option<Node<'a, 'a>> {
     let is_content = |node: &Node<'_, '_>| node.has_tag_name((xml::ATOM, "content"));
@@ -55,8 +90,15 @@ pub(crate) fn described<'a>(document: &'a Document<'_>) -> Option<Node<'a, 'a>> 
     content.children().find(Node::is_element)
 }
 
-/// Reads the description of a queue, topic or subscription.
+/// Reads the description of a queue, topic or subscription that is to be created.
 pub(crate) fn read(node: Node<'_, '_>) -> Result<Description, String> {
+    let description = read_update(node)?;
+    description.check_size()?;
+    Ok(description)
+}
+
+/// Reads the description of one that exists: what was shown of it may come back, also where nobody could set it here.
+pub(crate) fn read_update(node: Node<'_, '_>) -> Result<Description, String> {
     let kind = kind_of(node).ok_or_else(|| {
         let name = node.tag_name().name();
         format!("the element `{name}` is no description of a queue, topic or subscription")
@@ -163,11 +205,7 @@ impl Reader<'_, '_> {
     /// Megabytes.
     fn size(&self) -> Result<u64, String> {
         let size = self.number("MaxSizeInMegabytes")?.unwrap_or(SIZE_STEP);
-        if size == 0 || size > SIZE_MAX || size % SIZE_STEP != 0 {
-            let expected = format!("a multiple of {SIZE_STEP} from {SIZE_STEP} to {SIZE_MAX}");
-            return Err(Self::bad("MaxSizeInMegabytes", &size.to_string(), &expected));
-        }
-        Ok(size)
+        if size == 0 || size > SIZE_MAX { Err(bad_size(size)) } else { Ok(size) }
     }
 
     /// In bytes.
@@ -200,6 +238,11 @@ impl Reader<'_, '_> {
             _ => Err(Self::bad(name, text, "the name or URI of an entity")),
         }
     }
+}
+
+fn bad_size(megabytes: u64) -> String {
+    let expected = format!("a multiple of {SIZE_STEP} from {SIZE_STEP} to {SIZE_MAX}");
+    Reader::bad("MaxSizeInMegabytes", &megabytes.to_string(), &expected)
 }
 
 /// Status and its word.

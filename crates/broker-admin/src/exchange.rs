@@ -289,7 +289,8 @@ fn put(context: Context, name: Box<str>, is_update: bool, body: &[u8], is_subscr
     let read = with_description(body, |node| {
         let default_rule = xml::child(node, "DefaultRuleDescription");
         let rule = default_rule.map(|node| rule::read(node, None)).transpose()?;
-        Ok((description::read(node)?, rule))
+        let read = if is_update { description::read_update } else { description::read };
+        Ok((read(node)?, rule))
     });
     let (description, rule) = match read {
         Ok(read) => read,
@@ -389,6 +390,9 @@ fn described(context: Context, want: Want, entities: &[EntityReport]) -> Step {
                 return Step::Answer(Answer::bad("the entity is of another kind than its description"));
             }
             description.keep_fixed(&report.settings);
+            if let Err(reason) = description.keep_sizes(report) {
+                return Step::Answer(Answer::bad(&reason));
+            }
             let settings = Box::new(description.settings);
             let command = Command::UpdateEntity { name: name.clone(), settings, ticket: TICKET };
             context.ask(command, Want::Stored { name, status: 200 })

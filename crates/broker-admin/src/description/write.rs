@@ -5,7 +5,7 @@
 use broker_core::{EntityKind, EntityReport, EntitySettings};
 use roxmltree::Node;
 
-use super::{AUTHORIZATION, STATUS, element_name, kept};
+use super::{AUTHORIZATION, STATUS, element_name, kept, shown_megabytes, shown_message_kilobytes};
 use crate::{Query, duration, time, xml};
 
 /// What to show of an entity.
@@ -16,9 +16,6 @@ pub(crate) struct Shown<'a> {
     /// With counts and the time of the last access: for `GET`, not for `PUT`.
     pub(crate) with_counts: bool,
 }
-
-/// Megabytes shown for an entity without a limit.
-const SIZE_UNLIMITED: u64 = 81_920;
 
 /// Appends the description of an entity.
 pub(crate) fn write(out: &mut String, shown: Shown<'_>) {
@@ -169,13 +166,12 @@ impl Writer<'_, '_> {
     }
 
     fn size(&mut self, settings: &EntitySettings) {
-        let megabytes = settings.max_size_bytes.map_or(SIZE_UNLIMITED, |bytes| bytes.div_ceil(1 << 20));
-        self.element("MaxSizeInMegabytes", &megabytes.to_string());
+        self.element("MaxSizeInMegabytes", &shown_megabytes(settings).to_string());
     }
 
     fn message_size(&mut self) {
         if self.shown.query.is_modern() {
-            let kilobytes = (self.shown.report.max_message_bytes >> 10).max(1);
+            let kilobytes = shown_message_kilobytes(self.shown.report);
             self.element("MaxMessageSizeInKilobytes", &kilobytes.to_string());
         }
     }

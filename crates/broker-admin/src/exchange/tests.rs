@@ -1,6 +1,8 @@
 use std::collections::BTreeMap;
 
-use broker_core::{Batch, ClientId, Core, CoreConfig, Output, Position, StorageError, StoredRecord};
+use broker_core::{
+    Batch, ClientId, Core, CoreConfig, EntitySettings, Output, Position, StorageError, StoredRecord,
+};
 
 use super::*;
 
@@ -70,6 +72,33 @@ impl Broker {
             step = pending.resume(out.effects.pop().expect("each command is answered"));
         }
         panic!("an exchange that does not end")
+    }
+
+    fn commanded(&mut self, command: Command) -> Effect {
+        let mut out = Sink::default();
+        let batch = Batch { client: ClientId(1), commands: vec![command] };
+        self.core.handle_batch(self.now, batch, &mut out);
+        out.effects.pop().expect("each command is answered")
+    }
+
+    /// As a configuration file does it.
+    fn configure(&mut self, name: &str, settings: EntitySettings) {
+        let settings = Box::new(settings);
+        let effect = self.commanded(Command::CreateEntity {
+            name: name.into(),
+            kind: EntityKind::Queue,
+            settings,
+            ticket: TICKET,
+        });
+        assert!(matches!(effect, Effect::EntityDone { .. }), "{effect:?}");
+    }
+
+    fn report(&mut self, name: &str) -> EntityReport {
+        let look = Look::One { name: name.into() };
+        match self.commanded(Command::Describe { look, ticket: TICKET }) {
+            Effect::Described { entities, .. } => entities.first().cloned().expect("it is there"),
+            other => panic!("{other:?}"),
+        }
     }
 
     fn get(&mut self, path: &str) -> Answer {
@@ -252,5 +281,37 @@ fn the_namespace_says_its_name() {
     let hosts = [("", "localhost"), ("a b", "localhost"), ("10.0.0.1:5300", "10"), ("x.servicebus.net", "x")];
     for (authority, name) in hosts {
         assert_eq!(Host::new(false, authority).namespace(), name);
+    }
+}
+
+#[test]
+fn sizes_that_come_back_as_they_were_shown_stay_as_they_are() {
+    let mut broker = Broker::new();
+    let odd = EntitySettings { max_size_bytes: Some(5_000_000), ..EntitySettings::default() };
+    for (name, settings) in [("odd", odd), ("unlimited", EntitySettings::default())] {
+        let before = settings.max_size_bytes;
+        broker.configure(name, settings);
+        let shown = broker.get(&format!("/{name}"));
+        let size = text(&shown, "MaxSizeInMegabytes").unwrap();
+        let message = text(&shown, "MaxMessageSizeInKilobytes").unwrap();
+        let sizes = |size: &str, message: &str| {
+            format!(
+                "<MaxSizeInMegabytes>{size}</MaxSizeInMegabytes><MaxDeliveryCount>3</MaxDeliveryCount>\
+                 <MaxMessageSizeInKilobytes>{message}</MaxMessageSizeInKilobytes>"
+            )
+        };
+        let updated = broker.update(&format!("/{name}"), Q, &sizes(size, message));
+        assert_eq!((updated.status, text(&updated, "MaxDeliveryCount")), (200, Some("3")), "{updated:?}");
+        let report = broker.report(name);
+        assert_eq!(
+            (report.settings.max_size_bytes, report.settings.max_message_bytes),
+            (before, None),
+            "{name}"
+        );
+        let refused = broker.update(&format!("/{name}"), Q, &sizes("7", message));
+        assert!(detail(&refused).1.contains("a multiple of 1024"), "{refused:?}");
+        let set = broker.update(&format!("/{name}"), Q, &sizes("2048", "64"));
+        assert_eq!(text(&set, "MaxSizeInMegabytes"), Some("2048"));
+        assert_eq!(broker.report(name).settings.max_message_bytes, Some(65_536));
     }
 }

@@ -187,6 +187,27 @@ fn more_entities_than_one_page_holds_are_listed() {
 }
 
 #[test]
+fn an_update_leaves_sizes_alone_that_only_a_file_can_set() {
+    let it = Setting::new("sizes");
+    it.folder.write(
+        "odd.toml",
+        "[[queue]]\nname = \"odd\"\nmax_size_bytes = \"5 MiB\"\n[[queue]]\nname = \"free\"\n",
+    );
+    let line = ["--config", "odd.toml", "--listen", "127.0.0.1:0", "--data", "odd", "--durability", "none"];
+    let it = Setting { broker: Broker::start(&it.folder.0, &line), ..it };
+    for (name, bytes) in [("odd", 5_242_880_u64), ("free", 85_899_345_920)] {
+        it.done(&format!("queue update {name} --max-delivery-count 3"));
+        let shown = it.json(&format!("queue show {name}"));
+        assert_eq!(
+            (&shown["max_delivery_count"], &shown["max_size_bytes"]),
+            (&json!(3), &json!(bytes)),
+            "{shown}"
+        );
+    }
+    it.refused("queue update odd --max-size-bytes 7MiB", 1, "a multiple of 1024");
+}
+
+#[test]
 fn the_server_may_be_named_apart_from_the_key() {
     let it = Setting::new("server");
     let address = it.broker.addresses[0].clone();

@@ -58,7 +58,7 @@ impl Column {
         }
     }
 
-    /// The key that sorts by it.
+    /// The key that sorts by it: a letter of its title.
     pub(crate) const fn key(self) -> char {
         match self {
             Self::Name => 'n',
@@ -69,7 +69,7 @@ impl Column {
             Self::Locked => 'l',
             Self::In => 'i',
             Self::Out => 'o',
-            Self::Oldest => 'g',
+            Self::Oldest => 't',
         }
     }
 

@@ -107,26 +107,34 @@ impl View {
             frame.render_widget(Paragraph::new(text).alignment(Alignment::Center).block(block), area);
             return;
         }
-        let columns = fitting(&self.rows, area.width);
+        let columns = fitting(&self.rows, area.width.saturating_sub(2));
         let header = Cells::new(columns.iter().map(|(column, _)| self.heading(*column)));
         let header = header.style(Style::new().add_modifier(Modifier::REVERSED));
         let line = |row| Cells::new(columns.iter().map(|(column, _)| self.cell(row, *column)));
         let table = Table::new(self.rows.iter().map(line), columns.iter().map(|(_, width)| *width))
             .header(header)
             .column_spacing(SPACING)
-            .row_highlight_style(Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED));
+            .highlight_symbol(MARK)
+            .row_highlight_style(Style::new().add_modifier(Modifier::BOLD));
         let mut state = TableState::default().with_selected(Some(self.selected.min(self.rows.len() - 1)));
         frame.render_stateful_widget(table, area, &mut state);
     }
 
+    /// The letter that sorts by the column is underlined.
     fn heading(&self, column: Column) -> Cell<'static> {
-        let arrow = if self.is_reversed { "^" } else { "v" };
-        let text = if column == self.sort {
-            format!("{}{arrow}", column.title())
-        } else {
-            column.title().to_owned()
+        let arrow = match (column == self.sort, self.is_reversed) {
+            (false, _) => "",
+            (true, false) => "v",
+            (true, true) => "^",
         };
-        aligned(text, column, Style::new())
+        let letters = column.title().char_indices();
+        let at = letters.into_iter().find(|(_, letter)| letter.to_ascii_lowercase() == column.key());
+        let at = at.map_or(0, |(at, _)| at);
+        let (before, rest) = column.title().split_at_checked(at).unwrap_or_default();
+        let (key, after) = rest.split_at_checked(1).unwrap_or_default();
+        let key = Span::styled(key, Style::new().add_modifier(Modifier::UNDERLINED | Modifier::BOLD));
+        let line = Line::from(vec![Span::raw(before), key, Span::raw(after), Span::raw(arrow)]);
+        Cell::new(line.alignment(alignment(column)))
     }
 
     fn cell(&self, row: &Row, column: Column) -> Cell<'static> {
@@ -150,15 +158,18 @@ impl View {
         }
         let filter =
             if self.filter.is_empty() { String::new() } else { format!("  filter: {}", self.filter) };
-        let keys = "q quit  / filter  n k a s d l i o g sort  r reverse  p pause  arrows move";
+        let keys = "q quit  / filter  underlined letter sorts  r reverse  p pause  arrows move";
         Line::styled(format!("{keys}{filter}"), self.colour(Color::DarkGray))
     }
 }
 
 fn aligned(text: String, column: Column, style: Style) -> Cell<'static> {
-    let is_text = matches!(column, Column::Name | Column::Kind);
-    let alignment = if is_text { Alignment::Left } else { Alignment::Right };
-    Cell::new(Line::styled(text, style).alignment(alignment))
+    Cell::new(Line::styled(text, style).alignment(alignment(column)))
+}
+
+/// Texts begin in line, numbers end in line.
+const fn alignment(column: Column) -> Alignment {
+    if matches!(column, Column::Name | Column::Kind) { Alignment::Left } else { Alignment::Right }
 }
 
 /// The columns that fit, with their widths. Numbers get what they need; the name gets as much as its longest wants, or
@@ -189,6 +200,8 @@ const EXPENDABLE: [Column; 6] =
     [Column::Kind, Column::Scheduled, Column::Locked, Column::Oldest, Column::Out, Column::In];
 /// Letters of a name that are shown however narrow the terminal is.
 const NAME_MIN: u16 = 16;
+/// In front of the line that is marked.
+const MARK: &str = "> ";
 /// Between two columns.
 const SPACING: u16 = 2;
 

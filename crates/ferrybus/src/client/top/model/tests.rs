@@ -43,6 +43,7 @@ fn keys_and_titles_belong_to_one_column_each() {
         let same = Column::ALL.iter().filter(|it| it.key() == column.key() || it.title() == column.title());
         assert_eq!(same.count(), 1, "{column:?}");
         assert!(!['q', 'r', 'p', '/'].contains(&column.key()), "{column:?}");
+        assert!(column.title().to_lowercase().contains(column.key()), "{column:?}");
     }
 }
 

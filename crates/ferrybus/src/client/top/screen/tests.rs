@@ -51,6 +51,7 @@ fn the_screen_has_totals_a_table_and_the_keys() {
     assert_eq!(lines[1], "in 25.0/s  out -/s  active 1  scheduled 0  locked 0  dead-letter 2");
     let heading: Vec<&str> = lines[2].split_whitespace().collect();
     assert_eq!(heading, ["NAME", "KIND", "ACTIVEv", "SCHED", "DEAD", "LOCKED", "IN/S", "OUT/S", "OLDEST"]);
+    assert!(lines[3].starts_with("> queue-0 "), "{lines:?}");
     let row: Vec<&str> = lines[4].split_whitespace().collect();
     assert_eq!(row, ["queue-1", "queue", "1", "0", "1", "0", "12.5", "-", "1h", "2m"]);
     assert!(lines[7].starts_with("q quit  / filter"), "{lines:?}");
@@ -64,7 +65,10 @@ fn any_size_is_drawn() {
     for (width, height) in [(1, 1), (3, 2), (20, 5), (79, 24), (200, 60)] {
         let lines = drawn(&view, width, height);
         if height > 10 {
-            assert!(lines.iter().any(|line| line.starts_with("queue-299")), "{width} x {height}: {lines:?}");
+            assert!(
+                lines.iter().any(|line| line.starts_with("> queue-299")),
+                "{width} x {height}: {lines:?}"
+            );
         }
     }
     view.rows.clear();
@@ -76,10 +80,10 @@ fn any_size_is_drawn() {
 fn a_narrow_terminal_does_without_columns_before_it_does_without_names() {
     let titles = |width| {
         let lines = drawn(&view(3), width, 8);
-        assert!(lines[3].starts_with("queue-0 "), "{lines:?}");
+        assert!(lines[3].starts_with("> queue-0 "), "{lines:?}");
         lines[2].split_whitespace().count()
     };
-    assert_eq!([120, 76, 60, 30].map(titles), [9, 8, 6, 3]);
+    assert_eq!([122, 78, 62, 32].map(titles), [9, 8, 6, 3]);
 }
 
 #[test]
