@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use broker_admin::{client::Described, iso_8601};
-use broker_core::{EntityKind, EntitySettings, Rule};
+use broker_core::{EntityKind, EntitySettings, EntityStatus, Rule};
 
 use crate::{client::management::Place, property, property::Property};
 
@@ -66,9 +66,11 @@ pub(super) fn wanted(
 }
 
 /// Whether a file says anything of that property. Without a word of the largest message the broker's own limit counts,
-/// which nobody here knows.
+/// which nobody here knows. What an operator has disabled or noted stays, unless the file says otherwise.
 fn speaks_of(key: &str, settings: &EntitySettings) -> bool {
     match key {
+        "status" => settings.status != EntityStatus::Active,
+        "user_metadata" => settings.user_metadata.is_some(),
         "max_message_bytes" => settings.max_message_bytes.is_some(),
         key => SPOKEN_OF.contains(&key),
     }
@@ -95,6 +97,8 @@ fn text(key: &str, settings: &EntitySettings) -> Option<String> {
     let flag = |on: bool| Some(on.to_string());
     let name = |name: &Option<Box<str>>| name.as_deref().map(str::to_owned);
     match key {
+        "status" => Some(status(settings.status).to_owned()),
+        "user_metadata" => name(&settings.user_metadata),
         "lock_duration" => time(Some(settings.lock_duration)),
         "max_delivery_count" => Some(settings.max_delivery_count.to_string()),
         "default_time_to_live" => time(settings.default_time_to_live),
@@ -112,6 +116,15 @@ fn text(key: &str, settings: &EntitySettings) -> Option<String> {
         }
         "max_message_bytes" => settings.max_message_bytes.map(|bytes| bytes.div_ceil(1 << 10).to_string()),
         _ => None,
+    }
+}
+
+const fn status(status: EntityStatus) -> &'static str {
+    match status {
+        EntityStatus::Active => "Active",
+        EntityStatus::Disabled => "Disabled",
+        EntityStatus::SendDisabled => "SendDisabled",
+        EntityStatus::ReceiveDisabled => "ReceiveDisabled",
     }
 }
 

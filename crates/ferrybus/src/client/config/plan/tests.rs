@@ -69,6 +69,20 @@ plan: 2 create, 1 update, 2 delete, 0 refused, 2 unchanged";
 }
 
 #[test]
+fn a_status_and_a_note_stay_unless_the_file_has_them() {
+    let mut found = broker(&file(BEFORE));
+    let place = Place::new(EntityKind::Queue, "orders");
+    let mut entity = found.get(&place).unwrap().1.clone();
+    entity.set("Status", Some("Disabled"));
+    found.add(place, entity);
+    assert!(Plan::new(&file(BEFORE), &found, false).is_done());
+    let after = "[[queue]]\nname = \"orders\"\nstatus = \"send-disabled\"\nuser_metadata = \"till\"\n";
+    let plan = told(&Plan::new(&file(after), &found, false));
+    let expected = "~ queue `orders`\n    status  Disabled -> SendDisabled\n    user_metadata  mine -> till\n";
+    assert!(plan.starts_with(expected), "{plan}");
+}
+
+#[test]
 fn what_is_fixed_at_creation_is_refused_with_old_and_new() {
     let found = broker(&file(BEFORE));
     let plan = Plan::new(&file("[[queue]]\nname = \"orders\"\nrequires_session = true\n"), &found, false);
