@@ -236,10 +236,17 @@ impl Refusal {
             }
             Self::EntityDeleted { entity } => format!("The messaging entity '{entity}' has been deleted."),
             Self::Fault(_) => "A test has ordered this fault.".to_owned(),
-            Self::ShuttingDown => "The broker is shutting down.".to_owned(),
-            Self::Failed => "The broker has failed and is shutting down.".to_owned(),
-            Self::Ended => "The connection was closed by an operator.".to_owned(),
+            Self::ShuttingDown | Self::Failed | Self::Ended => self.farewell().to_owned(),
             Self::Unexpected => "The broker met an internal error.".to_owned(),
+        }
+    }
+
+    /// Why a whole connection ends.
+    const fn farewell(&self) -> &'static str {
+        match self {
+            Self::Ended => "The connection was closed by an operator.",
+            Self::Failed => "The broker has failed and is shutting down.",
+            _ => "The broker is shutting down.",
         }
     }
 }

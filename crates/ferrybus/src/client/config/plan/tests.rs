@@ -78,7 +78,8 @@ fn a_status_and_a_note_stay_unless_the_file_has_them() {
     assert!(Plan::new(&file(BEFORE), &found, false).is_done());
     let after = "[[queue]]\nname = \"orders\"\nstatus = \"send-disabled\"\nuser_metadata = \"till\"\n";
     let plan = told(&Plan::new(&file(after), &found, false));
-    let expected = "~ queue `orders`\n    status  Disabled -> SendDisabled\n    user_metadata  mine -> till\n";
+    let expected =
+        "~ queue `orders`\n    status  Disabled -> SendDisabled\n    user_metadata  mine -> till\n";
     assert!(plan.starts_with(expected), "{plan}");
 }
 
