@@ -3,6 +3,8 @@
 //! Invariant: the core is asked for no more deliveries than the peer's credit and the limit of unsettled ones
 //! allow; every delivery that the peer was shown unsettled is in the session's table until it is settled.
 
+use std::collections::VecDeque;
+
 use amqp_codec::{
     performative::{DeliveryState, TxnId},
     raw::RawMap,
@@ -269,7 +271,7 @@ impl Gateway {
                 consumer.limit = limit;
                 let limit = consumer.allowed(most);
                 if drain {
-                    consumer.await_drained(limit);
+                    await_drained(&mut consumer.drains, (consumer.limit, limit));
                 } else if limit == consumer.told {
                     return;
                 }
@@ -293,7 +295,7 @@ impl Gateway {
         let key = link.key;
         let LinkRole::Consumer(consumer) = &mut link.role else { return };
         // Drains that the core met in one go it answers in one go.
-        let Some(limit) = consumer.drained_to(count) else { return };
+        let Some(limit) = drained_to(&mut consumer.drains, count) else { return };
         consumer.delivered = count;
         // The peer counts to its own limit, the core to the one it was told.
         consumer.offset = count.wrapping_sub(limit).cast_signed();
@@ -309,19 +311,6 @@ impl Consumer {
             amqp_codec::types::SenderSettleMode::Mixed => !locked,
             amqp_codec::types::SenderSettleMode::Unsettled => false,
         }
-    }
-
-    /// Notes that a drain to this limit of the core's is to be answered. Whoever asks again and again, and takes nothing of
-    /// what it was sent, has all but the first answered with the last.
-    fn await_drained(&mut self, limit: u64) {
-        self.drains.truncate(DRAINS_MAX - 1);
-        self.drains.push_back((self.limit, limit));
-    }
-
-    /// Forgets the drains that an answer at the core's `count` is for; says the peer's limit of the latest.
-    fn drained_to(&mut self, count: u64) -> Option<u64> {
-        let answered = self.drains.iter().rposition(|(_, core)| *core <= count)?;
-        self.drains.drain(..=answered).next_back().map(|(peer, _)| peer)
     }
 
     /// The peer's limit in the core's count.
@@ -348,6 +337,19 @@ impl Consumer {
         self.told = limit;
         Some(limit)
     }
+}
+
+/// Notes the limits of a drain, the peer's and the core's, that is to be answered. Whoever asks again and again, and takes
+/// nothing of what it was sent, has all but the first answered with the last.
+fn await_drained(drains: &mut VecDeque<(u64, u64)>, limits: (u64, u64)) {
+    drains.truncate(DRAINS_MAX - 1);
+    drains.push_back(limits);
+}
+
+/// Forgets the drains that an answer at the core's `count` is for; says the peer's limit of the latest.
+fn drained_to(drains: &mut VecDeque<(u64, u64)>, count: u64) -> Option<u64> {
+    let answered = drains.iter().rposition(|(_, core)| *core <= count)?;
+    drains.drain(..=answered).next_back().map(|(peer, _)| peer)
 }
 
 #[cfg(test)]
