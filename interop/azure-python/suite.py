@@ -46,6 +46,7 @@ from facade import client
 from provider import Provider
 import partitions
 import topics
+import traces
 
 SESSIONS = {"requires_session": True}
 SHORT_LOCK = {"lock_duration": "PT5S"}
@@ -1102,6 +1103,7 @@ async def broker_restart(context, style):
 
 topics.declare(case)
 partitions.declare(case)
+traces.declare(case)
 suite.skip("topics/rules-over-amqp", "the SDK manages rules over HTTP only")
 suite.skip("send-1000-pipelined", "send_messages returns only when its message is settled")
 suite.skip("send-pre-settled", "the SDK has no API for pre-settled sends")

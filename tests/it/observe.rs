@@ -1,11 +1,15 @@
 //! What those see who watch the broker: metrics and health, over HTTP.
 
-use std::net::SocketAddr;
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener},
+    time::{Duration, Instant},
+};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use broker_auth::{DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME};
 use broker_core::EntitySettings;
-use broker_server::{EntityPlan, ObserveConfig};
+use broker_server::{EntityPlan, ObserveConfig, TelemetryConfig};
 
 use crate::{
     broker::{Broker, Folder, QUEUE, durable},
@@ -155,4 +159,117 @@ fn a_broker_with_a_full_disk_lives_and_is_not_ready() {
     assert_eq!(probe(broker.address, "/healthz").0, 200);
     assert_eq!(probe(broker.address, "/health").0, 503);
     assert_eq!(sample(&scrape(broker.address), "ferrybus_disk_full"), Some(1.0));
+}
+
+/// Takes one request of OTLP and gives its headers and its body.
+fn collect(listener: &TcpListener) -> (String, serde_json::Value) {
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let mut text = Vec::new();
+    let mut piece = [0; 4096];
+    loop {
+        let read = stream.read(&mut piece).unwrap();
+        assert!(read > 0, "the exporter hung up: {}", String::from_utf8_lossy(&text));
+        text.extend_from_slice(&piece[..read]);
+        let whole = String::from_utf8_lossy(&text).into_owned();
+        let Some((head, body)) = whole.split_once("\r\n\r\n") else { continue };
+        let length = head
+            .lines()
+            .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok());
+        if length.is_some_and(|length: usize| body.len() >= length) {
+            stream
+                .write_all(
+                    b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}",
+                )
+                .unwrap();
+            return (head.to_owned(), serde_json::from_str(body).unwrap());
+        }
+    }
+}
+
+/// The spans of one request, by name.
+fn spans(request: &serde_json::Value) -> Vec<serde_json::Value> {
+    request["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap().clone()
+}
+
+fn traced(trace: &str, parent: &str) -> bytes::Bytes {
+    let header = format!("00-{trace}-{parent}-01");
+    amqp_codec::message::MessageBuilder::new()
+        .message_id("m")
+        .application_property("traceparent", amqp_codec::raw::AnnotationValue::Str(&header))
+        .application_property("tracestate", amqp_codec::raw::AnnotationValue::Str("vendor=1"))
+        .data(b"tea")
+        .build()
+}
+
+fn telemetry(endpoint: String) -> ObserveConfig {
+    let headers = vec![("api-key".to_owned(), "secret".to_owned())];
+    let telemetry =
+        TelemetryConfig { endpoint, headers, authorities: None, service_name: "tea-broker".to_owned() };
+    ObserveConfig { telemetry: Some(telemetry), ..ObserveConfig::default() }
+}
+
+#[test]
+fn spans_of_a_message_reach_the_collector_in_the_senders_trace() {
+    let collector = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}/v1/traces", collector.local_addr().unwrap());
+    let broker = Broker::with(|config| config.observe = telemetry(endpoint));
+    let (trace, parent) = ("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331");
+    let mut client = broker.plain();
+    client.sender(1, QUEUE);
+    client.send(1, true, &traced(trace, parent));
+    client.receiver(2, QUEUE, Some(amqp_codec::types::ReceiverSettleMode::Second));
+    let got = client.receive(2, 1).remove(0);
+    client.complete(&got);
+    let mut found = Vec::new();
+    while found.len() < 3 {
+        let (head, request) = collect(&collector);
+        let head = head.to_ascii_lowercase();
+        assert!(head.starts_with("post /v1/traces http/1.1"), "{head}");
+        assert!(
+            head.contains("content-type: application/json") && head.contains("api-key: secret"),
+            "{head}"
+        );
+        let service = &request["resourceSpans"][0]["resource"]["attributes"][0];
+        assert_eq!(service["value"]["stringValue"], "tea-broker", "{request}");
+        found.extend(spans(&request));
+    }
+    let names: Vec<&str> = found.iter().filter_map(|span| span["name"].as_str()).collect();
+    assert_eq!(names, ["publish orders", "deliver orders", "settle orders"]);
+    for span in &found {
+        assert_eq!(
+            (span["traceId"].as_str(), span["parentSpanId"].as_str()),
+            (Some(trace), Some(parent)),
+            "{span}"
+        );
+        assert_eq!(span["traceState"], "vendor=1", "{span}");
+        assert_eq!(span["spanId"].as_str().map(str::len), Some(16), "{span}");
+        let time = |name: &str| span[name].as_str().unwrap().parse::<u64>().unwrap();
+        assert!(time("startTimeUnixNano") <= time("endTimeUnixNano"), "{span}");
+        let attributes = span["attributes"].as_array().unwrap();
+        let has = |key: &str, value: &str| {
+            attributes.iter().any(|one| one["key"] == key && one["value"]["stringValue"] == value)
+        };
+        assert!(has("messaging.system", "ferrybus") && has("messaging.destination.name", QUEUE), "{span}");
+    }
+}
+
+#[test]
+fn a_collector_that_is_away_holds_nobody_up() {
+    // Nobody listens there any more.
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let broker = Broker::with(|config| config.observe = telemetry(format!("http://{gone}/v1/traces")));
+    let mut client = broker.plain();
+    client.sender(1, QUEUE);
+    let message = traced("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331");
+    for _ in 0..20 {
+        client.send(1, true, &message);
+    }
+    client.accepted(1, &["all before it are there too"]);
+    broker.innocent().works();
+    let dropped = || sample(&scrape(broker.address), "ferrybus_spans_dropped_total");
+    let patience = Instant::now() + Duration::from_secs(60);
+    while dropped().is_none_or(|count| count < 20.0) {
+        assert!(Instant::now() < patience, "what no collector took is counted");
+    }
 }

@@ -63,6 +63,8 @@ pub struct GatewayConfig {
     pub max_peek_bytes: u64,
     /// Answers of a management node that may wait for credit on one link.
     pub max_waiting_replies: usize,
+    /// Make spans of the messages that belong to a trace.
+    pub traces: bool,
     /// Faults that tests may order; `None`: nobody can.
     pub faults: Option<Arc<Faults>>,
 }
@@ -85,6 +87,7 @@ impl Default for GatewayConfig {
             max_batch_messages: 65_536,
             max_peek_bytes: 1 << 20,
             max_waiting_replies: 64,
+            traces: false,
             faults: None,
         }
     }

@@ -31,6 +31,7 @@ use crate::{
     requests::Pending,
     settlement::Face,
     tickets::Errand,
+    traces::Traces,
     tracking::Tracking,
 };
 
@@ -91,6 +92,10 @@ pub struct Gateway {
     pub(crate) waiting_tokens: Vec<PutToken>,
     /// What ordered faults have left.
     pub(crate) mischief: Mischief,
+    /// Spans of the messages that pass; `None`: none are wanted.
+    pub(crate) traces: Option<Box<Traces>>,
+    /// Changes that the audit log is to have.
+    pub(crate) notes: Vec<crate::notes::Note>,
     /// When the first claim of a link ends, in seconds since 1970.
     pub(crate) claims_end: Option<u64>,
     pub(crate) commands: Vec<Command>,
@@ -119,6 +124,7 @@ impl Gateway {
         let engine_config = handshake::engine_config(&config, &authority, &peer, note);
         let engine = Connection::new(engine_config, now.instant);
         let budget = Budget::new(config.deliver_window_bytes);
+        let traces = config.traces.then(Box::default);
         Self {
             config,
             authority,
@@ -141,6 +147,8 @@ impl Gateway {
             budget,
             waiting_tokens: Vec::new(),
             mischief: Mischief::default(),
+            traces,
+            notes: Vec::new(),
             claims_end: None,
             commands: Vec::new(),
             connected: false,
@@ -356,6 +364,7 @@ impl Gateway {
     fn on_settled(&mut self, first: broker_core::Ticket, last: broker_core::Ticket) {
         match (Errand::unpack(first), Errand::unpack(last)) {
             (Some(Errand::Sent(session, from, echo)), Some(Errand::Sent(_, to, _))) => {
+                self.trace_settled(session, (from, to), false);
                 let Some(session) = self.sessions.get_mut(session.0) else { return };
                 let state = Some(echo.state());
                 self.engine.settle_outgoing_range(session.id, DeliveryId(from), DeliveryId(to), state);
@@ -375,6 +384,7 @@ impl Gateway {
     fn on_settle_refused(&mut self, ticket: broker_core::Ticket, refusal: &Refusal) {
         match Errand::unpack(ticket) {
             Some(Errand::Sent(session, delivery, _)) => {
+                self.trace_settled(session, (delivery, delivery), true);
                 let error = self.error(refusal, "");
                 self.settle_sent(session, delivery, DeliveryState::Rejected(Some(Box::new(error))));
                 let Some(session) = self.sessions.get_mut(session.0) else { return };
@@ -408,6 +418,7 @@ impl Gateway {
         // Gone first, so that no link cleans up in its table.
         self.sessions.remove(number);
         self.by_session.remove(id);
+        self.trace_session_ended(crate::tickets::SessionNumber(number));
         let of_session = self.links.iter().filter(|(_, link)| link.session.0 == number);
         let links: Vec<u32> = of_session.map(|(link, _)| link).collect();
         for link in links {

@@ -33,7 +33,11 @@ impl Gateway {
         let (id, key) = (LinkId(number), link.key);
         match &link.role {
             LinkRole::Producer(_) => {
+                let session = link.session;
                 self.top_up(key, self.config.credit_window);
+                if self.config.traces {
+                    self.trace_publish(id, session, &delivery);
+                }
                 self.publish(id, delivery);
             }
             LinkRole::Requests(_) => {
@@ -201,6 +205,7 @@ impl Gateway {
     pub(crate) fn on_published(&mut self, first: Ticket, last: Ticket) {
         match (Errand::unpack(first), Errand::unpack(last)) {
             (Some(Errand::Received(session, from)), Some(Errand::Received(_, to))) => {
+                self.trace_answered(session, (from, to), false);
                 let Some(session) = self.sessions.get(session.0) else { return };
                 settle_received(&mut self.engine, session.id, from..=to);
             }
@@ -272,6 +277,7 @@ impl Gateway {
     }
 
     pub(crate) fn settle_received(&mut self, session: SessionNumber, delivery: u32, state: DeliveryState) {
+        self.trace_answered(session, (delivery, delivery), matches!(state, DeliveryState::Rejected(_)));
         let Some(session) = self.sessions.get(session.0) else { return };
         self.engine.settle_incoming(session.id, DeliveryId(delivery), state);
     }

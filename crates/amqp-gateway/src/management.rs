@@ -85,7 +85,7 @@ impl Operation {
     }
 
     /// The right that it needs.
-    const fn right(self) -> Right {
+    pub(crate) const fn right(self) -> Right {
         match self {
             Self::Schedule | Self::CancelScheduled => Right::Send,
             _ => Right::Listen,
@@ -170,7 +170,8 @@ impl Gateway {
 
     /// An entity or a rule has been made, changed or deleted.
     pub(crate) fn on_entity_done(&mut self, ticket: Ticket) {
-        if let Some((caller, _)) = self.answered(ticket) {
+        if let Some((caller, operation)) = self.answered(ticket) {
+            self.note(&caller, operation, None);
             self.reply_ok(&caller, RawMap::empty().bytes());
         }
     }
@@ -209,7 +210,9 @@ impl Gateway {
 
     /// Messages have been deleted.
     pub(crate) fn on_deleted(&mut self, ticket: Ticket, count: u32) {
-        let Some((caller, _)) = self.answered(ticket) else { return };
+        let Some((mut caller, operation)) = self.answered(ticket) else { return };
+        caller.subject = Some(format!("{count} messages").into());
+        self.note(&caller, operation, None);
         let body = delete::count(count);
         let (status, description) = if count == 0 { (204, "NoContent") } else { (200, "OK") };
         self.reply(&caller, &Reply { status, description, condition: None, body: &body });
@@ -256,7 +259,8 @@ impl Gateway {
 
     /// A request is refused by the core.
     pub(crate) fn on_request_refused(&mut self, ticket: Ticket, refusal: &Refusal) {
-        if let Some((caller, _)) = self.answered(ticket) {
+        if let Some((caller, operation)) = self.answered(ticket) {
+            self.note(&caller, operation, Some(refusal.named().condition));
             self.reply_refused(&caller, refusal);
         }
     }

@@ -75,10 +75,14 @@ impl Gateway {
         let size = outgoing.len();
         let Some(id) = self.engine.send(link.key, outgoing) else { return self.give_back(delivery) };
         session.given(size);
+        let session_number = link.session;
         if !settled {
             consumer.unsettled += 1;
             let (consumer, queue, sequence) = (delivery.consumer, delivery.queue, delivery.sequence);
             session.locks.insert(id.0, Held { consumer, queue, sequence, lock: lock.map(|lock| lock.id) });
+        }
+        if self.config.traces {
+            self.trace_delivery((session_number, id.0), delivery, settled);
         }
     }
 
@@ -189,6 +193,7 @@ impl Gateway {
             (Answer::WhenDone, Some(echo)) => Some(Errand::Sent(session, id, echo).pack()),
             _ => None,
         };
+        self.trace_settle((session, id), ticket.is_some() && held.lock.is_some());
         match held.lock {
             Some(lock) if verdict.deed != Deed::Nothing => {
                 if ticket.is_some()

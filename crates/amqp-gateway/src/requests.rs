@@ -51,6 +51,8 @@ pub(crate) struct Caller {
     pub(crate) message_id: Option<Bytes>,
     /// Application property `com.microsoft:tracking-id`.
     pub(crate) tracking_id: Option<Box<str>>,
+    /// What it is about, besides its entity.
+    pub(crate) subject: Option<Box<str>>,
     /// The transaction that the request names, and the link it came on.
     pub(crate) transaction: Option<(LinkId, TxnId)>,
 }
@@ -213,6 +215,7 @@ impl<'a> Request<'a> {
                 reply_to: view.reply_to().and_then(RawValue::as_str).map(Box::from),
                 message_id: view.message_id().map(|id| Bytes::copy_from_slice(id.bytes())),
                 tracking_id: properties.get(TRACKING_ID).and_then(RawValue::as_str).map(Box::from),
+                subject: None,
                 transaction: None,
             },
             properties,

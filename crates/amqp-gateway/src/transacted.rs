@@ -120,6 +120,7 @@ impl Gateway {
         let entity = caller.node.place().to_owned();
         let ticket = self.await_answer(Pending::Request(Box::new(caller), operation));
         let command = ask(ticket);
+        self.note_subject(ticket, &command);
         let Some((link, name)) = transaction else { return self.commands.push(command) };
         let joined = match command {
             Command::SettleByToken { path, tokens, outcome, ticket } => {

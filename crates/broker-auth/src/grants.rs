@@ -102,6 +102,15 @@ impl Grants {
         }
     }
 
+    /// Who may do `right` at `scope`: the name of the log-in, or else of the first token that says so. For logs.
+    pub fn who(&self, scope: &Scope, right: Right) -> &str {
+        let mut grants = scope.ancestry().filter_map(|place| self.by_scope.get(place)).flatten();
+        match grants.find(|grant| grant.rights.contains(right)) {
+            Some(grant) if !self.identity.allows(scope, right) => &grant.key,
+            _ => self.identity.name(),
+        }
+    }
+
     /// Seconds since 1970 until which `right` holds at `scope`: for ever (`u64::MAX`) by the log-in, else as long
     /// as the longest of the tokens. `None` if it never did.
     pub fn valid_until(&self, scope: &Scope, right: Right) -> Option<u64> {

@@ -32,6 +32,7 @@ use crate::{
     inbox::Inbox,
     meters::{Seat, Transport},
     observe::ObserveConfig,
+    otlp::Spans,
     stop::{Stop, ordered, unless_stopped},
     threads::{Place, Spawner},
 };
@@ -58,7 +59,18 @@ pub(crate) struct Shared {
     /// One scrape at a time.
     pub(crate) scrape: Semaphore,
     pub(crate) last_look: http::LastLook,
+    /// Where spans go, if they are wanted.
+    pub(crate) spans: Option<Spans>,
     pub(crate) stop: watch::Receiver<Stop>,
+}
+
+/// Who is at the other end.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    /// What decides what it may do.
+    pub(crate) facts: PeerFacts,
+    /// Where it is.
+    pub(crate) address: SocketAddr,
 }
 
 /// Accepts until the server stops.
@@ -110,31 +122,32 @@ async fn serve(
     // It was accepted on another thread, whose runtime watches it.
     let stream = TcpStream::from_std(stream.into_std()?)?;
     stream.set_nodelay(true)?;
-    let loopback = address.ip().is_loopback();
     let mut first = [0];
     let count = in_time(&shared, stream.peek(&mut first)).await?;
     if count == 0 {
         return Ok(());
     }
     if first == [TLS_HANDSHAKE] {
-        return Box::pin(serve_tls(stream, address, shared)).await;
+        return Box::pin(serve_tls(stream, shared, address)).await;
     }
     if tls_only {
         return Err(io::Error::other("the client does not speak TLS on a TLS port"));
     }
-    let peer = PeerFacts { tls: false, certificate_subject: None, loopback };
-    speak(stream, first.first().copied(), shared, (peer, address)).await
+    let loopback = address.ip().is_loopback();
+    let facts = PeerFacts { tls: false, certificate_subject: None, loopback };
+    speak(stream, first.first().copied(), shared, Peer { facts, address }).await
 }
 
-async fn serve_tls(stream: TcpStream, address: SocketAddr, shared: Arc<Shared>) -> io::Result<()> {
+async fn serve_tls(stream: TcpStream, shared: Arc<Shared>, address: SocketAddr) -> io::Result<()> {
     let Some(acceptor) = &shared.acceptor else {
         return Err(io::Error::other("the client speaks TLS, but no certificate is configured"));
     };
     let mut stream = in_time(&shared, acceptor.accept(stream)).await?;
     let first = in_time(&shared, stream.fill_buf()).await?.first().copied();
     let certificate_subject = subject(&stream);
-    let peer = PeerFacts { tls: true, certificate_subject, loopback: address.ip().is_loopback() };
-    speak(stream, first, shared, (peer, address)).await
+    let loopback = address.ip().is_loopback();
+    let facts = PeerFacts { tls: true, certificate_subject, loopback };
+    speak(stream, first, shared, Peer { facts, address }).await
 }
 
 /// What a peer's first words come to, which it owes us within the handshake's time and before the server ends.
@@ -147,22 +160,14 @@ async fn in_time<T>(shared: &Shared, words: impl Future<Output = io::Result<T>>)
 
 /// Goes on in the protocol whose first byte this is. Each protocol is boxed, and so is TLS: a future is as large as the
 /// largest way through it, and most connections idle on the smallest.
-async fn speak<S>(
-    stream: S,
-    first: Option<u8>,
-    shared: Arc<Shared>,
-    peer: (PeerFacts, SocketAddr),
-) -> io::Result<()>
+async fn speak<S>(stream: S, first: Option<u8>, shared: Arc<Shared>, peer: Peer) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     match first {
         None => Ok(()),
         Some(first) if is_http(first) => Box::pin(http::serve(stream, shared, peer)).await,
-        Some(_) => {
-            let (peer, address) = peer;
-            Box::pin(drive(stream, &shared, peer, (address, false))).await
-        }
+        Some(_) => Box::pin(drive(stream, &shared, peer, false)).await,
     }
 }
 
@@ -179,11 +184,11 @@ const TLS_HANDSHAKE: u8 = 22;
 pub(crate) fn drive<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     shared: &Shared,
-    peer: PeerFacts,
-    (address, web_socket): (SocketAddr, bool),
+    Peer { facts: peer, address }: Peer,
+    web_socket: bool,
 ) -> impl Future<Output = io::Result<()>> + use<S> {
     let transport = Transport::new(peer.tls, web_socket);
-    let seat = Seat::take(Arc::clone(shared.inbox.meters()), transport);
+    let seat = Seat::take(Arc::clone(shared.inbox.meters()), transport, address);
     let client = ClientId(shared.next_client.fetch_add(1, Ordering::Relaxed));
     // Tracking ids must differ between connections and between runs; the seed need not be secret.
     let seed = shared.seed ^ client.0.wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -202,7 +207,8 @@ pub(crate) fn drive<S: AsyncRead + AsyncWrite + Unpin>(
     let faults = shared.faults.as_ref().map(watch::Sender::subscribe);
     let driver = Driver::new(stream, gateway, (client, seat), clock, inbox, shared.stop.clone(), patience);
     let entry = Entry::new(address, transport, shared.clock.utc(), Arc::clone(driver.mailbox()));
-    driver.with_faults(faults).with_listing(shared.listing.enter(client, entry)).run()
+    let driver = driver.with_faults(faults).with_spans(shared.spans.clone());
+    driver.with_listing(shared.listing.enter(client, entry)).run()
 }
 
 /// The subject of the client's certificate, which rustls has verified.

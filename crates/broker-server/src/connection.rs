@@ -22,12 +22,14 @@ use tokio::{
 };
 
 use crate::{
+    audit,
     clock::Clock,
     connections::Listed,
     inbox::{Inbox, Item},
     mailbox::{Errand, Mailbox, Report},
     meters::Seat,
     orders::Orders,
+    otlp::Spans,
     stop::{Stop, ordered},
     transport::{self, Outgoing, WRITE_SOFT_LIMIT},
 };
@@ -120,6 +122,8 @@ pub(crate) struct Driver<S> {
     received: u64,
     /// Its line in the list of connections.
     listed: Option<Listed>,
+    /// Where spans go, if they are wanted.
+    spans: Option<Spans>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
@@ -155,6 +159,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             faults: None,
             received: 0,
             listed: None,
+            spans: None,
         }
     }
 
@@ -172,6 +177,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
     /// Follows the news of ordered faults.
     pub(crate) fn with_faults(mut self, news: Option<watch::Receiver<()>>) -> Self {
         self.faults = news.map(Orders::new);
+        self
+    }
+
+    /// Gives spans to who takes them.
+    pub(crate) fn with_spans(mut self, spans: Option<Spans>) -> Self {
+        self.spans = spans;
         self
     }
 
@@ -216,6 +227,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         for errand in turn.errands {
             self.run_errand(errand);
         }
+        self.tell_watchers();
         if turn.deadline {
             self.gateway.handle_deadline(now);
         }
@@ -245,6 +257,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
                 drop(tell.send(report));
             }
             Errand::End => self.gateway.end(self.clock.now()),
+        }
+    }
+
+    /// Passes on what the gateway has noted for the audit log and for traces.
+    fn tell_watchers(&mut self) {
+        audit::write_notes(self.seat.address, &self.gateway.take_notes());
+        if let Some(spans) = &self.spans {
+            spans.take(self.gateway.take_spans());
         }
     }
 

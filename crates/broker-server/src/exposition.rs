@@ -121,6 +121,8 @@ pub(crate) fn render(picture: Picture) -> String {
     registry.register("connections", "Open AMQP connections", meters.open.clone());
     registry.register("connections_opened", "AMQP connections begun", meters.begun.clone());
     registry.register("connections_refused", "Connections refused", meters.refused.clone());
+    registry.register("spans_exported", "Spans that the collector took", meters.spans_exported.clone());
+    registry.register("spans_dropped", "Spans that no collector took", meters.spans_dropped.clone());
     let mut process = Registry::default();
     process.register_collector(Box::new(Process { started_at: meters.started_at }));
     registry.register_collector(Box::new(Frame(picture)));

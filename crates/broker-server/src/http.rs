@@ -23,7 +23,7 @@ use tokio::{
 };
 
 use crate::{
-    accept::{self, Shared},
+    accept::{self, Peer, Shared},
     patient::Patient,
     stop::{ordered, unless_stopped},
     websocket::{self, ByteStream},
@@ -59,22 +59,20 @@ const FAREWELL_TIME: Duration = Duration::from_secs(1);
 struct Visitor {
     shared: Arc<Shared>,
     peer: Arc<PeerFacts>,
-    address: SocketAddr,
+    /// Where they ask from.
+    from: SocketAddr,
     /// Set by a request that turns the connection into a WebSocket.
     upgrade: Arc<Mutex<Option<OnUpgrade>>>,
 }
 
 /// Serves the requests of one connection to its end, or until the broker stops.
-pub(crate) async fn serve<S>(
-    stream: S,
-    shared: Arc<Shared>,
-    (peer, address): (PeerFacts, SocketAddr),
-) -> io::Result<()>
+pub(crate) async fn serve<S>(stream: S, shared: Arc<Shared>, peer: Peer) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let Peer { facts, address: from } = peer;
     let visitor =
-        Visitor { shared: Arc::clone(&shared), peer: Arc::new(peer), address, upgrade: Arc::default() };
+        Visitor { shared: Arc::clone(&shared), peer: Arc::new(facts), from, upgrade: Arc::default() };
     let visiting = visitor.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let visitor = visiting.clone();
@@ -117,8 +115,8 @@ where
         usize::try_from(visitor.shared.gateway.max_frame_bytes).unwrap_or(usize::MAX).saturating_mul(2);
     let message_bytes_max = websocket::MESSAGE_BYTES_MAX.max(frames);
     let stream = ByteStream::new(parts.io.into_inner().into_inner(), parts.read_buf, message_bytes_max).await;
-    let peer = PeerFacts::clone(&visitor.peer);
-    accept::drive(stream, &visitor.shared, peer, (visitor.address, true)).await
+    let peer = Peer { facts: PeerFacts::clone(&visitor.peer), address: visitor.from };
+    accept::drive(stream, &visitor.shared, peer, true).await
 }
 
 impl Visitor {

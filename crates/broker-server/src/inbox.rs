@@ -245,8 +245,8 @@ impl Inbox {
         let waited = Cell::new(false);
         let may_wait = || !waited.get() && self.desk().items.is_empty() && !waited.replace(true);
         for turn in 1.. {
-            self.take_items(&mut items);
-            let ended = runner.turn(&mut items, may_wait);
+            let queued = self.take_items(&mut items);
+            let ended = runner.turn(&mut items, queued, may_wait);
             let mut desk = self.desk();
             if matches!(desk.turn, Turn::Over(_)) {
                 return;
@@ -269,17 +269,17 @@ impl Inbox {
         }
     }
 
-    /// Takes what waits, and notes how long the first of it did.
-    fn take_items(&self, items: &mut Vec<Item>) {
+    /// Takes what waits, and says how long the first of it did.
+    fn take_items(&self, items: &mut Vec<Item>) -> Duration {
         let mut desk = self.desk();
         mem::swap(items, &mut desk.items);
         let since = desk.waiting_since.take();
         drop(desk);
+        let waited = since.map_or(Duration::ZERO, |since| clock::instant().saturating_duration_since(since));
         if !items.is_empty() {
-            let waited =
-                since.map_or(Duration::ZERO, |since| clock::instant().saturating_duration_since(since));
             self.meters.queue_time.observe(waited.as_secs_f64());
         }
+        waited
     }
 
     /// Where the node, and whoever serves it, notes what it measures.

@@ -6,6 +6,7 @@
 //! Invariant: whatever ends a connection, its gateway's last commands reach the node, so no lock is left behind.
 
 mod accept;
+mod audit;
 mod clock;
 mod config;
 mod connection;
@@ -21,9 +22,11 @@ mod meters;
 mod node_thread;
 mod observe;
 mod orders;
+mod otlp;
 mod patient;
 mod runner;
 mod server;
+mod slow;
 mod stop;
 mod threads;
 mod tls;
@@ -33,5 +36,6 @@ mod websocket;
 pub use config::{EntityPlan, Quotas, ServerConfig, TlsFiles};
 pub use keys::KeySource;
 pub use observe::ObserveConfig;
+pub use otlp::TelemetryConfig;
 pub use server::{Outcome, Server, StartError};
 pub use tls::TlsError;

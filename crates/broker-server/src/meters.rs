@@ -4,6 +4,7 @@
 //! count is fixed here.
 
 use std::{
+    net::SocketAddr,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -35,6 +36,10 @@ pub(crate) struct Meters {
     pub(crate) begun: Family<[Label; 1], Counter>,
     /// Connections that were refused, by reason.
     pub(crate) refused: Family<[Label; 1], Counter>,
+    /// Spans that the collector has taken.
+    pub(crate) spans_exported: Counter,
+    /// Spans that were not made or that no collector took.
+    pub(crate) spans_dropped: Counter,
 }
 
 impl Default for Meters {
@@ -48,6 +53,8 @@ impl Default for Meters {
             open: Family::default(),
             begun: Family::default(),
             refused: Family::default(),
+            spans_exported: Counter::default(),
+            spans_dropped: Counter::default(),
         }
     }
 }
@@ -110,13 +117,15 @@ pub(crate) struct Seat {
     meters: Arc<Meters>,
     transport: Transport,
     authentication: &'static str,
+    /// Where the client is.
+    pub(crate) address: SocketAddr,
 }
 
 impl Seat {
     /// A connection that has not logged in.
-    pub(crate) fn take(meters: Arc<Meters>, transport: Transport) -> Self {
+    pub(crate) fn take(meters: Arc<Meters>, transport: Transport, address: SocketAddr) -> Self {
         meters.begun.get_or_create(&[transport.label()]).inc();
-        let seat = Self { meters, transport, authentication: "none" };
+        let seat = Self { meters, transport, authentication: "none", address };
         seat.gauge().inc();
         seat
     }

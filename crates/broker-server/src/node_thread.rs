@@ -108,5 +108,5 @@ fn recover(config: &ServerConfig, clock: &Arc<Clock>, inbox: &Arc<Inbox>) -> Res
             (node, Some(DiskThread::start(disk, inbox)?))
         }
     };
-    Ok(Runner::new(node, Arc::clone(clock), disk))
+    Ok(Runner::new(node, Arc::clone(clock), disk).watched(config.observe.slow_operation))
 }

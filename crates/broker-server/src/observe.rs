@@ -2,6 +2,10 @@
 //!
 //! Invariant: plain data.
 
+use std::time::Duration;
+
+use crate::otlp::TelemetryConfig;
+
 /// What is shown to whom.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ObserveConfig {
@@ -9,10 +13,19 @@ pub struct ObserveConfig {
     pub anonymous_metrics: bool,
     /// Entities shown in one scrape.
     pub max_entities: usize,
+    /// An operation that takes longer is logged; `None`: none is.
+    pub slow_operation: Option<Duration>,
+    /// Where spans go; `None`: none are made.
+    pub telemetry: Option<TelemetryConfig>,
 }
 
 impl Default for ObserveConfig {
     fn default() -> Self {
-        Self { anonymous_metrics: false, max_entities: 10_000 }
+        Self {
+            anonymous_metrics: false,
+            max_entities: 10_000,
+            slow_operation: Some(Duration::from_secs(1)),
+            telemetry: None,
+        }
     }
 }

@@ -11,7 +11,13 @@ use broker_node::Node;
 use tokio::sync::oneshot;
 use tracing::error;
 
-use crate::{clock::Clock, disk_thread::DiskThread, inbox::Item, mailbox::Mailbox};
+use crate::{
+    clock::{self, Clock},
+    disk_thread::DiskThread,
+    inbox::Item,
+    mailbox::Mailbox,
+    slow::{Place, Slow},
+};
 
 /// The node at work: the single writer of the partition.
 #[derive(Debug)]
@@ -30,6 +36,8 @@ pub(crate) struct Runner {
     warned: bool,
     /// Who has moved the time and waits until what became due by that is done.
     moved: Vec<oneshot::Sender<Option<Timestamp>>>,
+    /// Watches for what takes long.
+    slow: Option<Slow>,
 }
 
 /// How the node is doing.
@@ -67,12 +75,25 @@ impl Runner {
             stopping: false,
             warned: false,
             moved: Vec::new(),
+            slow: None,
         }
+    }
+
+    /// Logs what takes longer than this.
+    pub(crate) fn watched(mut self, threshold: Option<Duration>) -> Self {
+        self.slow = threshold.map(Slow::new);
+        self
     }
 
     /// Handles `items`, and does a bounded piece of everything else. `alone` says whether nothing more waits. The end,
     /// if it has come.
-    pub(crate) fn turn(&mut self, items: &mut Vec<Item>, alone: impl Fn() -> bool) -> Option<Ended> {
+    pub(crate) fn turn(
+        &mut self,
+        items: &mut Vec<Item>,
+        waited: Duration,
+        alone: impl Fn() -> bool,
+    ) -> Option<Ended> {
+        let began = self.slow.is_some().then(clock::instant);
         let mut now = self.clock.utc();
         self.warn();
         for item in items.drain(..) {
@@ -82,6 +103,9 @@ impl Runner {
             }
         }
         self.more = self.node.work(now);
+        if let (Some(slow), Some(began)) = (&mut self.slow, began) {
+            slow.turned(began, waited, self.node.journal().committed());
+        }
         self.more |= self.release();
         if self.stopping && !self.more {
             self.node.close();
@@ -92,6 +116,7 @@ impl Runner {
             error!(%reason, "the journal failed; nothing more is accepted, restart to recover");
             return Some(Ended::Poisoned);
         }
+        self.tell_slow();
         self.pay();
         if !self.more {
             self.tell_moved(now);
@@ -114,6 +139,9 @@ impl Runner {
             Item::Batch(batch, weight) => {
                 if let Some(mailbox) = self.clients.get(&batch.client) {
                     self.owed.push((Arc::clone(mailbox), weight));
+                }
+                if let Some(slow) = &mut self.slow {
+                    slow.handles(&batch);
                 }
                 self.node.handle_batch(now, batch);
                 self.pay();
@@ -180,6 +208,18 @@ impl Runner {
             self.warned = true;
             error!(%error, "the journal cannot reclaim space: a record cannot be read; check the disk");
         }
+    }
+
+    /// Tells the operator of what took long.
+    fn tell_slow(&mut self) {
+        let Some(slow) = self.slow.as_mut().filter(|slow| slow.waits()) else { return };
+        let Some(told) = slow.durable(self.node.journal().durable(), clock::instant()) else { return };
+        let entity = match &told.place {
+            Place::Queue(queue) => self.node.core().name_of(*queue).unwrap_or_default(),
+            Place::Name(name) => name,
+            Place::Nowhere => "",
+        };
+        told.write(entity);
     }
 
     /// Shows what is durable to those it is for; true when that gave the node something to do.

@@ -33,6 +33,7 @@ use crate::{
     keys::Keeper,
     mailbox::Mailbox,
     node_thread::NodeThread,
+    otlp::{Exporter, Spans},
     runner::Ended,
     stop::{self, Stop},
     threads::Threads,
@@ -122,6 +123,7 @@ impl Server {
         let (stop, stopped) = watch::channel(Stop::No);
         let node = NodeThread::start(config, &clock, &inbox, stop.clone())?;
         keep_keys(config, &runtime, &stopped)?;
+        let spans = start_exporter(config, &runtime, &inbox, &stopped)?;
         let connections = Arc::new(AtomicUsize::new(0));
         let threads = Threads::start(config.io_threads)?;
         let shared = Arc::new(Shared {
@@ -143,6 +145,7 @@ impl Server {
             observe: config.observe.clone(),
             scrape: Semaphore::new(1),
             last_look: LastLook::default(),
+            spans,
             stop: stopped,
         });
         let mut server = Self {
@@ -325,6 +328,19 @@ fn keep_keys(
     Ok(())
 }
 
+/// Has spans brought to the collector, if one is configured.
+fn start_exporter(
+    config: &ServerConfig,
+    runtime: &Runtime,
+    inbox: &Inbox,
+    stopped: &watch::Receiver<Stop>,
+) -> Result<Option<Spans>, StartError> {
+    let Some(telemetry) = &config.observe.telemetry else { return Ok(None) };
+    let (spans, exporter) = Exporter::new(telemetry, inbox.meters())?;
+    drop(runtime.spawn(exporter.run(stopped.clone())));
+    Ok(Some(spans))
+}
+
 fn gateway_config(config: &ServerConfig) -> GatewayConfig {
     GatewayConfig {
         container_id: config.container_id.clone(),
@@ -334,6 +350,7 @@ fn gateway_config(config: &ServerConfig) -> GatewayConfig {
         idle_time_out: config.idle_time_out,
         open_time_out: config.handshake_time_out,
         auto_create: config.auto_create,
+        traces: config.observe.telemetry.is_some(),
         faults: config.testing.then(Arc::default),
         ..GatewayConfig::default()
     }

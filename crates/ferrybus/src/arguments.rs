@@ -79,6 +79,11 @@ pub(crate) enum Command {
     Top(TopArguments),
     /// Measure sending and receiving through a queue.
     Bench(BenchArguments),
+    /// Say whether the broker can be used; exit code 1 when it cannot.
+    Health {
+        #[command(flatten)]
+        connect: ConnectArguments,
+    },
     /// Look at or move the clock of a broker that was started with `--testing`.
     #[command(subcommand)]
     Clock(ClockCommand),

@@ -67,6 +67,8 @@ pub(crate) struct Settings {
     pub(crate) log: LogSettings,
     /// What is shown of the broker.
     pub(crate) metrics: observe::MetricsSettings,
+    /// Where spans go.
+    pub(crate) telemetry: observe::TelemetrySettings,
     /// Queues to create at start when they do not exist.
     pub(crate) queue: Vec<QueueEntry>,
     /// Topics to create at start when they do not exist, with their subscriptions.
@@ -191,6 +193,7 @@ pub(crate) struct JournalSettings {
 pub(crate) struct LogSettings {
     pub(crate) level: Option<String>,
     pub(crate) format: Option<LogFormat>,
+    pub(crate) slow_operation: Option<Span>,
 }
 
 /// How a log line looks.
@@ -364,7 +367,7 @@ impl Settings {
         let keys = self.key.iter_mut().flat_map(|key| [&mut key.key_file, &mut key.secondary_key_file]);
         let users = self.user.iter_mut().map(|user| &mut user.password_file);
         let issuers = self.issuer.iter_mut().flat_map(|issuer| [&mut issuer.keys_file, &mut issuer.keys_ca]);
-        let own = [&mut self.data_dir, &mut self.emulator_config];
+        let own = [&mut self.data_dir, &mut self.emulator_config, &mut self.telemetry.ca];
         for path in own.into_iter().chain(tls).chain(keys).chain(users).chain(issuers).flatten() {
             *path = folder.join(&*path);
         }

@@ -1,4 +1,4 @@
-//! The project's chores: `cargo xtask test`, `tidy`, `sim`, `fuzz`, `bench`.
+//! The project's chores: `cargo xtask test`, `tidy`, `sim`, `fuzz`, `bench`, `package`.
 //!
 //! Invariant: nothing here is part of the broker; no crate depends on this one.
 #![expect(clippy::print_stdout, reason = "reports on standard output are what this program is for")]
@@ -7,6 +7,7 @@ mod args;
 mod bench;
 mod counts;
 mod fuzz;
+mod package;
 mod process;
 mod setup;
 mod sim;
@@ -42,6 +43,7 @@ usage: cargo xtask <command> [options]
   bench --load PATH                    Ferrybus and its peers under the load generator at PATH
        [--peer 'NAME=START COMMAND,PORT,ADDRESS']... [--broker NAME[,NAME]]
        [--scenario NAME[,NAME]] [--reps N] [--seconds S] [--no-record]
+  package [--binary PATH]              a Debian package, of a static binary that is built unless one is given
 ";
 
 fn main() -> ExitCode {
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         "sim" => sim::run,
         "fuzz" => fuzz::run,
         "bench" => bench::run,
+        "package" => package::run,
         _ => {
             eprint!("{USAGE}");
             return ExitCode::from(if command == "help" || command == "--help" { 0 } else { 2 });

@@ -22,3 +22,5 @@ mod subscribers;
 mod transactions;
 #[cfg(test)]
 mod transfer;
+#[cfg(test)]
+mod watched;

@@ -67,6 +67,11 @@ impl Core {
         self.view(*self.names.get(&crate::name::key(name))?)
     }
 
+    /// The name of the entity that a store belongs to.
+    pub fn name_of(&self, queue: QueueId) -> Option<&str> {
+        Some(&self.main_of(queue)?.definition.name)
+    }
+
     pub(super) fn view(&self, queue: QueueId) -> Option<EntityView<'_>> {
         let store = self.stores.get(&queue)?;
         let definition = &store.entity()?.definition;

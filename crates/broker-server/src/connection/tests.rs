@@ -178,7 +178,7 @@ fn driver(
         clock.now(),
     );
     let (clock, inbox) = (Arc::clone(clock), Arc::clone(inbox));
-    let seat = Seat::take(Arc::clone(inbox.meters()), Transport::Plain);
+    let seat = Seat::take(Arc::clone(inbox.meters()), Transport::Plain, "127.0.0.1:1".parse().unwrap());
     Driver::new(socket.clone(), gateway, (client, seat), clock, inbox, stop.subscribe(), None)
 }
 

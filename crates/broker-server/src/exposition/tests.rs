@@ -82,8 +82,9 @@ fn every_figure_of_an_entity_has_its_name() {
 fn what_the_server_measured_is_shown() {
     let shown = picture(Vec::new());
     let meters = Arc::clone(&shown.meters);
-    let _open = Seat::take(Arc::clone(&meters), Transport::Tls);
-    drop(Seat::take(Arc::clone(&meters), Transport::WebSocket));
+    let here = "127.0.0.1:1".parse().unwrap();
+    let _open = Seat::take(Arc::clone(&meters), Transport::Tls, here);
+    drop(Seat::take(Arc::clone(&meters), Transport::WebSocket, here));
     meters.refuse("connection_limit");
     meters.wrote(1_000, Duration::from_micros(150));
     meters.queue_time.observe(0.0);

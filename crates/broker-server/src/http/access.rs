@@ -3,7 +3,7 @@
 //! Invariant: a request is judged by the same authority as a link, and nothing is done before it was.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use broker_auth::{Authority, Grant, PeerFacts, Right, Scope};
+use broker_auth::{Authority, PeerFacts, Right, Scope};
 use hyper::{
     HeaderMap,
     header::{AUTHORIZATION, HOST},
@@ -12,20 +12,20 @@ use hyper::{
 use super::answer::Refusal;
 
 /// Checks that the request with these headers may do `right` at `scope`. The log-in is a shared access signature, a
-/// bearer token, or the name and text of a key or user (Basic); without any, what anonymous clients may do.
+/// bearer token, or the name and text of a key or user (Basic); without any, what anonymous clients may do. Says who asks.
 pub(super) fn claim(
     authority: &Authority,
     peer: &PeerFacts,
     headers: &HeaderMap,
     (right, scope): (Right, &Scope),
     unix_seconds: u64,
-) -> Result<(), Refusal> {
+) -> Result<Box<str>, Refusal> {
     let unreadable = || Refusal::Unauthorized("the `Authorization` header cannot be read".into());
     let login = match headers.get(AUTHORIZATION) {
         Some(value) => Some(value.to_str().map_err(|_| unreadable())?.trim()),
         None => None,
     };
-    let allowed = match login.map(|login| (login, login.split_once(' ').unwrap_or((login, "")))) {
+    let (who, allowed) = match login.map(|login| (login, login.split_once(' ').unwrap_or((login, "")))) {
         None => by_log_in(authority, peer, "ANONYMOUS", None, (right, scope))?,
         Some((_, (scheme, rest))) if scheme.eq_ignore_ascii_case("basic") => {
             let text = STANDARD.decode(rest.trim()).map_err(|_| unreadable())?;
@@ -34,12 +34,12 @@ pub(super) fn claim(
             by_log_in(authority, peer, "PLAIN", Some(&response), (right, scope))?
         }
         Some((_, (scheme, token))) if scheme.eq_ignore_ascii_case("bearer") => {
-            by_token(authority, token.trim(), headers, scope, unix_seconds)?.rights.contains(right)
+            by_token(authority, token.trim(), headers, (right, scope), unix_seconds)?
         }
-        Some((token, _)) => by_token(authority, token, headers, scope, unix_seconds)?.rights.contains(right),
+        Some((token, _)) => by_token(authority, token, headers, (right, scope), unix_seconds)?,
     };
     match (allowed, login) {
-        (true, _) => Ok(()),
+        (true, _) => Ok(who),
         (false, Some(_)) => {
             Err(Refusal::Forbidden(format!("'{right}' claim(s) are required to perform this operation")))
         }
@@ -53,10 +53,10 @@ fn by_log_in(
     mechanism: &str,
     response: Option<&[u8]>,
     (right, scope): (Right, &Scope),
-) -> Result<bool, Refusal> {
+) -> Result<(Box<str>, bool), Refusal> {
     let identity = authority.sasl(peer, mechanism, response);
     let identity = identity.map_err(|error| Refusal::Unauthorized(error.to_string()))?;
-    Ok(identity.allows(scope, right))
+    Ok((identity.name().into(), identity.allows(scope, right)))
 }
 
 /// The token has to be good for the place that the request is about, at the host that it was sent to.
@@ -64,14 +64,15 @@ fn by_token(
     authority: &Authority,
     token: &str,
     headers: &HeaderMap,
-    scope: &Scope,
+    (right, scope): (Right, &Scope),
     unix_seconds: u64,
-) -> Result<Grant, Refusal> {
+) -> Result<(Box<str>, bool), Refusal> {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost");
     let audience = format!("http://{host}/{}", scope.as_str());
-    authority
-        .verify_token(token, "", &audience, unix_seconds)
-        .map_err(|error| Refusal::Unauthorized(error.to_string()))
+    let grant = authority.verify_token(token, "", &audience, unix_seconds);
+    let grant = grant.map_err(|error| Refusal::Unauthorized(error.to_string()))?;
+    let allowed = grant.rights.contains(right);
+    Ok((grant.key, allowed))
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use hyper::{
 };
 
 use super::{Visitor, access, answer::Refusal, core};
+use crate::audit::Entry;
 
 /// Tokens for the entities that messages and dead letters are forwarded to.
 const SUPPLEMENTARY: [&str; 2] =
@@ -25,17 +26,27 @@ pub(super) async fn answer(
     request: hyper::Request<Incoming>,
     route: Route,
 ) -> Response<Full<Bytes>> {
-    let answered = exchange(visitor, request, route).await;
-    http(answered.unwrap_or_else(|refusal| said(&refusal)))
+    let action = change(&request);
+    let place = route.resource();
+    let mut who = None;
+    let answered = exchange(visitor, request, route, &mut who).await;
+    let answer = answered.unwrap_or_else(|refusal| said(&refusal));
+    if let Some(action) = action {
+        let reason = (answer.status >= 400).then(|| format!("status {}", answer.status));
+        let (from, refused) = (visitor.from, reason.as_deref());
+        Entry { who: who.as_deref(), from, action, entity: &place, subject: "", refused }.write();
+    }
+    http(answer)
 }
 
 async fn exchange(
     visitor: &Visitor,
     request: hyper::Request<Incoming>,
     route: Route,
+    who: &mut Option<Box<str>>,
 ) -> Result<Answer, Refusal> {
     let (parts, body) = request.into_parts();
-    admit(visitor, &parts.headers, &Scope::of(&route.resource()))?;
+    *who = Some(admit(visitor, &parts.headers, &Scope::of(&route.resource()))?);
     let method = match parts.method {
         hyper::Method::GET => Method::Get,
         hyper::Method::PUT => Method::Put,
@@ -74,14 +85,24 @@ async fn follow(visitor: &Visitor, headers: &HeaderMap, mut step: Step) -> Resul
     }
 }
 
-/// Who manages the namespace or the place is let in.
-pub(super) fn admit(visitor: &Visitor, headers: &HeaderMap, scope: &Scope) -> Result<(), Refusal> {
+/// What the audit log calls a request that changes something.
+fn change(request: &hyper::Request<Incoming>) -> Option<&'static str> {
+    match *request.method() {
+        hyper::Method::PUT if request.headers().contains_key(IF_MATCH) => Some("update"),
+        hyper::Method::PUT => Some("create"),
+        hyper::Method::DELETE => Some("delete"),
+        _ => None,
+    }
+}
+
+/// Who manages the namespace or the place is let in; says who it is.
+pub(super) fn admit(visitor: &Visitor, headers: &HeaderMap, scope: &Scope) -> Result<Box<str>, Refusal> {
     let seconds = visitor.shared.clock.now().wall.as_millis() / 1000;
     access::claim(&visitor.shared.authority, &visitor.peer, headers, (Right::Manage, scope), seconds)
 }
 
 /// Forwarding needs the right to manage the target too: by the request's own token, or by one that came for it.
-fn admit_target(visitor: &Visitor, headers: &HeaderMap, target: &str) -> Result<(), Refusal> {
+fn admit_target(visitor: &Visitor, headers: &HeaderMap, target: &str) -> Result<Box<str>, Refusal> {
     let scope = Scope::of(target);
     let own = admit(visitor, headers, &scope);
     if own.is_ok() {

@@ -11,12 +11,11 @@ use tokio::{
     sync::oneshot,
     time::{Instant, timeout_at},
 };
-use tracing::info;
 
 use super::{
     Visitor, admin,
     answer::{Answer, Refusal, json_answer},
-    testing::only,
+    testing::{audit, only},
 };
 use crate::{
     connections::Entry,
@@ -49,11 +48,11 @@ fn ask(id: u64, entry: Arc<Entry>) -> (u64, Arc<Entry>, oneshot::Receiver<Report
 /// `DELETE /$ferrybus/connections/ID`: ends one, which is told so.
 pub(super) fn end(visitor: &Visitor, request: &Request<Incoming>, id: u64) -> Result<Answer, Refusal> {
     only(request.method(), &Method::DELETE, "DELETE")?;
-    admin::admit(visitor, request.headers(), &Scope::namespace())?;
+    let who = admin::admit(visitor, request.headers(), &Scope::namespace())?;
     let entry = visitor.shared.listing.get(id);
     let entry = entry.ok_or_else(|| Refusal::NotFound(request.uri().path().to_owned()))?;
     entry.mailbox.ask(Errand::End);
-    info!(id, peer = %entry.address, "a connection is closed on request");
+    audit(visitor, &who, "connection-close", &format!("{id} {}", entry.address));
     Ok(json_answer(StatusCode::OK, &json!({ "closed": id })))
 }
 

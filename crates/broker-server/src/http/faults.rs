@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{
     Visitor,
     answer::{Answer, Refusal, json_answer},
-    testing::{admit, only, parse},
+    testing::{admit, audit, only, parse},
 };
 
 /// Most strikes that may be ordered.
@@ -36,7 +36,7 @@ struct Order {
 
 /// `GET`, `POST` and `DELETE` of `/$ferrybus/faults`: shows, orders, takes all back.
 pub(super) async fn faults(visitor: &Visitor, request: Request<Incoming>) -> Result<Answer, Refusal> {
-    admit(visitor, request.headers())?;
+    let who = admit(visitor, request.headers())?;
     let (table, now) = table(visitor)?;
     match *request.method() {
         Method::GET => {
@@ -44,10 +44,14 @@ pub(super) async fn faults(visitor: &Visitor, request: Request<Incoming>) -> Res
                 table.list(now).iter().map(|(number, fault)| shown(*number, fault, now)).collect();
             Ok(json_answer(StatusCode::OK, &json!({ "faults": all })))
         }
-        Method::DELETE => Ok(cleared(table.clear(None, now))),
+        Method::DELETE => {
+            audit(visitor, &who, "faults-clear", "all");
+            Ok(cleared(table.clear(None, now)))
+        }
         Method::POST => {
             let body = visitor.body(request.into_body()).await?;
             let fault = parse::<Order>(&body)?.fault(now)?;
+            audit(visitor, &who, "fault-add", &format!("{:?} {}", fault.kind, fault.scope));
             let answer = |number| json_answer(StatusCode::CREATED, &shown(number, &fault, now));
             let ordered = table.order(fault.clone(), now).map(answer);
             let ordered = ordered.map_err(|error| Refusal::Bad(error.to_string()))?;
@@ -63,7 +67,8 @@ pub(super) async fn faults(visitor: &Visitor, request: Request<Incoming>) -> Res
 /// `DELETE /$ferrybus/faults/NUMBER`: takes one back.
 pub(super) fn fault(visitor: &Visitor, request: &Request<Incoming>, number: u64) -> Result<Answer, Refusal> {
     only(request.method(), &Method::DELETE, "DELETE")?;
-    admit(visitor, request.headers())?;
+    let who = admit(visitor, request.headers())?;
+    audit(visitor, &who, "fault-clear", &number.to_string());
     let (table, now) = table(visitor)?;
     match table.clear(Some(number), now) {
         0 => Err(Refusal::NotFound(request.uri().path().to_owned())),

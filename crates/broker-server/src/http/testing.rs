@@ -15,7 +15,7 @@ use super::{
     Visitor, access,
     answer::{Answer, Refusal, json_answer},
 };
-use crate::{clock::AHEAD_MAX, inbox::Item};
+use crate::{audit::Entry, clock::AHEAD_MAX, inbox::Item};
 
 /// Body of a request to move the clock.
 #[derive(Debug, Deserialize)]
@@ -35,9 +35,10 @@ pub(super) fn clock(visitor: &Visitor, request: &Request<Incoming>) -> Result<An
 /// `POST /$ferrybus/clock/advance`: moves the broker's time forward, and answers when all that became due is done.
 pub(super) async fn advance(visitor: &Visitor, request: Request<Incoming>) -> Result<Answer, Refusal> {
     only(request.method(), &Method::POST, "POST")?;
-    admit(visitor, request.headers())?;
+    let who = admit(visitor, request.headers())?;
     let body = visitor.body(request.into_body()).await?;
     let asked: Advance = parse(&body)?;
+    audit(visitor, &who, "clock-advance", &format!("{} ms", asked.by_ms));
     let (tell, told_time) = oneshot::channel();
     visitor.shared.inbox.push(Item::Advance(Duration::from_millis(asked.by_ms), tell));
     match told_time.await {
@@ -55,16 +56,21 @@ fn told(visitor: &Visitor, now_ms: u64) -> Answer {
     json_answer(StatusCode::OK, &json!({ "now_ms": now_ms, "ahead_ms": ahead_ms }))
 }
 
-/// Lets in who may manage the namespace, of a broker that was started for testing.
-pub(super) fn admit(visitor: &Visitor, headers: &HeaderMap) -> Result<(), Refusal> {
+/// Lets in who may manage the namespace, and says who it is, of a broker that was started for testing.
+pub(super) fn admit(visitor: &Visitor, headers: &HeaderMap) -> Result<Box<str>, Refusal> {
     let shared = &visitor.shared;
     let wanted = (Right::Manage, &Scope::namespace());
     let seconds = shared.clock.now().wall.as_millis() / 1000;
-    access::claim(&shared.authority, &visitor.peer, headers, wanted, seconds)?;
+    let who = access::claim(&shared.authority, &visitor.peer, headers, wanted, seconds)?;
     if shared.faults.is_none() {
         return Err(Refusal::Forbidden("the broker was not started with `--testing`".into()));
     }
-    Ok(())
+    Ok(who)
+}
+
+/// Notes what somebody has asked for who was admitted.
+pub(super) fn audit(visitor: &Visitor, who: &str, action: &str, subject: &str) {
+    Entry { who: Some(who), from: visitor.from, action, entity: "", subject, refused: None }.write();
 }
 
 pub(super) fn only(method: &Method, wanted: &Method, allow: &'static str) -> Result<(), Refusal> {

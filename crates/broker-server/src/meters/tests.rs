@@ -1,5 +1,9 @@
 use super::*;
 
+fn here() -> SocketAddr {
+    "127.0.0.1:1".parse().unwrap()
+}
+
 fn open(meters: &Meters, transport: &'static str, authentication: &'static str) -> i64 {
     meters.open.get_or_create(&[("transport", transport), ("authentication", authentication)]).get()
 }
@@ -7,7 +11,7 @@ fn open(meters: &Meters, transport: &'static str, authentication: &'static str) 
 #[test]
 fn a_seat_counts_its_connection_once_under_its_last_log_in() {
     let meters = Arc::new(Meters::default());
-    let mut seat = Seat::take(Arc::clone(&meters), Transport::new(true, false));
+    let mut seat = Seat::take(Arc::clone(&meters), Transport::new(true, false), here());
     assert_eq!(open(&meters, "tls", "none"), 1);
     for class in ["anonymous", "anonymous", "token"] {
         seat.note(class);

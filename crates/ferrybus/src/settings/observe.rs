@@ -1,12 +1,14 @@
 //! How the broker lets itself be watched.
 //!
-//! Invariant: nothing is shown to strangers unless the operator says so.
+//! Invariant: nothing is shown to strangers, and nothing is sent anywhere, unless the operator says so.
 
-use broker_server::ObserveConfig;
+use std::{collections::BTreeMap, path::PathBuf};
+
+use broker_server::{ObserveConfig, TelemetryConfig};
 use serde::Deserialize;
 
 use super::{Settings, bounds::within};
-use crate::failure::Failure;
+use crate::{failure::Failure, system};
 
 /// `[metrics]`
 #[derive(Debug, Default, Deserialize)]
@@ -16,11 +18,34 @@ pub(crate) struct MetricsSettings {
     pub(crate) max_entities: Option<usize>,
 }
 
+/// `[telemetry]`
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct TelemetrySettings {
+    pub(crate) otlp_endpoint: Option<String>,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) ca: Option<PathBuf>,
+    pub(crate) service_name: Option<String>,
+}
+
+/// Headers may be secrets.
+impl std::fmt::Debug for TelemetrySettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TelemetrySettings")
+            .field("otlp_endpoint", &self.otlp_endpoint)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Settings {
     /// What is shown to whom.
     pub(super) fn observe(&self) -> Result<ObserveConfig, Failure> {
         let default = ObserveConfig::default();
         let MetricsSettings { anonymous, max_entities } = self.metrics;
+        let slow_operation = match self.log.slow_operation {
+            Some(span) => span.finite(),
+            None => default.slow_operation,
+        };
         Ok(ObserveConfig {
             anonymous_metrics: anonymous.unwrap_or(default.anonymous_metrics),
             max_entities: within(
@@ -31,6 +56,49 @@ impl Settings {
                 1_000_000,
                 "entities",
             )?,
+            slow_operation,
+            telemetry: telemetry(&self.telemetry, &|name| {
+                std::env::var(name).ok().filter(|value| !value.is_empty())
+            })?,
         })
     }
 }
+
+/// Where spans go: as the file says, else as the variables say that OpenTelemetry knows.
+fn telemetry(
+    settings: &TelemetrySettings,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<Option<TelemetryConfig>, Failure> {
+    let base = || environment("OTEL_EXPORTER_OTLP_ENDPOINT").map(|base| with_path(&base));
+    let endpoint = settings.otlp_endpoint.as_deref().map(with_path);
+    let endpoint = endpoint.or_else(|| environment("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")).or_else(base);
+    let Some(endpoint) = endpoint else { return Ok(None) };
+    if !(endpoint.starts_with("http://") || endpoint.starts_with("https://")) {
+        return Err(Failure::misuse(format_args!("`telemetry.otlp_endpoint` is `{endpoint}`"))
+            .hint("expected the address of a collector's OTLP over HTTP, such as `http://localhost:4318`"));
+    }
+    let authorities = settings.ca.clone().or_else(system::authorities);
+    let given = settings.headers.iter().map(|(name, value)| (name.clone(), value.clone()));
+    let mut headers: Vec<(String, String)> = given.collect();
+    if headers.is_empty() {
+        headers = listed(&environment("OTEL_EXPORTER_OTLP_HEADERS").unwrap_or_default());
+    }
+    let service_name = settings.service_name.clone().or_else(|| environment("OTEL_SERVICE_NAME"));
+    let service_name = service_name.unwrap_or_else(|| "ferrybus".to_owned());
+    Ok(Some(TelemetryConfig { endpoint, headers, authorities, service_name }))
+}
+
+/// The address of a collector, with the path for spans where it has none.
+fn with_path(base: &str) -> String {
+    let base = base.trim_end_matches('/');
+    if base.ends_with("/v1/traces") { base.to_owned() } else { format!("{base}/v1/traces") }
+}
+
+/// `name=value,name=value`
+fn listed(text: &str) -> Vec<(String, String)> {
+    let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
+    pairs.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect()
+}
+
+#[cfg(test)]
+mod tests;

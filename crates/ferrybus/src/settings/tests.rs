@@ -103,6 +103,7 @@ fn the_reference_file_names_every_key() {
         "[journal]\n",
         "[log]\n",
         "[metrics]\n",
+        "[telemetry]\n",
         "[[queue]]\n",
         "[[topic]]\n",
         "[[topic]]\n[[topic.subscription]]\n",

@@ -10,6 +10,7 @@ mod journal;
 mod letters;
 #[cfg(target_os = "linux")]
 mod memory;
+mod observe;
 mod support;
 #[cfg(target_os = "linux")]
 mod terminal;

@@ -76,7 +76,17 @@ pub(crate) struct Broker {
 impl Broker {
     /// Starts one and waits until it is ready.
     pub(crate) fn start(folder: &Path, arguments: &[&str]) -> Self {
-        let mut process = command(folder, arguments).stdout(Stdio::piped()).spawn().unwrap();
+        Self::ready(&mut command(folder, arguments))
+    }
+
+    /// The same, with its log in a file.
+    pub(crate) fn logged(folder: &Path, arguments: &[&str], log: &Path) -> Self {
+        let log = fs::File::create(log).unwrap();
+        Self::ready(command(folder, arguments).stderr(log))
+    }
+
+    fn ready(command: &mut Command) -> Self {
+        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(process.stdout.take().unwrap());
         let mut addresses = Vec::new();
         let mut connection_string = String::new();

@@ -27,7 +27,7 @@ fn ask(anonymous: Anonymous, login: Option<&str>) -> u16 {
     let peer = PeerFacts { loopback: true, ..PeerFacts::default() };
     let wanted = (Right::Manage, &Scope::namespace());
     match claim(&authority(anonymous), &peer, &headers, wanted, NOW) {
-        Ok(()) => 200,
+        Ok(_) => 200,
         Err(refusal) => refusal.answer().status().as_u16(),
     }
 }

@@ -1,0 +1,69 @@
+//! What clients change over AMQP, for the audit log.
+//!
+//! Invariant: one note for each change that the core has answered, done or refused; none holds a secret or a payload.
+
+use broker_auth::Scope;
+use broker_core::{Command, Ticket};
+
+use crate::{
+    gateway::Gateway,
+    management::Operation,
+    requests::{Caller, Pending},
+    tickets::Errand,
+};
+
+/// One change that a client asked for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Note {
+    /// Name of the key, user or subject that permitted it.
+    pub who: Box<str>,
+    /// `add-rule`, `remove-rule` or `purge`.
+    pub action: &'static str,
+    /// The entity, as the client named it.
+    pub entity: Box<str>,
+    /// The rule, or how many messages are gone.
+    pub subject: Option<Box<str>>,
+    /// The condition with which it was refused; `None`: it is done.
+    pub refused: Option<&'static str>,
+}
+
+impl Gateway {
+    /// What was changed since the last call, in order.
+    pub fn take_notes(&mut self) -> Vec<Note> {
+        std::mem::take(&mut self.notes)
+    }
+
+    /// Notes the answer to a request, if it was for a change.
+    pub(crate) fn note(&mut self, caller: &Caller, operation: Operation, refused: Option<&'static str>) {
+        let action = match operation {
+            Operation::AddRule => "add-rule",
+            Operation::RemoveRule => "remove-rule",
+            Operation::BatchDelete => "purge",
+            _ => return,
+        };
+        let entity = caller.node.place();
+        let who = self.grants.who(&Scope::of(entity), operation.right()).into();
+        let (entity, subject) = (entity.into(), caller.subject.clone());
+        self.notes.push(Note { who, action, entity, subject, refused });
+    }
+}
+
+impl Gateway {
+    /// Notes what a request turned out to be about, besides its entity.
+    pub(crate) fn note_subject(&mut self, ticket: Ticket, command: &Command) {
+        if let Some(subject) = subject(command)
+            && let Some(Errand::Request(number)) = Errand::unpack(ticket)
+            && let Some(Pending::Request(caller, _)) = self.pending.get_mut(&number)
+        {
+            caller.subject = Some(subject);
+        }
+    }
+}
+
+fn subject(command: &Command) -> Option<Box<str>> {
+    match command {
+        Command::AddRule { rule, .. } => Some(rule.name.clone()),
+        Command::RemoveRule { name, .. } => Some(name.clone()),
+        _ => None,
+    }
+}

@@ -1,0 +1,216 @@
+//! Spans on their way to a collector: OTLP over HTTP, in its JSON form.
+//!
+//! Invariant: nobody waits for the collector: what waits for it is bounded, and what does not fit is counted and gone.
+
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
+
+use amqp_gateway::Span;
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::{
+    Request, Uri,
+    header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue},
+};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    sync::{mpsc, watch},
+    time::timeout,
+};
+use tokio_rustls::TlsConnector;
+use tracing::warn;
+
+use crate::{
+    meters::Meters,
+    stop::{Stop, ordered},
+    tls::{self, TlsError},
+};
+
+mod encoding;
+
+/// Spans that wait for the collector.
+const WAITING_MAX: usize = 4_096;
+/// Spans of one request.
+const BATCH_MAX: usize = 512;
+/// How long spans wait for company.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Time for one request.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes of an answer that are read.
+const ANSWER_BYTES_MAX: usize = 64 << 10;
+
+/// Where spans go.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct TelemetryConfig {
+    /// `http://host:port/v1/traces`, or `https`.
+    pub endpoint: String,
+    /// Headers that the collector wants, such as a key.
+    pub headers: Vec<(String, String)>,
+    /// Authorities to trust for `https`, in a PEM file.
+    pub authorities: Option<PathBuf>,
+    /// `service.name` of the spans.
+    pub service_name: String,
+}
+
+/// The way to the exporter.
+#[derive(Clone, Debug)]
+pub(crate) struct Spans {
+    waiting: mpsc::Sender<Span>,
+    meters: Arc<Meters>,
+}
+
+impl Spans {
+    /// Takes spans that are over, and notes how many were lost before.
+    pub(crate) fn take(&self, (spans, lost): (Vec<Span>, u64)) {
+        if lost > 0 {
+            self.meters.spans_dropped.inc_by(lost);
+        }
+        for span in spans {
+            if self.waiting.try_send(span).is_err() {
+                self.meters.spans_dropped.inc();
+            }
+        }
+    }
+}
+
+/// Brings spans to the collector.
+pub(crate) struct Exporter {
+    waiting: mpsc::Receiver<Span>,
+    meters: Arc<Meters>,
+    service_name: String,
+    url: Uri,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    tls: Option<TlsConnector>,
+    /// The operator was told that the collector cannot be reached.
+    is_down: bool,
+}
+
+impl Exporter {
+    /// Checks that the collector's address can be used.
+    pub(crate) fn new(config: &TelemetryConfig, meters: &Arc<Meters>) -> Result<(Spans, Self), TlsError> {
+        let bad = |reason: &str| TlsError::File { path: config.endpoint.clone(), reason: reason.to_owned() };
+        let url: Uri = config.endpoint.parse().map_err(|_| bad("it is not a URL"))?;
+        let tls = match (url.scheme_str(), url.host()) {
+            (Some("http"), Some(_)) => None,
+            (Some("https"), Some(_)) => {
+                let roots =
+                    config.authorities.as_deref().ok_or_else(|| bad("no authorities to trust are known"))?;
+                Some(TlsConnector::from(Arc::new(tls::client(roots)?)))
+            }
+            _ => return Err(bad("expected `http://host:port/v1/traces`")),
+        };
+        let header = |(name, value): &(String, String)| {
+            let name = HeaderName::try_from(name.as_str()).ok()?;
+            let mut value = HeaderValue::try_from(value.as_str()).ok()?;
+            value.set_sensitive(true);
+            Some((name, value))
+        };
+        let headers = config.headers.iter().map(header).collect::<Option<Vec<_>>>();
+        let headers = headers.ok_or_else(|| bad("a header for it cannot be sent"))?;
+        let (sender, waiting) = mpsc::channel(WAITING_MAX);
+        let spans = Spans { waiting: sender, meters: Arc::clone(meters) };
+        let service_name = config.service_name.clone();
+        let meters = Arc::clone(meters);
+        Ok((spans, Self { waiting, meters, service_name, url, headers, tls, is_down: false }))
+    }
+
+    /// Exports until the server stops, then what is left.
+    pub(crate) async fn run(mut self, mut stop: watch::Receiver<Stop>) {
+        let mut batch = Vec::new();
+        loop {
+            let count = tokio::select! {
+                count = self.waiting.recv_many(&mut batch, BATCH_MAX) => count,
+                _ = ordered(&mut stop) => break,
+            };
+            if count == 0 {
+                break;
+            }
+            tokio::select! {
+                () = self.fill(&mut batch) => {}
+                _ = ordered(&mut stop) => {}
+            }
+            self.export(std::mem::take(&mut batch)).await;
+        }
+        while let Ok(span) = self.waiting.try_recv() {
+            batch.push(span);
+        }
+        if !batch.is_empty() {
+            self.export(batch).await;
+        }
+    }
+
+    /// Waits a little for more.
+    async fn fill(&mut self, batch: &mut Vec<Span>) {
+        let filling = async {
+            while batch.len() < BATCH_MAX {
+                let room = BATCH_MAX - batch.len();
+                if self.waiting.recv_many(batch, room).await == 0 {
+                    break;
+                }
+            }
+        };
+        // What has come by then goes.
+        drop(timeout(PAUSE, filling).await);
+    }
+
+    async fn export(&mut self, batch: Vec<Span>) {
+        let body = encoding::request(&self.service_name, &batch).to_string();
+        let count = batch.len() as u64;
+        let sent = match timeout(PATIENCE, self.send(body)).await {
+            Ok(sent) => sent,
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        };
+        match sent {
+            Ok(()) => {
+                self.is_down = false;
+                self.meters.spans_exported.inc_by(count);
+            }
+            Err(error) => {
+                self.meters.spans_dropped.inc_by(count);
+                if !std::mem::replace(&mut self.is_down, true) {
+                    warn!(url = %self.url, %error, "the collector of spans does not take them; they are dropped");
+                }
+            }
+        }
+    }
+
+    async fn send(&self, body: String) -> io::Result<()> {
+        let host = self.url.host().unwrap_or_default();
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        let port = self.url.port_u16().unwrap_or(if self.tls.is_some() { 443 } else { 80 });
+        let tcp = TcpStream::connect((bare, port)).await?;
+        match &self.tls {
+            None => self.exchange(tcp, body).await,
+            Some(tls) => {
+                let name = ServerName::try_from(bare.to_owned()).map_err(io::Error::other)?;
+                self.exchange(tls.connect(name, tcp).await?, body).await
+            }
+        }
+    }
+
+    async fn exchange<S>(&self, stream: S, body: String) -> io::Result<()>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let path = self.url.path_and_query().map_or("/", |path| path.as_str());
+        let authority = self.url.authority().map_or("", |authority| authority.as_str());
+        let mut request =
+            Request::post(path).header(HOST, authority).header(CONTENT_TYPE, "application/json");
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        let request = request.body(Full::new(Bytes::from(body))).map_err(io::Error::other)?;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+        let answered = async move {
+            let answer = sender.send_request(request).await.map_err(io::Error::other)?;
+            let status = answer.status();
+            drop(Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await);
+            if status.is_success() { Ok(()) } else { Err(io::Error::other(format!("status {status}"))) }
+        };
+        // The connection has to run for its answer to come; how it ends afterwards matters no more.
+        tokio::join!(answered, connection).0
+    }
+}

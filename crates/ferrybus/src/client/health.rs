@@ -1,0 +1,25 @@
+//! `ferrybus health`: whether the broker can be used, for health checks of containers that have no other client.
+//!
+//! Invariant: it succeeds only if the broker itself has said that it is ready.
+
+use hyper::Method;
+use serde_json::Value;
+
+use super::{Target, http::Ask};
+use crate::{failure::Failure, output};
+
+/// Asks `/readyz`.
+pub(crate) async fn health(target: Target, as_json: bool) -> Result<(), Failure> {
+    let reply = target.http().send(Ask::new(Method::GET, "/readyz")).await?;
+    let said: Option<Value> = serde_json::from_slice(&reply.body).ok();
+    let word = |name: &str| said.as_ref().and_then(|said| said.get(name)).and_then(Value::as_str);
+    if !reply.status.is_success() {
+        let reason = word("reason").map_or_else(|| reply.status.to_string(), str::to_owned);
+        return Err(Failure::new(format_args!("{} cannot be used: {reason}", target.place())));
+    }
+    match word("status") {
+        Some(status) if !as_json => output::line(format_args!("{} is {status}", target.place())),
+        Some(_) => output::line(said.as_ref().unwrap_or(&Value::Null)),
+        None => Err(Failure::new(format_args!("{}: the answer cannot be read", target.place()))),
+    }
+}
