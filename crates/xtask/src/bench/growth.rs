@@ -7,6 +7,7 @@
 
 mod client;
 mod fan_out;
+mod memory;
 mod queued;
 mod scheduled;
 mod sessions;
@@ -164,7 +165,8 @@ pub(super) fn report(families: &[Grown], reps: usize) -> String {
     let seconds = MEASURED.as_secs_f64();
     format!(
         "Growth: Ferrybus in memory, a client of `xtask`, {seconds} s a run, median of {reps}; the ratio of the last\n\
-         size to the first.\n\n{}\n",
+         size to the first. {}\n\n{}\n",
+        memory::report(),
         table.trim_end()
     )
 }
