@@ -20,11 +20,3 @@ pub const MAX_TEXT_BYTES: usize = 64 * 1024;
 
 /// Longest pattern of `LIKE`, in characters, when it comes from a message and not from the filter.
 pub const MAX_PATTERN_CHARS: usize = 1024;
-
-/// Most SQL filters on one topic (Service Bus quotas). Enforced by who keeps the rules:
-/// see [`RuleIndex::sql_filters`](crate::RuleIndex::sql_filters).
-pub const MAX_SQL_FILTERS_PER_TOPIC: usize = 2000;
-
-/// Most correlation filters on one topic (Service Bus quotas). Enforced by who keeps the rules:
-/// see [`RuleIndex::correlation_filters`](crate::RuleIndex::correlation_filters).
-pub const MAX_CORRELATION_FILTERS_PER_TOPIC: usize = 100_000;
