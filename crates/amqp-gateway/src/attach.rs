@@ -13,6 +13,7 @@ use broker_auth::Right;
 use broker_core::{
     AttachError, Command, EntityPath, LinkId, QueueInfo, ReceiveMode, SessionGrant, UnsettledPolicy,
 };
+use tracing::{Span, debug};
 
 use crate::{
     address::{self, Node},
@@ -22,6 +23,7 @@ use crate::{
     link::{Consumer, Link, LinkRole, NodeName, Producer, Replies, Requests},
     sessions,
     settlement::{Face, Said},
+    spans,
     tickets::SessionNumber,
     tracking,
 };
@@ -217,7 +219,10 @@ impl Gateway {
         role: LinkRole,
     ) -> Result<LinkId, Refusal> {
         let session = self.by_session.find(key.session()).map(SessionNumber).ok_or(Refusal::Unexpected)?;
-        let link = Link { key, session, name, face, claim, role };
+        let mut link = Link { key, session, name, face, claim, role, span: Span::none() };
+        if let Some(session) = self.sessions.get(session.0) {
+            link.span = spans::link(&session.span, &link.name, &link.role, link.place());
+        }
         let limit = self.config.max_links as usize;
         let number = self.links.insert(link).ok_or(Refusal::TooManyLinks { limit })?;
         self.by_key.insert(key, number);
@@ -243,6 +248,7 @@ impl Gateway {
         let limit = producer.max_message_bytes;
         let Some(link) = self.links.get(id.0) else { return };
         let (key, face) = (link.key, link.face);
+        debug!(parent: &link.span, "attached");
         let reply = Self::reply_to(&attach, limit, face);
         self.engine.accept_link(key, reply);
         self.engine.grant_credit(key, credit);
@@ -262,6 +268,7 @@ impl Gateway {
         let in_force = consumer.opened_on(queue);
         let Some(link) = self.links.get(id.0) else { return };
         let (key, face) = (link.key, link.face);
+        debug!(parent: &link.span, "attached");
         let mut reply = Self::reply_to(&attach, limit, face);
         if in_force.is_some() {
             reply.source = attach.source.clone().map(|source| source.with_filter(in_force));
@@ -283,6 +290,7 @@ impl Gateway {
             }
             (_, error) => Refusal::Attach(error),
         };
+        debug!(parent: &link.span, condition = refusal.named().condition, "refused");
         let error = self.error(&refusal, link.place());
         self.engine.refuse_link(link.key, error);
     }

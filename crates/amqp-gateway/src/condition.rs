@@ -228,9 +228,7 @@ impl Refusal {
             Self::PropertiesTooLarge { bytes, limit } => {
                 format!("The message's properties have {bytes} bytes; allowed are at most {limit}.")
             }
-            Self::TooLong { field, chars, limit } => {
-                format!("'{field}' has {chars} characters; allowed are at most {limit}.")
-            }
+            Self::TooLong { field, chars, limit } => too_long(field, *chars, *limit),
             Self::EntityDisabled { entity } => {
                 format!("The messaging entity '{entity}' has been disabled for this operation.")
             }
@@ -249,6 +247,10 @@ impl Refusal {
             _ => "The broker is shutting down.",
         }
     }
+}
+
+fn too_long(field: &str, chars: usize, limit: usize) -> String {
+    format!("'{field}' has {chars} characters; allowed are at most {limit}.")
 }
 
 /// The name of an ordered fault: what the service would say.

@@ -17,6 +17,7 @@ use amqp_engine::{Connection, DeliveryId, Event, LinkKey, Origin, SessionId};
 use broker_auth::{Authority, Grants, Identity, PeerFacts};
 use broker_core::{AttachError, ClientId, Command, Effect, LinkId};
 use bytes::{Bytes, BytesMut};
+use tracing::debug;
 
 use crate::{
     budget::Budget,
@@ -30,6 +31,7 @@ use crate::{
     mischief::Mischief,
     requests::Pending,
     settlement::Face,
+    spans,
     tickets::Errand,
     traces::Traces,
     tracking::Tracking,
@@ -407,7 +409,12 @@ impl Gateway {
 
     fn on_session(&mut self, id: SessionId) {
         match self.sessions.insert(Session::new(id)) {
-            Some(number) => self.by_session.insert(id, number),
+            Some(number) => {
+                self.by_session.insert(id, number);
+                if let Some(session) = self.sessions.get_mut(number) {
+                    session.span = spans::session(number);
+                }
+            }
             // The engine's own limit is lower, so this is not reached.
             None => self.engine.end_session(id, None),
         }
@@ -476,6 +483,7 @@ impl Gateway {
     /// Detaches a link with an error that is already told.
     pub(crate) fn detach_link_with(&mut self, id: LinkId, error: Error) {
         let Some(link) = self.links.get(id.0) else { return };
+        debug!(parent: &link.span, condition = %error.condition, "detached");
         self.engine.detach(link.key, Some(error));
         self.drop_link(id);
     }
@@ -512,6 +520,7 @@ impl Gateway {
     /// Takes a link out of all tables.
     pub(crate) fn remove_link(&mut self, id: LinkId) -> Option<Link> {
         let link = self.links.remove(id.0)?;
+        debug!(parent: &link.span, "gone");
         self.by_key.remove(link.key);
         Some(link)
     }

@@ -48,6 +48,7 @@ mod selector;
 mod sessions;
 mod settlement;
 mod slab;
+mod spans;
 mod subscribing;
 mod tickets;
 mod traces;

@@ -12,6 +12,7 @@ use amqp_engine::{LinkKey, SessionId};
 use broker_auth::{Right, Scope};
 use broker_core::{EntityPath, LinkId, QueueId};
 use bytes::Bytes;
+use tracing::Span;
 
 use crate::{
     forgetting::Forgetting,
@@ -41,6 +42,8 @@ pub(crate) struct Session {
     unsent_bytes: u64,
     /// Which deliveries the engine may forget.
     pub(crate) forgetting: Forgetting,
+    /// What the log shows of it.
+    pub(crate) span: Span,
 }
 
 impl Session {
@@ -52,6 +55,7 @@ impl Session {
             unsent: VecDeque::new(),
             unsent_bytes: 0,
             forgetting: Forgetting::default(),
+            span: Span::none(),
         }
     }
 
@@ -88,6 +92,8 @@ pub(crate) struct Link {
     pub(crate) claim: Option<(Scope, Right)>,
     /// What it is for.
     pub(crate) role: LinkRole,
+    /// What the log shows of it.
+    pub(crate) span: Span,
 }
 
 /// What a link is for.

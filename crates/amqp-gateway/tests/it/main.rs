@@ -17,6 +17,8 @@ mod rules;
 #[cfg(test)]
 mod sessions;
 #[cfg(test)]
+mod spans;
+#[cfg(test)]
 mod subscribers;
 #[cfg(test)]
 mod transactions;
