@@ -7,6 +7,7 @@ use std::ops::Bound;
 use super::Core;
 use crate::{
     Activity, EntityKind, EntityReport, Look, QueueId, activity::Traffic, machine::EntityView, name,
+    store::Entity,
 };
 
 /// Most entities in one answer.
@@ -18,32 +19,27 @@ impl Core {
         match look {
             Look::One { name } => self.entity(name).map(|view| self.report(&view)).into_iter().collect(),
             Look::Kind { kind, skip, top } => {
-                let of_kind = self.entities().filter(|view| view.kind == *kind);
-                self.page(of_kind, *skip, *top)
+                let is_of_kind = |entity: &Entity| entity.definition.kind == *kind;
+                let queues = self.names.values().copied();
+                self.page(queues.filter(|queue| self.main_of(*queue).is_some_and(is_of_kind)), *skip, *top)
             }
             Look::All { after, top } => {
                 let behind = (Bound::Excluded(&**after), Bound::Unbounded);
-                let queues = self.names.range::<str, _>(behind).map(|(_, queue)| *queue);
-                self.page(queues.filter_map(|queue| self.view(queue)), 0, *top)
+                self.page(self.names.range::<str, _>(behind).map(|(_, queue)| *queue), 0, *top)
             }
-            Look::Subscriptions { topic, skip, top } => self.page(self.subscriptions(topic), *skip, *top),
+            Look::Subscriptions { topic, skip, top } => {
+                let topic = self.names.get(&name::key(topic)).copied();
+                let queues = topic.into_iter().flat_map(|topic| self.subscriptions_of(topic));
+                self.page(queues, *skip, *top)
+            }
         }
     }
 
-    fn page<'a>(
-        &self,
-        views: impl Iterator<Item = EntityView<'a>>,
-        skip: u64,
-        top: u64,
-    ) -> Vec<EntityReport> {
+    /// What is passed over is only counted: to look at an entity costs more than to find it.
+    fn page(&self, queues: impl Iterator<Item = QueueId>, skip: u64, top: u64) -> Vec<EntityReport> {
         let place = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
-        let page = views.skip(place(skip)).take(place(top.min(SHOWN_MAX)));
-        page.map(|view| self.report(&view)).collect()
-    }
-
-    fn subscriptions<'a>(&'a self, topic: &str) -> impl Iterator<Item = EntityView<'a>> {
-        let topic = self.names.get(&name::key(topic)).copied();
-        topic.into_iter().flat_map(|topic| self.subscriptions_of(topic)).filter_map(|id| self.view(id))
+        let page = queues.skip(place(skip)).take(place(top.min(SHOWN_MAX)));
+        page.filter_map(|queue| self.view(queue)).map(|view| self.report(&view)).collect()
     }
 
     /// The main stores of a topic's subscriptions, in order of name. Other entities may have names below the topic's.
