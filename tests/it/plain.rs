@@ -1,6 +1,10 @@
 //! Clients of plain AMQP 1.0 and what they may rely on.
 
-use std::time::{Duration, Instant};
+use std::{
+    io::{Read, Write},
+    net::{Shutdown, TcpStream},
+    time::{Duration, Instant},
+};
 
 use amqp_codec::{
     frame::{FrameKind, ProtocolHeader},
@@ -318,7 +322,7 @@ fn heartbeats_come_at_half_of_the_clients_idle_time_out() {
     while heartbeats < 3 {
         // `next_incoming` hides heartbeats, so the bytes are looked at.
         let mut frame = [0; 8];
-        std::io::Read::read_exact(client.wire.stream(), &mut frame).unwrap();
+        Read::read_exact(client.wire.stream(), &mut frame).unwrap();
         assert_eq!(frame, [0, 0, 0, 8, 2, 0, 0, 0]);
         heartbeats += 1;
     }
@@ -340,7 +344,7 @@ fn a_client_that_is_silent_beyond_the_idle_time_out_is_closed() {
     while started.elapsed() < Duration::from_secs(3) {
         let mut frame = [0; 8];
         // The broker's heartbeats are the clock.
-        std::io::Read::read_exact(client.wire.stream(), &mut frame).unwrap();
+        Read::read_exact(client.wire.stream(), &mut frame).unwrap();
         client.wire.script.heartbeat();
         client.wire.flush().unwrap();
     }
@@ -367,14 +371,50 @@ fn a_graceful_shutdown_closes_every_connection_with_its_reason() {
 fn one_connection_more_than_the_limit_is_closed_and_room_is_given_back() {
     let broker = Broker::with(|config| config.max_connections = 3);
     let mut clients: Vec<Client> = (0..3).map(|_| broker.plain()).collect();
-    let mut surplus = Wire::connect(broker.address).unwrap();
-    surplus.script.header(ProtocolHeader::Sasl);
-    assert_eq!(surplus.rest().unwrap(), []);
+    // It is told why, before it has done anything; links and sessions do not help it.
+    let mut surplus = Client::connect(broker.address, "ANONYMOUS", None, Open::new("one too many"));
+    surplus.wire.script.begin(0).attach_sender(0, 1, "s", Some(QUEUE));
+    let error = surplus.wire.closed().unwrap().error.unwrap();
+    assert_eq!(error.condition, "amqp:resource-limit-exceeded");
+    let description = error.description.unwrap();
+    assert!(description.contains("ConnectionsQuotaExceeded") && description.contains('3'), "{description}");
+    surplus.wire.stream().shutdown(Shutdown::Write).unwrap();
+    assert_eq!(surplus.wire.rest().unwrap(), []);
     clients.pop().unwrap().close();
     // The place is given back right behind the close, so a first try may come too early.
     let again =
         (0..1000).find_map(|_| Wire::session(broker.address, DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY).ok());
     assert!(again.is_some());
+}
+
+#[test]
+fn far_more_connections_than_the_limit_are_closed_without_a_word() {
+    let broker = Broker::with(|config| config.max_connections = 1);
+    let _client = broker.plain();
+    // Each is told, and holds its place until it hangs up.
+    let told: Vec<_> = (0..64)
+        .map(|_| {
+            let mut wire = Wire::connect(broker.address).unwrap();
+            wire.script.sasl("ANONYMOUS", None).open("one too many");
+            wire.closed().unwrap();
+            wire
+        })
+        .collect();
+    let mut unheard = Wire::connect(broker.address).unwrap();
+    unheard.script.header(ProtocolHeader::Sasl);
+    assert_eq!(unheard.rest().unwrap_or_default(), []);
+    drop(told);
+}
+
+#[test]
+fn who_looks_after_the_broker_is_answered_when_it_has_no_room_for_others() {
+    let broker = Broker::with(|config| config.max_connections = 1);
+    let _client = broker.plain();
+    let mut stream = TcpStream::connect(broker.address).unwrap();
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: broker\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 
 #[test]

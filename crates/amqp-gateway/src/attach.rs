@@ -302,8 +302,12 @@ impl Gateway {
             Some(filter) if !filter.is_empty() => source.clone().with_filter(None),
             _ => source.clone(),
         });
-        let properties = (face == Face::ServiceBus && attach.role == Role::Sender)
-            .then(|| RawMap::with_symbol_keys(&[(BATCH_SIZE, AnnotationValue::Ulong(max_message_bytes))]));
+        let properties = (face == Face::ServiceBus && attach.role == Role::Sender).then(|| {
+            RawMap::with_symbol_keys(&[(
+                BATCH_SIZE,
+                AnnotationValue::Ulong(max_message_bytes.min(BATCH_BYTES_MAX)),
+            )])
+        });
         AttachReply {
             source,
             target: attach.target.clone(),
@@ -460,4 +464,6 @@ const REJECTED: &str = "amqp:rejected:list";
 pub(crate) const REQUEST_CREDIT: u32 = 100;
 /// Largest request to `$cbs`, in bytes: tokens are a few kilobytes.
 pub(crate) const NODE_MESSAGE_BYTES: u64 = 65_536;
+/// Largest batch that a client is told to make, in bytes, however large one message may be.
+const BATCH_BYTES_MAX: u64 = 1 << 20;
 const BATCH_SIZE: &str = "com.microsoft:max-message-batch-size";

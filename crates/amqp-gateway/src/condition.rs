@@ -65,6 +65,8 @@ pub(crate) enum Refusal {
     BadTo { to: String, error: AddressError },
     /// The sections of a message are not in the form that the standard demands.
     Malformed(String),
+    /// A message annotation that the broker reads has another type than it must have.
+    BadAnnotation { name: &'static str, wanted: &'static str },
     /// More bytes than the link takes.
     TooLarge { bytes: u64, limit: u64 },
     /// A batch without messages, or with too many.
@@ -75,6 +77,8 @@ pub(crate) enum Refusal {
     TooManyRequests { limit: usize },
     /// A link beyond the connection's limit.
     TooManyLinks { limit: usize },
+    /// A connection beyond the broker's limit.
+    TooManyConnections { limit: usize },
     /// A management operation nobody knows.
     UnknownOperation { operation: String },
     /// A management request lacks something, or has it in a wrong form.
@@ -127,7 +131,9 @@ impl Refusal {
             }
             Self::NoSubscription { .. } => ("amqp:not-found", 404),
             Self::SeveralEntities | Self::NotInTransaction => ("amqp:not-allowed", 400),
-            Self::TooManyRequests { .. } | Self::TooManyLinks { .. } => ("amqp:resource-limit-exceeded", 403),
+            Self::TooManyRequests { .. } | Self::TooManyLinks { .. } | Self::TooManyConnections { .. } => {
+                ("amqp:resource-limit-exceeded", 403)
+            }
             Self::TooLarge { .. } | Self::PropertyTooLarge { .. } | Self::PropertiesTooLarge { .. } => {
                 ("amqp:link:message-size-exceeded", 400)
             }
@@ -135,7 +141,7 @@ impl Refusal {
             Self::OutOfRange { .. } | Self::TooLong { .. } | Self::BatchLength { .. } => {
                 ("com.microsoft:argument-out-of-range", 400)
             }
-            Self::BadRequest { .. } => ("com.microsoft:argument-error", 400),
+            Self::BadRequest { .. } | Self::BadAnnotation { .. } => ("com.microsoft:argument-error", 400),
             Self::Unauthorized { .. } | Self::ClaimExpired { .. } | Self::BadToken { .. } => {
                 ("amqp:unauthorized-access", 401)
             }
@@ -208,19 +214,48 @@ impl Refusal {
             Self::NoTo => "The anonymous terminus requires the 'to' property to be set.".to_owned(),
             Self::BadTo { to, error } => format!("The 'to' address '{to}' is not valid: {error}."),
             Self::Malformed(reason) => format!("The message could not be decoded: {reason}."),
+            Self::BadAnnotation { name, wanted } => {
+                format!("The message annotation '{name}' must be {wanted}.")
+            }
+            Self::ForeignState => "The delivery state is not an outcome that the source offers.".to_owned(),
+            Self::UnknownOperation { operation } => format!("The operation '{operation}' is not supported."),
+            Self::BadRequest { what } => format!("The request is not valid: {what}."),
+            Self::OutOfRange { field, value, allowed } => {
+                format!("The request is not valid: '{field}' is {value}, allowed are {allowed}.")
+            }
+            Self::EntityDisabled { entity } => {
+                format!("The messaging entity '{entity}' has been disabled for this operation.")
+            }
+            Self::EntityDeleted { entity } => format!("The messaging entity '{entity}' has been deleted."),
+            Self::Fault(_) => "A test has ordered this fault.".to_owned(),
+            Self::ShuttingDown | Self::Failed | Self::Ended => self.farewell().to_owned(),
+            Self::TooLarge { .. }
+            | Self::BatchLength { .. }
+            | Self::TooManyRequests { .. }
+            | Self::TooManyLinks { .. }
+            | Self::TooManyConnections { .. }
+            | Self::PropertyTooLarge { .. }
+            | Self::PropertiesTooLarge { .. }
+            | Self::TooLong { .. } => self.beyond_limit(),
+            Self::Unexpected => "The broker met an internal error.".to_owned(),
+        }
+    }
+
+    /// What there is too much of, and how much there may be.
+    fn beyond_limit(&self) -> String {
+        match self {
             Self::TooLarge { bytes, limit } => {
                 format!("The message has {bytes} bytes; the link takes at most {limit}.")
             }
             Self::BatchLength { messages, limit } => {
                 format!("The batch has {messages} messages; allowed are 1 to {limit}.")
             }
-            Self::ForeignState => "The delivery state is not an outcome that the source offers.".to_owned(),
             Self::TooManyRequests { limit } => format!("More than {limit} requests wait on this link."),
             Self::TooManyLinks { limit } => format!("The connection has {limit} links, as many as it may."),
-            Self::UnknownOperation { operation } => format!("The operation '{operation}' is not supported."),
-            Self::BadRequest { what } => format!("The request is not valid: {what}."),
-            Self::OutOfRange { field, value, allowed } => {
-                format!("The request is not valid: '{field}' is {value}, allowed are {allowed}.")
+            Self::TooManyConnections { limit } => {
+                format!(
+                    "ConnectionsQuotaExceeded for namespace: it has {limit} connections, as many as it may."
+                )
             }
             Self::PropertyTooLarge { name, bytes, limit } => {
                 format!("The property '{name}' has {bytes} bytes; allowed are at most {limit}.")
@@ -229,13 +264,7 @@ impl Refusal {
                 format!("The message's properties have {bytes} bytes; allowed are at most {limit}.")
             }
             Self::TooLong { field, chars, limit } => too_long(field, *chars, *limit),
-            Self::EntityDisabled { entity } => {
-                format!("The messaging entity '{entity}' has been disabled for this operation.")
-            }
-            Self::EntityDeleted { entity } => format!("The messaging entity '{entity}' has been deleted."),
-            Self::Fault(_) => "A test has ordered this fault.".to_owned(),
-            Self::ShuttingDown | Self::Failed | Self::Ended => self.farewell().to_owned(),
-            Self::Unexpected => "The broker met an internal error.".to_owned(),
+            _ => String::new(),
         }
     }
 

@@ -103,6 +103,8 @@ pub struct Gateway {
     pub(crate) commands: Vec<Command>,
     /// Whether the core knows the client.
     pub(crate) connected: bool,
+    /// The connections that the broker takes, where this one is beyond them.
+    pub(crate) surplus: Option<usize>,
     /// Where sections of deliveries are written before the engine takes them.
     pub(crate) scratch: BytesMut,
     /// How much memory to take when that is used up, in bytes.
@@ -154,10 +156,18 @@ impl Gateway {
             claims_end: None,
             commands: Vec::new(),
             connected: false,
+            surplus: None,
             scratch: BytesMut::new(),
             scratch_chunk: SCRATCH_LOW,
             now,
         }
+    }
+
+    /// A connection beyond the `limit` of them: the client is told when it opens, and may do nothing.
+    #[must_use]
+    pub fn beyond(mut self, limit: usize) -> Self {
+        self.surplus = Some(limit);
+        self
     }
 
     /// Takes what was read from the socket.
@@ -239,9 +249,13 @@ impl Gateway {
 
     fn close(&mut self, now: Now, why: &Refusal) {
         self.now = now;
+        self.close_with(why);
+        self.handle_events();
+    }
+
+    pub(crate) fn close_with(&mut self, why: &Refusal) {
         let error = self.error(why, "");
         self.engine.close(Some(error));
-        self.handle_events();
     }
 
     /// Ends the connection because the broker has failed: the client is told and may answer.

@@ -13,7 +13,7 @@ use amqp_engine::{Config, OpenReply};
 use broker_auth::{Authority, Identity, PeerFacts};
 use broker_core::Command;
 
-use crate::{config::GatewayConfig, gateway::Gateway};
+use crate::{condition::Refusal, config::GatewayConfig, gateway::Gateway};
 
 /// The engine's settings for one connection. `note` follows the errors that it raises itself.
 pub(crate) fn engine_config(
@@ -58,6 +58,10 @@ impl Gateway {
     pub(crate) fn on_opened(&mut self, open: &Open) {
         self.container = open.container_id.as_str().into();
         self.log_in_without_sasl();
+        if let Some(limit) = self.surplus {
+            self.engine.accept_open(OpenReply::default());
+            return self.close_with(&Refusal::TooManyConnections { limit });
+        }
         if !self.connected {
             self.connected = true;
             self.commands.push(Command::Connect);

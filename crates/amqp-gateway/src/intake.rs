@@ -100,17 +100,31 @@ fn understand(payload: &[u8], sections: &Sections, intake: Intake) -> Result<(Me
     }
     if !sections.message_annotations.is_empty() {
         let annotations = sections.message_annotations_view(payload);
-        let at = annotations.get("x-opt-scheduled-enqueue-time").and_then(RawValue::as_timestamp);
+        let at = annotations.get(SCHEDULED_ENQUEUE_TIME);
+        let at = demanded(at, RawValue::as_timestamp, SCHEDULED_ENQUEUE_TIME, "a timestamp")?;
         message.scheduled_enqueue_time =
             at.map(|millis| Timestamp::from_millis(u64::try_from(millis).unwrap_or(0)));
         if intake.wants.partition_key {
-            message.partition_key = annotations.get(PARTITION_KEY).and_then(RawValue::as_str).map(Box::from);
+            let key = annotations.get(PARTITION_KEY);
+            message.partition_key =
+                demanded(key, RawValue::as_str, PARTITION_KEY, "a string")?.map(Box::from);
         }
     }
     if intake.wants.rules {
         message.properties = Some(Box::new(facts::read(payload, sections, &message)));
     }
     Ok((message, has_id))
+}
+
+/// An annotation in the type that it must have. Null stands for none, as everywhere in AMQP.
+fn demanded<'a, T>(
+    value: Option<RawValue<'a>>,
+    read: impl Fn(RawValue<'a>) -> Option<T>,
+    name: &'static str,
+    wanted: &'static str,
+) -> Result<Option<T>, Refusal> {
+    let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(None) };
+    read(value).map(Some).ok_or(Refusal::BadAnnotation { name, wanted })
 }
 
 /// Reads a stored payload anew, as if it arrived now: what the core asks when a message is activated or forwarded.
@@ -182,6 +196,7 @@ fn lifetime(properties: &PropertiesView<'_>, intake: Intake) -> Option<Duration>
     Some(Duration::from_millis(u64::try_from(end.saturating_sub(start)).unwrap_or(0)))
 }
 
+const SCHEDULED_ENQUEUE_TIME: &str = "x-opt-scheduled-enqueue-time";
 const PARTITION_KEY: &str = "x-opt-partition-key";
 
 /// The last day of .NET's calendar, by which its SDK means never.

@@ -88,7 +88,18 @@ impl Operation {
     pub(crate) const fn right(self) -> Right {
         match self {
             Self::Schedule | Self::CancelScheduled => Right::Send,
-            _ => Right::Listen,
+            Self::Peek
+            | Self::RenewLocks
+            | Self::UpdateDisposition
+            | Self::ReceiveDeferred
+            | Self::BatchDelete
+            | Self::RenewSession
+            | Self::GetSessionState
+            | Self::SetSessionState
+            | Self::ListSessions
+            | Self::AddRule
+            | Self::RemoveRule
+            | Self::ListRules => Right::Listen,
         }
     }
 

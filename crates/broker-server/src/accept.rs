@@ -71,6 +71,8 @@ pub(crate) struct Peer {
     pub(crate) facts: PeerFacts,
     /// Where it is.
     pub(crate) address: SocketAddr,
+    /// It is beyond the limit of connections: over AMQP it is only told so.
+    pub(crate) surplus: bool,
 }
 
 /// Accepts until the server stops.
@@ -84,16 +86,19 @@ pub(crate) async fn accept_loop(listener: TcpListener, shared: Arc<Shared>, tls_
         match accepted {
             Ok((stream, address)) => {
                 let place = Place::take(&shared.connections);
-                if place.count() > shared.max_connections {
+                let surplus = place.count() > shared.max_connections;
+                if surplus {
                     shared.inbox.meters().refuse("connection_limit");
                     warn!(%address, limit = shared.max_connections, "refused: too many connections");
+                }
+                if place.count() > shared.max_connections.saturating_add(SURPLUS_MAX) {
                     continue;
                 }
                 let serving = Arc::clone(&shared);
                 let span = info_span!("connection", peer = %address);
                 shared.threads.spawn(
                     async move {
-                        if let Err(error) = serve(stream, address, serving, tls_only).await {
+                        if let Err(error) = serve(stream, (address, surplus), serving, tls_only).await {
                             debug!(%error, "connection ended");
                         }
                         drop(place);
@@ -110,12 +115,16 @@ pub(crate) async fn accept_loop(listener: TcpListener, shared: Arc<Shared>, tls_
     }
 }
 
+/// Connections beyond the limit that are served for long enough to be told so; HTTP clients, who have come to look
+/// after the broker, are answered. Those beyond these are closed without a word.
+const SURPLUS_MAX: usize = 64;
+
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 async fn serve(
     stream: TcpStream,
-    address: SocketAddr,
+    (address, surplus): (SocketAddr, bool),
     shared: Arc<Shared>,
     tls_only: bool,
 ) -> io::Result<()> {
@@ -128,17 +137,21 @@ async fn serve(
         return Ok(());
     }
     if first == [TLS_HANDSHAKE] {
-        return Box::pin(serve_tls(stream, shared, address)).await;
+        return Box::pin(serve_tls(stream, shared, (address, surplus))).await;
     }
     if tls_only {
         return Err(io::Error::other("the client does not speak TLS on a TLS port"));
     }
     let loopback = address.ip().is_loopback();
     let facts = PeerFacts { tls: false, certificate_subject: None, loopback };
-    speak(stream, first.first().copied(), shared, Peer { facts, address }).await
+    speak(stream, first.first().copied(), shared, Peer { facts, address, surplus }).await
 }
 
-async fn serve_tls(stream: TcpStream, shared: Arc<Shared>, address: SocketAddr) -> io::Result<()> {
+async fn serve_tls(
+    stream: TcpStream,
+    shared: Arc<Shared>,
+    (address, surplus): (SocketAddr, bool),
+) -> io::Result<()> {
     let Some(acceptor) = &shared.acceptor else {
         return Err(io::Error::other("the client speaks TLS, but no certificate is configured"));
     };
@@ -147,7 +160,7 @@ async fn serve_tls(stream: TcpStream, shared: Arc<Shared>, address: SocketAddr) 
     let certificate_subject = subject(&stream);
     let loopback = address.ip().is_loopback();
     let facts = PeerFacts { tls: true, certificate_subject, loopback };
-    speak(stream, first, shared, Peer { facts, address }).await
+    speak(stream, first, shared, Peer { facts, address, surplus }).await
 }
 
 /// What a peer's first words come to, which it owes us within the handshake's time and before the server ends.
@@ -184,7 +197,7 @@ const TLS_HANDSHAKE: u8 = 22;
 pub(crate) fn drive<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     shared: &Shared,
-    Peer { facts: peer, address }: Peer,
+    Peer { facts: peer, address, surplus }: Peer,
     web_socket: bool,
 ) -> impl Future<Output = io::Result<()>> + use<S> {
     let transport = Transport::new(peer.tls, web_socket);
@@ -200,6 +213,7 @@ pub(crate) fn drive<S: AsyncRead + AsyncWrite + Unpin>(
         seed,
         shared.clock.now(),
     );
+    let gateway = if surplus { gateway.beyond(shared.max_connections) } else { gateway };
     // As long as a peer may be silent it may also be deaf.
     let idle = shared.gateway.idle_time_out;
     let patience = (!idle.is_zero()).then(|| idle * 2);

@@ -61,6 +61,8 @@ struct Visitor {
     peer: Arc<PeerFacts>,
     /// Where they ask from.
     from: SocketAddr,
+    /// The connection is beyond the limit of them.
+    surplus: bool,
     /// Set by a request that turns the connection into a WebSocket.
     upgrade: Arc<Mutex<Option<OnUpgrade>>>,
 }
@@ -70,9 +72,9 @@ pub(crate) async fn serve<S>(stream: S, shared: Arc<Shared>, peer: Peer) -> io::
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Peer { facts, address: from } = peer;
-    let visitor =
-        Visitor { shared: Arc::clone(&shared), peer: Arc::new(facts), from, upgrade: Arc::default() };
+    let Peer { facts, address: from, surplus } = peer;
+    let upgrade = Arc::default();
+    let visitor = Visitor { shared: Arc::clone(&shared), peer: Arc::new(facts), from, surplus, upgrade };
     let visiting = visitor.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let visitor = visiting.clone();
@@ -115,7 +117,8 @@ where
         usize::try_from(visitor.shared.gateway.max_frame_bytes).unwrap_or(usize::MAX).saturating_mul(2);
     let message_bytes_max = websocket::MESSAGE_BYTES_MAX.max(frames);
     let stream = ByteStream::new(parts.io.into_inner().into_inner(), parts.read_buf, message_bytes_max).await;
-    let peer = Peer { facts: PeerFacts::clone(&visitor.peer), address: visitor.from };
+    let peer =
+        Peer { facts: PeerFacts::clone(&visitor.peer), address: visitor.from, surplus: visitor.surplus };
     accept::drive(stream, &visitor.shared, peer, true).await
 }
 

@@ -57,6 +57,36 @@ fn facts_are_read_from_header_properties_and_annotations() {
 }
 
 #[test]
+fn an_annotation_of_another_type_is_refused_by_its_name_and_null_is_none() {
+    let annotated = |name, value| {
+        let annotations = RawMap::with_symbol_keys(&[(name, value)]);
+        MessageBuilder::new().message_annotations(annotations).data(b"x").build()
+    };
+    let time = "x-opt-scheduled-enqueue-time";
+    let key = "x-opt-partition-key";
+    let wrong = [
+        (time, AnnotationValue::Long(7), "a timestamp"),
+        (time, AnnotationValue::Str("2027-01-01T00:00:00Z"), "a timestamp"),
+        (key, AnnotationValue::Long(7), "a string"),
+        (key, AnnotationValue::Timestamp(7), "a string"),
+    ];
+    for face in [Face::Plain, Face::ServiceBus] {
+        for (name, value, wanted) in wrong {
+            let refusal = read(face, &annotated(name, value)).unwrap_err();
+            assert_eq!(refusal, Refusal::BadAnnotation { name, wanted }, "{face:?}");
+            assert_eq!(refusal.named().condition, "com.microsoft:argument-error");
+            assert!(refusal.text().contains(name));
+        }
+        for name in [time, key] {
+            let message = read(face, &annotated(name, AnnotationValue::Null)).unwrap();
+            assert_eq!((message.scheduled_enqueue_time, message.partition_key), (None, None));
+        }
+        let past = read(face, &annotated(time, AnnotationValue::Timestamp(i64::MIN))).unwrap();
+        assert_eq!(past.scheduled_enqueue_time, Some(Timestamp::from_millis(0)));
+    }
+}
+
+#[test]
 fn a_missing_ttl_follows_from_the_absolute_expiry() {
     let expiry = |end| (PropertyField::AbsoluteExpiryTime, AnnotationValue::Timestamp(end));
     let created = (PropertyField::CreationTime, AnnotationValue::Timestamp(500_000));

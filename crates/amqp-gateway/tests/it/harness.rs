@@ -110,6 +110,7 @@ impl World {
             core: Core::new(CoreConfig {
                 token_key: [7; 16],
                 describe: amqp_gateway::describe,
+                max_message_bytes: config.max_message_bytes,
                 ..CoreConfig::default()
             }),
             journal: Journal::default(),

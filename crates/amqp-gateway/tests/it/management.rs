@@ -479,6 +479,14 @@ fn each_operation_needs_its_own_right() {
         ("batch-delete-messages", Right::Listen),
         ("schedule-message", Right::Send),
         ("cancel-scheduled-message", Right::Send),
+        ("renew-session-lock", Right::Listen),
+        ("get-session-state", Right::Listen),
+        ("set-session-state", Right::Listen),
+        ("get-message-sessions", Right::Listen),
+        // A rule manager needs no more than its subscription's receiver; the administration client needs Manage.
+        ("add-rule", Right::Listen),
+        ("remove-rule", Right::Listen),
+        ("enumerate-rules", Right::Listen),
     ];
     for held in [Right::Listen, Right::Send] {
         let (mut world, client) = World::limited(held);
@@ -486,7 +494,9 @@ fn each_operation_needs_its_own_right() {
         for (operation, needed) in cases {
             let reply = world.request(client, &format!("com.microsoft:{operation}"), &RawMap::empty());
             let expected = if held == needed {
-                refused(400, "com.microsoft:argument-error")
+                // An empty page is a page; but a queue has no rules.
+                let lists_rules = operation == "enumerate-rules";
+                refused(400, if lists_rules { "amqp:not-allowed" } else { "com.microsoft:argument-error" })
             } else {
                 refused(401, "amqp:unauthorized-access")
             };

@@ -701,6 +701,22 @@ fn rule_24_a_missing_entity_is_named_in_the_services_words() {
 }
 
 #[test]
+fn a_batch_may_have_a_mebibyte_however_large_one_message_may_be() {
+    for (max_message_bytes, batch) in [(10_000, 10_000), (1 << 20, 1 << 20), (100 << 20, 1 << 20)] {
+        let config = amqp_gateway::GatewayConfig { max_message_bytes, ..Default::default() };
+        let mut world = World::with(config, broker_auth::Anonymous::Deny);
+        let client = world.service_bus();
+        world.script(client).attach_sender(0, 1, "s", Some("q"));
+        world.run();
+        let (attaches, _) = world.link_frames(client);
+        assert_eq!(attaches[0].max_message_size, Some(max_message_bytes));
+        let properties = attaches[0].properties.as_ref().unwrap();
+        let told = properties.get("com.microsoft:max-message-batch-size").unwrap().as_u64();
+        assert_eq!(told, Some(batch));
+    }
+}
+
+#[test]
 fn rule_25_the_message_size_is_enforced() {
     let config = amqp_gateway::GatewayConfig { max_message_bytes: 10_000, ..Default::default() };
     let mut world = World::with(config, broker_auth::Anonymous::Deny);
