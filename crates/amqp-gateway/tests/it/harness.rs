@@ -161,6 +161,11 @@ impl World {
     }
 
     /// Gives an entity other properties.
+    /// What an entity holds.
+    pub(crate) fn bytes_of(&self, name: &str) -> u64 {
+        self.core.entity(name).unwrap().bytes
+    }
+
     pub(crate) fn update(&mut self, name: &str, settings: EntitySettings) {
         let settings = Box::new(settings);
         self.ask(Command::UpdateEntity { name: name.into(), settings, ticket: Ticket(0) });

@@ -2,7 +2,7 @@
 
 use amqp_codec::{
     message::{BATCH_FORMAT, MessageBuilder},
-    performative::{DeliveryState, Transfer},
+    performative::{DeliveryState, Error, Transfer},
     raw::{AnnotationValue, RawMap},
     sections::PropertyField,
     types::ReceiverSettleMode,
@@ -20,13 +20,18 @@ const DISABLED: &str = "com.microsoft:entity-disabled";
 
 /// What a message sent on handle 1 in a format was answered: nothing for accepted, else the condition.
 fn sent(world: &mut World, client: usize, format: u32, message: &Bytes) -> Option<String> {
+    told(world, client, format, message).map(|error| error.condition.as_str().to_owned())
+}
+
+/// The same with the whole error.
+fn told(world: &mut World, client: usize, format: u32, message: &Bytes) -> Option<Error> {
     let id = world.next_delivery(client);
     let transfer = Transfer { message_format: Some(format), ..Script::transfer_frame(1, id, false) };
     world.script(client).transfer_with(0, transfer, message);
     world.run();
     match world.dispositions(client).pop().expect("an answer").state.unwrap() {
         DeliveryState::Accepted => None,
-        DeliveryState::Rejected(Some(error)) => Some(error.condition.as_str().to_owned()),
+        DeliveryState::Rejected(Some(error)) => Some(*error),
         other => panic!("{other:?}"),
     }
 }
@@ -149,11 +154,15 @@ fn a_full_entity_refuses_by_its_name_and_numbers() {
     let message = MessageBuilder::new().message_id("m").data(&[0; 64]).build();
     let mut taken = 0;
     let refused = loop {
-        match sent(&mut world, client, 0, &message) {
+        match told(&mut world, client, 0, &message) {
             None => taken += 1,
-            Some(condition) => break condition,
+            Some(error) => break error,
         }
     };
-    assert_eq!(refused, "amqp:resource-limit-exceeded");
+    assert_eq!(refused.condition, "amqp:resource-limit-exceeded");
     assert!((1..200 / 64).contains(&taken), "{taken}");
+    let held = world.bytes_of("q");
+    assert!(held >= (taken * message.len()) as u64);
+    let text = refused.description.unwrap();
+    assert!(text.starts_with(&format!("'q' holds {held} bytes and takes at most 200.")), "{text}");
 }

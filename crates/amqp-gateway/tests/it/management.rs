@@ -397,6 +397,38 @@ fn malformed_schedules() -> Vec<Malformed> {
     ]
 }
 
+fn malformed_sessions() -> Vec<Malformed> {
+    let (text, long, wrong) = (string, Value::Long, WRONG);
+    let time = || ("last-updated-time", Value::Timestamp(0.into()));
+    let page = |skip: Value, top: Value| vec![time(), ("skip", skip), ("top", top)];
+    let mut cases = Vec::new();
+    for operation in ["renew-session-lock", "get-session-state", "set-session-state"] {
+        cases.push((operation, vec![], wrong));
+        cases.push((operation, vec![("session-id", Value::Null)], wrong));
+        cases.push((operation, vec![("session-id", long(1))], wrong));
+        cases.push((operation, vec![("session-id", Value::Binary(vec![b'a'].into()))], wrong));
+    }
+    cases.extend([
+        ("set-session-state", vec![("session-id", text("a")), ("session-state", text("state"))], wrong),
+        ("set-session-state", vec![("session-id", text("a")), ("session-state", long(1))], wrong),
+        ("peek-message", vec![("session-id", long(1))], wrong),
+        ("batch-delete-messages", vec![("message-count", Value::Int(1)), ("session-id", long(1))], wrong),
+        ("get-message-sessions", vec![], wrong),
+        ("get-message-sessions", vec![("skip", Value::Int(0)), ("top", Value::Int(1))], wrong),
+        (
+            "get-message-sessions",
+            vec![("last-updated-time", long(0)), ("skip", Value::Int(0)), ("top", Value::Int(1))],
+            wrong,
+        ),
+        ("get-message-sessions", vec![time(), ("top", Value::Int(1))], wrong),
+        ("get-message-sessions", vec![time(), ("skip", Value::Int(0))], wrong),
+        ("get-message-sessions", page(Value::Int(-1), Value::Int(1)), wrong),
+        ("get-message-sessions", page(Value::Int(0), Value::Int(-1)), wrong),
+        ("get-message-sessions", page(text("0"), Value::Int(1)), wrong),
+    ]);
+    cases
+}
+
 fn malformed_numbers(numbers: &[i64]) -> Vec<Malformed> {
     let (text, long, wrong, range) = (string, Value::Long, WRONG, RANGE);
     let list = |entry: Value| Value::List(vec![entry]);
@@ -452,7 +484,8 @@ fn a_malformed_request_is_answered_with_what_is_wrong_and_changes_nothing() {
     let client = world.service_bus();
     world.management(client, "q");
     let numbers = defer(&mut world, client, &["kept"]);
-    let cases = [malformed_lookups(), malformed_schedules(), malformed_numbers(&numbers)];
+    let cases =
+        [malformed_lookups(), malformed_schedules(), malformed_sessions(), malformed_numbers(&numbers)];
     for (operation, body, condition) in cases.into_iter().flatten() {
         let reply = world.request(client, &format!("com.microsoft:{operation}"), &map(&body));
         let status = match condition {

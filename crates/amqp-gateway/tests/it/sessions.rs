@@ -338,6 +338,26 @@ fn peeking_may_keep_to_one_session() {
 }
 
 #[test]
+fn deleting_in_bulk_may_keep_to_one_session() {
+    let mut world = world();
+    let client = world.service_bus();
+    send(&mut world, client, &["a1", "b2", "a3", "a4"]);
+    world.pass(Duration::from_secs(1));
+    world.received(client);
+    world.management(client, "s");
+    let mut delete = |id: &'static str, count: i32| {
+        let body = RawMap::with_string_keys(&[("message-count", AnnotationValue::Int(count)), session(id)]);
+        let reply = world.request(client, "com.microsoft:batch-delete-messages", &body);
+        (status(&reply, "statusCode"), body_map(&reply).get("message-count").and_then(RawValue::as_i64))
+    };
+    assert_eq!(delete("a", 1), (200, Some(1)));
+    assert_eq!(delete("nobody's", 10), (204, Some(0)));
+    assert_eq!(delete("a", 10), (200, Some(2)));
+    assert_eq!(delete("a", 10), (204, Some(0)));
+    assert_eq!(delete("b", 10), (200, Some(1)));
+}
+
+#[test]
 fn a_deferred_message_of_a_session_is_for_its_holder() {
     let mut world = world();
     let (client, other) = (world.service_bus(), world.service_bus());

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use super::{harness::*, recovery::clean};
+use super::{harness::*, recovery::clean, transacting::*};
 use crate::{
-    Command, CoreConfig, Effect, EntitySettings, Message, Outcome, PublishError, QueueId, Ticket, Timestamp,
+    Command, CoreConfig, Effect, EntitySettings, Message, Outcome, PublishError, QueueId, SequenceNumber,
+    Ticket, Timestamp,
 };
 
 const WINDOW: u64 = 20_000;
@@ -265,4 +266,136 @@ fn the_ids_of_one_call_share_a_record() {
     assert_eq!(broker.journal.records.len() - before, 101);
     assert_eq!(broker.replayed().digest(), broker.core.digest());
     broker.check_liveness();
+}
+
+/// A detecting topic with two subscriptions.
+fn topic() -> Broker {
+    let mut broker = Broker::with_topic(detecting());
+    broker.subscribe("a", EntitySettings::default(), vec![rule("all", "", None)]);
+    broker.subscribe("b", EntitySettings::default(), vec![rule("all", "", None)]);
+    broker
+}
+
+fn copies(broker: &mut Broker) -> [Vec<String>; 2] {
+    ["a", "b"].map(|name| broker.shown_texts(subscription(name)))
+}
+
+#[test]
+fn a_topic_drops_a_duplicate_for_all_its_subscriptions() {
+    type Between = fn(&mut Broker);
+    let cases: [(&str, Between, bool); 5] = [
+        ("at once", |_| {}, false),
+        ("just within the window", |broker| broker.wait(WINDOW - 1), false),
+        ("after the window", |broker| broker.wait(WINDOW), true),
+        ("after a restart", Broker::restart, false),
+        (
+            "after all copies were deleted and cleaned away",
+            |broker| {
+                for name in ["a", "b"] {
+                    broker.receive(subscription(name), crate::ReceiveMode::ReceiveAndDelete, 9);
+                }
+                let end = broker.journal.end();
+                clean(broker, end);
+            },
+            false,
+        ),
+    ];
+    for (when, between, arrives) in cases {
+        let mut broker = topic();
+        broker.send(vec![named("id", "first"), named("other", "second"), named("id", "in its batch")]);
+        assert_eq!(copies(&mut broker), [["first", "second"], ["first", "second"]]);
+        between(&mut broker);
+        broker.send(vec![named("id", "again")]);
+        for shown in copies(&mut broker) {
+            assert_eq!(shown.contains(&"again".to_owned()), arrives, "{when}");
+        }
+        broker.check_liveness();
+    }
+}
+
+#[test]
+fn what_is_scheduled_at_a_topic_is_known_from_when_it_was_sent() {
+    let mut broker = topic();
+    let due = broker.now.after(Duration::from_secs(5));
+    broker.send(vec![at(named("id", "scheduled"), due)]);
+    broker.send(vec![named("id", "sent")]);
+    assert_eq!(copies(&mut broker), [[""; 0]; 2]);
+    broker.wait(5_000);
+    assert_eq!(copies(&mut broker), [["scheduled"]; 2], "an activated message is no duplicate of itself");
+    broker.send(vec![at(named("id", "scheduled again"), broker.now.after(Duration::from_secs(1)))]);
+    broker.wait(1_000);
+    assert_eq!(copies(&mut broker), [["scheduled"]; 2]);
+}
+
+#[test]
+fn an_action_that_changes_the_id_is_too_late_to_make_or_unmake_a_duplicate() {
+    let mut broker = Broker::with_topic(detecting());
+    let rules = vec![rule("r", "", Some("SET sys.MessageId = 'same'")), rule("s", "", None)];
+    broker.subscribe("a", EntitySettings::default(), rules);
+    broker.send(vec![named("1", "first"), named("2", "second")]);
+    let shown = broker.shown_texts(subscription("a"));
+    assert_eq!(shown, ["first", "first", "second", "second"], "the copies are not checked among each other");
+    broker.send(vec![named("same", "third")]);
+    assert_eq!(broker.shown_texts(subscription("a")).len(), 6, "nobody sent that id");
+    broker.send(vec![named("1", "fourth")]);
+    assert_eq!(broker.shown_texts(subscription("a")).len(), 6, "somebody sent this one");
+}
+
+type Ids = &'static [&'static str];
+
+#[test]
+fn a_transaction_is_checked_at_its_commit_and_leaves_nothing_when_rolled_back() {
+    let sent_in = |broker: &mut Broker, messages: Vec<Message>| {
+        assert_eq!(broker.send_messages_in(TX, "q", messages), Answered::Done);
+    };
+    // What was sent before, in and beside the transaction, whether it commits, and what is there then.
+    let cases: [([Ids; 3], bool, Ids); 6] = [
+        ([&[], &["id"], &[]], true, &["in"]),
+        ([&[], &["id", "id"], &[]], true, &["in"]),
+        ([&["id"], &["id", "new"], &[]], true, &["before", "in"]),
+        // Whoever commits later is the duplicate, whoever began first.
+        ([&[], &["id"], &["id"]], true, &["beside"]),
+        ([&[], &["id"], &[]], false, &[]),
+        ([&[], &["id"], &["id"]], false, &["beside"]),
+    ];
+    for case @ ([before, within, beside], commits, expected) in cases {
+        for restarts in [false, true] {
+            let mut broker = Broker::with_queue(detecting());
+            for id in before {
+                broker.publish(named(id, "before"));
+            }
+            broker.declare(TX);
+            for id in within {
+                sent_in(&mut broker, vec![named(id, "in")]);
+            }
+            for id in beside {
+                broker.publish(named(id, "beside"));
+            }
+            assert_eq!(broker.discharge(TX, !commits), Answered::Done);
+            if restarts {
+                broker.restart();
+            }
+            assert_eq!(contents(&mut broker), expected, "{case:?}");
+            broker.publish(named("id", "after"));
+            let is_known = !expected.is_empty();
+            assert_eq!(contents(&mut broker).contains(&"after".to_owned()), !is_known, "{case:?}");
+            assert_eq!(broker.replayed().digest(), broker.core.digest());
+            broker.check_liveness();
+        }
+    }
+}
+
+#[test]
+fn a_cancelled_schedule_of_a_detecting_queue_stays_known() {
+    let mut broker = Broker::with_queue(detecting());
+    let due = broker.now.after(Duration::from_secs(5));
+    broker.publish(at(named("id", "scheduled"), due));
+    let number = broker.peek(main_path("q"), 0, 1)[0].sequence;
+    assert_eq!(number, SequenceNumber(1));
+    broker.cancel(&[1]).unwrap();
+    broker.publish(named("id", "again"));
+    assert_eq!(contents(&mut broker), [""; 0]);
+    broker.wait(WINDOW);
+    broker.publish(named("id", "later"));
+    assert_eq!(contents(&mut broker), ["later"]);
 }
