@@ -40,12 +40,9 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Fallible<Verdict> {
     Ok(verdict)
 }
 
-/// Makes sure that `cargo +nightly fuzz` can run; the error says what is missing.
+/// Makes sure that `cargo fuzz` can run; the error says what is missing.
 pub(crate) fn install() -> Fallible<()> {
-    if !quiet(Command::new("rustup").args(["run", "nightly", "rustc", "--version"])) {
-        return Err("no nightly toolchain: `rustup toolchain install nightly`".into());
-    }
-    if quiet(nightly().args(["fuzz", "--version"])) {
+    if quiet(cargo().args(["fuzz", "--version"])) {
         return Ok(());
     }
     println!("installing cargo-fuzz");
@@ -86,7 +83,7 @@ impl Target {
         let (found, crashes) = (scratch.join("corpus"), scratch.join("crashes"));
         std::fs::create_dir_all(&found)?;
         std::fs::create_dir_all(&crashes)?;
-        let mut command = nightly();
+        let mut command = cargo();
         command.current_dir(&self.folder).args(["fuzz", "run", &self.name]);
         // The first folder receives what is found; the stored corpus is only read.
         command.arg(&found);
@@ -112,11 +109,17 @@ pub(crate) fn runs(text: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:")?.trim().parse().ok())
 }
 
-/// Cargo of the nightly toolchain. `cargo +nightly` would not do: inside `cargo xtask` the variable
-/// that names the outer toolchain is set, and this replaces it.
-fn nightly() -> Command {
-    let mut command = Command::new("rustup");
-    command.args(["run", "nightly", "cargo"]);
+/// Cargo of the nightly toolchain, where there is one; else the usual one, told to take the unstable flags that
+/// sanitizers and coverage need. `cargo +nightly` would not do: inside `cargo xtask` the variable that names the outer
+/// toolchain is set, and `rustup run` replaces it.
+fn cargo() -> Command {
+    if quiet(Command::new("rustup").args(["run", "nightly", "rustc", "--version"])) {
+        let mut command = Command::new("rustup");
+        command.args(["run", "nightly", "cargo"]);
+        return command;
+    }
+    let mut command = Command::new("cargo");
+    command.env("RUSTC_BOOTSTRAP", "1");
     command
 }
 

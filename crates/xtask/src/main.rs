@@ -39,7 +39,7 @@ usage: cargo xtask <command> [options]
        [--seeds N] [--fuzz-seconds S]
   tidy                                 the rules that no compiler checks
   sim  [--seeds N | --seed S]          the simulator, release build: many seeds, or one again
-  fuzz [--seconds S] [--target NAME]   every fuzz target for a bounded time (nightly, cargo-fuzz)
+  fuzz [--seconds S] [--target NAME]   every fuzz target for a bounded time (cargo-fuzz)
   bench --load PATH                    Ferrybus and its peers under the load generator at PATH
        [--peer 'NAME=START COMMAND,PORT,ADDRESS']... [--broker NAME[,NAME]]
        [--scenario NAME[,NAME]] [--reps N] [--seconds S] [--no-record]

@@ -63,16 +63,17 @@ fn simulate(workspace: &Workspace, seeds: u64) -> Fallible<Row> {
     })
 }
 
-/// Each fuzz target counts as one test. Without nightly they are skipped, and the note says so: the
-/// stored corpora are replayed by ordinary tests of the same crates in any case.
+/// Each fuzz target counts as one test, also where none of them can run.
 fn fuzz_all(workspace: &Workspace, seconds: u64) -> Fallible<Vec<Row>> {
     let targets = fuzz::targets(workspace)?;
     if targets.is_empty() {
         return Ok(Vec::new());
     }
     if let Err(missing) = fuzz::install() {
-        let skipped = Counts { skipped: targets.len() as u64, ..Counts::default() };
-        return Ok(vec![Row::new("fuzz", skipped, missing.to_string())]);
+        return Ok(targets
+            .iter()
+            .map(|target| Row::failed(target.label(), missing.to_string(), ""))
+            .collect());
     }
     let run = |target: &fuzz::Target| {
         let ran = target.run(workspace, seconds)?;

@@ -1,36 +1,7 @@
 //! What is read can be written, and what was written reads the same.
 #![no_main]
 
-use amqp_codec::performative::{self, Declare, DeliveryState, Discharge, Source, Target};
-use bytes::{Bytes, BytesMut};
-use libfuzzer_sys::fuzz_target;
+#[path = "../checks/performatives.rs"]
+mod performatives;
 
-fn encoded(write: impl FnOnce(&mut BytesMut)) -> Bytes {
-    let mut out = BytesMut::new();
-    write(&mut out);
-    out.freeze()
-}
-
-fuzz_target!(|data: &[u8]| {
-    let body = Bytes::copy_from_slice(data);
-    if let Ok((read, payload)) = performative::decode(&body) {
-        assert!(data.ends_with(&payload));
-        let (again, rest) =
-            performative::decode(&encoded(|out| read.encode(out))).expect("what we write is readable");
-        assert!(rest.is_empty());
-        assert_eq!(again, read);
-    }
-    if let Ok(read) = performative::decode_sasl(&body) {
-        assert_eq!(performative::decode_sasl(&encoded(|out| read.encode(out))), Ok(read));
-    }
-    if let Ok(read) = DeliveryState::decode(data) {
-        assert_eq!(DeliveryState::decode(&encoded(|out| read.encode(out))), Ok(read));
-    }
-    if let Ok(read) = Source::decode(data) {
-        assert!(data.starts_with(&encoded(|out| read.encode(out))), "an echo is exact");
-    }
-    if let Ok(read) = Target::decode(data) {
-        assert_eq!(Target::decode(&encoded(|out| read.encode(out))), Ok(read));
-    }
-    let _ = (Declare::decode(data), Discharge::decode(data));
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| performatives::demand(data));

@@ -6,7 +6,12 @@
 mod pair;
 
 #[cfg(test)]
+mod corpus;
+#[cfg(test)]
 mod credit;
+#[cfg(test)]
+#[path = "../../fuzz/checks/driver.rs"]
+mod driver;
 #[cfg(test)]
 mod framing;
 #[cfg(test)]

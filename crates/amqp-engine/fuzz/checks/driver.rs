@@ -11,6 +11,12 @@ use bytes::{Bytes, BytesMut};
 
 use crate::wire::Wire;
 
+/// A time to begin with: nothing depends on which.
+#[expect(clippy::disallowed_methods, reason = "there is no other way to an `Instant`")]
+pub(crate) fn some_instant() -> Instant {
+    Instant::now()
+}
+
 /// An engine with limits that are easy to run into, and what has been seen of it.
 pub(crate) struct Driver {
     pub(crate) engine: Connection,
@@ -74,9 +80,8 @@ impl Driver {
             Event::SaslInit { initial_response: Some(more), .. } if !more.is_empty() => {
                 engine.sasl_challenge(more.clone());
             }
-            Event::SaslInit { .. } => engine.sasl_outcome(SaslCode::Ok),
             Event::SaslResponse(response) if response.is_empty() => engine.sasl_challenge(Bytes::new()),
-            Event::SaslResponse(_) => engine.sasl_outcome(SaslCode::Ok),
+            Event::SaslInit { .. } | Event::SaslResponse(_) => engine.sasl_outcome(SaslCode::Ok),
             Event::Opened(open) if open.container_id.is_empty() => {
                 engine.refuse_open(Error::new("amqp:not-found", "no"));
             }
