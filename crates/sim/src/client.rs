@@ -2,30 +2,43 @@
 //!
 //! Invariant: a client tells the model what it sends before it sends it, and what it sees when it sees it.
 
-use std::collections::BTreeMap;
+mod coordinator;
+mod receiver;
+mod requests;
+mod sender;
+mod wires;
 
 use amqp_codec::{
-    performative::{Attach, DeliveryState, Modified, Performative, Source, Target},
-    raw::{AnnotationValue, RawMap},
-    types::{ReceiverSettleMode, Role, SenderSettleMode},
+    performative::{Attach, DeliveryState, Detach, Performative},
+    types::Role,
 };
+use bytes::Bytes;
 use testkit::{Incoming, Received, Script};
 
 use crate::{
-    model::{Broken, Id, Model, Seen},
-    reader,
-    rng::Rng,
+    model::{Model, Place},
+    plan::Target,
 };
+use coordinator::Coordinator;
+use receiver::Receiver;
+use requests::Requests;
+use sender::Sender;
+pub(crate) use wires::Scene;
+use wires::{Waiting, Wires};
 
 /// What a client is for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Purpose {
-    /// Sends to its queue.
-    Publish,
-    /// Receives and settles as chance has it.
-    Consume(Mode),
-    /// Receives and completes everything.
-    Drain,
+    /// Sends.
+    Publish(Target),
+    /// Receives from a place, or from its dead letters, and settles as chance has it.
+    Consume(Place, bool, Mode),
+    /// Takes sessions of a place.
+    TakeSessions(Place),
+    /// Sends to and receives from all places without sessions, in transactions.
+    Transact,
+    /// Receives from a place, or from its dead letters, and completes everything.
+    Drain(Place, bool),
 }
 
 /// How a consumer receives.
@@ -39,77 +52,95 @@ pub(crate) enum Mode {
     Delete,
 }
 
-/// One link on one connection.
+/// One connection with the links of its purpose.
 #[derive(Debug)]
 pub(crate) struct Client {
-    pub(crate) script: Script,
     purpose: Purpose,
-    queue: usize,
-    dead_letter: bool,
-    /// Speaks as a Service Bus client does: its locks outlive its connection.
-    service_bus: bool,
-    /// Names the connection in the model.
-    holder: u64,
-    attached: bool,
-    credit: u32,
-    next_delivery: u32,
-    unanswered: BTreeMap<u32, Id>,
-    received: u32,
-    /// Deliveries not yet settled, by delivery-id.
-    held: BTreeMap<u32, Id>,
-    /// Completions (true) and other settlements sent with `settled=false`, by delivery-id.
-    settling: BTreeMap<u32, (Id, bool)>,
-    last_first_delivery: u64,
+    wires: Wires,
+    senders: Vec<Sender>,
+    receivers: Vec<Receiver>,
+    coordinator: Option<Coordinator>,
+    requests: Option<Requests>,
 }
 
 /// What `Credentials::development` knows.
 const DEVELOPMENT_KEY_NAME: &str = "RootManageSharedAccessKey";
 const DEVELOPMENT_KEY: &str = "SAS_KEY_VALUE";
-const LINK: u32 = 0;
-const UNANSWERED_MAX: usize = 40;
-const CREDIT_MAX: u64 = 20;
+/// The first handles of each kind of link.
+const SENDERS: u32 = 0;
+const RECEIVERS: u32 = 20;
+const COORDINATOR: u32 = 40;
+const REQUESTS: u32 = 50;
 
 impl Client {
     /// A client that logs in, opens, begins and attaches, all pipelined.
-    pub(crate) fn new(
-        purpose: Purpose,
-        (queue, dead_letter): (usize, bool),
-        service_bus: bool,
-        holder: u64,
-    ) -> Self {
+    pub(crate) fn new(purpose: Purpose, service_bus: bool, holder: u64, scene: &mut Scene<'_>) -> Self {
         let mut script = Script::new();
         script.sasl_plain(DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY).open(&format!("client-{holder}")).begin(0);
-        let name = format!("link-{holder}");
-        let mut address = format!("q{queue}");
-        if dead_letter {
-            address.push_str("/$DeadLetterQueue");
-        }
-        attach(&mut script, purpose, service_bus, &name, &address);
-        Self {
-            script,
+        let service_bus = service_bus || matches!(purpose, Purpose::TakeSessions(_));
+        let mut client = Self {
             purpose,
-            queue,
-            dead_letter,
-            service_bus,
-            holder,
-            attached: false,
-            credit: 0,
-            next_delivery: 0,
-            unanswered: BTreeMap::new(),
-            received: 0,
-            held: BTreeMap::new(),
-            settling: BTreeMap::new(),
-            last_first_delivery: 0,
+            wires: Wires::new(script, holder, service_bus),
+            senders: Vec::new(),
+            receivers: Vec::new(),
+            coordinator: None,
+            requests: None,
+        };
+        match purpose {
+            Purpose::Publish(target) => client.add_sender(target, scene),
+            Purpose::Consume(place, dead_letter, mode) => {
+                client.add_receiver(place, dead_letter, mode, scene);
+            }
+            Purpose::Drain(place, dead_letter) => {
+                client.add_receiver(place, dead_letter, Mode::Second, scene);
+            }
+            Purpose::TakeSessions(place) => {
+                client.add_receiver(place, false, Mode::Second, scene);
+                let address = scene.places.address(place);
+                client.requests = Some(Requests::attach(&mut client.wires, REQUESTS, &address));
+            }
+            Purpose::Transact => {
+                for target in scene.places.targets() {
+                    client.add_sender(target, scene);
+                }
+                for place in (0..scene.places.count()).filter(|place| !scene.places.has_sessions(*place)) {
+                    client.add_receiver(place, false, Mode::Second, scene);
+                }
+                client.coordinator = Some(Coordinator::new(COORDINATOR));
+            }
         }
+        client
+    }
+
+    fn add_sender(&mut self, target: Target, scene: &Scene<'_>) {
+        let handle = SENDERS + u32::try_from(self.senders.len()).unwrap_or(0);
+        let address = scene.places.target_address(target);
+        self.senders.push(Sender::attach(&mut self.wires, handle, target, &address));
+    }
+
+    fn add_receiver(&mut self, place: Place, dead_letter: bool, mode: Mode, scene: &Scene<'_>) {
+        let handle = RECEIVERS + u32::try_from(self.receivers.len()).unwrap_or(0);
+        let takes_sessions = scene.places.has_sessions(place) && !dead_letter;
+        let address = scene.places.address(place);
+        let mut receiver = Receiver::new(handle, (place, address), dead_letter, mode, takes_sessions);
+        if !takes_sessions {
+            receiver.attach(&mut self.wires, None);
+        }
+        self.receivers.push(receiver);
     }
 
     /// The connection is gone; tells the model what went with it.
     pub(crate) fn lost(&self, model: &mut Model) {
-        if self.purpose == Purpose::Consume(Mode::Delete) {
-            model.deleter_gone(self.queue, self.credit);
+        if let (Purpose::Consume(place, _, Mode::Delete), Some(receiver)) =
+            (self.purpose, self.receivers.first())
+        {
+            model.deleter_gone(place, receiver.credit);
         }
-        if !self.service_bus {
-            model.holder_gone(self.holder);
+        if let Some(coordinator) = &self.coordinator {
+            coordinator.lost(model);
+        }
+        if !self.wires.service_bus {
+            model.holder_gone(self.wires.holder);
         }
     }
 
@@ -117,87 +148,87 @@ impl Client {
         self.purpose
     }
 
-    pub(crate) fn place(&self) -> (usize, bool) {
-        (self.queue, self.dead_letter)
+    /// Takes what is to be sent.
+    pub(crate) fn take_output(&mut self) -> Bytes {
+        self.wires.script.take_output()
     }
 
-    /// Takes in everything the broker has sent.
-    pub(crate) fn read(&mut self, now: u64, model: &mut Model) -> Result<(), String> {
-        while let Some(incoming) = self.script.poll() {
+    /// Takes in what the broker has sent.
+    pub(crate) fn read(&mut self, bytes: &[u8], scene: &mut Scene<'_>) -> Result<(), String> {
+        self.wires.script.handle_input(bytes);
+        while let Some(incoming) = self.wires.script.poll() {
             if let Incoming::Frame(received) = incoming {
-                self.frame(received, now, model)?;
+                self.frame(received, scene)?;
             }
         }
-        self.script
-            .broken()
-            .map_or(Ok(()), |reason| Err(format!("the broker sent what is not AMQP: {reason}")))
+        let broken = self.wires.script.broken();
+        broken.map_or(Ok(()), |reason| Err(format!("the broker sent what is not AMQP: {reason}")))
     }
 
-    fn frame(&mut self, received: Received, now: u64, model: &mut Model) -> Result<(), String> {
+    fn frame(&mut self, received: Received, scene: &mut Scene<'_>) -> Result<(), String> {
         match received.performative {
-            Performative::Attach(attach) => self.on_attach(&attach),
+            Performative::Attach(attach) => self.on_attach(&attach, scene),
             Performative::Transfer(transfer) => {
                 let id = transfer.delivery_id.ok_or("a transfer without delivery-id")?;
-                self.on_delivery(id, &received.payload, now, model)
+                self.on_transfer(transfer.handle, id, &received.payload, scene)
             }
             Performative::Disposition(disposition) => {
                 let last = disposition.last.unwrap_or(disposition.first);
-                for id in disposition.first..=last {
-                    self.on_disposition(disposition.role, id, disposition.state.as_ref(), model);
-                }
-                Ok(())
+                (disposition.first..=last).try_for_each(|id| {
+                    self.on_disposition(disposition.role, id, disposition.state.as_ref(), scene)
+                })
             }
-            Performative::Detach(detach) => Err(format!("the broker detached the link: {:?}", detach.error)),
+            Performative::Detach(detach) => self.on_detach(&detach, scene),
             Performative::End(end) => Err(format!("the broker ended the session: {:?}", end.error)),
             Performative::Close(close) => Err(format!("the broker closed the connection: {:?}", close.error)),
             _ => Ok(()),
         }
     }
 
-    fn on_attach(&mut self, attach: &Attach) -> Result<(), String> {
-        let refused =
-            if self.purpose == Purpose::Publish { attach.target.is_none() } else { attach.source.is_none() };
-        if refused {
+    fn on_attach(&mut self, attach: &Attach, scene: &mut Scene<'_>) -> Result<(), String> {
+        let handle = self.wires.attached(attach).ok_or("an attach that nobody asked for")?;
+        if let Some(receiver) = self.receivers.iter_mut().find(|receiver| receiver.handle == handle) {
+            return receiver.on_attach(attach, &self.wires, scene);
+        }
+        if attach.target.is_none() {
             return Err("the broker refused the link".into());
         }
-        self.attached = true;
+        if let Some(sender) = self.senders.iter_mut().find(|sender| sender.handle == handle) {
+            sender.attached = true;
+        } else if handle == COORDINATOR
+            && let Some(coordinator) = &mut self.coordinator
+        {
+            coordinator.on_attach();
+        } else if let Some(requests) = &mut self.requests {
+            requests.on_attach(handle, &mut self.wires);
+        }
         Ok(())
     }
 
-    fn on_delivery(
+    fn on_transfer(
         &mut self,
+        remote: u32,
         delivery: u32,
-        payload: &[u8],
-        now: u64,
-        model: &mut Model,
+        payload: &Bytes,
+        scene: &mut Scene<'_>,
     ) -> Result<(), String> {
-        let read = reader::read(payload)?;
-        self.received += 1;
-        self.credit = self.credit.saturating_sub(1);
-        let settled = self.purpose == Purpose::Consume(Mode::Delete);
-        if !settled && read.locked_until.is_none() {
-            return Err("a delivery does not say how long its lock lasts".into());
+        let handle = self.wires.local(remote).ok_or("a transfer on no link")?;
+        if let Some(receiver) = self.receivers.iter_mut().find(|receiver| receiver.handle == handle) {
+            return receiver.on_delivery(delivery, payload, &self.wires, scene);
         }
-        if read.first_acquirer && !self.dead_letter {
-            if read.sequence <= self.last_first_delivery {
-                return Err(format!("message {} came before one with a lower number", read.id));
-            }
-            self.last_first_delivery = read.sequence;
+        let requests = self.requests.as_mut().ok_or("a transfer on a link that sends")?;
+        requests.on_answer(payload, &mut self.wires, scene)
+    }
+
+    fn on_detach(&mut self, detach: &Detach, scene: &mut Scene<'_>) -> Result<(), String> {
+        let handle = self.wires.detached(detach).ok_or("a detach of no link")?;
+        if let Some(receiver) = self.receivers.iter_mut().find(|receiver| receiver.handle == handle) {
+            return receiver.on_detach(detach, &mut self.wires, scene);
         }
-        let seen = Seen {
-            id: read.id,
-            queue: self.queue,
-            sequence: read.sequence,
-            delivery_count: read.delivery_count,
-            locked_until: read.locked_until.filter(|_| !settled),
-            holder: self.holder,
-            now,
-        };
-        let live = model.delivered(seen).map_err(|broken: Broken| broken.to_string())?;
-        if live && !settled {
-            self.held.insert(delivery, read.id);
+        match &mut self.coordinator {
+            Some(coordinator) if handle == COORDINATOR => coordinator.on_detach(),
+            _ => Err(format!("the broker detached the link: {:?}", detach.error)),
         }
-        Ok(())
     }
 
     fn on_disposition(
@@ -205,117 +236,84 @@ impl Client {
         role: Role,
         delivery: u32,
         state: Option<&DeliveryState>,
-        model: &mut Model,
-    ) {
-        if role == Role::Receiver {
-            let Some(id) = self.unanswered.remove(&delivery) else { return };
-            match state {
-                Some(DeliveryState::Accepted) => model.accepted(id),
-                _ => model.refused(id),
+        scene: &mut Scene<'_>,
+    ) -> Result<(), String> {
+        let accepted = matches!(state, Some(DeliveryState::Accepted));
+        if role == Role::Sender {
+            if let Some(Some((id, place))) = self.wires.settling.remove(&delivery)
+                && accepted
+            {
+                scene.model.completed(id, place);
             }
-        } else if let Some((id, complete)) = self.settling.remove(&delivery)
-            && complete
-            && matches!(state, Some(DeliveryState::Accepted))
-        {
-            model.completed(id);
+            return Ok(());
+        }
+        match self.wires.unanswered.remove(&delivery) {
+            Some(Waiting::Sent(parcel)) if accepted => {
+                scene.model.accepted(parcel).map_err(|broken| broken.to_string())
+            }
+            Some(Waiting::Sent(parcel)) => scene.model.refused(parcel).map_err(|broken| broken.to_string()),
+            None | Some(Waiting::Enlisted) => Ok(()),
+            Some(waiting) => match &mut self.coordinator {
+                Some(coordinator) => coordinator.on_answer(waiting, state, scene.model),
+                None => Ok(()),
+            },
         }
     }
 
     /// Does something, as far as there is something to do.
-    pub(crate) fn act(&mut self, rng: &mut Rng, body_max: u64, model: &mut Model) {
-        if !self.attached {
+    pub(crate) fn act(&mut self, scene: &mut Scene<'_>) -> Result<(), String> {
+        match self.purpose {
+            // Much has to happen before the next crash.
+            Purpose::Transact => return (0..=scene.rng.below(4)).try_for_each(|_| self.transact(scene)),
+            Purpose::TakeSessions(place) => {
+                for _ in 0..=scene.rng.below(4) {
+                    self.take_sessions(place, scene);
+                }
+            }
+            _ => {
+                if let Some(sender) = self.senders.first().filter(|sender| sender.attached) {
+                    sender.publish(&mut self.wires, scene);
+                }
+                if let Some(receiver) = self.receivers.first_mut() {
+                    let wires = &mut self.wires;
+                    match self.purpose {
+                        Purpose::Drain(..) if receiver.is_open() => receiver.drain(wires, scene),
+                        // Only sessions are left and taken again.
+                        Purpose::Drain(..) if receiver.is_closed() => receiver.attach(wires, None),
+                        _ if receiver.is_open() => receiver.consume(wires, scene),
+                        _ => {}
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take_sessions(&mut self, place: Place, scene: &mut Scene<'_>) {
+        let Self { wires, receivers, requests, .. } = self;
+        let Some(receiver) = receivers.first_mut() else { return };
+        if receiver.is_closed() {
+            let wanted = scene.rng.chance(50).then(|| scene.rng.below(3));
+            return receiver.attach(wires, wanted);
+        }
+        if !receiver.is_open() {
             return;
         }
-        match self.purpose {
-            Purpose::Publish => self.publish(rng, body_max, model),
-            Purpose::Consume(mode) => match rng.below(3) {
-                0 => self.ask(rng),
-                _ if mode == Mode::Delete => self.ask(rng),
-                _ => self.settle(rng, mode, model),
-            },
-            Purpose::Drain => self.drain(model),
-        }
-    }
-
-    fn publish(&mut self, rng: &mut Rng, body_max: u64, model: &mut Model) {
-        for _ in 0..=rng.below(6) {
-            if self.unanswered.len() >= UNANSWERED_MAX {
-                return;
+        match (scene.rng.below(20), requests, receiver.session) {
+            (0, ..) => receiver.detach(wires, scene),
+            (1..=6, Some(requests), Some(session)) if requests.is_free() => {
+                requests.use_state(place, session, wires, scene);
             }
-            let id = model.sending(self.queue);
-            let payload = reader::write(id, rng.below(body_max));
-            let settled = rng.chance(10);
-            self.script.transfer(0, LINK, self.next_delivery, settled, &payload);
-            if !settled {
-                self.unanswered.insert(self.next_delivery, id);
-            }
-            self.next_delivery += 1;
+            _ => receiver.consume(wires, scene),
         }
     }
 
-    fn ask(&mut self, rng: &mut Rng) {
-        if self.credit == 0 {
-            self.credit = u32::try_from(1 + rng.below(CREDIT_MAX)).unwrap_or(1);
-            self.script.credit(0, LINK, self.received, self.credit, false);
+    fn transact(&mut self, scene: &mut Scene<'_>) -> Result<(), String> {
+        let Self { wires, senders, receivers, coordinator, .. } = self;
+        let other = scene.index(receivers.len() * 3 + 1);
+        if let Some(receiver) = receivers.get_mut(other).filter(|receiver| receiver.is_open()) {
+            receiver.consume(wires, scene);
         }
+        coordinator.as_mut().map_or(Ok(()), |coordinator| coordinator.act(wires, (senders, receivers), scene))
     }
-
-    fn settle(&mut self, rng: &mut Rng, mode: Mode, model: &mut Model) {
-        let Some((&delivery, &id)) = pick(&self.held, rng) else { return self.ask(rng) };
-        let state = match rng.below(10) {
-            0..=5 => DeliveryState::Accepted,
-            6 => DeliveryState::Released,
-            7 => DeliveryState::Rejected(None),
-            8 => DeliveryState::Modified(Box::new(Modified {
-                delivery_failed: Some(true),
-                undeliverable_here: None,
-                message_annotations: None,
-            })),
-            // Say nothing, and let the lock run out.
-            _ => return,
-        };
-        self.dispose(delivery, id, mode == Mode::First, state, model);
-    }
-
-    fn dispose(&mut self, delivery: u32, id: Id, settled: bool, state: DeliveryState, model: &mut Model) {
-        let complete = matches!(state, DeliveryState::Accepted);
-        self.held.remove(&delivery);
-        model.settling(id, self.holder, complete);
-        if !settled {
-            self.settling.insert(delivery, (id, complete));
-        }
-        self.script.disposition(0, delivery, delivery, settled, Some(state));
-    }
-
-    fn drain(&mut self, model: &mut Model) {
-        while let Some((delivery, id)) = self.held.first_key_value().map(|(&delivery, &id)| (delivery, id)) {
-            self.dispose(delivery, id, false, DeliveryState::Accepted, model);
-        }
-        if self.credit == 0 {
-            self.credit = 50;
-            self.script.credit(0, LINK, self.received, self.credit, false);
-        }
-    }
-}
-
-fn attach(script: &mut Script, purpose: Purpose, service_bus: bool, name: &str, address: &str) {
-    let mut attach =
-        Attach::new(name, LINK, if purpose == Purpose::Publish { Role::Sender } else { Role::Receiver });
-    attach.source = Some(Source::new(if purpose == Purpose::Publish { "here" } else { address }));
-    attach.target = Some(Target::new(if purpose == Purpose::Publish { address } else { "here" }));
-    attach.initial_delivery_count = (purpose == Purpose::Publish).then_some(0);
-    let deletes = purpose == Purpose::Consume(Mode::Delete);
-    let second = matches!(purpose, Purpose::Consume(Mode::Second) | Purpose::Drain);
-    attach.snd_settle_mode = deletes.then_some(SenderSettleMode::Settled);
-    attach.rcv_settle_mode = second.then_some(ReceiverSettleMode::Second);
-    if service_bus {
-        let name = [("com.microsoft:receiver-name", AnnotationValue::Str("sim"))];
-        attach.properties = Some(RawMap::with_symbol_keys(&name));
-    }
-    script.attach(0, attach);
-}
-
-fn pick<'a, K: Ord, V>(map: &'a BTreeMap<K, V>, rng: &mut Rng) -> Option<(&'a K, &'a V)> {
-    let count = u64::try_from(map.len()).ok().filter(|&count| count > 0)?;
-    map.iter().nth(usize::try_from(rng.below(count)).ok()?)
 }

@@ -2,7 +2,7 @@
 //!
 //! `sim --seeds N [--first S]` runs N seeds; `sim --seed S` replays one and prints its report.
 
-use std::process::ExitCode;
+use std::{collections::BTreeMap, process::ExitCode};
 
 use sim::{Plan, run, run_post};
 
@@ -34,6 +34,7 @@ fn arguments(mut given: impl Iterator<Item = String>) -> Result<(u64, u64), Stri
 fn simulate(first: u64, count: u64) -> ExitCode {
     let mut failed = 0;
     let mut total = [0_u64; 5];
+    let mut events: BTreeMap<&'static str, u64> = BTreeMap::new();
     for seed in first..first.saturating_add(count) {
         let plan = Plan::from_seed(seed);
         let mut sound = true;
@@ -47,6 +48,9 @@ fn simulate(first: u64, count: u64) -> ExitCode {
                         report.crashes,
                         report.disk_failures,
                     ];
+                    for (event, count) in &report.events {
+                        *events.entry(event).or_default() += count;
+                    }
                     total.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
                     if count == 1 {
                         eprintln!("{world}: {report:?}");
@@ -66,6 +70,9 @@ fn simulate(first: u64, count: u64) -> ExitCode {
     eprintln!(
         "{accepted} accepted, {refused} refused, {delivered} delivered, {crashes} crashes, {disk_failures} disk failures"
     );
+    for (event, count) in events {
+        eprintln!("{count} {event}");
+    }
     println_result(count - failed, failed);
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -2,29 +2,28 @@
 //!
 //! Invariant: the model knows only what clients sent and saw. An oracle that fails names the message and the promise.
 
-use std::collections::BTreeMap;
+mod parcel;
+mod session;
+
+use std::{collections::BTreeMap, fmt::Debug};
+
+pub(crate) use parcel::ParcelId;
+use parcel::{Parcel, Sent};
+pub(crate) use session::Session;
+use session::Sessions;
 
 /// A message's name in the model; it travels in the body.
 pub(crate) type Id = u64;
-
-/// What the sender knows.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Sent {
-    /// No answer yet, or the connection was lost before it came: it may exist or not.
-    Unknown,
-    /// The broker said `accepted`: it exists.
-    Accepted,
-    /// The broker said `rejected`: it must not exist.
-    Refused,
-}
+/// Index of an entity from which messages are received.
+pub(crate) type Place = usize;
 
 /// What the receivers know.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Fate {
     /// Nobody has finished with it.
     Open,
-    /// A completion was sent and not confirmed: it may be gone or not.
-    Completing,
+    /// A completion was sent and not confirmed, perhaps in a transaction: it may be gone or not.
+    Completing(Option<ParcelId>),
     /// The broker confirmed the completion, or handed it out settled: it must never appear again.
     Gone,
 }
@@ -35,21 +34,44 @@ struct Lock {
     until: u64,
 }
 
+/// A message at one place.
 #[derive(Clone, Debug)]
 struct Message {
-    queue: usize,
-    sent: Sent,
+    parcel: ParcelId,
+    session: Option<Session>,
     fate: Fate,
+    /// It may have left its order for the dead letters.
+    aside: bool,
     lock: Option<Lock>,
     delivery_count: u32,
     sequence: Option<u64>,
+    /// The last holder of its session that saw it.
+    holding: u64,
+}
+
+impl Message {
+    fn new(parcel: ParcelId, session: Option<Session>) -> Self {
+        Self {
+            parcel,
+            session,
+            fate: Fate::Open,
+            aside: false,
+            lock: None,
+            delivery_count: 0,
+            sequence: None,
+            holding: 0,
+        }
+    }
 }
 
 /// A delivery as a client saw it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     pub(crate) id: Id,
-    pub(crate) queue: usize,
+    pub(crate) place: Place,
+    pub(crate) dead_letter: bool,
+    /// Which the link holds.
+    pub(crate) session: Option<Session>,
     pub(crate) sequence: u64,
     pub(crate) delivery_count: u32,
     /// End of the lock in milliseconds; `None`: handed out settled.
@@ -59,11 +81,22 @@ pub(crate) struct Seen {
     pub(crate) now: u64,
 }
 
+/// What a client does with a message that it holds.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Deed {
+    /// It shall go away.
+    Complete,
+    /// It shall leave its order.
+    SetAside,
+    /// It shall come again.
+    Return,
+}
+
 /// A promise was broken.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("message {id}: {promise} ({detail})")]
+#[error("{id}: {promise} ({detail})")]
 pub(crate) struct Broken {
-    /// Which message.
+    /// Which message, transaction or session.
     pub(crate) id: u64,
     /// Which promise.
     pub(crate) promise: &'static str,
@@ -71,59 +104,66 @@ pub(crate) struct Broken {
     pub(crate) detail: String,
 }
 
+fn broken<T>(id: u64, promise: &'static str, detail: &impl Debug) -> Result<T, Broken> {
+    Err(Broken { id, promise, detail: format!("{detail:?}") })
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Model {
-    messages: BTreeMap<Id, Message>,
-    sequences: BTreeMap<(usize, u64), Id>,
-    /// Messages of a queue that were perhaps handed out settled to a connection that broke: gone, and nobody saw them.
-    may_be_lost: BTreeMap<usize, u64>,
+    /// By name and place: a topic's message has a copy in each subscription that wants it.
+    messages: BTreeMap<(Id, Place), Message>,
+    parcels: BTreeMap<ParcelId, Parcel>,
+    sequences: BTreeMap<(Place, u64), Id>,
+    sessions: Sessions,
+    /// Messages of a place that were perhaps handed out settled to a connection that broke: gone, and nobody saw them.
+    may_be_lost: BTreeMap<Place, u64>,
+    next_parcel: ParcelId,
+    next_id: Id,
     pub(crate) accepted: u64,
     pub(crate) refused: u64,
     pub(crate) delivered: u64,
+    /// How often what happened.
+    pub(crate) events: BTreeMap<&'static str, u64>,
 }
 
 impl Model {
-    /// A client sends a new message; its name is the answer.
-    pub(crate) fn sending(&mut self, queue: usize) -> Id {
-        let id = self.messages.len() as Id + 1;
-        let (sent, fate) = (Sent::Unknown, Fate::Open);
-        let message = Message { queue, sent, fate, lock: None, delivery_count: 0, sequence: None };
-        self.messages.insert(id, message);
-        id
-    }
-
-    pub(crate) fn accepted(&mut self, id: Id) {
-        if let Some(message) = self.messages.get_mut(&id) {
-            message.sent = Sent::Accepted;
-            self.accepted += 1;
-        }
-    }
-
-    pub(crate) fn refused(&mut self, id: Id) {
-        if let Some(message) = self.messages.get_mut(&id) {
-            message.sent = Sent::Refused;
-            self.refused += 1;
-        }
+    /// Notes that something happened that a run is made for.
+    pub(crate) fn count(&mut self, event: &'static str) {
+        *self.events.entry(event).or_default() += 1;
     }
 
     /// A client sees a delivery. `Ok(false)`: its lock ended while it travelled, so that others may have seen the
     /// message since, and all promises about it with it.
     pub(crate) fn delivered(&mut self, seen: Seen) -> Result<bool, Broken> {
         self.delivered += 1;
-        let Self { messages, sequences, .. } = self;
-        let broken = |promise| Err(Broken { id: seen.id, promise, detail: format!("{seen:?}") });
-        let Some(message) = messages.get_mut(&seen.id) else {
-            return broken("only what was sent is delivered");
+        let Some(message) = self.messages.get(&(seen.id, seen.place)) else {
+            return broken(seen.id, "a message arrives only where it belongs", &seen);
         };
-        if message.queue != seen.queue {
-            return broken("a message stays in its entity");
-        }
-        if message.sent == Sent::Refused {
-            return broken("what was refused does not exist");
-        }
+        let (parcel, session) = (message.parcel, message.session);
+        self.found(parcel, seen.id)?;
         if seen.locked_until.is_some_and(|until| until <= seen.now) {
             return Ok(false);
         }
+        self.check_message(&seen)?;
+        if let Some(session) = session
+            && !seen.dead_letter
+        {
+            self.check_session(&seen, session)?;
+        }
+        if let Some(message) = self.messages.get_mut(&(seen.id, seen.place)) {
+            message.sequence = Some(seen.sequence);
+            message.delivery_count = seen.delivery_count;
+            message.fate = if seen.locked_until.is_some() { Fate::Open } else { Fate::Gone };
+            message.aside = false;
+            message.lock = seen.locked_until.map(|until| Lock { holder: seen.holder, until });
+        }
+        Ok(true)
+    }
+
+    fn check_message(&mut self, seen: &Seen) -> Result<(), Broken> {
+        let Self { messages, sequences, .. } = self;
+        let Some(message) = messages.get_mut(&(seen.id, seen.place)) else { return Ok(()) };
+        let broken = |promise| broken(seen.id, promise, &(seen, &*message));
         if message.fate == Fate::Gone {
             return broken("settled stays settled");
         }
@@ -134,32 +174,32 @@ impl Model {
             return broken("delivery counts never fall");
         }
         if message.sequence.is_some_and(|sequence| sequence != seen.sequence) {
-            return broken("a message keeps its sequence number");
+            return broken("there is one copy at each place, and it keeps its sequence number");
         }
-        if *sequences.entry((seen.queue, seen.sequence)).or_insert(seen.id) != seen.id {
+        if *sequences.entry((seen.place, seen.sequence)).or_insert(seen.id) != seen.id {
             return broken("sequence numbers never repeat");
         }
-        message.sequence = Some(seen.sequence);
-        message.delivery_count = seen.delivery_count;
-        message.fate = if seen.locked_until.is_some() { Fate::Open } else { Fate::Gone };
-        message.lock = seen.locked_until.map(|until| Lock { holder: seen.holder, until });
-        Ok(true)
+        // Nobody else gets what a transaction holds: it has lost the lock, and so it cannot commit.
+        match message.fate {
+            Fate::Completing(Some(parcel)) => self.undone(parcel),
+            _ => Ok(()),
+        }
     }
 
     /// A client gives the message back or asks for its removal: from here on its lock may be gone.
-    pub(crate) fn settling(&mut self, id: Id, holder: u64, complete: bool) {
-        let Some(message) = self.messages.get_mut(&id) else { return };
-        if message.lock.as_ref().is_some_and(|lock| lock.holder == holder) {
-            message.lock = None;
-        }
-        if complete && message.fate == Fate::Open {
-            message.fate = Fate::Completing;
+    pub(crate) fn settling(&mut self, (id, place): (Id, Place), holder: u64, deed: Deed) {
+        let Some(message) = self.messages.get_mut(&(id, place)) else { return };
+        message.lock.take_if(|lock| lock.holder == holder);
+        match deed {
+            Deed::Complete if message.fate == Fate::Open => message.fate = Fate::Completing(None),
+            Deed::SetAside => message.aside = true,
+            _ => {}
         }
     }
 
     /// The broker confirmed a completion.
-    pub(crate) fn completed(&mut self, id: Id) {
-        if let Some(message) = self.messages.get_mut(&id) {
+    pub(crate) fn completed(&mut self, id: Id, place: Place) {
+        if let Some(message) = self.messages.get_mut(&(id, place)) {
             message.fate = Fate::Gone;
         }
     }
@@ -167,38 +207,42 @@ impl Model {
     /// The connection behind `holder` is gone, and its locks may be, too.
     pub(crate) fn holder_gone(&mut self, holder: u64) {
         for message in self.messages.values_mut() {
-            if message.lock.as_ref().is_some_and(|lock| lock.holder == holder) {
-                message.lock = None;
-            }
+            message.lock.take_if(|lock| lock.holder == holder);
         }
     }
 
     /// A receive-and-delete connection broke with `credit` left: as many messages may have gone with it (SET-6).
-    pub(crate) fn deleter_gone(&mut self, queue: usize, credit: u32) {
-        *self.may_be_lost.entry(queue).or_default() += u64::from(credit);
+    pub(crate) fn deleter_gone(&mut self, place: Place, credit: u32) {
+        *self.may_be_lost.entry(place).or_default() += u64::from(credit);
     }
 
     /// The broker restarted: locks are volatile.
     pub(crate) fn restarted(&mut self) {
-        for message in self.messages.values_mut() {
-            message.lock = None;
-        }
+        self.messages.values_mut().for_each(|message| message.lock = None);
+        self.sessions.restarted();
     }
 
-    /// After everything was drained: whether anything accepted is missing.
+    /// After everything was drained: whether anything accepted is missing, or anything half done.
     pub(crate) fn check_drained(&self) -> Result<(), Broken> {
         let mut may_be_lost = self.may_be_lost.clone();
-        for (&id, message) in &self.messages {
-            if message.sent != Sent::Accepted || message.fate != Fate::Open {
+        for (&(id, place), message) in &self.messages {
+            let exists = self.parcels.get(&message.parcel).is_some_and(|known| known.sent == Sent::Accepted);
+            let promise = if exists && message.fate == Fate::Open {
+                "an accepted message survives"
+            } else if self.half_done(message) {
+                "a transaction that did not commit has completed nothing"
+            } else {
                 continue;
-            }
-            let allowed = may_be_lost.entry(message.queue).or_default();
+            };
+            let allowed = may_be_lost.entry(place).or_default();
             if *allowed == 0 {
-                let detail = format!("{message:?}");
-                return Err(Broken { id, promise: "an accepted message survives", detail });
+                return broken(id, promise, &(place, message, self.parcels.get(&message.parcel)));
             }
             *allowed -= 1;
         }
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

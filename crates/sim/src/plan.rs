@@ -2,9 +2,13 @@
 //!
 //! Invariant: everything a run may vary stands here, so that two plans differ only in what they say.
 
+mod places;
+
 use std::time::Duration;
 
 use broker_core::EntitySettings;
+
+pub(crate) use places::{Entity, Interest, Kind, Places, Target};
 
 use crate::rng::Rng;
 
@@ -26,9 +30,11 @@ pub struct Plan {
     pub steps: u32,
     /// What the journal promises.
     pub durable: Durable,
-    pub(crate) queues: Vec<EntitySettings>,
+    pub(crate) places: Places,
     pub(crate) publishers: usize,
     pub(crate) consumers: usize,
+    /// Connections with a coordinator.
+    pub(crate) transactors: usize,
     pub(crate) segment_bytes: u64,
     pub(crate) cache_bytes: u64,
     /// Disk space for the journal; a small one fills up, and sends are refused until it is drained.
@@ -45,7 +51,7 @@ impl Plan {
     /// The plan of a seed.
     pub fn from_seed(seed: u64) -> Self {
         let mut rng = Rng::new(seed ^ 0x0050_1A4E);
-        let queues = (0..=rng.below(2)).map(|_| queue(&mut rng)).collect();
+        let places = places(&mut rng);
         let calm = rng.chance(20);
         let segment_bytes = 4096 << rng.below(5);
         let max_disk_bytes = rng.chance(25).then(|| segment_bytes * (8 + rng.below(8)));
@@ -53,9 +59,10 @@ impl Plan {
             seed,
             steps: 400 + u32::try_from(rng.below(1200)).unwrap_or(0),
             durable: Durable::Yes,
-            queues,
+            places,
             publishers: 1 + usize::try_from(rng.below(2)).unwrap_or(0),
             consumers: 1 + usize::try_from(rng.below(3)).unwrap_or(0),
+            transactors: usize::try_from(rng.below(3)).unwrap_or(0),
             segment_bytes,
             cache_bytes: 2048 << rng.below(8),
             max_disk_bytes,
@@ -67,10 +74,31 @@ impl Plan {
     }
 }
 
-fn queue(rng: &mut Rng) -> EntitySettings {
+/// A queue at least; the first has no sessions. Half of the runs have a topic.
+fn places(rng: &mut Rng) -> Places {
+    let mut places = vec![Entity { kind: Kind::Queue, settings: settings(rng, false) }];
+    if rng.chance(50) {
+        let sessions = rng.chance(60);
+        places.push(Entity { kind: Kind::Queue, settings: settings(rng, sessions) });
+    }
+    if rng.chance(50) {
+        for _ in 0..=rng.below(3) {
+            let interest = usize::try_from(rng.below(Interest::EACH.len() as u64)).unwrap_or(0);
+            let interest = Interest::EACH.get(interest).copied().unwrap_or(Interest::All);
+            let sessions = rng.chance(20);
+            places.push(Entity { kind: Kind::Subscription(interest), settings: settings(rng, sessions) });
+        }
+    }
+    Places(places)
+}
+
+fn settings(rng: &mut Rng, requires_session: bool) -> EntitySettings {
+    let deliveries = 1 + u32::try_from(rng.below(6)).unwrap_or(0);
     EntitySettings {
         lock_duration: Duration::from_millis(5_000 + rng.below(20_000)),
-        max_delivery_count: 1 + u32::try_from(rng.below(6)).unwrap_or(0),
+        // A message that leaves its session unseen would look like one that others have passed.
+        max_delivery_count: if requires_session { 1_000_000 } else { deliveries },
+        requires_session,
         ..EntitySettings::default()
     }
 }

@@ -2,15 +2,31 @@
 //!
 //! Invariant: the body is compared byte for byte with what was sent.
 
-use amqp_codec::{sections::Sections, types::Reader};
+use amqp_codec::{
+    message::MessageBuilder,
+    raw::AnnotationValue,
+    sections::{PropertyField, Sections},
+    types::Reader,
+};
 use bytes::Bytes;
-use testkit::{data, message, properties};
 
-use crate::model::Id;
+use crate::model::{Id, Session};
 
-/// The message named `id`, with a body of `length` bytes besides.
-pub(crate) fn write(id: Id, length: u64) -> Bytes {
-    message(&[properties(&id.to_string()), data(&body(id, length))])
+/// The session's name on the wire.
+pub(crate) fn session_name(session: Session) -> String {
+    format!("s{session}")
+}
+
+/// The message named `id`, with a number for rules to look at, its session and a body of `length` bytes besides.
+pub(crate) fn write(id: Id, number: u64, session: Session, length: u64) -> Bytes {
+    let small = u32::try_from(number).unwrap_or(0);
+    MessageBuilder::new()
+        .message_id(&id.to_string())
+        .subject(&format!("n{number}"))
+        .property(PropertyField::GroupId, AnnotationValue::Str(&session_name(session)))
+        .application_property("number", AnnotationValue::Uint(small))
+        .data(&body(id, length))
+        .build()
 }
 
 fn body(id: Id, length: u64) -> Vec<u8> {

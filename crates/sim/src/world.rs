@@ -3,19 +3,20 @@
 //! Invariant: the order of events is drawn from the seed; there is no other source of order.
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
 use amqp_gateway::{Gateway, GatewayConfig, Now};
 use broker_auth::{Anonymous, Authority, Credentials, PeerFacts};
-use broker_core::{Batch, ClientId, Command, Effect, EntityKind, Ticket, Timestamp};
+use broker_core::{Batch, ClientId, Effect, Timestamp};
 use bytes::{Bytes, BytesMut};
 
 use crate::{
-    client::{Client, Mode, Purpose},
+    client::{Client, Mode, Purpose, Scene},
     disk::Mischief,
-    model::Model,
+    model::{Model, Place},
     plan::Plan,
     process::Process,
     rng::Rng,
@@ -44,6 +45,8 @@ pub struct Report {
     pub crashes: u64,
     /// Disk calls that failed.
     pub disk_failures: u64,
+    /// What else happened, and how often.
+    pub events: BTreeMap<&'static str, u64>,
     /// Hash over everything that went over the network, in order.
     pub trace: u64,
 }
@@ -63,6 +66,7 @@ pub fn run(plan: &Plan) -> Result<Report, Failure> {
     world.report.accepted = world.model.accepted;
     world.report.refused = world.model.refused;
     world.report.delivered = world.model.delivered;
+    world.report.events = std::mem::take(&mut world.model.events);
     world.report.disk_failures = world.process.mischief.failures.load(Ordering::Relaxed);
     Ok(world.report)
 }
@@ -93,7 +97,8 @@ struct World<'a> {
 
 /// Virtual time of the start, in milliseconds since the epoch.
 const EPOCH: u64 = 1_700_000_000_000;
-const SETUP: ClientId = ClientId(0);
+/// Who creates entities.
+pub(crate) const SETUP: ClientId = ClientId(0);
 
 impl<'a> World<'a> {
     fn new(plan: &'a Plan) -> Self {
@@ -126,34 +131,39 @@ impl<'a> World<'a> {
 
     /// Starts the broker on what is on the disk, and creates the queues where they are missing.
     fn boot(&mut self) -> Result<(), String> {
-        let mut commands = vec![Command::Connect];
-        commands.extend(self.plan.queues.iter().enumerate().map(|(number, settings)| {
-            Command::CreateEntity {
-                name: format!("q{number}").into(),
-                kind: EntityKind::Queue,
-                settings: Box::new(settings.clone()),
-                ticket: Ticket(number as u64),
-            }
-        }));
-        commands.push(Command::Disconnect);
-        self.process.boot((self.plan, self.now), &mut self.rng, Batch { client: SETUP, commands })
+        self.process.boot((self.plan, self.now), &mut self.rng, self.plan.places.setup())
     }
 
     fn populate(&mut self) {
-        let queues = self.plan.queues.len() as u64;
-        for number in 0..self.plan.publishers {
-            let queue = if (number as u64) < queues { number } else { self.below(queues) };
-            self.connect(Purpose::Publish, queue, false);
+        let targets = self.plan.places.targets();
+        for number in 0..self.plan.publishers.max(targets.len()) {
+            if let Some(target) = targets.get(number % targets.len()) {
+                self.connect(Purpose::Publish(*target));
+            }
         }
-        for number in 0..self.plan.consumers {
-            let queue = if (number as u64) < queues { number } else { self.below(queues) };
-            let mode = match self.rng.below(4) {
-                0 => Mode::First,
-                1 => Mode::Delete,
-                _ => Mode::Second,
-            };
-            let dead_letter = self.rng.chance(10);
-            self.connect(Purpose::Consume(mode), queue, dead_letter);
+        let places = self.plan.places.count();
+        for number in 0..self.plan.consumers.max(places) {
+            let purpose = self.receives(number % places);
+            self.connect(purpose);
+            // Sessions are taken by two.
+            if let Purpose::TakeSessions(_) = purpose {
+                self.connect(purpose);
+            }
+        }
+        for _ in 0..self.plan.transactors {
+            self.connect(Purpose::Transact);
+        }
+    }
+
+    fn receives(&mut self, place: Place) -> Purpose {
+        let mode = match self.rng.below(4) {
+            0 => Mode::First,
+            1 => Mode::Delete,
+            _ => Mode::Second,
+        };
+        match self.rng.chance(10) {
+            false if self.plan.places.has_sessions(place) => Purpose::TakeSessions(place),
+            dead_letter => Purpose::Consume(place, dead_letter, mode),
         }
     }
 
@@ -161,17 +171,23 @@ impl<'a> World<'a> {
         usize::try_from(self.rng.below(end)).unwrap_or(0)
     }
 
-    fn connect(&mut self, purpose: Purpose, queue: usize, dead_letter: bool) {
+    fn connect(&mut self, purpose: Purpose) {
         let id = ClientId(self.next_client);
         self.next_client += 1;
         let service_bus = self.rng.chance(50);
-        let client = Client::new(purpose, (queue, dead_letter), service_bus, id.0);
+        let client = Client::new(purpose, service_bus, id.0, &mut self.scene());
         let peer = PeerFacts { tls: false, loopback: true, certificate_subject: None };
         let seed = self.rng.next();
         let (config, authority) = (Arc::clone(&self.config), Arc::clone(&self.authority));
         let gateway = Gateway::new(config, authority, id, peer, seed, self.now());
         let (to_broker, to_client) = (BytesMut::new(), BytesMut::new());
         self.lines.push(Line { client, gateway, id, to_broker, to_client, effects: Vec::new() });
+    }
+
+    /// What a client acts upon.
+    fn scene(&mut self) -> Scene<'_> {
+        let Self { rng, model, plan, now, .. } = self;
+        Scene { rng, model, places: &plan.places, body_max: plan.body_max, now: *now }
     }
 
     /// One event.
@@ -186,7 +202,7 @@ impl<'a> World<'a> {
             return Ok(());
         }
         match self.rng.below(20) {
-            0..=4 => self.client_acts(line),
+            0..=4 => self.client_acts(line)?,
             5..=8 => self.bytes_to_broker(line, false),
             9..=11 => return self.bytes_to_client(line, false),
             12..=14 => self.node_step(),
@@ -202,13 +218,14 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn client_acts(&mut self, line: usize) {
-        let Self { lines, rng, model, plan, .. } = self;
-        if let Some(line) = lines.get_mut(line) {
-            line.client.act(rng, plan.body_max, model);
-            let out = line.client.script.take_output();
-            line.to_broker.extend_from_slice(&out);
-        }
+    fn client_acts(&mut self, line: usize) -> Result<(), String> {
+        let Self { lines, rng, model, plan, now, .. } = self;
+        let mut scene = Scene { rng, model, places: &plan.places, body_max: plan.body_max, now: *now };
+        let Some(line) = lines.get_mut(line) else { return Ok(()) };
+        line.client.act(&mut scene)?;
+        let out = line.client.take_output();
+        line.to_broker.extend_from_slice(&out);
+        Ok(())
     }
 
     fn bytes_to_broker(&mut self, line: usize, all: bool) {
@@ -226,17 +243,18 @@ impl<'a> World<'a> {
 
     fn bytes_to_client(&mut self, line: usize, all: bool) -> Result<(), String> {
         let now = self.now();
-        let Some(line) = self.lines.get_mut(line) else { return Ok(()) };
+        let Self { lines, rng, model, plan, now: millis, process, report, .. } = self;
+        let Some(line) = lines.get_mut(line) else { return Ok(()) };
         let mut out = BytesMut::new();
         line.gateway.poll_output(now, &mut out, 4096);
         line.gateway.output_written(out.len());
-        submit(&mut self.process, line);
+        submit(process, line);
         line.to_client.extend_from_slice(&out);
-        let count = cut_length(&mut self.rng, line.to_client.len(), all);
+        let count = cut_length(rng, line.to_client.len(), all);
         let bytes: Bytes = line.to_client.split_to(count).freeze();
-        self.report.trace = hash(self.report.trace, &bytes);
-        line.client.script.handle_input(&bytes);
-        line.client.read(self.now, &mut self.model)
+        report.trace = hash(report.trace, &bytes);
+        let mut scene = Scene { rng, model, places: &plan.places, body_max: plan.body_max, now: *millis };
+        line.client.read(&bytes, &mut scene)
     }
 
     fn node_step(&mut self) {
@@ -282,8 +300,7 @@ impl<'a> World<'a> {
         let commands = line.gateway.disconnected();
         self.process.submit(Batch { client: line.id, commands });
         line.client.lost(&mut self.model);
-        let (queue, dead_letter) = line.client.place();
-        self.connect(line.client.purpose(), queue, dead_letter);
+        self.connect(line.client.purpose());
     }
 
     /// The process is killed, and perhaps the machine with it.
@@ -294,8 +311,7 @@ impl<'a> World<'a> {
         let lines = std::mem::take(&mut self.lines);
         for line in lines {
             line.client.lost(&mut self.model);
-            let (queue, dead_letter) = line.client.place();
-            self.connect(line.client.purpose(), queue, dead_letter);
+            self.connect(line.client.purpose());
         }
     }
 
@@ -305,9 +321,9 @@ impl<'a> World<'a> {
         self.boot()?;
         self.process.mischief.calm.store(true, Ordering::Relaxed);
         self.lines.clear();
-        for queue in 0..self.plan.queues.len() {
-            self.connect(Purpose::Drain, queue, false);
-            self.connect(Purpose::Drain, queue, true);
+        for place in 0..self.plan.places.count() {
+            self.connect(Purpose::Drain(place, false));
+            self.connect(Purpose::Drain(place, true));
         }
         let mut idle_rounds = 0;
         while idle_rounds < 4 {
@@ -323,7 +339,7 @@ impl<'a> World<'a> {
     /// Everybody does what there is to do.
     fn round(&mut self) -> Result<(), String> {
         for line in 0..self.lines.len() {
-            self.client_acts(line);
+            self.client_acts(line)?;
             self.bytes_to_broker(line, true);
         }
         while self.process.is_busy() {

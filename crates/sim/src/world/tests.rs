@@ -44,14 +44,24 @@ fn the_seeds_bring_every_kind_of_mischief() {
         all.delivered += report.delivered;
         all.crashes += report.crashes;
         all.disk_failures += report.disk_failures;
+        for (event, count) in report.events {
+            *all.events.entry(event).or_default() += count;
+        }
     }
-    let Report { accepted, refused, delivered, crashes, disk_failures, .. } = all;
+    let Report { accepted, refused, delivered, crashes, disk_failures, events, .. } = all;
+    let happened = |event| events.get(event).copied().unwrap_or_default();
     for (what, count) in [
         ("accepted", accepted),
         ("refused by a full disk", refused),
         ("delivered", delivered),
         ("crashes", crashes),
         ("disk failures", disk_failures),
+        ("sessions held", happened("sessions held")),
+        ("session states set", happened("session states set")),
+        ("session states read", happened("session states read")),
+        ("transactions committed", happened("transactions committed")),
+        ("transactions rolled back", happened("transactions rolled back")),
+        ("transactions left behind", happened("transactions left behind")),
     ] {
         assert!(count > 0, "none: {what}");
     }

@@ -1,0 +1,298 @@
+//! A link that receives from one place, or from one of its sessions after the other.
+//!
+//! Invariant: what is seen goes to the model, unless the link was given up before.
+
+use std::collections::BTreeMap;
+
+use amqp_codec::{
+    performative::{Attach, DeliveryState, Detach, Modified, Source, Target},
+    raw::{AnnotationValue, RawMap, RawValue},
+    types::{ReceiverSettleMode, Role, SenderSettleMode},
+};
+
+use super::{
+    Mode,
+    wires::{Scene, Wires},
+};
+use crate::{
+    model::{Deed, Id, Place, Seen, Session},
+    reader,
+};
+
+const CREDIT_MAX: u64 = 20;
+const SESSION_FILTER: &str = "com.microsoft:session-filter";
+const LOCKED_UNTIL: &str = "com.microsoft:locked-until-utc";
+/// .NET ticks at the start of 1970, and in a millisecond.
+const TICKS_1970: i64 = 621_355_968_000_000_000;
+const TICKS_PER_MS: i64 = 10_000;
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Standing {
+    Closed,
+    Attaching,
+    /// The broker has refused the attach, and is about to detach.
+    Refused,
+    Open,
+    Detaching,
+}
+
+#[derive(Debug)]
+pub(super) struct Receiver {
+    pub(super) handle: u32,
+    pub(super) place: Place,
+    address: String,
+    dead_letter: bool,
+    mode: Mode,
+    /// Takes one session after the other.
+    takes_sessions: bool,
+    pub(super) session: Option<Session>,
+    standing: Standing,
+    pub(super) credit: u32,
+    received: u32,
+    /// Deliveries not yet settled, by delivery-id.
+    held: BTreeMap<u32, Id>,
+    last_first_delivery: u64,
+    /// How often a drain found nothing to do.
+    idle: u32,
+}
+
+impl Receiver {
+    /// A link to an address, not yet attached.
+    pub(super) fn new(
+        handle: u32,
+        (place, address): (Place, String),
+        dead_letter: bool,
+        mode: Mode,
+        takes_sessions: bool,
+    ) -> Self {
+        Self {
+            handle,
+            place,
+            address: if dead_letter { format!("{address}/$DeadLetterQueue") } else { address },
+            dead_letter,
+            mode,
+            takes_sessions,
+            session: None,
+            standing: Standing::Closed,
+            credit: 0,
+            received: 0,
+            held: BTreeMap::new(),
+            last_first_delivery: 0,
+            idle: 0,
+        }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.standing == Standing::Open
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.standing == Standing::Closed
+    }
+
+    /// Asks for the link, with this session where it takes sessions; `None` is the next one.
+    pub(super) fn attach(&mut self, wires: &mut Wires, wanted: Option<Session>) {
+        let mut attach = Attach::new(wires.name(self.handle), self.handle, Role::Receiver);
+        let mut source = Source::new(self.address.as_str());
+        if self.takes_sessions {
+            let name = wanted.map(reader::session_name);
+            let wanted = name.as_deref().map_or(AnnotationValue::Null, AnnotationValue::Str);
+            source.filter = Some(RawMap::with_symbol_keys(&[(SESSION_FILTER, wanted)]));
+        }
+        attach.source = Some(source);
+        attach.target = Some(Target::new("here"));
+        attach.snd_settle_mode = (self.mode == Mode::Delete).then_some(SenderSettleMode::Settled);
+        attach.rcv_settle_mode = (self.mode == Mode::Second).then_some(ReceiverSettleMode::Second);
+        wires.attach(attach);
+        self.standing = Standing::Attaching;
+        (self.session, self.credit, self.received) = (None, 0, 0);
+    }
+
+    pub(super) fn on_attach(
+        &mut self,
+        attach: &Attach,
+        wires: &Wires,
+        scene: &mut Scene<'_>,
+    ) -> Result<(), String> {
+        let Some(source) = attach.source.as_ref() else {
+            if self.takes_sessions {
+                self.standing = Standing::Refused;
+                return Ok(());
+            }
+            return Err("the broker refused the link".into());
+        };
+        self.standing = Standing::Open;
+        if self.takes_sessions {
+            let filter = source.filter.as_ref().and_then(|filter| filter.get(SESSION_FILTER));
+            let session =
+                filter.and_then(RawValue::as_str).and_then(|name| name.strip_prefix('s')?.parse().ok());
+            let session = session.ok_or("an attach does not name its session")?;
+            let until = attach.properties.as_ref().and_then(|map| map.get(LOCKED_UNTIL)?.as_i64());
+            let until = until.ok_or("an attach does not say how long its session is locked")?;
+            let until = u64::try_from((until - TICKS_1970) / TICKS_PER_MS).unwrap_or(0);
+            self.session = Some(session);
+            let granted = scene.model.granted((self.place, session), wires.holder, until, scene.now);
+            return granted.map_err(|broken| broken.to_string());
+        }
+        Ok(())
+    }
+
+    /// The broker has detached the link: it answers, or a session is over, or none was to be had.
+    pub(super) fn on_detach(
+        &mut self,
+        detach: &Detach,
+        wires: &mut Wires,
+        scene: &mut Scene<'_>,
+    ) -> Result<(), String> {
+        if !self.takes_sessions {
+            return Err(format!("the broker detached the link: {:?}", detach.error));
+        }
+        if self.standing != Standing::Detaching {
+            wires.script.detach(0, self.handle, true);
+            self.leave(wires, scene);
+        }
+        self.standing = Standing::Closed;
+        Ok(())
+    }
+
+    /// Gives the session back.
+    pub(super) fn detach(&mut self, wires: &mut Wires, scene: &mut Scene<'_>) {
+        self.leave(wires, scene);
+        wires.script.detach(0, self.handle, true);
+        self.standing = Standing::Detaching;
+    }
+
+    fn leave(&mut self, wires: &Wires, scene: &mut Scene<'_>) {
+        self.held.clear();
+        if let Some(session) = self.session.take() {
+            scene.model.released((self.place, session), wires.holder);
+        }
+    }
+
+    pub(super) fn on_delivery(
+        &mut self,
+        delivery: u32,
+        payload: &[u8],
+        wires: &Wires,
+        scene: &mut Scene<'_>,
+    ) -> Result<(), String> {
+        if !self.is_open() {
+            return Ok(());
+        }
+        let read = reader::read(payload)?;
+        self.received += 1;
+        self.credit = self.credit.saturating_sub(1);
+        let settled = self.mode == Mode::Delete;
+        if !settled && read.locked_until.is_none() {
+            return Err("a delivery does not say how long its lock lasts".into());
+        }
+        if read.first_acquirer && !self.dead_letter && !self.takes_sessions {
+            if read.sequence <= self.last_first_delivery {
+                return Err(format!("message {} came before one with a lower number", read.id));
+            }
+            self.last_first_delivery = read.sequence;
+        }
+        let seen = Seen {
+            id: read.id,
+            place: self.place,
+            dead_letter: self.dead_letter,
+            session: self.session,
+            sequence: read.sequence,
+            delivery_count: read.delivery_count,
+            locked_until: read.locked_until.filter(|_| !settled),
+            holder: wires.holder,
+            now: scene.now,
+        };
+        if scene.model.delivered(seen).map_err(|broken| broken.to_string())? && !settled {
+            // An earlier delivery of it is stale.
+            self.held.retain(|_, id| *id != read.id);
+            self.held.insert(delivery, read.id);
+        }
+        Ok(())
+    }
+
+    pub(super) fn ask(&mut self, wires: &mut Wires, scene: &mut Scene<'_>) {
+        if self.credit == 0 {
+            self.credit = u32::try_from(1 + scene.rng.below(CREDIT_MAX)).unwrap_or(1);
+            wires.credit(self.handle, self.received, self.credit);
+        }
+    }
+
+    /// Asks for messages or settles one.
+    pub(super) fn consume(&mut self, wires: &mut Wires, scene: &mut Scene<'_>) {
+        if self.mode == Mode::Delete || scene.rng.below(3) == 0 {
+            self.ask(wires, scene);
+        } else {
+            self.settle(wires, scene);
+        }
+    }
+
+    fn settle(&mut self, wires: &mut Wires, scene: &mut Scene<'_>) {
+        let Some((delivery, id)) = self.pick(scene) else { return self.ask(wires, scene) };
+        let (state, deed) = match scene.rng.below(10) {
+            0..=5 => (DeliveryState::Accepted, Deed::Complete),
+            6 => (DeliveryState::Released, Deed::Return),
+            7 => (DeliveryState::Rejected(None), Deed::SetAside),
+            8 => {
+                let failed = Modified {
+                    delivery_failed: Some(true),
+                    undeliverable_here: None,
+                    message_annotations: None,
+                };
+                (DeliveryState::Modified(Box::new(failed)), Deed::Return)
+            }
+            // Say nothing, and let the lock run out.
+            _ => return,
+        };
+        self.dispose((delivery, id), self.mode == Mode::First, (state, deed), wires, scene);
+    }
+
+    fn dispose(
+        &mut self,
+        (delivery, id): (u32, Id),
+        settled: bool,
+        (state, deed): (DeliveryState, Deed),
+        wires: &mut Wires,
+        scene: &mut Scene<'_>,
+    ) {
+        self.held.remove(&delivery);
+        scene.model.settling((id, self.place), wires.holder, deed);
+        if !settled {
+            wires.settling.insert(delivery, (deed == Deed::Complete).then_some((id, self.place)));
+        }
+        wires.script.disposition(0, delivery, delivery, settled, Some(state));
+    }
+
+    /// One of the deliveries that are not settled.
+    pub(super) fn pick(&self, scene: &mut Scene<'_>) -> Option<(u32, Id)> {
+        let count = self.held.len();
+        if count == 0 {
+            return None;
+        }
+        self.held.iter().nth(scene.index(count)).map(|(delivery, id)| (*delivery, *id))
+    }
+
+    /// A transaction has a delivery now.
+    pub(super) fn hand_over(&mut self, delivery: u32) {
+        self.held.remove(&delivery);
+    }
+
+    /// Completes everything, and asks for more.
+    pub(super) fn drain(&mut self, wires: &mut Wires, scene: &mut Scene<'_>) {
+        let busy = !self.held.is_empty();
+        while let Some((&delivery, &id)) = self.held.first_key_value() {
+            self.dispose((delivery, id), false, (DeliveryState::Accepted, Deed::Complete), wires, scene);
+        }
+        if self.credit == 0 {
+            self.credit = 50;
+            wires.credit(self.handle, self.received, self.credit);
+        } else if !busy {
+            self.idle += 1;
+        }
+        // Nothing more comes from this session: on to the next.
+        if self.takes_sessions && self.idle > 2 {
+            self.idle = 0;
+            self.detach(wires, scene);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What the links of one connection share: the script, the numbers of deliveries, and who waits for which answer.
+//!
+//! Invariant: every delivery sent unsettled waits for one answer, and is forgotten with it.
+
+use std::collections::BTreeMap;
+
+use amqp_codec::{
+    performative::{Attach, DeliveryState, Detach, Flow},
+    raw::{AnnotationValue, RawMap},
+};
+use testkit::Script;
+
+use crate::{
+    model::{Id, Model, ParcelId, Place},
+    plan::{Places, Target},
+    reader,
+    rng::Rng,
+};
+
+/// What a client acts upon.
+pub(crate) struct Scene<'a> {
+    pub(crate) rng: &'a mut Rng,
+    pub(crate) model: &'a mut Model,
+    pub(crate) places: &'a Places,
+    pub(crate) body_max: u64,
+    pub(crate) now: u64,
+}
+
+impl Scene<'_> {
+    /// An index below `end`, which is not 0.
+    pub(super) fn index(&mut self, end: usize) -> usize {
+        usize::try_from(self.rng.below(end as u64)).unwrap_or(0)
+    }
+
+    /// A new message of a parcel.
+    pub(super) fn letter(&mut self, parcel: ParcelId, target: Target) -> bytes::Bytes {
+        let (number, session) = (self.rng.below(10), self.rng.below(3));
+        let places = self.places.of(target, number).into_iter();
+        let places: Vec<_> =
+            places.map(|place| (place, self.places.has_sessions(place).then_some(session))).collect();
+        let id = self.model.sending(parcel, &places);
+        reader::write(id, number, session, self.rng.below(self.body_max))
+    }
+}
+
+/// Who waits for what becomes of a delivery.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Waiting {
+    /// The sender of a parcel.
+    Sent(ParcelId),
+    /// Nobody: whether the transaction has it shows at its end.
+    Enlisted,
+    /// The coordinator: the name of a transaction.
+    Declared,
+    /// The coordinator: the end of one.
+    Discharged(ParcelId),
+    /// The coordinator: the end of one that was rolled back.
+    RolledBack,
+}
+
+/// A connection's side of all its links.
+#[derive(Debug)]
+pub(super) struct Wires {
+    pub(super) script: Script,
+    /// Names the connection in the model.
+    pub(super) holder: u64,
+    /// Speaks as a Service Bus client does: its locks outlive its connection.
+    pub(super) service_bus: bool,
+    next_delivery: u32,
+    pub(super) unanswered: BTreeMap<u32, Waiting>,
+    /// Settlements sent with `settled=false`, by delivery-id; `None`: not a completion, or one in a transaction.
+    pub(super) settling: BTreeMap<u32, Option<(Id, Place)>>,
+    /// Our handles, by the name of the link and by the broker's handle.
+    names: BTreeMap<String, u32>,
+    remotes: BTreeMap<u32, u32>,
+    next_name: u64,
+}
+
+impl Wires {
+    pub(super) fn new(script: Script, holder: u64, service_bus: bool) -> Self {
+        Self {
+            script,
+            holder,
+            service_bus,
+            next_delivery: 0,
+            unanswered: BTreeMap::new(),
+            settling: BTreeMap::new(),
+            names: BTreeMap::new(),
+            remotes: BTreeMap::new(),
+            next_name: 0,
+        }
+    }
+
+    /// A new name for a link with this handle of ours.
+    pub(super) fn name(&mut self, handle: u32) -> String {
+        self.next_name += 1;
+        let name = format!("link-{}-{}", self.holder, self.next_name);
+        self.names.insert(name.clone(), handle);
+        name
+    }
+
+    /// Sends an attach, in the client's dialect.
+    pub(super) fn attach(&mut self, mut attach: Attach) {
+        if self.service_bus {
+            let name = [("com.microsoft:receiver-name", AnnotationValue::Str("sim"))];
+            attach.properties = Some(RawMap::with_symbol_keys(&name));
+        }
+        self.script.attach(0, attach);
+    }
+
+    /// Which of our links an attach answers.
+    pub(super) fn attached(&mut self, attach: &Attach) -> Option<u32> {
+        let handle = self.names.remove(attach.name.as_str())?;
+        self.remotes.insert(attach.handle, handle);
+        Some(handle)
+    }
+
+    /// Which of our links the broker means.
+    pub(super) fn local(&self, remote: u32) -> Option<u32> {
+        self.remotes.get(&remote).copied()
+    }
+
+    /// Which of our links the broker has detached.
+    pub(super) fn detached(&mut self, detach: &Detach) -> Option<u32> {
+        self.remotes.remove(&detach.handle)
+    }
+
+    /// Grants credit, counted from `received`.
+    pub(super) fn credit(&mut self, handle: u32, received: u32, credit: u32) {
+        let flow = Flow {
+            next_incoming_id: Some(0),
+            incoming_window: u32::MAX >> 1,
+            // Every transfer is a delivery of its own.
+            next_outgoing_id: self.next_delivery,
+            outgoing_window: 65_536,
+            handle: Some(handle),
+            delivery_count: Some(received),
+            link_credit: Some(credit),
+            ..Flow::default()
+        };
+        self.script.flow(0, flow);
+    }
+
+    /// Sends a message, and notes who waits for the answer; without anybody it is sent settled.
+    pub(super) fn transfer(
+        &mut self,
+        handle: u32,
+        state: Option<DeliveryState>,
+        payload: &[u8],
+        waiting: Option<Waiting>,
+    ) {
+        let mut frame = Script::transfer_frame(handle, self.next_delivery, waiting.is_none());
+        frame.state = state;
+        self.script.transfer_with(0, frame, payload);
+        if let Some(waiting) = waiting {
+            self.unanswered.insert(self.next_delivery, waiting);
+        }
+        self.next_delivery += 1;
+    }
+}

@@ -1,0 +1,152 @@
+//! What was sent with one request: a message with a copy at each of its places, or all of a transaction.
+//!
+//! Invariant: a parcel exists whole or not at all. What proves one part of it proves all of it.
+
+use super::{Broken, Fate, Id, Message, Model, Place, Session, broken};
+
+/// Names a parcel.
+pub(crate) type ParcelId = u64;
+
+/// What the sender knows.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Sent {
+    /// No answer yet, or the connection was lost before it came: it may exist or not.
+    Unknown,
+    /// The broker said `accepted`, or part of it was seen: it exists.
+    Accepted,
+    /// The broker said `rejected`, was told to roll back or never to commit: it must not exist.
+    Refused,
+}
+
+/// What was asked with one request.
+#[derive(Clone, Debug)]
+pub(super) struct Parcel {
+    pub(super) sent: Sent,
+    messages: Vec<(Id, Place)>,
+    /// Completions in the same transaction.
+    completes: Vec<(Id, Place)>,
+}
+
+impl Model {
+    /// A request is about to be made.
+    pub(crate) fn new_parcel(&mut self) -> ParcelId {
+        self.next_parcel += 1;
+        let parcel = Parcel { sent: Sent::Unknown, messages: Vec::new(), completes: Vec::new() };
+        self.parcels.insert(self.next_parcel, parcel);
+        self.next_parcel
+    }
+
+    /// A new message goes into a parcel, with a copy for each of these places; its name is the answer.
+    pub(crate) fn sending(&mut self, parcel: ParcelId, places: &[(Place, Option<Session>)]) -> Id {
+        self.next_id += 1;
+        for (place, session) in places {
+            self.messages.insert((self.next_id, *place), Message::new(parcel, *session));
+            if let Some(parcel) = self.parcels.get_mut(&parcel) {
+                parcel.messages.push((self.next_id, *place));
+            }
+        }
+        self.next_id
+    }
+
+    /// A transaction is told to complete a message as well. Without its lock it cannot commit any more.
+    pub(crate) fn enlisting(
+        &mut self,
+        parcel: ParcelId,
+        (id, place): (Id, Place),
+        holder: u64,
+    ) -> Result<(), Broken> {
+        let message = self.messages.get_mut(&(id, place));
+        let locked = |message: &&mut Message| message.lock.as_ref().is_some_and(|lock| lock.holder == holder);
+        let Some(message) = message.filter(locked) else { return self.undone(parcel) };
+        message.fate = Fate::Completing(Some(parcel));
+        if let Some(parcel) = self.parcels.get_mut(&parcel) {
+            parcel.completes.push((id, place));
+        }
+        Ok(())
+    }
+
+    /// A transaction is about to end: the locks of what it completes may end with it.
+    pub(crate) fn ending(&mut self, parcel: ParcelId) {
+        let completes = self.parcels.get(&parcel).map(|parcel| parcel.completes.clone()).unwrap_or_default();
+        for copy in completes {
+            if let Some(message) = self.messages.get_mut(&copy) {
+                message.lock = None;
+            }
+        }
+    }
+
+    fn sent(&self, parcel: ParcelId) -> Option<Sent> {
+        self.parcels.get(&parcel).map(|parcel| parcel.sent)
+    }
+
+    /// The broker said `accepted`.
+    pub(crate) fn accepted(&mut self, parcel: ParcelId) -> Result<(), Broken> {
+        if self.sent(parcel) == Some(Sent::Refused) {
+            return broken(
+                parcel,
+                "a transaction that has lost a lock does not commit",
+                &self.parcels.get(&parcel),
+            );
+        }
+        self.exists(parcel);
+        self.accepted += 1;
+        Ok(())
+    }
+
+    /// The broker said `rejected`.
+    pub(crate) fn refused(&mut self, parcel: ParcelId) -> Result<(), Broken> {
+        self.refused += 1;
+        self.undone(parcel)
+    }
+
+    /// It was rolled back, or never told to commit.
+    pub(crate) fn undone(&mut self, parcel: ParcelId) -> Result<(), Broken> {
+        let Some(known) = self.parcels.get_mut(&parcel) else { return Ok(()) };
+        if known.sent == Sent::Accepted {
+            return broken(parcel, "what was seen was not refused", &known);
+        }
+        known.sent = Sent::Refused;
+        for copy in known.completes.clone() {
+            if let Some(message) = self.messages.get_mut(&copy)
+                && message.fate == Fate::Completing(Some(parcel))
+            {
+                message.fate = Fate::Open;
+            }
+        }
+        Ok(())
+    }
+
+    /// It is known to exist: so do all of its messages, and nothing that it completes.
+    fn exists(&mut self, parcel: ParcelId) {
+        let Some(known) = self.parcels.get_mut(&parcel) else { return };
+        known.sent = Sent::Accepted;
+        for copy in known.completes.clone() {
+            if let Some(message) = self.messages.get_mut(&copy) {
+                (message.fate, message.lock) = (Fate::Gone, None);
+            }
+        }
+    }
+
+    /// A message of it was seen.
+    pub(super) fn found(&mut self, parcel: ParcelId, id: Id) -> Result<(), Broken> {
+        match self.sent(parcel) {
+            Some(Sent::Unknown) => self.exists(parcel),
+            Some(Sent::Refused) => {
+                return broken(
+                    id,
+                    "what was refused or rolled back does not exist",
+                    &self.parcels.get(&parcel),
+                );
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Whether nothing of it was ever seen, and yet a message that only it can have completed is gone.
+    pub(super) fn half_done(&self, message: &Message) -> bool {
+        let Fate::Completing(Some(parcel)) = message.fate else { return false };
+        let known = self.parcels.get(&parcel);
+        known.is_some_and(|parcel| parcel.sent == Sent::Unknown && !parcel.messages.is_empty())
+    }
+}

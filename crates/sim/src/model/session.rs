@@ -1,0 +1,140 @@
+//! Sessions, as their holders see them.
+//!
+//! Invariant: a session has one holder, one order and one state, whatever becomes of connections and of the broker.
+
+use std::collections::BTreeMap;
+
+use super::{Broken, Fate, Id, Model, Place, Seen, broken};
+
+/// Names a session of a place.
+pub(crate) type Session = u64;
+
+/// What is known of one session.
+#[derive(Clone, Debug)]
+struct Known {
+    /// Which connection, and until when in milliseconds.
+    holder: Option<(u64, u64)>,
+    /// Counts the holders: what was seen by an earlier one comes first for the next.
+    holding: u64,
+    /// Highest number among messages when first seen.
+    newest: u64,
+    /// By number, what was seen and may still be there.
+    seen: BTreeMap<u64, Id>,
+    /// What the state may be.
+    states: Vec<Option<u64>>,
+}
+
+/// All sessions.
+#[derive(Debug, Default)]
+pub(super) struct Sessions(BTreeMap<(Place, Session), Known>);
+
+impl Sessions {
+    fn get(&mut self, place: Place, session: Session) -> &mut Known {
+        let new = || Known { holder: None, holding: 0, newest: 0, seen: BTreeMap::new(), states: vec![None] };
+        self.0.entry((place, session)).or_insert_with(new)
+    }
+
+    pub(super) fn restarted(&mut self) {
+        self.0.values_mut().for_each(|known| known.holder = None);
+    }
+}
+
+impl Model {
+    /// A client is told that it holds a session until then.
+    pub(crate) fn granted(
+        &mut self,
+        (place, session): (Place, Session),
+        holder: u64,
+        until: u64,
+        now: u64,
+    ) -> Result<(), Broken> {
+        self.count("sessions held");
+        let known = self.sessions.get(place, session);
+        if until <= now {
+            // It was over before its holder heard of it; others may have had it since.
+            return Ok(());
+        }
+        if known.holder.is_some_and(|(_, until)| until > now) {
+            return broken(session, "a session has one holder", &(place, holder, &known));
+        }
+        known.holder = Some((holder, until));
+        known.holding += 1;
+        Ok(())
+    }
+
+    /// The holder gives a session back.
+    pub(crate) fn released(&mut self, (place, session): (Place, Session), holder: u64) {
+        let known = self.sessions.get(place, session);
+        known.holder.take_if(|(other, _)| *other == holder);
+        for ((_, other), message) in &mut self.messages {
+            if *other == place && message.session == Some(session) {
+                message.lock.take_if(|lock| lock.holder == holder);
+            }
+        }
+    }
+
+    /// Whether a message comes to the holder of its session, and in its turn.
+    pub(super) fn check_session(&mut self, seen: &Seen, session: Session) -> Result<(), Broken> {
+        if seen.session != Some(session) {
+            return broken(seen.id, "a message comes with its session", seen);
+        }
+        let first =
+            self.messages.get(&(seen.id, seen.place)).is_some_and(|message| message.sequence.is_none());
+        let known = self.sessions.get(seen.place, session);
+        if known.holder.is_none_or(|(holder, _)| holder != seen.holder) {
+            return broken(seen.id, "a message comes to the holder of its session", &(seen, &known));
+        }
+        if first && seen.sequence <= known.newest {
+            return broken(seen.id, "a session keeps its order", &(seen, known.newest));
+        }
+        known.newest = known.newest.max(seen.sequence);
+        let holding = known.holding;
+        for id in known.seen.range(..seen.sequence).map(|(_, id)| id) {
+            let passed = self
+                .messages
+                .get(&(*id, seen.place))
+                .filter(|message| message.fate == Fate::Open && !message.aside && message.holding != holding);
+            if let Some(passed) = passed {
+                return broken(
+                    seen.id,
+                    "a session keeps its order when messages come again",
+                    &(seen, id, passed),
+                );
+            }
+        }
+        known.seen.insert(seen.sequence, seen.id);
+        if let Some(message) = self.messages.get_mut(&(seen.id, seen.place)) {
+            message.holding = holding;
+        }
+        Ok(())
+    }
+
+    /// The holder sets the state; 0 is never a state.
+    pub(crate) fn setting_state(&mut self, (place, session): (Place, Session), state: Option<u64>) {
+        let states = &mut self.sessions.get(place, session).states;
+        if !states.contains(&state) {
+            states.push(state);
+        }
+    }
+
+    /// The broker says that the state is set.
+    pub(crate) fn state_set(&mut self, (place, session): (Place, Session), state: Option<u64>) {
+        self.count("session states set");
+        self.sessions.get(place, session).states = vec![state];
+    }
+
+    /// The broker tells the state.
+    pub(crate) fn state_told(
+        &mut self,
+        (place, session): (Place, Session),
+        state: Option<u64>,
+    ) -> Result<(), Broken> {
+        self.count("session states read");
+        let known = self.sessions.get(place, session);
+        if !known.states.contains(&state) {
+            return broken(session, "the state of a session survives", &(place, state, &known.states));
+        }
+        known.states = vec![state];
+        Ok(())
+    }
+}

@@ -1,0 +1,224 @@
+//! Each promise is broken here on purpose, and the model must notice.
+
+use super::*;
+
+const NOW: u64 = 1_000;
+
+/// What a receiver sees of the only copy of a message.
+fn seen(id: Id, place: Place) -> Seen {
+    Seen {
+        id,
+        place,
+        dead_letter: false,
+        session: None,
+        sequence: id,
+        delivery_count: 0,
+        locked_until: Some(NOW + 100),
+        holder: 1,
+        now: NOW,
+    }
+}
+
+fn in_session(id: Id, holder: u64) -> Seen {
+    Seen { session: Some(0), holder, ..seen(id, 0) }
+}
+
+/// A message that the broker has accepted, at these places.
+fn sent(model: &mut Model, places: &[Place]) -> Id {
+    let parcel = model.new_parcel();
+    let places: Vec<_> = places.iter().map(|place| (*place, None)).collect();
+    let id = model.sending(parcel, &places);
+    model.accepted(parcel).expect("nothing was seen");
+    id
+}
+
+/// Accepted messages of session 0 at place 0, numbered from 1.
+fn session_of(count: usize) -> Model {
+    let mut model = Model::default();
+    for _ in 0..count {
+        let parcel = model.new_parcel();
+        model.sending(parcel, &[(0, Some(0))]);
+        model.accepted(parcel).expect("nothing was seen");
+    }
+    model
+}
+
+/// Received and completed.
+fn taken(model: &mut Model, id: Id, place: Place) {
+    assert_eq!(model.delivered(seen(id, place)), Ok(true));
+    model.settling((id, place), 1, Deed::Complete);
+    model.completed(id, place);
+}
+
+fn assert_broken<T: Debug>(found: Result<T, Broken>, promise: &str) {
+    let broken = found.expect_err(promise);
+    assert!(broken.promise.contains(promise), "{broken}");
+}
+
+#[test]
+fn a_message_without_a_copy_in_a_matching_subscription_is_missed() {
+    let mut model = Model::default();
+    let id = sent(&mut model, &[1, 2]);
+    taken(&mut model, id, 1);
+    assert_broken(model.check_drained(), "an accepted message survives");
+    taken(&mut model, id, 2);
+    assert_eq!(model.check_drained(), Ok(()));
+}
+
+#[test]
+fn a_copy_where_no_rule_matches_is_noticed() {
+    let mut model = Model::default();
+    let id = sent(&mut model, &[1, 2]);
+    assert_broken(model.delivered(seen(id, 3)), "only where it belongs");
+}
+
+#[test]
+fn a_second_copy_is_noticed_before_and_after_the_first_is_completed() {
+    let mut model = Model::default();
+    let id = sent(&mut model, &[1]);
+    assert_eq!(model.delivered(seen(id, 1)), Ok(true));
+    model.settling((id, 1), 1, Deed::Return);
+    let second = Seen { sequence: 77, ..seen(id, 1) };
+    assert_broken(model.delivered(second), "one copy at each place");
+    model.completed(id, 1);
+    assert_broken(model.delivered(second), "settled stays settled");
+}
+
+#[test]
+fn a_copy_that_shows_that_its_message_was_stored_demands_the_others() {
+    let mut model = Model::default();
+    let parcel = model.new_parcel();
+    let id = model.sending(parcel, &[(1, None), (2, None)]);
+    assert_eq!(model.check_drained(), Ok(()), "nobody knows whether it was stored");
+    taken(&mut model, id, 1);
+    assert_broken(model.check_drained(), "an accepted message survives");
+}
+
+#[test]
+fn two_holders_of_a_session_are_noticed() {
+    let mut model = session_of(1);
+    assert_eq!(model.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
+    assert_broken(model.granted((0, 0), 2, NOW + 150, NOW + 50), "one holder");
+    assert_eq!(model.granted((0, 0), 2, NOW + 300, NOW + 200), Ok(()), "the first lock is over");
+    assert_broken(model.delivered(in_session(1, 1)), "the holder of its session");
+    model.released((0, 0), 2);
+    assert_eq!(model.granted((0, 0), 3, NOW + 400, NOW + 201), Ok(()));
+}
+
+#[test]
+fn a_message_of_another_session_is_noticed() {
+    let mut model = session_of(1);
+    assert_eq!(model.granted((0, 4), 1, NOW + 100, NOW), Ok(()));
+    assert_broken(model.delivered(Seen { session: Some(4), ..in_session(1, 1) }), "comes with its session");
+}
+
+#[test]
+fn a_session_out_of_order_is_noticed() {
+    let mut model = session_of(3);
+    assert_eq!(model.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
+    assert_eq!(model.delivered(in_session(2, 1)), Ok(true));
+    assert_broken(model.delivered(in_session(1, 1)), "a session keeps its order");
+}
+
+#[test]
+fn a_message_that_comes_again_behind_later_ones_is_noticed() {
+    let mut model = session_of(2);
+    assert_eq!(model.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
+    assert_eq!(model.delivered(in_session(1, 1)), Ok(true));
+    assert_eq!(model.delivered(in_session(2, 1)), Ok(true));
+    model.released((0, 0), 1);
+    assert_eq!(model.granted((0, 0), 2, NOW + 100, NOW), Ok(()));
+    assert_broken(model.delivered(in_session(2, 2)), "when messages come again");
+}
+
+#[test]
+fn a_session_goes_on_where_it_was_when_what_came_before_is_settled() {
+    let mut model = session_of(3);
+    assert_eq!(model.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
+    assert_eq!(model.delivered(in_session(1, 1)), Ok(true));
+    assert_eq!(model.delivered(in_session(2, 1)), Ok(true));
+    model.settling((1, 0), 1, Deed::Complete);
+    model.settling((2, 0), 1, Deed::SetAside);
+    model.released((0, 0), 1);
+    assert_eq!(model.granted((0, 0), 2, NOW + 100, NOW), Ok(()));
+    assert_eq!(model.delivered(in_session(3, 2)), Ok(true));
+}
+
+#[test]
+fn a_lost_session_state_is_noticed() {
+    let mut model = session_of(0);
+    model.setting_state((0, 0), Some(7));
+    model.state_set((0, 0), Some(7));
+    model.restarted();
+    assert_broken(model.state_told((0, 0), None), "the state of a session survives");
+    assert_eq!(model.state_told((0, 0), Some(7)), Ok(()));
+    model.setting_state((0, 0), None);
+    assert_eq!(model.state_told((0, 0), None), Ok(()), "nobody knows whether it was cleared");
+    assert_broken(model.state_told((0, 0), Some(7)), "the state of a session survives");
+}
+
+/// A transaction that sends a message to place 1 and another to place 2, and completes one at place 0.
+fn transaction(model: &mut Model) -> (ParcelId, [Id; 3]) {
+    let done = sent(model, &[0]);
+    assert_eq!(model.delivered(seen(done, 0)), Ok(true));
+    let parcel = model.new_parcel();
+    let first = model.sending(parcel, &[(1, None)]);
+    let second = model.sending(parcel, &[(2, None)]);
+    assert_eq!(model.enlisting(parcel, (done, 0), 1), Ok(()));
+    model.ending(parcel);
+    (parcel, [first, second, done])
+}
+
+#[test]
+fn a_committed_transaction_of_which_a_part_is_missing_is_noticed() {
+    let mut model = Model::default();
+    let (parcel, [first, second, done]) = transaction(&mut model);
+    assert_eq!(model.accepted(parcel), Ok(()));
+    taken(&mut model, first, 1);
+    assert_broken(model.check_drained(), "an accepted message survives");
+    taken(&mut model, second, 2);
+    assert_eq!(model.check_drained(), Ok(()));
+    assert_broken(model.delivered(seen(done, 0)), "settled stays settled");
+}
+
+#[test]
+fn a_part_of_a_transaction_that_was_rolled_back_is_noticed() {
+    let mut model = Model::default();
+    let (parcel, [first, _, done]) = transaction(&mut model);
+    assert_eq!(model.undone(parcel), Ok(()));
+    assert_broken(model.delivered(seen(first, 1)), "refused or rolled back");
+    assert_broken(model.check_drained(), "an accepted message survives");
+    taken(&mut model, done, 0);
+    assert_eq!(model.check_drained(), Ok(()));
+}
+
+#[test]
+fn half_of_a_transaction_whose_end_nobody_saw_is_noticed() {
+    // One message arrived, and the other did not.
+    let mut model = Model::default();
+    let (_, [first, ..]) = transaction(&mut model);
+    taken(&mut model, first, 1);
+    assert_broken(model.check_drained(), "an accepted message survives");
+    // A message arrived, and what was completed is there.
+    let mut model = Model::default();
+    let (_, [first, _, done]) = transaction(&mut model);
+    taken(&mut model, first, 1);
+    assert_broken(model.delivered(seen(done, 0)), "settled stays settled");
+    // What was completed is there, and a message arrived.
+    let mut model = Model::default();
+    let (_, [first, _, done]) = transaction(&mut model);
+    taken(&mut model, done, 0);
+    assert_broken(model.delivered(seen(first, 1)), "refused or rolled back");
+    // What was completed is gone, and no message arrived.
+    let mut model = Model::default();
+    transaction(&mut model);
+    assert_broken(model.check_drained(), "has completed nothing");
+}
+
+#[test]
+fn a_commit_without_the_lock_is_noticed() {
+    let mut model = Model::default();
+    let (parcel, [_, _, done]) = transaction(&mut model);
+    assert_eq!(model.delivered(Seen { holder: 2, ..seen(done, 0) }), Ok(true));
+    assert_broken(model.accepted(parcel), "does not commit");
+}

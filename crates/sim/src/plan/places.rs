@@ -1,0 +1,166 @@
+//! Where messages are sent to and received from: queues, and a topic with subscriptions whose rules differ.
+//!
+//! Invariant: what a message's places are is decided here, by its number alone; the broker decides it by its rules.
+
+use broker_core::{Batch, Command, EntityKind, EntitySettings, Rule, Ticket};
+use broker_filter::{CorrelationFilter, Filter, Parameters, SqlFilter, SystemProperty, Value};
+
+use crate::{model::Place, world::SETUP};
+
+const TOPIC: &str = "t";
+
+/// Where a message is sent to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Target {
+    /// A queue.
+    Queue(Place),
+    /// The topic.
+    Topic,
+}
+
+/// Which messages a subscription wants, by number.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Interest {
+    /// All: the rule that a subscription has when it is given none.
+    All,
+    /// The odd ones, by an SQL filter.
+    Odd,
+    /// The threes, by a correlation filter.
+    Three,
+    /// Odd ones and those above five, by two rules that both match sevens and nines.
+    OddOrLarge,
+    /// None.
+    Nothing,
+}
+
+impl Interest {
+    pub(crate) const EACH: [Self; 5] = [Self::All, Self::Odd, Self::Three, Self::OddOrLarge, Self::Nothing];
+
+    fn wants(self, number: u64) -> bool {
+        match self {
+            Self::All => true,
+            Self::Odd => number % 2 == 1,
+            Self::Three => number == 3,
+            Self::OddOrLarge => number % 2 == 1 || number > 5,
+            Self::Nothing => false,
+        }
+    }
+
+    /// The same, in the broker's words.
+    fn rules(self) -> Vec<Rule> {
+        let sql = |text| SqlFilter::parse(text, Parameters::new()).ok().map(Filter::Sql);
+        let filters = match self {
+            Self::All => return vec![Rule::default_rule()],
+            Self::Odd => vec![sql("number % 2 = 1")],
+            Self::Three => {
+                let mut filter = CorrelationFilter::new();
+                filter.system(SystemProperty::Label, Value::Text("n3".into()));
+                vec![Some(Filter::Correlation(filter))]
+            }
+            Self::OddOrLarge => vec![sql("number % 2 = 1"), sql("number > 5")],
+            Self::Nothing => vec![Some(Filter::False)],
+        };
+        let rules = filters.into_iter().flatten().enumerate().map(|(number, filter)| Rule {
+            name: format!("r{number}").into(),
+            filter,
+            action: None,
+        });
+        rules.collect()
+    }
+}
+
+/// What stands at a place.
+#[derive(Clone, Debug)]
+pub(crate) enum Kind {
+    Queue,
+    Subscription(Interest),
+}
+
+/// An entity from which messages are received.
+#[derive(Clone, Debug)]
+pub(crate) struct Entity {
+    pub(crate) kind: Kind,
+    pub(crate) settings: EntitySettings,
+}
+
+/// All of them; a place is an index.
+#[derive(Clone, Debug)]
+pub(crate) struct Places(pub(crate) Vec<Entity>);
+
+impl Places {
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// What a place is called.
+    pub(crate) fn address(&self, place: Place) -> String {
+        match self.0.get(place).map(|entity| &entity.kind) {
+            Some(Kind::Subscription(_)) => format!("{TOPIC}/Subscriptions/s{place}"),
+            _ => format!("q{place}"),
+        }
+    }
+
+    /// What a target is called.
+    pub(crate) fn target_address(&self, target: Target) -> String {
+        match target {
+            Target::Queue(place) => self.address(place),
+            Target::Topic => TOPIC.into(),
+        }
+    }
+
+    pub(crate) fn settings(&self, place: Place) -> Option<&EntitySettings> {
+        self.0.get(place).map(|entity| &entity.settings)
+    }
+
+    pub(crate) fn has_sessions(&self, place: Place) -> bool {
+        self.settings(place).is_some_and(|settings| settings.requires_session)
+    }
+
+    /// Everything that can be sent to.
+    pub(crate) fn targets(&self) -> Vec<Target> {
+        let queues = self.0.iter().enumerate().filter(|(_, entity)| matches!(entity.kind, Kind::Queue));
+        let mut targets: Vec<Target> = queues.map(|(place, _)| Target::Queue(place)).collect();
+        if targets.len() < self.count() {
+            targets.push(Target::Topic);
+        }
+        targets
+    }
+
+    /// Where a message with this number arrives: exactly one copy at each.
+    pub(crate) fn of(&self, target: Target, number: u64) -> Vec<Place> {
+        match target {
+            Target::Queue(place) => vec![place],
+            Target::Topic => {
+                let wants = |entity: &Entity| matches!(entity.kind, Kind::Subscription(interest) if interest.wants(number));
+                (0..).zip(&self.0).filter(|(_, entity)| wants(entity)).map(|(place, _)| place).collect()
+            }
+        }
+    }
+
+    /// Creates what is missing.
+    pub(crate) fn setup(&self) -> Batch {
+        let ticket = Ticket(0);
+        let create = |name: String, kind, settings: &EntitySettings| Command::CreateEntity {
+            name: name.into(),
+            kind,
+            settings: Box::new(settings.clone()),
+            ticket,
+        };
+        let mut commands = vec![Command::Connect];
+        if self.targets().contains(&Target::Topic) {
+            commands.push(create(TOPIC.into(), EntityKind::Topic, &EntitySettings::default()));
+        }
+        commands.extend((0..).zip(&self.0).map(|(place, entity)| {
+            let name = self.address(place);
+            match entity.kind {
+                Kind::Queue => create(name, EntityKind::Queue, &entity.settings),
+                Kind::Subscription(interest) => {
+                    let (name, settings) = (name.into(), Box::new(entity.settings.clone()));
+                    Command::CreateSubscription { name, settings, rules: interest.rules(), ticket }
+                }
+            }
+        }));
+        commands.push(Command::Disconnect);
+        Batch { client: SETUP, commands }
+    }
+}
