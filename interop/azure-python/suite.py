@@ -1104,7 +1104,7 @@ async def broker_restart(context, style):
 topics.declare(case)
 partitions.declare(case)
 traces.declare(case)
-suite.skip("topics/rules-over-amqp", "the SDK manages rules over HTTP only")
+suite.skip("topics/rules-are-managed", "the SDK manages rules over HTTP only")
 suite.skip("send-1000-pipelined", "send_messages returns only when its message is settled")
 suite.skip("send-pre-settled", "the SDK has no API for pre-settled sends")
 suite.skip("anonymous-relay", "a sender is always bound to a queue or topic")

@@ -72,7 +72,8 @@ class Suite:
         """Declares a case; `settings` become those of its queue.
 
         `{queue}` in a text stands for the queue's name. What the queue
-        forwards to is a queue that is made as well.
+        forwards to is a queue that is made as well; `beside` maps the names
+        of further queues to their settings.
         """
 
         def declare(body):
@@ -155,8 +156,9 @@ def queues_of(name: str, settings: dict[str, object]) -> dict[str, dict[str, obj
         key: value.format(queue=name) if isinstance(value, str) else value
         for key, value in settings.items()
     }
+    beside = {other.format(queue=name): inner for other, inner in own.pop("beside", {}).items()}
     targets = [own[key] for key in ("forward_to", "forward_dead_lettered_to") if key in own]
-    return {target: {} for target in targets} | {name: own}
+    return {target: {} for target in targets} | beside | {name: own}
 
 
 def queue_name(case: Case, transport: str) -> str:

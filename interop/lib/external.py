@@ -7,11 +7,12 @@ crash or a hang of the client costs one case and not the suite.
 
 from __future__ import annotations
 
+import base64
 import os
 import subprocess
 
 from broker import KEY, KEY_NAME, Broker
-from cases import CASE_SECONDS_MAX, Context, Suite
+from cases import CASE_SECONDS_MAX, Context, Suite, queues_of
 
 
 def environment(context: Context) -> dict[str, str]:
@@ -24,17 +25,20 @@ def environment(context: Context) -> dict[str, str]:
         "FERRYBUS_QUEUE": context.queue,
         "FERRYBUS_KEY_NAME": KEY_NAME,
         "FERRYBUS_KEY": KEY,
+        # The broker's HTTP side, which every port has, for its clock and its faults.
+        "FERRYBUS_CONTROL": f"127.0.0.1:{context.broker.port}",
+        "FERRYBUS_AUTHORIZATION": "Basic " + base64.b64encode(f"{KEY_NAME}:{KEY}".encode()).decode(),
         # Where OpenSSL, and so `native-tls`, finds the authorities it trusts.
         "SSL_CERT_FILE": context.ca,
         "RUST_BACKTRACE": "0",
     }
 
 
-def play(program: list[str], case: str, context: Context) -> None:
-    """Runs one case to its end; anything but exit code 0 is a failure."""
+def play(program: list[str], case: str, context: Context, **more: str) -> None:
+    """Runs one case to its end; anything but exit code 0 is a failure. `more` joins its environment."""
     done = subprocess.run(
         [*program, case],
-        env=environment(context),
+        env=environment(context) | more,
         capture_output=True,
         text=True,
         errors="replace",
@@ -49,6 +53,20 @@ def declare(suite: Suite, program: list[str], cases: dict[str, dict[str, object]
     """Declares one case for each name, with the settings of its queue."""
     for name, settings in cases.items():
         suite.case(name, **settings)(lambda context, name=name: play(program, name, context))
+
+
+def declare_with_broker(suite: Suite, program: list[str], cases: dict[str, dict[str, object]]) -> None:
+    """Declares cases that move the clock: each has a broker of its own, with its queue and no other."""
+    for name, settings in cases.items():
+
+        def body(context: Context, name: str = name, settings: dict[str, object] = settings) -> None:
+            broker = Broker(queues_of(context.queue, settings)).start()
+            try:
+                play(program, name, Context(broker, context.transport, context.queue))
+            finally:
+                broker.close()
+
+        suite.case(name)(body)
 
 
 def declare_restart(suite: Suite, program: list[str]) -> None:

@@ -3,6 +3,7 @@
 //! Invariant: the last line is `N passed, M failed`, and the exit code is success only when M is 0,
 //! N is not, and no suite was left out for a reason other than `--only`.
 
+mod described;
 mod expectations;
 mod interop;
 mod report;

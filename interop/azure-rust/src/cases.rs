@@ -1,5 +1,12 @@
 //! The cases, one function each.
 
+mod faults;
+mod login;
+mod places;
+mod sessions;
+mod times;
+mod topics;
+
 use std::time::{Duration, SystemTime};
 
 use azservicebus::primitives::service_bus_message_state::ServiceBusMessageState;
@@ -20,7 +27,6 @@ pub async fn play(name: &str, setting: &Setting) -> Outcome {
         "peek-lock-abandon" => peek_lock_abandon(setting).await,
         "peek-lock-dead-letter" => peek_lock_dead_letter(setting).await,
         "peek-lock-defer" => peek_lock_defer(setting).await,
-        "schedule-and-cancel" => schedule_and_cancel(setting).await,
         "deferred-by-number" => deferred_by_number(setting).await,
         "deferred-receive-and-delete" => deferred_receive_and_delete(setting).await,
         "receive-and-delete" => receive_and_delete(setting).await,
@@ -40,7 +46,38 @@ pub async fn play(name: &str, setting: &Setting) -> Outcome {
         "restart-before" => restart_before(setting).await,
         "restart-between" => restart_between(setting).await,
         "restart-after" => restart_after(setting).await,
-        other => Err(format!("no case named `{other}`").into()),
+        other => play_more(other, setting).await,
+    }
+}
+
+/// Those that have a file of their own, by subject.
+async fn play_more(name: &str, setting: &Setting) -> Outcome {
+    match name {
+        "schedule-and-cancel" => times::schedule_and_cancel(setting).await,
+        "schedule-by-property" => times::schedule_by_property(setting).await,
+        "expiry" => times::expiry(setting).await,
+        "clock-advance" => times::clock_advance(setting).await,
+        "session-accept" => sessions::accept(setting).await,
+        "session-order" => sessions::order(setting).await,
+        "session-state" => sessions::state(setting).await,
+        "session-deferred" => sessions::deferred(setting).await,
+        "session-lost" => sessions::lost(setting).await,
+        "fault-server-busy" => faults::server_busy(setting).await,
+        "fault-lose-lock" => faults::lose_lock(setting).await,
+        "fault-lose-session" => faults::lose_session(setting).await,
+        "web-socket" => login::web_socket(setting).await,
+        "token-credential" => login::token_credential(setting).await,
+        "duplicate-detection" => places::duplicate_detection(setting).await,
+        "forwarding" => places::forwarding(setting).await,
+        "forwarding-of-dead-letters" => places::forwarding_of_dead_letters(setting).await,
+        "transfer-dead-letters" => places::transfer_dead_letters(setting).await,
+        "partitions" => places::partitions(setting).await,
+        "partitions-by-number" => places::partitions_by_number(setting).await,
+        "partition-keys-refused" => places::partition_keys_refused(setting).await,
+        other => match other.strip_prefix("topics/") {
+            Some(case) => topics::play(case, setting).await,
+            None => Err(format!("no case named `{other}`").into()),
+        },
     }
 }
 
@@ -191,39 +228,6 @@ async fn receive_and_delete(setting: &Setting) -> Outcome {
 async fn wait_past(end: SystemTime) {
     let left = end.duration_since(SystemTime::now()).unwrap_or_default();
     tokio::time::sleep(left + Duration::from_millis(300)).await;
-}
-
-async fn schedule_and_cancel(setting: &Setting) -> Outcome {
-    let mut client = setting.client().await?;
-    let mut sender = setting.sender(&mut client).await?;
-    let now = SystemTime::now();
-    let later = now + Duration::from_secs(3_600);
-    let numbers = sender.schedule_messages(["later 1", "later 2", "later 3"], later.into()).await?;
-    let mut receiver = setting.receiver(&mut client).await?;
-    let peeked = receiver.peek_messages(9, Some(1)).await?;
-    let found: Vec<i64> = peeked.iter().map(|message| message.sequence_number()).collect();
-    assert_eq!(found, numbers);
-    for message in &peeked {
-        assert_eq!(message.state(), ServiceBusMessageState::Scheduled);
-    }
-    assert_empty(&mut receiver).await?;
-    sender.cancel_scheduled_messages(numbers.clone()).await?;
-    assert!(sender.cancel_scheduled_message(numbers[0]).await.is_err(), "it is cancelled already");
-    // Not over when a slow machine gets to send it.
-    let soon = SystemTime::now() + Duration::from_secs(4);
-    let single = sender.schedule_message("soon", soon.into()).await?;
-    let message = one(&mut receiver).await?;
-    assert_eq!(text(&message), "soon");
-    assert!(message.sequence_number() > single, "a new number");
-    // It is due in whole milliseconds, and two processes read the time.
-    assert!(SystemTime::now() + Duration::from_millis(100) >= soon);
-    assert!(sender.cancel_scheduled_message(single).await.is_err(), "it has come");
-    receiver.complete_message(&message).await?;
-    // The SDK does not wait for the answer to a settlement; peeking looks behind it.
-    assert!(receiver.peek_message(Some(1)).await?.is_none());
-    sender.dispose().await?;
-    receiver.dispose().await?;
-    Ok(client.dispose().await?)
 }
 
 async fn deferred_by_number(setting: &Setting) -> Outcome {

@@ -5,6 +5,7 @@
 //! threads a fast broker's answer can arrive first and is then lost.
 
 mod cases;
+mod control;
 mod setting;
 
 use setting::Setting;

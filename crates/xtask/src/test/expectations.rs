@@ -108,8 +108,15 @@ impl Judged {
     }
 
     fn problem(&mut self, title: String, detail: &str) {
-        self.counts.failed += 1;
-        self.problems.push(Failure { title, detail: detail.to_owned() });
+        self.add_problems(vec![Failure { title, detail: detail.to_owned() }]);
+    }
+
+    /// What else is wrong with the suite; each counts as a failure.
+    pub(super) fn add_problems(&mut self, problems: Vec<Failure>) {
+        for problem in problems {
+            self.counts.failed += 1;
+            self.problems.push(problem);
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::described::Described;
 use super::expectations::{Case, Expectations, Status};
 use super::report::Row;
 use crate::counts::Counts;
@@ -86,11 +87,19 @@ pub(super) fn run(workspace: &Workspace, broker: Option<&Path>, suites: &[Suite]
     let expectations = if file.is_file() { std::fs::read_to_string(&file)? } else { String::new() };
     let expectations =
         Expectations::read(&expectations).map_err(|error| format!("`{}`: {error}", file.display()))?;
-    suites.iter().map(|suite| suite.row(workspace, broker, &expectations)).collect()
+    let described =
+        Described::read(&std::fs::read_to_string(workspace.root.join("docs/features/interop.md"))?);
+    suites.iter().map(|suite| suite.row(workspace, broker, &expectations, &described)).collect()
 }
 
 impl Suite {
-    fn row(&self, workspace: &Workspace, broker: &Path, expectations: &Expectations) -> Fallible<Row> {
+    fn row(
+        &self,
+        workspace: &Workspace,
+        broker: &Path,
+        expectations: &Expectations,
+        described: &Described,
+    ) -> Fallible<Row> {
         println!("\n== {} ==", self.name);
         if let Err(NotSetUp { reason, printed }) = self.set_up(workspace, broker)? {
             return Ok(Row::failed(&self.name, reason, &printed));
@@ -105,7 +114,8 @@ impl Suite {
             Ok(text) => cases(&text)?,
             Err(_) => return Ok(Row::failed(&self.name, format!("no results: {}", ran.reason), &ran.text)),
         };
-        let judged = expectations.judge(&self.name, &cases);
+        let mut judged = expectations.judge(&self.name, &cases);
+        judged.add_problems(described.differences(&self.name, &cases));
         if judged.counts.failed == 0 && !ran.ok && !judged.expected_failures {
             let counts = Counts { failed: 1, ..judged.counts };
             return Ok(Row { counts, ..Row::failed(&self.name, ran.reason, &ran.text) });
