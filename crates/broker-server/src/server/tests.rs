@@ -1,8 +1,8 @@
-use std::{path::PathBuf, time::Instant};
+use std::{io, path::PathBuf, sync::atomic::AtomicBool, time::Instant};
 
 use broker_auth::{Anonymous, Authority, Credentials, DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME};
-use broker_core::{CoreConfig, EntityKind, EntityPath, EntitySettings, Expiry, Message, SubQueue};
-use broker_log::{Durability, JournalConfig};
+use broker_core::{CoreConfig, EntityKind, EntityPath, EntitySettings, Expiry, Message, SubQueue, Timestamp};
+use broker_log::{DiskCall, DiskWorker, Durability, Faults, FaultyDisk, IoDone, JournalConfig};
 use testkit::Wire;
 
 use super::*;
@@ -75,6 +75,51 @@ fn after_a_panic_in_the_node_connections_are_told_and_the_server_ends() {
     drop(wire);
     // Ends without a signal.
     assert_eq!(server.run_until_signal(), Outcome::Panicked);
+}
+
+/// A disk whose syncs all fail once there is a broker on it.
+#[derive(Clone, Default)]
+struct SyncFails(Arc<AtomicBool>);
+
+impl Faults for SyncFails {
+    fn fails(&mut self, call: DiskCall) -> Option<io::ErrorKind> {
+        let sync = matches!(call, DiskCall::SyncData(..));
+        (sync && self.0.load(Ordering::Relaxed)).then_some(io::ErrorKind::Other)
+    }
+
+    fn sector_survives(&mut self) -> bool {
+        false
+    }
+}
+
+/// A node whose first write is on its way, and what will be reported of that write: its sync fails.
+fn on_a_failing_disk() -> (Runner, IoDone) {
+    let (faults, now) = (SyncFails::default(), Timestamp::from_millis(1));
+    let disk = FaultyDisk::new(faults.clone());
+    let journal = JournalConfig { reserve_bytes: 0, ..JournalConfig::default() };
+    let mut node = broker_node::recover(disk.clone(), journal, CoreConfig::default()).unwrap();
+    let mut worker = DiskWorker::new(disk);
+    faults.0.store(true, Ordering::Relaxed);
+    let Item::Batch(batch, _) = send_to_topic() else { unreachable!("it is one") };
+    node.handle_batch(now, batch);
+    while node.work(now) {}
+    let write = std::iter::from_fn(|| node.poll_io()).find(broker_log::IoRequest::is_write).unwrap();
+    (Runner::new(node, Arc::default(), None), worker.perform(write))
+}
+
+#[test]
+fn after_a_failed_sync_connections_are_told_nothing_is_acknowledged_and_the_server_ends() {
+    let server = Server::start(&config()).unwrap();
+    let (runner, failed) = on_a_failing_disk();
+    server.inbox.begin(runner);
+    let mut wire = Wire::session(server.addresses()[0], DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY).unwrap();
+    assert!(!server.inbox.has_ended());
+    server.inbox.push(Item::Io(failed));
+    let error = wire.closed().unwrap().error.unwrap();
+    assert_eq!(error.condition, "amqp:internal-error");
+    assert!(server.inbox.has_ended(), "what is brought now is handled by nobody");
+    drop(wire);
+    assert_eq!(server.run_until_signal(), Outcome::JournalFailed);
 }
 
 #[test]
