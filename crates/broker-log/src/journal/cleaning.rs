@@ -98,6 +98,10 @@ impl Journal {
             live.saturating_mul(u64::from(self.config.space_factor))
         };
         let Some(oldest) = self.segments.oldest_full() else { return false };
+        // Its end may not be written yet; what has left memory by then could not be read.
+        if self.disk.is_some() && oldest.end > self.durable {
+            return false;
+        }
         if self.is_nearly_dead(oldest) {
             return true;
         }

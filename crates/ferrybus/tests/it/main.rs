@@ -7,6 +7,8 @@ mod cli;
 mod config;
 mod entities;
 mod journal;
+#[cfg(target_os = "linux")]
+mod large;
 mod letters;
 #[cfg(target_os = "linux")]
 mod memory;

@@ -20,12 +20,12 @@ use testkit::{Script, Wire};
 
 use crate::support::{Broker, Folder};
 
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
+pub(crate) const KIB: u64 = 1 << 10;
+pub(crate) const MIB: u64 = 1 << 20;
 
 /// What does not depend on the attack: read and write buffers of two threads, what the journal has in hand, the body
 /// cache of the configuration, and what the allocator keeps of it all.
-const ALLOWANCE: u64 = 12 * MIB;
+pub(crate) const ALLOWANCE: u64 = 12 * MIB;
 /// `limits.max_message_bytes`, `limits.max_links_per_connection` and `journal.cache_bytes` of these brokers.
 const MESSAGE: u64 = MIB;
 const LINKS: u32 = 1000;
@@ -108,18 +108,18 @@ impl Scene {
     }
 }
 
-fn address(broker: &Broker) -> SocketAddr {
+pub(crate) fn address(broker: &Broker) -> SocketAddr {
     broker.addresses[0].parse().unwrap()
 }
 
 /// A value of `/proc/PID/status` in bytes.
-fn of_process(broker: &Broker, name: &str) -> u64 {
+pub(crate) fn of_process(broker: &Broker, name: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", broker.id())).unwrap();
     let line = status.lines().find(|line| line.starts_with(name)).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * KIB
 }
 
-fn log_in(address: SocketAddr) -> Wire {
+pub(crate) fn log_in(address: SocketAddr) -> Wire {
     Wire::session(address, "RootManageSharedAccessKey", "SAS_KEY_VALUE").unwrap()
 }
 

@@ -267,3 +267,42 @@ fn preparation_touches_no_file_in_use() {
     }
     assert!(preparations > 5);
 }
+
+#[test]
+fn a_segment_is_cleaned_from_disk_only_when_its_end_is_there() {
+    // A first segment with next to nothing in it, then records larger than segment and cache.
+    for cache_bytes in [0, 1 << 10] {
+        let disk = MemDisk::new();
+        let mut journal = open(disk.clone(), JournalConfig { cache_bytes, ..config() });
+        let mut worker = DiskWorker::new(disk.clone());
+        drive(&mut journal, &mut worker);
+        let (mut at, length) = journal.append(b"definition", &[]);
+        let until = journal.commit();
+        journal.request_sync(until);
+        drive(&mut journal, &mut worker);
+        for _ in 0..20 {
+            let (large, bytes) = journal.append(b"i", &[&[7; 50 << 10]]);
+            journal.commit();
+            journal.release(large, bytes);
+            journal.request_sync(journal.committed());
+            // As the node does: a step of cleaning before what was appended is written, and one after it.
+            for _ in 0..4 {
+                match journal.poll_clean(1 << 20) {
+                    Some(CleanStep::Records(records)) => {
+                        if let Some((from, record)) = records.into_iter().find(|(from, _)| *from == at) {
+                            at = journal.append(&record, &[]).0;
+                            journal.commit();
+                            journal.release(from, length);
+                        }
+                    }
+                    Some(CleanStep::SegmentDone { .. }) => journal.segment_cleaned(),
+                    None => {}
+                }
+                assert_eq!(journal.cleaning_stopped(), None);
+                drive(&mut journal, &mut worker);
+            }
+        }
+        assert!(journal.stats().segments_freed > 10, "{:?}", journal.stats());
+        assert_eq!(journal.read(at, length).unwrap(), "definition");
+    }
+}
