@@ -164,6 +164,7 @@ impl Gateway {
             told: 0,
             unsettled: 0,
             in_session: false,
+            draining: false,
             drains: std::collections::VecDeque::new(),
             subscribing: subscribing.map(Box::new),
         };

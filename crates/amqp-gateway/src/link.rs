@@ -181,6 +181,8 @@ pub(crate) struct Consumer {
     pub(crate) unsettled: u32,
     /// It holds a session.
     pub(crate) in_session: bool,
+    /// The peer's last word on credit was a drain, and it is not answered.
+    pub(crate) draining: bool,
     /// Limits to which a drain was asked and not answered, oldest first: the peer's and the core's.
     pub(crate) drains: VecDeque<(u64, u64)>,
     /// What it has to do with a subscription of its own, if it may have one.

@@ -11,7 +11,7 @@ use amqp_codec::{
     types::DeliveryTag,
 };
 use amqp_engine::{DeliveryId, LinkKey, OutgoingDelivery, SessionId};
-use broker_core::{Command, Delivery, LinkId, Outcome, Properties};
+use broker_core::{Command, Delivery, LinkId, Outcome, Properties, SubQueue};
 
 use crate::{
     condition::Refusal,
@@ -62,7 +62,7 @@ impl Gateway {
         let bare = delivery::write(&mut self.scratch, &delivery.stored, delivery.sequence, lock, &recipient);
         let sections = self.scratch.split().freeze();
         let bytes = (sections.len() + bare.len()) as u64;
-        if consumer.max_message_bytes.is_some_and(|limit| bytes > limit) && lock.is_some() {
+        if consumer.sets_aside(bytes) && lock.is_some() {
             return self.withhold(delivery);
         }
         let settled = consumer.sends_settled(lock.is_some());
@@ -106,13 +106,17 @@ impl Gateway {
         let (queue, sequence) = (delivery.queue, delivery.sequence);
         let outcome = Outcome::DeadLetter(outcome::too_large());
         self.commands.push(Command::Settle { queue, sequence, lock: lock.id, outcome, ticket: None });
-        let most = self.config.max_unsettled;
         if let Some(consumer) = self.consumer_mut(delivery.consumer) {
             consumer.offset += 1;
-            if let Some(limit) = consumer.raise(most) {
-                self.commands.push(Command::Credit { consumer: delivery.consumer, limit, drain: false });
-            }
+            self.raise(delivery.consumer);
         }
+    }
+
+    /// Tells the core of a consumer that may have more.
+    fn raise(&mut self, id: LinkId) {
+        let most = self.config.max_unsettled;
+        let more = self.consumer_mut(id).and_then(|consumer| consumer.raise(id, most));
+        self.commands.extend(more);
     }
 
     /// The peer says something of deliveries it received.
@@ -157,9 +161,7 @@ impl Gateway {
         let Some(link) = self.links.get_mut(id.0) else { return };
         let LinkRole::Consumer(consumer) = &mut link.role else { return };
         consumer.unsettled = consumer.unsettled.saturating_sub(1);
-        if let Some(limit) = consumer.raise(most) {
-            self.commands.push(Command::Credit { consumer: id, limit, drain: false });
-        }
+        self.commands.extend(consumer.raise(id, most));
     }
 
     pub(crate) fn settle(&mut self, session: SessionNumber, id: u32, held: Held, word: Word<'_>) {
@@ -175,9 +177,7 @@ impl Gateway {
         let verdict =
             settlement::settlement(link.face, consumer.mode, settled, said, consumer.default_outcome);
         consumer.unsettled = consumer.unsettled.saturating_sub(1);
-        if let Some(limit) = consumer.raise(most) {
-            self.commands.push(Command::Credit { consumer: held.consumer, limit, drain: false });
-        }
+        self.commands.extend(consumer.raise(held.consumer, most));
         if verdict.answer == Answer::Detach {
             return self.detach_link(held.consumer, &Refusal::ForeignState);
         }
@@ -250,15 +250,12 @@ impl Gateway {
                 self.engine.forget_outgoing(session.id, oldest);
             }
         }
-        let most = self.config.max_unsettled;
         let Some(number) = self.by_key.find(key) else { return };
         if let Some(consumer) = self.consumer_mut(LinkId(number)) {
             consumer.unsettled = consumer.unsettled.saturating_sub(taken);
             // The core counted them, the peer did not.
             consumer.offset += i64::try_from(deliveries.len()).unwrap_or(0);
-            if let Some(limit) = consumer.raise(most) {
-                self.commands.push(Command::Credit { consumer: LinkId(number), limit, drain: false });
-            }
+            self.raise(LinkId(number));
         }
     }
 
@@ -275,9 +272,10 @@ impl Gateway {
             LinkRole::Consumer(consumer) => {
                 consumer.limit = limit;
                 let limit = consumer.allowed(most);
+                let withdrawn = std::mem::replace(&mut consumer.draining, drain) && !drain;
                 if drain {
                     await_drained(&mut consumer.drains, (consumer.limit, limit));
-                } else if limit == consumer.told {
+                } else if limit == consumer.told && !withdrawn {
                     return;
                 }
                 consumer.told = limit;
@@ -301,6 +299,7 @@ impl Gateway {
         let LinkRole::Consumer(consumer) = &mut link.role else { return };
         // Drains that the core met in one go it answers in one go.
         let Some(limit) = drained_to(&mut consumer.drains, count) else { return };
+        consumer.draining &= !consumer.drains.is_empty();
         consumer.delivered = count;
         // The peer counts to its own limit, the core to the one it was told.
         consumer.offset = count.wrapping_sub(limit).cast_signed();
@@ -328,9 +327,16 @@ impl Consumer {
         self.wanted().min(self.delivered.saturating_add(u64::from(most.saturating_sub(self.unsettled))))
     }
 
+    /// Whether a message of this size is dead-lettered instead of sent. A dead letter has nowhere else to go: it is
+    /// sent, and the peer says what it does with it.
+    fn sets_aside(&self, bytes: u64) -> bool {
+        self.max_message_bytes.is_some_and(|limit| bytes > limit) && self.path.sub_queue == SubQueue::Main
+    }
+
     /// Raises the core's limit when it is below what the peer wants and enough has been settled to make it worth
-    /// telling; says the new limit.
-    fn raise(&mut self, most: u32) -> Option<u64> {
+    /// telling; says what to tell. What the peer drains goes on draining, to the new limit: an answer to the old one
+    /// that is on its way is none.
+    fn raise(&mut self, id: LinkId, most: u32) -> Option<Command> {
         let wanted = self.wanted();
         if self.told >= wanted {
             return None;
@@ -340,7 +346,11 @@ impl Consumer {
             return None;
         }
         self.told = limit;
-        Some(limit)
+        let offset = self.offset;
+        for (peer, core) in &mut self.drains {
+            *core = (*core).max(peer.saturating_add_signed(offset).min(limit));
+        }
+        Some(Command::Credit { consumer: id, limit, drain: self.draining })
     }
 }
 

@@ -9,6 +9,8 @@ mod faces;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod larger;
+#[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod management;
