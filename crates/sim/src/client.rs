@@ -16,7 +16,7 @@ use bytes::Bytes;
 use testkit::{Incoming, Received, Script};
 
 use crate::{
-    model::{Model, Place},
+    model::{Deed, Model, Place},
     plan::Target,
 };
 use coordinator::Coordinator;
@@ -37,8 +37,12 @@ pub(crate) enum Purpose {
     TakeSessions(Place),
     /// Sends to and receives from all places without sessions, in transactions.
     Transact,
+    /// Schedules and cancels; where it can receive, it defers, and receives by number.
+    Desk(Target),
     /// Receives from a place, or from its dead letters, and completes everything.
     Drain(Place, bool),
+    /// Looks whether anything is left.
+    Look(Target),
 }
 
 /// How a consumer receives.
@@ -77,7 +81,7 @@ impl Client {
     pub(crate) fn new(purpose: Purpose, service_bus: bool, holder: u64, scene: &mut Scene<'_>) -> Self {
         let mut script = Script::new();
         script.sasl_plain(DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY).open(&format!("client-{holder}")).begin(0);
-        let service_bus = service_bus || matches!(purpose, Purpose::TakeSessions(_));
+        let service_bus = service_bus || matches!(purpose, Purpose::TakeSessions(_) | Purpose::Desk(_));
         let mut client = Self {
             purpose,
             wires: Wires::new(script, holder, service_bus),
@@ -93,12 +97,21 @@ impl Client {
             }
             Purpose::Drain(place, dead_letter) => {
                 client.add_receiver(place, dead_letter, Mode::Second, scene);
+                if !dead_letter && !scene.places.has_sessions(place) {
+                    client.add_requests(&scene.places.address(place));
+                }
             }
             Purpose::TakeSessions(place) => {
                 client.add_receiver(place, false, Mode::Second, scene);
-                let address = scene.places.address(place);
-                client.requests = Some(Requests::attach(&mut client.wires, REQUESTS, &address));
+                client.add_requests(&scene.places.address(place));
             }
+            Purpose::Desk(target) => {
+                if let Some(place) = scene.places.plain(target) {
+                    client.add_receiver(place, false, Mode::Second, scene);
+                }
+                client.add_requests(&scene.places.target_address(target));
+            }
+            Purpose::Look(target) => client.add_requests(&scene.places.target_address(target)),
             Purpose::Transact => {
                 for target in scene.places.targets() {
                     client.add_sender(target, scene);
@@ -116,6 +129,10 @@ impl Client {
         let handle = SENDERS + u32::try_from(self.senders.len()).unwrap_or(0);
         let address = scene.places.target_address(target);
         self.senders.push(Sender::attach(&mut self.wires, handle, target, &address));
+    }
+
+    fn add_requests(&mut self, address: &str) {
+        self.requests = Some(Requests::attach(&mut self.wires, REQUESTS, address));
     }
 
     fn add_receiver(&mut self, place: Place, dead_letter: bool, mode: Mode, scene: &Scene<'_>) {
@@ -240,10 +257,11 @@ impl Client {
     ) -> Result<(), String> {
         let accepted = matches!(state, Some(DeliveryState::Accepted));
         if role == Role::Sender {
-            if let Some(Some((id, place))) = self.wires.settling.remove(&delivery)
-                && accepted
-            {
-                scene.model.completed(id, place);
+            match (self.wires.settling.remove(&delivery), state) {
+                (Some((id, place, Deed::Complete)), _) if accepted => scene.model.completed(id, place),
+                (None, _) | (_, Some(DeliveryState::Rejected(_))) => {}
+                (Some((id, place, Deed::Defer)), _) => scene.model.deferred(id, place),
+                _ => {}
             }
             return Ok(());
         }
@@ -263,6 +281,16 @@ impl Client {
     /// Does something, as far as there is something to do.
     pub(crate) fn act(&mut self, scene: &mut Scene<'_>) -> Result<(), String> {
         match self.purpose {
+            Purpose::Publish(_) => {
+                if let Some(sender) = self.senders.first().filter(|sender| sender.attached) {
+                    sender.publish(&mut self.wires, scene);
+                }
+            }
+            Purpose::Consume(..) => {
+                if let Some(receiver) = self.receivers.first_mut().filter(|receiver| receiver.is_open()) {
+                    receiver.consume(&mut self.wires, scene);
+                }
+            }
             // Much has to happen before the next crash.
             Purpose::Transact => return (0..=scene.rng.below(4)).try_for_each(|_| self.transact(scene)),
             Purpose::TakeSessions(place) => {
@@ -270,23 +298,46 @@ impl Client {
                     self.take_sessions(place, scene);
                 }
             }
-            _ => {
-                if let Some(sender) = self.senders.first().filter(|sender| sender.attached) {
-                    sender.publish(&mut self.wires, scene);
+            Purpose::Desk(target) => {
+                for _ in 0..=scene.rng.below(4) {
+                    self.serve(target, scene);
                 }
-                if let Some(receiver) = self.receivers.first_mut() {
-                    let wires = &mut self.wires;
-                    match self.purpose {
-                        Purpose::Drain(..) if receiver.is_open() => receiver.drain(wires, scene),
-                        // Only sessions are left and taken again.
-                        Purpose::Drain(..) if receiver.is_closed() => receiver.attach(wires, None),
-                        _ if receiver.is_open() => receiver.consume(wires, scene),
-                        _ => {}
-                    }
+            }
+            Purpose::Drain(place, _) => self.drain(place, scene),
+            Purpose::Look(_) => {
+                if let Some(requests) = self.requests.as_mut().filter(|requests| requests.is_free()) {
+                    requests.peek(&mut self.wires);
                 }
             }
         }
         Ok(())
+    }
+
+    fn drain(&mut self, place: Place, scene: &mut Scene<'_>) {
+        let Self { wires, receivers, requests, .. } = self;
+        if let Some(requests) = requests.as_mut().filter(|requests| requests.is_free()) {
+            requests.drain(place, wires, scene);
+        }
+        match receivers.first_mut() {
+            Some(receiver) if receiver.is_open() => receiver.drain(wires, scene),
+            // Only sessions are left and taken again.
+            Some(receiver) if receiver.is_closed() => receiver.attach(wires, None),
+            _ => {}
+        }
+    }
+
+    fn serve(&mut self, target: Target, scene: &mut Scene<'_>) {
+        let Self { wires, receivers, requests, .. } = self;
+        let Some(requests) = requests else { return };
+        let receiver = receivers.first_mut().filter(|receiver| receiver.is_open());
+        match (scene.rng.below(10), receiver) {
+            (0..=2, Some(receiver)) => receiver.defer(wires, scene),
+            (3, Some(receiver)) => receiver.consume(wires, scene),
+            _ if !requests.is_free() => {}
+            (4..=6, Some(receiver)) => requests.use_deferred(receiver.place, wires, scene),
+            (7 | 8, _) => requests.cancel(target, wires, scene),
+            _ => requests.schedule(target, wires, scene),
+        }
     }
 
     fn take_sessions(&mut self, place: Place, scene: &mut Scene<'_>) {
@@ -302,7 +353,7 @@ impl Client {
         match (scene.rng.below(20), requests, receiver.session) {
             (0, ..) => receiver.detach(wires, scene),
             (1..=6, Some(requests), Some(session)) if requests.is_free() => {
-                requests.use_state(place, session, wires, scene);
+                requests.use_state((place, session), wires, scene);
             }
             _ => receiver.consume(wires, scene),
         }

@@ -2,15 +2,22 @@
 //!
 //! Invariant: the model knows only what clients sent and saw. An oracle that fails names the message and the promise.
 
+mod deferral;
 mod parcel;
 mod session;
 
 use std::{collections::BTreeMap, fmt::Debug};
 
+use bytes::Bytes;
+
+use deferral::Deferral;
+pub(crate) use deferral::Life;
+use parcel::Parcel;
 pub(crate) use parcel::ParcelId;
-use parcel::{Parcel, Sent};
 pub(crate) use session::Session;
 use session::Sessions;
+
+use crate::plan::Target;
 
 /// A message's name in the model; it travels in the body.
 pub(crate) type Id = u64;
@@ -42,23 +49,30 @@ struct Message {
     fate: Fate,
     /// It may have left its order for the dead letters.
     aside: bool,
+    deferral: Deferral,
+    life: Option<Life>,
     lock: Option<Lock>,
     delivery_count: u32,
     sequence: Option<u64>,
+    /// How often it was seen.
+    visits: u32,
     /// The last holder of its session that saw it.
     holding: u64,
 }
 
 impl Message {
-    fn new(parcel: ParcelId, session: Option<Session>) -> Self {
+    fn new(parcel: ParcelId, session: Option<Session>, life: Option<Life>) -> Self {
         Self {
             parcel,
             session,
             fate: Fate::Open,
             aside: false,
+            deferral: Deferral::No,
+            life,
             lock: None,
             delivery_count: 0,
             sequence: None,
+            visits: 0,
             holding: 0,
         }
     }
@@ -70,6 +84,14 @@ pub(crate) struct Seen {
     pub(crate) id: Id,
     pub(crate) place: Place,
     pub(crate) dead_letter: bool,
+    /// It was not the link's turn: it was asked for by number.
+    pub(crate) by_number: bool,
+    /// It is said to be dead because its time was over.
+    pub(crate) expired: bool,
+    /// When the broker took it in, in milliseconds.
+    pub(crate) enqueued: u64,
+    /// When the broker handed it out, where that is known, in milliseconds.
+    pub(crate) handed_out: Option<u64>,
     /// Which the link holds.
     pub(crate) session: Option<Session>,
     pub(crate) sequence: u64,
@@ -86,8 +108,10 @@ pub(crate) struct Seen {
 pub(crate) enum Deed {
     /// It shall go away.
     Complete,
-    /// It shall leave its order.
-    SetAside,
+    /// It shall leave its order for the dead letters.
+    DeadLetter,
+    /// It shall wait until it is asked for by number.
+    Defer,
     /// It shall come again.
     Return,
 }
@@ -117,6 +141,10 @@ pub(crate) struct Model {
     sessions: Sessions,
     /// Messages of a place that were perhaps handed out settled to a connection that broke: gone, and nobody saw them.
     may_be_lost: BTreeMap<Place, u64>,
+    /// Schedules that the broker has accepted: what they are, and the numbers by which they can be cancelled.
+    pub(crate) schedules: Vec<(Target, ParcelId, Vec<i64>)>,
+    /// What was sent to entities that drop duplicates, and may be sent again.
+    pub(crate) repeats: Vec<(Target, ParcelId, Bytes)>,
     next_parcel: ParcelId,
     next_id: Id,
     pub(crate) accepted: u64,
@@ -140,11 +168,13 @@ impl Model {
             return broken(seen.id, "a message arrives only where it belongs", &seen);
         };
         let (parcel, session) = (message.parcel, message.session);
-        self.found(parcel, seen.id)?;
+        self.found(parcel, seen.id, seen.now)?;
+        self.check_life(&seen)?;
         if seen.locked_until.is_some_and(|until| until <= seen.now) {
             return Ok(false);
         }
         self.check_message(&seen)?;
+        self.check_way(&seen)?;
         if let Some(session) = session
             && !seen.dead_letter
         {
@@ -155,6 +185,7 @@ impl Model {
             message.delivery_count = seen.delivery_count;
             message.fate = if seen.locked_until.is_some() { Fate::Open } else { Fate::Gone };
             message.aside = false;
+            message.visits += 1;
             message.lock = seen.locked_until.map(|until| Lock { holder: seen.holder, until });
         }
         Ok(true)
@@ -192,7 +223,8 @@ impl Model {
         message.lock.take_if(|lock| lock.holder == holder);
         match deed {
             Deed::Complete if message.fate == Fate::Open => message.fate = Fate::Completing(None),
-            Deed::SetAside => message.aside = true,
+            Deed::DeadLetter => message.aside = true,
+            Deed::Defer => message.deferral = Deferral::Perhaps,
             _ => {}
         }
     }
@@ -223,10 +255,12 @@ impl Model {
     }
 
     /// After everything was drained: whether anything accepted is missing, or anything half done.
-    pub(crate) fn check_drained(&self) -> Result<(), Broken> {
+    pub(crate) fn check_drained(&self, now: u64) -> Result<(), Broken> {
         let mut may_be_lost = self.may_be_lost.clone();
         for (&(id, place), message) in &self.messages {
-            let exists = self.parcels.get(&message.parcel).is_some_and(|known| known.sent == Sent::Accepted);
+            // Who lives no longer than that may have gone without a trace.
+            let mortal = message.life.is_some_and(|life| !life.dead_letters && now >= life.since + life.ttl);
+            let exists = self.must_arrive(message.parcel) && !mortal;
             let promise = if exists && message.fate == Fate::Open {
                 "an accepted message survives"
             } else if self.half_done(message) {

@@ -35,6 +35,10 @@ pub struct Plan {
     pub(crate) consumers: usize,
     /// Connections with a coordinator.
     pub(crate) transactors: usize,
+    /// Connections that schedule, cancel, defer and receive by number.
+    pub(crate) desks: usize,
+    /// One message in a hundred so often has a time to live.
+    pub(crate) mortal: u64,
     pub(crate) segment_bytes: u64,
     pub(crate) cache_bytes: u64,
     /// Disk space for the journal; a small one fills up, and sends are refused until it is drained.
@@ -54,7 +58,9 @@ impl Plan {
         let places = places(&mut rng);
         let calm = rng.chance(20);
         let segment_bytes = 4096 << rng.below(5);
-        let max_disk_bytes = rng.chance(25).then(|| segment_bytes * (8 + rng.below(8)));
+        // What is forwarded needs space before it gives space back: a full disk would hold it up for good.
+        let small = rng.chance(25) && places.ways.is_empty();
+        let max_disk_bytes = small.then(|| segment_bytes * (8 + rng.below(8)));
         Self {
             seed,
             steps: 400 + u32::try_from(rng.below(1200)).unwrap_or(0),
@@ -63,15 +69,22 @@ impl Plan {
             publishers: 1 + usize::try_from(rng.below(2)).unwrap_or(0),
             consumers: 1 + usize::try_from(rng.below(3)).unwrap_or(0),
             transactors: usize::try_from(rng.below(3)).unwrap_or(0),
+            desks: usize::try_from(rng.below(3)).unwrap_or(0),
+            mortal: if rng.chance(30) { 30 } else { 0 },
             segment_bytes,
             cache_bytes: 2048 << rng.below(8),
             max_disk_bytes,
-            crash: if calm { 0 } else { rng.below(80) },
-            cut: if calm { 0 } else { rng.below(80) },
+            crash: if calm { 0 } else { trouble(&mut rng) },
+            cut: if calm { 0 } else { trouble(&mut rng) },
             disk_fails: if rng.chance(30) { rng.below(60) } else { 0 },
             body_max: 1 << (4 + rng.below(10)),
         }
     }
+}
+
+/// Much in some runs, and in others so little that clients get something done.
+fn trouble(rng: &mut Rng) -> u64 {
+    if rng.chance(40) { rng.below(15) } else { rng.below(80) }
 }
 
 /// A queue at least; the first has no sessions. Half of the runs have a topic.
@@ -89,7 +102,16 @@ fn places(rng: &mut Rng) -> Places {
             places.push(Entity { kind: Kind::Subscription(interest), settings: settings(rng, sessions) });
         }
     }
-    Places(places)
+    // A way leads to a queue, to the topic, or to another way.
+    let mut places = Places { entities: places, ways: Vec::new(), forwards: true };
+    if rng.chance(30) {
+        for _ in 0..=rng.below(2) {
+            let onward = places.targets();
+            let onward = onward.get(usize::try_from(rng.below(onward.len() as u64)).unwrap_or(0)).copied();
+            places.ways.extend(onward);
+        }
+    }
+    places
 }
 
 fn settings(rng: &mut Rng, requires_session: bool) -> EntitySettings {
@@ -99,6 +121,10 @@ fn settings(rng: &mut Rng, requires_session: bool) -> EntitySettings {
         // A message that leaves its session unseen would look like one that others have passed.
         max_delivery_count: if requires_session { 1_000_000 } else { deliveries },
         requires_session,
+        requires_duplicate_detection: rng.chance(25),
+        // Longer than any run.
+        duplicate_detection_window: Duration::from_secs(7 * 24 * 3600),
+        dead_letter_on_expiration: rng.chance(50),
         ..EntitySettings::default()
     }
 }

@@ -4,29 +4,54 @@
 
 use amqp_codec::{
     message::MessageBuilder,
-    raw::AnnotationValue,
-    sections::{PropertyField, Sections},
+    raw::{AnnotationValue, RawMap, RawValue},
+    sections::{Header, PropertyField, Sections},
     types::Reader,
 };
 use bytes::Bytes;
 
-use crate::model::{Id, Session};
+use crate::{
+    client::Scene,
+    model::{Id, Place, Seen, Session},
+};
 
 /// The session's name on the wire.
 pub(crate) fn session_name(session: Session) -> String {
     format!("s{session}")
 }
 
-/// The message named `id`, with a number for rules to look at, its session and a body of `length` bytes besides.
-pub(crate) fn write(id: Id, number: u64, session: Session, length: u64) -> Bytes {
-    let small = u32::try_from(number).unwrap_or(0);
-    MessageBuilder::new()
+/// A message that is to be sent.
+pub(crate) struct Letter {
+    pub(crate) id: Id,
+    /// For rules to look at.
+    pub(crate) number: u64,
+    pub(crate) session: Session,
+    /// Time to live in milliseconds.
+    pub(crate) ttl: Option<u64>,
+    /// When it shall be enqueued, in milliseconds.
+    pub(crate) due: Option<u64>,
+    /// Bytes of the body, beside the name.
+    pub(crate) length: u64,
+}
+
+/// A letter as bytes.
+pub(crate) fn write(letter: &Letter) -> Bytes {
+    let Letter { id, number, session, ttl, due, length } = *letter;
+    let mut message = MessageBuilder::new()
         .message_id(&id.to_string())
         .subject(&format!("n{number}"))
         .property(PropertyField::GroupId, AnnotationValue::Str(&session_name(session)))
-        .application_property("number", AnnotationValue::Uint(small))
-        .data(&body(id, length))
-        .build()
+        .application_property("number", AnnotationValue::Uint(u32::try_from(number).unwrap_or(0)))
+        .data(&body(id, length));
+    if let Some(ttl) = ttl {
+        message = message.header(Header { ttl: u32::try_from(ttl).ok(), ..Header::default() });
+    }
+    if let Some(due) = due {
+        let due = AnnotationValue::Timestamp(i64::try_from(due).unwrap_or(i64::MAX));
+        message =
+            message.message_annotations(RawMap::with_symbol_keys(&[("x-opt-scheduled-enqueue-time", due)]));
+    }
+    message.build()
 }
 
 fn body(id: Id, length: u64) -> Vec<u8> {
@@ -46,6 +71,36 @@ pub(crate) struct Read {
     /// Never handed out before; told to plain clients only.
     pub(crate) first_acquirer: bool,
     pub(crate) locked_until: Option<u64>,
+    enqueued: u64,
+    expired: bool,
+}
+
+impl Read {
+    /// As a client sees it that asks the place for it, not in a session, and gets it under a lock.
+    pub(crate) fn seen(&self, place: Place, holder: u64, scene: &Scene<'_>) -> Seen {
+        // The lock of a session is older than the delivery.
+        let duration = scene.places.settings(place).filter(|settings| !settings.requires_session);
+        let duration = duration.map(|settings| settings.lock_duration.as_millis());
+        let duration = duration.and_then(|duration| u64::try_from(duration).ok());
+        Seen {
+            id: self.id,
+            place,
+            dead_letter: false,
+            by_number: false,
+            expired: self.expired,
+            enqueued: self.enqueued,
+            handed_out: self
+                .locked_until
+                .zip(duration)
+                .map(|(until, duration)| until.saturating_sub(duration)),
+            session: None,
+            sequence: self.sequence,
+            delivery_count: self.delivery_count,
+            locked_until: self.locked_until,
+            holder,
+            now: scene.now,
+        }
+    }
 }
 
 /// Reads it back; `Err` says what is wrong with it.
@@ -53,6 +108,7 @@ pub(crate) fn read(payload: &[u8]) -> Result<Read, String> {
     let sections = Sections::scan(payload).map_err(|error| error.to_string())?;
     let header = sections.read_header(payload).map_err(|error| format!("{error:?}"))?;
     let annotations = sections.message_annotations_view(payload);
+    let properties = sections.application_properties_view(payload);
     let number = |name| {
         annotations
             .get(name)
@@ -71,7 +127,10 @@ pub(crate) fn read(payload: &[u8]) -> Result<Read, String> {
         sequence: number("x-opt-sequence-number").ok_or("there is no sequence number")?,
         delivery_count: header.delivery_count,
         first_acquirer: header.first_acquirer,
+        // The nil timestamp is that of no lock.
         locked_until: number("x-opt-locked-until"),
+        enqueued: number("x-opt-enqueued-time").ok_or("there is no enqueued time")?,
+        expired: properties.get("DeadLetterReason").and_then(RawValue::as_str) == Some("TTLExpiredException"),
     })
 }
 

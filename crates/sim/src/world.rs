@@ -22,6 +22,8 @@ use crate::{
     rng::Rng,
 };
 
+mod drain;
+
 /// Why a run failed.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("at step {step}: {what}")]
@@ -153,6 +155,12 @@ impl<'a> World<'a> {
         for _ in 0..self.plan.transactors {
             self.connect(Purpose::Transact);
         }
+        for _ in 0..self.plan.desks {
+            let desk = self.below(targets.len() as u64);
+            if let Some(target) = targets.get(desk) {
+                self.connect(Purpose::Desk(*target));
+            }
+        }
     }
 
     fn receives(&mut self, place: Place) -> Purpose {
@@ -187,7 +195,7 @@ impl<'a> World<'a> {
     /// What a client acts upon.
     fn scene(&mut self) -> Scene<'_> {
         let Self { rng, model, plan, now, .. } = self;
-        Scene { rng, model, places: &plan.places, body_max: plan.body_max, now: *now }
+        Scene { rng, model, places: &plan.places, body_max: plan.body_max, mortal: plan.mortal, now: *now }
     }
 
     /// One event.
@@ -220,7 +228,14 @@ impl<'a> World<'a> {
 
     fn client_acts(&mut self, line: usize) -> Result<(), String> {
         let Self { lines, rng, model, plan, now, .. } = self;
-        let mut scene = Scene { rng, model, places: &plan.places, body_max: plan.body_max, now: *now };
+        let mut scene = Scene {
+            rng,
+            model,
+            places: &plan.places,
+            body_max: plan.body_max,
+            mortal: plan.mortal,
+            now: *now,
+        };
         let Some(line) = lines.get_mut(line) else { return Ok(()) };
         line.client.act(&mut scene)?;
         let out = line.client.take_output();
@@ -253,7 +268,14 @@ impl<'a> World<'a> {
         let count = cut_length(rng, line.to_client.len(), all);
         let bytes: Bytes = line.to_client.split_to(count).freeze();
         report.trace = hash(report.trace, &bytes);
-        let mut scene = Scene { rng, model, places: &plan.places, body_max: plan.body_max, now: *millis };
+        let mut scene = Scene {
+            rng,
+            model,
+            places: &plan.places,
+            body_max: plan.body_max,
+            mortal: plan.mortal,
+            now: *millis,
+        };
         line.client.read(&bytes, &mut scene)
     }
 
@@ -313,45 +335,6 @@ impl<'a> World<'a> {
             line.client.lost(&mut self.model);
             self.connect(line.client.purpose());
         }
-    }
-
-    /// No more mischief: everything must come out.
-    fn drain(&mut self) -> Result<(), String> {
-        self.crash();
-        self.boot()?;
-        self.process.mischief.calm.store(true, Ordering::Relaxed);
-        self.lines.clear();
-        for place in 0..self.plan.places.count() {
-            self.connect(Purpose::Drain(place, false));
-            self.connect(Purpose::Drain(place, true));
-        }
-        let mut idle_rounds = 0;
-        while idle_rounds < 4 {
-            let before = self.report.trace;
-            self.round()?;
-            idle_rounds = if self.report.trace == before { idle_rounds + 1 } else { 0 };
-            // Locks of the time before run out.
-            self.now += 10;
-        }
-        self.model.check_drained().map_err(|broken| broken.to_string())
-    }
-
-    /// Everybody does what there is to do.
-    fn round(&mut self) -> Result<(), String> {
-        for line in 0..self.lines.len() {
-            self.client_acts(line)?;
-            self.bytes_to_broker(line, true);
-        }
-        while self.process.is_busy() {
-            self.node_step();
-            self.disk_step();
-        }
-        self.node_step();
-        for line in 0..self.lines.len() {
-            self.effects_arrive(line);
-            self.bytes_to_client(line, true)?;
-        }
-        Ok(())
     }
 }
 

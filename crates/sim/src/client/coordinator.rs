@@ -196,9 +196,6 @@ fn complete(
     let outcome = Some(Box::new(DeliveryState::Accepted));
     let state = DeliveryState::Transactional { txn_id: name.clone(), outcome };
     let settled = scene.rng.chance(50);
-    if !settled {
-        wires.settling.insert(delivery, None);
-    }
     wires.script.disposition(0, delivery, delivery, settled, Some(state));
     Ok(())
 }

@@ -197,11 +197,8 @@ impl Receiver {
             place: self.place,
             dead_letter: self.dead_letter,
             session: self.session,
-            sequence: read.sequence,
-            delivery_count: read.delivery_count,
             locked_until: read.locked_until.filter(|_| !settled),
-            holder: wires.holder,
-            now: scene.now,
+            ..read.seen(self.place, wires.holder, scene)
         };
         if scene.model.delivered(seen).map_err(|broken| broken.to_string())? && !settled {
             // An earlier delivery of it is stale.
@@ -218,6 +215,14 @@ impl Receiver {
         }
     }
 
+    /// Sets a message aside; its number will be asked for.
+    pub(super) fn defer(&mut self, wires: &mut Wires, scene: &mut Scene<'_>) {
+        let Some(held) = self.pick(scene) else { return self.ask(wires, scene) };
+        let aside =
+            Modified { delivery_failed: None, undeliverable_here: Some(true), message_annotations: None };
+        self.dispose(held, false, (DeliveryState::Modified(Box::new(aside)), Deed::Defer), wires, scene);
+    }
+
     /// Asks for messages or settles one.
     pub(super) fn consume(&mut self, wires: &mut Wires, scene: &mut Scene<'_>) {
         if self.mode == Mode::Delete || scene.rng.below(3) == 0 {
@@ -232,7 +237,7 @@ impl Receiver {
         let (state, deed) = match scene.rng.below(10) {
             0..=5 => (DeliveryState::Accepted, Deed::Complete),
             6 => (DeliveryState::Released, Deed::Return),
-            7 => (DeliveryState::Rejected(None), Deed::SetAside),
+            7 => (DeliveryState::Rejected(None), Deed::DeadLetter),
             8 => {
                 let failed = Modified {
                     delivery_failed: Some(true),
@@ -258,7 +263,7 @@ impl Receiver {
         self.held.remove(&delivery);
         scene.model.settling((id, self.place), wires.holder, deed);
         if !settled {
-            wires.settling.insert(delivery, (deed == Deed::Complete).then_some((id, self.place)));
+            wires.settling.insert(delivery, (id, self.place, deed));
         }
         wires.script.disposition(0, delivery, delivery, settled, Some(state));
     }

@@ -2,34 +2,42 @@
 //!
 //! Invariant: one request after the other; its answer is told to the model, and what was asked was told before.
 
+mod fetched;
+mod words;
+
 use amqp_codec::{
     message::MessageBuilder,
-    performative::{Attach, Source, Target},
+    performative::{Attach, Source, Target as Terminus},
     raw::{AnnotationValue, RawMap, RawValue},
-    sections::Sections,
     types::Role,
 };
 use bytes::Bytes;
 
 use super::wires::{Scene, Waiting, Wires};
 use crate::{
-    model::{Place, Session},
+    model::{Deed, Id, Model, ParcelId, Place, Session},
+    plan::Target,
     reader,
 };
+use fetched::Fetched;
 
 /// What was asked.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Asked {
     /// The state of a session.
     State(Place, Session),
     /// That it has this state from now on.
     SetState(Place, Session, Option<u64>),
-}
-
-/// What came back.
-struct Answer {
-    status: i64,
-    body: Option<RawMap>,
+    /// The numbers of a schedule.
+    Schedule(Target, ParcelId),
+    /// That a schedule is gone.
+    Cancel(ParcelId),
+    /// A deferred message: under a lock, or for good, and how often it had been seen then.
+    Fetch { id: Id, place: Place, delete: bool, visits: Option<u32> },
+    /// That this was done with a message that was fetched.
+    Settle(Id, Place, Deed),
+    /// Whether anything is left.
+    Peek,
 }
 
 #[derive(Debug)]
@@ -40,6 +48,10 @@ pub(super) struct Requests {
     waiting: Option<Asked>,
     received: u32,
     next_state: u64,
+    /// Messages that were received by number and are locked.
+    held: Vec<Fetched>,
+    /// What a drain has asked for already.
+    tried: Vec<Id>,
 }
 
 const CREDIT: u32 = 10;
@@ -50,14 +62,16 @@ impl Requests {
         let node = format!("{address}/$management");
         let mut out = Attach::new(wires.name(handle), handle, Role::Sender);
         out.source = Some(Source::new("here"));
-        out.target = Some(Target::new(node.as_str()));
+        out.target = Some(Terminus::new(node.as_str()));
         out.initial_delivery_count = Some(0);
         wires.attach(out);
         let mut answers = Attach::new(wires.name(handle + 1), handle + 1, Role::Receiver);
         answers.source = Some(Source::new(node.as_str()));
-        answers.target = Some(Target::new("here"));
+        answers.target = Some(Terminus::new("here"));
         wires.attach(answers);
-        Self { handle, attached: 0, waiting: None, received: 0, next_state: wires.holder * 1_000 }
+        let (held, tried) = (Vec::new(), Vec::new());
+        let next_state = wires.holder * 1_000;
+        Self { handle, attached: 0, waiting: None, received: 0, next_state, held, tried }
     }
 
     pub(super) fn on_attach(&mut self, handle: u32, wires: &mut Wires) {
@@ -71,11 +85,21 @@ impl Requests {
         self.attached == 2 && self.waiting.is_none()
     }
 
+    fn ask(&mut self, operation: &str, body: &RawMap, asked: Asked, wires: &mut Wires) {
+        let Ok(body) = RawValue::first(body.bytes()) else { return };
+        let request = MessageBuilder::new()
+            .message_id("request")
+            .application_property("operation", AnnotationValue::Str(operation))
+            .body_raw(body)
+            .build();
+        self.waiting = Some(asked);
+        wires.transfer(self.handle, None, &request, Some(Waiting::Enlisted));
+    }
+
     /// Sets the state of a session that the client holds, or reads it.
     pub(super) fn use_state(
         &mut self,
-        place: Place,
-        session: Session,
+        (place, session): (Place, Session),
         wires: &mut Wires,
         scene: &mut Scene<'_>,
     ) {
@@ -94,15 +118,83 @@ impl Requests {
         self.ask("com.microsoft:set-session-state", &body, Asked::SetState(place, session, state), wires);
     }
 
-    fn ask(&mut self, operation: &str, body: &RawMap, asked: Asked, wires: &mut Wires) {
-        let Ok(body) = RawValue::first(body.bytes()) else { return };
-        let request = MessageBuilder::new()
-            .message_id("request")
-            .application_property("operation", AnnotationValue::Str(operation))
-            .body_raw(body)
-            .build();
-        self.waiting = Some(asked);
-        wires.transfer(self.handle, None, &request, Some(Waiting::Enlisted));
+    /// Schedules one message or two, for soon.
+    pub(super) fn schedule(&mut self, target: Target, wires: &mut Wires, scene: &mut Scene<'_>) {
+        let parcel = scene.model.new_parcel();
+        let due = scene.now + 1 + scene.rng.below(20_000);
+        scene.model.scheduling(parcel, due);
+        let messages: Vec<Bytes> =
+            (0..=scene.rng.below(2)).map(|_| scene.letter(parcel, target, Some(due))).collect();
+        if let Some(body) = words::schedule(&messages) {
+            self.ask("com.microsoft:schedule-message", &body, Asked::Schedule(target, parcel), wires);
+        }
+    }
+
+    /// Cancels a schedule, whoever has made it.
+    pub(super) fn cancel(&mut self, target: Target, wires: &mut Wires, scene: &mut Scene<'_>) {
+        let known = scene.model.schedules.iter().rposition(|(other, ..)| *other == target);
+        let Some(known) = known else { return self.schedule(target, wires, scene) };
+        let (_, parcel, numbers) = scene.model.schedules.swap_remove(known);
+        scene.model.cancelling(parcel);
+        if let Some(body) = words::numbers(&numbers, None) {
+            self.ask("com.microsoft:cancel-scheduled-message", &body, Asked::Cancel(parcel), wires);
+        }
+    }
+
+    /// Receives a deferred message, or settles one that it has received so.
+    pub(super) fn use_deferred(&mut self, place: Place, wires: &mut Wires, scene: &mut Scene<'_>) {
+        if let Some(fetched) = self.held.pop() {
+            let (deed, status) = match scene.rng.below(5) {
+                0..=1 => (Deed::Complete, "completed"),
+                2 => (Deed::Return, "abandoned"),
+                3 => (Deed::Defer, "defered"),
+                _ => (Deed::DeadLetter, "suspended"),
+            };
+            // Abandoned it is deferred again, as it is when its lock ends.
+            scene.model.settling((fetched.id, place), wires.holder, deed);
+            if let Some(body) = words::settle(status, fetched.token) {
+                let asked = Asked::Settle(fetched.id, place, deed);
+                self.ask("com.microsoft:update-disposition", &body, asked, wires);
+            }
+            return;
+        }
+        let known = scene.model.to_fetch(place);
+        if let Some((id, number)) = known.get(scene.index(known.len().max(1))) {
+            let delete = scene.rng.chance(20);
+            self.fetch((*id, place), *number, delete, wires, scene.model);
+        }
+    }
+
+    fn fetch(
+        &mut self,
+        (id, place): (Id, Place),
+        number: u64,
+        delete: bool,
+        wires: &mut Wires,
+        model: &mut Model,
+    ) {
+        let visits = delete.then(|| model.taking(id, place)).flatten();
+        let number = i64::try_from(number).unwrap_or(i64::MAX);
+        if let Some(body) = words::numbers(&[number], Some(delete)) {
+            let asked = Asked::Fetch { id, place, delete, visits };
+            self.ask("com.microsoft:receive-by-sequence-number", &body, asked, wires);
+        }
+    }
+
+    /// Receives what is deferred, for good, each once.
+    pub(super) fn drain(&mut self, place: Place, wires: &mut Wires, scene: &mut Scene<'_>) {
+        let known = scene.model.to_fetch(place).into_iter().find(|(id, _)| !self.tried.contains(id));
+        if let Some((id, number)) = known {
+            self.tried.push(id);
+            self.fetch((id, place), number, true, wires, scene.model);
+        }
+    }
+
+    /// Looks whether anything is left.
+    pub(super) fn peek(&mut self, wires: &mut Wires) {
+        let entries =
+            [("from-sequence-number", AnnotationValue::Long(1)), ("message-count", AnnotationValue::Int(10))];
+        self.ask("com.microsoft:peek-message", &RawMap::with_string_keys(&entries), Asked::Peek, wires);
     }
 
     /// The answer to what was asked.
@@ -114,27 +206,55 @@ impl Requests {
     ) -> Result<(), String> {
         self.received += 1;
         wires.credit(self.handle + 1, self.received, CREDIT);
-        let answer = read(payload).ok_or("an answer cannot be read")?;
-        match (self.waiting.take().ok_or("an answer to nothing")?, answer.status) {
-            (Asked::State(place, session), 200) => {
-                let body = answer.body.ok_or("an answer without a body")?;
-                let state = body.get("session-state").and_then(RawValue::as_binary);
-                let state = state.and_then(|bytes| bytes.try_into().ok().map(u64::from_be_bytes));
-                scene.model.state_told((place, session), state).map_err(|broken| broken.to_string())
+        let (status, body) = words::answer(payload).ok_or("an answer cannot be read")?;
+        let asked = self.waiting.take().ok_or("an answer to nothing")?;
+        let done = status == 200;
+        match asked {
+            Asked::State(place, session) if done => {
+                let state = words::state(body.as_ref());
+                return scene.model.state_told((place, session), state).map_err(|broken| broken.to_string());
             }
-            (Asked::SetState(place, session, state), 200) => {
-                scene.model.state_set((place, session), state);
-                Ok(())
+            Asked::SetState(place, session, state) if done => scene.model.state_set((place, session), state),
+            Asked::Schedule(target, parcel) => {
+                let numbers = done.then(|| words::given(body.as_ref())).flatten();
+                return scheduled(target, parcel, numbers, scene.model);
             }
-            // Its session was lost, or the disk is full.
-            _ => Ok(()),
+            Asked::Cancel(parcel) if done => {
+                return scene.model.cancelled(parcel).map_err(|broken| broken.to_string());
+            }
+            Asked::Cancel(parcel) if status == 404 => scene.model.not_cancelled(parcel),
+            Asked::Fetch { id, place, delete, .. } if done => {
+                let holder = wires.holder;
+                let fetched = fetched::read(body.as_ref(), (id, place), delete, holder, scene)?;
+                self.held.extend(fetched);
+            }
+            Asked::Fetch { id, place, visits: Some(visits), .. } => {
+                scene.model.not_taken(id, place, visits);
+            }
+            Asked::Settle(id, place, deed) if done && deed == Deed::Complete => {
+                scene.model.completed(id, place);
+            }
+            Asked::Peek if status != 204 => return Err("what forwards keeps nothing for itself".into()),
+            // A session was lost, the disk is full, or there was nothing under that number.
+            _ => {}
         }
+        Ok(())
     }
 }
 
-fn read(payload: &Bytes) -> Option<Answer> {
-    let sections = Sections::scan(payload).ok()?;
-    let status = sections.application_properties_view(payload).get("statusCode")?.as_i64()?;
-    let body = sections.body_value(payload).and_then(|value| RawMap::copy_from_slice(value.bytes()).ok());
-    Some(Answer { status, body })
+fn scheduled(
+    target: Target,
+    parcel: ParcelId,
+    numbers: Option<Vec<i64>>,
+    model: &mut Model,
+) -> Result<(), String> {
+    let told = match numbers {
+        Some(numbers) => {
+            model.count("schedules made");
+            model.schedules.push((target, parcel, numbers));
+            model.accepted(parcel)
+        }
+        None => model.refused(parcel),
+    };
+    told.map_err(|broken| broken.to_string())
 }

@@ -5,6 +5,8 @@
 use amqp_codec::performative::{Attach, DeliveryState, Source, Target as Terminus};
 use amqp_codec::types::Role;
 
+use bytes::Bytes;
+
 use super::wires::{Scene, Waiting, Wires};
 use crate::{model::ParcelId, plan::Target};
 
@@ -34,11 +36,29 @@ impl Sender {
             if wires.unanswered.len() >= UNANSWERED_MAX {
                 return;
             }
-            let parcel = scene.model.new_parcel();
-            let payload = scene.letter(parcel, self.target);
+            let (parcel, payload) = self.repeat(scene).unwrap_or_else(|| self.fresh(scene));
             let waiting = (!scene.rng.chance(10)).then_some(Waiting::Sent(parcel));
             wires.transfer(self.handle, None, &payload, waiting);
         }
+    }
+
+    fn fresh(&self, scene: &mut Scene<'_>) -> (ParcelId, Bytes) {
+        let parcel = scene.model.new_parcel();
+        let payload = scene.letter(parcel, self.target, None);
+        if scene.places.drops_duplicates(self.target) {
+            scene.model.repeats.push((self.target, parcel, payload.clone()));
+        }
+        (parcel, payload)
+    }
+
+    /// Something that was sent before, where that changes nothing.
+    fn repeat(&self, scene: &mut Scene<'_>) -> Option<(ParcelId, Bytes)> {
+        if !scene.places.drops_duplicates(self.target) || scene.rng.chance(70) {
+            return None;
+        }
+        let place = scene.index(scene.model.repeats.len().max(1));
+        let (target, parcel, payload) = scene.model.repeats.get(place)?.clone();
+        (target == self.target && scene.model.sending_again(parcel)).then_some((parcel, payload))
     }
 
     /// A message in a transaction.
@@ -49,7 +69,7 @@ impl Sender {
         parcel: ParcelId,
         state: DeliveryState,
     ) {
-        let payload = scene.letter(parcel, self.target);
+        let payload = scene.letter(parcel, self.target, None);
         let waiting = (!scene.rng.chance(10)).then_some(Waiting::Enlisted);
         wires.transfer(self.handle, Some(state), &payload, waiting);
     }

@@ -8,12 +8,13 @@ use amqp_codec::{
     performative::{Attach, DeliveryState, Detach, Flow},
     raw::{AnnotationValue, RawMap},
 };
+use bytes::Bytes;
 use testkit::Script;
 
 use crate::{
-    model::{Id, Model, ParcelId, Place},
+    model::{Deed, Id, Life, Model, ParcelId, Place, Session},
     plan::{Places, Target},
-    reader,
+    reader::{self, Letter},
     rng::Rng,
 };
 
@@ -23,8 +24,13 @@ pub(crate) struct Scene<'a> {
     pub(crate) model: &'a mut Model,
     pub(crate) places: &'a Places,
     pub(crate) body_max: u64,
+    /// One message in a hundred so often has a time to live.
+    pub(crate) mortal: u64,
     pub(crate) now: u64,
 }
+
+/// When a letter shall arrive, where that is later.
+type Due = Option<u64>;
 
 impl Scene<'_> {
     /// An index below `end`, which is not 0.
@@ -33,13 +39,34 @@ impl Scene<'_> {
     }
 
     /// A new message of a parcel.
-    pub(super) fn letter(&mut self, parcel: ParcelId, target: Target) -> bytes::Bytes {
+    pub(super) fn letter(&mut self, parcel: ParcelId, target: Target, due: Due) -> Bytes {
         let (number, session) = (self.rng.below(10), self.rng.below(3));
-        let places = self.places.of(target, number).into_iter();
-        let places: Vec<_> =
-            places.map(|place| (place, self.places.has_sessions(place).then_some(session))).collect();
+        let places = self.places.of(target, number);
+        // Where a message begins to live anew, or may leave its session unseen, none has a time to live.
+        let forwarded = matches!(target, Target::Way(_));
+        if forwarded {
+            self.model.count("messages forwarded");
+        }
+        let steady = due.is_some() || forwarded;
+        let steady = steady || places.iter().any(|place| self.places.has_sessions(*place));
+        let ttl = (!steady && self.rng.chance(self.mortal)).then(|| 1 + self.rng.below(10_000));
+        let places: Vec<_> = places.into_iter().map(|place| self.stay(place, session, ttl)).collect();
         let id = self.model.sending(parcel, &places);
-        reader::write(id, number, session, self.rng.below(self.body_max))
+        let length = self.rng.below(self.body_max);
+        reader::write(&Letter { id, number, session, ttl, due, length })
+    }
+
+    /// What the model has to know of a message at one place.
+    fn stay(
+        &self,
+        place: Place,
+        session: Session,
+        ttl: Option<u64>,
+    ) -> (Place, Option<Session>, Option<Life>) {
+        let settings = self.places.settings(place);
+        let dead_letters = settings.is_some_and(|settings| settings.dead_letter_on_expiration);
+        let life = ttl.map(|ttl| Life { since: self.now, ttl, dead_letters });
+        (place, self.places.has_sessions(place).then_some(session), life)
     }
 }
 
@@ -68,8 +95,8 @@ pub(super) struct Wires {
     pub(super) service_bus: bool,
     next_delivery: u32,
     pub(super) unanswered: BTreeMap<u32, Waiting>,
-    /// Settlements sent with `settled=false`, by delivery-id; `None`: not a completion, or one in a transaction.
-    pub(super) settling: BTreeMap<u32, Option<(Id, Place)>>,
+    /// Settlements sent with `settled=false` whose answers matter, by delivery-id.
+    pub(super) settling: BTreeMap<u32, (Id, Place, Deed)>,
     /// Our handles, by the name of the link and by the broker's handle.
     names: BTreeMap<String, u32>,
     remotes: BTreeMap<u32, u32>,

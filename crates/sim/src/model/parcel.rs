@@ -2,7 +2,7 @@
 //!
 //! Invariant: a parcel exists whole or not at all. What proves one part of it proves all of it.
 
-use super::{Broken, Fate, Id, Message, Model, Place, Session, broken};
+use super::{Broken, Fate, Id, Life, Message, Model, Place, Session, broken};
 
 /// Names a parcel.
 pub(crate) type ParcelId = u64;
@@ -21,26 +21,43 @@ pub(super) enum Sent {
 /// What was asked with one request.
 #[derive(Clone, Debug)]
 pub(super) struct Parcel {
-    pub(super) sent: Sent,
+    sent: Sent,
     messages: Vec<(Id, Place)>,
     /// Completions in the same transaction.
     completes: Vec<(Id, Place)>,
+    /// It must not arrive before, in milliseconds.
+    due: u64,
+    /// Cancelling was asked for, and may have happened.
+    cancelling: bool,
+    /// It was asked for more than once: a refusal says nothing of the other times.
+    again: bool,
 }
 
 impl Model {
     /// A request is about to be made.
     pub(crate) fn new_parcel(&mut self) -> ParcelId {
         self.next_parcel += 1;
-        let parcel = Parcel { sent: Sent::Unknown, messages: Vec::new(), completes: Vec::new() };
+        let parcel = Parcel {
+            sent: Sent::Unknown,
+            messages: Vec::new(),
+            completes: Vec::new(),
+            due: 0,
+            cancelling: false,
+            again: false,
+        };
         self.parcels.insert(self.next_parcel, parcel);
         self.next_parcel
     }
 
     /// A new message goes into a parcel, with a copy for each of these places; its name is the answer.
-    pub(crate) fn sending(&mut self, parcel: ParcelId, places: &[(Place, Option<Session>)]) -> Id {
+    pub(crate) fn sending(
+        &mut self,
+        parcel: ParcelId,
+        places: &[(Place, Option<Session>, Option<Life>)],
+    ) -> Id {
         self.next_id += 1;
-        for (place, session) in places {
-            self.messages.insert((self.next_id, *place), Message::new(parcel, *session));
+        for (place, session, life) in places {
+            self.messages.insert((self.next_id, *place), Message::new(parcel, *session, *life));
             if let Some(parcel) = self.parcels.get_mut(&parcel) {
                 parcel.messages.push((self.next_id, *place));
             }
@@ -102,6 +119,9 @@ impl Model {
     /// It was rolled back, or never told to commit.
     pub(crate) fn undone(&mut self, parcel: ParcelId) -> Result<(), Broken> {
         let Some(known) = self.parcels.get_mut(&parcel) else { return Ok(()) };
+        if known.again {
+            return Ok(());
+        }
         if known.sent == Sent::Accepted {
             return broken(parcel, "what was seen was not refused", &known);
         }
@@ -128,19 +148,75 @@ impl Model {
     }
 
     /// A message of it was seen.
-    pub(super) fn found(&mut self, parcel: ParcelId, id: Id) -> Result<(), Broken> {
+    pub(super) fn found(&mut self, parcel: ParcelId, id: Id, now: u64) -> Result<(), Broken> {
+        if let Some(known) = self.parcels.get_mut(&parcel) {
+            if now < known.due {
+                return broken(id, "nothing arrives before it is due", &(now, &known));
+            }
+            // All of a schedule are cancelled or none is.
+            known.cancelling = false;
+        }
         match self.sent(parcel) {
             Some(Sent::Unknown) => self.exists(parcel),
             Some(Sent::Refused) => {
                 return broken(
                     id,
-                    "what was refused or rolled back does not exist",
+                    "what was refused, rolled back or cancelled does not exist",
                     &self.parcels.get(&parcel),
                 );
             }
             _ => {}
         }
         Ok(())
+    }
+
+    /// It shall not arrive before then.
+    pub(crate) fn scheduling(&mut self, parcel: ParcelId, due: u64) {
+        if let Some(parcel) = self.parcels.get_mut(&parcel) {
+            parcel.due = due;
+        }
+    }
+
+    /// Cancelling is asked for.
+    pub(crate) fn cancelling(&mut self, parcel: ParcelId) {
+        if let Some(parcel) = self.parcels.get_mut(&parcel) {
+            parcel.cancelling = true;
+        }
+    }
+
+    /// The broker said that a schedule is cancelled: it never fires.
+    pub(crate) fn cancelled(&mut self, parcel: ParcelId) -> Result<(), Broken> {
+        self.count("schedules cancelled");
+        let Some(known) = self.parcels.get_mut(&parcel) else { return Ok(()) };
+        // Seeing a part of it has settled that it was not cancelled.
+        if !known.cancelling {
+            return broken(parcel, "what has fired cannot be cancelled", &known);
+        }
+        known.sent = Sent::Refused;
+        Ok(())
+    }
+
+    /// The broker said that there was nothing to cancel any more: it has fired.
+    pub(crate) fn not_cancelled(&mut self, parcel: ParcelId) {
+        self.count("schedules fired before they were cancelled");
+        if let Some(parcel) = self.parcels.get_mut(&parcel) {
+            parcel.cancelling = false;
+        }
+    }
+
+    /// The same bytes are about to be sent once more, to an entity that drops duplicates; not if they were refused.
+    pub(crate) fn sending_again(&mut self, parcel: ParcelId) -> bool {
+        let Some(known) = self.parcels.get_mut(&parcel).filter(|known| known.sent != Sent::Refused) else {
+            return false;
+        };
+        known.again = true;
+        self.count("duplicates sent");
+        true
+    }
+
+    /// Whether all of it must be there in the end.
+    pub(super) fn must_arrive(&self, parcel: ParcelId) -> bool {
+        self.parcels.get(&parcel).is_some_and(|known| known.sent == Sent::Accepted && !known.cancelling)
     }
 
     /// Whether nothing of it was ever seen, and yet a message that only it can have completed is gone.

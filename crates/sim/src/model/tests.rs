@@ -10,6 +10,10 @@ fn seen(id: Id, place: Place) -> Seen {
         id,
         place,
         dead_letter: false,
+        by_number: false,
+        expired: false,
+        enqueued: NOW,
+        handed_out: Some(NOW),
         session: None,
         sequence: id,
         delivery_count: 0,
@@ -26,7 +30,7 @@ fn in_session(id: Id, holder: u64) -> Seen {
 /// A message that the broker has accepted, at these places.
 fn sent(model: &mut Model, places: &[Place]) -> Id {
     let parcel = model.new_parcel();
-    let places: Vec<_> = places.iter().map(|place| (*place, None)).collect();
+    let places: Vec<_> = places.iter().map(|place| (*place, None, None)).collect();
     let id = model.sending(parcel, &places);
     model.accepted(parcel).expect("nothing was seen");
     id
@@ -37,7 +41,7 @@ fn session_of(count: usize) -> Model {
     let mut model = Model::default();
     for _ in 0..count {
         let parcel = model.new_parcel();
-        model.sending(parcel, &[(0, Some(0))]);
+        model.sending(parcel, &[(0, Some(0), None)]);
         model.accepted(parcel).expect("nothing was seen");
     }
     model
@@ -60,9 +64,9 @@ fn a_message_without_a_copy_in_a_matching_subscription_is_missed() {
     let mut model = Model::default();
     let id = sent(&mut model, &[1, 2]);
     taken(&mut model, id, 1);
-    assert_broken(model.check_drained(), "an accepted message survives");
+    assert_broken(model.check_drained(NOW), "an accepted message survives");
     taken(&mut model, id, 2);
-    assert_eq!(model.check_drained(), Ok(()));
+    assert_eq!(model.check_drained(NOW), Ok(()));
 }
 
 #[test]
@@ -88,10 +92,10 @@ fn a_second_copy_is_noticed_before_and_after_the_first_is_completed() {
 fn a_copy_that_shows_that_its_message_was_stored_demands_the_others() {
     let mut model = Model::default();
     let parcel = model.new_parcel();
-    let id = model.sending(parcel, &[(1, None), (2, None)]);
-    assert_eq!(model.check_drained(), Ok(()), "nobody knows whether it was stored");
+    let id = model.sending(parcel, &[(1, None, None), (2, None, None)]);
+    assert_eq!(model.check_drained(NOW), Ok(()), "nobody knows whether it was stored");
     taken(&mut model, id, 1);
-    assert_broken(model.check_drained(), "an accepted message survives");
+    assert_broken(model.check_drained(NOW), "an accepted message survives");
 }
 
 #[test]
@@ -138,7 +142,7 @@ fn a_session_goes_on_where_it_was_when_what_came_before_is_settled() {
     assert_eq!(model.delivered(in_session(1, 1)), Ok(true));
     assert_eq!(model.delivered(in_session(2, 1)), Ok(true));
     model.settling((1, 0), 1, Deed::Complete);
-    model.settling((2, 0), 1, Deed::SetAside);
+    model.settling((2, 0), 1, Deed::DeadLetter);
     model.released((0, 0), 1);
     assert_eq!(model.granted((0, 0), 2, NOW + 100, NOW), Ok(()));
     assert_eq!(model.delivered(in_session(3, 2)), Ok(true));
@@ -162,8 +166,8 @@ fn transaction(model: &mut Model) -> (ParcelId, [Id; 3]) {
     let done = sent(model, &[0]);
     assert_eq!(model.delivered(seen(done, 0)), Ok(true));
     let parcel = model.new_parcel();
-    let first = model.sending(parcel, &[(1, None)]);
-    let second = model.sending(parcel, &[(2, None)]);
+    let first = model.sending(parcel, &[(1, None, None)]);
+    let second = model.sending(parcel, &[(2, None, None)]);
     assert_eq!(model.enlisting(parcel, (done, 0), 1), Ok(()));
     model.ending(parcel);
     (parcel, [first, second, done])
@@ -175,9 +179,9 @@ fn a_committed_transaction_of_which_a_part_is_missing_is_noticed() {
     let (parcel, [first, second, done]) = transaction(&mut model);
     assert_eq!(model.accepted(parcel), Ok(()));
     taken(&mut model, first, 1);
-    assert_broken(model.check_drained(), "an accepted message survives");
+    assert_broken(model.check_drained(NOW), "an accepted message survives");
     taken(&mut model, second, 2);
-    assert_eq!(model.check_drained(), Ok(()));
+    assert_eq!(model.check_drained(NOW), Ok(()));
     assert_broken(model.delivered(seen(done, 0)), "settled stays settled");
 }
 
@@ -186,10 +190,10 @@ fn a_part_of_a_transaction_that_was_rolled_back_is_noticed() {
     let mut model = Model::default();
     let (parcel, [first, _, done]) = transaction(&mut model);
     assert_eq!(model.undone(parcel), Ok(()));
-    assert_broken(model.delivered(seen(first, 1)), "refused or rolled back");
-    assert_broken(model.check_drained(), "an accepted message survives");
+    assert_broken(model.delivered(seen(first, 1)), "refused, rolled back or cancelled");
+    assert_broken(model.check_drained(NOW), "an accepted message survives");
     taken(&mut model, done, 0);
-    assert_eq!(model.check_drained(), Ok(()));
+    assert_eq!(model.check_drained(NOW), Ok(()));
 }
 
 #[test]
@@ -198,7 +202,7 @@ fn half_of_a_transaction_whose_end_nobody_saw_is_noticed() {
     let mut model = Model::default();
     let (_, [first, ..]) = transaction(&mut model);
     taken(&mut model, first, 1);
-    assert_broken(model.check_drained(), "an accepted message survives");
+    assert_broken(model.check_drained(NOW), "an accepted message survives");
     // A message arrived, and what was completed is there.
     let mut model = Model::default();
     let (_, [first, _, done]) = transaction(&mut model);
@@ -208,11 +212,11 @@ fn half_of_a_transaction_whose_end_nobody_saw_is_noticed() {
     let mut model = Model::default();
     let (_, [first, _, done]) = transaction(&mut model);
     taken(&mut model, done, 0);
-    assert_broken(model.delivered(seen(first, 1)), "refused or rolled back");
+    assert_broken(model.delivered(seen(first, 1)), "refused, rolled back or cancelled");
     // What was completed is gone, and no message arrived.
     let mut model = Model::default();
     transaction(&mut model);
-    assert_broken(model.check_drained(), "has completed nothing");
+    assert_broken(model.check_drained(NOW), "has completed nothing");
 }
 
 #[test]
@@ -221,4 +225,133 @@ fn a_commit_without_the_lock_is_noticed() {
     let (parcel, [_, _, done]) = transaction(&mut model);
     assert_eq!(model.delivered(Seen { holder: 2, ..seen(done, 0) }), Ok(true));
     assert_broken(model.accepted(parcel), "does not commit");
+}
+
+/// A schedule of two messages at place 1, due at the time of `NOW`.
+fn schedule(model: &mut Model) -> (ParcelId, [Id; 2]) {
+    let parcel = model.new_parcel();
+    model.scheduling(parcel, NOW);
+    let ids = [(); 2].map(|()| model.sending(parcel, &[(1, None, None)]));
+    (parcel, ids)
+}
+
+#[test]
+fn a_schedule_that_fires_early_is_noticed() {
+    let mut model = Model::default();
+    let (_, [first, _]) = schedule(&mut model);
+    assert_broken(model.delivered(Seen { now: NOW - 1, ..seen(first, 1) }), "before it is due");
+    assert_eq!(model.delivered(seen(first, 1)), Ok(true));
+}
+
+#[test]
+fn a_cancelled_schedule_that_fires_is_noticed() {
+    let mut model = Model::default();
+    let (parcel, [first, _]) = schedule(&mut model);
+    assert_eq!(model.accepted(parcel), Ok(()));
+    model.cancelling(parcel);
+    assert_eq!(model.cancelled(parcel), Ok(()));
+    assert_eq!(model.check_drained(NOW), Ok(()), "nothing has to arrive");
+    assert_broken(model.delivered(seen(first, 1)), "refused, rolled back or cancelled");
+}
+
+#[test]
+fn cancelling_what_has_fired_is_noticed_and_so_is_half_a_cancellation() {
+    let mut model = Model::default();
+    let (parcel, [first, _]) = schedule(&mut model);
+    assert_eq!(model.accepted(parcel), Ok(()));
+    model.cancelling(parcel);
+    assert_eq!(model.check_drained(NOW), Ok(()), "nobody knows whether it was cancelled");
+    taken(&mut model, first, 1);
+    assert_broken(model.check_drained(NOW), "an accepted message survives");
+    assert_broken(model.cancelled(parcel), "what has fired cannot be cancelled");
+}
+
+#[test]
+fn a_schedule_that_was_not_cancelled_and_never_fires_is_noticed() {
+    let mut model = Model::default();
+    let (parcel, _) = schedule(&mut model);
+    assert_eq!(model.accepted(parcel), Ok(()));
+    model.cancelling(parcel);
+    model.not_cancelled(parcel);
+    assert_broken(model.check_drained(NOW), "an accepted message survives");
+}
+
+#[test]
+fn a_duplicate_inside_the_window_is_noticed() {
+    let mut model = Model::default();
+    let id = sent(&mut model, &[1]);
+    let parcel = model.next_parcel;
+    assert!(model.sending_again(parcel));
+    assert_eq!(model.undone(parcel), Ok(()), "a refusal of the second says nothing of the first");
+    taken(&mut model, id, 1);
+    assert_broken(model.delivered(Seen { sequence: 77, ..seen(id, 1) }), "settled stays settled");
+}
+
+#[test]
+fn a_deferred_message_in_the_order_is_noticed() {
+    let mut model = Model::default();
+    let id = sent(&mut model, &[1]);
+    assert_eq!(model.delivered(seen(id, 1)), Ok(true));
+    model.settling((id, 1), 1, Deed::Defer);
+    model.deferred(id, 1);
+    assert_broken(model.delivered(seen(id, 1)), "by its number only");
+    assert_broken(model.check_drained(NOW), "an accepted message survives");
+    assert_eq!(model.to_fetch(1), [(id, id)]);
+    assert_eq!(model.delivered(Seen { by_number: true, locked_until: None, ..seen(id, 1) }), Ok(true));
+    assert_eq!(model.check_drained(NOW), Ok(()));
+}
+
+#[test]
+fn a_message_of_the_order_that_comes_by_its_number_is_noticed() {
+    let mut model = Model::default();
+    let id = sent(&mut model, &[1]);
+    assert_broken(model.delivered(Seen { by_number: true, ..seen(id, 1) }), "only a deferred message");
+}
+
+#[test]
+fn a_deferred_message_that_was_not_there_is_missed() {
+    let mut model = Model::default();
+    let id = sent(&mut model, &[1]);
+    assert_eq!(model.delivered(seen(id, 1)), Ok(true));
+    model.settling((id, 1), 1, Deed::Defer);
+    let visits = model.taking(id, 1).expect("it is there to be asked for");
+    assert_eq!(model.check_drained(NOW), Ok(()), "the answer may be lost");
+    model.not_taken(id, 1, visits);
+    assert_broken(model.check_drained(NOW), "an accepted message survives");
+}
+
+/// A message with so many milliseconds to live from `NOW` on, at place 1.
+fn mortal(model: &mut Model, ttl: u64, dead_letters: bool) -> Id {
+    let parcel = model.new_parcel();
+    let id = model.sending(parcel, &[(1, None, Some(Life { since: NOW, ttl, dead_letters }))]);
+    model.accepted(parcel).expect("nothing was seen");
+    id
+}
+
+#[test]
+fn a_message_that_is_handed_out_after_its_time_is_noticed() {
+    let mut model = Model::default();
+    let id = mortal(&mut model, 10, true);
+    let after = |past| Seen { handed_out: Some(NOW + past), ..seen(id, 1) };
+    assert_broken(model.delivered(after(10)), "nothing comes after its time");
+    assert_eq!(model.delivered(after(9)), Ok(true));
+}
+
+#[test]
+fn a_message_that_expires_before_its_time_is_noticed() {
+    let mut model = Model::default();
+    let id = mortal(&mut model, 10, true);
+    let dead = Seen { dead_letter: true, expired: true, ..seen(id, 1) };
+    assert_broken(model.delivered(Seen { now: NOW + 9, ..dead }), "before its time");
+    assert_eq!(model.delivered(Seen { now: NOW + 10, ..dead }), Ok(true));
+}
+
+#[test]
+fn a_message_that_expired_is_missed_among_the_dead_letters() {
+    for (dead_letters, missed) in [(true, true), (false, false)] {
+        let mut model = Model::default();
+        mortal(&mut model, 10, dead_letters);
+        assert!(model.check_drained(NOW + 9).is_err());
+        assert_eq!(model.check_drained(NOW + 10).is_err(), missed, "dead letters: {dead_letters}");
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: what a message's places are is decided here, by its number alone; the broker decides it by its rules.
 
-use broker_core::{Batch, Command, EntityKind, EntitySettings, Rule, Ticket};
+use broker_core::{Batch, Command, EntityKind, EntitySettings, EntityStatus, Rule, Ticket};
 use broker_filter::{CorrelationFilter, Filter, Parameters, SqlFilter, SystemProperty, Value};
 
 use crate::{model::Place, world::SETUP};
@@ -16,6 +16,8 @@ pub(crate) enum Target {
     Queue(Place),
     /// The topic.
     Topic,
+    /// A queue that forwards what it gets.
+    Way(usize),
 }
 
 /// Which messages a subscription wants, by number.
@@ -83,18 +85,25 @@ pub(crate) struct Entity {
     pub(crate) settings: EntitySettings,
 }
 
-/// All of them; a place is an index.
+/// All of them.
 #[derive(Clone, Debug)]
-pub(crate) struct Places(pub(crate) Vec<Entity>);
+pub(crate) struct Places {
+    /// Where messages are received; a place is an index.
+    pub(crate) entities: Vec<Entity>,
+    /// Where the queues that forward send their messages.
+    pub(crate) ways: Vec<Target>,
+    /// Otherwise they keep them, and the oracle must see it.
+    pub(crate) forwards: bool,
+}
 
 impl Places {
     pub(crate) fn count(&self) -> usize {
-        self.0.len()
+        self.entities.len()
     }
 
     /// What a place is called.
     pub(crate) fn address(&self, place: Place) -> String {
-        match self.0.get(place).map(|entity| &entity.kind) {
+        match self.entities.get(place).map(|entity| &entity.kind) {
             Some(Kind::Subscription(_)) => format!("{TOPIC}/Subscriptions/s{place}"),
             _ => format!("q{place}"),
         }
@@ -105,24 +114,40 @@ impl Places {
         match target {
             Target::Queue(place) => self.address(place),
             Target::Topic => TOPIC.into(),
+            Target::Way(way) => format!("w{way}"),
         }
     }
 
     pub(crate) fn settings(&self, place: Place) -> Option<&EntitySettings> {
-        self.0.get(place).map(|entity| &entity.settings)
+        self.entities.get(place).map(|entity| &entity.settings)
     }
 
     pub(crate) fn has_sessions(&self, place: Place) -> bool {
         self.settings(place).is_some_and(|settings| settings.requires_session)
     }
 
+    /// The place of a queue without sessions.
+    pub(crate) fn plain(&self, target: Target) -> Option<Place> {
+        match target {
+            Target::Queue(place) if !self.has_sessions(place) => Some(place),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn drops_duplicates(&self, target: Target) -> bool {
+        let Target::Queue(place) = target else { return false };
+        self.settings(place).is_some_and(|settings| settings.requires_duplicate_detection)
+    }
+
     /// Everything that can be sent to.
     pub(crate) fn targets(&self) -> Vec<Target> {
-        let queues = self.0.iter().enumerate().filter(|(_, entity)| matches!(entity.kind, Kind::Queue));
+        let queues =
+            self.entities.iter().enumerate().filter(|(_, entity)| matches!(entity.kind, Kind::Queue));
         let mut targets: Vec<Target> = queues.map(|(place, _)| Target::Queue(place)).collect();
         if targets.len() < self.count() {
             targets.push(Target::Topic);
         }
+        targets.extend((0..self.ways.len()).map(Target::Way));
         targets
     }
 
@@ -132,8 +157,13 @@ impl Places {
             Target::Queue(place) => vec![place],
             Target::Topic => {
                 let wants = |entity: &Entity| matches!(entity.kind, Kind::Subscription(interest) if interest.wants(number));
-                (0..).zip(&self.0).filter(|(_, entity)| wants(entity)).map(|(place, _)| place).collect()
+                (0..)
+                    .zip(&self.entities)
+                    .filter(|(_, entity)| wants(entity))
+                    .map(|(place, _)| place)
+                    .collect()
             }
+            Target::Way(way) => self.ways.get(way).map_or_else(Vec::new, |onward| self.of(*onward, number)),
         }
     }
 
@@ -150,7 +180,7 @@ impl Places {
         if self.targets().contains(&Target::Topic) {
             commands.push(create(TOPIC.into(), EntityKind::Topic, &EntitySettings::default()));
         }
-        commands.extend((0..).zip(&self.0).map(|(place, entity)| {
+        commands.extend((0..).zip(&self.entities).map(|(place, entity)| {
             let name = self.address(place);
             match entity.kind {
                 Kind::Queue => create(name, EntityKind::Queue, &entity.settings),
@@ -159,6 +189,12 @@ impl Places {
                     Command::CreateSubscription { name, settings, rules: interest.rules(), ticket }
                 }
             }
+        }));
+        commands.extend((0..).zip(&self.ways).map(|(way, onward)| {
+            let forward_to = Some(self.target_address(*onward).into());
+            let status = if self.forwards { EntityStatus::Active } else { EntityStatus::ReceiveDisabled };
+            let settings = EntitySettings { forward_to, status, ..EntitySettings::default() };
+            create(self.target_address(Target::Way(way)), EntityKind::Queue, &settings)
         }));
         commands.push(Command::Disconnect);
         Batch { client: SETUP, commands }

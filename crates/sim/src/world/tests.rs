@@ -35,6 +35,16 @@ fn a_broker_without_durability_is_caught() {
 }
 
 #[test]
+fn a_broker_that_keeps_what_it_should_forward_is_caught() {
+    let caught = (1..200).any(|seed| {
+        let mut plan = Plan::from_seed(seed);
+        plan.places.forwards = false;
+        run(&plan).is_err_and(|failure| failure.what.contains("keeps nothing for itself"))
+    });
+    assert!(caught, "queues that forward kept their messages, and no oracle noticed");
+}
+
+#[test]
 fn the_seeds_bring_every_kind_of_mischief() {
     let mut all = Report::default();
     for seed in 1..80 {
@@ -62,6 +72,13 @@ fn the_seeds_bring_every_kind_of_mischief() {
         ("transactions committed", happened("transactions committed")),
         ("transactions rolled back", happened("transactions rolled back")),
         ("transactions left behind", happened("transactions left behind")),
+        ("schedules made", happened("schedules made")),
+        ("schedules cancelled", happened("schedules cancelled")),
+        ("duplicates sent", happened("duplicates sent")),
+        ("messages deferred", happened("messages deferred")),
+        ("messages received by number", happened("messages received by number")),
+        ("messages that expired", happened("messages that expired")),
+        ("messages forwarded", happened("messages forwarded")),
     ] {
         assert!(count > 0, "none: {what}");
     }

@@ -1,0 +1,61 @@
+//! The end of a run: the broker is left in peace, and gives back all that it has.
+//!
+//! Invariant: nothing fails any more, so whatever is missing now is lost.
+
+use std::sync::atomic::Ordering;
+
+use super::World;
+use crate::{client::Purpose, plan::Target};
+
+impl World<'_> {
+    /// No more mischief: everything must come out.
+    pub(super) fn drain(&mut self) -> Result<(), String> {
+        self.crash();
+        self.boot()?;
+        self.process.mischief.calm.store(true, Ordering::Relaxed);
+        self.lines.clear();
+        // All schedules are due.
+        self.now += 20_000;
+        for place in 0..self.plan.places.count() {
+            self.connect(Purpose::Drain(place, false));
+            self.connect(Purpose::Drain(place, true));
+        }
+        let mut idle_rounds = 0;
+        while idle_rounds < 4 {
+            let before = self.report.trace;
+            self.round()?;
+            idle_rounds = if self.report.trace == before { idle_rounds + 1 } else { 0 };
+            // Locks of the time before run out.
+            self.now += 10;
+        }
+        self.look()?;
+        self.model.check_drained(self.now).map_err(|broken| broken.to_string())
+    }
+
+    /// What was forwarded is where it belongs, and nowhere else.
+    fn look(&mut self) -> Result<(), String> {
+        self.lines.clear();
+        for way in 0..self.plan.places.ways.len() {
+            self.connect(Purpose::Look(Target::Way(way)));
+        }
+        (0..4).try_for_each(|_| self.round())
+    }
+
+    /// Everybody does what there is to do.
+    fn round(&mut self) -> Result<(), String> {
+        for line in 0..self.lines.len() {
+            self.client_acts(line)?;
+            self.bytes_to_broker(line, true);
+        }
+        while self.process.is_busy() {
+            self.node_step();
+            self.disk_step();
+        }
+        self.node_step();
+        for line in 0..self.lines.len() {
+            self.effects_arrive(line);
+            self.bytes_to_client(line, true)?;
+        }
+        Ok(())
+    }
+}
