@@ -45,6 +45,8 @@ from cases import Context, Suite
 from facade import client
 from provider import Provider
 import partitions
+import renewal
+import sessions
 import topics
 import traces
 
@@ -614,6 +616,27 @@ async def forwarding_of_dead_letters(context, style):
             await receiver.complete_message(message)
 
 
+@case("transfer-dead-letters")
+async def transfer_dead_letters(context, style):
+    closed, source = f"{context.queue}-closed", context.queue
+    queues = {source: {"forward_dead_lettered_to": closed}, closed: {"status": "send-disabled"}}
+    broker = Broker(queues).start()
+    try:
+        async with client(Context(broker, context.transport, source), style) as bus:
+            async with bus.get_queue_sender(source) as sender:
+                await sender.send_messages(ServiceBusMessage("bad"))
+            async with bus.get_queue_receiver(source) as receiver:
+                await receiver.dead_letter_message(await one(receiver), reason="unreadable")
+            async with bus.get_queue_receiver(source, sub_queue=ServiceBusSubQueue.TRANSFER_DEAD_LETTER) as receiver:
+                message = await one(receiver)
+                assert text(message) == "bad"
+                assert message.dead_letter_reason and message.dead_letter_reason != "unreadable", message
+                await receiver.complete_message(message)
+                await assert_empty(receiver)
+    finally:
+        broker.close()
+
+
 @case("oversized-message")
 async def oversized_message(context, style):
     async with client(context, style, retry_total=0) as bus:
@@ -1103,6 +1126,8 @@ async def broker_restart(context, style):
 
 topics.declare(case)
 partitions.declare(case)
+renewal.declare(case)
+sessions.declare(case)
 traces.declare(case)
 suite.skip("topics/rules-are-managed", "the SDK manages rules over HTTP only")
 suite.skip("send-1000-pipelined", "send_messages returns only when its message is settled")

@@ -9,8 +9,10 @@ from __future__ import annotations
 import datetime
 
 from azure.servicebus import ServiceBusMessage, ServiceBusMessageState, ServiceBusSubQueue
-from azure.servicebus.exceptions import MessagingEntityNotFoundError, ServiceBusError
+from azure.servicebus.exceptions import MessageNotFoundError, MessagingEntityNotFoundError, ServiceBusError
 
+from broker import Broker
+from cases import Context
 from facade import client
 
 WAIT = 10  # seconds that a message which must come may take
@@ -151,18 +153,32 @@ def declare(case):
             dead = await all_of(bus, context.queue, "bad", sub_queue=ServiceBusSubQueue.DEAD_LETTER)
             assert [(text(message), message.dead_letter_reason) for message in dead] == [("m", "FilterException")]
 
-    @case("topics/schedule-and-cancel", subscriptions={"red": RULES["red"]})
+    @case("topics/schedule-and-cancel")
     async def schedule(context, style):
-        due = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(minutes=5)
-        wanted = {"colour": "red", "n": 5}
-        async with client(context, style) as bus:
-            async with bus.get_topic_sender(context.queue) as sender:
-                numbers = await sender.schedule_messages(
-                    [order("later", application_properties=wanted), order("never", application_properties=wanted)], due
-                )
-                await sender.cancel_scheduled_messages(numbers[1])
-            async with bus.get_subscription_receiver(context.queue, "red") as receiver:
-                assert await receiver.peek_messages(5) == []
+        due = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(minutes=10)
+        wanted = {"Colour": "red", "n": 5}
+        broker = Broker({context.queue: {"subscriptions": {"red": RULES["red"]}}}).start()
+        try:
+            async with client(Context(broker, context.transport, context.queue), style) as bus:
+                async with bus.get_topic_sender(context.queue) as sender:
+                    later = [order(body, application_properties=wanted) for body in ("later", "never")]
+                    numbers = await sender.schedule_messages([*later, order("of another colour")], due)
+                    await sender.cancel_scheduled_messages(numbers[1])
+                    try:
+                        await sender.cancel_scheduled_messages(numbers[1])
+                    except MessageNotFoundError:
+                        pass
+                    else:
+                        raise AssertionError("a message was cancelled twice")
+                    async with bus.get_subscription_receiver(context.queue, "red") as receiver:
+                        assert await receiver.peek_messages(5) == [], "it waits at the topic"
+                        broker.advance_clock(600)
+                        (message,) = await receiver.receive_messages(5, max_wait_time=WAIT)
+                        assert text(message) == "later" and message.enqueued_time_utc >= due.replace(microsecond=0)
+                        await receiver.complete_message(message)
+                        assert await receiver.receive_messages(5, max_wait_time=SILENCE) == []
+        finally:
+            broker.close()
 
     @case("topics/peek", subscriptions={"a": {}})
     async def peek(context, style):
