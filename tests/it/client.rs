@@ -39,16 +39,26 @@ impl Client {
         response: Option<&[u8]>,
         open: Open,
     ) -> Self {
-        let mut client = Self::on(Wire::connect(address).unwrap());
-        client.wire.script.sasl(mechanism, response).open_with(open);
-        client.wire.until(|performative| matches!(performative, Performative::Open(_))).unwrap();
-        client
+        Self::connect_over(Wire::connect(address).unwrap(), mechanism, response, open)
     }
 }
 
 impl<S: Read + Write> Client<S> {
     pub(crate) fn on(wire: Wire<S>) -> Self {
         Self { wire, sent: BTreeMap::new(), count: BTreeMap::new() }
+    }
+
+    /// The same on a stream that is there.
+    pub(crate) fn connect_over(
+        wire: Wire<S>,
+        mechanism: &'static str,
+        response: Option<&[u8]>,
+        open: Open,
+    ) -> Self {
+        let mut client = Self::on(wire);
+        client.wire.script.sasl(mechanism, response).open_with(open);
+        client.wire.until(|performative| matches!(performative, Performative::Open(_))).unwrap();
+        client
     }
 
     /// Begins a session with the windows of .NET and Go.

@@ -3,7 +3,11 @@
 //! A [`Dialect`] has what they say differently; an [`Sdk`] is a connection that speaks it and demands of each answer
 //! what the SDKs demand.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    io::{Read, Write},
+    net::TcpStream,
+};
 
 use amqp_codec::{
     message::MessageBuilder,
@@ -14,7 +18,7 @@ use amqp_codec::{
     value::{Described, Descriptor, Value},
 };
 use broker_auth::{DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME, Secret, sign_token};
-use testkit::Script;
+use testkit::{Script, Wire};
 
 use crate::{
     broker::{Broker, QUEUE},
@@ -102,9 +106,9 @@ pub(crate) fn dead_letter(symbols: bool) -> DeliveryState {
     })))
 }
 
-/// A connected SDK.
-pub(crate) struct Sdk<'d> {
-    pub(crate) client: Client,
+/// A connected SDK, over TCP unless told otherwise.
+pub(crate) struct Sdk<'d, S = TcpStream> {
+    pub(crate) client: Client<S>,
     pub(crate) dialect: &'d Dialect,
     next_channel: u16,
     /// By channel: the management node that its pair of links is attached to.
@@ -114,8 +118,15 @@ pub(crate) struct Sdk<'d> {
 impl<'d> Sdk<'d> {
     /// Connects and opens the `$cbs` links on a session of their own.
     pub(crate) fn connect(broker: &Broker, dialect: &'d Dialect) -> Self {
+        Self::connect_over(Wire::connect(broker.address).unwrap(), dialect)
+    }
+}
+
+impl<'d, S: Read + Write> Sdk<'d, S> {
+    /// The same on a stream that is there.
+    pub(crate) fn connect_over(wire: Wire<S>, dialect: &'d Dialect) -> Self {
         let (mechanism, response) = dialect.sasl;
-        let client = Client::connect(broker.address, mechanism, response, (dialect.open)());
+        let client = Client::connect_over(wire, mechanism, response, (dialect.open)());
         let mut sdk = Self { client, dialect, next_channel: 0, nodes: BTreeMap::new() };
         let channel = sdk.session();
         sdk.pair(channel, "$cbs", CBS_OUT, CBS_IN);

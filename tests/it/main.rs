@@ -19,6 +19,8 @@ mod durable;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod fields;
+#[cfg(test)]
 mod forwarding;
 #[cfg(test)]
 mod http;
@@ -47,6 +49,8 @@ mod sdk_qpid_jms;
 #[cfg(test)]
 mod service_bus;
 #[cfg(test)]
+mod session_views;
+#[cfg(test)]
 mod sessions;
 #[cfg(test)]
 mod settlement;
@@ -64,3 +68,5 @@ mod topics;
 mod transactions;
 #[cfg(test)]
 mod websocket;
+#[cfg(test)]
+mod websocket_sdks;

@@ -66,6 +66,13 @@ impl Delivery {
         self.sections().read_header(&self.payload).unwrap()
     }
 
+    /// How long the message lives by its properties, in milliseconds: what .NET computes of them.
+    pub(crate) fn lifetime(&self) -> Option<i64> {
+        let sections = self.sections();
+        let properties = sections.properties_view(&self.payload);
+        Some(properties.absolute_expiry_time()? - properties.creation_time()?)
+    }
+
     /// The body of one data section.
     pub(crate) fn text(&self) -> String {
         let data = RawValue::first(self.sections().body.of(&self.payload)).unwrap().described().unwrap().1;
@@ -103,6 +110,13 @@ impl Delivery {
         let value = self.sections().application_properties_view(&self.payload).get(key)?;
         assert_eq!(value.kind(), Some(Kind::String), "{key}");
         value.as_str().map(str::to_owned)
+    }
+
+    /// A `long` among the application properties.
+    pub(crate) fn number(&self, key: &str) -> Option<i64> {
+        let value = self.sections().application_properties_view(&self.payload).get(key)?;
+        assert_eq!(value.kind(), Some(Kind::Long), "{key}");
+        value.as_i64()
     }
 
     /// An `int` among the application properties.

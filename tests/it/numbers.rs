@@ -30,7 +30,7 @@ pub(crate) fn map(entries: &[(&str, Value)]) -> RawMap {
     RawMap::from_value(&Value::Map(map)).unwrap()
 }
 
-fn longs(numbers: &[i64]) -> Value {
+pub(crate) fn longs(numbers: &[i64]) -> Value {
     Value::Array(Array(numbers.iter().copied().map(Value::Long).collect()))
 }
 
@@ -50,7 +50,7 @@ fn schedule(texts: &[&str], delay: Duration) -> RawMap {
 }
 
 /// The messages of an answer.
-fn messages(answer: &Delivery) -> Vec<Delivery> {
+pub(crate) fn messages(answer: &Delivery) -> Vec<Delivery> {
     let body = answer.body();
     let entries = body.get("messages").unwrap().as_list().unwrap();
     let message = |entry: RawValue<'_>| {

@@ -5,7 +5,9 @@ use amqp_codec::{
     performative::{Attach, DeliveryState, Modified, Open, Performative, Source, Target},
     raw::{AnnotationValue, RawMap},
     types::{ReceiverSettleMode, Role, SenderSettleMode},
+    value::{Described, Descriptor, OrderedMap, Value},
 };
+use broker_core::EntitySettings;
 use testkit::Incoming;
 
 use crate::{
@@ -226,4 +228,41 @@ fn dotnet_sends_a_message_that_is_too_large_and_goes_on() {
     let Some(DeliveryState::Rejected(Some(error))) = send(&mut sdk, &"x".repeat(5000)) else { panic!() };
     assert_eq!(error.condition, "amqp:link:message-size-exceeded");
     assert_eq!(send(&mut sdk, "small"), Some(DeliveryState::Accepted));
+}
+
+#[test]
+fn dotnet_works_on_topics_in_transactions() {
+    transactions::topics_and_subscriptions(&DOTNET, control_source);
+}
+
+/// What .NET 7.21.0 asks for when a session may be shared: a described list of the session's id and a lock token.
+fn shared_session(id: Value, token: Value) -> RawMap {
+    let value = Value::Described(Box::new(Described {
+        descriptor: Descriptor::Code(0x0000_0013_7000_000e),
+        value: Value::List(vec![id, token]),
+    }));
+    let name = Value::Symbol("com.microsoft:non-exclusive-session-filter:list".into());
+    RawMap::from_value(&Value::Map(OrderedMap::from_iter([(name, value)]))).unwrap()
+}
+
+#[test]
+fn dotnet_is_refused_a_shared_session_and_takes_it_for_itself() {
+    let settings = EntitySettings { requires_session: true, ..EntitySettings::default() };
+    let broker = Broker::with_queue(settings);
+    let mut sdk = Sdk::connect(&broker, &DOTNET);
+    sdk.authorize(QUEUE);
+    let id = || Value::String("s".into());
+    let rows = [(id(), Value::Null), (id(), Value::Uuid([7; 16].into())), (Value::Null, Value::Null)];
+    for (handle, (id, token)) in (3..).zip(rows) {
+        let channel = sdk.session();
+        let mut attach = Attach::new(format!("shared-{handle}"), handle, Role::Receiver);
+        attach.rcv_settle_mode = SECOND;
+        attach.source = Some(Source::new("/orders").with_filter(Some(shared_session(id, token))));
+        attach.target = Some(Target::new("identifier"));
+        assert_eq!(sdk.client.refused(channel, attach).condition, "amqp:not-implemented");
+    }
+    // The refusals hold no session, and the connection goes on.
+    let (_, session) = sessions::accept_of(&mut sdk, QUEUE, 10, Some("s"));
+    assert_eq!(session, "s");
+    sdk.client.close();
 }

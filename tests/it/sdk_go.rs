@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use amqp_codec::{
-    performative::{Attach, Open, Source, Target},
+    performative::{Attach, DeliveryState, Error, Open, Source, Target},
     raw::{AnnotationValue, RawMap, RawValue},
     types::{ReceiverSettleMode, Role, SenderSettleMode},
 };
@@ -154,4 +154,27 @@ fn go_drains_within_its_second_after_a_receive() {
         // JavaScript waits for 200 ms only; the margin is for a busy machine.
         assert!(asked.elapsed() < Duration::from_secs(10));
     }
+}
+
+#[test]
+fn go_adds_properties_to_its_dead_letters() {
+    let broker = service_bus::filled(&["bad"]);
+    let mut sdk = Sdk::connect(&broker, &GO);
+    let channel = sdk.receiver(QUEUE, 3, GO.locking);
+    let delivery = sdk.receive(channel, 3, 1).remove(0);
+    let info = RawMap::with_string_keys(&[
+        ("DeadLetterReason", AnnotationValue::Str("broken")),
+        ("DeadLetterErrorDescription", AnnotationValue::Str("cannot be read")),
+        ("note", AnnotationValue::Str("seen")),
+        ("attempts", AnnotationValue::Long(3)),
+    ]);
+    let error = Error { condition: "com.microsoft:dead-letter".into(), description: None, info: Some(info) };
+    sdk.settle(channel, &delivery, DeliveryState::Rejected(Some(Box::new(error))));
+    let dead = sdk.receiver("orders/$DeadLetterQueue", 13, GO.locking);
+    let letter = sdk.receive(dead, 13, 1).remove(0);
+    assert_eq!(letter.property("DeadLetterReason").as_deref(), Some("broken"));
+    assert_eq!(letter.property("DeadLetterErrorDescription").as_deref(), Some("cannot be read"));
+    assert_eq!(letter.property("note").as_deref(), Some("seen"));
+    assert_eq!(letter.number("attempts"), Some(3));
+    sdk.client.close();
 }

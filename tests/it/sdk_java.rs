@@ -2,14 +2,16 @@
 //! each node, `long` time-outs, properties of a settlement with string keys, and transactions.
 
 use amqp_codec::{
-    performative::{DeliveryState, Open, Source},
-    raw::{AnnotationValue, RawMap},
+    performative::{DeliveryState, Error, Modified, Open, Source},
+    raw::{AnnotationValue, RawMap, RawValue},
     types::{ReceiverSettleMode, SenderSettleMode},
+    value::Value,
 };
 
 use crate::{
     broker::{Broker, QUEUE},
     dialect::{Dialect, Sdk, dead_letter, modified, plain_session},
+    numbers::{longs, map, messages, outcome},
     service_bus, sessions, topics, transactions,
 };
 
@@ -165,4 +167,60 @@ fn java_is_answered_for_a_rejection_without_any_reason() {
     let channel = sdk.receiver("orders/$deadletterqueue", 13, JAVA.locking);
     let letter = sdk.receive(channel, 13, 1).remove(0);
     assert_eq!(letter.property("DeadLetterReason"), None);
+}
+
+/// Properties to modify, with string keys where others have symbols.
+fn noted(undeliverable_here: Option<bool>) -> DeliveryState {
+    DeliveryState::Modified(Box::new(Modified {
+        delivery_failed: None,
+        undeliverable_here,
+        message_annotations: Some(RawMap::with_string_keys(&[("note", AnnotationValue::Str("seen"))])),
+    }))
+}
+
+#[test]
+fn java_modifies_properties_however_it_settles() {
+    let broker = service_bus::filled(&["abandon", "defer", "dead-letter"]);
+    let mut sdk = Sdk::connect(&broker, &JAVA);
+    let channel = sdk.receiver(QUEUE, 3, JAVA.locking);
+    let received = sdk.receive(channel, 3, 3);
+    sdk.settle(channel, &received[0], noted(None));
+    sdk.settle(channel, &received[1], noted(Some(true)));
+    let info = RawMap::with_string_keys(&[
+        ("DeadLetterReason", AnnotationValue::Str("broken")),
+        ("note", AnnotationValue::Str("seen")),
+    ]);
+    let error = Error { condition: "com.microsoft:dead-letter".into(), description: None, info: Some(info) };
+    sdk.settle(channel, &received[2], DeliveryState::Rejected(Some(Box::new(error))));
+
+    let abandoned = sdk.receive(channel, 3, 1).remove(0);
+    assert_eq!((abandoned.text().as_str(), abandoned.property("note").as_deref()), ("abandon", Some("seen")));
+    let node = sdk.management();
+    let numbers = longs(&[received[1].sequence_number()]);
+    let body = map(&[("sequence-numbers", numbers), ("receiver-settle-mode", Value::Uint(1))]);
+    let answer = sdk.manage(node, "com.microsoft:receive-by-sequence-number", &body);
+    let deferred = messages(&answer).remove(0);
+    assert_eq!((deferred.text().as_str(), deferred.property("note").as_deref()), ("defer", Some("seen")));
+    let dead = sdk.receiver("orders/$DeadLetterQueue", 13, JAVA.locking);
+    let letter = sdk.receive(dead, 13, 1).remove(0);
+    assert_eq!(letter.property("DeadLetterReason").as_deref(), Some("broken"));
+    assert_eq!(letter.property("note").as_deref(), Some("seen"));
+
+    // By request, as what was deferred is settled.
+    let tokens = crate::message::uuids(&[deferred.lock_token()]);
+    let notes = RawMap::with_string_keys(&[("note", AnnotationValue::Str("seen twice"))]);
+    let update = RawMap::with_string_keys(&[
+        ("disposition-status", AnnotationValue::Str("abandoned")),
+        ("lock-tokens", AnnotationValue::Raw(RawValue::first(&tokens).unwrap())),
+        ("properties-to-modify", AnnotationValue::Raw(RawValue::first(notes.bytes()).unwrap())),
+    ]);
+    assert_eq!(outcome(&sdk.manage(node, "com.microsoft:update-disposition", &update)), (200, None));
+    let again = messages(&sdk.manage(node, "com.microsoft:receive-by-sequence-number", &body)).remove(0);
+    assert_eq!(again.property("note").as_deref(), Some("seen twice"));
+    sdk.client.close();
+}
+
+#[test]
+fn java_works_on_topics_in_transactions() {
+    transactions::topics_and_subscriptions(&JAVA, || Source::new("here"));
 }

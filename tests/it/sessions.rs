@@ -19,7 +19,7 @@ use crate::{
 };
 
 const FILTER: &str = "com.microsoft:session-filter";
-const LOCK: Duration = Duration::from_secs(60);
+pub(crate) const LOCK: Duration = Duration::from_secs(60);
 
 /// A broker whose queue has sessions, with these messages: `a1` is of session `a`.
 fn filled(dialect: &Dialect, texts: &[&str]) -> Broker {
@@ -41,11 +41,16 @@ fn send(broker: &Broker, dialect: &Dialect, texts: &[&str]) {
 
 /// A receiver of this session of the queue, or of any, as the SDK asks for it.
 fn asking(sdk: &Sdk<'_>, handle: u32, session: Option<&str>) -> Attach {
+    asking_of(sdk, QUEUE, handle, session)
+}
+
+/// The same of any entity.
+pub(crate) fn asking_of(sdk: &Sdk<'_>, entity: &str, handle: u32, session: Option<&str>) -> Attach {
     let dialect = sdk.dialect;
     let mut attach = Attach::new(format!("session-{handle}"), handle, Role::Receiver);
     let filter = OrderedMap::from_iter([(Value::Symbol(FILTER.into()), (dialect.session_filter)(session))]);
     let filter = RawMap::from_value(&Value::Map(filter));
-    attach.source = Some(Source::new((dialect.address)(QUEUE)).with_filter(filter));
+    attach.source = Some(Source::new((dialect.address)(entity)).with_filter(filter));
     attach.target = Some(Target::new("identifier"));
     (attach.snd_settle_mode, attach.rcv_settle_mode) = dialect.locking;
     attach.properties = (dialect.properties)();
@@ -68,20 +73,30 @@ fn told(answer: &Attach) -> String {
 
 /// Accepts a session on an AMQP session of its own.
 fn accept(sdk: &mut Sdk<'_>, handle: u32, session: Option<&str>) -> (u16, String) {
-    sdk.authorize(QUEUE);
+    accept_of(sdk, QUEUE, handle, session)
+}
+
+/// The same of any entity.
+pub(crate) fn accept_of(
+    sdk: &mut Sdk<'_>,
+    entity: &str,
+    handle: u32,
+    session: Option<&str>,
+) -> (u16, String) {
+    sdk.authorize(entity);
     let channel = sdk.session();
-    let attach = asking(sdk, handle, session);
+    let attach = asking_of(sdk, entity, handle, session);
     let session = told(&sdk.client.attach(channel, attach));
     (channel, session)
 }
 
-fn is_refused(sdk: &mut Sdk<'_>, attach: Attach) -> String {
+pub(crate) fn is_refused(sdk: &mut Sdk<'_>, attach: Attach) -> String {
     sdk.authorize(QUEUE);
     let channel = sdk.session();
     sdk.client.refused(channel, attach).condition.to_string()
 }
 
-fn texts(deliveries: &[Delivery]) -> Vec<String> {
+pub(crate) fn texts(deliveries: &[Delivery]) -> Vec<String> {
     deliveries.iter().map(Delivery::text).collect()
 }
 

@@ -6,6 +6,8 @@ use amqp_codec::{
     raw::{AnnotationValue, RawMap, RawValue},
     types::{ReceiverSettleMode, Role, Symbol},
 };
+use broker_core::{EntityKind, EntitySettings};
+use broker_server::EntityPlan;
 use bytes::BytesMut;
 use testkit::Script;
 
@@ -193,6 +195,57 @@ pub(crate) fn settles_in_transactions(dialect: &Dialect, source: fn() -> Source)
     assert_eq!(discharge(&mut sdk.client, control, &txn, false), DeliveryState::Accepted);
     assert_eq!(everything(&broker, QUEUE), ["abandoned"]);
     assert_eq!(everything(&broker, "orders/$DeadLetterQueue"), ["dead"]);
+}
+
+const TOPIC: &str = "events";
+const ONE: &str = "events/Subscriptions/one";
+const TWO: &str = "events/Subscriptions/two";
+
+/// A topic with two subscriptions, each of which has a message.
+fn with_topic() -> Broker {
+    let plan = |(name, kind)| EntityPlan { kind, ..EntityPlan::queue(name, EntitySettings::default()) };
+    let entities =
+        [(TOPIC, EntityKind::Topic), (ONE, EntityKind::Subscription), (TWO, EntityKind::Subscription)];
+    let broker = Broker::with(|config| config.entities = entities.map(plan).to_vec());
+    let mut client = broker.plain();
+    client.sender(1, TOPIC);
+    client.accepted(1, &["work"]);
+    client.close();
+    broker
+}
+
+/// A message of a subscription is completed and another one sent to the topic: each subscription has its copy at the
+/// commit and not before. Without the option for several entities too, for a topic and its subscriptions are one.
+pub(crate) fn topics_and_subscriptions(dialect: &Dialect, source: fn() -> Source) {
+    for (fail, one_session) in [(false, true), (true, true), (false, false), (true, false)] {
+        let broker = with_topic();
+        let mut sdk = Sdk::connect(&broker, dialect);
+        let control = sdk.session();
+        coordinate(&mut sdk.client, control, source());
+        for entity in [TOPIC, ONE] {
+            sdk.authorize(entity);
+        }
+        let receiving = if one_session { control } else { sdk.session() };
+        sdk.receiver_on(receiving, ONE, 3);
+        let sending = if one_session { control } else { sdk.session() };
+        sdk.sender_on(sending, TOPIC, FIRST_SENDER, None);
+        let delivery = sdk.receive(receiving, 3, 1).remove(0);
+        let client = &mut sdk.client;
+        let txn = declare(client, control);
+        complete(client, receiving, &delivery, &txn);
+        send(client, sending, FIRST_SENDER, &txn, "done");
+        assert_eq!(everything(&broker, TWO), ["work"], "nobody sees it yet");
+        assert_eq!(discharge(client, control, &txn, fail), DeliveryState::Accepted);
+        let copies: &[&str] = if fail { &[] } else { &["done"] };
+        assert_eq!(everything(&broker, TWO), copies, "fail {fail}");
+        // After a rollback the first message is still locked by its receiver.
+        assert_eq!(everything(&broker, ONE), copies, "fail {fail}");
+        // The delivery was settled with the answer; after a rollback its lock is left, and .NET and Java settle by that.
+        let node = sdk.management_of(ONE);
+        let update = crate::message::update(delivery.lock_token(), "completed");
+        let status = sdk.manage(node, "com.microsoft:update-disposition", &update).status("statusCode");
+        assert_eq!(status, if fail { 200 } else { 410 });
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::{
 const SECOND: Option<ReceiverSettleMode> = Some(ReceiverSettleMode::Second);
 
 /// A client's end, written out by hand: bytes in, frames out, and the other way round.
-struct WebSocket<S> {
+pub(crate) struct WebSocket<S> {
     stream: S,
     input: Vec<u8>,
     /// Bytes of one message at most.
@@ -30,8 +30,13 @@ struct WebSocket<S> {
 }
 
 impl<S: Read + Write> WebSocket<S> {
-    fn upgrade(mut stream: S, protocol: &str, cut: usize) -> Self {
-        let (head, body) = handshake(&mut stream, "/$servicebus/websocket", protocol);
+    fn upgrade(stream: S, protocol: &str, cut: usize) -> Self {
+        Self::upgrade_at(stream, "/$servicebus/websocket", protocol, cut)
+    }
+
+    /// Asks for an upgrade at this path; messages are of `cut` bytes at most.
+    pub(crate) fn upgrade_at(mut stream: S, path: &str, protocol: &str, cut: usize) -> Self {
+        let (head, body) = handshake(&mut stream, path, protocol);
         assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
         let head = head.to_ascii_lowercase();
         // The example of RFC 6455 section 1.3.

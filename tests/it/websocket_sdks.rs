@@ -1,0 +1,73 @@
+//! The SDKs over WebSocket: the path and the protocol that each asks for, and then all that it does over TCP.
+
+use std::io::{Read, Write};
+
+use amqp_codec::{performative::DeliveryState, types::Kind};
+use testkit::Wire;
+
+use crate::{
+    broker::{Broker, QUEUE},
+    dialect::{Dialect, RECEIVER, Sdk},
+    http::connect,
+    message::{message, renewal},
+    numbers::outcome,
+    sdk_dotnet::DOTNET,
+    sdk_go::GO,
+    sdk_java::JAVA,
+    tls::Certificates,
+    websocket::WebSocket,
+};
+
+/// Sends, receives, renews, settles in each way, and finds the dead letter.
+fn works(dialect: &Dialect, socket: WebSocket<impl Read + Write>) {
+    let mut sdk = Sdk::connect_over(Wire::over(socket), dialect);
+    let sending = sdk.sender(QUEUE);
+    for text in ["complete", "abandon", "dead-letter"] {
+        sdk.send(sending, 0, &message(text));
+    }
+    let channel = sdk.receiver(QUEUE, RECEIVER, dialect.locking);
+    let received = sdk.receive(channel, RECEIVER, 3);
+    for delivery in &received {
+        delivery.is_locked_for_service_bus(0);
+    }
+    let node = sdk.management();
+    let renewed = sdk.manage(node, "com.microsoft:renew-lock", &renewal(&[received[0].lock_token()]));
+    assert_eq!(outcome(&renewed), (200, None));
+    assert_eq!(renewed.body().get("expirations").unwrap().kind(), Some(Kind::Array));
+    sdk.settle(channel, &received[0], DeliveryState::Accepted);
+    sdk.settle(channel, &received[1], (dialect.abandon)());
+    sdk.settle(channel, &received[2], (dialect.dead_letter)());
+    let again = sdk.receive(channel, RECEIVER, 1).remove(0);
+    assert_eq!((again.text().as_str(), again.header().delivery_count), ("abandon", 1));
+    sdk.settle(channel, &again, DeliveryState::Accepted);
+    assert!(sdk.client.drain(channel, RECEIVER, 1).is_empty());
+    let dead = sdk.receiver("orders/$DeadLetterQueue", RECEIVER + 10, dialect.locking);
+    let letter = sdk.receive(dead, RECEIVER + 10, 1).remove(0);
+    assert_eq!(letter.property("DeadLetterReason").as_deref(), Some("broken"));
+    sdk.settle(dead, &letter, DeliveryState::Accepted);
+    sdk.client.close();
+}
+
+fn works_plain_and_with_tls(dialect: &Dialect, path: &str, protocol: &str) {
+    let broker = Broker::start();
+    works(dialect, WebSocket::upgrade_at(connect(broker.address), path, protocol, usize::MAX));
+    let certificates = Certificates::new();
+    let broker = certificates.broker();
+    let stream = certificates.stream(broker.tls_address(), None);
+    works(dialect, WebSocket::upgrade_at(stream, path, protocol, usize::MAX));
+}
+
+#[test]
+fn dotnet_works_over_websocket() {
+    works_plain_and_with_tls(&DOTNET, "/$servicebus/websocket/", "amqp");
+}
+
+#[test]
+fn java_works_over_websocket() {
+    works_plain_and_with_tls(&JAVA, "/$servicebus/websocket", "AMQPWSB10");
+}
+
+#[test]
+fn go_works_over_a_websocket_that_the_application_opened() {
+    works_plain_and_with_tls(&GO, "/$servicebus/websocket", "amqp");
+}
