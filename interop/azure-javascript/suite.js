@@ -824,6 +824,10 @@ suite.case("topics/rules-are-managed", { subscriptions: { s: {} } }, (context) =
   }),
 );
 
+const kit = { withClient, queueCase, one, many, assertEmpty, rejects, bodies, forSessions, certificate, WAIT, SILENCE };
+require("./topics.js").declare(suite, kit);
+require("./time.js").declare(suite, kit);
+
 suite.skip("send-pre-settled", "the SDK has no API for pre-settled sends");
 suite.skip("peek-lock-release", "the SDK never sends the `released` outcome");
 suite.skip("anonymous-relay", "a sender is always bound to a queue or topic");
