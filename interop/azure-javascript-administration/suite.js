@@ -127,6 +127,123 @@ suite.case("topics-subscriptions-and-rules", async (context) => {
   assert.equal(await client.subscriptionExists(topic, "a"), false);
 });
 
+suite.case("topic-with-every-property", async (context) => {
+  const client = admin(context);
+  const name = `${context.queue}-all`;
+  const wanted = {
+    defaultMessageTimeToLive: "P2D",
+    maxSizeInMegabytes: 3072,
+    requiresDuplicateDetection: true,
+    duplicateDetectionHistoryTimeWindow: "PT1M",
+    enableBatchedOperations: false,
+    supportOrdering: true,
+    autoDeleteOnIdle: "PT7M",
+    userMetadata: "<t>",
+    status: "Active",
+    enablePartitioning: false,
+    maxMessageSizeInKilobytes: 512,
+  };
+  const made = await client.createTopic(name, wanted);
+  for (const topic of [made, await client.getTopic(name)]) {
+    assert.equal(topic.name, name);
+    for (const [key, value] of Object.entries(wanted)) assert.deepEqual(topic[key], value, key);
+  }
+  const changed = { status: "SendDisabled", defaultMessageTimeToLive: "PT3M", userMetadata: "changed" };
+  await client.updateTopic({ ...made, ...changed });
+  const read = await client.getTopic(name);
+  for (const [key, value] of Object.entries({ ...wanted, ...changed })) assert.deepEqual(read[key], value, key);
+  await rejects(client.updateTopic({ ...read, requiresDuplicateDetection: false }), "ServiceError");
+  assert.equal(await client.topicExists(name), true);
+  await client.deleteTopic(name);
+  assert.equal(await client.topicExists(name), false);
+  await rejects(client.updateTopic(read), "MessageEntityNotFoundError");
+});
+
+suite.case("subscription-with-every-property", async (context) => {
+  const client = admin(context);
+  const [topic, target] = [`${context.queue}-t`, `${context.queue}-target`];
+  await client.createTopic(topic);
+  await client.createQueue(target);
+  const wanted = {
+    lockDuration: "PT2M",
+    requiresSession: false,
+    defaultMessageTimeToLive: "PT5H",
+    deadLetteringOnMessageExpiration: true,
+    deadLetteringOnFilterEvaluationExceptions: false,
+    maxDeliveryCount: 9,
+    enableBatchedOperations: false,
+    userMetadata: "s",
+    autoDeleteOnIdle: "PT6M",
+    status: "Active",
+  };
+  const made = await client.createSubscription(topic, "s", { ...wanted, forwardDeadLetteredMessagesTo: target });
+  for (const subscription of [made, await client.getSubscription(topic, "s")]) {
+    assert.deepEqual([subscription.topicName, subscription.subscriptionName], [topic, "s"]);
+    for (const [key, value] of Object.entries(wanted)) assert.deepEqual(subscription[key], value, key);
+    assert.ok(subscription.forwardDeadLetteredMessagesTo.endsWith(`/${target}`));
+  }
+  const changed = { maxDeliveryCount: 2, status: "ReceiveDisabled", forwardDeadLetteredMessagesTo: undefined };
+  await client.updateSubscription({ ...made, ...changed });
+  const read = await client.getSubscription(topic, "s");
+  for (const [key, value] of Object.entries({ ...wanted, ...changed })) assert.deepEqual(read[key], value, key);
+  await rejects(client.updateSubscription({ ...read, requiresSession: true }), "ServiceError");
+  await client.deleteSubscription(topic, "s");
+  assert.equal(await client.subscriptionExists(topic, "s"), false);
+  await rejects(client.deleteSubscription(topic, "s"), "MessageEntityNotFoundError");
+  await client.deleteTopic(topic);
+  await client.deleteQueue(target);
+});
+
+suite.case("listing-of-every-kind", async ({ tls }) => {
+  const broker = await Broker.start({}, { certificate });
+  try {
+    const client = admin({ broker, tls });
+    const names = Array.from({ length: 105 }, (_, number) => `each-${String(number).padStart(3, "0")}`);
+    const [first] = names;
+    for (const name of names) {
+      await client.createTopic(name);
+      await client.createSubscription(first, name);
+      await client.createRule(first, first, name, { sqlExpression: `a = '${name}'` });
+    }
+    for (const list of [client.listTopics(), client.listTopicsRuntimeProperties()]) {
+      assert.deepEqual((await all(list)).map(({ name }) => name), names);
+    }
+    for (const list of [client.listSubscriptions(first), client.listSubscriptionsRuntimeProperties(first)]) {
+      assert.deepEqual((await all(list)).map(({ subscriptionName }) => subscriptionName), names);
+    }
+    assert.deepEqual((await all(client.listRules(first, first))).map(({ name }) => name), ["$Default", ...names]);
+  } finally {
+    broker.remove();
+  }
+});
+
+suite.case("what-was-made-takes-and-gives-messages", async (context) => {
+  const client = admin(context);
+  const [topic, target] = [`${context.queue}-live`, `${context.queue}-behind`];
+  await client.createQueue(target);
+  await client.createTopic(topic);
+  await client.createSubscription(topic, "s");
+  await client.createSubscription(topic, "sends-on", { forwardTo: target });
+  const { ServiceBusClient } = context.tls ? stable : preview;
+  const bus = new ServiceBusClient(context.broker.connectionString({ tls: context.tls }));
+  try {
+    await bus.createSender(topic).sendMessages([{ body: "one" }, { body: "two" }]);
+    for (const receiver of [bus.createReceiver(topic, "s"), bus.createReceiver(target)]) {
+      for (const body of ["one", "two"]) {
+        const [message] = await receiver.receiveMessages(1, { maxWaitTimeInMs: 30_000 });
+        assert.equal(message.body, body);
+        await receiver.completeMessage(message);
+      }
+    }
+    const counts = await client.getSubscriptionRuntimeProperties(topic, "s");
+    assert.deepEqual([counts.totalMessageCount, counts.activeMessageCount], [0, 0]);
+  } finally {
+    await bus.close();
+  }
+  await client.deleteTopic(topic);
+  await client.deleteQueue(target);
+});
+
 suite.case("listing-in-pages", async ({ tls }) => {
   // Pages are counted off, so that what others create and delete meanwhile would move their beginnings.
   const broker = await Broker.start({}, { certificate });

@@ -20,6 +20,7 @@ from azure.core.exceptions import (
     ResourceNotFoundError,
 )
 from azure.servicebus import ServiceBusMessage
+from azure.servicebus.exceptions import MessagingEntityDisabledError
 from azure.servicebus.aio.management import ServiceBusAdministrationClient as AsyncClient
 from azure.servicebus.management import (
     AuthorizationRule,
@@ -170,6 +171,131 @@ async def queue_update(context, style):
             await client.update_queue(queue)
         await client.delete_queue(name)
 
+async def refuses_unknown(client, kind, *names):
+    """Reading, updating and deleting what is not there."""
+    for call in (getattr(client, f"get_{kind}"), getattr(client, f"delete_{kind}")):
+        with raises(ResourceNotFoundError):
+            await call(*names)
+
+@case("topic-with-every-property")
+async def topic_with_every_property(context, style):
+    async with admin(context, style) as client:
+        name = f"{context.queue}-all"
+        made = await client.create_topic(
+            name,
+            default_message_time_to_live=datetime.timedelta(days=2),
+            max_size_in_megabytes=3072,
+            requires_duplicate_detection=True,
+            duplicate_detection_history_time_window=MINUTE,
+            enable_batched_operations=False,
+            support_ordering=True,
+            auto_delete_on_idle=7 * MINUTE,
+            user_metadata="<t>",
+            max_message_size_in_kilobytes=512,
+        )
+        for topic in (made, await client.get_topic(name)):
+            assert topic.name == name and topic.status == "Active"
+            assert topic.default_message_time_to_live == datetime.timedelta(days=2)
+            assert topic.max_size_in_megabytes == 3072
+            assert topic.requires_duplicate_detection
+            assert topic.duplicate_detection_history_time_window == MINUTE
+            assert topic.enable_batched_operations is False and topic.support_ordering is True
+            assert topic.auto_delete_on_idle == 7 * MINUTE
+            assert topic.user_metadata == "<t>"
+            assert topic.max_message_size_in_kilobytes == 512
+            assert not topic.enable_partitioning
+        made.status = "SendDisabled"
+        made.default_message_time_to_live = 3 * MINUTE
+        await client.update_topic(made)
+        await client.update_topic(made, user_metadata="changed")
+        read = await client.get_topic(name)
+        assert (read.status, read.default_message_time_to_live) == ("SendDisabled", 3 * MINUTE)
+        assert read.user_metadata == "changed" and read.max_size_in_megabytes == 3072
+        read.requires_duplicate_detection = False
+        with raises(HttpResponseError, "RequiresDuplicateDetection"):
+            await client.update_topic(read)
+        async with bus_client(context, style, retry_total=0) as bus:
+            with raises(MessagingEntityDisabledError):
+                async with bus.get_topic_sender(name) as sender:
+                    await sender.send_messages(ServiceBusMessage("refused"))
+        await client.delete_topic(name)
+        await refuses_unknown(client, "topic", name)
+        read.name = f"{name}-none"
+        with raises(ResourceNotFoundError):
+            await client.update_topic(read)
+
+@case("subscription-with-every-property")
+async def subscription_with_every_property(context, style):
+    async with admin(context, style) as client:
+        topic, target = f"{context.queue}-t", f"{context.queue}-target"
+        await client.create_topic(topic)
+        await client.create_queue(target)
+        made = await client.create_subscription(
+            topic,
+            "s",
+            lock_duration=2 * MINUTE,
+            default_message_time_to_live=datetime.timedelta(hours=5),
+            dead_lettering_on_message_expiration=True,
+            dead_lettering_on_filter_evaluation_exceptions=False,
+            max_delivery_count=9,
+            enable_batched_operations=False,
+            forward_dead_lettered_messages_to=target,
+            user_metadata="s",
+            auto_delete_on_idle=6 * MINUTE,
+        )
+        for subscription in (made, await client.get_subscription(topic, "s")):
+            assert subscription.name == "s" and subscription.status == "Active"
+            assert subscription.lock_duration == 2 * MINUTE and not subscription.requires_session
+            assert subscription.default_message_time_to_live == datetime.timedelta(hours=5)
+            assert subscription.dead_lettering_on_message_expiration
+            assert subscription.dead_lettering_on_filter_evaluation_exceptions is False
+            assert subscription.max_delivery_count == 9
+            assert subscription.enable_batched_operations is False
+            assert subscription.forward_to is None
+            assert subscription.forward_dead_lettered_messages_to.endswith(f"/{target}")
+            assert subscription.user_metadata == "s"
+            assert subscription.auto_delete_on_idle == 6 * MINUTE
+        made.max_delivery_count = 2
+        made.forward_dead_lettered_messages_to = None
+        await client.update_subscription(topic, made)
+        await client.update_subscription(topic, made, status="ReceiveDisabled")
+        read = await client.get_subscription(topic, "s")
+        assert (read.max_delivery_count, read.status) == (2, "ReceiveDisabled")
+        assert read.forward_dead_lettered_messages_to is None and read.lock_duration == 2 * MINUTE
+        read.requires_session = True
+        with raises(HttpResponseError, "RequiresSession"):
+            await client.update_subscription(topic, read)
+        await client.delete_subscription(topic, "s")
+        await refuses_unknown(client, "subscription", topic, "s")
+        await refuses_unknown(client, "rule", topic, "s", "$Default")
+        await client.delete_topic(topic)
+        await client.delete_queue(target)
+
+@case("listing-of-every-kind")
+async def listing_of_every_kind(context, style):
+    # Beside the 250 of the queues: more than a page of topics, of subscriptions and of rules.
+    broker = Broker({}).start()
+    count = 105
+    try:
+        async with admin(dataclasses.replace(context, broker=broker), style) as client:
+            names = [f"each-{number:03}" for number in range(count)]
+            for name in names:
+                await client.create_topic(name)
+                await client.create_subscription(names[0], name)
+                await client.create_rule(names[0], names[0], name, filter=SqlRuleFilter(f"a = '{name}'"))
+            for listed in (await client.list_topics(), await client.list_topics_runtime_properties()):
+                assert [topic.name for topic in listed] == names, len(listed)
+            for listed in (
+                await client.list_subscriptions(names[0]),
+                await client.list_subscriptions_runtime_properties(names[0]),
+            ):
+                assert [subscription.name for subscription in listed] == names, len(listed)
+            rules = await client.list_rules(names[0], names[0])
+            assert [rule.name for rule in rules] == ["$Default", *names], len(rules)
+            assert await client.list_queues() == []
+    finally:
+        broker.close()
+
 @case("listing-in-pages")
 async def listing_in_pages(context, style):
     # Pages are counted off, so that what others create and delete meanwhile would move their beginnings.
@@ -294,9 +420,15 @@ async def survives_a_crash(context, style):
             await client.create_topic("t")
             await client.create_subscription("t", "s")
             await client.create_rule("t", "s", "r", filter=SqlRuleFilter("a = 1"))
-            await client.delete_queue(context.queue)
+            await client.create_queue("changed")
+            await client.update_queue(await client.get_queue("changed"), max_delivery_count=3, user_metadata="new")
+            await client.create_queue("deleted")
+            await client.delete_queue("deleted")
             broker.restart(kill=True)
             assert [rule.name for rule in await client.list_rules("t", "s")] == ["$Default", "r"]
+            changed = await client.get_queue("changed")
+            assert (changed.max_delivery_count, changed.user_metadata) == (3, "new")
+            assert {queue.name for queue in await client.list_queues()} == {"changed", context.queue}
     finally:
         broker.close()
 
