@@ -146,3 +146,56 @@ fn a_file_that_cannot_be_used_is_a_failure_and_no_difference() {
     assert!(complaint.contains("did you mean `name`?"), "{complaint}");
     assert_eq!(it.run("config apply none.toml").0, 1);
 }
+
+/// What a broker shows of a queue, as JSON.
+fn queue(folder: &Folder, broker: &Broker, name: &str) -> Value {
+    let line = ["queue", "show", name, "--json", "--connection-string", &broker.connection_string];
+    let output = ferrybus(&folder.0, &line);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    serde_json::from_str(&stdout(&output)).unwrap()
+}
+
+#[test]
+fn a_restart_with_the_same_file_changes_nothing_back_and_makes_what_was_deleted() {
+    let toml = "[[queue]]\nname = \"changed\"\nmax_delivery_count = 10\n[[queue]]\nname = \"deleted\"\n\
+        [[topic]]\nname = \"events\"\n[[topic.subscription]]\nname = \"audit\"\n";
+    let json = r#"{"UserConfig": {"Namespaces": [{"Name": "n",
+        "Queues": [{"Name": "changed", "Properties": {"MaxDeliveryCount": 10}}, {"Name": "deleted", "Properties": {}}],
+        "Topics": [{"Name": "events", "Properties": {}, "Subscriptions": [{"Name": "audit", "Properties": {}}]}]}],
+        "Logging": {"Type": "Console"}}}"#;
+    for (file, text, option) in
+        [("ferrybus.toml", toml, "--config"), ("Config.json", json, "--emulator-config")]
+    {
+        let folder = Folder::new(&format!("not-reset-{option}"));
+        folder.write(file, text);
+        let line = [option, file, "--listen", "127.0.0.1:0", "--durability", "os"];
+        let broker = Broker::start(&folder.0, &line);
+        assert_eq!(queue(&folder, &broker, "changed")["max_delivery_count"], 10);
+        let run = |broker: &Broker, line: &str| {
+            let mut words: Vec<&str> = line.split(' ').collect();
+            words.extend(["--connection-string", &broker.connection_string]);
+            let output = ferrybus(&folder.0, &words);
+            assert_eq!(code(&output), 0, "{line}: {}", stderr(&output));
+            stdout(&output)
+        };
+        run(&broker, "queue update changed --max-delivery-count 3 --user-metadata mine");
+        run(&broker, "queue delete deleted");
+        run(&broker, "queue create own");
+        run(&broker, "rule delete events audit $Default");
+        run(&broker, "rule create events audit red --sql colour='red'");
+        broker.kill();
+
+        let broker = Broker::start(&folder.0, &line);
+        let changed = queue(&folder, &broker, "changed");
+        assert_eq!(
+            (&changed["max_delivery_count"], &changed["user_metadata"]),
+            (&json!(3), &json!("mine")),
+            "{file}"
+        );
+        assert_eq!(queue(&folder, &broker, "own")["name"], "own");
+        assert_eq!(queue(&folder, &broker, "deleted")["name"], "deleted", "{file}: made again");
+        let rules = run(&broker, "rule list events audit --json");
+        assert!(rules.contains("\"red\"") && !rules.contains("$Default"), "{file}: {rules}");
+        assert!(broker.stop().success());
+    }
+}
