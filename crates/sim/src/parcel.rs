@@ -41,6 +41,8 @@ struct Arrival {
 #[derive(Clone, Debug)]
 struct Message {
     parcel: u64,
+    /// It must not arrive before.
+    due: u64,
     places: BTreeMap<Place, Arrival>,
 }
 
@@ -48,8 +50,6 @@ struct Message {
 #[derive(Clone, Debug)]
 struct Parcel {
     sent: Sent,
-    /// It must not arrive before.
-    due: u64,
     /// Cancelling was asked for, and may have happened.
     cancelling: bool,
     messages: Vec<Id>,
@@ -79,21 +79,23 @@ pub(crate) struct Parcels {
 }
 
 impl Parcels {
-    /// A new parcel of `count` messages, each to arrive at all of its places; the ids of its messages.
-    pub(crate) fn new_parcel(&mut self, places: &[Vec<Place>], due: u64) -> (u64, Vec<Id>) {
+    /// A new parcel, still empty.
+    pub(crate) fn new_parcel(&mut self) -> u64 {
         self.next += 1;
-        let parcel = self.next;
-        let mut messages = Vec::new();
-        for places in places {
-            self.next += 1;
-            messages.push(self.next);
-            let places = places.iter().map(|place| (*place, Arrival::default())).collect();
-            self.messages.insert(self.next, Message { parcel, places });
+        let empty = Parcel { sent: Sent::Asked, cancelling: false, messages: Vec::new(), completes: None };
+        self.sent.insert(self.next, empty);
+        self.next
+    }
+
+    /// One more message of a parcel, to arrive at all of these places and not before it is due; its name.
+    pub(crate) fn put(&mut self, parcel: u64, places: &[Place], due: u64) -> Id {
+        self.next += 1;
+        let places = places.iter().map(|place| (*place, Arrival::default())).collect();
+        self.messages.insert(self.next, Message { parcel, due, places });
+        if let Some(parcel) = self.sent.get_mut(&parcel) {
+            parcel.messages.push(self.next);
         }
-        let whole =
-            Parcel { sent: Sent::Asked, due, cancelling: false, messages: messages.clone(), completes: None };
-        self.sent.insert(parcel, whole);
-        (parcel, messages)
+        self.next
     }
 
     /// The parcel's transaction completes this message as well.
@@ -175,7 +177,7 @@ impl Parcels {
         if parcel.sent == Sent::No {
             return broken(id, place, "what was refused, rolled back or cancelled never arrives");
         }
-        if now < parcel.due {
+        if now < message.due {
             return broken(id, place, "nothing arrives before it is due");
         }
         if arrival.gone {
@@ -271,3 +273,6 @@ impl Parcels {
 fn broken(id: Id, place: Place, promise: &'static str) -> Result<(), Broken> {
     Err(Broken { id, place, promise })
 }
+
+#[cfg(test)]
+mod tests;

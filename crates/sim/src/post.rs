@@ -5,11 +5,11 @@
 //!
 //! Invariant: one seed gives one run.
 
-use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
+use std::{collections::BTreeMap, sync::atomic::Ordering};
 
 use broker_core::{
-    Batch, ClientId, Command, Delivery, Effect, LinkId, LockId, Message, Outcome, Properties, QueueId,
-    ReceiveMode, SequenceNumber, SessionWanted, Ticket, UnsettledPolicy,
+    Batch, ClientId, Command, Effect, EntityKind, EntitySettings, LinkId, LockId, Message, Profile, QueueId,
+    ReceiveMode, SequenceNumber, Ticket, UnsettledPolicy,
 };
 
 use crate::{
@@ -21,25 +21,36 @@ use crate::{
     world::{Failure, Report},
 };
 
+mod drain;
 mod entities;
+mod receive;
 mod send;
+mod transact;
 
 use entities::{entities, path};
 
-/// Where messages are received. The first five take no sessions.
-const PLACES: [&str; 6] =
-    ["plain", "once", "end", "news/Subscriptions/all", "news/Subscriptions/odd", "steps"];
+/// Where messages are received. The last one takes sessions. What is sent to `closed` through `plain` is found among
+/// the transfer dead letters of `plain`.
+const PLACES: [&str; 7] =
+    ["plain", "once", "end", "news/Subscriptions/all", "news/Subscriptions/odd", "plain/$Transfer", "steps"];
 const PLAIN: Place = 0;
 const ONCE: Place = 1;
 const END: Place = 2;
 const ALL: Place = 3;
 const ODD: Place = 4;
-const STEPS: Place = 5;
+const TRANSFER: Place = 5;
+const STEPS: Place = 6;
 /// Each place without sessions has a receiver with the same number.
-const PLACE_LINKS: u32 = 5;
+const PLACE_LINKS: u32 = 6;
 /// Two receivers compete for sessions.
-const SESSION_LINKS: [u32; 2] = [5, 6];
+const SESSION_LINKS: [u32; 2] = [6, 7];
 const HELD_MAX: usize = 60;
+
+/// What is refused, and must be.
+const BASIC_HAS_NO_TOPICS: &str = "topics refused in the basic tier";
+const EMULATOR_DELIVERS_TEN_TIMES: &str = "eleven deliveries refused in the emulator's profile";
+const ROLLED_BACK_IS_NEVER_SCHEDULED: &str =
+    "schedules of rolled back transactions that could not be cancelled";
 
 /// What a ticket stands for.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +65,10 @@ enum Asked {
     Complete(Id, Place),
     /// That the parcel's transaction committed.
     Commit(u64),
+    /// The numbers of what is scheduled in a transaction that will be rolled back.
+    Void,
+    /// What must be refused, and as what that counts.
+    Never(&'static str),
 }
 
 /// A message under lock.
@@ -90,6 +105,8 @@ struct Post<'a> {
     received: BTreeMap<u32, u64>,
     receivers: BTreeMap<u32, Receiver>,
     scheduled: Vec<(u64, Vec<SequenceNumber>, &'static str)>,
+    /// Numbers of `plain` that a rollback left to nobody.
+    void: Vec<SequenceNumber>,
     /// Payloads that may be sent once more.
     duplicates: Vec<(u64, Message)>,
     parcels: Parcels,
@@ -136,6 +153,7 @@ impl<'a> Post<'a> {
             received: BTreeMap::new(),
             receivers: BTreeMap::new(),
             scheduled: Vec::new(),
+            void: Vec::new(),
             duplicates: Vec::new(),
             parcels: Parcels::default(),
             report: Report::default(),
@@ -145,6 +163,12 @@ impl<'a> Post<'a> {
     }
 
     fn boot(&mut self) -> Result<(), String> {
+        // What there is stays as it is under another profile.
+        self.process.profile = match self.rng.below(5) {
+            0 if self.client > 0 => Profile::BASIC,
+            1 if self.client > 0 => Profile::EMULATOR,
+            _ => Profile::STANDARD,
+        };
         let setup = Batch { client: ClientId(0), commands: entities(self.plan.seed) };
         self.process.boot((self.plan, self.now), &mut self.rng, setup)?;
         self.client += 1;
@@ -159,13 +183,34 @@ impl<'a> Post<'a> {
                 auto_create: false,
             });
         }
+        self.overreach();
         self.submit();
         Ok(())
+    }
+
+    /// Asks for what goes beyond the profile.
+    fn overreach(&mut self) {
+        let forbidden = if self.process.profile == Profile::BASIC {
+            Some((EntityKind::Topic, 10, BASIC_HAS_NO_TOPICS))
+        } else if self.process.profile == Profile::EMULATOR {
+            Some((EntityKind::Queue, 11, EMULATOR_DELIVERS_TEN_TIMES))
+        } else {
+            None
+        };
+        let Some((kind, max_delivery_count, why)) = forbidden else { return };
+        let settings = Box::new(EntitySettings { max_delivery_count, ..EntitySettings::default() });
+        let ticket = self.ticket(Asked::Never(why));
+        self.commands.push(Command::CreateEntity { name: "beyond".into(), kind, settings, ticket });
     }
 
     fn submit(&mut self) {
         let commands = std::mem::take(&mut self.commands);
         self.process.submit(Batch { client: ClientId(self.client), commands });
+    }
+
+    /// Notes that something happened that a run is made for.
+    fn count(&mut self, event: &'static str) {
+        *self.report.events.entry(event).or_default() += 1;
     }
 
     fn ticket(&mut self, asked: Asked) -> Ticket {
@@ -215,8 +260,8 @@ impl<'a> Post<'a> {
                 Asked::Send(parcel) | Asked::Schedule(parcel) | Asked::Commit(parcel) => {
                     self.parcels.unanswered(parcel);
                 }
-                // What was asked may have happened; both were noted when asked.
-                Asked::Cancel(_) | Asked::Complete(..) => {}
+                // What was asked may have happened; it was noted when asked.
+                Asked::Cancel(_) | Asked::Complete(..) | Asked::Void | Asked::Never(_) => {}
             }
         }
         self.held.clear();
@@ -224,77 +269,8 @@ impl<'a> Post<'a> {
         self.received.clear();
         self.receivers.clear();
         self.commands.clear();
-    }
-
-    fn pick_held(&mut self) -> Option<Held> {
-        let count = self.held.len() as u64;
-        if count == 0 {
-            return None;
-        }
-        let place = usize::try_from(self.rng.below(count)).ok()?;
-        Some(self.held.swap_remove(place))
-    }
-
-    /// Asks for messages, or settles one.
-    fn take(&mut self) {
-        match self.rng.below(4) {
-            0 => {
-                let link = u32::try_from(self.rng.below(STEPS as u64)).unwrap_or(0);
-                self.ask(link, 5);
-            }
-            1 => self.take_session(),
-            _ => self.settle(),
-        }
-    }
-
-    fn ask(&mut self, link: u32, more: u64) {
-        if self.held.len() < HELD_MAX {
-            let received = self.received.get(&link).copied().unwrap_or(0);
-            let limit = received + 1 + self.rng.below(more);
-            self.credit.insert(link, limit);
-            self.commands.push(Command::Credit { consumer: LinkId(link), limit, drain: false });
-        }
-    }
-
-    fn take_session(&mut self) {
-        let link = if self.rng.chance(50) { SESSION_LINKS[0] } else { SESSION_LINKS[1] };
-        match self.receivers.get(&link).cloned().unwrap_or_default() {
-            Receiver::Opening => {}
-            Receiver::Open(_) if self.rng.chance(15) => self.close_session(link),
-            Receiver::Open(_) => self.ask(link, 3),
-            Receiver::Closed => {
-                self.receivers.insert(link, Receiver::Opening);
-                self.received.insert(link, 0);
-                self.commands.push(Command::OpenConsumer {
-                    consumer: LinkId(link),
-                    path: path("steps"),
-                    mode: ReceiveMode::PeekLock,
-                    unsettled: UnsettledPolicy::Release,
-                    session: Some(SessionWanted::Next { patience: Duration::from_millis(300) }),
-                    auto_create: false,
-                });
-            }
-        }
-    }
-
-    fn close_session(&mut self, link: u32) {
-        self.receivers.insert(link, Receiver::Closed);
-        self.held.retain(|held| held.link != link);
-        self.commands.push(Command::CloseConsumer { consumer: LinkId(link) });
-    }
-
-    fn settle(&mut self) {
-        let Some(held) = self.pick_held() else { return };
-        let Held { id, place, queue, sequence, lock, .. } = held;
-        let (outcome, ticket) = if self.rng.chance(75) {
-            self.parcels.completing(id, place);
-            (Outcome::Complete, Some(self.ticket(Asked::Complete(id, place))))
-        } else if self.rng.chance(50) {
-            (Outcome::Release(Properties::default()), None)
-        } else {
-            (Outcome::Abandon(Properties::default()), None)
-        };
-        self.commands.push(Command::Settle { queue, sequence, lock, outcome, ticket });
+        // These numbers were never written down: others may get them now.
+        self.void.clear();
     }
 
     /// Takes in what the broker says.
@@ -337,18 +313,18 @@ impl<'a> Post<'a> {
         }
     }
 
-    fn on_session(&mut self, link: u32, session: &str) -> Result<(), String> {
-        let held = |receiver: &Receiver| matches!(receiver, Receiver::Open(other) if other == session);
-        if self.receivers.iter().any(|(other, receiver)| *other != link && held(receiver)) {
-            return Err(format!("session {session} has two holders"));
-        }
-        self.receivers.insert(link, Receiver::Open(session.to_owned()));
-        Ok(())
-    }
-
     fn done(&mut self, ticket: u64, sequences: Option<Vec<SequenceNumber>>) -> Result<(), String> {
         match self.tickets.remove(&ticket) {
-            Some(Asked::Send(parcel) | Asked::Commit(parcel)) => self.parcels.accepted(parcel),
+            Some(Asked::Commit(_)) if self.process.profile == Profile::BASIC => {
+                return Err("the basic tier has no transactions".into());
+            }
+            Some(Asked::Send(parcel)) => self.parcels.accepted(parcel),
+            Some(Asked::Commit(parcel)) => {
+                self.count("transactions committed in the core");
+                self.parcels.accepted(parcel);
+            }
+            Some(Asked::Void) => self.void.extend(sequences.into_iter().flatten()),
+            Some(Asked::Never(why)) => return Err(format!("this has to be refused: {why}")),
             Some(Asked::Schedule(parcel)) => {
                 self.parcels.accepted(parcel);
                 let known = self.scheduled.iter_mut().find(|(known, ..)| *known == parcel);
@@ -371,80 +347,10 @@ impl<'a> Post<'a> {
                 self.parcels.refused(parcel);
             }
             Some(Asked::Cancel(parcel)) => self.parcels.not_cancelled(parcel),
-            Some(Asked::Complete(..)) | None => {}
+            Some(Asked::Never(why)) => self.count(why),
+            Some(Asked::Complete(..) | Asked::Void) | None => {}
         }
     }
-
-    fn on_delivery(&mut self, delivery: &Delivery) -> Result<(), String> {
-        let link = delivery.consumer.0;
-        let place = if SESSION_LINKS.contains(&link) { STEPS } else { link as Place };
-        let id = read_id(&delivery.stored.payload).ok_or("a message without its id")?;
-        *self.received.entry(link).or_default() += 1;
-        let sequence = delivery.sequence.0;
-        if place == STEPS {
-            let Some(Receiver::Open(session)) = self.receivers.get(&link).cloned() else { return Ok(()) };
-            self.parcels.in_session(&session, id, place, sequence).map_err(|broken| broken.to_string())?;
-        }
-        self.parcels.delivered(id, place, sequence, self.now).map_err(|broken| broken.to_string())?;
-        if let Some(lock) = delivery.lock {
-            let held =
-                Held { id, place, queue: delivery.queue, sequence: delivery.sequence, lock: lock.id, link };
-            self.held.push(held);
-        }
-        Ok(())
-    }
-
-    /// No more mischief: everything must come out, each at its places.
-    fn drain(&mut self) -> Result<(), String> {
-        self.crash();
-        self.boot()?;
-        self.process.mischief.calm.store(true, Ordering::Relaxed);
-        // All schedules are due, all locks of the time before are over.
-        self.now += 60_000;
-        let mut idle_rounds = 0;
-        while idle_rounds < 40 {
-            let before = self.parcels.delivered;
-            self.drain_round()?;
-            self.now += 100;
-            idle_rounds = if self.parcels.delivered == before { idle_rounds + 1 } else { 0 };
-        }
-        self.parcels.check_drained().map_err(|broken| broken.to_string())
-    }
-
-    fn drain_round(&mut self) -> Result<(), String> {
-        while let Some(Held { id, place, queue, sequence, lock, .. }) = self.held.pop() {
-            self.parcels.completing(id, place);
-            let ticket = Some(self.ticket(Asked::Complete(id, place)));
-            let outcome = Outcome::Complete;
-            self.commands.push(Command::Settle { queue, sequence, lock, outcome, ticket });
-        }
-        for link in 0..PLACE_LINKS {
-            self.ask(link, 20);
-        }
-        for link in SESSION_LINKS {
-            match self.receivers.get(&link).cloned().unwrap_or_default() {
-                Receiver::Closed => self.take_session(),
-                Receiver::Open(_) if self.rng.chance(40) => self.close_session(link),
-                Receiver::Open(_) => self.ask(link, 20),
-                Receiver::Opening => {}
-            }
-        }
-        self.submit();
-        for _ in 0..2 {
-            self.process.node_step(self.now, &mut self.rng);
-            while self.process.is_busy() {
-                self.process.node_step(self.now, &mut self.rng);
-                self.process.disk_step(&mut self.rng);
-            }
-        }
-        self.read()
-    }
-}
-
-fn read_id(payload: &[u8]) -> Option<Id> {
-    let sections = amqp_codec::sections::Sections::scan(payload).ok()?;
-    let properties = sections.properties_view(payload);
-    properties.get(amqp_codec::sections::PropertyField::MessageId)?.as_str()?.parse().ok()
 }
 
 #[cfg(test)]

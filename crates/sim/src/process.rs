@@ -4,7 +4,7 @@
 
 use std::{collections::VecDeque, sync::atomic::Ordering};
 
-use broker_core::{Batch, CoreConfig, Timestamp};
+use broker_core::{Batch, CoreConfig, Profile, Timestamp};
 use broker_log::{DiskWorker, Durability, FaultyDisk, IoRequest, JournalConfig};
 use broker_node::{Node, Released};
 
@@ -17,6 +17,8 @@ use crate::{
 /// A broker that can be killed and started again on what its disk kept.
 pub(crate) struct Process {
     pub(crate) mischief: Mischief,
+    /// Of the next start.
+    pub(crate) profile: Profile,
     disk: FaultyDisk,
     node: Option<Node>,
     inbox: VecDeque<Batch>,
@@ -30,6 +32,7 @@ impl Process {
         Self {
             disk: FaultyDisk::new(mischief.clone()),
             mischief,
+            profile: Profile::STANDARD,
             node: None,
             inbox: VecDeque::new(),
             writes: VecDeque::new(),
@@ -49,7 +52,9 @@ impl Process {
         for byte in &mut token_key {
             *byte = rng.next().to_le_bytes()[0];
         }
-        let core = CoreConfig { token_key, describe: amqp_gateway::describe, ..CoreConfig::default() };
+        let profile = self.profile;
+        let core =
+            CoreConfig { token_key, describe: amqp_gateway::describe, profile, ..CoreConfig::default() };
         let journal = JournalConfig {
             segment_bytes: plan.segment_bytes,
             cache_bytes: plan.cache_bytes,

@@ -4,12 +4,15 @@
 
 use std::time::Duration;
 
-use broker_core::{Command, EntityKind, EntityPath, EntitySettings, Rule, SubQueue, Ticket};
+use broker_core::{Command, EntityKind, EntityPath, EntitySettings, EntityStatus, Rule, SubQueue, Ticket};
 use broker_filter::{Filter, Parameters, SqlFilter};
 
-/// The main store of an entity.
+/// The main store of an entity, or its transfer dead letters.
 pub(super) fn path(name: &str) -> EntityPath {
-    EntityPath { entity: name.into(), sub_queue: SubQueue::Main }
+    match name.strip_suffix("/$Transfer") {
+        Some(name) => EntityPath { entity: name.into(), sub_queue: SubQueue::TransferDeadLetter },
+        None => EntityPath { entity: name.into(), sub_queue: SubQueue::Main },
+    }
 }
 
 fn create(name: &str, kind: EntityKind, settings: EntitySettings) -> Command {
@@ -36,6 +39,11 @@ pub(super) fn entities(seed: u64) -> Vec<Command> {
         create("once", EntityKind::Queue, EntitySettings { requires_duplicate_detection: true, ..default() }),
         create("end", EntityKind::Queue, partitioned()),
         create("way", EntityKind::Queue, forwarding()),
+        create(
+            "closed",
+            EntityKind::Queue,
+            EntitySettings { status: EntityStatus::SendDisabled, ..default() },
+        ),
         create("steps", EntityKind::Queue, EntitySettings { requires_session: true, ..partitioned() }),
         create("news", EntityKind::Topic, partitioned()),
         create("news/Subscriptions/all", EntityKind::Subscription, default()),

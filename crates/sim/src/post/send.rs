@@ -2,28 +2,49 @@
 //!
 //! Invariant: every message is known to the parcels, with all of its places, before it is sent.
 
-use broker_core::{Command, Message, Operation, Outcome, PublishTarget, Ticket, Timestamp, TransactionId};
+use broker_core::{Command, Message, Timestamp};
 use bytes::Bytes;
 use testkit::{application_properties, data, message, properties};
 
-use super::{ALL, Asked, END, Held, ODD, ONCE, PLAIN, Post, STEPS, entities::path};
+use super::{
+    ALL, Asked, END, ODD, ONCE, PLAIN, Post, ROLLED_BACK_IS_NEVER_SCHEDULED, STEPS, TRANSFER, entities::path,
+};
 use crate::parcel::{Id, Place};
+
+/// A name to send to, and where that arrives; without places those of the topic's subscriptions.
+pub(super) type Address = (&'static str, &'static [Place]);
+
+/// What can be sent to through another queue; the last one is closed.
+pub(super) const THROUGH: [Address; 3] = [("end", &[END]), ("news", &[]), ("closed", &[TRANSFER])];
+/// What can be scheduled on.
+pub(super) const SCHEDULES: [Address; 3] = [("plain", &[PLAIN]), ("way", &[END]), ("news", &[])];
 
 impl Post<'_> {
     /// Sends something.
     pub(super) fn send(&mut self) {
-        match self.rng.below(9) {
-            0 => self.send_to("plain", &[PLAIN], None),
+        match self.rng.below(10) {
+            0 => self.send_to(("plain", &[PLAIN]), None),
             1 => self.send_once(),
-            2 => self.send_to("way", &[END], None),
-            3 | 4 => self.send_to("news", &[], None),
+            2 => self.send_to(("way", &[END]), None),
+            3 | 4 => self.send_to(("news", &[]), None),
             5 => {
                 let session = format!("s{}", self.rng.below(3));
-                self.send_to("steps", &[STEPS], Some(&session));
+                self.send_to(("steps", &[STEPS]), Some(&session));
             }
             6 => self.schedule(),
             7 => self.cancel(),
+            8 => self.send_through(),
             _ => self.transact(),
+        }
+    }
+
+    /// One of three.
+    pub(super) fn one_of(&mut self, addresses: &[Address; 3]) -> Address {
+        let [first, second, third] = *addresses;
+        match self.rng.below(3) {
+            0 => first,
+            1 => second,
+            _ => third,
         }
     }
 
@@ -39,32 +60,35 @@ impl Post<'_> {
         places
     }
 
-    /// A parcel of so many messages, and the messages.
-    fn parcel(
+    /// So many more messages of a parcel.
+    pub(super) fn letters(
         &mut self,
+        parcel: u64,
         fixed: &[Place],
-        count: usize,
-        due: u64,
+        count: u64,
+        due: Option<u64>,
         session: Option<&str>,
-    ) -> (u64, Vec<Message>) {
-        let numbers: Vec<u64> = (0..count).map(|_| self.rng.below(10)).collect();
-        let places: Vec<Vec<Place>> = numbers.iter().map(|number| Self::places(fixed, *number)).collect();
-        let (parcel, ids) = self.parcels.new_parcel(&places, due);
-        let messages = ids.iter().zip(numbers).map(|(id, number)| {
-            let payload = write(*id, number, self.rng.below(self.plan.body_max));
+    ) -> Vec<Message> {
+        let mut messages = Vec::new();
+        for _ in 0..count {
+            let number = self.rng.below(10);
+            let id = self.parcels.put(parcel, &Self::places(fixed, number), due.unwrap_or(0));
+            let payload = write(id, number, self.rng.below(self.plan.body_max));
             let described = amqp_gateway::describe(Timestamp::from_millis(self.now), &payload);
-            Message {
+            messages.push(Message {
                 session_id: session.map(Box::from),
                 message_id: Some(id.to_string().into()),
+                scheduled_enqueue_time: due.map(Timestamp::from_millis),
                 ..described
-            }
-        });
-        (parcel, messages.collect())
+            });
+        }
+        messages
     }
 
-    fn send_to(&mut self, name: &str, fixed: &[Place], session: Option<&str>) {
-        let count = 1 + usize::try_from(self.rng.below(3)).unwrap_or(0);
-        let (parcel, messages) = self.parcel(fixed, count, 0, session);
+    fn send_to(&mut self, (name, fixed): Address, session: Option<&str>) {
+        let parcel = self.parcels.new_parcel();
+        let count = 1 + self.rng.below(3);
+        let messages = self.letters(parcel, fixed, count, None, session);
         let ticket = Some(self.ticket(Asked::Send(parcel)));
         self.commands.push(Command::PublishTo { path: path(name), messages, auto_create: false, ticket });
     }
@@ -79,8 +103,8 @@ impl Post<'_> {
                 None => return,
             }
         } else {
-            let (parcel, mut messages) = self.parcel(&[ONCE], 1, 0, None);
-            let Some(message) = messages.pop() else { return };
+            let parcel = self.parcels.new_parcel();
+            let Some(message) = self.letters(parcel, &[ONCE], 1, None, None).pop() else { return };
             self.duplicates.push((parcel, message.clone()));
             (parcel, message)
         };
@@ -89,65 +113,40 @@ impl Post<'_> {
         self.commands.push(Command::PublishTo { path, messages: vec![message], auto_create: false, ticket });
     }
 
+    /// Through the plain queue, where it must not show.
+    fn send_through(&mut self) {
+        let (name, fixed) = self.one_of(&THROUGH);
+        let parcel = self.parcels.new_parcel();
+        let count = 1 + self.rng.below(2);
+        let messages = self.letters(parcel, fixed, count, None, None);
+        let ticket = Some(self.ticket(Asked::Send(parcel)));
+        let (path, through) = (path(name), path("plain"));
+        self.commands.push(Command::PublishThrough { path, through, messages, ticket });
+    }
+
     fn schedule(&mut self) {
         let due = self.now + 1 + self.rng.below(4_000);
-        let (name, fixed): (&'static str, &[Place]) = match self.rng.below(3) {
-            0 => ("plain", &[PLAIN]),
-            1 => ("way", &[END]),
-            _ => ("news", &[]),
-        };
-        let count = 1 + usize::try_from(self.rng.below(2)).unwrap_or(0);
-        let (parcel, mut messages) = self.parcel(fixed, count, due, None);
-        for message in &mut messages {
-            message.scheduled_enqueue_time = Some(Timestamp::from_millis(due));
-        }
+        let (name, fixed) = self.one_of(&SCHEDULES);
+        let parcel = self.parcels.new_parcel();
+        let count = 1 + self.rng.below(2);
+        let messages = self.letters(parcel, fixed, count, Some(due), None);
         let ticket = self.ticket(Asked::Schedule(parcel));
         self.scheduled.push((parcel, Vec::new(), name));
         self.commands.push(Command::Schedule { path: path(name), messages, ticket });
     }
 
     fn cancel(&mut self) {
+        if let Some(number) = self.void.pop() {
+            let ticket = self.ticket(Asked::Never(ROLLED_BACK_IS_NEVER_SCHEDULED));
+            let sequences = vec![number];
+            return self.commands.push(Command::CancelScheduled { path: path("plain"), sequences, ticket });
+        }
         let known = self.scheduled.iter().position(|(_, sequences, _)| !sequences.is_empty());
         let Some(place) = known else { return };
         let (parcel, sequences, name) = self.scheduled.swap_remove(place);
         self.parcels.cancelling(parcel);
         let ticket = self.ticket(Asked::Cancel(parcel));
         self.commands.push(Command::CancelScheduled { path: path(name), sequences, ticket });
-    }
-
-    /// Sends to several entities and perhaps completes a message, all in one transaction.
-    fn transact(&mut self) {
-        let transaction = TransactionId(self.next_transaction);
-        self.next_transaction += 1;
-        let (parcel, mut messages) = self.parcel(&[PLAIN], 2, 0, None);
-        let ticket = Ticket(0);
-        self.commands.push(Command::Declare { transaction, ticket });
-        let rest = messages.split_off(1);
-        for messages in [messages, rest] {
-            let target = PublishTarget::Path { path: path("plain"), auto_create: false };
-            let operation = Box::new(Operation::Publish { target, messages, ticket: None });
-            self.commands.push(Command::Enlist { transaction, operation });
-        }
-        let commits = self.rng.chance(70);
-        if commits
-            && self.rng.chance(60)
-            && let Some(held) = self.pick_held()
-        {
-            let Held { id, place, queue, sequence, lock, .. } = held;
-            let outcome = Outcome::Complete;
-            let operation = Box::new(Operation::Settle { queue, sequence, lock, outcome, ticket: None });
-            self.commands.push(Command::Enlist { transaction, operation });
-            self.parcels.completes(parcel, id, place);
-        }
-        if commits {
-            let ticket = Some(self.ticket(Asked::Commit(parcel)));
-            self.commands.push(Command::Discharge { transaction, fail: false, ticket });
-        } else {
-            self.parcels.refused(parcel);
-            if self.rng.chance(50) {
-                self.commands.push(Command::Discharge { transaction, fail: true, ticket: None });
-            }
-        }
     }
 }
 

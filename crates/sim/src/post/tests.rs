@@ -30,3 +30,23 @@ fn a_broker_without_durability_is_caught() {
     });
     assert!(caught, "crashes without a journal lose messages, and no oracle noticed");
 }
+
+#[test]
+fn the_seeds_bring_every_kind_of_request() {
+    let mut events = BTreeMap::new();
+    for seed in 1..60 {
+        let report = run_post(&Plan::from_seed(seed)).expect("promises hold");
+        for (event, count) in report.events {
+            *events.entry(event).or_insert(0) += count;
+        }
+    }
+    for event in [
+        "transactions committed in the core",
+        "messages sent through an entity to one that is closed",
+        BASIC_HAS_NO_TOPICS,
+        EMULATOR_DELIVERS_TEN_TIMES,
+        ROLLED_BACK_IS_NEVER_SCHEDULED,
+    ] {
+        assert!(events.get(event).is_some_and(|count| *count > 0), "none: {event}");
+    }
+}

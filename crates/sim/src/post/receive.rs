@@ -1,0 +1,122 @@
+//! What the client receives, and what it does with it.
+//!
+//! Invariant: what is delivered goes to the parcels, unless its session was given up before.
+
+use std::time::Duration;
+
+use broker_core::{
+    Command, Delivery, LinkId, Outcome, Properties, ReceiveMode, SessionWanted, UnsettledPolicy,
+};
+
+use super::{Asked, HELD_MAX, Held, Post, Receiver, SESSION_LINKS, STEPS, TRANSFER, entities::path};
+use crate::parcel::{Id, Place};
+
+impl Post<'_> {
+    pub(super) fn pick_held(&mut self) -> Option<Held> {
+        let count = self.held.len() as u64;
+        if count == 0 {
+            return None;
+        }
+        let place = usize::try_from(self.rng.below(count)).ok()?;
+        Some(self.held.swap_remove(place))
+    }
+
+    /// Asks for messages, or settles one.
+    pub(super) fn take(&mut self) {
+        match self.rng.below(4) {
+            0 => {
+                let link = u32::try_from(self.rng.below(STEPS as u64)).unwrap_or(0);
+                self.ask(link, 5);
+            }
+            1 => self.take_session(),
+            _ => self.settle(),
+        }
+    }
+
+    pub(super) fn ask(&mut self, link: u32, more: u64) {
+        if self.held.len() < HELD_MAX {
+            let received = self.received.get(&link).copied().unwrap_or(0);
+            let limit = received + 1 + self.rng.below(more);
+            self.credit.insert(link, limit);
+            self.commands.push(Command::Credit { consumer: LinkId(link), limit, drain: false });
+        }
+    }
+
+    pub(super) fn take_session(&mut self) {
+        let link = if self.rng.chance(50) { SESSION_LINKS[0] } else { SESSION_LINKS[1] };
+        match self.receivers.get(&link).cloned().unwrap_or_default() {
+            Receiver::Opening => {}
+            Receiver::Open(_) if self.rng.chance(15) => self.close_session(link),
+            Receiver::Open(_) => self.ask(link, 3),
+            Receiver::Closed => {
+                self.receivers.insert(link, Receiver::Opening);
+                self.received.insert(link, 0);
+                self.commands.push(Command::OpenConsumer {
+                    consumer: LinkId(link),
+                    path: path("steps"),
+                    mode: ReceiveMode::PeekLock,
+                    unsettled: UnsettledPolicy::Release,
+                    session: Some(SessionWanted::Next { patience: Duration::from_millis(300) }),
+                    auto_create: false,
+                });
+            }
+        }
+    }
+
+    pub(super) fn close_session(&mut self, link: u32) {
+        self.receivers.insert(link, Receiver::Closed);
+        self.held.retain(|held| held.link != link);
+        self.commands.push(Command::CloseConsumer { consumer: LinkId(link) });
+    }
+
+    fn settle(&mut self) {
+        let Some(held) = self.pick_held() else { return };
+        let Held { id, place, queue, sequence, lock, .. } = held;
+        let (outcome, ticket) = if self.rng.chance(75) {
+            self.parcels.completing(id, place);
+            (Outcome::Complete, Some(self.ticket(Asked::Complete(id, place))))
+        } else if self.rng.chance(50) {
+            (Outcome::Release(Properties::default()), None)
+        } else {
+            (Outcome::Abandon(Properties::default()), None)
+        };
+        self.commands.push(Command::Settle { queue, sequence, lock, outcome, ticket });
+    }
+
+    pub(super) fn on_session(&mut self, link: u32, session: &str) -> Result<(), String> {
+        let held = |receiver: &Receiver| matches!(receiver, Receiver::Open(other) if other == session);
+        if self.receivers.iter().any(|(other, receiver)| *other != link && held(receiver)) {
+            return Err(format!("session {session} has two holders"));
+        }
+        self.receivers.insert(link, Receiver::Open(session.to_owned()));
+        Ok(())
+    }
+
+    pub(super) fn on_delivery(&mut self, delivery: &Delivery) -> Result<(), String> {
+        let link = delivery.consumer.0;
+        let place = if SESSION_LINKS.contains(&link) { STEPS } else { link as Place };
+        let id = read_id(&delivery.stored.payload).ok_or("a message without its id")?;
+        *self.received.entry(link).or_default() += 1;
+        let sequence = delivery.sequence.0;
+        if place == TRANSFER {
+            self.count("messages sent through an entity to one that is closed");
+        }
+        if place == STEPS {
+            let Some(Receiver::Open(session)) = self.receivers.get(&link).cloned() else { return Ok(()) };
+            self.parcels.in_session(&session, id, place, sequence).map_err(|broken| broken.to_string())?;
+        }
+        self.parcels.delivered(id, place, sequence, self.now).map_err(|broken| broken.to_string())?;
+        if let Some(lock) = delivery.lock {
+            let held =
+                Held { id, place, queue: delivery.queue, sequence: delivery.sequence, lock: lock.id, link };
+            self.held.push(held);
+        }
+        Ok(())
+    }
+}
+
+fn read_id(payload: &[u8]) -> Option<Id> {
+    let sections = amqp_codec::sections::Sections::scan(payload).ok()?;
+    let properties = sections.properties_view(payload);
+    properties.get(amqp_codec::sections::PropertyField::MessageId)?.as_str()?.parse().ok()
+}
