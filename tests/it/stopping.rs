@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use amqp_codec::types::ReceiverSettleMode;
 use broker_server::Outcome;
 
 use crate::{
@@ -55,6 +56,25 @@ fn a_stop_waits_for_nobody_who_has_not_said_what_he_wants() {
             Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{case}"),
         }
     }
+}
+
+#[test]
+fn a_client_that_says_no_goodbye_is_told_and_left_behind_in_time() {
+    let limit = Duration::from_millis(500);
+    let broker = Broker::with(|config| config.shutdown_time_out = limit);
+    // It has a lock and an unsettled message on its way, and answers nothing from now on.
+    let mut client = broker.plain();
+    client.sender(1, QUEUE);
+    client.receiver(2, QUEUE, Some(ReceiverSettleMode::First));
+    client.accepted(1, &["held"]);
+    client.credit_on(0, 2, 1, false);
+    client.wire.transferred().unwrap();
+    let started = Instant::now();
+    assert_eq!(broker.stop(), Outcome::Stopped);
+    let took = started.elapsed();
+    assert!(took >= limit && took < LONG / 4, "{took:?}");
+    let error = client.wire.closed().unwrap().error.unwrap();
+    assert_eq!(error.condition, "amqp:connection:forced");
 }
 
 #[test]
