@@ -27,7 +27,8 @@ use measure::{Bench, Measured};
 use scenario::{SCENARIOS, Scenario};
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Fallible<Verdict> {
-    args.only(&["--load", "--peer", "--broker", "--scenario", "--reps", "--seconds"], &["--no-record"])?;
+    let values = ["--load", "--peer", "--broker", "--binary", "--scenario", "--reps", "--seconds"];
+    args.only(&values, &["--no-record"])?;
     let (scenarios, families) = chosen(&args.list("--scenario"))?;
     let _claim = machine::Claim::new();
     // Under the target folder and not in `/tmp`: that is often memory, where fdatasync costs nothing.
@@ -47,7 +48,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Fallible<Verdict> {
         parts.push(part);
     }
     if !families.is_empty() {
-        let binary = workspace.release_binary("ferrybus")?;
+        let binary = ferrybus(workspace, args)?;
         let reps = args.value_or("--reps", 3)?;
         let folder = folder.join("growth");
         let grown: Vec<Grown> = families.iter().map(|family| family.run(&binary, &folder, reps)).collect();
@@ -87,6 +88,14 @@ fn compare(
     Ok((rows, part))
 }
 
+/// The build that is measured: this tree's, or another one to compare with.
+fn ferrybus(workspace: &Workspace, args: &Args) -> Fallible<PathBuf> {
+    match args.values("--binary").last() {
+        Some(path) => Ok(Path::new(path).canonicalize().map_err(|error| format!("`{path}`: {error}"))?),
+        None => workspace.release_binary("ferrybus"),
+    }
+}
+
 fn generator(args: &Args) -> Fallible<PathBuf> {
     let path = args.values("--load").last().ok_or("`--load PATH` names the load generator")?;
     let path = Path::new(path).canonicalize().map_err(|error| format!("`{path}`: {error}"))?;
@@ -111,7 +120,7 @@ fn brokers(workspace: &Workspace, args: &Args) -> Fallible<Vec<Broker>> {
     let wanted = |name: &str| only.is_empty() || only.iter().any(|one| one.eq_ignore_ascii_case(name));
     let mut brokers = Vec::new();
     if wanted("Ferrybus") {
-        brokers.push(Broker::ferrybus(workspace.release_binary("ferrybus")?)?);
+        brokers.push(Broker::ferrybus(ferrybus(workspace, args)?)?);
     }
     brokers.extend(Broker::rabbitmq()?);
     for peer in args.values("--peer") {
