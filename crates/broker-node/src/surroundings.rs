@@ -29,6 +29,10 @@ impl Output for Surroundings<'_> {
             .map_err(|error| StorageError { at, reason: error.to_string().into() })
     }
 
+    fn announce(&mut self, records: &[(Position, u32)]) {
+        self.journal.announce(records.iter().map(|(at, length)| (broker_log::Position(at.0), *length)));
+    }
+
     fn release(&mut self, at: Position, length: u32) {
         self.journal.release(broker_log::Position(at.0), length);
     }

@@ -55,6 +55,13 @@ impl Recent {
         (self.first + self.segments.len() as u64 - 1) * SEGMENT as u64 + last as u64
     }
 
+    fn lying_at(&self, at: Position, length: u32) -> Option<&[u8]> {
+        let (number, from) = (at.0 / SEGMENT as u64, at.0 % SEGMENT as u64);
+        let segment = self.segments.get(usize::try_from(number.checked_sub(self.first)?).ok()?)?;
+        let from = usize::try_from(from).ok()?;
+        segment.get(from..from.checked_add(length as usize)?)
+    }
+
     fn commit(&mut self) {
         self.readable = self.end();
     }
@@ -107,13 +114,18 @@ impl Output for Recent {
     }
 
     fn read(&mut self, at: Position, length: u32) -> Result<StoredRecord, StorageError> {
-        let (number, from) = (at.0 / SEGMENT as u64, at.0 % SEGMENT as u64);
-        let place = number.checked_sub(self.first).and_then(|place| usize::try_from(place).ok());
-        let segment = place.and_then(|place| self.segments.get(place));
-        let from = usize::try_from(from).unwrap_or(usize::MAX);
-        let record = segment.and_then(|segment| segment.get(from..from.checked_add(length as usize)?));
-        let record = record.map(Bytes::copy_from_slice);
+        let record = self.lying_at(at, length).map(Bytes::copy_from_slice);
         record.ok_or_else(|| StorageError { at, reason: "not there".into() })
+    }
+
+    fn announce(&mut self, records: &[(Position, u32)]) {
+        let mut found = [&[][..]; 32];
+        for (place, (at, length)) in found.iter_mut().zip(records) {
+            *place = self.lying_at(*at, *length).unwrap_or_default();
+        }
+        black_box(
+            found.iter().flat_map(|record| record.iter().step_by(64)).fold(0, |sum: u8, byte| sum ^ byte),
+        );
     }
 
     fn readable(&self) -> Position {

@@ -43,15 +43,18 @@ impl Core {
         if let Some(store) = self.stores.get_mut(&queue) {
             store.traffic.expired += 1;
         }
-        let keep =
-            self.main_of(queue).is_some_and(|entity| entity.definition.settings.dead_letter_on_expiration);
-        if keep {
+        if self.keeps_expired(queue) {
             let text = "The message expired and was dead lettered.";
             addition.properties = with_reason(addition.properties, "TTLExpiredException", text);
             self.dead_letter(queue, sequence, addition, out);
         } else {
             self.discard(queue, sequence, out);
         }
+    }
+
+    /// Whether what expires in a store becomes a dead letter.
+    pub(super) fn keeps_expired(&self, queue: QueueId) -> bool {
+        self.main_of(queue).is_some_and(|entity| entity.definition.settings.dead_letter_on_expiration)
     }
 
     /// Moves a message with its number, enqueued time and count. One that cannot be read stays, hidden.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::harness::*;
 use crate::{
-    Command, Effect, EntityPath, EntitySettings, LinkId, Message, Outcome, PublishError, QueueId,
-    ReceiveMode, Ticket,
+    Command, CoreConfig, Effect, EntityPath, EntitySettings, LinkId, Message, Outcome, PublishError, QueueId,
+    ReceiveMode, Ticket, Timestamp,
 };
 
 fn publish_as(broker: &mut Broker, commands: &[(u64, &str)]) -> Vec<Effect> {
@@ -127,8 +127,7 @@ fn sizes_are_checked_at_the_limit_and_one_past_it() {
         (100, Some(500), 101, Some(100)),
     ];
     for case @ (max_message_bytes, own, size, refused) in cases {
-        let mut broker =
-            Broker::with(crate::CoreConfig { max_message_bytes, ..crate::CoreConfig::default() });
+        let mut broker = Broker::with(CoreConfig { max_message_bytes, ..CoreConfig::default() });
         broker.create("q", EntitySettings { max_message_bytes: own, ..EntitySettings::default() });
         let queue = broker.queue("q");
         let told = send(&mut broker, queue, vec![message("x"), message(&"y".repeat(size))]);
@@ -252,6 +251,35 @@ fn many_scheduled_messages_come_due_together_in_bounded_calls() {
     let view = broker.core.entity("q").unwrap();
     assert_eq!((view.active, view.scheduled, view.next_sequence), (3_000, 0, 6_001));
     assert_eq!(broker.replayed().digest(), broker.core.digest());
+}
+
+#[test]
+fn scattered_schedules_come_due_in_order_however_small_the_calls_are() {
+    for most in [2, 3, 33, 1_000] {
+        let mut broker = Broker::with(CoreConfig { pump_messages_max: most, ..CoreConfig::default() });
+        broker.create("q", EntitySettings::default());
+        let start = broker.now.as_millis();
+        for n in 0..100 {
+            // No two that follow each other come due one after the other.
+            let delay = 1_000 + n * 37 % 100;
+            let due = Some(Timestamp::from_millis(start + delay));
+            broker.publish(Message { scheduled_enqueue_time: due, ..message(&delay.to_string()) });
+        }
+        broker.now = Timestamp::from_millis(start + 1_000 + 60);
+        broker.journal.make_readable();
+        let mut calls = 1;
+        while broker.core.handle_deadline(broker.now, &mut broker.journal) {
+            broker.journal.make_readable();
+            calls += 1;
+        }
+        assert!(most > 100 || calls > 61 / most, "{calls} calls of at most {most}");
+        assert_eq!(broker.core.entity("q").unwrap().scheduled, 39, "{most}");
+        assert_eq!(broker.replayed().digest(), broker.core.digest(), "{most}");
+        let expected: Vec<String> = (1_000..=1_060).map(|delay: u64| delay.to_string()).collect();
+        assert_eq!(texts(&broker.lock(1_000)), expected, "{most}");
+        broker.wait(40);
+        assert_eq!(broker.core.entity("q").unwrap().scheduled, 0, "{most}");
+    }
 }
 
 #[test]
