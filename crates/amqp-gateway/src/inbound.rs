@@ -97,6 +97,10 @@ impl Gateway {
         if self.config.faults.is_some()
             && let Some(refusal) = self.throttle(link.place())
         {
+            if let Some(DeliveryState::Transactional { txn_id, .. }) = &delivery.state {
+                // Or it would commit without this message.
+                self.spoil(txn_id);
+            }
             return self.refuse_message(id, &delivery, &refusal);
         }
         if let Some(DeliveryState::Transactional { txn_id, .. }) = delivery.state.take() {

@@ -43,6 +43,18 @@ pub(crate) enum Work {
     Settle(Settlement),
 }
 
+impl Work {
+    /// Where this sends to, and the first of its messages, if that is `entity` or it goes through it.
+    pub(crate) fn sends_to(&self, entity: QueueId) -> Option<(QueueId, &Message)> {
+        let (queue, through, messages) = match self {
+            Self::Publish { queue, messages, through } => (*queue, *through, messages),
+            Self::Schedule { queue, messages, .. } => (*queue, None, messages),
+            Self::Settle(_) => return None,
+        };
+        messages.first().filter(|_| queue == entity || through == Some(entity)).map(|first| (queue, first))
+    }
+}
+
 /// A settlement that waits for its transaction.
 #[derive(Clone, Debug)]
 pub(crate) struct Settlement {

@@ -1,6 +1,6 @@
 //! Transactions on the wire, as Service Bus SDKs and plain clients speak them.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use amqp_codec::{
     message::{BATCH_FORMAT, MessageBuilder},
@@ -13,6 +13,8 @@ use amqp_codec::{
     types::{ReceiverSettleMode, Role, Symbol},
     value::Value,
 };
+use amqp_gateway::{Fault, FaultKind, Faults, GatewayConfig};
+use broker_auth::{Anonymous, Scope};
 use broker_core::{EntitySettings, EntityStatus};
 use bytes::{Bytes, BytesMut};
 use testkit::Script;
@@ -171,7 +173,10 @@ fn done() -> Answer {
 
 /// A broker with `texts` in `q`, and a client of either face with a coordinator and a sender to `q`.
 fn world(service_bus: bool, texts: &[&str]) -> (World, Peer) {
-    let mut world = World::new();
+    within_world(World::new(), service_bus, texts)
+}
+
+fn within_world(mut world: World, service_bus: bool, texts: &[&str]) -> (World, Peer) {
     world.create("other", EntitySettings::default());
     let publisher = world.plain();
     world.send(publisher, "q", texts);
@@ -830,5 +835,54 @@ fn what_is_sent_via_an_entity_to_a_disabled_one_is_kept_among_the_transfer_dead_
         assert_eq!(peer.discharge(&mut world, &txn, false), done());
         assert_eq!(left(&mut world, "q"), Vec::<String>::new());
         assert_eq!(left(&mut world, "q/$Transfer/$DeadLetterQueue"), ["result"], "{transacted}");
+    }
+}
+
+#[test]
+fn what_a_transaction_sends_via_a_partitioned_entity_has_one_via_partition_key() {
+    for (second, expected) in [("a", None), ("b", Some("amqp:not-allowed"))] {
+        let (mut world, mut peer) = world(true, &[]);
+        world.create("split", EntitySettings { enable_partitioning: true, ..EntitySettings::default() });
+        world.script(peer.client).begin(1).attach(1, sender_via("split", "other"));
+        world.run();
+        world.received(peer.client);
+        let txn = peer.declare(&mut world);
+        let mut send = |world: &mut World, key: &str| {
+            let message = MessageBuilder::new()
+                .message_annotations(RawMap::with_symbol_keys(&[(
+                    "x-opt-via-partition-key",
+                    AnnotationValue::Str(key),
+                )]))
+                .data(key.as_bytes());
+            let state = Some(posting(&txn));
+            let change = |frame: &mut Transfer| (frame.handle, frame.state) = (50, state);
+            peer.transfer(world, 1, change, &message.build())
+        };
+        assert_eq!(send(&mut world, "a"), accepted_within(&txn));
+        let answer = send(&mut world, second);
+        match expected {
+            None => assert_eq!(answer, accepted_within(&txn)),
+            Some(condition) => assert_eq!(answer.condition(), condition),
+        }
+        assert_eq!(peer.discharge(&mut world, &txn, false) == done(), expected.is_none());
+        assert_eq!(left(&mut world, "other").len(), if expected.is_none() { 2 } else { 0 });
+    }
+}
+
+#[test]
+fn a_transaction_of_which_a_fault_refused_a_message_does_not_commit_the_rest() {
+    for service_bus in [false, true] {
+        let faults = Arc::new(Faults::default());
+        let config = GatewayConfig { faults: Some(Arc::clone(&faults)), ..GatewayConfig::default() };
+        let (mut world, mut peer) = within_world(World::with(config, Anonymous::Deny), service_bus, &[]);
+        let txn = peer.declare(&mut world);
+        assert_eq!(peer.send(&mut world, SENDER, &txn, "first"), accepted_within(&txn));
+        let (kind, scope) = (FaultKind::ServerBusy, Scope::of("q"));
+        faults.order(Fault { kind, scope, left: Some(1), until: None }, world.now.utc).unwrap();
+        let refused = peer.send(&mut world, SENDER, &txn, "second");
+        assert_eq!(refused.condition(), "com.microsoft:server-busy");
+        let ended = peer.discharge(&mut world, &txn, false);
+        assert_eq!(ended.condition(), "amqp:transaction:rollback");
+        assert_eq!(left(&mut world, "q"), [""; 0]);
     }
 }

@@ -7,8 +7,8 @@ use bytes::Bytes;
 
 use super::{Core, partitions::Together};
 use crate::{
-    ClientId, Effect, EntityPath, LockId, LockToken, Message, Operation, Outcome, Output, PartitionKeyError,
-    Properties, PropertyValue, PublishError, PublishTarget, QueueId, SequenceNumber, SettleError, Timestamp,
+    ClientId, Effect, EntityPath, LockId, LockToken, Message, Operation, Outcome, Output, Properties,
+    PropertyValue, PublishError, PublishTarget, QueueId, SequenceNumber, SettleError, Timestamp,
     TransactionError, TransactionId, UnsettledPolicy,
     merge::Answer,
     open_transactions::{Cost, Key, Settlement, Work},
@@ -99,7 +99,7 @@ impl Core {
         };
         let cost = self.with_copies(key, queue, cost)?;
         self.check_sent(queue, through, &messages, Together::Transaction, out)?;
-        self.check_same_key(key, queue, &messages)?;
+        self.check_same_key(now, key, (queue, through), &messages)?;
         keep(&mut messages);
         self.join(now, key, Work::Publish { queue, messages, through }, cost);
         Ok(())
@@ -119,7 +119,7 @@ impl Core {
         let queue = self.resolve(path).ok_or_else(|| PublishError::NotFound(path.entity.clone()))?;
         let cost = self.with_copies(key, queue, cost)?;
         self.check_publish(queue, &messages, Together::Transaction, out)?;
-        self.check_same_key(key, queue, &messages)?;
+        self.check_same_key(now, key, (queue, None), &messages)?;
         let fair = self.fair_partition(queue);
         let mut numbers = Vec::with_capacity(messages.len());
         for message in &messages {
@@ -140,25 +140,6 @@ impl Core {
         cost.bytes = cost.bytes.saturating_add(copies.saturating_mul(COPY_BYTES));
         self.transactions.check(key, cost, &self.transaction_limits())?;
         Ok(cost)
-    }
-
-    /// Refuses a key that is not that of the messages which the transaction sends to the same partitioned entity.
-    fn check_same_key(&self, key: Key, queue: QueueId, messages: &[Message]) -> Result<(), PublishError> {
-        let Some(entity) = self.main_of(queue).filter(|entity| entity.definition.partitions.is_some()) else {
-            return Ok(());
-        };
-        let sent = self.transactions.work(key).iter().find_map(|work| match work {
-            Work::Publish { queue: other, messages, .. } | Work::Schedule { queue: other, messages, .. } => {
-                messages.first().filter(|_| *other == queue)
-            }
-            Work::Settle(_) => None,
-        });
-        match sent.zip(messages.first()) {
-            Some((one, other)) if one.key(true) != other.key(true) => {
-                Err(PartitionKeyError::SeveralKeys(entity.definition.name.clone()).into())
-            }
-            _ => Ok(()),
-        }
     }
 
     fn enlist_tokens(

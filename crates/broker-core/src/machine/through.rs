@@ -10,8 +10,10 @@ use super::{
     wake,
 };
 use crate::{
-    ClientId, EntityPath, Message, Output, Properties, PublishError, QueueId, Ticket, Timestamp,
+    ClientId, EntityPath, Message, Output, PartitionKeyError, Properties, PublishError, QueueId, Ticket,
+    Timestamp,
     merge::Answer,
+    open_transactions::Key,
     partition::PartitionId,
     record::{DURABLE, MessageIndex, OWN_TTL, encode_properties},
     slot::{Slot, State},
@@ -99,7 +101,7 @@ impl Core {
         failure: &Failure,
         out: &mut impl Output,
     ) {
-        let sequence = self.take_number(through, self.via_partition(now, message));
+        let sequence = self.take_number(through, self.via_partition(now, through, message));
         let Some(target) = self.main_of(through).map(|entity| entity.definition.stores.transfer_dead_letter)
         else {
             return;
@@ -128,10 +130,57 @@ impl Core {
         wake(store, &mut self.active);
     }
 
-    /// The partition, in the entity between, that a message asks for.
-    fn via_partition(&self, now: Timestamp, message: &Message) -> Option<PartitionId> {
-        let facts = (self.config.describe)(now, &message.payload).properties?;
-        let key = facts.system(SystemProperty::ViaPartitionKey)?;
-        key.as_text().map(PartitionId::of_key)
+    /// The partition of the entity between that a message asks for.
+    fn via_partition(&self, now: Timestamp, through: QueueId, message: &Message) -> Option<PartitionId> {
+        let fair = self.fair_partition(through)?;
+        Some(self.via_key(now, message).map_or(fair, |key| PartitionId::of_key(&key)))
+    }
+
+    /// Refuses a key that is not that of everything else which a transaction sends to, or through, the same partitioned
+    /// entity. `to` is where the messages go, and what they go through.
+    pub(super) fn check_same_key(
+        &self,
+        now: Timestamp,
+        key: Key,
+        to: (QueueId, Option<QueueId>),
+        messages: &[Message],
+    ) -> Result<(), PublishError> {
+        let (queue, through) = to;
+        for entity in [Some(queue), through.filter(|through| *through != queue)].into_iter().flatten() {
+            let Some(partitioned) =
+                self.main_of(entity).filter(|entity| entity.definition.partitions.is_some())
+            else {
+                continue;
+            };
+            let name = || partitioned.definition.name.clone();
+            let sent = self.transactions.work(key).iter().find_map(|work| work.sends_to(entity));
+            let mut first = sent.map(|(to, message)| self.key_at(now, entity, to, message));
+            // Only what goes to the entity itself was looked at already.
+            let those = if entity == queue { messages.get(..1).unwrap_or_default() } else { messages };
+            for message in those {
+                let own = self.key_at(now, entity, queue, message);
+                if own.is_none() {
+                    return Err(PartitionKeyError::Missing(name()).into());
+                }
+                if *first.get_or_insert_with(|| own.clone()) != own {
+                    return Err(PartitionKeyError::SeveralKeys(name()).into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The key by which a message that goes to `queue` belongs to a partition of `entity`: the same one, or the one that
+    /// it goes through.
+    fn key_at(&self, now: Timestamp, entity: QueueId, queue: QueueId, message: &Message) -> Option<Box<str>> {
+        if entity == queue { message.key(true).map(Box::from) } else { self.via_key(now, message) }
+    }
+
+    /// What says to which partition of the entity between a message belongs: its via-partition key, else what says it
+    /// anywhere else.
+    fn via_key(&self, now: Timestamp, message: &Message) -> Option<Box<str>> {
+        let facts = (self.config.describe)(now, &message.payload).properties;
+        let key = facts.as_ref().and_then(|facts| facts.system(SystemProperty::ViaPartitionKey));
+        key.and_then(|key| key.as_text().map(Box::from)).or_else(|| message.key(true).map(Box::from))
     }
 }

@@ -3,10 +3,13 @@
 
 use std::time::Duration;
 
+use broker_filter::{PropertySet, SystemProperty, Value};
+use bytes::Bytes;
+
 use super::{harness::*, transacting::*};
 use crate::{
-    Command, Effect, EntityKind, EntityPath, EntitySettings, LinkId, Message, Operation, PartitionKeyError,
-    PublishError, PublishTarget, SubQueue, TransactionError, TransactionId,
+    Command, CoreConfig, Effect, EntityKind, EntityPath, EntitySettings, LinkId, Message, Operation,
+    PartitionKeyError, PublishError, PublishTarget, SubQueue, Timestamp, TransactionError, TransactionId,
 };
 
 fn schedule_in(
@@ -211,6 +214,84 @@ fn all_that_a_transaction_sends_to_a_partitioned_entity_has_one_key() {
         assert_eq!(found, expected, "case {place}");
         let done = broker.commit(TX);
         assert_eq!(done == Answered::Done, expected == Answered::Done, "case {place}");
+    }
+}
+
+/// What stands behind a `>` is the via-partition key.
+fn describe(_now: Timestamp, payload: &Bytes) -> Message {
+    let text = std::str::from_utf8(payload).unwrap();
+    let mut facts = PropertySet::new();
+    if let Some((_, key)) = text.split_once('>') {
+        facts.set_system(SystemProperty::ViaPartitionKey, Value::Text(key.into()));
+    }
+    Message { properties: Some(Box::new(facts)), ..message(text) }
+}
+
+#[test]
+fn all_that_a_transaction_sends_through_a_partitioned_entity_has_one_key() {
+    let keyed = |text: &str, key: &str| Message { partition_key: Some(key.into()), ..message(text) };
+    let with_id = |id: &str| Message { message_id: Some(id.into()), ..message(id) };
+    let refused = |error: PartitionKeyError| Answered::Publish(error.into());
+    let several = || refused(PartitionKeyError::SeveralKeys("q".into()));
+    let missing = || refused(PartitionKeyError::Missing("q".into()));
+    // What goes through, what goes through next, and what is sent to the entity between itself.
+    let cases = [
+        (vec![message("1>a")], vec![message("2>a")], None, Answered::Done),
+        (vec![message("1>a"), message("2>a")], vec![], None, Answered::Done),
+        (vec![message("1>a")], vec![message("2>b")], None, several()),
+        (vec![message("1>a"), message("2>b")], vec![], None, several()),
+        (vec![message("1")], vec![], None, missing()),
+        (vec![message("1>a")], vec![message("2")], None, missing()),
+        (vec![message("1>a"), message("2")], vec![], None, missing()),
+        // A key of any other kind is one too, where there is no via-partition key.
+        (vec![message("1>a")], vec![keyed("2", "a")], None, Answered::Done),
+        (vec![message("1>a")], vec![keyed("2>a", "other")], None, Answered::Done),
+        (vec![message("1>a")], vec![keyed("2>b", "a")], None, several()),
+        (vec![with_id("a")], vec![message("2>a")], None, Answered::Done),
+        (vec![with_id("a")], vec![with_id("b")], None, several()),
+        // What is sent to that entity belongs to the same partition.
+        (vec![message("1>a")], vec![], Some(keyed("3", "a")), Answered::Done),
+        (vec![message("1>a")], vec![], Some(keyed("3", "b")), several()),
+    ];
+    for (place, (first, second, own, expected)) in cases.into_iter().enumerate() {
+        for direct_first in [false, true] {
+            let mut broker = Broker::with(CoreConfig { describe, ..CoreConfig::default() });
+            broker.create("q", EntitySettings { enable_partitioning: true, ..EntitySettings::default() });
+            broker.create("target", EntitySettings::default());
+            broker.declare(TX);
+            let mut found = Answered::Done;
+            let own: Vec<_> = own.iter().cloned().collect();
+            let through = [first.clone(), second.clone()].map(|messages| (true, messages));
+            let mut sends: Vec<_> = through.into_iter().chain([(false, own)]).collect();
+            if direct_first {
+                sends.rotate_right(1);
+            }
+            for (through, messages) in sends {
+                found = match (&found, messages.is_empty(), through) {
+                    (Answered::Done, false, true) => send_through(&mut broker, Some(TX), messages),
+                    (Answered::Done, false, false) => broker.send_messages_in(TX, "q", messages),
+                    _ => found,
+                };
+            }
+            assert_eq!(found, expected, "case {place}, direct first: {direct_first}");
+            let done = broker.commit(TX);
+            assert_eq!(done == Answered::Done, expected == Answered::Done, "case {place}");
+        }
+    }
+}
+
+#[test]
+fn keys_do_not_matter_through_an_entity_without_partitions_or_outside_of_a_transaction() {
+    for (enable_partitioning, transaction) in [(false, Some(TX)), (true, None), (false, None)] {
+        let mut broker = Broker::with(CoreConfig { describe, ..CoreConfig::default() });
+        broker.create("q", EntitySettings { enable_partitioning, ..EntitySettings::default() });
+        broker.create("target", EntitySettings::default());
+        broker.declare(TX);
+        for text in ["1>a", "2>b", "3"] {
+            assert_eq!(send_through(&mut broker, transaction, vec![message(text)]), Answered::Done, "{text}");
+        }
+        assert_eq!(broker.commit(TX), Answered::Done);
+        assert_eq!(broker.shown("target"), ["1>a", "2>b", "3"]);
     }
 }
 
