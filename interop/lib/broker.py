@@ -108,6 +108,7 @@ class Broker:
         anonymous: bool = False,
         auto_create: bool = False,
         tls: bool = True,
+        profile: str = "",
         more_config: str = "",
     ):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="ferrybus-interop-"))
@@ -116,7 +117,8 @@ class Broker:
         self.log_path = self.directory / "broker.log"
         self._process: subprocess.Popen[bytes] | None = None
         config = self.directory / "ferrybus.toml"
-        config.write_text(self._config_text(queues) + more_config, encoding="utf-8")
+        tier = f'profile = "{profile}"\n' if profile else ""
+        config.write_text(tier + self._config_text(queues) + more_config, encoding="utf-8")
         self._command = [
             broker_binary(), "serve",
             "--listen", f"127.0.0.1:{self.port}",

@@ -24,8 +24,8 @@ pub struct Profile {
     time_to_live: Option<(Duration, &'static str)>,
     /// Most deliveries, in words as well.
     deliveries: Option<(u32, &'static str)>,
-    /// Default and maximum of an entity's size in bytes, in words as well.
-    size: Option<(u64, &'static str)>,
+    /// Most bytes of an entity, and how many it has where it asks for none or for more.
+    size: Option<u64>,
     subscriptions_per_topic: Option<u64>,
 }
 
@@ -53,7 +53,7 @@ impl Profile {
         name: "emulator",
         time_to_live: Some((Duration::from_secs(3_600), "at most 1 hour")),
         deliveries: Some((10, "1 to 10")),
-        size: Some((100 << 20, "at most 100 MiB")),
+        size: Some(100 << 20),
         subscriptions_per_topic: Some(50),
         ..Self::STANDARD
     };
@@ -84,11 +84,9 @@ impl Profile {
         {
             return out_of_range("MaxDeliveryCount", settings.max_delivery_count.to_string(), allowed);
         }
-        if let Some((most, allowed)) = self.size {
-            let own = *settings.max_size_bytes.get_or_insert(most);
-            if own > most {
-                return out_of_range("MaxSizeInMegabytes", format!("{own} bytes"), allowed);
-            }
+        if let Some(most) = self.size {
+            // Not refused: administration clients ask for 1 GiB where their user said nothing.
+            settings.max_size_bytes = Some(settings.max_size_bytes.map_or(most, |own| own.min(most)));
         }
         Ok(())
     }
