@@ -48,9 +48,10 @@ def detach(receiver):
 
 
 def declare(suite):
-    """Declares the cases; each has a topic instead of a queue."""
+    """Declares the cases; each has a topic instead of a queue, but for those of queues."""
     for name, body in CASES.items():
         suite.case(name, subscriptions={})(body)
+    suite.case("queue-selector")(queue_selector)
 
 
 def volatile(context):
@@ -156,6 +157,32 @@ def selector(context):
             raise AssertionError(f"`{bad}` was taken")
         except LinkDetached as error:
             assert error.condition == "amqp:invalid-field", error
+    connection.close()
+
+
+def queue_selector(context):
+    """At a queue a selector chooses, and what it leaves is there for others."""
+    connection = connect(context)
+    colours = ("red", "blue", "red", "green")
+    for n, colour in enumerate(colours):
+        publish(connection, context.queue, n, properties={"colour": colour, "n": str(n) if n == 0 else n})
+    browser = connection.create_receiver(
+        context.queue, name="browser", options=[Copy(), Selector("colour = 'red'")]
+    )
+    in_force = browser.link.remote_source.filter
+    in_force.rewind()
+    assert in_force.next() and symbol("selector") in in_force.get_object(), "it is in force"
+    assert bodies(browser, 2) == [0, 2]
+    assert_empty(browser)
+    browser.close()
+    choosy = connection.create_receiver(context.queue, name="choosy", options=Selector("n > 1"))
+    assert bodies(choosy, 2) == [2, 3]
+    assert_empty(choosy)
+    anybody = connection.create_receiver(context.queue, name="anybody")
+    assert bodies(anybody, 2) == [0, 1], "neither locked nor counted"
+    # What comes while both wait.
+    publish(connection, context.queue, 5, properties={"n": 5})
+    assert bodies(choosy, 1) == [5]
     connection.close()
 
 

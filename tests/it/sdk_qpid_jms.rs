@@ -312,6 +312,22 @@ fn a_durable_jms_subscriber_finds_what_came_while_it_and_the_broker_were_away() 
 }
 
 #[test]
+fn a_jms_consumer_of_a_queue_gets_what_its_selector_takes() {
+    let broker = Broker::start();
+    let mut peer = Peer::connect(&broker, &JMS);
+    publish_to(&mut peer, QUEUE, &[("a", "red"), ("b", "grey"), ("c", "red")]);
+    let chosen = durable_subscriber("any", false, Some("colour <> 'grey'")).source.unwrap().filter;
+    let mut consumer = receiver("choosy", QUEUE);
+    consumer.source = consumer.source.map(|source| source.with_filter(chosen));
+    let answer = peer.attach(1, consumer);
+    let filters = answer.source.unwrap().filter.unwrap();
+    assert!(filters.get("jms-selector").is_some() && filters.get("no-local").is_none());
+    assert_eq!(texts(&peer.drain(1, 10)), ["a", "c"]);
+    peer.attach(2, receiver("other", QUEUE));
+    assert_eq!(texts(&peer.drain(2, 10)), ["b"]);
+}
+
+#[test]
 fn jms_consumers_share_a_durable_subscription() {
     let broker = Broker::with(with_topic);
     let (mut one, mut two) = (Peer::connect(&broker, &JMS), Peer::connect(&broker, &JMS));
@@ -325,9 +341,14 @@ fn jms_consumers_share_a_durable_subscription() {
 
 /// Sends text messages with a property to the topic.
 fn publish(peer: &mut Peer<'_>, messages: &[(&str, &str)]) {
-    peer.attach(9, sender("publisher", TOPIC));
+    publish_to(peer, TOPIC, messages);
+}
+
+/// Sends text messages with a property.
+fn publish_to(peer: &mut Peer<'_>, target: &str, messages: &[(&str, &str)]) {
+    peer.attach(9, sender("publisher", target));
     for (text, colour) in messages {
-        let message = MessageBuilder::new().message_id(&format!("ID:{text}")).to(TOPIC);
+        let message = MessageBuilder::new().message_id(&format!("ID:{text}")).to(target);
         let message = message.application_property("colour", AnnotationValue::Str(colour));
         let message = message.body_value(&Value::String((*text).into())).build();
         let id = peer.send_on(9, false, &message);

@@ -149,7 +149,7 @@ impl Gateway {
         let default_outcome = default_outcome.map_or(Said::Nothing, Said::of);
         let mode = attach.snd_settle_mode.unwrap_or_default();
         let receive_mode = receive_mode(mode, source);
-        let subscriber = if session.is_none() { self.subscriber(&attach, face, &path)? } else { None };
+        let subscriber = if session.is_none() { self.subscriber(&attach, face)? } else { None };
         let (subscriber, subscribing) = subscriber.unzip();
         let consumer = Consumer {
             path: path.clone(),
@@ -299,7 +299,7 @@ impl Gateway {
     /// The attach that answers one of the peer's.
     fn reply_to(attach: &Attach, max_message_bytes: u64, face: Face) -> AttachReply {
         let source = attach.source.as_ref().map(|source| match &source.filter {
-            // No filter is applied yet, so none may be claimed.
+            // What is not applied may not be claimed.
             Some(filter) if !filter.is_empty() => source.clone().with_filter(None),
             _ => source.clone(),
         });

@@ -56,7 +56,7 @@ pub(crate) fn filter(selector: &str) -> Result<Filter, SelectorError> {
         return Ok(Filter::True);
     }
     let text = translate(words)?;
-    let filter = SqlFilter::parse(&text, Parameters::new());
+    let filter = SqlFilter::parse_lenient(&text, Parameters::new());
     filter.map(Filter::Sql).map_err(|error| SelectorError::Syntax(error.to_string()))
 }
 

@@ -62,17 +62,14 @@ impl Lookup {
 }
 
 impl Gateway {
-    /// Who a receiver is, should its address be a topic's. Clients of Service Bus name subscriptions.
+    /// Who a receiver is, should its address be a topic's, and which messages it wants of any. Clients of Service Bus
+    /// name subscriptions.
     pub(crate) fn subscriber(
         &mut self,
         attach: &Attach,
         face: Face,
-        path: &EntityPath,
     ) -> Result<Option<(Subscriber, Subscribing)>, Refusal> {
-        let Some(source) = &attach.source else { return Ok(None) };
-        if face != Face::Plain || path.sub_queue != SubQueue::Main {
-            return Ok(None);
-        }
+        let Some(source) = attach.source.as_ref().filter(|_| face == Face::Plain) else { return Ok(None) };
         let (filter, in_force) = selected(source)?;
         let is_durable =
             source.durable > 0 || source.expiry_policy.as_ref().is_some_and(|policy| policy == NEVER);
@@ -159,14 +156,13 @@ impl Gateway {
 impl Consumer {
     /// The core has opened the link on `queue`; says the filter that is in force there.
     pub(crate) fn opened_on(&mut self, queue: &QueueInfo) -> Option<RawMap> {
-        let subscribing = self.subscribing.as_mut()?;
-        if self.path.entity.eq_ignore_ascii_case(&queue.name) {
-            // No topic, so it is received from as ever.
-            self.subscribing = None;
-            return None;
-        }
-        subscribing.name = Some(queue.name.clone());
-        subscribing.filter.take()
+        let in_force = self.subscribing.as_mut()?.filter.take();
+        let is_topic =
+            self.path.sub_queue == SubQueue::Main && !self.path.entity.eq_ignore_ascii_case(&queue.name);
+        // Only a subscription is given up with its link.
+        self.subscribing = self.subscribing.take().filter(|_| is_topic);
+        self.subscribing.iter_mut().for_each(|own| own.name = Some(queue.name.clone()));
+        in_force
     }
 }
 

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use crate::{
     ClientId, LinkId, QueueId, ReceiveMode, UnsettledPolicy,
     partition::Onward,
+    selection::Selection,
     sessions::{AcceptorNumber, SessionNumber},
     slot::ConsumerNumber,
 };
@@ -45,7 +46,7 @@ pub(crate) enum Link {
 pub(crate) enum Place {
     /// Nowhere: it has no credit.
     Idle,
-    /// In its store's ring (or ring of browsers).
+    /// In its store's ring (or ring of browsers, or of those that select).
     Ring,
     /// Among its client's blocked ones.
     Blocked,
@@ -70,6 +71,8 @@ pub(crate) struct Consumer {
     pub(crate) took_locks: bool,
     /// Where a browsing consumer goes on.
     pub(crate) browsed: Onward,
+    /// It wants some of the messages only.
+    pub(crate) selection: Option<Box<Selection>>,
     /// The session that it holds. Such a consumer stands in no ring: its session stands in turn.
     pub(crate) session: Option<SessionNumber>,
 }
@@ -77,5 +80,10 @@ pub(crate) struct Consumer {
 impl Consumer {
     pub(crate) fn has_credit(&self) -> bool {
         self.count < self.limit
+    }
+
+    /// Whether it takes messages out of their order, because it wants some of them only.
+    pub(crate) fn selects(&self) -> bool {
+        self.selection.is_some() && self.mode != ReceiveMode::Browse
     }
 }

@@ -158,7 +158,7 @@ pub enum Command {
         /// Create the queue with defaults when missing.
         auto_create: bool,
     },
-    /// The same, and where the path names a topic, from the subscriber's own subscription of it: made, or made anew, if
+    /// The same, of those messages only that the subscriber's filter takes; and where the path names a topic, from the subscriber's own subscription of it: made, or made anew, if
     /// there is none like it. Answer as of `OpenConsumer`, with the subscription's name.
     OpenSubscriber {
         /// The new link.

@@ -37,6 +37,8 @@ pub struct CoreConfig {
     pub max_rules_per_topic: u64,
     /// Most subscriptions of one topic that receivers from the topic itself were given. Default 1,000.
     pub max_subscribers_per_topic: u64,
+    /// Most receivers of one entity's store that have a selector: each of them looks at each message. Default 1,000.
+    pub max_selectors_per_entity: u64,
     /// Most copies that the messages of one send to a topic may have, one for each of its rules. Default 1,000,000.
     pub max_copies_per_send: u64,
     /// Most producers and consumers of one client. Default 5,000.
@@ -96,6 +98,7 @@ impl Default for CoreConfig {
             profile: Profile::STANDARD,
             max_rules_per_topic: 100_000,
             max_subscribers_per_topic: 1_000,
+            max_selectors_per_entity: 1_000,
             max_copies_per_send: 1_000_000,
             max_links_per_client: 5_000,
             max_consumers_per_entity: 100_000,

@@ -24,6 +24,7 @@ mod profile;
 mod publish_error;
 mod record;
 mod rules;
+mod selection;
 mod sessions;
 mod slot;
 mod slots;

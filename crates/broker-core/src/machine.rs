@@ -22,6 +22,7 @@ mod pump;
 mod recovery;
 mod rules;
 mod schedule;
+mod select;
 mod session_requests;
 mod sessions;
 mod settle;
@@ -37,6 +38,7 @@ pub use views::EntityView;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use broker_filter::Filter;
 use bytes::Bytes;
 
 use crate::{
@@ -48,6 +50,7 @@ use crate::{
         forward::Awake,
         idle::Idle,
         leaving::Leaving,
+        links::How,
         peek::{Lookup, PeekRequest, What},
     },
     merge::Merge,
@@ -266,7 +269,7 @@ impl Core {
                 self.open_producer_through(now, client, producer, (&path, &through), auto_create, out);
             }
             Command::OpenConsumer { consumer, path, mode, unsettled, session, auto_create } => {
-                let how = (mode, unsettled, session);
+                let how = How { mode, unsettled, session, filter: Filter::True };
                 self.open_consumer(now, client, consumer, &path, how, auto_create, out);
             }
             Command::OpenSubscriber { consumer, path, mode, unsettled, subscriber, auto_create } => {
@@ -333,6 +336,7 @@ fn wake(store: &mut Store, active: &mut Awake) {
     let somebody_waits = !store.ring.is_empty()
         || !store.browsers.is_empty()
         || !store.draining.is_empty()
+        || store.selects_now()
         || store.sessions.as_ref().is_some_and(|sessions| sessions.has_work());
     if somebody_waits {
         store.queued = true;

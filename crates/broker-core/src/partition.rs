@@ -143,6 +143,15 @@ impl Onward {
         })
     }
 
+    /// Whether a number lies behind.
+    pub(crate) fn has_passed(&self, has_partitions: bool, number: u64) -> bool {
+        if !has_partitions {
+            return number < self.plain;
+        }
+        let place = usize::try_from(number >> COUNT_BITS).unwrap_or(usize::MAX);
+        self.partitions.as_ref().and_then(|own| own.get(place)).is_some_and(|from| number < *from)
+    }
+
     /// That number was looked at.
     pub(crate) fn pass(&mut self, has_partitions: bool, number: u64) {
         if !has_partitions {

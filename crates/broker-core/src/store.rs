@@ -21,6 +21,7 @@ use crate::{
     history::History,
     partition::{Counters, Onward, PartitionId},
     record::{BodyRef, Definition},
+    selection::{Selection, Selectors},
     sessions::{Session, SessionNumber, SessionState, Sessions, Standing},
     slot::{ConsumerNumber, Slot, State},
     slots::Slots,
@@ -143,6 +144,8 @@ pub(crate) struct Store {
     pub(crate) browsers: VecDeque<ConsumerNumber>,
     /// How many of both are gone.
     pub(crate) gone: usize,
+    /// Consumers that want some of the messages only, where there are any.
+    pub(crate) selectors: Option<Box<Selectors>>,
     /// Consumers that wait for `Effect::Drained`.
     pub(crate) draining: Vec<ConsumerNumber>,
     /// All producers and consumers.
@@ -182,6 +185,7 @@ impl Store {
             ring: VecDeque::new(),
             browsers: VecDeque::new(),
             gone: 0,
+            selectors: None,
             draining: Vec::new(),
             links: BTreeSet::new(),
             consumers: 0,
@@ -200,8 +204,19 @@ impl Store {
         self.remind(sequence, &slot);
         if slot.is_ready() {
             self.order.put(sequence);
+            // Elsewhere what is new comes last.
+            if self.is_dead_letter() {
+                self.note_return(sequence);
+            }
         }
         self.stand(sequence);
+    }
+
+    /// Tells those that have looked at the messages before this one.
+    fn note_return(&mut self, sequence: u64) {
+        if let Some(selectors) = &mut self.selectors {
+            selectors.note(sequence);
+        }
     }
 
     /// Takes a message out, locked or not. Of a copy it says as well what it referred to: that has one reference
@@ -226,6 +241,11 @@ impl Store {
     /// Takes a message from the retrieval order; it stays in the store.
     pub(crate) fn take(&mut self, sequence: u64) {
         self.order.take(sequence);
+    }
+
+    /// The same for one that need not be the next.
+    pub(crate) fn take_any(&mut self, sequence: u64) {
+        self.order.remove(sequence);
     }
 
     /// When the first of its messages was enqueued, or the earliest first one of its partitions.
@@ -360,6 +380,7 @@ impl Store {
     pub(crate) fn put_back(&mut self, sequence: u64) {
         if self.slots.get(sequence).is_some_and(Slot::is_ready) {
             self.order.put(sequence);
+            self.note_return(sequence);
         }
         self.stand(sequence);
     }
@@ -440,7 +461,19 @@ impl Store {
     /// Whether messages whose time is over go at this time.
     pub(crate) fn expires_now(&self) -> bool {
         let in_sessions = self.sessions.is_some() && self.consumers > 0;
-        !self.lazy_expiry || !self.ring.is_empty() || in_sessions || self.forwards.is_some()
+        let is_waited_for = !self.ring.is_empty() || in_sessions || self.selects_now();
+        !self.lazy_expiry || is_waited_for || self.forwards.is_some()
+    }
+
+    /// Whether a consumer with a selection has looked at all messages that there are.
+    pub(crate) fn was_looked_through(&self, selection: &Selection) -> bool {
+        let has_heard = self.selectors.as_ref().is_none_or(|selectors| selection.has_heard(selectors));
+        has_heard && selection.next(self.has_partitions, &self.slots).is_none()
+    }
+
+    /// Whether somebody waits who wants some of the messages only.
+    pub(crate) fn selects_now(&self) -> bool {
+        self.selectors.as_ref().is_some_and(|selectors| !selectors.ring.is_empty())
     }
 
     /// Somebody waits to receive: that may let messages expire.

@@ -34,6 +34,7 @@ pub struct Parameters {
 pub struct SqlFilter {
     text: Box<str>,
     parameters: Parameters,
+    is_lenient: bool,
     /// What the outermost `AND` joins. At least one.
     conjuncts: Vec<Predicate>,
 }
@@ -75,12 +76,28 @@ impl Parameters {
 impl SqlFilter {
     /// Reads a filter. `parameters` must have all that the text names, and may have more.
     pub fn parse(text: &str, parameters: Parameters) -> Result<Self, ParseError> {
+        Self::read(text, parameters, false)
+    }
+
+    /// Reads a filter that never fails, as a selector of JMS does not: a comparison of values of different kinds is
+    /// false, and what cannot be computed is unknown.
+    pub fn parse_lenient(text: &str, parameters: Parameters) -> Result<Self, ParseError> {
+        Self::read(text, parameters, true)
+    }
+
+    fn read(text: &str, parameters: Parameters, is_lenient: bool) -> Result<Self, ParseError> {
         let predicate = Parser::new(Cursor::new(text, MAX_FILTER_CHARS, &[])?, &parameters).filter()?;
+        let predicate = if is_lenient { predicate.lenient() } else { predicate };
         let conjuncts = match predicate {
             Predicate::And(conjuncts) => conjuncts,
             other => vec![other],
         };
-        Ok(Self { text: text.into(), parameters, conjuncts })
+        Ok(Self { text: text.into(), parameters, is_lenient, conjuncts })
+    }
+
+    /// Whether it was read by [`Self::parse_lenient`].
+    pub const fn is_lenient(&self) -> bool {
+        self.is_lenient
     }
 
     /// The text it was read from.

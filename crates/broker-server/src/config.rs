@@ -21,6 +21,10 @@ pub struct Quotas {
     pub max_rules_per_topic: u64,
     /// Most receivers of one entity.
     pub max_receivers_per_entity: u64,
+    /// Most subscriptions of one topic that receivers from the topic itself were given.
+    pub max_subscribers_per_topic: u64,
+    /// Most receivers of one entity that have a selector.
+    pub max_selectors_per_entity: u64,
     /// Most messages sent in one transaction.
     pub max_transaction_messages: u64,
     /// Time from the first operation of a transaction until it is rolled back.
@@ -35,6 +39,8 @@ impl Default for Quotas {
             max_entities: core.max_entities,
             max_rules_per_topic: core.max_rules_per_topic,
             max_receivers_per_entity: core.max_consumers_per_entity,
+            max_subscribers_per_topic: core.max_subscribers_per_topic,
+            max_selectors_per_entity: core.max_selectors_per_entity,
             max_transaction_messages: core.max_transaction_messages,
             transaction_time_out: core.transaction_time_out,
         }

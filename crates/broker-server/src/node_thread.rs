@@ -95,6 +95,8 @@ fn recover(config: &ServerConfig, clock: &Arc<Clock>, inbox: &Arc<Inbox>) -> Res
         max_entities: config.quotas.max_entities,
         max_rules_per_topic: config.quotas.max_rules_per_topic,
         max_consumers_per_entity: config.quotas.max_receivers_per_entity,
+        max_subscribers_per_topic: config.quotas.max_subscribers_per_topic,
+        max_selectors_per_entity: config.quotas.max_selectors_per_entity,
         max_transaction_messages: config.quotas.max_transaction_messages,
         transaction_time_out: config.quotas.transaction_time_out,
         describe: amqp_gateway::describe,

@@ -165,6 +165,8 @@ pub(crate) struct LimitSettings {
     pub(crate) max_entities: Option<u64>,
     pub(crate) max_rules_per_topic: Option<u64>,
     pub(crate) max_receivers_per_entity: Option<u64>,
+    pub(crate) max_subscribers_per_topic: Option<u64>,
+    pub(crate) max_selectors_per_entity: Option<u64>,
     pub(crate) max_transaction_messages: Option<u64>,
     pub(crate) transaction_time_out: Option<Span>,
     pub(crate) max_message_bytes: Option<Bytes>,

@@ -17,6 +17,7 @@ mod management;
 #[cfg(test)]
 mod rules;
 #[cfg(test)]
+mod selectors;
 mod sessions;
 #[cfg(test)]
 mod spans;

@@ -11,7 +11,7 @@ use broker_core::{EntityKind, EntitySettings};
 
 use crate::harness::{World, texts};
 
-const NAMED: &[u8] = b"\x00\xa3\x21apache.org:selector-filter:string";
+pub(crate) const NAMED: &[u8] = b"\x00\xa3\x21apache.org:selector-filter:string";
 const NUMBERED: &[u8] = &[0x00, 0x80, 0, 0, 0x46, 0x8c, 0, 0, 0, 0x04];
 
 /// How a link ends.
@@ -20,14 +20,14 @@ type Ending = (&'static str, fn(&mut World, usize));
 /// What is there before anybody subscribes: a queue and a topic.
 const BEFORE: usize = 2;
 
-fn world() -> (World, usize) {
+pub(crate) fn world() -> (World, usize) {
     let mut world = World::new();
     world.create_kind("t", EntityKind::Topic, EntitySettings::default());
     let client = world.plain();
     (world, client)
 }
 
-fn volatile() -> Source {
+pub(crate) fn volatile() -> Source {
     Source { expiry_policy: Some(Symbol::from("link-detach")), ..Source::new("t") }
 }
 
@@ -41,7 +41,7 @@ fn shared(source: Source, more: &[&'static str]) -> Source {
 }
 
 /// A selector in the form of a client: its key, and the descriptor of its value.
-fn selecting(source: Source, key: &str, descriptor: &[u8], selector: &str) -> Source {
+pub(crate) fn selecting(source: Source, key: &str, descriptor: &[u8], selector: &str) -> Source {
     let text = [&[0xa1, u8::try_from(selector.len()).unwrap()], selector.as_bytes()].concat();
     let value = [descriptor, &text].concat();
     let value = AnnotationValue::Raw(RawValue::first(&value).unwrap());
@@ -49,7 +49,7 @@ fn selecting(source: Source, key: &str, descriptor: &[u8], selector: &str) -> So
 }
 
 /// Attaches on a handle; says the source of the answer, or the error.
-fn attach(
+pub(crate) fn attach(
     world: &mut World,
     client: usize,
     handle: u32,
@@ -97,7 +97,7 @@ fn detach(world: &mut World, client: usize, handle: u32, closed: bool) {
 }
 
 /// What a receiver gets, which it settles.
-fn take(world: &mut World, client: usize, handle: u32) -> Vec<String> {
+pub(crate) fn take(world: &mut World, client: usize, handle: u32) -> Vec<String> {
     world.credit(client, 0, handle, 0, 100, false);
     world.run();
     let received = world.transfers(client);

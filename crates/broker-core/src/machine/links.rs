@@ -4,16 +4,28 @@
 
 use std::collections::BTreeMap;
 
+use broker_filter::Filter;
+
 use super::{Core, status::Use, wake};
 use crate::{
     AttachError, ClientId, Effect, EntityError, EntityKind, EntityPath, LinkId, Output, QueueId, ReceiveMode,
     SessionWanted, SubQueue, Timestamp, UnsettledPolicy,
     client::{Client, Consumer, Link, Place},
     partition::Onward,
+    selection::Selection,
     sessions::SessionNumber,
     slot::ConsumerNumber,
     store::{Holders, Store},
 };
+
+/// How a consumer receives.
+pub(super) struct How {
+    pub(super) mode: ReceiveMode,
+    pub(super) unsettled: UnsettledPolicy,
+    pub(super) session: Option<SessionWanted>,
+    /// Which of the messages.
+    pub(super) filter: Filter,
+}
 
 impl Core {
     pub(super) fn connect(&mut self, client: ClientId) {
@@ -102,10 +114,11 @@ impl Core {
         client: ClientId,
         link: LinkId,
         path: &EntityPath,
-        (mode, unsettled, session): (ReceiveMode, UnsettledPolicy, Option<SessionWanted>),
+        how: How,
         auto_create: bool,
         out: &mut impl Output,
     ) {
+        let How { mode, unsettled, session, filter } = how;
         let opened = self.prepare_link(now, client, link, path, auto_create, out);
         let opened = opened.and_then(|queue| match self.kind_of(queue) {
             Some(EntityKind::Topic) if path.sub_queue == SubQueue::Main => {
@@ -118,6 +131,7 @@ impl Core {
         });
         let opened = opened.and_then(|queue| {
             self.check_session_use(queue, path, mode, session.as_ref())?;
+            if filter != Filter::True { self.check_selector(queue) } else { Ok(()) }?;
             Ok(queue)
         });
         if let (Ok(queue), Some(wanted)) = (&opened, session) {
@@ -138,8 +152,14 @@ impl Core {
                 place: Place::Idle,
                 took_locks: false,
                 browsed: Onward::default(),
+                selection: (filter != Filter::True).then(|| Box::new(Selection::new(filter))),
                 session: None,
             };
+            if consumer.selects()
+                && let Some(store) = core.stores.get_mut(&queue)
+            {
+                store.selectors.get_or_insert_default().count += 1;
+            }
             core.consumers.insert(number, consumer);
             Link::Consumer { number }
         };
@@ -177,6 +197,16 @@ impl Core {
         let limit = self.config.max_consumers_per_entity;
         if consumers >= limit {
             return Err(AttachError::LimitReached { what: "receivers per entity", limit });
+        }
+        Ok(())
+    }
+
+    /// Refuses one more consumer that wants some of the messages only: each of them looks at each message.
+    fn check_selector(&self, queue: QueueId) -> Result<(), AttachError> {
+        let selectors = self.stores.get(&queue).and_then(|store| store.selectors.as_ref());
+        let limit = self.config.max_selectors_per_entity;
+        if selectors.map_or(0, |selectors| selectors.count) >= limit {
+            return Err(AttachError::LimitReached { what: "receivers with a selector per entity", limit });
         }
         Ok(())
     }
@@ -270,12 +300,21 @@ impl Core {
         store.draining.retain(|waiting| *waiting != number);
         match consumer.place {
             Place::Idle => {}
+            Place::Ring if consumer.selects() => {
+                if let Some(selectors) = &mut store.selectors {
+                    selectors.ring.retain(|waiting| *waiting != number);
+                }
+            }
             Place::Ring => store.leave_ring(|waiting| self.consumers.contains_key(&waiting)),
             Place::Blocked => {
                 if let Some(client) = self.clients.get_mut(&client) {
                     client.blocked.retain(|waiting| *waiting != number);
                 }
             }
+        }
+        if consumer.selects() {
+            store.selectors = store.selectors.take().filter(|selectors| selectors.count > 1);
+            store.selectors.iter_mut().for_each(|selectors| selectors.count -= 1);
         }
         if let Some(session) = consumer.session {
             return Some(Left::Session(consumer.queue, session));
@@ -351,6 +390,8 @@ fn enter_ring(consumer: &mut Consumer, number: ConsumerNumber, store: &mut Store
     consumer.place = Place::Ring;
     if consumer.mode == ReceiveMode::Browse {
         store.browsers.push_back(number);
+    } else if let Some(selectors) = store.selectors.as_mut().filter(|_| consumer.selects()) {
+        selectors.ring.push_back(number);
     } else {
         store.ring.push_back(number);
     }

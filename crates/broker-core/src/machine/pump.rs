@@ -8,10 +8,11 @@ use crate::{
     ClientId, CoreConfig, Delivery, Effect, Lock, LockId, Output, QueueId, ReceiveMode, SequenceNumber,
     StorageError, Stored, Timestamp,
     client::{Client, Consumer, Place},
+    config::Describe,
     id_map::IdMap,
     merge::Merge,
     record::OpenRecord,
-    slot::{ConsumerNumber, Slot, State},
+    slot::{ConsumerNumber, Slot},
     store::Store,
     token::Tokens,
 };
@@ -82,7 +83,10 @@ impl Core {
             merge: &mut self.merge,
             next_lock: &mut self.next_lock,
             held: &mut self.held,
+            describe: self.config.describe,
         };
+        // First, or those that take anything would leave nothing.
+        let selected = hand.select(store, bodies.as_deref_mut(), bound, out);
         let stop = if store.sessions.is_some() {
             hand.deliver_in_sessions(store, bodies.as_deref_mut(), bound, out)
         } else {
@@ -95,7 +99,7 @@ impl Core {
             out.effect(client, Effect::Delivery(delivery));
         }
         hand.answer_drains(store, stop, out);
-        if stop == Stop::Bound || !browsed {
+        if stop == Stop::Bound || !browsed || !selected {
             wake(store, &mut self.active);
         }
         store.arm(&mut self.timers);
@@ -202,15 +206,16 @@ pub(super) fn release_reference(bodies: &mut Store, sequence: u64, out: &mut imp
 }
 
 /// The parts of the core that handing out needs while a store is borrowed.
-struct Hand<'a> {
-    now: Timestamp,
-    clients: &'a mut IdMap<ClientId, Client>,
-    consumers: &'a mut IdMap<ConsumerNumber, Consumer>,
+pub(super) struct Hand<'a> {
+    pub(super) now: Timestamp,
+    pub(super) clients: &'a mut IdMap<ClientId, Client>,
+    pub(super) consumers: &'a mut IdMap<ConsumerNumber, Consumer>,
     tokens: &'a Tokens,
     merge: &'a mut Merge,
     next_lock: &'a mut u32,
     /// Deliveries of messages that are gone with them: they wait for the record of their removal.
     held: &'a mut Vec<(ClientId, Delivery)>,
+    pub(super) describe: Describe,
 }
 
 impl Hand<'_> {
@@ -291,7 +296,7 @@ impl Hand<'_> {
     }
 
     /// Whether a consumer just taken from a ring has credit and budget; if not, notes where it waits instead.
-    fn may_take(&mut self, store: &mut Store, number: ConsumerNumber) -> bool {
+    pub(super) fn may_take(&mut self, store: &mut Store, number: ConsumerNumber) -> bool {
         let Some(consumer) = self.consumers.get_mut(&number) else {
             store.gone = store.gone.saturating_sub(1);
             return false;
@@ -310,7 +315,7 @@ impl Hand<'_> {
         true
     }
 
-    fn hand_out(
+    pub(super) fn hand_out(
         &mut self,
         store: &mut Store,
         bodies: Option<&mut Store>,
@@ -326,8 +331,12 @@ impl Hand<'_> {
         if let Some(client) = self.clients.get_mut(&client) {
             client.handed += stored.payload.len() as u64;
         }
+        let selects = consumer.selects();
         if consumer.session.is_none() && consumer.has_credit() {
-            store.ring.push_back(number);
+            match &mut store.selectors {
+                Some(selectors) if selects => selectors.ring.push_back(number),
+                _ => store.ring.push_back(number),
+            }
         } else {
             consumer.place = Place::Idle;
         }
@@ -353,73 +362,17 @@ impl Hand<'_> {
             store.lock_in_session(sequence, id)
         } else {
             let until = self.now.after(store.lock_duration);
-            store.take(sequence);
+            if selects {
+                store.take_any(sequence)
+            } else {
+                store.take(sequence)
+            }
             store.lock(sequence, id, number, until);
             until
         };
         let token = self.tokens.seal(store.id, id, sequence_number);
         delivery.lock = Some(Lock { id, token, until });
         out.effect(client, Effect::Delivery(delivery));
-    }
-
-    /// Shows messages to the browsing consumers. Says whether each got all that it could take.
-    fn browse(
-        &mut self,
-        store: &mut Store,
-        bodies: Option<&Store>,
-        bound: &mut Bound,
-        out: &mut impl Output,
-    ) -> bool {
-        for _ in 0..store.browsers.len() {
-            let Some(number) = store.browsers.pop_front() else { break };
-            while self.may_take(store, number) {
-                if bound.is_spent() {
-                    store.browsers.push_front(number);
-                    return false;
-                }
-                if !self.show_next(store, bodies, number, bound, out) {
-                    store.browsers.push_back(number);
-                    break;
-                }
-            }
-        }
-        true
-    }
-
-    /// Shows one message; says no where there is none to show.
-    fn show_next(
-        &mut self,
-        store: &mut Store,
-        bodies: Option<&Store>,
-        number: ConsumerNumber,
-        bound: &mut Bound,
-        out: &mut impl Output,
-    ) -> bool {
-        let Some(consumer) = self.consumers.get_mut(&number) else { return false };
-        let Some(sequence) = store.next_to_show(&consumer.browsed) else { return false };
-        consumer.browsed.pass(store.has_partitions, sequence);
-        store.touched_at = self.now;
-        bound.messages = bound.messages.saturating_sub(1);
-        let Some(slot) = store.slots.get(sequence).copied() else { return true };
-        let is_over = Core::is_over(&slot, store.is_dead_letter(), self.now);
-        if slot.state != State::Active || slot.is_damaged() || is_over {
-            return true;
-        }
-        let Ok(stored) =
-            read_message(store, sequence, &slot, bodies, out).and_then(|record| stored(&slot, record))
-        else {
-            store.set_damaged(sequence);
-            return true;
-        };
-        consumer.count += 1;
-        bound.bytes = bound.bytes.saturating_sub(stored.payload.len() as u64);
-        if let Some(client) = self.clients.get_mut(&consumer.client) {
-            client.handed += stored.payload.len() as u64;
-        }
-        let sequence = SequenceNumber(sequence);
-        let delivery = Delivery { consumer: consumer.link, queue: store.id, sequence, lock: None, stored };
-        out.effect(consumer.client, Effect::Delivery(delivery));
-        true
     }
 
     /// Answers those whose drain is complete: the credit is used, or there is nothing left to use it for.
@@ -432,6 +385,9 @@ impl Hand<'_> {
             let is_empty = match consumer.mode {
                 _ if let Some(number) = consumer.session => {
                     store.session(number).is_none_or(|session| session.first_ready().is_none())
+                }
+                _ if let Some(selection) = consumer.selection.as_ref().filter(|_| consumer.selects()) => {
+                    store.was_looked_through(selection)
                 }
                 ReceiveMode::Browse => store.next_to_show(&consumer.browsed).is_none(),
                 ReceiveMode::PeekLock | ReceiveMode::ReceiveAndDelete => stop == Stop::NoMessage,

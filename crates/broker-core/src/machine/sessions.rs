@@ -190,6 +190,7 @@ impl Core {
             place: Place::Idle,
             took_locks: false,
             browsed: Onward::default(),
+            selection: None,
             session: Some(session),
         };
         self.consumers.insert(number, consumer);

@@ -5,9 +5,10 @@
 
 use std::time::Duration;
 
+use broker_filter::Filter;
 use sha2::{Digest as _, Sha256};
 
-use super::Core;
+use super::{Core, links::How};
 use crate::{
     AttachError, ClientId, Effect, EntityError, EntityKind, EntityPath, EntitySettings, LinkId, Output,
     QueueId, ReceiveMode, Rule, SubQueue, Subscriber, Timestamp, UnsettledPolicy, name,
@@ -29,7 +30,8 @@ fn own_name(container: &str, name: &str) -> String {
 }
 
 impl Core {
-    /// Opens a consumer; where the path names a topic, on the subscriber's subscription, which is made if need be.
+    /// Opens a consumer; where the path names a topic, on the subscriber's subscription, which is made if need be, and
+    /// elsewhere on the messages that it wants.
     #[expect(clippy::too_many_arguments, reason = "the fields of one command")]
     pub(super) fn open_subscriber(
         &mut self,
@@ -42,7 +44,7 @@ impl Core {
         auto_create: bool,
         out: &mut impl Output,
     ) {
-        let (mut path, mut mode) = (path, mode);
+        let (mut path, mut mode, mut filter) = (path, mode, Filter::True);
         if path.sub_queue == SubQueue::Main && self.is_topic(&path.entity) {
             // It must not stand in its own way.
             self.close_link(now, client, link, out);
@@ -53,8 +55,11 @@ impl Core {
                     return self.merge.effect(client, Effect::AttachRefused { link, error }, out);
                 }
             }
+        } else {
+            filter = subscriber.filter;
         }
-        self.open_consumer(now, client, link, &path, (mode, unsettled, None), auto_create, out);
+        let how = How { mode, unsettled, session: None, filter };
+        self.open_consumer(now, client, link, &path, how, auto_create, out);
     }
 
     fn is_topic(&self, name: &str) -> bool {
@@ -153,7 +158,7 @@ impl Core {
     }
 
     /// The filter of a subscriber's only rule.
-    fn filter_of(&self, subscription: QueueId) -> Option<&broker_filter::Filter> {
+    fn filter_of(&self, subscription: QueueId) -> Option<&Filter> {
         let topic = self.main_of(subscription)?.definition.topic?;
         let key = self.rules.find(subscription, &Rule::default_rule().name)?;
         self.rules.filter(topic, key)

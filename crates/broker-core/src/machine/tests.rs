@@ -21,6 +21,7 @@ mod publish;
 mod recovery;
 mod rules;
 mod schedule;
+mod selecting;
 mod session_model;
 mod session_requests;
 mod sessions;

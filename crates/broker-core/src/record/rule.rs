@@ -18,6 +18,7 @@ mod filter {
     pub(super) const FALSE: u8 = 1;
     pub(super) const SQL: u8 = 2;
     pub(super) const CORRELATION: u8 = 3;
+    pub(super) const LENIENT_SQL: u8 = 4;
 }
 
 const SYSTEM: u8 = 0;
@@ -64,7 +65,7 @@ fn put_filter(record: &mut Vec<u8>, filter: &Filter) {
         Filter::True => record.push(filter::TRUE),
         Filter::False => record.push(filter::FALSE),
         Filter::Sql(sql) => {
-            record.push(filter::SQL);
+            record.push(if sql.is_lenient() { filter::LENIENT_SQL } else { filter::SQL });
             put_sql(record, sql.text(), sql.parameters());
         }
         Filter::Correlation(correlation) => {
@@ -137,9 +138,10 @@ fn take_filter(reader: &mut Reader<'_>) -> Result<Filter, RecordError> {
     Ok(match reader.u8("filter")? {
         filter::TRUE => Filter::True,
         filter::FALSE => Filter::False,
-        filter::SQL => {
+        kind @ (filter::SQL | filter::LENIENT_SQL) => {
             let (text, parameters) = take_sql(reader)?;
-            let filter = SqlFilter::parse(&text, parameters);
+            let parse = if kind == filter::SQL { SqlFilter::parse } else { SqlFilter::parse_lenient };
+            let filter = parse(&text, parameters);
             Filter::Sql(filter.map_err(|error| unreadable("filter", error.at.offset))?)
         }
         filter::CORRELATION => Filter::Correlation(take_correlation(reader)?),

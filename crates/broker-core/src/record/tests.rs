@@ -154,6 +154,7 @@ fn filter() -> impl Strategy<Value = Filter> {
         Just(Filter::False),
         parameters()
             .prop_map(|it| Filter::Sql(SqlFilter::parse("a = @p0 OR sys.Label LIKE 'x%'", it).unwrap())),
+        parameters().prop_map(|it| Filter::Sql(SqlFilter::parse_lenient("NOT a > @p0", it).unwrap())),
         (typed(), typed(), "[a-z]{1,5}").prop_map(|(one, other, name)| {
             let mut filter = CorrelationFilter::new();
             filter.system(SystemProperty::Label, one);

@@ -73,9 +73,24 @@ pub(crate) enum Predicate {
         fixed: Option<Pattern>,
         negated: bool,
     },
+    /// Something with one answer for the kinds of values: it never fails, as a selector of JMS does not.
+    Lenient(Box<Self>),
     Not(Box<Self>),
     /// At least two.
     And(Vec<Self>),
     /// At least two.
     Or(Vec<Self>),
+}
+
+impl Predicate {
+    /// The same where no kind of value is a failure.
+    pub(crate) fn lenient(self) -> Self {
+        let each = |parts: Vec<Self>| parts.into_iter().map(Self::lenient).collect();
+        match self {
+            Self::And(parts) => Self::And(each(parts)),
+            Self::Or(parts) => Self::Or(each(parts)),
+            Self::Not(predicate) => Self::Not(Box::new(predicate.lenient())),
+            leaf => Self::Lenient(Box::new(leaf)),
+        }
+    }
 }

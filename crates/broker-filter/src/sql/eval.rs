@@ -43,9 +43,43 @@ impl Predicate {
                 };
                 Ok(found.map(|found| found != *negated))
             }
+            Self::Lenient(predicate) => Ok(predicate.without_failing(set, new_id)),
             Self::Not(predicate) => Ok(predicate.evaluate(set, new_id)?.map(|truth| !truth)),
             Self::And(parts) => all(parts, true, set, new_id),
             Self::Or(parts) => all(parts, false, set, new_id),
+        }
+    }
+}
+
+impl Predicate {
+    /// The answer of a selector (Jakarta Messaging 3.8.1.3): a comparison of values that are not alike is false, and what
+    /// cannot be computed is unknown.
+    fn without_failing(&self, set: &PropertySet, new_id: &mut NewId<'_>) -> Truth {
+        match self {
+            Self::Compare { compare, left, right } => {
+                let (left, right) = (left.value(set, new_id).ok()?, right.value(set, new_id).ok()?);
+                let is_known = !left.is_null() && !right.is_null();
+                is_known.then(|| compare.holds(&left, &right).unwrap_or(false))
+            }
+            Self::In { value, list, negated } => {
+                let value = value.value(set, new_id).ok().filter(|value| !value.is_null())?;
+                let mut truth = Some(false);
+                for element in list {
+                    let element = element.value(set, new_id).ok().filter(|element| !element.is_null());
+                    match element.map(|element| Compare::Equal.holds(&value, &element)) {
+                        Some(Some(true)) => return Some(!*negated),
+                        Some(_) => {}
+                        None => truth = None,
+                    }
+                }
+                truth.map(|found| found != *negated)
+            }
+            Self::Like { negated, .. } => match self.evaluate(set, new_id) {
+                Ok(truth) => truth,
+                Err(EvalError::WrongKind { .. }) => Some(*negated),
+                Err(_) => None,
+            },
+            other => other.evaluate(set, new_id).ok().flatten(),
         }
     }
 }
@@ -195,8 +229,13 @@ const fn random_uuid(bits: u128) -> Value {
 
 /// For an index: whether evaluating this can never fail, whatever the message.
 impl Predicate {
-    pub(crate) const fn is_safe(&self) -> bool {
-        matches!(self, Self::IsNull { property: Named::Known(_), .. } | Self::Exists(Named::Known(_)))
+    pub(crate) fn is_safe(&self) -> bool {
+        match self {
+            Self::IsNull { property: Named::Known(_), .. } | Self::Exists(Named::Known(_)) => true,
+            // One that can be found by its value is worth more to an index than one that is passed over.
+            Self::Lenient(predicate) => predicate.as_equality().is_none(),
+            _ => false,
+        }
     }
 
     /// When this is `property = constant`, or `property IN (constants)`: the property and the constants.
@@ -212,6 +251,7 @@ impl Predicate {
             Self::In { value: Expr::Property(Named::Known(property)), list, negated: false } => {
                 Some((property, list.iter().map(Expr::as_constant).collect::<Option<_>>()?))
             }
+            Self::Lenient(predicate) => predicate.as_equality(),
             _ => None,
         }
     }

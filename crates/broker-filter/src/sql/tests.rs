@@ -73,6 +73,39 @@ fn answer(text: &str) -> char {
 }
 
 #[test]
+fn a_lenient_filter_never_fails_and_agrees_where_another_does_not_fail() {
+    // What is compared, and the answers of the two: of the lenient one, and of the other.
+    let cases = [
+        ("int = 5", true, Ok(true)),
+        ("int = 'x'", false, Err(())),
+        ("NOT int = 'x'", true, Err(())),
+        ("int <> 'x'", false, Err(())),
+        ("int IN ('x', 5)", true, Err(())),
+        ("int NOT IN ('x')", true, Err(())),
+        ("int IN ('x', missing)", false, Err(())),
+        ("int NOT IN ('x', missing)", false, Err(())),
+        ("int LIKE 'x'", false, Err(())),
+        ("int NOT LIKE 'x'", true, Err(())),
+        ("yes < TRUE", false, Err(())),
+        ("int / 0 = 1", false, Err(())),
+        ("NOT int / 0 = 1", false, Err(())),
+        ("int / 0 = 1 OR text = 'b'", true, Err(())),
+        ("sys.Nothing = 1", false, Err(())),
+        ("NOT sys.Nothing = 1", false, Err(())),
+        ("sys.Nothing IS NULL", false, Err(())),
+        ("missing IS NULL AND EXISTS(int)", true, Ok(true)),
+        ("missing = 1", false, Ok(false)),
+        ("NOT missing = 1", false, Ok(false)),
+    ];
+    for (text, lenient, strict) in cases {
+        let filter = SqlFilter::parse_lenient(text, parameters()).unwrap();
+        assert_eq!(filter.matches(&message(), &mut || 7), Ok(lenient), "{text}");
+        assert_eq!(matches(text).map_err(drop), strict, "{text}");
+        assert_ne!(filter, read(text), "they are told apart");
+    }
+}
+
+#[test]
 fn the_forms_of_the_documentation_match() {
     let forms = [
         "sys.Label LIKE '%bus%'",
@@ -363,6 +396,9 @@ proptest! {
             "-a < -b OR a % b = c / a", "NOT (a - b = c) AND sys.Label = a", "a * b <> c",
         ][..]),
     ) {
-        drop(read(text).matches(&set, &mut || 0));
+        let strict = read(text).matches(&set, &mut || 0);
+        let lenient = SqlFilter::parse_lenient(text, parameters()).unwrap().matches(&set, &mut || 0);
+        prop_assert!(lenient.is_ok(), "{}", text);
+        prop_assert!(strict.is_err() || strict == lenient, "{}", text);
     }
 }

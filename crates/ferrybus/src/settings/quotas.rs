@@ -42,6 +42,20 @@ pub(super) fn quotas(limits: &LimitSettings, tier: Tier) -> Result<Quotas, Failu
             1_000_000,
             "receivers",
         )?,
+        max_subscribers_per_topic: count(
+            "limits.max_subscribers_per_topic",
+            limits.max_subscribers_per_topic,
+            1_000,
+            100_000,
+            "subscribers",
+        )?,
+        max_selectors_per_entity: count(
+            "limits.max_selectors_per_entity",
+            limits.max_selectors_per_entity,
+            1_000,
+            100_000,
+            "receivers",
+        )?,
         max_transaction_messages: count(
             "limits.max_transaction_messages",
             limits.max_transaction_messages,

@@ -23,6 +23,14 @@ fn quotas_and_entities_outside_their_bounds_are_named_with_their_place() {
             "`limits.max_receivers_per_entity` is 0, expected 1 to 1000000 receivers",
         ),
         (
+            "[limits]\nmax_subscribers_per_topic = 100001",
+            "`limits.max_subscribers_per_topic` is 100001, expected 1 to 100000 subscribers",
+        ),
+        (
+            "[limits]\nmax_selectors_per_entity = 0",
+            "`limits.max_selectors_per_entity` is 0, expected 1 to 100000 receivers",
+        ),
+        (
             "[limits]\nmax_transaction_messages = 10001",
             "`limits.max_transaction_messages` is 10001, expected 1 to 10000 messages",
         ),
@@ -68,6 +76,19 @@ fn each_tier_has_its_profile_and_defaults() {
         let found = (bounds.quotas.max_entities, bounds.max_connections, bounds.max_message_bytes);
         assert_eq!(found, (entities, connections, message_bytes), "{text}");
     }
+}
+
+#[test]
+fn subscribers_and_receivers_with_selectors_are_limited_as_the_operator_says() {
+    let most = |text: &str| {
+        let quotas = limits(text).bounds.quotas;
+        (quotas.max_subscribers_per_topic, quotas.max_selectors_per_entity)
+    };
+    assert_eq!(most(""), (1_000, 1_000));
+    assert_eq!(
+        most("[limits]\nmax_subscribers_per_topic = 1\nmax_selectors_per_entity = 100000"),
+        (1, 100_000)
+    );
 }
 
 #[test]

@@ -20,6 +20,8 @@ pub(super) fn predicate(tree: &Predicate) -> String {
             let escape = escape.as_ref().map_or(String::new(), |escape| format!(" ESCAPE {}", expr(escape)));
             format!("{} {}LIKE {}{escape}", expr(value), not(*negated), expr(pattern))
         }
+        // Reading never gives one.
+        Predicate::Lenient(inner) => predicate(inner),
         Predicate::Not(inner) => format!("NOT ({})", predicate(inner)),
         Predicate::And(parts) => joined(parts, " AND "),
         Predicate::Or(parts) => joined(parts, " OR "),

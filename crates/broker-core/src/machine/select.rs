@@ -1,0 +1,201 @@
+//! Messages go out to consumers that look for them: those with a selector (Jakarta Messaging 3.8.1), and those that
+//! browse.
+//!
+//! Invariant: a browsing consumer changes nothing. One with a selector is given what matches, in the order of numbers; what it passes over stays where it is, and
+//! is looked at once for each time that it came. One turn looks at a bounded number of messages.
+
+use broker_filter::PropertySet;
+
+use super::{
+    Core,
+    pump::{Bound, Hand, read_message, stored},
+    topic::overlay,
+};
+use crate::{
+    Delivery, Effect, Output, SequenceNumber, Stored, Timestamp,
+    config::Describe,
+    slot::{ConsumerNumber, State},
+    store::Store,
+};
+
+/// Most messages that the selecting consumers of one store look at before those come that take anything.
+const LOOKS: u32 = 64;
+
+/// What came of looking at one message.
+enum Looked {
+    /// It is wanted.
+    Match(u64, Box<Stored>),
+    /// It is not, or cannot be had.
+    Other,
+    /// There is none that was not looked at.
+    Nothing,
+}
+
+impl Hand<'_> {
+    /// Gives messages to the consumers with a selector, in turn. Says whether each has looked at all that it could.
+    pub(super) fn select(
+        &mut self,
+        store: &mut Store,
+        mut bodies: Option<&mut Store>,
+        bound: &mut Bound,
+        out: &mut impl Output,
+    ) -> bool {
+        if store.selectors.is_none() {
+            return true;
+        }
+        let mut content = Vec::new();
+        let mut left = LOOKS;
+        while let Some(number) = store.selectors.as_mut().and_then(|selectors| selectors.ring.pop_front()) {
+            if !self.may_take(store, number) {
+                continue;
+            }
+            self.hear(number, store);
+            loop {
+                if left == 0 || bound.is_spent() {
+                    content.push(number);
+                    break;
+                }
+                match self.look(store, bodies.as_deref(), number, bound, out) {
+                    Looked::Match(sequence, stored) => {
+                        left -= 1;
+                        self.hand_out(store, bodies.as_deref_mut(), (number, sequence), *stored, out);
+                        break;
+                    }
+                    Looked::Other => left -= 1,
+                    Looked::Nothing => {
+                        content.push(number);
+                        break;
+                    }
+                }
+            }
+            if left == 0 || bound.is_spent() {
+                break;
+            }
+        }
+        let is_done = left > 0 && !bound.is_spent();
+        if let Some(selectors) = &mut store.selectors {
+            selectors.ring.extend(content);
+        }
+        is_done
+    }
+
+    /// Takes in what came back since a consumer last looked.
+    fn hear(&mut self, number: ConsumerNumber, store: &Store) {
+        let consumer = self.consumers.get_mut(&number);
+        let selection = consumer.and_then(|consumer| consumer.selection.as_mut());
+        if let Some((selection, selectors)) = selection.zip(store.selectors.as_ref()) {
+            selection.hear(selectors, store.has_partitions);
+        }
+    }
+
+    /// Looks at one message for a consumer.
+    fn look(
+        &mut self,
+        store: &mut Store,
+        bodies: Option<&Store>,
+        number: ConsumerNumber,
+        bound: &mut Bound,
+        out: &mut impl Output,
+    ) -> Looked {
+        let consumer = self.consumers.get_mut(&number);
+        let Some(selection) = consumer.and_then(|consumer| consumer.selection.as_mut()) else {
+            return Looked::Nothing;
+        };
+        let Some(sequence) = selection.next(store.has_partitions, &store.slots) else {
+            return Looked::Nothing;
+        };
+        selection.pass(store.has_partitions, sequence);
+        bound.spend(0);
+        let Some(slot) = store.slots.get(sequence).copied().filter(|slot| slot.is_ready()) else {
+            return Looked::Other;
+        };
+        if Core::is_over(&slot, store.is_dead_letter(), self.now) {
+            return Looked::Other;
+        }
+        let read = read_message(store, sequence, &slot, bodies, out).and_then(|record| stored(&slot, record));
+        let Ok(found) = read else {
+            store.set_damaged(sequence);
+            return Looked::Other;
+        };
+        bound.bytes = bound.bytes.saturating_sub(found.payload.len() as u64);
+        if selection.wants(&facts(self.describe, self.now, &found)) {
+            Looked::Match(sequence, Box::new(found))
+        } else {
+            Looked::Other
+        }
+    }
+
+    /// Shows messages to the browsing consumers. Says whether each got all that it could take.
+    pub(super) fn browse(
+        &mut self,
+        store: &mut Store,
+        bodies: Option<&Store>,
+        bound: &mut Bound,
+        out: &mut impl Output,
+    ) -> bool {
+        for _ in 0..store.browsers.len() {
+            let Some(number) = store.browsers.pop_front() else { break };
+            while self.may_take(store, number) {
+                if bound.is_spent() {
+                    store.browsers.push_front(number);
+                    return false;
+                }
+                if !self.show_next(store, bodies, number, bound, out) {
+                    store.browsers.push_back(number);
+                    break;
+                }
+            }
+        }
+        true
+    }
+
+    /// Shows one message; says no where there is none to show.
+    fn show_next(
+        &mut self,
+        store: &mut Store,
+        bodies: Option<&Store>,
+        number: ConsumerNumber,
+        bound: &mut Bound,
+        out: &mut impl Output,
+    ) -> bool {
+        let Some(consumer) = self.consumers.get_mut(&number) else { return false };
+        let Some(sequence) = store.next_to_show(&consumer.browsed) else { return false };
+        consumer.browsed.pass(store.has_partitions, sequence);
+        store.touched_at = self.now;
+        bound.messages = bound.messages.saturating_sub(1);
+        let Some(slot) = store.slots.get(sequence).copied() else { return true };
+        let is_over = Core::is_over(&slot, store.is_dead_letter(), self.now);
+        if slot.state != State::Active || slot.is_damaged() || is_over {
+            return true;
+        }
+        let Ok(stored) =
+            read_message(store, sequence, &slot, bodies, out).and_then(|record| stored(&slot, record))
+        else {
+            store.set_damaged(sequence);
+            return true;
+        };
+        bound.bytes = bound.bytes.saturating_sub(stored.payload.len() as u64);
+        let wanted = consumer
+            .selection
+            .as_ref()
+            .is_none_or(|selection| selection.wants(&facts(self.describe, self.now, &stored)));
+        if !wanted {
+            return true;
+        }
+        consumer.count += 1;
+        if let Some(client) = self.clients.get_mut(&consumer.client) {
+            client.handed += stored.payload.len() as u64;
+        }
+        let sequence = SequenceNumber(sequence);
+        let delivery = Delivery { consumer: consumer.link, queue: store.id, sequence, lock: None, stored };
+        out.effect(consumer.client, Effect::Delivery(delivery));
+        true
+    }
+}
+
+/// What a filter sees of a stored message.
+pub(super) fn facts(describe: Describe, now: Timestamp, stored: &Stored) -> PropertySet {
+    let mut facts = describe(now, &stored.payload).properties.map(|facts| *facts).unwrap_or_default();
+    overlay(&mut facts, &stored.properties);
+    facts
+}

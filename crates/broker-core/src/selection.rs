@@ -1,0 +1,104 @@
+//! Consumers that want some of the messages only, and how far each has looked.
+//!
+//! Invariant: a message that is ready lies ahead of where a selecting consumer stands, or in the log that it has not
+//! heard yet, or among what it looks at again, or it was looked at and did not match.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use broker_filter::{Filter, PropertySet};
+
+use crate::{partition::Onward, slot::ConsumerNumber, slots::Slots};
+
+/// Numbers that a store's log, or one consumer, keeps of messages that came back. Past it a consumer looks at all of
+/// the messages again, a bounded part at a time.
+const RETURNED_MAX: usize = 4_096;
+
+/// What one consumer wants, and what it has looked at.
+#[derive(Debug)]
+pub(crate) struct Selection {
+    filter: Filter,
+    onward: Onward,
+    /// Numbers behind that which came back.
+    again: BTreeSet<u64>,
+    /// How much of the store's log it has taken in.
+    heard: u64,
+}
+
+/// A store's selecting consumers.
+#[derive(Debug, Default)]
+pub(crate) struct Selectors {
+    /// Those with credit, in turn.
+    pub(crate) ring: VecDeque<ConsumerNumber>,
+    /// All of them.
+    pub(crate) count: u64,
+    /// Numbers of messages that became ready behind others, the latest last.
+    log: VecDeque<u64>,
+    /// How many numbers of the log were forgotten.
+    forgotten: u64,
+}
+
+impl Selectors {
+    /// A message is ready again.
+    pub(crate) fn note(&mut self, sequence: u64) {
+        if self.log.len() >= RETURNED_MAX {
+            self.log.pop_front();
+            self.forgotten += 1;
+        }
+        self.log.push_back(sequence);
+    }
+
+    fn end(&self) -> u64 {
+        self.forgotten + self.log.len() as u64
+    }
+}
+
+impl Selection {
+    /// What looks at everything that there is.
+    pub(crate) fn new(filter: Filter) -> Self {
+        Self { filter, onward: Onward::default(), again: BTreeSet::new(), heard: 0 }
+    }
+
+    /// Takes in what came back meanwhile.
+    pub(crate) fn hear(&mut self, selectors: &Selectors, has_partitions: bool) {
+        let end = selectors.end();
+        if self.heard == end {
+            return;
+        }
+        let news = end - self.heard.max(selectors.forgotten);
+        if self.heard < selectors.forgotten || self.again.len() as u64 + news > RETURNED_MAX as u64 {
+            self.onward = Onward::default();
+            self.again.clear();
+        } else {
+            let onward = &self.onward;
+            let seen = selectors.log.range(selectors.log.len() - usize::try_from(news).unwrap_or(0)..);
+            self.again.extend(seen.filter(|number| onward.has_passed(has_partitions, **number)));
+        }
+        self.heard = end;
+    }
+
+    /// Whether it knows all that came back.
+    pub(crate) fn has_heard(&self, selectors: &Selectors) -> bool {
+        self.heard == selectors.end()
+    }
+
+    /// The next message to look at. What is left out of the log is not seen: see [`Self::hear`].
+    pub(crate) fn next<T: Copy>(&self, has_partitions: bool, slots: &Slots<T>) -> Option<u64> {
+        let first = self.again.first().copied();
+        first.or_else(|| self.onward.next(has_partitions, |from, end| slots.next_before(from, end)))
+    }
+
+    /// That one was looked at.
+    pub(crate) fn pass(&mut self, has_partitions: bool, sequence: u64) {
+        if !self.again.remove(&sequence) {
+            self.onward.pass(has_partitions, sequence);
+        }
+    }
+
+    /// Whether a message with these properties is wanted. What has no answer is not.
+    pub(crate) fn wants(&self, facts: &PropertySet) -> bool {
+        self.filter.matches(facts, &mut || 0).unwrap_or(false)
+    }
+}
+
+#[cfg(test)]
+mod tests;
