@@ -112,15 +112,23 @@ def unsubscribe(context):
 
 
 def in_use(context):
+    """The same client on another connection takes its link over; who wants something else has to wait."""
     connections = [connect_as(context, "same") for _ in range(2)]
-    holder = connections[0].create_receiver(context.queue, name="news", options=DurableSubscription())
+    older = connections[0].create_receiver(context.queue, name="news", options=DurableSubscription())
     try:
-        connections[1].create_receiver(context.queue, name="news", options=DurableSubscription())
+        other = [DurableSubscription(), Selector("n = 1")]
+        connections[1].create_receiver(context.queue, name="news", options=other)
         raise AssertionError("two receivers have one subscription")
     except LinkDetached as error:
         assert error.condition == "amqp:resource-locked", error
+    holder = connections[1].create_receiver(context.queue, name="news", options=DurableSubscription())
     publish(connections[1], context.queue, "m")
     assert bodies(holder, 1) == ["m"]
+    try:
+        older.receive(timeout=10)
+        raise AssertionError("the older link is still there")
+    except LinkDetached as error:
+        assert error.condition == "amqp:link:stolen", error
     for connection in connections:
         connection.close()
 

@@ -149,7 +149,7 @@ impl Gateway {
         let default_outcome = default_outcome.map_or(Said::Nothing, Said::of);
         let mode = attach.snd_settle_mode.unwrap_or_default();
         let receive_mode = receive_mode(mode, source);
-        let subscriber = if session.is_none() { self.subscriber(&attach, face)? } else { None };
+        let subscriber = if session.is_none() { self.subscriber(&attach, face, &path)? } else { None };
         let (subscriber, subscribing) = subscriber.unzip();
         let consumer = Consumer {
             path: path.clone(),

@@ -95,6 +95,8 @@ pub(crate) enum Refusal {
     EntityDisabled { entity: String },
     /// The entity behind an open link was deleted.
     EntityDeleted { entity: String },
+    /// The same client has attached the link on another connection.
+    Stolen,
     /// A fault that a test has ordered.
     Fault(FaultKind),
     /// The broker shuts down.
@@ -166,6 +168,7 @@ impl Refusal {
             | Self::UnknownOperation { .. } => ("amqp:not-implemented", 501),
             Self::NoTransaction => ("amqp:transaction:unknown-id", 400),
             Self::Malformed(_) => ("amqp:decode-error", 400),
+            Self::Stolen => ("amqp:link:stolen", 409),
             Self::EntityDeleted { .. } => ("amqp:resource-deleted", 404),
             Self::Fault(kind) => fault(*kind),
             Self::ShuttingDown | Self::Ended => ("amqp:connection:forced", 503),
@@ -226,6 +229,7 @@ impl Refusal {
             Self::EntityDisabled { entity } => {
                 format!("The messaging entity '{entity}' has been disabled for this operation.")
             }
+            Self::Stolen => "The link was attached anew on another connection.".to_owned(),
             Self::EntityDeleted { entity } => format!("The messaging entity '{entity}' has been deleted."),
             Self::Fault(_) => "A test has ordered this fault.".to_owned(),
             Self::ShuttingDown | Self::Failed | Self::Ended => self.farewell().to_owned(),

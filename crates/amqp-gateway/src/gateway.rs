@@ -360,6 +360,7 @@ impl Gateway {
             Effect::EntityDisabled { link } => self.on_entity_disabled(link),
             Effect::TransactionDone { ticket } => self.on_transaction_done(ticket),
             Effect::TransactionRefused { ticket, error } => self.on_transaction_refused(ticket, error),
+            Effect::LinkStolen { link } => self.detach_link(link, &Refusal::Stolen),
             Effect::EntityDeleted { link } => self.on_entity_deleted(link),
             Effect::EntityForwards { link } => self.on_entity_forwards(link),
             Effect::SessionLost { consumer } => self.on_session_lost(consumer),

@@ -9,12 +9,13 @@ use amqp_codec::{
     types::{Descriptor, SenderSettleMode, Symbol, write_map},
 };
 use amqp_engine::{AttachReply, LinkKey};
-use broker_auth::Right;
+use broker_auth::{Right, Scope};
 use broker_core::{Command, EntityPath, LinkId, QueueInfo, ReceiveMode, SubQueue, Subscriber};
 use broker_filter::Filter;
 use bytes::BytesMut;
 
 use crate::{
+    address,
     condition::Refusal,
     gateway::Gateway,
     link::{Consumer, LinkRole},
@@ -68,6 +69,7 @@ impl Gateway {
         &mut self,
         attach: &Attach,
         face: Face,
+        path: &EntityPath,
     ) -> Result<Option<(Subscriber, Subscribing)>, Refusal> {
         let Some(source) = attach.source.as_ref().filter(|_| face == Face::Plain) else { return Ok(None) };
         let (filter, in_force) = selected(source)?;
@@ -88,8 +90,15 @@ impl Gateway {
             _ => ReceiveMode::PeekLock,
         };
         let temporary = !is_durable;
-        let subscriber = Subscriber { container, name, filter, mode, shared, temporary };
+        let owner = self.owner(path);
+        let subscriber = Subscriber { container, name, owner, filter, mode, shared, temporary };
         Ok(Some((subscriber, Subscribing { filter: in_force, temporary, name: None })))
+    }
+
+    /// Who may take over what is this client's: how it has logged in, and as whom.
+    fn owner(&self, path: &EntityPath) -> Box<str> {
+        let scope = Scope::of(&address::resource(path, false));
+        format!("{} {}", self.authentication(), self.grants.who(&scope, Right::Listen)).into()
     }
 
     /// By which a subscriber is known again. Several receivers of a shared subscription add `|` and more to its name.

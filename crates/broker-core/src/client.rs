@@ -73,6 +73,8 @@ pub(crate) struct Consumer {
     pub(crate) browsed: Onward,
     /// It wants some of the messages only.
     pub(crate) selection: Option<Box<Selection>>,
+    /// Who a durable subscriber is that shares its subscription with nobody: a link of the same one may take its place.
+    pub(crate) owner: Option<Box<str>>,
     /// The session that it holds. Such a consumer stands in no ring: its session stands in turn.
     pub(crate) session: Option<SessionNumber>,
 }

@@ -48,6 +48,8 @@ pub struct Subscriber {
     pub container: Box<str>,
     /// By which it is known again in its container: one subscription at most in all topics.
     pub name: Box<str>,
+    /// Who the client is, by its log-in or token: what nobody else's link of these names may take over.
+    pub owner: Box<str>,
     /// Which messages it wants.
     pub filter: Filter,
     /// How it takes them: what a copy of its own means at a queue, every subscriber of a topic has.
@@ -363,8 +365,8 @@ pub enum Command {
         /// Who waits.
         ticket: Ticket,
     },
-    /// Delete messages of the retrieval order, oldest first. Locked, deferred and scheduled ones stay. Answer:
-    /// `Effect::Deleted` or `Effect::RequestRefused`.
+    /// Delete messages of the retrieval order, oldest first. Locked, deferred and scheduled ones stay. Answer, where there
+    /// are sessions at the next `pump`: `Effect::Deleted` or `Effect::RequestRefused`.
     DeleteMessages {
         /// Which store.
         path: EntityPath,

@@ -194,6 +194,11 @@ pub enum Effect {
         /// The link.
         link: LinkId,
     },
+    /// Another link of the same subscriber has taken this one's place; it does not exist any more.
+    LinkStolen {
+        /// The link.
+        link: LinkId,
+    },
     /// The entity of this link is gone; the link does not exist any more.
     EntityDeleted {
         /// The link.

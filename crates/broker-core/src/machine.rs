@@ -269,7 +269,7 @@ impl Core {
                 self.open_producer_through(now, client, producer, (&path, &through), auto_create, out);
             }
             Command::OpenConsumer { consumer, path, mode, unsettled, session, auto_create } => {
-                let how = How { mode, unsettled, session, filter: Filter::True };
+                let how = How { mode, unsettled, session, filter: Filter::True, owner: None };
                 self.open_consumer(now, client, consumer, &path, how, auto_create, out);
             }
             Command::OpenSubscriber { consumer, path, mode, unsettled, subscriber, auto_create } => {

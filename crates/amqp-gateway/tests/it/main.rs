@@ -18,6 +18,7 @@ mod management;
 mod rules;
 #[cfg(test)]
 mod selectors;
+#[cfg(test)]
 mod sessions;
 #[cfg(test)]
 mod spans;

@@ -210,15 +210,41 @@ fn a_subscription_is_looked_up_without_a_source_and_given_up_by_closing_the_link
 }
 
 #[test]
-fn a_durable_subscription_that_is_in_use_is_neither_taken_nor_given_up() {
-    let (mut world, client) = world();
-    let other = world.plain();
+fn a_durable_subscription_that_is_in_use_is_neither_taken_nor_given_up_by_somebody_else() {
+    let (mut world, other) = World::limited(Right::Listen);
+    world.create_kind("t", EntityKind::Topic, EntitySettings::default());
+    let client = world.plain();
     attach(&mut world, client, 5, "news", Some(durable())).unwrap();
     assert_eq!(attach(&mut world, other, 5, "news", Some(durable())).unwrap_err(), "amqp:resource-locked");
     attach(&mut world, other, 6, "news", None).unwrap();
     detach(&mut world, other, 6, true);
-    world.send(other, "t", &["m"]);
+    world.send(client, "t", &["m"]);
     assert_eq!(take(&mut world, client, 5), ["m"]);
+}
+
+#[test]
+fn a_durable_subscriber_that_attaches_on_another_connection_steals_its_own_link() {
+    let (mut world, client) = world();
+    let back = world.plain();
+    attach(&mut world, client, 5, "news", Some(durable())).unwrap();
+    world.credit(client, 0, 5, 0, 1, false);
+    world.send(back, "t", &["1", "2"]);
+    assert_eq!(texts(&world.transfers(client)), ["1"]);
+    attach(&mut world, back, 6, "news", Some(durable())).unwrap();
+    let (_, detaches) = world.link_frames(client);
+    assert_eq!(detaches.len(), 1);
+    assert_eq!(detaches[0].error.as_ref().unwrap().condition, "amqp:link:stolen");
+    // What the older link held comes again, and its end ends nothing.
+    assert_eq!(take(&mut world, back, 6), ["1", "2"]);
+    world.script(client).detach(0, 5, true);
+    world.run();
+    world.lose(client);
+    let third = world.plain();
+    world.send(third, "t", &["3"]);
+    assert_eq!(texts(&world.transfers(back)), ["3"]);
+    // A link of another name, or from another container, has its own.
+    attach(&mut world, back, 7, "other", Some(durable())).unwrap();
+    assert_eq!(world.entities(), BEFORE + 2);
 }
 
 #[test]

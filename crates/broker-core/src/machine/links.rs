@@ -25,6 +25,8 @@ pub(super) struct How {
     pub(super) session: Option<SessionWanted>,
     /// Which of the messages.
     pub(super) filter: Filter,
+    /// See [`Consumer`].
+    pub(super) owner: Option<Box<str>>,
 }
 
 impl Core {
@@ -118,7 +120,7 @@ impl Core {
         auto_create: bool,
         out: &mut impl Output,
     ) {
-        let How { mode, unsettled, session, filter } = how;
+        let How { mode, unsettled, session, filter, owner } = how;
         let opened = self.prepare_link(now, client, link, path, auto_create, out);
         let opened = opened.and_then(|queue| match self.kind_of(queue) {
             Some(EntityKind::Topic) if path.sub_queue == SubQueue::Main => {
@@ -131,7 +133,7 @@ impl Core {
         });
         let opened = opened.and_then(|queue| {
             self.check_session_use(queue, path, mode, session.as_ref())?;
-            if filter != Filter::True { self.check_selector(queue) } else { Ok(()) }?;
+            if filter == Filter::True { Ok(()) } else { self.check_selector(queue) }?;
             Ok(queue)
         });
         if let (Ok(queue), Some(wanted)) = (&opened, session) {
@@ -153,6 +155,7 @@ impl Core {
                 took_locks: false,
                 browsed: Onward::default(),
                 selection: (filter != Filter::True).then(|| Box::new(Selection::new(filter))),
+                owner,
                 session: None,
             };
             if consumer.selects()

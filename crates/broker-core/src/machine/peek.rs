@@ -1,12 +1,14 @@
 //! Looking without touching (`service-bus-entities` 19).
 //!
-//! Invariant: showing a message changes nothing about it.
+//! Invariant: showing a message changes nothing about it. One pump passes over a bounded number of messages that are not
+//! shown, and goes on there at the next.
 
 use std::time::Duration;
 
 use super::{
     Core,
     deferred::FetchRequest,
+    delete::DeleteRequest,
     pump::{Bound, read_message, stored, with_bodies},
     status::Use,
 };
@@ -29,7 +31,11 @@ pub(super) struct Lookup {
 pub(super) enum What {
     Peek(PeekRequest),
     Fetch(FetchRequest),
+    Delete(DeleteRequest),
 }
+
+/// Messages that one pump passes over at most for one question.
+pub(super) const PASSED_MAX: u32 = 10_000;
 
 /// The fields of a `Peek`.
 #[derive(Debug)]
@@ -44,27 +50,34 @@ pub(super) struct PeekRequest {
 impl Core {
     pub(super) fn answer_lookups(&mut self, now: Timestamp, bound: &mut Bound, out: &mut impl Output) {
         while !bound.is_spent()
-            && let Some(Lookup { client, ticket, what }) = self.lookups.pop_front()
+            && let Some(Lookup { client, ticket, mut what }) = self.lookups.pop_front()
         {
-            let answer = match &what {
-                What::Peek(request) => {
-                    self.peek(request, bound, out).map(|messages| Effect::Peeked { ticket, messages })
-                }
+            let answer = match &mut what {
+                What::Peek(request) => self
+                    .peek(request, bound, out)
+                    .map(|found| found.map(|messages| Effect::Peeked { ticket, messages })),
                 What::Fetch(request) => self
                     .fetch(now, client, request, bound, out)
-                    .map(|messages| Effect::Fetched { ticket, messages }),
+                    .map(|messages| Some(Effect::Fetched { ticket, messages })),
+                What::Delete(request) => self
+                    .delete_in_sessions(client, request, out)
+                    .map(|done| done.map(|count| Effect::Deleted { ticket, count })),
             };
-            let effect = answer.unwrap_or_else(|error| Effect::RequestRefused { ticket, error });
-            self.merge.effect(client, effect, out);
+            match answer.unwrap_or_else(|error| Some(Effect::RequestRefused { ticket, error })) {
+                Some(effect) => self.merge.effect(client, effect, out),
+                // It goes on at the next pump; meanwhile others have their turn.
+                None => return self.lookups.push_front(Lookup { client, ticket, what }),
+            }
         }
     }
 
+    /// `None`: nothing was found yet, and there is more to look at.
     fn peek(
         &mut self,
-        request: &PeekRequest,
+        request: &mut PeekRequest,
         bound: &mut Bound,
         out: &mut impl Output,
-    ) -> Result<Vec<Peeked>, EntityError> {
+    ) -> Result<Option<Vec<Peeked>>, EntityError> {
         let missing = || EntityError::NotFound(request.path.entity.clone());
         let queue = self.resolve(&request.path).ok_or_else(missing)?;
         self.check_use(queue, Use::Receive)?;
@@ -75,15 +88,26 @@ impl Core {
         let mut own = Bound::of(&self.config);
         let mut messages = Vec::new();
         let mut bytes = 0;
+        let mut passed = 0;
         let session = request.session.as_deref();
         let mut next = store.next_of_session(session, request.from.0);
         while let Some(sequence) = next
             && messages.len() < request.count as usize
             && !own.is_spent()
         {
+            if passed >= PASSED_MAX {
+                if messages.is_empty() {
+                    request.from = SequenceNumber(sequence);
+                    return Ok(None);
+                }
+                break;
+            }
             next = store.next_of_session(session, sequence + 1);
             let shown = |slot: &Slot| !slot.is_damaged() && slot.state != State::Body;
-            let Some(slot) = store.slots.get(sequence).copied().filter(shown) else { continue };
+            let Some(slot) = store.slots.get(sequence).copied().filter(shown) else {
+                passed += 1;
+                continue;
+            };
             let read = read_message(store, sequence, &slot, bodies.as_deref(), out)
                 .and_then(|record| Ok((own_expiry(&slot, &record.index, default), stored(&slot, record)?)));
             let Ok((expires_at, mut stored)) = read else {
@@ -99,7 +123,7 @@ impl Core {
             stored.expires_at = expires_at;
             messages.push(Peeked { sequence: SequenceNumber(sequence), stored });
         }
-        Ok(messages)
+        Ok(Some(messages))
     }
 }
 

@@ -363,9 +363,9 @@ impl Hand<'_> {
         } else {
             let until = self.now.after(store.lock_duration);
             if selects {
-                store.take_any(sequence)
+                store.take_any(sequence);
             } else {
-                store.take(sequence)
+                store.take(sequence);
             }
             store.lock(sequence, id, number, until);
             until

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     Delivery, Effect, Output, SequenceNumber, Stored, Timestamp,
     config::Describe,
-    slot::{ConsumerNumber, State},
+    slot::{ConsumerNumber, Slot, State},
     store::Store,
 };
 
@@ -106,7 +106,7 @@ impl Hand<'_> {
         };
         selection.pass(store.has_partitions, sequence);
         bound.spend(0);
-        let Some(slot) = store.slots.get(sequence).copied().filter(|slot| slot.is_ready()) else {
+        let Some(slot) = store.slots.get(sequence).copied().filter(Slot::is_ready) else {
             return Looked::Other;
         };
         if Core::is_over(&slot, store.is_dead_letter(), self.now) {

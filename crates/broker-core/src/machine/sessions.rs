@@ -191,6 +191,7 @@ impl Core {
             took_locks: false,
             browsed: Onward::default(),
             selection: None,
+            owner: None,
             session: Some(session),
         };
         self.consumers.insert(number, consumer);

@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use super::{Core, links::How};
 use crate::{
     AttachError, ClientId, Effect, EntityError, EntityKind, EntityPath, EntitySettings, LinkId, Output,
-    QueueId, ReceiveMode, Rule, SubQueue, Subscriber, Timestamp, UnsettledPolicy, name,
+    QueueId, ReceiveMode, Rule, SubQueue, Subscriber, Timestamp, UnsettledPolicy, client::Link, name,
 };
 
 /// What the names of such subscriptions begin with.
@@ -44,11 +44,12 @@ impl Core {
         auto_create: bool,
         out: &mut impl Output,
     ) {
-        let (mut path, mut mode, mut filter) = (path, mode, Filter::True);
+        let (mut path, mut mode, mut filter, mut owner) = (path, mode, Filter::True, None);
         if path.sub_queue == SubQueue::Main && self.is_topic(&path.entity) {
             // It must not stand in its own way.
             self.close_link(now, client, link, out);
             mode = subscriber.mode;
+            owner = Some(subscriber.owner.clone()).filter(|_| !subscriber.shared && !subscriber.temporary);
             match self.subscription_for(now, &path.entity, subscriber, out) {
                 Ok(name) => path.entity = name,
                 Err(error) => {
@@ -58,7 +59,7 @@ impl Core {
         } else {
             filter = subscriber.filter;
         }
-        let how = How { mode, unsettled, session: None, filter };
+        let how = How { mode, unsettled, session: None, filter, owner };
         self.open_consumer(now, client, link, &path, how, auto_create, out);
     }
 
@@ -79,17 +80,26 @@ impl Core {
         let wanted = name::subscription(topic, &own);
         if let Some(id) = self.find_subscription(&own) {
             let is_used = self.stores.get(&id).is_some_and(|store| store.consumers > 0);
-            let found = self.main_of(id).map(|entity| &entity.definition.name);
-            let is_same = found.is_some_and(|name| name::key(name) == name::key(&wanted))
+            let found = self.main_of(id).map(|entity| entity.definition.name.clone());
+            let is_same = found.as_ref().is_some_and(|name| name::key(name) == name::key(&wanted))
                 && self.filter_of(id) == Some(&subscriber.filter);
-            if is_used && !(is_same && subscriber.shared) {
-                return Err(AttachError::SubscriptionInUse(subscriber.name));
+            let alone = self.alone_on(id);
+            let shares = subscriber.shared && alone.is_none();
+            let stolen = alone.filter(|(owner, ..)| {
+                *owner == &*subscriber.owner && !subscriber.shared && !subscriber.temporary
+            });
+            match stolen.map(|(_, client, link)| (client, link)) {
+                Some(older) if is_same => self.steal(now, older, out),
+                _ if is_used && !(is_same && shares) => {
+                    return Err(AttachError::SubscriptionInUse(subscriber.name));
+                }
+                _ => {}
             }
             if is_same {
                 return Ok(wanted);
             }
             // Another topic or filter: it begins anew.
-            if let Some(name) = found.cloned() {
+            if let Some(name) = found {
                 self.delete_entity(&name, out).map_err(AttachError::Subscription)?;
             }
         }
@@ -109,6 +119,23 @@ impl Core {
             other => AttachError::Subscription(other),
         })?;
         Ok(wanted)
+    }
+
+    /// The durable subscriber that shares a subscription with nobody, while it receives: who it is, and its link.
+    fn alone_on(&self, subscription: QueueId) -> Option<(&str, ClientId, LinkId)> {
+        let links = &self.stores.get(&subscription)?.links;
+        links.iter().find_map(|(client, link)| {
+            let Link::Consumer { number } = self.clients.get(client)?.links.get(link)? else { return None };
+            let owner = self.consumers.get(number)?.owner.as_deref()?;
+            Some((owner, *client, *link))
+        })
+    }
+
+    /// Takes the place of an older link of the same subscriber: a link is known by its name and the containers at its
+    /// ends, and attached anew it is stolen (transport 2.6.1).
+    fn steal(&mut self, now: Timestamp, (client, link): (ClientId, LinkId), out: &mut impl Output) {
+        self.close_link(now, client, link, out);
+        self.merge.effect(client, Effect::LinkStolen { link }, out);
     }
 
     /// Says what there is of a subscriber, so that it can be looked at or given up.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::harness::*;
 use crate::{
-    Command, Effect, EntityError, EntityPath, EntitySettings, Outcome, ReceiveMode, SubQueue, Timestamp,
+    Command, Effect, EntityError, EntityPath, EntitySettings, Message, Outcome, ReceiveMode, SubQueue,
+    Timestamp,
 };
 
 fn delete(broker: &mut Broker, path: EntityPath, count: u32, before: Timestamp) -> Result<u32, EntityError> {
@@ -70,4 +71,31 @@ fn dead_letters_can_be_purged() {
     let missing = delete(&mut broker, nowhere, 9, Timestamp::MAX);
     assert_eq!(missing, Err(EntityError::NotFound("nowhere".into())));
     broker.check_liveness();
+}
+
+#[test]
+fn a_deletion_that_passes_over_many_messages_goes_on_where_it_stopped() {
+    let mut broker =
+        Broker::with_queue(EntitySettings { requires_session: true, ..EntitySettings::default() });
+    let of = |session: &str| Message { session_id: Some(session.into()), ..message("m") };
+    let queue = broker.queue("q");
+    // More than one pump passes over, all of them set aside.
+    for _ in 0..25 {
+        let messages = (0..500).map(|_| of("aside")).collect();
+        broker.tell(ME, Command::PublishBatch { queue, messages, ticket: None });
+    }
+    for slot in 1..=12_500 {
+        broker.core.stores.get_mut(&queue).unwrap().set_state(slot, crate::slot::State::Deferred);
+    }
+    let messages = vec![of("a"), of("a")];
+    broker.tell(ME, Command::PublishBatch { queue, messages, ticket: None });
+    broker.journal.make_readable();
+    let (ticket, path) = (broker.ticket(), main_path("q"));
+    let command = Command::DeleteMessages { path, session: None, count: 9, before: Timestamp::MAX, ticket };
+    broker.core.handle(broker.now, ME, command, &mut broker.journal);
+    assert!(broker.core.pump(broker.now, &mut broker.journal), "it goes on");
+    assert!(broker.take(ME).is_empty(), "not answered yet");
+    broker.pump();
+    let told = broker.take(ME);
+    assert!(matches!(told[..], [Effect::Deleted { count: 2, .. }]), "{told:?}");
 }

@@ -1,13 +1,13 @@
 //! Random rules, messages, settlements, crashes and cleaning against a model: each message has exactly the copies
 //! that the rules of its moment say, and each copy goes its own way.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use broker_filter::Value;
 use proptest::prelude::*;
 
 use super::{harness::*, recovery::clean};
-use crate::{Command, EntitySettings, Outcome, ReceiveMode, Rule};
+use crate::{Command, Effect, EntitySettings, Message, Outcome, ReceiveMode, Rule, SequenceNumber};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
@@ -241,4 +241,27 @@ proptest! {
         prop_assert_eq!(test.broker.core.entity("t").unwrap().bytes, 0);
         test.broker.check_liveness();
     }
+}
+
+#[test]
+fn a_peek_at_a_topic_passes_over_shared_bodies_a_part_at_a_time() {
+    let mut broker = Broker::with_topic(EntitySettings::default());
+    for name in ["a", "b"] {
+        broker.subscribe(name, EntitySettings::default(), vec![rule("r", "", None)]);
+    }
+    for _ in 0..25 {
+        broker.send((0..500).map(|_| message("shared")).collect());
+    }
+    let due = Some(broker.now.after(Duration::from_secs(60)));
+    broker.send(vec![Message { scheduled_enqueue_time: due, ..message("scheduled") }]);
+    broker.journal.make_readable();
+    let (ticket, path, from) = (broker.ticket(), main_path("t"), SequenceNumber(0));
+    let command = Command::Peek { path, session: None, from, count: 5, bytes: u64::MAX, ticket };
+    broker.core.handle(broker.now, ME, command, &mut broker.journal);
+    assert!(broker.core.pump(broker.now, &mut broker.journal), "it goes on");
+    assert!(broker.take(ME).is_empty(), "not answered yet");
+    broker.pump();
+    let told = broker.take(ME);
+    let [Effect::Peeked { messages, .. }] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(messages.len(), 1, "the scheduled one");
 }

@@ -46,8 +46,15 @@ fn open(
     path: EntityPath,
     (mode, filter): (ReceiveMode, Filter),
 ) -> Result<(), AttachError> {
-    let subscriber =
-        Subscriber { container: "c".into(), name: "s".into(), filter, mode, shared: false, temporary: true };
+    let subscriber = Subscriber {
+        container: "c".into(),
+        name: "s".into(),
+        owner: "me".into(),
+        filter,
+        mode,
+        shared: false,
+        temporary: true,
+    };
     let command = Command::OpenSubscriber {
         consumer: LinkId(link),
         path,

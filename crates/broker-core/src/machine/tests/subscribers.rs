@@ -14,6 +14,7 @@ fn subscriber(name: &str) -> Subscriber {
     Subscriber {
         container: "c".into(),
         name: name.into(),
+        owner: "me".into(),
         filter: Filter::True,
         mode: ReceiveMode::PeekLock,
         shared: false,
@@ -161,8 +162,14 @@ fn a_subscription_that_is_not_shared_has_one_receiver() {
     let in_use = |name: &str| Err(AttachError::SubscriptionInUse(name.into()));
     let mut broker = with_topic();
     open(&mut broker, 1, subscriber("s")).unwrap();
-    assert_eq!(open_as(&mut broker, OTHER, 1, "t", subscriber("s")), in_use("s"));
+    let stranger = Subscriber { owner: "somebody else".into(), ..subscriber("s") };
+    assert_eq!(open_as(&mut broker, OTHER, 1, "t", stranger), in_use("s"));
     assert_eq!(open_as(&mut broker, OTHER, 1, "t", choosy("s", "n > 0")), in_use("s"));
+    assert_eq!(open_as(&mut broker, OTHER, 1, "t", shared("s")), in_use("s"));
+    let name = open(&mut broker, 4, subscriber("by name")).unwrap();
+    broker.tell(ME, Command::CloseConsumer { consumer: LinkId(4) });
+    broker.open(ME, 4, main_path(&name), ReceiveMode::PeekLock);
+    assert_eq!(open_as(&mut broker, OTHER, 1, "t", subscriber("by name")), in_use("by name"));
     let name = open(&mut broker, 2, shared("several")).unwrap();
     assert_eq!(open_as(&mut broker, OTHER, 2, "t", shared("several")), Ok(name.clone()));
     assert_eq!(open_as(&mut broker, OTHER, 3, "t", subscriber("several")), in_use("several"));
@@ -171,6 +178,29 @@ fn a_subscription_that_is_not_shared_has_one_receiver() {
     // They share what comes.
     broker.send(vec![message("1"), message("2")]);
     assert_eq!(broker.credit(ME, 2, 1).len() + broker.credit(OTHER, 2, 1).len(), 2);
+}
+
+#[test]
+fn a_link_of_the_same_durable_subscriber_takes_the_place_of_the_older_one() {
+    let mut broker = with_topic();
+    let name = open(&mut broker, 1, subscriber("s")).unwrap();
+    broker.send(vec![message("1"), message("2")]);
+    let held = broker.credit(ME, 1, 1);
+    assert_eq!(texts(&held), ["1"]);
+    assert_eq!(open_as(&mut broker, OTHER, 5, "t", subscriber("s")), Ok(name.clone()));
+    let told = broker.take(ME);
+    assert!(matches!(told[..], [Effect::LinkStolen { link: LinkId(1) }]), "{told:?}");
+    // What it held is the newer one's, and it can settle nothing any more.
+    assert!(broker.settle(&held[0], crate::Outcome::Complete).is_err());
+    assert_eq!(texts(&broker.credit(OTHER, 5, 9)), ["1", "2"]);
+    close(&mut broker, 1);
+    unsubscribe(&mut broker, &name);
+    assert!(find(&mut broker, "s").is_some(), "the older one's end is nothing to the newer one");
+    // The older one may come back, too.
+    assert_eq!(open(&mut broker, 2, subscriber("s")), Ok(name));
+    assert!(broker.take(OTHER).iter().any(|told| matches!(told, Effect::LinkStolen { link: LinkId(5) })));
+    broker.check_liveness();
+    assert_eq!(broker.replayed().digest(), broker.core.digest());
 }
 
 #[test]
