@@ -6,6 +6,7 @@
 
 mod copies;
 mod order;
+mod selecting;
 
 pub(crate) use copies::Copies;
 
@@ -21,7 +22,7 @@ use crate::{
     history::History,
     partition::{Counters, Onward, PartitionId},
     record::{BodyRef, Definition},
-    selection::{Selection, Selectors},
+    selection::Selectors,
     sessions::{Session, SessionNumber, SessionState, Sessions, Standing},
     slot::{ConsumerNumber, Slot, State},
     slots::Slots,
@@ -212,13 +213,6 @@ impl Store {
         self.stand(sequence);
     }
 
-    /// Tells those that have looked at the messages before this one.
-    fn note_return(&mut self, sequence: u64) {
-        if let Some(selectors) = &mut self.selectors {
-            selectors.note(sequence);
-        }
-    }
-
     /// Takes a message out, locked or not. Of a copy it says as well what it referred to: that has one reference
     /// less, which the caller counts.
     pub(crate) fn remove(&mut self, sequence: u64) -> Option<(Slot, Option<BodyRef>)> {
@@ -241,11 +235,6 @@ impl Store {
     /// Takes a message from the retrieval order; it stays in the store.
     pub(crate) fn take(&mut self, sequence: u64) {
         self.order.take(sequence);
-    }
-
-    /// The same for one that need not be the next.
-    pub(crate) fn take_any(&mut self, sequence: u64) {
-        self.order.remove(sequence);
     }
 
     /// When the first of its messages was enqueued, or the earliest first one of its partitions.
@@ -463,17 +452,6 @@ impl Store {
         let in_sessions = self.sessions.is_some() && self.consumers > 0;
         let is_waited_for = !self.ring.is_empty() || in_sessions || self.selects_now();
         !self.lazy_expiry || is_waited_for || self.forwards.is_some()
-    }
-
-    /// Whether a consumer with a selection has looked at all messages that there are.
-    pub(crate) fn was_looked_through(&self, selection: &Selection) -> bool {
-        let has_heard = self.selectors.as_ref().is_none_or(|selectors| selection.has_heard(selectors));
-        has_heard && selection.next(self.has_partitions, &self.slots).is_none()
-    }
-
-    /// Whether somebody waits who wants some of the messages only.
-    pub(crate) fn selects_now(&self) -> bool {
-        self.selectors.as_ref().is_some_and(|selectors| !selectors.ring.is_empty())
     }
 
     /// Somebody waits to receive: that may let messages expire.
