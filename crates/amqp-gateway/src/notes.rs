@@ -6,7 +6,9 @@ use broker_auth::Scope;
 use broker_core::{Command, Ticket};
 
 use crate::{
+    address,
     gateway::Gateway,
+    link::NodeName,
     management::Operation,
     requests::{Caller, Pending},
     tickets::Errand,
@@ -41,9 +43,11 @@ impl Gateway {
             Operation::BatchDelete => "purge",
             _ => return,
         };
-        let entity = caller.node.place();
-        let who = self.grants.who(&Scope::of(entity), operation.right()).into();
-        let (entity, subject) = (entity.into(), caller.subject.clone());
+        let NodeName::Management(path) = &caller.node else { return };
+        // SDKs put a token for the node itself, which permits nothing at the entity above it.
+        let scope = Scope::of(&address::resource(path, true));
+        let who = self.grants.who(&scope, operation.right()).into();
+        let (entity, subject) = (caller.node.place().into(), caller.subject.clone());
         self.notes.push(Note { who, action, entity, subject, refused });
     }
 }

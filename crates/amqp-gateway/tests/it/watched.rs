@@ -13,7 +13,7 @@ use broker_auth::{Anonymous, Right};
 use bytes::Bytes;
 
 use crate::{
-    harness::{KEY_NAME, START, World},
+    harness::{KEY_NAME, START, TOKEN, World},
     management::map,
 };
 
@@ -154,6 +154,23 @@ fn a_purge_is_noted_with_who_did_it() {
     };
     assert_eq!(world.clients[client].gateway.take_notes(), [expected]);
     assert_eq!(world.clients[client].gateway.take_notes(), []);
+}
+
+#[test]
+fn a_token_for_the_node_alone_says_who_did_it() {
+    let mut world = World::new();
+    let client = world.accept();
+    world.script(client).sasl("ANONYMOUS", None).open("test").begin(0);
+    world.cbs_links(client);
+    // As the SDKs do: for the address of each link.
+    world.put_token(client, "amqp://localhost/q/$management", TOKEN);
+    world.management(client, "q");
+    world.request(client, "com.microsoft:batch-delete-messages", &map(&[("message-count", Value::Int(5))]));
+    let missing = map(&[("rule-name", Value::String("r".into()))]);
+    world.request(client, "com.microsoft:remove-rule", &missing);
+    let notes = world.clients[client].gateway.take_notes();
+    let seen: Vec<_> = notes.iter().map(|note| (&*note.who, note.action)).collect();
+    assert_eq!(seen, [(KEY_NAME, "purge"), (KEY_NAME, "remove-rule")]);
 }
 
 #[test]
