@@ -1,13 +1,15 @@
 //! `cargo xtask bench`: Ferrybus and the peers found here under one load generator, in one run.
 //!
 //! The generator is not part of the project: `--load` names a built copy. Its sibling `limits`, where
-//! there is one, says what the machine itself allows. Growth is measured without it, for Ferrybus alone.
+//! there is one, says what the machine itself allows. Growth, and what senders notice of those who look, is measured
+//! without it, for Ferrybus alone.
 //!
 //! Invariant: every figure is printed beside those of the peers and of the machine from the same run.
 
 mod broker;
 mod growth;
 mod limits;
+mod listing;
 mod load;
 mod machine;
 mod measure;
@@ -23,13 +25,16 @@ use crate::{Fallible, Verdict};
 use broker::Broker;
 use growth::{FAMILIES, Family, Grown};
 use limits::Limits;
+use listing::Listed;
 use measure::{Bench, Measured};
 use scenario::{SCENARIOS, Scenario};
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Fallible<Verdict> {
     let values = ["--load", "--peer", "--broker", "--binary", "--scenario", "--reps", "--seconds"];
     args.only(&values, &["--no-record"])?;
-    let (scenarios, families) = chosen(&args.list("--scenario"))?;
+    let names = args.list("--scenario");
+    let (scenarios, families) = chosen(&names)?;
+    let lists = names.is_empty() || names.iter().any(|name| name == listing::NAME);
     let _claim = machine::Claim::new();
     // Under the target folder and not in `/tmp`: that is often memory, where fdatasync costs nothing.
     let folder = workspace.target.join("bench");
@@ -54,6 +59,13 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Fallible<Verdict> {
         let grown: Vec<Grown> = families.iter().map(|family| family.run(&binary, &folder, reps)).collect();
         is_broken |= grown.iter().any(Grown::is_broken);
         parts.push(growth::report(&grown, reps));
+    }
+    if lists {
+        let binary = workspace.release_binary("ferrybus")?;
+        let reps = args.value_or("--reps", 3)?;
+        let listed = listing::run(&binary, &folder.join(listing::NAME), reps);
+        is_broken |= listed.iter().any(Listed::is_broken);
+        parts.push(listing::report(&listed, reps));
     }
     let report = parts.join("\n");
     println!("\n{report}");
@@ -105,7 +117,8 @@ fn generator(args: &Args) -> Fallible<PathBuf> {
 /// All, or those that are named.
 fn chosen(names: &[String]) -> Fallible<(Vec<&'static Scenario>, Vec<&'static Family>)> {
     let all = SCENARIOS.iter().map(|scenario| scenario.name);
-    let all: Vec<&str> = all.chain(FAMILIES.iter().map(|family| family.name)).collect();
+    let all = all.chain(FAMILIES.iter().map(|family| family.name)).chain([listing::NAME]);
+    let all: Vec<&str> = all.collect();
     if let Some(name) = names.iter().find(|name| !all.contains(&name.as_str())) {
         return Err(format!("no scenario `{name}`; there are {}", all.join(", ")).into());
     }

@@ -5,7 +5,7 @@
 //!
 //! Invariant: the sizes of one family differ in nothing but the number that the family is about.
 
-mod client;
+pub(super) mod client;
 mod fan_out;
 mod memory;
 mod queued;

@@ -2,7 +2,10 @@
 //!
 //! Invariant: every wait ends, with what was waited for or with an error.
 
+use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use amqp_codec::performative::{Attach, DeliveryState, Performative, Source, Target};
@@ -21,7 +24,7 @@ const PLENTY: u32 = 100_000_000;
 const ID: u32 = 0x7fed_cba9;
 
 /// One connection with one session.
-pub(super) struct Client {
+pub(in crate::bench) struct Client {
     wire: Wire,
     next_id: u32,
     received: u64,
@@ -30,7 +33,7 @@ pub(super) struct Client {
 }
 
 /// One transfer as bytes, of which a part changes from message to message.
-pub(super) struct Template {
+pub(in crate::bench) struct Template {
     bytes: Vec<u8>,
     id_at: usize,
     tag_at: usize,
@@ -39,7 +42,7 @@ pub(super) struct Template {
 
 impl Template {
     /// A transfer on `handle`; `mark` is found in the message and replaced by what a send brings.
-    pub(super) fn new(handle: u32, message: &[u8], mark: &[u8], state: Option<DeliveryState>) -> Self {
+    pub(in crate::bench) fn new(handle: u32, message: &[u8], mark: &[u8], state: Option<DeliveryState>) -> Self {
         let mut script = Script::new();
         let mut transfer = Script::transfer_frame(handle, ID, false);
         transfer.state = state;
@@ -67,14 +70,14 @@ impl Template {
 }
 
 impl Client {
-    pub(super) fn connect(port: u16) -> Fallible<Self> {
+    pub(in crate::bench) fn connect(port: u16) -> Fallible<Self> {
         let mut wire = Wire::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
         wire.script.sasl("ANONYMOUS", None).open("bench").begin(0);
         wire.until(|performative| matches!(performative, Performative::Begin(_)))?;
         Ok(Self { wire, next_id: 0, received: 0, open: None })
     }
 
-    pub(super) fn sender(&mut self, handle: u32, target: Target) -> Fallible<()> {
+    pub(in crate::bench) fn sender(&mut self, handle: u32, target: Target) -> Fallible<()> {
         let mut attach = Attach::new(&*format!("sender-{handle}"), handle, Role::Sender);
         attach.initial_delivery_count = Some(0);
         (attach.source, attach.target) = (Some(Source::new("here")), Some(target));
@@ -156,6 +159,58 @@ impl Client {
                 return Ok(good);
             }
         }
+    }
+
+    /// Sends `rate` messages a second for so long, whatever the answers do; says how long each took to be answered.
+    pub(in crate::bench) fn paced(
+        &mut self,
+        template: &Template,
+        rate: u32,
+        spell: Duration,
+    ) -> Fallible<Vec<Duration>> {
+        let first = self.next_id;
+        let count = u32::try_from(spell.as_millis())? / 1_000 * rate;
+        self.next_id += count;
+        let mut stream = self.wire.stream().try_clone()?;
+        let begin = Instant::now();
+        let (note, sent) = mpsc::channel();
+        thread::scope(|scope| {
+            let writing = scope.spawn(move || -> std::io::Result<()> {
+                let mut out = Vec::new();
+                for number in 0..count {
+                    let due = begin + Duration::from_secs(1) / rate * number;
+                    thread::sleep(due.saturating_duration_since(Instant::now()));
+                    out.clear();
+                    template.append(&mut out, first + number, b"");
+                    // Nobody who could not note it would read the answer either.
+                    note.send(Instant::now()).ok();
+                    stream.write_all(&out)?;
+                }
+                Ok(())
+            });
+            let mut times = Vec::new();
+            let read = self.answers(count, |answered| {
+                let now = Instant::now();
+                times.extend(sent.try_iter().take(answered).map(|sent| now.saturating_duration_since(sent)));
+            });
+            writing.join().map_err(|_| "who sends has panicked")??;
+            read.map(|()| times)
+        })
+    }
+
+    /// Takes the answers to so many messages, in the order in which these were sent.
+    fn answers(&mut self, count: u32, mut note: impl FnMut(usize)) -> Fallible<()> {
+        let mut answered = 0;
+        while answered < count {
+            let Performative::Disposition(disposition) = self.next()? else { continue };
+            if !matches!(disposition.state, Some(DeliveryState::Accepted)) {
+                return Err(format!("a message was answered {:?}", disposition.state).into());
+            }
+            let these = disposition.last.unwrap_or(disposition.first) - disposition.first + 1;
+            answered += these;
+            note(usize::try_from(these)?);
+        }
+        Ok(())
     }
 
     /// Waits until so many messages have come since the connection began, and completes them.

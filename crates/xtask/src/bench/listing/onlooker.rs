@@ -1,0 +1,139 @@
+//! A client of HTTP who lists all queues in pages, or scrapes the metrics, and takes the time.
+//!
+//! Invariant: who looks has seen all the queues there are; while the time is taken they read no more of an answer than
+//! they need, for they use the cores of those who are measured.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::QUEUES;
+use crate::Fallible;
+
+/// Queues of a page.
+const PAGE: u64 = 100;
+/// Name and text of the development key.
+const LOGIN: &str = "Basic Um9vdE1hbmFnZVNoYXJlZEFjY2Vzc0tleTpTQVNfS0VZX1ZBTFVF";
+/// Bytes in which the link to the next page stands.
+const HEAD_BYTES: usize = 2_048;
+const METRICS: &str = "/metrics";
+/// Longest wait for an answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Longest answer, in bytes: that to a scrape.
+const BODY_BYTES_MAX: u64 = 256 << 20;
+
+/// Who looks, how, and how long they rest between two requests.
+pub(super) struct Onlooker {
+    pub(super) port: u16,
+    pub(super) scrapes: bool,
+    pub(super) pause: Duration,
+}
+
+/// What there was to see.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Looked {
+    /// Pages a second, pauses included.
+    pub(super) a_second: f64,
+    pub(super) median_ms: f64,
+    pub(super) slowest_ms: f64,
+}
+
+/// One connection that is kept.
+struct Visitor(BufReader<TcpStream>);
+
+impl Onlooker {
+    /// Looks until it is `over`.
+    pub(super) fn look(&self, over: impl Fn() -> bool) -> Fallible<Looked> {
+        let mut visitor = Visitor::connect(self.port)?;
+        let begin = Instant::now();
+        let (mut times, mut skip) = (Vec::new(), 0);
+        while !over() {
+            let asked = Instant::now();
+            if self.scrapes {
+                visitor.get(METRICS)?;
+            } else {
+                skip = visitor.page(skip)?;
+            }
+            times.push(asked.elapsed().as_secs_f64() * 1e3);
+            thread::sleep(self.pause);
+        }
+        times.sort_by(f64::total_cmp);
+        #[expect(clippy::cast_precision_loss, reason = "nobody asks 2^52 times")]
+        let a_second = times.len() as f64 / begin.elapsed().as_secs_f64();
+        let median_ms = times.get(times.len() / 2).copied().unwrap_or_default();
+        Ok(Looked { a_second, median_ms, slowest_ms: times.last().copied().unwrap_or_default() })
+    }
+}
+
+/// Lists and scrapes all of them once, and counts.
+pub(super) fn count_all(port: u16) -> Fallible<()> {
+    let mut visitor = Visitor::connect(port)?;
+    let (mut listed, mut skip) = (0, Some(0));
+    while let Some(behind) = skip {
+        let body = visitor.get(&path(behind))?;
+        listed += occurrences(&body, b"<entry>");
+        skip = has_next(&body).then_some(listed);
+    }
+    let scraped = occurrences(&visitor.get(METRICS)?, b"\nferrybus_entity_size_bytes{");
+    if (listed, scraped) != (QUEUES, QUEUES) {
+        return Err(format!("{listed} queues listed and {scraped} scraped, of {QUEUES}").into());
+    }
+    Ok(())
+}
+
+impl Visitor {
+    fn connect(port: u16) -> Fallible<Self> {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(Self(BufReader::with_capacity(64 << 10, stream)))
+    }
+
+    /// Takes the page behind `skip`; says where the next one begins, 0 after the last.
+    fn page(&mut self, skip: u64) -> Fallible<u64> {
+        let body = self.get(&path(skip))?;
+        Ok(if has_next(&body) { skip + PAGE } else { 0 })
+    }
+
+    fn get(&mut self, path: &str) -> Fallible<Vec<u8>> {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {LOGIN}\r\n\r\n");
+        self.0.get_mut().write_all(request.as_bytes())?;
+        let mut line = String::new();
+        self.0.read_line(&mut line)?;
+        if line.split(' ').nth(1) != Some("200") {
+            return Err(format!("`{path}` was answered `{}`", line.trim_end()).into());
+        }
+        let mut length = None;
+        loop {
+            line.clear();
+            if self.0.read_line(&mut line)? == 0 {
+                return Err("the broker hung up".into());
+            }
+            let Some((name, value)) = line.split_once(':') else { break };
+            if name.eq_ignore_ascii_case("content-length") {
+                length = Some(value.trim().parse::<u64>()?);
+            }
+        }
+        let length = length.filter(|length| *length <= BODY_BYTES_MAX).ok_or("an answer without a length")?;
+        let mut body = Vec::new();
+        self.0.by_ref().take(length).read_to_end(&mut body)?;
+        Ok(body)
+    }
+}
+
+fn path(skip: u64) -> String {
+    format!("/$Resources/queues?api-version=2021-05&$skip={skip}&$top={PAGE}")
+}
+
+/// Whether more follow. The link stands in front of the entries.
+fn has_next(page: &[u8]) -> bool {
+    occurrences(page.get(..HEAD_BYTES).unwrap_or(page), b"rel=\"next\"") > 0
+}
+
+fn occurrences(text: &[u8], part: &[u8]) -> u64 {
+    text.windows(part.len()).filter(|window| *window == part).count() as u64
+}
+
+#[cfg(test)]
+mod tests;
