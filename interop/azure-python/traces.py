@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import http.server
 import json
+import pathlib
 import queue
+import subprocess
+import sys
 import threading
 
 from azure.servicebus import ServiceBusMessage
 
-from broker import Broker
+from broker import KEY, Broker
 from cases import Context
 from facade import client
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"
 WAIT = 30  # seconds that a span which must come may take
+TRACED = pathlib.Path(__file__).resolve().parent / "traced.py"
+TRACED_SECONDS_MAX = 60
 
 
 class Collector:
@@ -83,3 +88,47 @@ def declare(case):
         finally:
             broker.close()
             collector.close()
+
+    @case("sdk-tracing")
+    async def sdk_tracing(context, style):
+        collector = Collector()
+        config = f'\n[telemetry]\notlp_endpoint = "{collector.url}"\n'
+        broker = Broker({context.queue: {}}, more_config=config).start()
+        try:
+            there = Context(broker, context.transport, context.queue)
+            texts = ["tea", "milk"]
+            made = traced(there, style, texts)
+            (trace,) = {span["trace"] for span in made}
+            messages = [span["id"] for span in made if span["name"] == "ServiceBus.message"]
+            assert len(set(messages)) == len(texts), made
+            found = collector.spans(3 * len(texts))
+            assert {span["traceId"] for span in found} == {trace}, (found, made)
+            kinds = ("deliver", "publish", "settle")
+            expected = sorted((f"{kind} {context.queue}", message) for kind in kinds for message in messages)
+            assert sorted((span["name"], span["parentSpanId"]) for span in found) == expected, (found, made)
+        finally:
+            broker.close()
+            collector.close()
+
+
+def traced(context: Context, style: str, texts: list[str]) -> list[dict]:
+    """Sends and receives the texts with the SDK's own tracing on; the spans that the SDK made."""
+    options = {}
+    if context.tls:
+        options = {"custom_endpoint_address": f"sb://localhost:{context.port}", "connection_verify": context.ca}
+    order = {
+        "style": style,
+        "queue": context.queue,
+        "texts": texts,
+        "connection_string": context.broker.connection_string(key=KEY, tls=context.tls),
+        "options": options,
+    }
+    done = subprocess.run(
+        [sys.executable, str(TRACED)],
+        input=json.dumps(order),
+        capture_output=True,
+        text=True,
+        timeout=TRACED_SECONDS_MAX,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)

@@ -133,11 +133,23 @@ impl Exporter {
             }
             self.export(std::mem::take(&mut batch)).await;
         }
-        while let Ok(span) = self.waiting.try_recv() {
-            batch.push(span);
-        }
-        if !batch.is_empty() {
-            self.export(batch).await;
+        self.export_rest().await;
+    }
+
+    /// Brings what is left, as long as the collector takes it.
+    async fn export_rest(&mut self) {
+        let mut goes_on = true;
+        loop {
+            let rest: Vec<Span> =
+                std::iter::from_fn(|| self.waiting.try_recv().ok()).take(BATCH_MAX).collect();
+            if rest.is_empty() {
+                return;
+            }
+            if goes_on {
+                goes_on = self.export(rest).await;
+            } else {
+                self.meters.spans_dropped.inc_by(rest.len() as u64);
+            }
         }
     }
 
@@ -155,7 +167,8 @@ impl Exporter {
         drop(timeout(PAUSE, filling).await);
     }
 
-    async fn export(&mut self, batch: Vec<Span>) {
+    /// Whether the collector has taken them.
+    async fn export(&mut self, batch: Vec<Span>) -> bool {
         let body = encoding::request(&self.service_name, &batch).to_string();
         let count = batch.len() as u64;
         let sent = match timeout(PATIENCE, self.send(body)).await {
@@ -166,12 +179,14 @@ impl Exporter {
             Ok(()) => {
                 self.is_down = false;
                 self.meters.spans_exported.inc_by(count);
+                true
             }
             Err(error) => {
                 self.meters.spans_dropped.inc_by(count);
                 if !std::mem::replace(&mut self.is_down, true) {
                     warn!(url = %self.url, %error, "the collector of spans does not take them; they are dropped");
                 }
+                false
             }
         }
     }
@@ -214,3 +229,6 @@ impl Exporter {
         tokio::join!(answered, connection).0
     }
 }
+
+#[cfg(test)]
+mod tests;

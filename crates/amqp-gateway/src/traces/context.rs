@@ -13,7 +13,7 @@ pub struct SpanId(u64);
 
 impl SpanId {
     /// One of these bits.
-    pub(crate) fn new(bits: u128) -> Self {
+    pub fn new(bits: u128) -> Self {
         let low = u64::try_from(bits & u128::from(u64::MAX)).unwrap_or(1);
         Self(low.max(1))
     }
@@ -40,7 +40,7 @@ pub struct TraceContext {
 
 impl TraceContext {
     /// Reads `00-<32 digits>-<16 digits>-<2 digits>`. A later version may have more behind that.
-    pub(crate) fn parse(header: &str) -> Option<Self> {
+    pub fn parse(header: &str) -> Option<Self> {
         let mut parts = header.split('-');
         let version = hex(parts.next()?, 2)?;
         let trace = hex(parts.next()?, 32)?;

@@ -184,3 +184,37 @@ fn a_refused_change_is_noted_as_such() {
     assert_eq!((&*note.who, note.action, note.subject.as_deref()), ("limited", "remove-rule", Some("r")));
     assert!(note.refused.is_some(), "{note:?}");
 }
+
+/// Spans of one connection that may be open (`docs/features/tracing.md`).
+const OPEN_MAX: usize = 8_192;
+
+#[test]
+fn a_connection_keeps_so_many_open_spans_and_counts_what_is_beyond() {
+    for (messages, expected) in [(OPEN_MAX, 0), (OPEN_MAX + 1, 1), (OPEN_MAX + 20, 20)] {
+        let mut world = world();
+        let client = world.plain();
+        world.script(client).attach_sender(0, 1, "s", Some("q"));
+        world.run();
+        let message = traced("traceparent", &sampled());
+        for _ in 0..messages {
+            // Settled: its span is over at once.
+            world.transfer(client, 1, true, &message);
+            world.run();
+        }
+        assert_eq!(spans(&mut world, client).len(), messages, "what is over needs no room");
+        let got = world.receive(client, "q", u32::try_from(messages).unwrap());
+        assert_eq!(got.len(), messages);
+        let (delivered, lost) = world.clients[client].gateway.take_spans();
+        assert_eq!((delivered.len(), lost), (messages, expected), "the end of each delivery is known");
+
+        // All are settled; those that had no room for their beginning have no span of it.
+        let ids = |place: usize| got[place].0.delivery_id.unwrap();
+        let (from, to) = (ids(0), ids(messages - 1));
+        world.script(client).disposition(0, from, to, true, Some(DeliveryState::Accepted));
+        world.run();
+        assert_eq!(spans(&mut world, client).len(), OPEN_MAX);
+        world.transfer(client, 1, true, &message);
+        world.run();
+        assert_eq!(spans(&mut world, client).len(), 1, "there is room again");
+    }
+}
