@@ -67,7 +67,15 @@ fn a_write_of_the_journal_is_measured() {
     client.sender(1, QUEUE);
     client.accepted(1, &["a"]);
     let text = scrape(broker.http_address());
-    for name in ["write_time_seconds_count", "batch_bytes_count", "writes_total", "syncs_total", "segments"] {
+    let names = [
+        "write_time_seconds_count",
+        "batch_bytes_count",
+        "batch_records_sum",
+        "writes_total",
+        "syncs_total",
+        "segments",
+    ];
+    for name in names {
         let name = format!("ferrybus_journal_{name}");
         assert!(sample(&text, &name).is_some_and(|count| count >= 1.0), "{name}: {text}");
     }

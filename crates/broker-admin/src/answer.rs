@@ -13,8 +13,8 @@ pub struct Answer {
     pub status: u16,
     /// `Content-Type`, where there is a body.
     pub content_type: Option<&'static str>,
-    /// The body.
-    pub body: String,
+    /// The body, in pieces that follow each other.
+    pub body: Vec<String>,
     /// `ETag`.
     pub etag: Option<u64>,
 }
@@ -26,17 +26,17 @@ const ERROR: &str = "application/xml; charset=utf-8";
 impl Answer {
     /// One entity.
     pub(crate) fn entry(status: u16, body: String, etag: u64) -> Self {
-        Self { status, content_type: Some(ENTRY), body, etag: Some(etag) }
+        Self { status, content_type: Some(ENTRY), body: vec![body], etag: Some(etag) }
     }
 
     /// A list.
-    pub(crate) fn feed(body: String) -> Self {
+    pub(crate) fn feed(body: Vec<String>) -> Self {
         Self { status: 200, content_type: Some(FEED), body, etag: None }
     }
 
     /// Done, and nothing to show.
     pub(crate) fn empty() -> Self {
-        Self { status: 200, content_type: None, body: String::new(), etag: None }
+        Self { status: 200, content_type: None, body: Vec::new(), etag: None }
     }
 
     /// A refusal; `detail` is for the reader of the exception. It begins with `SubCode=…` where the status alone does
@@ -45,7 +45,7 @@ impl Answer {
         let mut body = format!("<Error><Code>{status}</Code><Detail>");
         xml::escape(&mut body, detail);
         body.push_str("</Detail></Error>");
-        Self { status, content_type: Some(ERROR), body, etag: None }
+        Self { status, content_type: Some(ERROR), body: vec![body], etag: None }
     }
 
     /// A request that makes no sense.

@@ -2,7 +2,9 @@
 //!
 //! Invariant: reading what was written gives the same duration, to the millisecond.
 
-use std::{fmt::Write as _, time::Duration};
+use std::time::Duration;
+
+use crate::xml;
 
 /// The largest number of ticks of 100 ns that 64 bits hold: what the service writes for "never".
 pub(crate) const INFINITE: &str = "P10675199DT2H48M5.4775807S";
@@ -77,33 +79,43 @@ pub fn iso_8601(duration: Option<Duration>) -> String {
 }
 
 pub(crate) fn format(duration: Option<Duration>) -> String {
+    let mut out = String::new();
+    put(&mut out, duration);
+    out
+}
+
+/// Appends it.
+pub(crate) fn put(out: &mut String, duration: Option<Duration>) {
     let Some(duration) = duration.filter(|duration| duration.as_secs() < INFINITE_DAYS * DAY) else {
-        return INFINITE.to_owned();
+        return out.push_str(INFINITE);
     };
     let seconds = duration.as_secs();
     let (days, hours) = (seconds / DAY, seconds / 3_600 % 24);
     let (minutes, seconds, millis) = (seconds / 60 % 60, seconds % 60, duration.subsec_millis());
-    let mut text = String::from("P");
-    let put = |text: &mut String, number: u64, unit: char| {
-        if number > 0 {
-            // Writing to a string cannot fail.
-            let _never = write!(text, "{number}{unit}");
-        }
-    };
-    put(&mut text, days, 'D');
+    out.push('P');
+    put_unit(out, days, 'D');
     if hours > 0 || minutes > 0 || seconds > 0 || millis > 0 || days == 0 {
-        text.push('T');
-        put(&mut text, hours, 'H');
-        put(&mut text, minutes, 'M');
+        out.push('T');
+        put_unit(out, hours, 'H');
+        put_unit(out, minutes, 'M');
         if millis > 0 {
-            let fraction = format!("{seconds}.{millis:03}");
-            text.push_str(fraction.trim_end_matches('0'));
-            text.push('S');
-        } else if seconds > 0 || text.ends_with('T') {
-            let _never = write!(text, "{seconds}S");
+            xml::number(out, seconds);
+            out.push('.');
+            xml::digits(out, u64::from(millis), 3);
+            out.truncate(out.trim_end_matches('0').len());
+            out.push('S');
+        } else if seconds > 0 || out.ends_with('T') {
+            xml::number(out, seconds);
+            out.push('S');
         }
     }
-    text
+}
+
+fn put_unit(out: &mut String, number: u64, unit: char) {
+    if number > 0 {
+        xml::number(out, number);
+        out.push(unit);
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! From a request to its answer, step by step.
 //!
-//! Invariant: each exchange ends after at most three questions to the core.
+//! Invariant: each exchange ends after at most three questions to the core, or one for each slice of a page.
 
 use broker_core::{
     Command, Effect, EntityError, EntityKind, EntityPath, EntityReport, Look, StoredRule, SubQueue, Ticket,
@@ -11,7 +11,8 @@ use roxmltree::Node;
 use crate::{
     Answer, Query, Route,
     description::{self, Description, Shown},
-    feed::{self, Item, Page},
+    feed::{self, Entry},
+    listing::{List, Listing, Made},
     rule, xml,
 };
 
@@ -72,7 +73,8 @@ pub struct Request<'a> {
     pub now: Timestamp,
 }
 
-/// What comes next.
+/// What comes next. A list is made in slices, each with a question of its own, so that neither the core nor who makes the
+/// text of it is kept from others for long: let others have their turn between two steps.
 #[derive(Debug)]
 pub enum Step {
     /// The answer.
@@ -89,10 +91,10 @@ pub struct Pending {
 }
 
 #[derive(Clone, Debug)]
-struct Context {
-    host: Host,
-    query: Query,
-    now: Timestamp,
+pub(crate) struct Context {
+    pub(crate) host: Host,
+    pub(crate) query: Query,
+    pub(crate) now: Timestamp,
 }
 
 /// What the effect that is waited for means.
@@ -100,8 +102,8 @@ struct Context {
 enum Want {
     /// The entity to show with this status.
     Entity { name: Box<str>, status: u16, with_counts: bool },
-    /// The entities to list.
-    Page { title: &'static str, path: String },
+    /// The next entities to list.
+    Page(Listing),
     /// The entity as it is before it gets this description.
     Before { name: Box<str>, description: Box<Description> },
     /// That the entity was created or updated.
@@ -117,7 +119,7 @@ enum Want {
 }
 
 /// Nobody else waits for tickets of the same client, so one number is enough.
-const TICKET: Ticket = Ticket(0);
+pub(crate) const TICKET: Ticket = Ticket(0);
 /// More rules than a subscription can have.
 const ALL_RULES: u64 = u64::MAX;
 
@@ -127,8 +129,8 @@ pub fn begin(request: Request<'_>) -> Step {
     let context = Context { host, query, now };
     match (method, route) {
         (Method::Get, Route::Namespace) => Step::Answer(namespace(&context)),
-        (Method::Get, Route::List(kind)) => list(context, kind),
-        (Method::Get, Route::Subscriptions(topic)) => list_subscriptions(context, topic),
+        (Method::Get, Route::List(kind)) => list(context, Listing::of(List::Kind(kind))),
+        (Method::Get, Route::Subscriptions(topic)) => list(context, Listing::of(List::Subscriptions(topic))),
         (Method::Get, Route::Entity(name) | Route::Subscription(name)) => context.show(name, 200, true),
         (Method::Get, Route::Rules(subscription)) => list_rules(context, &subscription),
         (Method::Get, Route::Rule(subscription, name)) => {
@@ -172,50 +174,67 @@ impl Context {
         self.ask(command, Want::Rule { path, name, status })
     }
 
-    fn item(&self, report: &EntityReport, with_counts: bool) -> Item {
-        let mut description = String::with_capacity(2_048);
-        description::write(&mut description, Shown { report, query: &self.query, with_counts });
-        let title = match report.kind {
-            EntityKind::Subscription => report.name.rsplit('/').next().unwrap_or_default(),
-            EntityKind::Queue | EntityKind::Topic => &report.name,
-        };
-        Item {
-            path: report.name.to_string(),
-            title: title.to_owned(),
-            published: Some(report.created_at),
-            updated: report.updated_at,
-            has_author: report.kind != EntityKind::Subscription,
-            description,
-        }
+    /// One entity as the answer.
+    fn entity(&self, status: u16, report: &EntityReport, with_counts: bool) -> Answer {
+        let body = feed::alone(&self.host, &self.query, entry_of(report), |out| {
+            description::write(out, Shown { report, query: &self.query, with_counts });
+        });
+        Answer::entry(status, body, report.updated_at.as_millis())
     }
 
-    fn entry(&self, status: u16, item: &Item) -> Answer {
-        Answer::entry(status, feed::entry(&self.host, &self.query, item), item.updated.as_millis())
+    /// One rule as the answer.
+    fn rule(&self, status: u16, subscription: &str, stored: &StoredRule) -> Answer {
+        let path = rule_path(subscription, stored);
+        let body =
+            feed::alone(&self.host, &self.query, rule_entry(&path, stored), |out| rule::write(out, stored));
+        Answer::entry(status, body, stored.created_at.as_millis())
     }
 
-    fn feed(&self, title: &'static str, path: String, mut items: Vec<Item>) -> Answer {
+    /// Rules as the answer, one of which may only show that there are more than were asked for.
+    fn rules(&self, path: &str, rules: &[StoredRule]) -> Answer {
+        let subscription = path.rsplit_once('/').map_or("", |(subscription, _)| subscription);
         let top = usize::try_from(self.query.top).unwrap_or(usize::MAX);
-        let has_more = items.len() > top;
-        items.truncate(top);
-        Answer::feed(feed::feed(&self.host, &self.query, self.now, &Page { title, path, items, has_more }))
+        let shown = rules.get(..top).unwrap_or(rules);
+        let has_more = rules.len() > shown.len();
+        let page = feed::Page { title: "Rules", path, shown: shown.len() as u64, has_more };
+        let mut out = String::new();
+        feed::put_head(&mut out, &self.host, &self.query, self.now, page);
+        for stored in shown {
+            let path = rule_path(subscription, stored);
+            let entry = rule_entry(&path, stored);
+            feed::put_entry(&mut out, &self.host, &self.query, entry, |out| rule::write(out, stored));
+        }
+        out.push_str(feed::END);
+        Answer::feed(vec![out])
     }
 
     fn nothing(&self) -> Answer {
-        Answer::feed(feed::nothing(self.now, self.now.as_millis()))
+        Answer::feed(vec![feed::nothing(self.now, self.now.as_millis())])
     }
 }
 
-fn rule_item(subscription: &str, stored: &StoredRule) -> Item {
-    let mut description = String::with_capacity(1_024);
-    rule::write(&mut description, stored);
-    Item {
-        path: format!("{subscription}/Rules/{}", stored.rule.name),
-        title: stored.rule.name.to_string(),
-        published: Some(stored.created_at),
-        updated: stored.created_at,
-        has_author: false,
-        description,
+/// What the entry of an entity says in front.
+pub(crate) fn entry_of(report: &EntityReport) -> Entry<'_> {
+    let title = match report.kind {
+        EntityKind::Subscription => report.name.rsplit('/').next().unwrap_or_default(),
+        EntityKind::Queue | EntityKind::Topic => &report.name,
+    };
+    Entry {
+        path: &report.name,
+        title,
+        published: Some(report.created_at),
+        updated: report.updated_at,
+        has_author: report.kind != EntityKind::Subscription,
     }
+}
+
+fn rule_path(subscription: &str, stored: &StoredRule) -> String {
+    format!("{subscription}/Rules/{}", stored.rule.name)
+}
+
+fn rule_entry<'a>(path: &'a str, stored: &'a StoredRule) -> Entry<'a> {
+    let title = &stored.rule.name;
+    Entry { path, title, published: Some(stored.created_at), updated: stored.created_at, has_author: false }
 }
 
 fn main_path(entity: &str) -> EntityPath {
@@ -238,33 +257,16 @@ fn namespace(context: &Context) -> Answer {
         xml::element(&mut description, element, text);
     }
     description.push_str("</NamespaceInfo>");
-    let item = Item {
-        path: "$namespaceinfo".into(),
-        title: name.to_owned(),
-        published: None,
-        updated: Timestamp::from_millis(0),
-        has_author: true,
-        description,
-    };
-    context.entry(200, &item)
+    let updated = Timestamp::from_millis(0);
+    let entry = Entry { path: "$namespaceinfo", title: name, published: None, updated, has_author: true };
+    let body = feed::alone(&context.host, &context.query, entry, |out| out.push_str(&description));
+    Answer::entry(200, body, updated.as_millis())
 }
 
-/// One more than the page has is asked for: whether it exists says whether there is a next page.
-fn list(context: Context, kind: EntityKind) -> Step {
-    let (skip, top) = (context.query.skip, context.query.top.saturating_add(1));
-    let (title, path) = match kind {
-        EntityKind::Topic => ("Topics", "$Resources/topics"),
-        EntityKind::Queue | EntityKind::Subscription => ("Queues", "$Resources/queues"),
-    };
-    let command = Command::Describe { look: Look::Kind { kind, skip, top }, ticket: TICKET };
-    context.ask(command, Want::Page { title, path: path.to_owned() })
-}
-
-fn list_subscriptions(context: Context, topic: Box<str>) -> Step {
-    let (skip, top) = (context.query.skip, context.query.top.saturating_add(1));
-    let path = format!("{topic}/Subscriptions");
-    let command = Command::Describe { look: Look::Subscriptions { topic, skip, top }, ticket: TICKET };
-    context.ask(command, Want::Page { title: "Subscriptions", path })
+/// Asks for the first entities of a list, or for the next.
+fn list(context: Context, listing: Listing) -> Step {
+    let look = listing.look(&context.query);
+    context.ask(Command::Describe { look, ticket: TICKET }, Want::Page(listing))
 }
 
 fn list_rules(context: Context, subscription: &str) -> Step {
@@ -377,14 +379,13 @@ fn done(context: Context, want: Want) -> Step {
 fn described(context: Context, want: Want, entities: &[EntityReport]) -> Step {
     match (want, entities.first()) {
         (Want::Entity { status, with_counts, .. }, Some(report)) => {
-            let item = context.item(report, with_counts);
-            Step::Answer(context.entry(status, &item))
+            Step::Answer(context.entity(status, report, with_counts))
         }
         (Want::Entity { status: 200, .. }, None) => Step::Answer(context.nothing()),
-        (Want::Page { title, path }, _) => {
-            let items = entities.iter().map(|report| context.item(report, true)).collect();
-            Step::Answer(context.feed(title, path, items))
-        }
+        (Want::Page(listing), _) => match listing.step(&context, entities) {
+            Made::Whole(answer) => Step::Answer(answer),
+            Made::Part(listing) => list(context, listing),
+        },
         (Want::Before { name, mut description }, Some(report)) => {
             if report.kind != description.kind {
                 return Step::Answer(Answer::bad("the entity is of another kind than its description"));
@@ -405,13 +406,9 @@ fn described(context: Context, want: Want, entities: &[EntityReport]) -> Step {
 fn ruled(context: &Context, want: Want, rules: &[StoredRule]) -> Step {
     let find = |name: &str| rules.iter().find(|stored| stored.rule.name.eq_ignore_ascii_case(name));
     match want {
-        Want::RulePage { path } => {
-            let subscription = path.rsplit_once('/').map_or("", |(subscription, _)| subscription);
-            let items = rules.iter().map(|stored| rule_item(subscription, stored)).collect();
-            Step::Answer(context.feed("Rules", path.clone(), items))
-        }
+        Want::RulePage { path } => Step::Answer(context.rules(&path, rules)),
         Want::Rule { path, name, status } => Step::Answer(match find(&name) {
-            Some(stored) => context.entry(status, &rule_item(&path.entity, stored)),
+            Some(stored) => context.rule(status, &path.entity, stored),
             None if status == 200 => context.nothing(),
             None => Answer::missing(&name),
         }),

@@ -7,57 +7,46 @@ use broker_core::Timestamp;
 
 use crate::{Query, exchange::Host, time, xml};
 
-/// One thing to show: its path, its own name, its times and its description in XML.
-#[derive(Clone, Debug)]
-pub(crate) struct Item {
-    pub(crate) path: String,
-    pub(crate) title: String,
+/// What an entry says in front of its description: its path, its own name and its times.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) title: &'a str,
     /// The namespace does not say when.
     pub(crate) published: Option<Timestamp>,
     pub(crate) updated: Timestamp,
     /// Queues, topics and the namespace say whose they are.
     pub(crate) has_author: bool,
-    pub(crate) description: String,
 }
 
-/// A list and its place in a longer one.
-#[derive(Clone, Debug)]
-pub(crate) struct Page {
+/// A place in a list that may be longer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Page<'a> {
     pub(crate) title: &'static str,
     /// The path of the list.
-    pub(crate) path: String,
-    pub(crate) items: Vec<Item>,
+    pub(crate) path: &'a str,
+    /// How many entries there are.
+    pub(crate) shown: u64,
     /// More follow.
     pub(crate) has_more: bool,
 }
 
-/// An entry on its own.
-pub(crate) fn entry(host: &Host, query: &Query, item: &Item) -> String {
-    let mut out = String::with_capacity(1_024 + item.description.len());
-    put_entry(&mut out, host, query, item, true);
-    out
-}
+/// What stands behind the last entry of a feed.
+pub(crate) const END: &str = "</feed>";
 
-/// A feed.
-pub(crate) fn feed(host: &Host, query: &Query, now: Timestamp, page: &Page) -> String {
-    let mut out = String::with_capacity(2_048 * (page.items.len() + 1));
-    xml::put(
-        &mut out,
-        format_args!("<feed xmlns=\"{}\"><title type=\"text\">{}</title>", xml::ATOM, page.title),
-    );
-    let here = link(host, query, &page.path, Some((query.skip, query.top)));
-    xml::element(&mut out, "id", &here);
-    xml::element(&mut out, "updated", &time::format(now));
-    put_link(&mut out, "self", &here);
+/// Appends what stands in front of the first entry of a feed.
+pub(crate) fn put_head(out: &mut String, host: &Host, query: &Query, now: Timestamp, page: Page<'_>) {
+    xml::put(out, format_args!("<feed xmlns=\"{}\"><title type=\"text\">{}</title>", xml::ATOM, page.title));
+    let put_place = |out: &mut String, skip: u64| {
+        put_url(out, host, query, page.path);
+        xml::put(out, format_args!("&amp;$skip={skip}&amp;$top={}", query.top));
+    };
+    xml::element_with(out, "id", |out| put_place(out, query.skip));
+    xml::element_with(out, "updated", |out| time::put(out, now));
+    put_link(out, "self", |out| put_place(out, query.skip));
     if page.has_more {
-        let next = query.skip.saturating_add(page.items.len() as u64);
-        put_link(&mut out, "next", &link(host, query, &page.path, Some((next, query.top))));
+        put_link(out, "next", |out| put_place(out, query.skip.saturating_add(page.shown)));
     }
-    for item in &page.items {
-        put_entry(&mut out, host, query, item, false);
-    }
-    out.push_str("</feed>");
-    out
 }
 
 /// What the service answers to a `GET` of something that does not exist.
@@ -70,48 +59,78 @@ pub(crate) fn nothing(now: Timestamp, id: u64) -> String {
         "id",
         &format!("uuid:00000000-0000-4000-8000-{:012x};id={id}", id & 0xffff_ffff_ffff),
     );
-    xml::element(&mut out, "updated", &time::format(now));
+    xml::element_with(&mut out, "updated", |out| time::put(out, now));
     xml::element(&mut out, "generator", "Service Bus 1.1");
-    out.push_str("</feed>");
+    out.push_str(END);
     out
 }
 
-fn put_entry(out: &mut String, host: &Host, query: &Query, item: &Item, is_root: bool) {
-    if is_root {
-        xml::put(out, format_args!("<entry xmlns=\"{}\">", xml::ATOM));
-    } else {
-        out.push_str("<entry>");
-    }
-    let here = link(host, query, &item.path, None);
-    xml::element(out, "id", &here);
+/// An entry on its own.
+pub(crate) fn alone(
+    host: &Host,
+    query: &Query,
+    entry: Entry<'_>,
+    describe: impl FnOnce(&mut String),
+) -> String {
+    let mut out = String::with_capacity(ENTRY_BYTES);
+    xml::put(&mut out, format_args!("<entry xmlns=\"{}\">", xml::ATOM));
+    put_inside(&mut out, host, query, entry, describe);
+    out
+}
+
+/// Appends an entry of a feed; `describe` appends its description.
+pub(crate) fn put_entry(
+    out: &mut String,
+    host: &Host,
+    query: &Query,
+    entry: Entry<'_>,
+    describe: impl FnOnce(&mut String),
+) {
+    out.push_str("<entry>");
+    put_inside(out, host, query, entry, describe);
+}
+
+/// About what an entry takes, in bytes.
+pub(crate) const ENTRY_BYTES: usize = 2_560;
+
+fn put_inside(
+    out: &mut String,
+    host: &Host,
+    query: &Query,
+    entry: Entry<'_>,
+    describe: impl FnOnce(&mut String),
+) {
+    xml::element_with(out, "id", |out| put_url(out, host, query, entry.path));
     out.push_str("<title type=\"text\">");
-    xml::escape(out, &item.title);
+    xml::escape(out, entry.title);
     out.push_str("</title>");
-    if let Some(published) = item.published {
-        xml::element(out, "published", &time::format(published));
+    if let Some(published) = entry.published {
+        xml::element_with(out, "published", |out| time::put(out, published));
     }
-    xml::element(out, "updated", &time::format(item.updated));
-    if item.has_author {
+    xml::element_with(out, "updated", |out| time::put(out, entry.updated));
+    if entry.has_author {
         out.push_str("<author>");
         xml::element(out, "name", host.namespace());
         out.push_str("</author>");
     }
-    put_link(out, "self", &here);
+    put_link(out, "self", |out| put_url(out, host, query, entry.path));
     out.push_str("<content type=\"application/xml\">");
-    out.push_str(&item.description);
+    describe(out);
     out.push_str("</content></entry>");
 }
 
-fn put_link(out: &mut String, relation: &str, target: &str) {
-    xml::put(out, format_args!("<link rel=\"{relation}\" href=\""));
-    xml::escape(out, target);
+fn put_link(out: &mut String, relation: &str, put_target: impl FnOnce(&mut String)) {
+    out.push_str("<link rel=\"");
+    out.push_str(relation);
+    out.push_str("\" href=\"");
+    put_target(out);
     out.push_str("\"/>");
 }
 
-fn link(host: &Host, query: &Query, path: &str, page: Option<(u64, u64)>) -> String {
-    let mut url = format!("{}/{path}?api-version={}", host.base(), query.version);
-    if let Some((skip, top)) = page {
-        xml::put(&mut url, format_args!("&$skip={skip}&$top={top}"));
-    }
-    url
+fn put_url(out: &mut String, host: &Host, query: &Query, path: &str) {
+    xml::escape(out, host.base());
+    out.push('/');
+    xml::escape(out, path);
+    out.push_str("?api-version=");
+    xml::escape(out, &query.version);
 }

@@ -13,6 +13,7 @@ mod description;
 mod duration;
 mod exchange;
 mod feed;
+mod listing;
 mod query;
 mod route;
 mod rule;

@@ -4,6 +4,8 @@
 
 use broker_core::Timestamp;
 
+use crate::xml;
+
 /// What the service writes for "never accessed".
 pub(crate) const NEVER: &str = "0001-01-01T00:00:00Z";
 /// The last millisecond of the year 9999.
@@ -12,14 +14,26 @@ const DAY: u64 = 86_400_000;
 
 /// UTC, with milliseconds where there are any.
 pub(crate) fn format(at: Timestamp) -> String {
+    let mut out = String::new();
+    put(&mut out, at);
+    out
+}
+
+/// Appends it.
+pub(crate) fn put(out: &mut String, at: Timestamp) {
     let millis = at.as_millis().min(LAST);
     let (year, month, day) = civil(millis / DAY);
     let (hours, minutes, seconds) = (millis / 3_600_000 % 24, millis / 60_000 % 60, millis / 1_000 % 60);
-    let fraction = match millis % 1_000 {
-        0 => String::new(),
-        millis => format!(".{millis:03}"),
-    };
-    format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}{fraction}Z")
+    xml::digits(out, year, 4);
+    for (mark, number) in [('-', month), ('-', day), ('T', hours), (':', minutes), (':', seconds)] {
+        out.push(mark);
+        xml::digits(out, number, 2);
+    }
+    if !millis.is_multiple_of(1_000) {
+        out.push('.');
+        xml::digits(out, millis % 1_000, 3);
+    }
+    out.push('Z');
 }
 
 /// Reads a date and time, in UTC where no offset is given, in milliseconds since 1970; fractions of milliseconds are

@@ -78,17 +78,47 @@ pub(crate) fn put(out: &mut String, text: fmt::Arguments<'_>) {
 
 /// Appends `<name>text</name>`.
 pub(crate) fn element(out: &mut String, name: &str, text: &str) {
+    element_with(out, name, |out| escape(out, text));
+}
+
+/// Appends `<name>`, what `inside` appends, and `</name>`.
+pub(crate) fn element_with(out: &mut String, name: &str, inside: impl FnOnce(&mut String)) {
     out.push('<');
     out.push_str(name);
     out.push('>');
-    escape(out, text);
+    inside(out);
     out.push_str("</");
     out.push_str(name);
     out.push('>');
 }
 
+/// Appends a number, without the detour that formatting takes: a page of a list has some thousands.
+pub(crate) fn number(out: &mut String, number: u64) {
+    digits(out, number, 1);
+}
+
+/// The same with zeros in front, to so many digits at least; at most 20.
+pub(crate) fn digits(out: &mut String, mut number: u64, least: usize) {
+    let mut text = [b'0'; 20];
+    let mut used = 0;
+    for place in text.iter_mut().rev() {
+        if number == 0 && used >= least {
+            break;
+        }
+        *place += u8::try_from(number % 10).unwrap_or_default();
+        number /= 10;
+        used += 1;
+    }
+    let used = text.get(text.len() - used..).unwrap_or_default();
+    out.push_str(std::str::from_utf8(used).unwrap_or_default());
+}
+
 /// Appends a text so that it stays one, in an element or an attribute. What XML cannot say is left out.
 pub(crate) fn escape(out: &mut String, text: &str) {
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'&' | b'<' | b'>' | b'"');
+    if text.bytes().all(is_plain) {
+        return out.push_str(text);
+    }
     for c in text.chars() {
         match c {
             '&' => out.push_str("&amp;"),

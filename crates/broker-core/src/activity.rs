@@ -28,7 +28,7 @@ pub struct Activity {
 }
 
 /// What is counted in each store.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Traffic {
     pub(crate) incoming: u64,
     pub(crate) outgoing: u64,

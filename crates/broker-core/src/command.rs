@@ -521,12 +521,12 @@ pub enum Look {
         /// Its name.
         name: Box<str>,
     },
-    /// Those of one kind, in order of name.
+    /// The queues, or the topics, in the order of their names in lower case.
     Kind {
         /// Which.
         kind: EntityKind,
-        /// How many to leave out in front.
-        skip: u64,
+        /// With which to begin.
+        start: Start,
         /// How many to show at most.
         top: u64,
     },
@@ -537,13 +537,23 @@ pub enum Look {
         /// How many to show at most.
         top: u64,
     },
-    /// The subscriptions of a topic, in order of name.
+    /// The subscriptions of a topic, in the order of their names in lower case.
     Subscriptions {
         /// The topic.
         topic: Box<str>,
-        /// How many to leave out in front.
-        skip: u64,
+        /// With which to begin.
+        start: Start,
         /// How many to show at most.
         top: u64,
     },
+}
+
+/// Where in a list to begin.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Start {
+    /// So many are left out in front.
+    Skip(u64),
+    /// With the first behind this name, of whatever is there by then: what is created or deleted meanwhile moves none of
+    /// the others.
+    Behind(Box<str>),
 }

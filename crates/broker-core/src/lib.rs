@@ -13,6 +13,7 @@ mod entity;
 mod history;
 mod id_map;
 mod ids;
+mod listed;
 mod machine;
 mod merge;
 mod message;
@@ -34,7 +35,7 @@ mod transaction;
 
 pub use activity::Activity;
 pub use command::{
-    Batch, Command, EntityPath, Look, Outcome, ReceiveMode, SessionWanted, SubQueue, Subscriber,
+    Batch, Command, EntityPath, Look, Outcome, ReceiveMode, SessionWanted, Start, SubQueue, Subscriber,
     UnsettledPolicy,
 };
 pub use config::{CoreConfig, Describe, Expiry};

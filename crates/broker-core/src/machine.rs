@@ -45,6 +45,7 @@ use crate::{
     Batch, ClientId, Command, CoreConfig, Delivery, Effect, Output, QueueId, Timestamp,
     client::{Client, Consumer},
     id_map::IdMap,
+    listed::Listed,
     machine::{
         deferred::FetchRequest,
         forward::Awake,
@@ -77,6 +78,7 @@ pub struct Core {
     tokens: Tokens,
     /// Key of the name → main store.
     names: BTreeMap<Box<str>, QueueId>,
+    listed: Listed,
     stores: IdMap<QueueId, Box<Store>>,
     rules: Rules,
     clients: IdMap<ClientId, Client>,
@@ -116,6 +118,7 @@ impl Core {
             config,
             tokens,
             names: BTreeMap::new(),
+            listed: Listed::default(),
             stores: IdMap::default(),
             rules: Rules::default(),
             clients: IdMap::default(),

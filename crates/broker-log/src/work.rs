@@ -31,6 +31,14 @@ impl IoRequest {
         }
     }
 
+    /// Records that will be written; what the journal writes of its own does not count.
+    pub fn records(&self) -> u64 {
+        match &self.0 {
+            Request::Write(write) => write.records,
+            Request::Prepare(_) | Request::Delete(_) | Request::Measure => 0,
+        }
+    }
+
     /// Bytes that will be written.
     pub fn bytes(&self) -> u64 {
         match &self.0 {
@@ -57,6 +65,7 @@ pub(crate) struct Write {
     pub create: Option<u64>,
     pub offset: u64,
     pub parts: Vec<Bytes>,
+    pub records: u64,
     pub sync: bool,
 }
 

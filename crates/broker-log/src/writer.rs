@@ -45,6 +45,8 @@ struct Block {
     end: u64,
     tail: u64,
     parts: Vec<Bytes>,
+    /// How many records of the caller's are in it.
+    records: u64,
     /// Its file must be created first, with this much room.
     create: Option<u64>,
 }
@@ -62,6 +64,8 @@ pub(crate) struct Group {
     pub position: u64,
     pub create: Option<u64>,
     pub parts: Vec<Bytes>,
+    /// How many records of the caller's are in it.
+    pub records: u64,
     pub outstanding: Outstanding,
 }
 
@@ -179,8 +183,9 @@ impl Writer {
         if padding > 0 {
             parts.push(Bytes::from_static(PADDING.get(..padding).unwrap_or(&PADDING)));
         }
-        let (position, tail) = (batch.position, marks.tail);
-        self.pending.push_back(Block { segment: segment.number, position, end, tail, parts, create: None });
+        let (segment, position, tail) = (segment.number, batch.position, marks.tail);
+        let records = if kind == Kind::Data { u64::from(batch.count) } else { 0 };
+        self.pending.push_back(Block { segment, position, end, tail, parts, records, create: None });
         self.end = end;
         self.chain = checksum;
     }
@@ -204,6 +209,7 @@ impl Writer {
             end: self.end,
             tail: marks.tail,
             parts: vec![Bytes::copy_from_slice(&header.encode())],
+            records: 0,
             create,
         });
     }
@@ -230,18 +236,19 @@ impl Writer {
         }
         let first = self.pending.front()?;
         let (segment, position) = (first.segment, first.position);
-        let (mut parts, mut create, mut end, mut tail) = (Vec::new(), None, position, 0);
+        let (mut parts, mut records, mut create, mut end, mut tail) = (Vec::new(), 0, None, position, 0);
         while self.pending.front().is_some_and(|block| block.segment == segment)
             && let Some(mut block) = self.pending.pop_front()
         {
             parts.append(&mut block.parts);
+            records += block.records;
             create = create.or(block.create);
             end = block.end;
             tail = block.tail;
         }
         let outstanding = Outstanding { end, tail, sync: sync(tail) };
         self.outstanding = Some(outstanding);
-        Some(Group { position, create, parts, outstanding })
+        Some(Group { position, create, parts, records, outstanding })
     }
 
     /// The outstanding write ended.

@@ -18,7 +18,7 @@ use broker_core::ClientId;
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::{Semaphore, watch},
+    sync::watch,
     time::timeout,
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
@@ -57,7 +57,7 @@ pub(crate) struct Shared {
     pub(crate) foreign_origins: bool,
     pub(crate) observe: ObserveConfig,
     /// One scrape at a time.
-    pub(crate) scrape: Semaphore,
+    pub(crate) scrapes: http::Scrapes,
     pub(crate) last_look: http::LastLook,
     /// Where spans go, if they are wanted.
     pub(crate) spans: Option<Spans>,

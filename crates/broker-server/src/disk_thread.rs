@@ -52,13 +52,13 @@ impl Performer {
     }
 
     fn perform(&mut self, request: IoRequest) -> IoDone {
-        let written = request.is_write().then(|| request.bytes());
+        let written = request.is_write().then(|| (request.bytes(), request.records()));
         let begin = clock::instant();
         let done = self.worker.perform(request);
         let took = clock::instant().saturating_duration_since(begin);
         self.note(took);
-        if let Some(bytes) = written {
-            self.meters.wrote(bytes, took);
+        if let Some((bytes, records)) = written {
+            self.meters.wrote(bytes, records, took);
         }
         done
     }

@@ -3,12 +3,14 @@
 //!
 //! Invariant: what is shown depends on the picture alone; each name is shown once, with all its samples together.
 
+mod entities;
+
 use std::{fmt, fs, sync::Arc};
 
 use broker_core::{EntityKind, EntityReport, Timestamp};
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text},
+    encoding::{DescriptorEncoder, EncodeMetric, text},
     metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
     registry::{Registry, Unit},
 };
@@ -90,14 +92,10 @@ impl ShownEntity {
         };
         Self { name: report.name, kind, report: figures }
     }
-
-    fn labels(&self) -> [(&'static str, &str); 2] {
-        [("entity", &self.name), ("kind", self.kind)]
-    }
 }
 
-/// The whole text.
-pub(crate) fn render(picture: Picture) -> String {
+/// The whole text, in pieces that follow each other.
+pub(crate) fn render(picture: Picture) -> Vec<String> {
     let mut registry = Registry::with_prefix("ferrybus");
     let meters = Arc::clone(&picture.meters);
     let (seconds, bytes) = (|| Some(Unit::Seconds), || Some(Unit::Bytes));
@@ -118,6 +116,8 @@ pub(crate) fn render(picture: Picture) -> String {
         &meters.journal_write,
     );
     histogram("journal_batch", "Size of one write of the journal", bytes(), &meters.journal_batch);
+    let records = "Records in one write of the journal";
+    histogram("journal_batch_records", records, None, &meters.journal_records);
     registry.register("connections", "Open AMQP connections", meters.open.clone());
     registry.register("connections_opened", "AMQP connections begun", meters.begun.clone());
     registry.register("connections_refused", "Connections refused", meters.refused.clone());
@@ -125,11 +125,13 @@ pub(crate) fn render(picture: Picture) -> String {
     registry.register("spans_dropped", "Spans that no collector took", meters.spans_dropped.clone());
     let mut process = Registry::default();
     process.register_collector(Box::new(Process { started_at: meters.started_at }));
+    let families = entities::families(&picture.entities, picture.now);
     registry.register_collector(Box::new(Frame(picture)));
-    let mut out = String::new();
-    let written = text::encode_registry(&mut out, &process).and_then(|()| text::encode(&mut out, &registry));
+    let (mut first, mut last) = (String::new(), String::new());
+    let written =
+        text::encode_registry(&mut first, &process).and_then(|()| text::encode(&mut last, &registry));
     debug_assert!(written.is_ok(), "a string takes everything");
-    out
+    [first].into_iter().chain(families).chain([last]).collect()
 }
 
 /// What is said of any process, under the names that all use for it.
@@ -158,50 +160,14 @@ struct Frame(Picture);
 
 impl Collector for Frame {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        self.entities(&mut encoder)?;
+        let help = "Whether the scrape shows fewer entities than there are";
+        gauge(&mut encoder, "entities_left_out", help, None, u64::from(!self.0.all_shown))?;
         self.journal(&mut encoder)?;
         self.server(&mut encoder)
     }
 }
 
 impl Frame {
-    fn entities(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let entities = &self.0.entities;
-        let help = "Messages of an entity by state; locked ones are among the active and the deferred";
-        let mut metric = encoder.encode_descriptor("entity_messages", help, None, MetricType::Gauge)?;
-        for entity in entities {
-            for (state, count) in entity.report.states {
-                let [name, kind] = entity.labels();
-                sample(&mut metric, &[name, kind, ("state", state)], &ConstGauge::new(count))?;
-            }
-        }
-        for (index, (name, help)) in COUNTERS.into_iter().enumerate() {
-            let name = format!("entity_{name}");
-            let mut metric = encoder.encode_descriptor(&name, help, None, MetricType::Counter)?;
-            for entity in entities {
-                let count = entity.report.counters.get(index).copied().unwrap_or_default();
-                sample(&mut metric, &entity.labels(), &ConstCounter::new(count))?;
-            }
-        }
-        let help = "Bytes that an entity holds, dead letters included";
-        let mut metric =
-            encoder.encode_descriptor("entity_size", help, Some(&Unit::Bytes), MetricType::Gauge)?;
-        for entity in entities {
-            sample(&mut metric, &entity.labels(), &ConstGauge::new(entity.report.bytes))?;
-        }
-        let help = "Age of an entity's oldest message, whatever its state; 0 without messages";
-        let name = "entity_oldest_message_age";
-        let mut metric = encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Gauge)?;
-        for entity in entities {
-            let oldest = entity.report.oldest.unwrap_or(self.0.now);
-            let age =
-                std::time::Duration::from_millis(self.0.now.as_millis().saturating_sub(oldest.as_millis()));
-            sample(&mut metric, &entity.labels(), &ConstGauge::new(age.as_secs_f64()))?;
-        }
-        let help = "Whether the scrape shows fewer entities than there are";
-        gauge(encoder, "entities_left_out", help, None, u64::from(!self.0.all_shown))
-    }
-
     fn journal(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let node = &self.0.node;
         let journal = &node.journal;
@@ -234,14 +200,6 @@ impl Frame {
         let mut metric = encoder.encode_descriptor("build", "What is running", None, MetricType::Info)?;
         metric.encode_info(&version)
     }
-}
-
-fn sample(
-    metric: &mut MetricEncoder<'_>,
-    labels: &[(&'static str, &str)],
-    value: &impl EncodeMetric,
-) -> fmt::Result {
-    value.encode(metric.encode_family(&labels)?)
 }
 
 fn gauge<N>(

@@ -37,11 +37,13 @@ mod core;
 mod faults;
 mod health;
 mod metrics;
+mod pieces;
 mod routes;
 mod testing;
 mod upgrade;
 
 pub(crate) use health::LastLook;
+pub(crate) use metrics::Scrapes;
 
 /// Headers of one request.
 const HEADERS_MAX: usize = 64;

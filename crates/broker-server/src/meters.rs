@@ -30,6 +30,8 @@ pub(crate) struct Meters {
     pub(crate) journal_write: Histogram,
     /// How much one write of the journal wrote, in bytes.
     pub(crate) journal_batch: Histogram,
+    /// How many records one write of the journal wrote.
+    pub(crate) journal_records: Histogram,
     /// AMQP connections that are open, by transport and log-in.
     pub(crate) open: Family<[Label; 2], Gauge>,
     /// AMQP connections that were begun, by transport.
@@ -50,6 +52,7 @@ impl Default for Meters {
             queue_time: Histogram::new(exponential_buckets(1e-6, 4.0, 12)),
             journal_write: Histogram::new(exponential_buckets(2e-5, 2.0, 18)),
             journal_batch: Histogram::new(exponential_buckets(512.0, 4.0, 10)),
+            journal_records: Histogram::new(exponential_buckets(1.0, 4.0, 10)),
             open: Family::default(),
             begun: Family::default(),
             refused: Family::default(),
@@ -61,10 +64,11 @@ impl Default for Meters {
 
 impl Meters {
     /// One write of the journal is done.
-    pub(crate) fn wrote(&self, bytes: u64, took: Duration) {
+    #[expect(clippy::cast_precision_loss, reason = "a batch has far less than 2^52 bytes, and fewer records")]
+    pub(crate) fn wrote(&self, bytes: u64, records: u64, took: Duration) {
         self.journal_write.observe(took.as_secs_f64());
-        #[expect(clippy::cast_precision_loss, reason = "a batch has far less than 2^52 bytes")]
         self.journal_batch.observe(bytes as f64);
+        self.journal_records.observe(records as f64);
     }
 
     /// A connection was refused.

@@ -20,7 +20,7 @@ use broker_node::RecoveryError;
 use tokio::{
     net::TcpListener,
     runtime::{Builder, Runtime},
-    sync::{Semaphore, oneshot, watch},
+    sync::{oneshot, watch},
 };
 use tracing::{info, warn};
 
@@ -28,7 +28,7 @@ use crate::{
     accept::{self, Shared},
     clock::Clock,
     config::{EntityPlan, ServerConfig},
-    http::LastLook,
+    http::{LastLook, Scrapes},
     inbox::{Inbox, Item},
     keys::Keeper,
     mailbox::Mailbox,
@@ -143,7 +143,7 @@ impl Server {
             faults: config.testing.then(|| watch::Sender::new(())),
             foreign_origins: config.foreign_origins,
             observe: config.observe.clone(),
-            scrape: Semaphore::new(1),
+            scrapes: Scrapes::default(),
             last_look: LastLook::default(),
             spans,
             stop: stopped,

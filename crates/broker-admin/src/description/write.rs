@@ -2,7 +2,9 @@
 //!
 //! Invariant: the strictest client's parser finds every element it insists on (`service-bus-admin` 5.5).
 
-use broker_core::{EntityKind, EntityReport, EntitySettings};
+use std::time::Duration;
+
+use broker_core::{EntityKind, EntityReport, EntitySettings, Timestamp};
 use roxmltree::Node;
 
 use super::{AUTHORIZATION, STATUS, element_name, kept, shown_megabytes, shown_message_kilobytes};
@@ -47,10 +49,10 @@ impl Writer<'_, '_> {
         self.time_to_live(settings);
         self.flag("DeadLetteringOnMessageExpiration", settings.dead_letter_on_expiration);
         self.window(settings);
-        self.element("MaxDeliveryCount", &settings.max_delivery_count.to_string());
+        self.number("MaxDeliveryCount", u64::from(settings.max_delivery_count));
         self.kept("EnableBatchedOperations");
-        self.element("SizeInBytes", &report.bytes.to_string());
-        self.element("MessageCount", &total(report).to_string());
+        self.number("SizeInBytes", report.bytes);
+        self.number("MessageCount", total(report));
         self.kept("IsAnonymousAccessible");
         self.authorization();
         self.status();
@@ -75,7 +77,7 @@ impl Writer<'_, '_> {
         self.flag("RequiresDuplicateDetection", settings.requires_duplicate_detection);
         self.window(settings);
         self.kept("EnableBatchedOperations");
-        self.element("SizeInBytes", &report.bytes.to_string());
+        self.number("SizeInBytes", report.bytes);
         self.kept("FilteringMessagesBeforePublishing");
         self.kept("IsAnonymousAccessible");
         self.authorization();
@@ -85,10 +87,10 @@ impl Writer<'_, '_> {
         self.kept("SupportOrdering");
         self.counts("d2p1");
         if self.shown.with_counts {
-            self.element("SubscriptionCount", &report.subscriptions.to_string());
+            self.number("SubscriptionCount", report.subscriptions);
             if self.shown.query.is_newest() {
-                self.element("SqlFilterCount", &report.sql_filters.to_string());
-                self.element("CorrelationFilterCount", &report.correlation_filters.to_string());
+                self.number("SqlFilterCount", report.sql_filters);
+                self.number("CorrelationFilterCount", report.correlation_filters);
             }
         }
         self.idle(settings);
@@ -107,8 +109,8 @@ impl Writer<'_, '_> {
         self.time_to_live(settings);
         self.flag("DeadLetteringOnMessageExpiration", settings.dead_letter_on_expiration);
         self.flag("DeadLetteringOnFilterEvaluationExceptions", settings.dead_letter_on_filter_error);
-        self.element("MessageCount", &total(report).to_string());
-        self.element("MaxDeliveryCount", &settings.max_delivery_count.to_string());
+        self.number("MessageCount", total(report));
+        self.number("MaxDeliveryCount", u64::from(settings.max_delivery_count));
         self.kept("EnableBatchedOperations");
         self.status();
         self.optional("ForwardTo", settings.forward_to.as_deref());
@@ -127,6 +129,18 @@ impl Writer<'_, '_> {
 
     fn element(&mut self, name: &str, text: &str) {
         xml::element(self.out, name, text);
+    }
+
+    fn number(&mut self, name: &str, number: u64) {
+        xml::element_with(self.out, name, |out| xml::number(out, number));
+    }
+
+    fn duration(&mut self, name: &str, duration: Option<Duration>) {
+        xml::element_with(self.out, name, |out| duration::put(out, duration));
+    }
+
+    fn time(&mut self, name: &str, at: Timestamp) {
+        xml::element_with(self.out, name, |out| time::put(out, at));
     }
 
     fn flag(&mut self, name: &str, on: bool) {
@@ -149,30 +163,30 @@ impl Writer<'_, '_> {
     }
 
     fn lock(&mut self, settings: &EntitySettings) {
-        self.element("LockDuration", &duration::format(Some(settings.lock_duration)));
+        self.duration("LockDuration", Some(settings.lock_duration));
     }
 
     fn time_to_live(&mut self, settings: &EntitySettings) {
-        self.element("DefaultMessageTimeToLive", &duration::format(settings.default_time_to_live));
+        self.duration("DefaultMessageTimeToLive", settings.default_time_to_live);
     }
 
     fn window(&mut self, settings: &EntitySettings) {
-        let window = duration::format(Some(settings.duplicate_detection_window));
-        self.element("DuplicateDetectionHistoryTimeWindow", &window);
+        let window = settings.duplicate_detection_window;
+        self.duration("DuplicateDetectionHistoryTimeWindow", Some(window));
     }
 
     fn idle(&mut self, settings: &EntitySettings) {
-        self.element("AutoDeleteOnIdle", &duration::format(settings.auto_delete_on_idle));
+        self.duration("AutoDeleteOnIdle", settings.auto_delete_on_idle);
     }
 
     fn size(&mut self, settings: &EntitySettings) {
-        self.element("MaxSizeInMegabytes", &shown_megabytes(settings).to_string());
+        self.number("MaxSizeInMegabytes", shown_megabytes(settings));
     }
 
     fn message_size(&mut self) {
         if self.shown.query.is_modern() {
             let kilobytes = shown_message_kilobytes(self.shown.report);
-            self.element("MaxMessageSizeInKilobytes", &kilobytes.to_string());
+            self.number("MaxMessageSizeInKilobytes", kilobytes);
         }
     }
 
@@ -189,8 +203,8 @@ impl Writer<'_, '_> {
 
     fn times(&mut self) {
         let report = self.shown.report;
-        self.element("CreatedAt", &time::format(report.created_at));
-        self.element("UpdatedAt", &time::format(report.updated_at));
+        self.time("CreatedAt", report.created_at);
+        self.time("UpdatedAt", report.updated_at);
         if self.shown.with_counts {
             self.element("AccessedAt", time::NEVER);
         }
@@ -211,7 +225,7 @@ impl Writer<'_, '_> {
             ("TransferDeadLetterMessageCount", report.transfer_dead_letter),
         ];
         for (name, count) in counts {
-            self.element(&format!("{prefix}:{name}"), &count.to_string());
+            xml::put(self.out, format_args!("<{prefix}:{name}>{count}</{prefix}:{name}>"));
         }
         self.out.push_str("</CountDetails>");
     }

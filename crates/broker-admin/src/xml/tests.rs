@@ -40,7 +40,33 @@ fn prefixes_and_a_byte_order_mark_do_not_matter() {
     assert_eq!(read, Ok(false));
 }
 
+#[test]
+fn numbers_are_written_with_the_digits_that_are_asked_for() {
+    let cases: [(u64, usize, &str); 8] = [
+        (0, 1, "0"),
+        (7, 1, "7"),
+        (7, 2, "07"),
+        (0, 3, "000"),
+        (120, 2, "120"),
+        (9_999, 4, "9999"),
+        (u64::MAX, 1, "18446744073709551615"),
+        (1, 20, "00000000000000000001"),
+    ];
+    for (value, least, expected) in cases {
+        let mut out = String::new();
+        digits(&mut out, value, least);
+        assert_eq!(out, expected);
+    }
+}
+
 proptest! {
+    #[test]
+    fn a_number_is_read_back(value: u64) {
+        let mut out = String::new();
+        number(&mut out, value);
+        prop_assert_eq!(out, value.to_string());
+    }
+
     #[test]
     fn an_escaped_text_is_read_back(text in "[ -~äß😀\t\n\r]{0,40}") {
         let mut out = String::new();

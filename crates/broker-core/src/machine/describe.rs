@@ -6,8 +6,7 @@ use std::ops::Bound;
 
 use super::Core;
 use crate::{
-    Activity, EntityKind, EntityReport, Look, QueueId, activity::Traffic, machine::EntityView, name,
-    store::Entity,
+    Activity, EntityKind, EntityReport, Look, QueueId, Start, activity::Traffic, machine::EntityView, name,
 };
 
 /// Most entities in one answer.
@@ -18,44 +17,39 @@ impl Core {
     pub(super) fn describe(&self, look: &Look) -> Vec<EntityReport> {
         match look {
             Look::One { name } => self.entity(name).map(|view| self.report(&view)).into_iter().collect(),
-            Look::Kind { kind, skip, top } => {
-                let is_of_kind = |entity: &Entity| entity.definition.kind == *kind;
-                let queues = self.names.values().copied();
-                self.page(queues.filter(|queue| self.main_of(*queue).is_some_and(is_of_kind)), *skip, *top)
+            Look::Kind { kind, start, top } => {
+                let list = self.listed.of_kind(*kind);
+                self.page(list.into_iter().flat_map(|list| list.from(start)), *top)
             }
             Look::All { after, top } => {
                 let behind = (Bound::Excluded(&**after), Bound::Unbounded);
-                self.page(self.names.range::<str, _>(behind).map(|(_, queue)| *queue), 0, *top)
+                self.page(self.names.range::<str, _>(behind).map(|(_, queue)| *queue), *top)
             }
-            Look::Subscriptions { topic, skip, top } => {
+            Look::Subscriptions { topic, start, top } => {
                 let topic = self.names.get(&name::key(topic)).copied();
-                let queues = topic.into_iter().flat_map(|topic| self.subscriptions_of(topic));
-                self.page(queues, *skip, *top)
+                let list = topic.and_then(|topic| self.listed.of_topic(topic));
+                self.page(list.into_iter().flat_map(|list| list.from(start)), *top)
             }
         }
     }
 
-    /// What is passed over is only counted: to look at an entity costs more than to find it.
-    fn page(&self, queues: impl Iterator<Item = QueueId>, skip: u64, top: u64) -> Vec<EntityReport> {
-        let place = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
-        let page = queues.skip(place(skip)).take(place(top.min(SHOWN_MAX)));
-        page.filter_map(|queue| self.view(queue)).map(|view| self.report(&view)).collect()
+    fn page(&self, queues: impl Iterator<Item = QueueId>, top: u64) -> Vec<EntityReport> {
+        let top = usize::try_from(top.min(SHOWN_MAX)).unwrap_or(usize::MAX);
+        queues.take(top).filter_map(|queue| self.view(queue)).map(|view| self.report(&view)).collect()
     }
 
-    /// The main stores of a topic's subscriptions, in order of name. Other entities may have names below the topic's.
+    /// The main stores of a topic's subscriptions, in order of name.
     pub(super) fn subscriptions_of(&self, topic: QueueId) -> impl Iterator<Item = QueueId> {
-        let prefix = self.main_of(topic).map(|entity| name::subscriptions_key(&entity.definition.name));
-        let prefix = prefix.unwrap_or_default();
-        let is_of_topic = move |id: &QueueId| {
-            self.main_of(*id).is_some_and(|entity| entity.definition.topic == Some(topic))
-        };
-        let keys = self.names.range(Box::from(prefix.as_str())..);
-        keys.take_while(move |(key, _)| key.starts_with(&prefix)).map(|(_, id)| *id).filter(is_of_topic)
+        self.listed.of_topic(topic).into_iter().flat_map(|list| list.from(&Start::Skip(0)))
     }
 
-    fn activity(&self, view: &EntityView<'_>) -> Activity {
-        let traffic = |queue: QueueId| self.stores.get(&queue).map(|store| store.traffic).unwrap_or_default();
-        let Traffic { incoming, outgoing, completed, failed, expired } = traffic(view.queue);
+    /// How many subscriptions a topic has.
+    pub(super) fn subscription_count(&self, topic: QueueId) -> u64 {
+        self.listed.of_topic(topic).map_or(0, |list| list.len() as u64)
+    }
+
+    fn activity(view: &EntityView<'_>) -> Activity {
+        let Traffic { incoming, outgoing, completed, failed, expired } = view.traffic;
         Activity {
             deferred: view.deferred,
             locked: view.locked,
@@ -65,13 +59,13 @@ impl Core {
             completed,
             failed,
             expired,
-            dead_lettered: traffic(view.dead_letter_queue).incoming,
+            dead_lettered: view.dead_lettered,
         }
     }
 
     fn report(&self, view: &EntityView<'_>) -> EntityReport {
         let subscriptions = match view.kind {
-            EntityKind::Topic => self.subscriptions_of(view.queue).count() as u64,
+            EntityKind::Topic => self.subscription_count(view.queue),
             EntityKind::Queue | EntityKind::Subscription => 0,
         };
         let (sql_filters, correlation_filters) = self.rules.filters(view.queue);
@@ -88,7 +82,7 @@ impl Core {
             bytes: view.bytes,
             max_message_bytes: self.max_message_bytes(view.settings),
             subscriptions,
-            activity: self.activity(view),
+            activity: Self::activity(view),
             sql_filters: sql_filters as u64,
             correlation_filters: correlation_filters as u64,
         }

@@ -150,7 +150,7 @@ impl Core {
     fn check_subscriptions(&self, topic: Option<QueueId>) -> Result<(), EntityError> {
         let limit = self.config.profile.max_subscriptions();
         match topic {
-            Some(topic) if limit != u64::MAX && self.subscriptions_of(topic).count() as u64 >= limit => {
+            Some(topic) if limit != u64::MAX && self.subscription_count(topic) >= limit => {
                 Err(EntityError::LimitReached { what: "subscriptions per topic", limit })
             }
             _ => Ok(()),
@@ -199,6 +199,7 @@ impl Core {
     pub(super) fn adopt(&mut self, definition: Definition, out: &mut impl Output) {
         let (position, length) = out.record(&definition.encode(), &[]);
         self.names.insert(name::key(&definition.name), definition.stores.queue);
+        self.listed.enter(&definition);
         self.place(definition, position, length);
     }
 
@@ -305,6 +306,7 @@ impl Core {
             out.release(rule.position, rule.length);
         }
         self.names.remove(&name::key(&entity.definition.name));
+        self.listed.leave(entity.definition.kind, topic, &entity.definition.name);
         self.idle.forget(queue);
         let (position, length) = out.record(&encode_deleted(stores), &[]);
         // Like a removal, it outlives all that it speaks of.

@@ -151,6 +151,7 @@ impl Core {
         for queue in &ids {
             if let Some(entity) = self.stores.get(queue).and_then(|store| store.entity()) {
                 self.names.insert(name::key(&entity.definition.name), *queue);
+                self.listed.enter(&entity.definition);
             }
         }
         for queue in &ids {

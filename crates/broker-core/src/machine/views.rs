@@ -5,6 +5,7 @@
 use super::Core;
 use crate::{
     EntityKind, EntitySettings, QueueId, Timestamp,
+    activity::Traffic,
     record::Stores,
     sessions::{Session, SessionNumber},
     slot::Slot,
@@ -50,6 +51,10 @@ pub struct EntityView<'a> {
     pub links: u64,
     /// Message ids that are remembered to detect duplicates.
     pub remembered_ids: u64,
+    /// What has passed through it.
+    pub(crate) traffic: Traffic,
+    /// Messages that arrived among the dead letters since the start.
+    pub(crate) dead_lettered: u64,
     /// When it was created.
     pub created_at: Timestamp,
     /// When its properties were last set.
@@ -98,6 +103,8 @@ impl Core {
             next_sequence: definition.next_number(),
             links: all.iter().map(|store| store.links.len() as u64).sum(),
             remembered_ids: store.history.as_ref().map_or(0, |history| history.len() as u64),
+            traffic: store.traffic,
+            dead_lettered: dead_letters.traffic.incoming,
             created_at: definition.created_at,
             updated_at: definition.updated_at,
         })

@@ -82,6 +82,7 @@ impl Journal {
             create: group.create,
             offset: group.position - segment.base,
             parts: group.parts,
+            records: group.records,
             sync: group.outstanding.sync,
         })
     }

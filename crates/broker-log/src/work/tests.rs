@@ -17,7 +17,14 @@ const FILE: FileId = FileId(3);
 
 fn write() -> IoRequest {
     let parts = vec![Bytes::from_static(b"one"), Bytes::from_static(b" two")];
-    IoRequest(Request::Write(Write { file: FILE, create: Some(100), offset: 10, parts, sync: true }))
+    IoRequest(Request::Write(Write {
+        file: FILE,
+        create: Some(100),
+        offset: 10,
+        parts,
+        records: 1,
+        sync: true,
+    }))
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn batches_begin_at_multiples_of_64_and_chain() {
     writer.push_mark(&first, MARKS, Kind::Data, 0);
     let group = writer.next_group(|_| true).unwrap();
     let bytes: Vec<u8> = group.parts.concat();
-    assert_eq!((group.position, bytes.len()), (64, 192));
+    assert_eq!((group.position, bytes.len(), group.records), (64, 192, 2));
     let one = BatchHeader::decode(bytes.first_chunk().unwrap()).unwrap();
     let two = BatchHeader::decode(bytes[128..].first_chunk().unwrap()).unwrap();
     assert_eq!((one.previous, one.count, one.length, one.position), (7, 2, 98, 64));
@@ -49,6 +49,7 @@ fn one_write_is_outstanding_and_none_crosses_segments() {
     assert_eq!(writer.finish().unwrap().end, 128);
     let group = writer.next_group(|_| true).unwrap();
     assert_eq!((group.position, group.create, group.outstanding.end), (128, Some(4096), 256));
+    assert_eq!(group.records, 0, "what the journal writes of its own");
     writer.finish();
     assert!(!writer.has_pending() && writer.next_group(|_| true).is_none());
 }

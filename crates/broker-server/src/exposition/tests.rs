@@ -48,6 +48,10 @@ fn picture(entities: Vec<EntityReport>) -> Picture {
     }
 }
 
+fn rendered(picture: Picture) -> String {
+    render(picture).concat()
+}
+
 /// Whether the text has exactly this sample.
 fn has(text: &str, sample: &str) -> bool {
     text.lines().any(|line| line == sample)
@@ -55,7 +59,7 @@ fn has(text: &str, sample: &str) -> bool {
 
 #[test]
 fn every_figure_of_an_entity_has_its_name() {
-    let text = render(picture(vec![report("orders", EntityKind::Queue)]));
+    let text = rendered(picture(vec![report("orders", EntityKind::Queue)]));
     let of = "entity=\"orders\",kind=\"queue\"";
     let expected = [
         format!("ferrybus_entity_messages{{{of},state=\"active\"}} 5"),
@@ -71,7 +75,7 @@ fn every_figure_of_an_entity_has_its_name() {
         format!("ferrybus_entity_expired_messages_total{{{of}}} 15"),
         format!("ferrybus_entity_dead_lettered_messages_total{{{of}}} 16"),
         format!("ferrybus_entity_size_bytes{{{of}}} 6000"),
-        format!("ferrybus_entity_oldest_message_age_seconds{{{of}}} 2.5"),
+        format!("ferrybus_entity_oldest_message_age_seconds{{{of}}} 2.500"),
     ];
     for sample in expected {
         assert!(has(&text, &sample), "{sample} is not in\n{text}");
@@ -86,9 +90,9 @@ fn what_the_server_measured_is_shown() {
     let _open = Seat::take(Arc::clone(&meters), Transport::Tls, here);
     drop(Seat::take(Arc::clone(&meters), Transport::WebSocket, here));
     meters.refuse("connection_limit");
-    meters.wrote(1_000, Duration::from_micros(150));
+    meters.wrote(1_000, 3, Duration::from_micros(150));
     meters.queue_time.observe(0.0);
-    let text = render(shown);
+    let text = rendered(shown);
     let expected = [
         "ferrybus_connections{transport=\"tls\",authentication=\"none\"} 1",
         "ferrybus_connections_opened_total{transport=\"websocket\"} 1",
@@ -96,6 +100,9 @@ fn what_the_server_measured_is_shown() {
         "ferrybus_journal_write_time_seconds_count 1",
         "ferrybus_journal_write_time_seconds_bucket{le=\"0.00016\"} 1",
         "ferrybus_journal_batch_bytes_sum 1000.0",
+        "ferrybus_journal_batch_records_sum 3.0",
+        "ferrybus_journal_batch_records_bucket{le=\"1.0\"} 0",
+        "ferrybus_journal_batch_records_bucket{le=\"4.0\"} 1",
         "ferrybus_core_queue_time_seconds_bucket{le=\"0.000001\"} 1",
         "ferrybus_sockets 9",
         "ferrybus_entities_left_out 0",
@@ -115,7 +122,8 @@ fn what_the_server_measured_is_shown() {
 fn each_name_is_shown_once_with_all_its_samples_and_the_text_ends() {
     let kinds = [EntityKind::Queue, EntityKind::Topic, EntityKind::Subscription];
     let names = ["a", "t", "t/Subscriptions/s"];
-    let text = render(picture(names.into_iter().zip(kinds).map(|(name, kind)| report(name, kind)).collect()));
+    let text =
+        rendered(picture(names.into_iter().zip(kinds).map(|(name, kind)| report(name, kind)).collect()));
     let types: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
     let mut once = types.clone();
     once.sort_unstable();
@@ -131,7 +139,7 @@ fn each_name_is_shown_once_with_all_its_samples_and_the_text_ends() {
 
 #[test]
 fn no_name_breaks_out_of_its_label() {
-    let text = render(picture(vec![report("a\"} 1\nferrybus_evil 1\\", EntityKind::Queue)]));
+    let text = rendered(picture(vec![report("a\"} 1\nferrybus_evil 1\\", EntityKind::Queue)]));
     assert!(!text.lines().any(|line| line.starts_with("ferrybus_evil")), "{text}");
     assert!(text.contains("entity=\"a\\\"} 1\\nferrybus_evil 1\\\\\""), "{text}");
 }

@@ -5,15 +5,13 @@
 
 use broker_admin::{Answer, Host, Method, Pending, Query, Request, Route, Step};
 use broker_auth::{Right, Scope};
-use bytes::Bytes;
-use http_body_util::Full;
 use hyper::{
     HeaderMap, Response, StatusCode,
     body::Incoming,
     header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, ETAG, HOST, HeaderValue, IF_MATCH},
 };
 
-use super::{Visitor, access, answer::Refusal, core};
+use super::{Visitor, access, answer::Refusal, core::Guest, pieces::Pieces};
 use crate::audit::Entry;
 
 /// Tokens for the entities that messages and dead letters are forwarded to.
@@ -25,7 +23,7 @@ pub(super) async fn answer(
     visitor: &Visitor,
     request: hyper::Request<Incoming>,
     route: Route,
-) -> Response<Full<Bytes>> {
+) -> Response<Pieces> {
     let action = change(&request);
     let place = route.resource();
     let mut who = None;
@@ -73,6 +71,7 @@ async fn exchange(
 
 /// Asks the core until there is an answer.
 async fn follow(visitor: &Visitor, headers: &HeaderMap, mut step: Step) -> Result<Answer, Refusal> {
+    let guest = Guest::of(visitor);
     loop {
         let (commands, pending) = match step {
             Step::Answer(answer) => return Ok(answer),
@@ -81,7 +80,11 @@ async fn follow(visitor: &Visitor, headers: &HeaderMap, mut step: Step) -> Resul
         for target in Pending::targets(&commands) {
             admit_target(visitor, headers, target)?;
         }
-        step = pending.resume(core::ask(visitor, commands).await?);
+        step = pending.resume(guest.ask(commands).await?);
+        if matches!(step, Step::Ask(..)) {
+            // The other connections of this thread have their turn.
+            tokio::task::yield_now().await;
+        }
     }
 }
 
@@ -128,8 +131,8 @@ fn said(refusal: &Refusal) -> Answer {
     Answer::error(status, &format!("{code}{refusal}."))
 }
 
-fn http(answer: Answer) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(answer.body)));
+fn http(answer: Answer) -> Response<Pieces> {
+    let mut response = Response::new(Pieces::of(answer.body));
     *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     if let Some(kind) = answer.content_type {

@@ -2,18 +2,16 @@
 //!
 //! Invariant: each refusal has one status, and a JSON body that says why.
 
-use bytes::Bytes;
-use http_body_util::Full;
 use hyper::{
     Response, StatusCode,
     header::{ALLOW, CONTENT_TYPE, HeaderValue, SEC_WEBSOCKET_VERSION, UPGRADE, WWW_AUTHENTICATE},
 };
 use serde_json::json;
 
-use super::BODY_BYTES_MAX;
+use super::{BODY_BYTES_MAX, pieces::Pieces};
 
-/// An answer: small enough to be built whole.
-pub(super) type Answer = Response<Full<Bytes>>;
+/// An answer, built whole.
+pub(super) type Answer = Response<Pieces>;
 
 /// Why a request is not done.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -89,7 +87,7 @@ impl Refusal {
 
 /// An answer in JSON.
 pub(super) fn json_answer(status: StatusCode, body: &serde_json::Value) -> Answer {
-    let mut answer = Response::new(Full::new(Bytes::from(body.to_string())));
+    let mut answer = Response::new(Pieces::from(body.to_string()));
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     answer

@@ -21,19 +21,6 @@ use crate::{
     stop::{ordered, unless_stopped},
 };
 
-/// Gives commands to the core; the answer to the last one counts, unless an earlier one was refused.
-pub(super) async fn ask(visitor: &Visitor, commands: Vec<Command>) -> Result<Effect, Refusal> {
-    let shared = &visitor.shared;
-    let client = ClientId(shared.next_client.fetch_add(1, Ordering::Relaxed));
-    let mailbox = shared.inbox.mailbox();
-    let answers = commands.len();
-    shared.inbox.push(Item::Register(client, Arc::clone(&mailbox)));
-    let _guest = Guest { inbox: &shared.inbox, client };
-    room(&mailbox, visitor).await?;
-    submit(&mailbox, &shared.inbox, client, commands);
-    collect(&mailbox, answers, visitor).await
-}
-
 /// What there is to see of the node; `None`: it does not answer within `patience`, or has ended.
 pub(super) async fn look(visitor: &Visitor, patience: Duration) -> Option<NodeView> {
     let (tell, told) = oneshot::channel();
@@ -42,39 +29,67 @@ pub(super) async fn look(visitor: &Visitor, patience: Duration) -> Option<NodeVi
 }
 
 /// A client for one request, gone with it, also when the peer hangs up before the answer.
-struct Guest<'a> {
+pub(super) struct Guest<'a> {
+    visitor: &'a Visitor,
     inbox: &'a Inbox,
     client: ClientId,
+    mailbox: Arc<Mailbox>,
+}
+
+impl<'a> Guest<'a> {
+    /// A new client of the core.
+    pub(super) fn of(visitor: &'a Visitor) -> Self {
+        let shared = &visitor.shared;
+        let client = ClientId(shared.next_client.fetch_add(1, Ordering::Relaxed));
+        let mailbox = shared.inbox.mailbox();
+        shared.inbox.push(Item::Register(client, Arc::clone(&mailbox)));
+        Self { visitor, inbox: &shared.inbox, client, mailbox }
+    }
+
+    /// Gives commands to the core; the answer to the last one counts, unless an earlier one was refused.
+    pub(super) async fn ask(&self, commands: Vec<Command>) -> Result<Effect, Refusal> {
+        let answers = commands.len();
+        self.room().await?;
+        submit(&self.mailbox, self.inbox, self.client, commands);
+        self.collect(answers).await
+    }
+
+    /// Waits until there is room for commands, as connections do.
+    async fn room(&self) -> Result<(), Refusal> {
+        let room = poll_fn(|cx| {
+            // Nothing comes before something was asked: this registers the task.
+            drop(self.mailbox.poll_take(cx));
+            if self.mailbox.may_read() { Poll::Ready(()) } else { Poll::Pending }
+        });
+        unless_stopped(&self.visitor.shared.stop, room).await.map_err(|_| Refusal::Stopping)
+    }
+
+    /// Waits for all the answers, so that none is left for the next question.
+    async fn collect(&self, mut missing: usize) -> Result<Effect, Refusal> {
+        let mut stop = self.visitor.shared.stop.clone();
+        let mut told = None;
+        loop {
+            let effects = tokio::select! {
+                effects = poll_fn(|cx| self.mailbox.poll_take(cx)) => effects,
+                _ = ordered(&mut stop) => return Err(Refusal::Stopping),
+            };
+            for effect in effects {
+                missing = missing.saturating_sub(1);
+                if !matches!(told, Some(Effect::RequestRefused { .. })) {
+                    told = Some(effect);
+                }
+            }
+            if missing == 0
+                && let Some(told) = told.take()
+            {
+                return Ok(told);
+            }
+        }
+    }
 }
 
 impl Drop for Guest<'_> {
     fn drop(&mut self) {
         self.inbox.push(Item::Forget(self.client));
-    }
-}
-
-/// Waits until there is room for commands, as connections do.
-async fn room(mailbox: &Arc<Mailbox>, visitor: &Visitor) -> Result<(), Refusal> {
-    let room = poll_fn(|cx| {
-        // Nothing comes before something was asked: this registers the task.
-        drop(mailbox.poll_take(cx));
-        if mailbox.may_read() { Poll::Ready(()) } else { Poll::Pending }
-    });
-    unless_stopped(&visitor.shared.stop, room).await.map_err(|_| Refusal::Stopping)
-}
-
-async fn collect(mailbox: &Mailbox, mut missing: usize, visitor: &Visitor) -> Result<Effect, Refusal> {
-    let mut stop = visitor.shared.stop.clone();
-    loop {
-        let effects = tokio::select! {
-            effects = poll_fn(|cx| mailbox.poll_take(cx)) => effects,
-            _ = ordered(&mut stop) => return Err(Refusal::Stopping),
-        };
-        for effect in effects {
-            missing = missing.saturating_sub(1);
-            if missing == 0 || matches!(effect, Effect::RequestRefused { .. }) {
-                return Ok(effect);
-            }
-        }
     }
 }

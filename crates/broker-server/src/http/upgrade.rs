@@ -5,8 +5,6 @@
 
 use std::net::IpAddr;
 
-use bytes::Bytes;
-use http_body_util::Full;
 use hyper::{
     HeaderMap, Method, Request, Response, StatusCode,
     body::Incoming,
@@ -20,6 +18,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use super::{
     Visitor,
     answer::{Answer, Refusal},
+    pieces::Pieces,
 };
 
 /// `GET /$servicebus/websocket`: accepts the upgrade. What follows on the connection is AMQP.
@@ -34,7 +33,7 @@ pub(super) fn upgrade(visitor: &Visitor, mut request: Request<Incoming>) -> Resu
     let (key, protocol) = wanted(headers)?;
     let accept = HeaderValue::try_from(derive_accept_key(key.as_bytes()));
     let accept = accept.map_err(|_| Refusal::Bad("`Sec-WebSocket-Key` cannot be used".into()))?;
-    let mut answer = Response::new(Full::<Bytes>::default());
+    let mut answer = Response::new(Pieces::default());
     *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     answer.headers_mut().extend([
         (UPGRADE, HeaderValue::from_static("websocket")),

@@ -7,6 +7,7 @@
 
 mod onlooker;
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -168,7 +169,8 @@ fn look_beside(
     let over = AtomicBool::new(false);
     let onlooker = Onlooker { port, scrapes: beside.scrapes, pause: beside.pause };
     thread::scope(|scope| {
-        let looking = scope.spawn(|| onlooker.look(|| over.load(Ordering::Relaxed)).map_err(|error| error.to_string()));
+        let looking =
+            scope.spawn(|| onlooker.look(|| over.load(Ordering::Relaxed)).map_err(|error| error.to_string()));
         let times = send();
         over.store(true, Ordering::Relaxed);
         let looked = looking.join().map_err(|_| "who looks has panicked")?;
@@ -179,7 +181,7 @@ fn look_beside(
 fn configuration() -> String {
     let mut text = format!("[limits]\nmax_entities = 20000\n[[queue]]\nname = \"{SENT}\"\n");
     for number in 1..QUEUES {
-        text.push_str(&format!("[[queue]]\nname = \"listed-{number:05}\"\n"));
+        writeln!(text, "[[queue]]\nname = \"listed-{number:05}\"").unwrap_or_default();
     }
     text
 }
@@ -187,8 +189,16 @@ fn configuration() -> String {
 /// What is recorded of them.
 pub(super) fn report(listed: &[Listed], rounds: usize) -> String {
     let rows: Vec<Vec<String>> = listed.iter().map(Listed::row).collect();
-    let header =
-        ["beside the sender", "p50 µs alone, beside", "p99 µs alone, beside", "p99 ratio", "goal", "pages/s", "page ms", "slowest"];
+    let header = [
+        "beside the sender",
+        "p50 µs alone, beside",
+        "p99 µs alone, beside",
+        "p99 ratio",
+        "goal",
+        "pages/s",
+        "page ms",
+        "slowest",
+    ];
     format!(
         "Listing: {} sends a second of 1 KiB on one connection, alone for {} s and then beside somebody who looks at\n\
          {} queues, {rounds} times in turn; medians, of the ratio too. Of a scrape all is one page.\n\n{}\n",

@@ -42,7 +42,12 @@ pub(in crate::bench) struct Template {
 
 impl Template {
     /// A transfer on `handle`; `mark` is found in the message and replaced by what a send brings.
-    pub(in crate::bench) fn new(handle: u32, message: &[u8], mark: &[u8], state: Option<DeliveryState>) -> Self {
+    pub(in crate::bench) fn new(
+        handle: u32,
+        message: &[u8],
+        mark: &[u8],
+        state: Option<DeliveryState>,
+    ) -> Self {
         let mut script = Script::new();
         let mut transfer = Script::transfer_frame(handle, ID, false);
         transfer.state = state;

@@ -1,0 +1,91 @@
+use broker_core::{Activity, EntitySettings, Timestamp};
+
+use super::*;
+use crate::exchange::Host;
+
+fn report(number: u64) -> EntityReport {
+    EntityReport {
+        name: format!("q{number:03}").into(),
+        kind: EntityKind::Queue,
+        settings: Box::new(EntitySettings::default()),
+        created_at: Timestamp::from_millis(1),
+        updated_at: Timestamp::from_millis(1),
+        active: 0,
+        scheduled: 0,
+        dead_letter: 0,
+        transfer_dead_letter: 0,
+        bytes: 0,
+        max_message_bytes: 1 << 20,
+        subscriptions: 0,
+        activity: Activity::default(),
+        sql_filters: 0,
+        correlation_filters: 0,
+    }
+}
+
+fn context(skip: u64, top: u64) -> Context {
+    let query = Query::parse(&format!("api-version=2021-05&$skip={skip}&$top={top}")).unwrap();
+    Context { host: Host::new(false, "localhost"), query, now: Timestamp::from_millis(1) }
+}
+
+/// The questions of a page of `top` behind `skip` when there are `count`, and the page.
+fn page(count: u64, skip: u64, top: u64) -> (Vec<u64>, String) {
+    let mut listing = Listing::of(List::Kind(EntityKind::Queue));
+    let mut asked = Vec::new();
+    loop {
+        let context = context(skip, top);
+        let Look::Kind { start, top, .. } = listing.look(&context.query) else { panic!("{listing:?}") };
+        asked.push(top);
+        let first = match start {
+            Start::Skip(skip) => skip,
+            Start::Behind(name) => name.trim_start_matches('q').parse::<u64>().unwrap() + 1,
+        };
+        let found: Vec<EntityReport> =
+            (first..count).take(usize::try_from(top).unwrap()).map(report).collect();
+        match listing.step(&context, &found) {
+            Made::Whole(answer) => return (asked, answer.body.concat()),
+            Made::Part(next) => listing = next,
+        }
+    }
+}
+
+#[test]
+fn a_page_is_asked_for_in_slices_and_knows_whether_more_follow() {
+    let slice = SLICE;
+    let cases: [(u64, u64, u64, &[u64], bool); 10] = [
+        (0, 0, 100, &[slice], false),
+        (10, 0, 100, &[slice], false),
+        (slice, 0, 100, &[slice, slice], false),
+        (100, 0, 100, &[slice, slice, slice, slice + 1], false),
+        (101, 0, 100, &[slice, slice, slice, slice + 1], true),
+        (100, 50, 100, &[slice, slice, slice], false),
+        (5, 0, 1, &[2], true),
+        (1, 0, 1, &[2], false),
+        (100, 0, slice + 1, &[slice, 2], true),
+        (5, 9, 100, &[slice], false),
+    ];
+    for case @ (count, skip, top, questions, has_more) in cases {
+        let (asked, text) = page(count, skip, top);
+        assert_eq!(asked, questions, "{case:?}");
+        let shown = count.saturating_sub(skip).min(top);
+        assert_eq!(text.matches("<entry>").count() as u64, shown, "{case:?}");
+        assert_eq!(text.contains("rel=\"next\""), has_more, "{case:?}");
+        if has_more {
+            let next = format!("$skip={}&amp;$top={top}", skip + shown);
+            assert!(text.contains(&next), "{case:?}: {text}");
+        }
+        let whole = text.starts_with("<feed ") && text.ends_with("</feed>");
+        assert!(whole && text.matches("</feed>").count() == 1, "{case:?}");
+    }
+}
+
+#[test]
+fn what_comes_or_goes_between_two_slices_moves_none_of_the_others() {
+    let context = context(0, 100);
+    let first: Vec<EntityReport> = (0..SLICE).map(report).collect();
+    let listing = Listing::of(List::Kind(EntityKind::Queue));
+    let Made::Part(listing) = listing.step(&context, &first) else { panic!("more follow") };
+    let last = first.last().unwrap().name.clone();
+    let expected = Look::Kind { kind: EntityKind::Queue, start: Start::Behind(last), top: SLICE };
+    assert_eq!(listing.look(&context.query), expected, "by name, whatever its place is by then");
+}
