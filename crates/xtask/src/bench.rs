@@ -61,7 +61,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Fallible<Verdict> {
         parts.push(growth::report(&grown, reps));
     }
     if lists {
-        let binary = workspace.release_binary("ferrybus")?;
+        let binary = ferrybus(workspace, args)?;
         let reps = args.value_or("--reps", 3)?;
         let listed = listing::run(&binary, &folder.join(listing::NAME), reps);
         is_broken |= listed.iter().any(Listed::is_broken);
