@@ -56,7 +56,7 @@ fn collect(listener: &TcpListener, wanted: usize) -> Vec<usize> {
     while sizes.iter().sum::<usize>() < wanted {
         let (mut stream, _) = listener.accept().unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        let (mut text, mut piece) = (Vec::new(), [0; 65_536]);
+        let (mut text, mut piece) = (Vec::new(), vec![0; 65_536]);
         let body = loop {
             let read = stream.read(&mut piece).unwrap();
             assert!(read > 0, "the exporter hung up");

@@ -55,10 +55,10 @@ impl Described {
         for cells in markdown.lines().filter_map(cells) {
             match cells.as_slice() {
                 ["case", _, headings @ ..] => {
-                    suites = headings.iter().map(|heading| suite(heading)).collect()
+                    suites = headings.iter().map(|heading| suite(heading)).collect();
                 }
                 [cases, _, marks @ ..] if cases.starts_with('`') => {
-                    rows.push(Row::read(cases, marks, &suites))
+                    rows.push(Row::read(cases, marks, &suites));
                 }
                 _ => {}
             }

@@ -285,7 +285,7 @@ fn a_segment_is_cleaned_from_disk_only_when_its_end_is_there() {
         journal.request_sync(until);
         drive(&mut journal, &mut worker);
         for _ in 0..20 {
-            let (large, bytes) = journal.append(b"i", &[&[7; 50 << 10]]);
+            let (large, bytes) = journal.append(b"i", &[&vec![7; 50 << 10]]);
             journal.commit();
             journal.release(large, bytes);
             journal.request_sync(journal.committed());

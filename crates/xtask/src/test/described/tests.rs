@@ -36,10 +36,13 @@ fn a_page_that_shows_what_the_suites_report_is_right() {
     }
 }
 
+/// A suite, what it reports, and what is told of that.
+type Told = (&'static str, &'static [(&'static str, Status)], &'static str);
+
 #[test]
 fn a_case_without_a_row_and_each_wrong_mark_are_told() {
     use Status::{Passed, Skipped};
-    let rows: [(&str, &[(&str, Status)], &str); 6] = [
+    let rows: [Told; 6] = [
         ("crash", &[("kills", Passed), ("more", Passed)], "`more` of `crash` has no row"),
         // The row is there, and has no column for this suite.
         ("crash", &[("kills", Passed), ("send", Passed)], "shows NotAsked, the suite says Played"),
