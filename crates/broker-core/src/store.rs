@@ -5,10 +5,13 @@
 //! sessions.
 
 mod copies;
+mod locks;
 mod order;
+mod replay;
 mod selecting;
 
 pub(crate) use copies::Copies;
+pub(crate) use replay::Seen;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -16,11 +19,11 @@ use std::{
 };
 
 use crate::{
-    ClientId, LinkId, LockId, Position, QueueId, SettleError, Timestamp,
+    ClientId, LinkId, Position, QueueId, Timestamp,
     activity::Traffic,
     deadlines::{Deadlines, Run},
     history::History,
-    partition::{Counters, Onward, PartitionId},
+    partition::{Onward, PartitionId},
     record::{BodyRef, Definition},
     selection::Selectors,
     sessions::{Session, SessionNumber, SessionState, Sessions, Standing},
@@ -55,40 +58,6 @@ pub(crate) struct Entity {
     /// Where the definition lies.
     pub(crate) position: Position,
     pub(crate) length: u32,
-}
-
-/// The highest numbers that replay saw.
-#[derive(Debug, Default)]
-pub(crate) struct Seen {
-    /// Of those without a partition.
-    pub(crate) plain: u64,
-    /// Of each partition, the count that is next; there once a message of one was seen.
-    pub(crate) partitions: Option<Box<Counters>>,
-}
-
-impl Seen {
-    pub(crate) fn note(&mut self, sequence: u64) {
-        if PartitionId::of_number(sequence).is_some() {
-            self.partitions.get_or_insert_default().see(sequence);
-        }
-        self.plain = self.plain.max(sequence);
-    }
-
-    /// Takes in what another store of the entity saw.
-    pub(crate) fn merge(&mut self, other: &Self) {
-        self.plain = self.plain.max(other.plain);
-        if let Some(others) = &other.partitions {
-            self.partitions.get_or_insert_default().raise(others);
-        }
-    }
-
-    /// What comes gets higher numbers.
-    pub(crate) fn tell(&self, definition: &mut Definition) {
-        match &mut definition.partitions {
-            None => definition.next_sequence = definition.next_sequence.max(self.plain + 1),
-            Some(own) => self.partitions.iter().for_each(|seen| own.raise(seen)),
-        }
-    }
 }
 
 /// Consumers that are gone, and whether their locks end as failed.
@@ -262,56 +231,6 @@ impl Store {
         }
     }
 
-    /// Locks a message that was taken.
-    pub(crate) fn lock(&mut self, sequence: u64, lock: LockId, holder: ConsumerNumber, until: Timestamp) {
-        let Some(slot) = self.slots.get_mut(sequence) else { return };
-        slot.start_lock(lock, holder, until);
-        self.counts.locked += 1;
-        self.push_lock(until, sequence);
-    }
-
-    /// Gives a running lock a new end.
-    pub(crate) fn renew(&mut self, sequence: u64, until: Timestamp) {
-        let Some(slot) = self.slots.get_mut(sequence) else { return };
-        slot.until = until;
-        self.push_lock(until, sequence);
-    }
-
-    fn push_lock(&mut self, until: Timestamp, sequence: u64) {
-        self.locks.push(until, sequence);
-        if self.locks.is_bloated(self.counts.locked) {
-            let slots = &self.slots;
-            self.locks.compact(|run| any(slots, *run, |slot| slot.is_locked() && slot.until == run.at));
-        }
-    }
-
-    /// Whether `lock` of a message still permits to settle.
-    pub(crate) fn check_lock(&self, sequence: u64, lock: LockId, now: Timestamp) -> Result<(), SettleError> {
-        let slot = self.slots.get(sequence);
-        let Some(sessions) = &self.sessions else {
-            return slot.ok_or(SettleError::LockLost)?.check_lock(lock, now);
-        };
-        let slot = slot.ok_or(SettleError::SessionLockLost)?;
-        let session = sessions.get(SessionNumber(slot.holder.0));
-        let holder = session.and_then(|session| session.holder(now)).ok_or(SettleError::SessionLockLost)?;
-        slot.check_lock(lock, now).map_err(|error| {
-            // Locks of the present holder are later ones; ids may wrap.
-            let is_holders = lock.0.wrapping_sub(holder.since.0) < 1 << 31;
-            if is_holders { error } else { SettleError::SessionLockLost }
-        })
-    }
-
-    /// Locks a message for the holder of its session; says when that lock ends.
-    pub(crate) fn lock_in_session(&mut self, sequence: u64, lock: LockId) -> Timestamp {
-        let Some(slot) = self.slots.get_mut(sequence) else { return Timestamp::MAX };
-        let number = SessionNumber(slot.holder.0);
-        // It ends with the session's lock, which may be renewed.
-        slot.start_lock(lock, slot.holder, Timestamp::MAX);
-        self.counts.locked += 1;
-        self.stand(sequence);
-        self.session(number).and_then(Session::until).unwrap_or(Timestamp::MAX)
-    }
-
     /// Takes a message out of the order of its session, for its time is over.
     pub(crate) fn set_aside(&mut self, sequence: u64) {
         if let (Some(sessions), Some(slot)) = (&mut self.sessions, self.slots.get(sequence)) {
@@ -358,13 +277,6 @@ impl Store {
         sessions.stand(SessionNumber(slot.holder.0), sequence, standing);
     }
 
-    /// Ends a lock. The message stays where it stands: see `put_back`.
-    pub(crate) fn unlock(&mut self, sequence: u64) {
-        let Some(slot) = self.slots.get_mut(sequence) else { return };
-        slot.end_lock();
-        self.counts.locked -= 1;
-    }
-
     /// Puts an unlocked message back to its place in the retrieval order.
     pub(crate) fn put_back(&mut self, sequence: u64) {
         if self.slots.get(sequence).is_some_and(Slot::is_ready) {
@@ -403,24 +315,6 @@ impl Store {
             self.order.remove(sequence);
         }
         self.stand(sequence);
-    }
-
-    /// The messages that these consumers have locked, in order, with what is said of the holder.
-    pub(crate) fn locked_by(&self, holders: &Holders) -> Vec<(u64, bool)> {
-        let mut held = Vec::new();
-        for run in self.locks.runs() {
-            let mut from = run.first;
-            while let Some(sequence) = self.slots.next_before(from, run.sequences().end) {
-                let slot = self.slots.get(sequence).filter(|slot| slot.is_locked());
-                if let Some(fail) = slot.and_then(|slot| holders.get(&slot.holder)) {
-                    held.push((sequence, *fail));
-                }
-                from = sequence + 1;
-            }
-        }
-        held.sort_unstable();
-        held.dedup();
-        held
     }
 
     /// A consumer that waits in a ring is gone. Its number stays until its turn comes, or until more than half of the
@@ -465,54 +359,6 @@ impl Store {
     pub(crate) fn disarm(&mut self, timers: &mut BTreeSet<(Timestamp, QueueId)>) {
         timers.remove(&(self.armed, self.id));
         self.armed = Timestamp::MAX;
-    }
-
-    /// Takes in a message of the journal, perhaps in place of an earlier record of it. With the session's id comes the
-    /// seed for [`Sessions::new`].
-    pub(crate) fn replay_message(&mut self, sequence: u64, mut slot: Slot, session: Option<(&str, u64)>) {
-        if let Some((id, seed)) = session {
-            slot.holder = ConsumerNumber(self.sessions(seed).enter(id).0);
-        } else if let Some(sessions) = &mut self.sessions {
-            slot.holder = ConsumerNumber(sessions.enter("").0);
-        }
-        let replaced = self.slots.insert(sequence, slot).filter(|before| before.holder != slot.holder);
-        if let (Some(before), Some(sessions)) = (replaced, &mut self.sessions) {
-            sessions.remove(SessionNumber(before.holder.0), sequence);
-        }
-        self.stand(sequence);
-    }
-
-    /// Takes in that a message is gone.
-    pub(crate) fn replay_removal(&mut self, sequence: u64) {
-        if let (Some(slot), Some(sessions)) = (self.slots.remove(sequence), &mut self.sessions) {
-            sessions.remove(SessionNumber(slot.holder.0), sequence);
-        }
-    }
-
-    /// Computes from the slots what replay left out. Nothing is locked and everything is in the retrieval order.
-    pub(crate) fn rebuild(&mut self) {
-        if let Some(history) = &mut self.history {
-            history.finish();
-        }
-        self.counts = Counts::default();
-        self.counts.bytes = self.sessions.as_ref().map_or(0, |sessions| sessions.state_bytes);
-        self.order.begin_anew(&self.slots);
-        let slots = std::mem::take(&mut self.slots);
-        let mut due = Vec::new();
-        for (sequence, slot) in slots.iter() {
-            self.count_in(slot);
-            if slot.expires_at != Timestamp::MAX || slot.state == State::Scheduled {
-                due.push((slot.dies_at().min(slot.until), sequence));
-            }
-        }
-        self.slots = slots;
-        // In order of time almost all of them go the short way.
-        due.sort_unstable();
-        for (_, sequence) in due {
-            if let Some(slot) = self.slots.get(sequence).copied() {
-                self.remind(sequence, &slot);
-            }
-        }
     }
 
     /// The sessions, made if there were none; `seed` as for [`Sessions::new`].

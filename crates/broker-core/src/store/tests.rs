@@ -1,4 +1,5 @@
 use super::*;
+use crate::LockId;
 use crate::Position;
 
 fn at(millis: u64) -> Timestamp {

@@ -1,0 +1,88 @@
+//! Locks of the messages of a store.
+//!
+//! Invariant: `counts.locked` is the number of slots that are locked, and each of them is among the runs of `locks` at the
+//! end of its lock.
+
+use crate::{
+    LockId, SettleError, Timestamp,
+    sessions::{Session, SessionNumber},
+    slot::ConsumerNumber,
+    store::{Holders, Store, any},
+};
+
+impl Store {
+    /// Locks a message that was taken.
+    pub(crate) fn lock(&mut self, sequence: u64, lock: LockId, holder: ConsumerNumber, until: Timestamp) {
+        let Some(slot) = self.slots.get_mut(sequence) else { return };
+        slot.start_lock(lock, holder, until);
+        self.counts.locked += 1;
+        self.push_lock(until, sequence);
+    }
+
+    /// Gives a running lock a new end.
+    pub(crate) fn renew(&mut self, sequence: u64, until: Timestamp) {
+        let Some(slot) = self.slots.get_mut(sequence) else { return };
+        slot.until = until;
+        self.push_lock(until, sequence);
+    }
+
+    fn push_lock(&mut self, until: Timestamp, sequence: u64) {
+        self.locks.push(until, sequence);
+        if self.locks.is_bloated(self.counts.locked) {
+            let slots = &self.slots;
+            self.locks.compact(|run| any(slots, *run, |slot| slot.is_locked() && slot.until == run.at));
+        }
+    }
+
+    /// Whether `lock` of a message still permits to settle.
+    pub(crate) fn check_lock(&self, sequence: u64, lock: LockId, now: Timestamp) -> Result<(), SettleError> {
+        let slot = self.slots.get(sequence);
+        let Some(sessions) = &self.sessions else {
+            return slot.ok_or(SettleError::LockLost)?.check_lock(lock, now);
+        };
+        let slot = slot.ok_or(SettleError::SessionLockLost)?;
+        let session = sessions.get(SessionNumber(slot.holder.0));
+        let holder = session.and_then(|session| session.holder(now)).ok_or(SettleError::SessionLockLost)?;
+        slot.check_lock(lock, now).map_err(|error| {
+            // Locks of the present holder are later ones; ids may wrap.
+            let is_holders = lock.0.wrapping_sub(holder.since.0) < 1 << 31;
+            if is_holders { error } else { SettleError::SessionLockLost }
+        })
+    }
+
+    /// Locks a message for the holder of its session; says when that lock ends.
+    pub(crate) fn lock_in_session(&mut self, sequence: u64, lock: LockId) -> Timestamp {
+        let Some(slot) = self.slots.get_mut(sequence) else { return Timestamp::MAX };
+        let number = SessionNumber(slot.holder.0);
+        // It ends with the session's lock, which may be renewed.
+        slot.start_lock(lock, slot.holder, Timestamp::MAX);
+        self.counts.locked += 1;
+        self.stand(sequence);
+        self.session(number).and_then(Session::until).unwrap_or(Timestamp::MAX)
+    }
+
+    /// Ends a lock. The message stays where it stands: see `put_back`.
+    pub(crate) fn unlock(&mut self, sequence: u64) {
+        let Some(slot) = self.slots.get_mut(sequence) else { return };
+        slot.end_lock();
+        self.counts.locked -= 1;
+    }
+
+    /// The messages that these consumers have locked, in order, with what is said of the holder.
+    pub(crate) fn locked_by(&self, holders: &Holders) -> Vec<(u64, bool)> {
+        let mut held = Vec::new();
+        for run in self.locks.runs() {
+            let mut from = run.first;
+            while let Some(sequence) = self.slots.next_before(from, run.sequences().end) {
+                let slot = self.slots.get(sequence).filter(|slot| slot.is_locked());
+                if let Some(fail) = slot.and_then(|slot| holders.get(&slot.holder)) {
+                    held.push((sequence, *fail));
+                }
+                from = sequence + 1;
+            }
+        }
+        held.sort_unstable();
+        held.dedup();
+        held
+    }
+}

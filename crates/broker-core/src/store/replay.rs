@@ -1,0 +1,96 @@
+//! What recovery makes of a store.
+//!
+//! Invariant: after `rebuild` a store is as if the messages that replay left in it had just come, in order.
+
+use crate::{
+    Timestamp,
+    partition::{Counters, PartitionId},
+    record::Definition,
+    sessions::SessionNumber,
+    slot::{ConsumerNumber, Slot, State},
+    store::{Counts, Store},
+};
+
+/// The highest numbers that replay saw.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// Of those without a partition.
+    pub(crate) plain: u64,
+    /// Of each partition, the count that is next; there once a message of one was seen.
+    pub(crate) partitions: Option<Box<Counters>>,
+}
+
+impl Seen {
+    pub(crate) fn note(&mut self, sequence: u64) {
+        if PartitionId::of_number(sequence).is_some() {
+            self.partitions.get_or_insert_default().see(sequence);
+        }
+        self.plain = self.plain.max(sequence);
+    }
+
+    /// Takes in what another store of the entity saw.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.plain = self.plain.max(other.plain);
+        if let Some(others) = &other.partitions {
+            self.partitions.get_or_insert_default().raise(others);
+        }
+    }
+
+    /// What comes gets higher numbers.
+    pub(crate) fn tell(&self, definition: &mut Definition) {
+        match &mut definition.partitions {
+            None => definition.next_sequence = definition.next_sequence.max(self.plain + 1),
+            Some(own) => self.partitions.iter().for_each(|seen| own.raise(seen)),
+        }
+    }
+}
+
+impl Store {
+    /// Takes in a message of the journal, perhaps in place of an earlier record of it. With the session's id comes the
+    /// seed for [`Sessions::new`].
+    pub(crate) fn replay_message(&mut self, sequence: u64, mut slot: Slot, session: Option<(&str, u64)>) {
+        if let Some((id, seed)) = session {
+            slot.holder = ConsumerNumber(self.sessions(seed).enter(id).0);
+        } else if let Some(sessions) = &mut self.sessions {
+            slot.holder = ConsumerNumber(sessions.enter("").0);
+        }
+        let replaced = self.slots.insert(sequence, slot).filter(|before| before.holder != slot.holder);
+        if let (Some(before), Some(sessions)) = (replaced, &mut self.sessions) {
+            sessions.remove(SessionNumber(before.holder.0), sequence);
+        }
+        self.stand(sequence);
+    }
+
+    /// Takes in that a message is gone.
+    pub(crate) fn replay_removal(&mut self, sequence: u64) {
+        if let (Some(slot), Some(sessions)) = (self.slots.remove(sequence), &mut self.sessions) {
+            sessions.remove(SessionNumber(slot.holder.0), sequence);
+        }
+    }
+
+    /// Computes from the slots what replay left out. Nothing is locked and everything is in the retrieval order.
+    pub(crate) fn rebuild(&mut self) {
+        if let Some(history) = &mut self.history {
+            history.finish();
+        }
+        self.counts = Counts::default();
+        self.counts.bytes = self.sessions.as_ref().map_or(0, |sessions| sessions.state_bytes);
+        self.order.begin_anew(&self.slots);
+        let slots = std::mem::take(&mut self.slots);
+        let mut due = Vec::new();
+        for (sequence, slot) in slots.iter() {
+            self.count_in(slot);
+            if slot.expires_at != Timestamp::MAX || slot.state == State::Scheduled {
+                due.push((slot.dies_at().min(slot.until), sequence));
+            }
+        }
+        self.slots = slots;
+        // In order of time almost all of them go the short way.
+        due.sort_unstable();
+        for (_, sequence) in due {
+            if let Some(slot) = self.slots.get(sequence).copied() {
+                self.remind(sequence, &slot);
+            }
+        }
+    }
+}
