@@ -435,7 +435,9 @@ async def survives_a_crash(context, style):
 @contextlib.asynccontextmanager
 async def tier(context, style, profile):
     """A broker of a tier, and a client for its entities."""
-    broker = Broker({}, profile=profile).start()
+    # The emulator's ten connections are too few for a client that makes one for each request.
+    limits = "[limits]\nmax_connections = 1000\n"
+    broker = Broker({}, profile=profile, more_config=limits).start()
     try:
         there = Context(broker, context.transport, context.queue)
         async with admin(there, style) as client:
