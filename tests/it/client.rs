@@ -98,10 +98,9 @@ impl<S: Read + Write> Client<S> {
 
     /// Attaches, and demands a refusal: an attach without terminus, then a closing detach with an error.
     pub(crate) fn refused(&mut self, channel: u16, attach: Attach) -> Error {
-        let sends = attach.role == Role::Sender;
         self.wire.script.attach(channel, attach);
         let answer = self.wire.attached().unwrap();
-        assert!(if sends { answer.target.is_none() } else { answer.source.is_none() }, "{answer:?}");
+        assert!(answer.source.is_none() && answer.target.is_none(), "{answer:?}");
         let Detach { closed, error, .. } = self.wire.detached().unwrap();
         assert!(closed);
         error.expect("a reason")

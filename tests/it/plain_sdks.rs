@@ -120,10 +120,9 @@ impl<'d> Peer<'d> {
     /// Attaches, and demands what these clients wait for: no terminus, then the error in a closing detach.
     pub(crate) fn refused(&mut self, handle: u32, mut attach: Attach) -> Error {
         attach.handle = handle;
-        let sends = attach.role == Role::Sender;
         self.wire.script.attach(0, attach);
         let answer = self.wire.attached().unwrap();
-        assert!(if sends { answer.target.is_none() } else { answer.source.is_none() }, "{answer:?}");
+        assert!(answer.source.is_none() && answer.target.is_none(), "{answer:?}");
         let detach = self.wire.detached().unwrap();
         assert!(detach.closed);
         // The client answers, as each end of a link detaches once.

@@ -101,8 +101,8 @@ impl Connection {
         }
     }
 
-    /// Answers [`Event::LinkAttached`]: the link is refused, by an attach without our terminus and
-    /// a detach with `error`.
+    /// Answers [`Event::LinkAttached`]: the link is refused, by an attach without termini and a
+    /// detach with `error`.
     pub fn refuse_link(&mut self, link: LinkKey, error: Error) {
         self.detach_ours(link, Some(error));
     }
@@ -169,17 +169,13 @@ impl Connection {
     }
 
     /// An attach that was not answered is answered by one without our terminus (2.6.3), so that a
-    /// detach can follow.
+    /// detach can follow. It has none of the peer's either: go-amqp waits for the detach only then.
     fn write_missing_attach(&mut self, link: LinkKey) {
         let Some(found) = self.sessions.link_mut(link) else { return };
         let LinkState::Pending(asked) = std::mem::replace(&mut found.state, LinkState::Attached) else {
             return;
         };
-        let mut reply = AttachReply::echo(&asked);
-        match found.role() {
-            Role::Sender => reply.source = None,
-            Role::Receiver => reply.target = None,
-        }
+        let reply = AttachReply { source: None, target: None, ..AttachReply::echo(&asked) };
         let mut answer = answer_to(&asked, found, reply);
         answer.max_message_size = None;
         self.write_setup(link.session.channel, |out| answer.encode(out));

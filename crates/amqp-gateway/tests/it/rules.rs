@@ -526,7 +526,8 @@ fn rule_18_a_refused_link_is_attached_without_terminus_and_detached_once() {
     world.run();
     let (attaches, detaches) = world.link_frames(client);
     assert_eq!((attaches.len(), detaches.len()), (2, 2));
-    assert!(attaches[0].target.is_none() && attaches[1].source.is_none());
+    // go-amqp waits for the detach only when both are missing.
+    assert!(attaches.iter().all(|attach| attach.source.is_none() && attach.target.is_none()));
     for detach in &detaches {
         assert!(detach.closed);
         assert_eq!(detach.error.as_ref().unwrap().condition, "amqp:not-found");
