@@ -468,9 +468,11 @@ clientCase("round-trip", async ({ client, queue }) => {
   const receiver = await client.receiver(queue);
   for (const [body, wanted] of bodies) {
     const application_properties = Object.fromEntries(simpleValues().map(([name, sent]) => [name, sent]));
-    // No footer: rhea writes it in front of the body, where the standard has no place for it.
-    await client.send(sender, { ...fields, application_properties, body });
+    // rhea writes the footer in front of the body, where the standard has no place for it, and reads it behind.
+    const footer = { "x-opt-sum": "checked" };
+    await client.send(sender, { ...fields, application_properties, body, footer });
     const { message, delivery } = await client.receive(receiver);
+    assert.deepEqual(message.footer, footer);
     assert.deepEqual(message.body, wanted);
     for (const [name, value] of Object.entries(fields)) assert.deepEqual(message[name], value, name);
     assert.deepEqual(message.application_properties, expected);

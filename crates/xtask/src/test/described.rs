@@ -14,13 +14,14 @@ use super::report::Failure;
 const PAGE: &str = "docs/features/interop.md";
 
 /// The heading of a client's column, and the suite that fills it.
-const COLUMNS: [(&str, &str); 9] = [
+const COLUMNS: [(&str, &str); 10] = [
     ("Python SDK", "azure-python"),
     ("JavaScript SDK", "azure-javascript"),
     ("Rust SDK", "azure-rust"),
     ("Proton Python", "proton-python"),
     ("Proton C++", "proton-cpp"),
     ("rhea", "rhea"),
+    ("go-amqp", "go-amqp"),
     ("Python administration", "azure-python-administration"),
     ("JavaScript administration", "azure-javascript-administration"),
     ("crash", "crash"),
