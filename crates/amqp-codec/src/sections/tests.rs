@@ -6,6 +6,8 @@ use crate::message::MessageBuilder;
 use crate::raw::AnnotationValue;
 use crate::types::{self, Kind};
 
+mod oracle;
+
 const HEADER: &[u8] = &[0x00, 0x53, 0x70, 0x45];
 const DELIVERY: &[u8] = &[0x00, 0x53, 0x71, 0xc1, 1, 0];
 const ANNOTATIONS: &[u8] = &[0x00, 0x53, 0x72, 0xc1, 1, 0];
