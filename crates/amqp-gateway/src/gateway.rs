@@ -31,7 +31,7 @@ use crate::{
     mischief::Mischief,
     requests::Pending,
     settlement::Face,
-    spans,
+    spans, telling,
     tickets::Errand,
     traces::Traces,
     tracking::Tracking,
@@ -313,10 +313,14 @@ impl Gateway {
             }
             Event::LinkAttached { link, attach } => self.on_attached(link, attach),
             Event::LinkDetached { link, closed, error, by } => {
+                telling::by_engine(by, error.as_ref());
                 self.on_detached(link, closed && error.is_none() && by == Origin::Peer);
             }
             Event::SessionBegun { session } => self.on_session(session),
-            Event::SessionEnded { session, .. } => self.on_session_ended(session),
+            Event::SessionEnded { session, error, by } => {
+                telling::by_engine(by, error.as_ref());
+                self.on_session_ended(session);
+            }
             Event::SaslInit { mechanism, initial_response, .. } => {
                 self.on_sasl(mechanism, initial_response.as_ref());
             }
@@ -325,7 +329,10 @@ impl Gateway {
             Event::Unsent { link, deliveries } => self.on_unsent(link, &deliveries),
             // The peer's word on what it sent: it has settled, and needs no answer.
             Event::SettledByPeer { .. } => {}
-            Event::Closed { by, .. } => self.on_closed(by),
+            Event::Closed { error, by } => {
+                telling::by_engine(by, error.as_ref());
+                self.on_closed(by);
+            }
         }
     }
 
@@ -538,22 +545,6 @@ impl Gateway {
         debug!(parent: &link.span, "gone");
         self.by_key.remove(link.key);
         Some(link)
-    }
-
-    /// The error that tells a client of a refusal. `place` is the entity it happened at, empty for none.
-    pub(crate) fn error(&mut self, refusal: &Refusal, place: &str) -> Error {
-        Error {
-            condition: Symbol::from_static(refusal.named().condition),
-            description: Some(self.told(refusal, place)),
-            info: None,
-        }
-    }
-
-    /// The text that tells a client of a refusal.
-    pub(crate) fn told(&mut self, refusal: &Refusal, place: &str) -> String {
-        let server = &self.config.server_name;
-        let place = if place.is_empty() { server.clone() } else { format!("{server}:{place}") };
-        self.tracking.tracked(&refusal.text(), &place, self.now.utc)
     }
 
     /// Bytes of deliveries that the engine has been given and has not sent.

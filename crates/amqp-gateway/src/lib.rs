@@ -7,7 +7,7 @@
 //! |---|---|
 //! | What does a settlement do to a message? | `settlement`, `outcome` |
 //! | What does an address name? | `address` |
-//! | What is a refusal called? | `condition`, `tracking` |
+//! | What is a refusal called? | `condition`, `telling`, `tracking` |
 //! | How is a link opened? | `attach`, `claims`, `sessions`; from a topic: `subscribing`, `selector` |
 //! | How does a message come in, how does it go out? | `intake`, `quota`, `inbound`; `delivery`, `outbound` |
 //! | What does a transaction need? | `coordinator`, `transacted` |
@@ -50,6 +50,7 @@ mod settlement;
 mod slab;
 mod spans;
 mod subscribing;
+mod telling;
 mod tickets;
 mod traces;
 mod tracking;

@@ -44,6 +44,84 @@ fn rows() -> Vec<Row> {
     rows
 }
 
+/// The words of the page for what is said: how the first cell of a row begins, and the rows here that it stands for.
+fn documented(cell: &str) -> Option<fn(Said, bool) -> bool> {
+    Some(match cell {
+        "`accepted`" => |said, _| said == Said::Accepted,
+        "`rejected`" => |said, _| said == Said::Rejected,
+        "`released`" => |said, _| said == Said::Released,
+        "`modified`, `undeliverable-here` true" => {
+            |said, _| matches!(said, Said::Modified { undeliverable_here: Some(true), .. })
+        }
+        "`modified`, `delivery-failed` true" => |said, _| {
+            matches!(said, Said::Modified { delivery_failed: Some(true), undeliverable_here }
+                if undeliverable_here != Some(true))
+        },
+        "`modified`, otherwise" => |said, _| {
+            matches!(said, Said::Modified { delivery_failed, undeliverable_here }
+                if delivery_failed != Some(true) && undeliverable_here != Some(true))
+        },
+        "none, or `received`, with `settled=false`" => {
+            |said, settled| matches!(said, Said::Nothing | Said::Received) && !settled
+        }
+        "none, or `received`, with `settled=true`" => {
+            |said, settled| matches!(said, Said::Nothing | Said::Received) && settled
+        }
+        "`transactional-state` of no open transaction" => |said, _| said == Said::Transactional,
+        "`declared` or unknown" => |said, _| said == Said::Foreign,
+        _ => return None,
+    })
+}
+
+/// What the page says is done.
+fn deed_in_words(cell: &str) -> Deed {
+    let deeds = [
+        ("complete", Complete),
+        ("abandon", Abandon),
+        ("dead-letter", DeadLetter),
+        ("defer", Defer),
+        ("release", Release),
+        ("nothing", Deed::Nothing),
+        // The rows here have no default outcome.
+        ("the source's default outcome, else release", Release),
+        ("the link is detached with `amqp:invalid-field`", Deed::Nothing),
+    ];
+    let found = deeds.into_iter().find(|(words, _)| cell.starts_with(words));
+    found.unwrap_or_else(|| panic!("`{cell}` is no deed")).1
+}
+
+#[test]
+fn the_page_says_what_the_table_does() {
+    let page = include_str!("../../../../docs/features/settlement.md");
+    let table =
+        page.split("## What a receiver says").nth(1).and_then(|rest| rest.split("\n## ").next()).unwrap();
+    let mut met = vec![[[false; 2]; 2]; rows().len()];
+    for line in table.lines().filter(|line| line.starts_with('|')).skip(2) {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let [state, service_bus, plain] = cells[..] else { panic!("{line}") };
+        let Some(is_meant) = documented(state) else {
+            assert_eq!(state, "`transactional-state`", "a row that no test knows");
+            continue;
+        };
+        let plain = if plain == "the same" { service_bus } else { plain };
+        for (row, (said, ..)) in rows().into_iter().enumerate() {
+            for settled in [false, true].into_iter().filter(|settled| is_meant(said, *settled)) {
+                for (at, (face, words)) in [(ServiceBus, service_bus), (Plain, plain)].into_iter().enumerate()
+                {
+                    let verdict = settlement(face, Unsettled, settled, said, Said::Nothing);
+                    assert_eq!(verdict.deed, deed_in_words(words), "{line}: {said:?}");
+                    let (detached, unknown) =
+                        (words.contains("detached"), state.contains("no open transaction"));
+                    assert_eq!(verdict.answer == Detach, detached, "{line}");
+                    assert_eq!(verdict.answer == NoTransaction, unknown && !settled, "{line}");
+                    met[row][usize::from(settled)][at] = true;
+                }
+            }
+        }
+    }
+    assert!(met.iter().flatten().flatten().all(|met| *met), "rows that the page leaves out: {met:?}");
+}
+
 #[test]
 fn every_combination_has_its_row() {
     for (said, service_bus, plain) in rows() {
@@ -77,20 +155,29 @@ fn nothing_said_about_a_pre_settled_delivery_counts() {
 #[test]
 fn settling_without_a_word_means_the_default_outcome() {
     let cases = [
-        // default outcome, deed
-        (Said::Nothing, Release),
-        (Said::Accepted, Complete),
-        (Said::Released, Release),
-        (Said::Rejected, DeadLetter),
-        (modified(Some(true), None), Abandon),
-        (modified(Some(false), None), Release),
-        (modified(None, Some(true)), DeadLetter),
-        (Said::Received, Release),
-        (Said::Foreign, Release),
+        // default outcome, deed for Service Bus and plain AMQP
+        (Said::Nothing, Release, Release),
+        (Said::Accepted, Complete, Complete),
+        (Said::Released, Release, Release),
+        (Said::Rejected, DeadLetter, DeadLetter),
+        (modified(Some(true), None), Abandon, Abandon),
+        (modified(Some(false), None), Abandon, Release),
+        (modified(None, Some(true)), Defer, DeadLetter),
+        (Said::Received, Release, Release),
+        (Said::Transactional, Release, Release),
+        (Said::Foreign, Release, Release),
     ];
-    for (default_outcome, deed) in cases {
-        let verdict = settlement(Plain, Mixed, true, Said::Nothing, default_outcome);
-        assert_eq!(verdict, Verdict { deed, answer: Answer::Nothing }, "{default_outcome:?}");
-        assert_eq!(settlement(Plain, Mixed, false, Said::Nothing, default_outcome).deed, Deed::Nothing);
+    for (default_outcome, service_bus, plain) in cases {
+        for (face, deed) in [(ServiceBus, service_bus), (Plain, plain)] {
+            for said in [Said::Nothing, Said::Received] {
+                let verdict = settlement(face, Mixed, true, said, default_outcome);
+                assert_eq!(
+                    verdict,
+                    Verdict { deed, answer: Answer::Nothing },
+                    "{face:?} {default_outcome:?}"
+                );
+                assert_eq!(settlement(face, Mixed, false, said, default_outcome).deed, Deed::Nothing);
+            }
+        }
     }
 }

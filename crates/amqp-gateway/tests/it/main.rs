@@ -21,6 +21,8 @@ mod selectors;
 #[cfg(test)]
 mod sessions;
 #[cfg(test)]
+mod settlements;
+#[cfg(test)]
 mod spans;
 #[cfg(test)]
 mod subscribers;

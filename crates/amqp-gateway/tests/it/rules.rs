@@ -7,12 +7,13 @@ use amqp_codec::{
     performative::{Attach, DeliveryState, Error, Modified, Performative, Source, Target, Transfer},
     raw::{AnnotationValue, RawMap, RawValue},
     sections::{PropertyField, Sections},
-    types::{Kind, ReceiverSettleMode, Role, SenderSettleMode, Symbol},
+    types::{Descriptor, Kind, ReceiverSettleMode, Role, SenderSettleMode, Symbol},
 };
+use broker_core::{EntityKind, EntitySettings};
 use bytes::Bytes;
 use testkit::Incoming;
 
-use crate::harness::{TOKEN, World, body_map, property, status};
+use crate::harness::{TOKEN, World, body_map, property, status, text};
 
 const SECOND: Option<ReceiverSettleMode> = Some(ReceiverSettleMode::Second);
 
@@ -569,7 +570,34 @@ fn rule_19_a_drain_is_answered_at_once() {
 }
 
 #[test]
-fn rule_20_session_receivers_are_refused_where_no_sessions_are() {
+fn rule_20_an_accepted_session_is_a_plain_string_and_its_lock_ends_in_ticks() {
+    let described: &[u8] = &[0x00, 0x80, 0, 0, 0, 0x13, 0x70, 0, 0, 0x0c, 0xa1, 1, b'a'];
+    for value in [AnnotationValue::Str("a"), AnnotationValue::Raw(RawValue::first(described).unwrap())] {
+        let mut world = World::new();
+        let lock_duration = Duration::from_secs(30);
+        let settings = EntitySettings { requires_session: true, lock_duration, ..EntitySettings::default() };
+        world.create("s", settings);
+        let client = world.service_bus();
+        let mut source = Source::new("s");
+        source.filter = Some(RawMap::with_symbol_keys(&[("com.microsoft:session-filter", value)]));
+        let mut attach = Attach::new("r", 1, Role::Receiver);
+        (attach.source, attach.target) = (Some(source), Some(Target::new("t")));
+        world.script(client).attach(0, attach);
+        world.run();
+        let (attaches, detaches) = world.link_frames(client);
+        assert!(detaches.is_empty(), "{detaches:?}");
+        let filter = attaches[0].source.as_ref().unwrap().filter.as_ref().unwrap();
+        let id = filter.get("com.microsoft:session-filter").unwrap();
+        assert_eq!((id.kind(), id.as_string()), (Some(Kind::String), Some("a")), "not described");
+        let properties = attaches[0].properties.as_ref().unwrap();
+        let until = properties.get("com.microsoft:locked-until-utc").unwrap();
+        let ticks = (crate::harness::START + 30_000) * 10_000 + 621_355_968_000_000_000;
+        assert_eq!((until.kind(), until.as_i64()), (Some(Kind::Long), i64::try_from(ticks).ok()));
+    }
+}
+
+#[test]
+fn session_receivers_are_refused_where_no_sessions_are() {
     let mut world = World::new();
     let client = world.service_bus();
     let described: &[u8] = &[0x00, 0x80, 0, 0, 0, 0x13, 0x70, 0, 0, 0x0c, 0xa1, 1, b'a'];
@@ -629,7 +657,44 @@ fn rule_21_management_bodies_have_string_keys_and_the_documented_types() {
 }
 
 #[test]
-fn rule_22_unknown_operations_are_answered_as_such_and_those_on_rules_are_judged() {
+fn rule_22_rules_have_numbered_descriptors_and_filters_of_all_or_nothing_empty_lists() {
+    let mut world = World::new();
+    world.create_kind("t", EntityKind::Topic, EntitySettings::default());
+    world.create_kind("t/Subscriptions/s", EntityKind::Subscription, EntitySettings::default());
+    let client = world.service_bus();
+    world.management(client, "t/Subscriptions/s");
+    let expression = RawMap::with_string_keys(&[("expression", AnnotationValue::Str("1=0"))]);
+    let filter = ("sql-filter", AnnotationValue::Raw(RawValue::first(expression.bytes()).unwrap()));
+    let description = RawMap::with_string_keys(&[filter]);
+    let rule = RawMap::with_string_keys(&[
+        ("rule-name", AnnotationValue::Str("none")),
+        ("rule-description", AnnotationValue::Raw(RawValue::first(description.bytes()).unwrap())),
+    ]);
+    let added = world.request(client, "com.microsoft:add-rule", &rule);
+    assert_eq!(status(&added, "statusCode"), 200);
+    let page =
+        RawMap::with_string_keys(&[("top", AnnotationValue::Int(9)), ("skip", AnnotationValue::Int(0))]);
+    let body = body_map(&world.request(client, "com.microsoft:enumerate-rules", &page));
+    let rules = body.get("rules").unwrap().as_list().unwrap();
+    let mut found = Vec::new();
+    for rule in rules {
+        let rule = rule.as_map().unwrap().get("rule-description").unwrap();
+        let (descriptor, fields) = rule.described().unwrap();
+        assert_eq!(descriptor, Descriptor::Code(0x0000_0137_0000_0004));
+        let mut fields = fields.as_list().unwrap();
+        let (filter, value) = fields.next().unwrap().described().unwrap();
+        assert_eq!(value.as_list().unwrap().count(), 0, "the empty list");
+        let (action, value) = fields.next().unwrap().described().unwrap();
+        assert_eq!(action, Descriptor::Code(0x0000_0137_0000_0005));
+        assert_eq!(value.as_list().unwrap().count(), 0, "no action");
+        found.push((fields.next().unwrap().as_string().unwrap().to_owned(), filter));
+    }
+    let code = |low: u64| Descriptor::Code(0x0000_0013_7000_0000 + low);
+    assert_eq!(found, [("$Default".to_owned(), code(7)), ("none".to_owned(), code(8))]);
+}
+
+#[test]
+fn unknown_operations_are_answered_as_such_and_those_on_rules_are_judged() {
     let mut world = World::new();
     let client = world.service_bus();
     world.management(client, "q");
@@ -688,6 +753,42 @@ fn rule_23_descriptors_are_small_and_performatives_have_all_their_fields() {
     for (code, _, name) in lengths {
         assert!(seen.contains(&code), "{name} was written");
     }
+    assert_eq!(long_descriptors(&raw), 0, "in SASL frames, termini, outcomes and errors neither");
+}
+
+#[test]
+fn rule_23_sections_have_small_descriptors_too() {
+    let mut world = World::new();
+    let client = world.service_bus();
+    // The sender's own form is not kept in what the broker writes anew.
+    let long = |code: u8, value: &[u8]| [&[0, 0x80, 0, 0, 0, 0, 0, 0, 0, code], value].concat();
+    let sent = [long(0x70, &[0x45]), long(0x72, &[0xc1, 1, 0]), vec![0, 0x53, 0x75, 0xa0, 1, b'm']].concat();
+    world.script(client).attach_sender(0, 1, "s", Some("q"));
+    world.run();
+    world.transfer(client, 1, true, &sent);
+    world.run();
+    world.received(client);
+    let (_, payload) = world.receive(client, "q", 1).remove(0);
+    assert_eq!(text(&payload), "m");
+    let sections = Sections::scan(&payload).unwrap();
+    let written = [
+        (sections.header, 0x70),
+        (sections.delivery_annotations, 0x71),
+        (sections.message_annotations, 0x72),
+        (sections.properties, 0x73),
+    ];
+    for (span, code) in written {
+        assert_eq!(span.of(&payload)[..3], [0x00, 0x53, code], "{payload:02x?}");
+    }
+    assert_eq!(long_descriptors(&payload), 0);
+}
+
+/// How many descriptors of AMQP's own types are written as long numbers or as names.
+fn long_descriptors(bytes: &[u8]) -> usize {
+    let long = bytes.windows(9).filter(|window| *window == [0x00, 0x80, 0, 0, 0, 0, 0, 0, 0]).count();
+    let named =
+        bytes.windows(8).filter(|window| window.starts_with(&[0x00, 0xa3]) && &window[3..] == b"amqp:");
+    long + named.count()
 }
 
 #[test]

@@ -37,6 +37,15 @@ fn each_link_has_a_span_below_its_session_and_messages_have_none() {
     assert_eq!(world.receive(client, "orders", 2).len(), 2);
     world.script(client).attach_sender(0, 99, "lost", Some("nowhere"));
     world.run();
+    let (_, detaches) = world.link_frames(client);
+    let told = detaches[0].error.as_ref().unwrap().description.clone().unwrap();
+    // A mistake of the protocol, which the engine tells by itself.
+    world.script(client).transfer(0, 77, 0, false, b"");
+    world.run();
+    let ended = world.frames(client).into_iter().find_map(|frame| match frame.performative {
+        amqp_codec::performative::Performative::End(end) => end.error?.description,
+        _ => None,
+    });
     let text = String::from_utf8(LOG.take()).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     let count =
@@ -46,6 +55,11 @@ fn each_link_has_a_span_below_its_session_and_messages_have_none() {
     let refused = ["link{name=\"lost\" role=\"sender\" address=\"nowhere\"}", "refused", "amqp:not-found"];
     assert_eq!(count(&refused), 1, "{text}");
     assert_eq!(count(&["role=\"sender\"", "gone"]), 2, "{text}");
-    assert_eq!(lines.len(), 5, "and nothing else: {text}");
+    // Both texts are there as the client has them, with their tracking ids.
+    for told in [told, ended.unwrap()] {
+        assert!(told.contains("TrackingId:"), "{told}");
+        assert_eq!(count(&["told", &told]), 1, "{told} in {text}");
+    }
+    assert_eq!(lines.len(), 8, "and nothing else: {text}");
     assert!(lines.iter().all(|line| line.trim_start().starts_with("DEBUG")), "{text}");
 }

@@ -48,13 +48,13 @@ fn rows(text: &str) -> impl Iterator<Item = Row<'_>> {
     })
 }
 
-/// Names of functions in Rust, and of cases in the interop suites as `interop: <case>`.
+/// Names of test functions in Rust, and of cases in the interop suites as `interop: <case>`.
 fn known(workspace: &Workspace, files: &[PathBuf]) -> Fallible<BTreeSet<String>> {
     let mut known = BTreeSet::new();
     for file in files {
         let ending = file.extension().and_then(std::ffi::OsStr::to_str);
         if ending == Some("rs") {
-            known.extend(functions(&workspace.read(file)?).map(str::to_owned));
+            known.extend(tests_in(&workspace.read(file)?).map(str::to_owned));
         }
         if file.starts_with("interop")
             && ending.is_some_and(|ending| ["py", "js", "rs", "cpp"].contains(&ending))
@@ -65,8 +65,11 @@ fn known(workspace: &Workspace, files: &[PathBuf]) -> Fallible<BTreeSet<String>>
     Ok(known)
 }
 
-fn functions(text: &str) -> impl Iterator<Item = &str> {
-    text.split("fn ").skip(1).filter_map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next())
+/// The functions behind an attribute that makes them tests.
+fn tests_in(text: &str) -> impl Iterator<Item = &str> {
+    let marked = ["#[test]", "#[tokio::test"].into_iter().flat_map(|mark| text.split(mark).skip(1));
+    let declared = marked.filter_map(|rest| rest.split("fn ").nth(1));
+    declared.filter_map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next())
 }
 
 /// What stands between double quotes, each line on its own.

@@ -1,4 +1,4 @@
-use super::{Row, functions, quoted, rows};
+use super::{Row, quoted, rows, tests_in};
 
 #[test]
 fn the_last_column_names_the_tests_of_a_statement() {
@@ -17,9 +17,9 @@ fn the_last_column_names_the_tests_of_a_statement() {
 }
 
 #[test]
-fn functions_and_cases_are_found_in_their_sources() {
-    let names: Vec<_> = functions("#[test]\nfn one_thing() {}\nasync fn another(x: u8) {}\n").collect();
-    assert_eq!(names, ["one_thing", "another"]);
+fn tests_and_cases_are_found_in_their_sources() {
+    let source = "#[test]\nfn one_thing() {}\nfn helper() {}\n#[tokio::test]\nasync fn another(x: u8) {}\n";
+    assert_eq!(tests_in(source).collect::<Vec<_>>(), ["one_thing", "another"]);
     let cases: Vec<_> = quoted("@suite.case(\"send one\", ttl=1)\nx = \"peek\"\n").collect();
     assert_eq!(cases, ["send one", "peek"]);
 }

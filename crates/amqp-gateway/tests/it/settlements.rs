@@ -1,0 +1,215 @@
+//! The tables of `docs/features/settlement.md` on the wire: every mode, every word, both faces.
+
+use amqp_codec::{
+    message::MessageBuilder,
+    performative::{Attach, DeliveryState, Disposition, Error, Modified, Source, Target, TargetTerminus},
+    raw::{AnnotationValue, RawMap},
+    sections::Sections,
+    types::{ReceiverSettleMode, Role, SenderSettleMode},
+};
+use bytes::Bytes;
+
+use crate::harness::{World, status};
+
+/// What became of a message.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Fate {
+    /// Neither delivered again nor seen by a peek.
+    Gone,
+    /// Delivered again, with this delivery-count.
+    Again(u32),
+    /// Among the dead letters.
+    Dead,
+    /// Seen by a peek only.
+    Deferred,
+}
+
+const RECEIVER_MODES: [Option<ReceiverSettleMode>; 3] =
+    [None, Some(ReceiverSettleMode::First), Some(ReceiverSettleMode::Second)];
+
+fn modified(delivery_failed: Option<bool>, undeliverable_here: Option<bool>) -> DeliveryState {
+    let message_annotations = None;
+    DeliveryState::Modified(Box::new(Modified { delivery_failed, undeliverable_here, message_annotations }))
+}
+
+/// A message on `handle`, as the link's modes have it.
+fn delivered(world: &mut World, client: usize, handle: u32, address: &str) -> Vec<Bytes> {
+    world.script(client).attach_receiver(0, handle, &format!("r{handle}"), address, RECEIVER_MODES[1]);
+    world.credit(client, 0, handle, 0, 1, true);
+    world.run();
+    world.transfers(client).into_iter().map(|(_, payload)| payload).collect()
+}
+
+fn fate(world: &mut World, client: usize) -> Fate {
+    if let Some(payload) = delivered(world, client, 10, "q").pop() {
+        return Fate::Again(Sections::scan(&payload).unwrap().read_header(&payload).unwrap().delivery_count);
+    }
+    if !delivered(world, client, 11, "q/$DeadLetterQueue").is_empty() {
+        return Fate::Dead;
+    }
+    world.management(client, "q");
+    let peek = RawMap::with_string_keys(&[
+        ("from-sequence-number", AnnotationValue::Long(1)),
+        ("message-count", AnnotationValue::Int(1)),
+    ]);
+    match status(&world.request(client, "com.microsoft:peek-message", &peek), "statusCode") {
+        204 => Fate::Gone,
+        _ => Fate::Deferred,
+    }
+}
+
+#[test]
+fn a_receiver_is_answered_and_obeyed_in_every_mode() {
+    let rejected = DeliveryState::Rejected(Some(Box::new(Error::new("a:reason", "why"))));
+    let cases = [
+        // said, the state that is answered, fate for Service Bus and plain AMQP
+        (DeliveryState::Accepted, DeliveryState::Accepted, Fate::Gone, Fate::Gone),
+        (DeliveryState::Released, DeliveryState::Released, Fate::Again(0), Fate::Again(0)),
+        (rejected, DeliveryState::Rejected(None), Fate::Dead, Fate::Dead),
+        (modified(None, None), modified(None, None), Fate::Again(1), Fate::Again(0)),
+        (modified(Some(false), None), modified(Some(false), None), Fate::Again(1), Fate::Again(0)),
+        (modified(Some(true), None), modified(Some(true), None), Fate::Again(1), Fate::Again(1)),
+        (modified(None, Some(true)), modified(None, Some(true)), Fate::Deferred, Fate::Dead),
+    ];
+    for (said, answered, service_bus, plain) in cases {
+        for (is_plain, expected) in [(false, service_bus), (true, plain)] {
+            for rcv_settle_mode in RECEIVER_MODES {
+                for snd_settle_mode in [None, Some(SenderSettleMode::Unsettled)] {
+                    for settled in [false, true] {
+                        let case = format!(
+                            "{said:?} plain={is_plain} {snd_settle_mode:?} {rcv_settle_mode:?} settled={settled}"
+                        );
+                        let mut world = World::new();
+                        let client = if is_plain { world.plain() } else { world.service_bus() };
+                        world.send(client, "q", &["m"]);
+                        let mut attach = Attach::new("r", 2, Role::Receiver);
+                        (attach.source, attach.target) = (Some(Source::new("q")), Some(Target::new("t")));
+                        (attach.snd_settle_mode, attach.rcv_settle_mode) = (snd_settle_mode, rcv_settle_mode);
+                        world.script(client).attach(0, attach);
+                        world.credit(client, 0, 2, 0, 1, false);
+                        world.run();
+                        let (transfer, _) = world.transfers(client).remove(0);
+                        assert_eq!(transfer.settled, Some(false), "{case}");
+                        let id = transfer.delivery_id.unwrap();
+                        world.script(client).disposition(0, id, id, settled, Some(said.clone()));
+                        world.run();
+                        let answer = Disposition {
+                            role: Role::Sender,
+                            first: id,
+                            last: None,
+                            settled: true,
+                            state: Some(answered.clone()),
+                            batchable: false,
+                        };
+                        let mut answers = world.dispositions(client);
+                        for answer in &mut answers {
+                            answer.last = answer.last.filter(|last| *last != answer.first);
+                        }
+                        let expected_answers = if settled { vec![] } else { vec![answer] };
+                        assert_eq!(answers, expected_answers, "{case}");
+                        assert_eq!(fate(&mut world, client), expected, "{case}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What a sender is told of one message.
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Told {
+    Nothing,
+    Accepted,
+    /// `rejected` with an error of this condition.
+    Rejected(String),
+    /// The link is detached with it.
+    Detached(String),
+}
+
+/// Sends one message on a link with these terms, and says what came of it.
+fn told(world: &mut World, client: usize, attach: Attach, settled: bool, payload: &[u8]) -> Told {
+    let handle = attach.handle;
+    world.script(client).attach(0, attach);
+    world.run();
+    world.received(client);
+    let id = world.transfer(client, handle, settled, payload);
+    world.run();
+    let mut told = Told::Nothing;
+    for frame in world.frames(client) {
+        match frame.performative {
+            amqp_codec::performative::Performative::Disposition(answer) => {
+                assert_eq!((answer.role, answer.settled, answer.first), (Role::Receiver, true, id));
+                told = match answer.state {
+                    Some(DeliveryState::Accepted) => Told::Accepted,
+                    Some(DeliveryState::Rejected(Some(error))) => Told::Rejected(error.condition.to_string()),
+                    other => panic!("never said to a sender: {other:?}"),
+                };
+            }
+            amqp_codec::performative::Performative::Detach(detach) => {
+                assert!(detach.closed);
+                told = Told::Detached(detach.error.unwrap().condition.to_string());
+            }
+            _ => {}
+        }
+    }
+    told
+}
+
+#[test]
+fn a_sender_is_answered_as_the_table_says_in_every_mode() {
+    const FULL: &str = "amqp:resource-limit-exceeded";
+    const GARBAGE: &str = "amqp:decode-error";
+    let stored = |to: Option<&str>| {
+        let builder = MessageBuilder::new().message_id("m").data(b"m");
+        to.map_or_else(|| builder.clone().build(), |to| builder.clone().to(to).build())
+    };
+    let twice = [stored(None), stored(None)].concat();
+    let rejected = |condition: &str| Told::Rejected(condition.to_owned());
+    let detached = |condition: &str| Told::Detached(condition.to_owned());
+    let all = ["amqp:accepted:list", "amqp:rejected:list"];
+    // Told with all outcomes, and told where `rejected` is not among them; each for settled=false and settled=true.
+    let cases = [
+        // to a queue, disk full, payload
+        (true, false, stored(None), [Told::Accepted, Told::Nothing], [Told::Accepted, Told::Nothing]),
+        (true, true, stored(None), [rejected(FULL), Told::Nothing], [detached(FULL), detached(FULL)]),
+        (
+            true,
+            false,
+            Bytes::from(twice),
+            [detached(GARBAGE), detached(GARBAGE)],
+            [detached(GARBAGE), detached(GARBAGE)],
+        ),
+        (false, false, stored(Some("q")), [Told::Accepted, Told::Nothing], [Told::Accepted, Told::Nothing]),
+        (
+            false,
+            false,
+            stored(Some("missing")),
+            [rejected("amqp:not-found"), detached("amqp:not-found")],
+            [detached("amqp:not-found"), detached("amqp:not-found")],
+        ),
+    ];
+    for (to_queue, full, payload, with, without) in cases {
+        for rcv_settle_mode in RECEIVER_MODES {
+            for (outcomes, expected) in [(&all[..], &with), (&all[..1], &without), (&[], &with)] {
+                for (settled, expected) in [(false, &expected[0]), (true, &expected[1])] {
+                    for is_plain in [false, true] {
+                        let mut world = World::new();
+                        let client = if is_plain { world.plain() } else { world.service_bus() };
+                        if full {
+                            world.fill_disk();
+                        }
+                        let mut attach = Attach::new("s", 1, Role::Sender);
+                        attach.initial_delivery_count = Some(0);
+                        attach.rcv_settle_mode = rcv_settle_mode;
+                        let outcomes = outcomes.iter().map(|name| (*name).into()).collect();
+                        attach.source = Some(Source { outcomes, ..Source::new("here") });
+                        let anonymous = || Target::Terminus(TargetTerminus::default());
+                        attach.target = Some(if to_queue { Target::new("q") } else { anonymous() });
+                        let case = format!("{attach:?} settled={settled} plain={is_plain} full={full}");
+                        assert_eq!(told(&mut world, client, attach, settled, &payload), *expected, "{case}");
+                    }
+                }
+            }
+        }
+    }
+}
