@@ -11,7 +11,7 @@ use std::{
 
 use amqp_codec::{
     message::MessageBuilder,
-    performative::{Attach, DeliveryState, Modified, Open, Performative, Source, Target},
+    performative::{Attach, DeliveryState, Modified, Open, Performative, Source, Target, Transfer},
     raw::{AnnotationValue, RawMap, RawValue},
     sections::PropertyField,
     types::{ReceiverSettleMode, Role, SenderSettleMode},
@@ -23,7 +23,7 @@ use testkit::{Script, Wire};
 use crate::{
     broker::{Broker, QUEUE},
     client::{Client, tag},
-    message::Delivery,
+    message::{Delivery, message},
 };
 
 /// Settle modes of an attach.
@@ -81,6 +81,13 @@ pub(crate) fn plain_session(id: Option<&str>) -> Value {
 pub(crate) fn described_session(id: Option<&str>) -> Value {
     let descriptor = Descriptor::Code(0x0000_0013_7000_000c);
     Value::Described(Box::new(Described { descriptor, value: plain_session(id) }))
+}
+
+/// The frame of a message, with the tag that .NET and Go count.
+fn outgoing(id: u32, format: u32) -> Transfer {
+    let mut transfer = Script::transfer_frame(SENDER, id, false);
+    (transfer.message_format, transfer.delivery_tag) = (Some(format), tag(&id.to_le_bytes()));
+    transfer
 }
 
 /// A modified state, for a dialect.
@@ -275,15 +282,29 @@ impl<'d, S: Read + Write> Sdk<'d, S> {
 
     /// Sends through [`Self::sender`], and waits for `accepted`.
     pub(crate) fn send(&mut self, channel: u16, format: u32, payload: &[u8]) {
-        let transfer = |id: u32| {
-            let mut transfer = Script::transfer_frame(SENDER, id, false);
-            (transfer.message_format, transfer.delivery_tag) = (Some(format), tag(&id.to_le_bytes()));
-            transfer
-        };
-        let id = self.client.send_with(channel, transfer, payload);
+        assert_eq!(self.offer(channel, format, payload), Some(DeliveryState::Accepted));
+    }
+
+    /// Sends through [`Self::sender`], and waits for the outcome.
+    pub(crate) fn offer(&mut self, channel: u16, format: u32, payload: &[u8]) -> Option<DeliveryState> {
+        let id = self.client.send_with(channel, |id| outgoing(id, format), payload);
         let answer = self.client.wire.disposed().unwrap();
         assert_eq!((answer.role, answer.settled, answer.first), (Role::Receiver, true, id));
-        assert_eq!(answer.state, Some(DeliveryState::Accepted));
+        answer.state
+    }
+
+    /// Sends messages of these texts, all of them before the first answer is read, until all are accepted.
+    pub(crate) fn send_all(&mut self, channel: u16, texts: &[String]) {
+        for text in texts {
+            self.client.send_with(channel, |id| outgoing(id, 0), &message(text));
+        }
+        let mut open = texts.len();
+        while open > 0 {
+            let answer = self.client.wire.disposed().unwrap();
+            assert_eq!((answer.role, answer.settled), (Role::Receiver, true));
+            assert_eq!(answer.state, Some(DeliveryState::Accepted));
+            open -= (answer.last.unwrap_or(answer.first) - answer.first) as usize + 1;
+        }
     }
 
     /// A receiver on a session of its own.

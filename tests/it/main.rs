@@ -33,6 +33,8 @@ mod observe;
 #[cfg(test)]
 mod plain;
 #[cfg(test)]
+mod plain_cases;
+#[cfg(test)]
 mod plain_sdks;
 #[cfg(test)]
 mod sdk_amqpnetlite;

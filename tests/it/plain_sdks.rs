@@ -20,8 +20,8 @@ use crate::{
 };
 
 /// Handles of the links that the scenarios attach.
-const OUT: u32 = 0;
-const IN: u32 = 1;
+pub(crate) const OUT: u32 = 0;
+pub(crate) const IN: u32 = 1;
 
 /// How a client speaks.
 pub(crate) struct PlainSdk {
@@ -182,6 +182,35 @@ impl<'d> Peer<'d> {
         }
     }
 
+    /// Sends messages of these texts, all of them before the first answer is read, until all are accepted.
+    pub(crate) fn send_all(&mut self, texts: &[String]) {
+        for text in texts {
+            self.send_on(OUT, false, &(self.sdk.message)(text));
+        }
+        let mut open = texts.len();
+        while open > 0 {
+            let answer = self.wire.disposed().unwrap();
+            assert_eq!((answer.role, answer.settled), (Role::Receiver, true));
+            assert_eq!(answer.state, Some(DeliveryState::Accepted));
+            open -= (answer.last.unwrap_or(answer.first) - answer.first) as usize + 1;
+        }
+    }
+
+    /// Receives messages of these texts on the receiver of the scenarios and accepts them, filling the credit up.
+    pub(crate) fn take_all(&mut self, texts: &[String]) {
+        self.flow(IN, self.sdk.prefetch, false);
+        for text in texts {
+            let (transfer, payload) = self.delivery();
+            assert_eq!(transfer.settled, Some(false));
+            assert_eq!(bare(&payload), bare(&(self.sdk.message)(text)));
+            self.settle(transfer.delivery_id.unwrap(), Some(DeliveryState::Accepted));
+            if self.received[&IN].1 <= self.sdk.refill_at {
+                self.flow(IN, self.sdk.prefetch, false);
+            }
+        }
+        assert!(self.drain(IN, 1).is_empty());
+    }
+
     /// Grants credit with a flow that tells of the session what this client tells.
     pub(crate) fn flow(&mut self, handle: u32, credit: u32, drain: bool) {
         let (count, left) = self.received.entry(handle).or_default();
@@ -319,17 +348,7 @@ pub(crate) fn sends_and_receives(sdk: &PlainSdk) {
     let texts: Vec<String> = (0..sdk.prefetch * 3).map(|number| format!("message {number}")).collect();
     peer.send(&texts.iter().map(String::as_str).collect::<Vec<_>>());
     peer.receiver(QUEUE);
-    peer.flow(IN, sdk.prefetch, false);
-    for text in &texts {
-        let (transfer, payload) = peer.delivery();
-        assert_eq!(transfer.settled, Some(false));
-        assert_eq!(bare(&payload), bare(&(sdk.message)(text)));
-        peer.settle(transfer.delivery_id.unwrap(), Some(DeliveryState::Accepted));
-        if peer.received[&IN].1 <= sdk.refill_at {
-            peer.flow(IN, sdk.prefetch, false);
-        }
-    }
-    assert!(peer.drain(IN, 1).is_empty());
+    peer.take_all(&texts);
     peer.close();
 }
 

@@ -11,6 +11,7 @@ use bytes::Bytes;
 
 use crate::{
     broker::{Broker, QUEUE},
+    plain_cases,
     plain_sdks::{self, Peer, PlainSdk, bare},
 };
 
@@ -74,6 +75,46 @@ fn lite_sends_and_receives_across_the_wrap_of_its_transfer_ids() {
 #[test]
 fn lite_drains() {
     plain_sdks::drains(&LITE);
+}
+
+#[test]
+fn lite_pipelines_a_thousand_sends() {
+    plain_cases::pipelines(&LITE);
+}
+
+#[test]
+fn lite_sends_settled_and_is_told_nothing() {
+    plain_cases::sends_settled(&LITE);
+}
+
+#[test]
+fn lite_counts_to_the_dead_letters() {
+    plain_cases::counts_to_the_dead_letters(&LITE);
+}
+
+#[test]
+fn lite_tells_why_it_rejects() {
+    plain_cases::tells_why(&LITE);
+}
+
+#[test]
+fn lite_receivers_compete() {
+    plain_cases::competes(&LITE);
+}
+
+#[test]
+fn lite_settles_too_late_in_vain() {
+    plain_cases::comes_too_late(&LITE);
+}
+
+#[test]
+fn lite_is_refused_with_a_wrong_key() {
+    plain_cases::is_refused_with_a_wrong_key(&LITE);
+}
+
+#[test]
+fn lite_is_told_of_a_message_that_is_too_large() {
+    plain_cases::is_told_of_a_size(&LITE);
 }
 
 #[test]

@@ -13,7 +13,6 @@ use testkit::Incoming;
 use crate::{
     broker::{Broker, QUEUE},
     dialect::{Dialect, Sdk, dead_letter, modified, plain_session},
-    message::message,
     service_bus, sessions, topics, transactions,
 };
 
@@ -56,6 +55,31 @@ fn open() -> Open {
 #[test]
 fn dotnet_sends_one_message_and_a_batch() {
     service_bus::sends_and_batches(&DOTNET);
+}
+
+#[test]
+fn dotnet_pipelines_a_thousand_sends() {
+    service_bus::pipelines(&DOTNET);
+}
+
+#[test]
+fn dotnet_counts_to_the_dead_letters() {
+    service_bus::counts_to_the_dead_letters(&DOTNET);
+}
+
+#[test]
+fn dotnet_receivers_compete() {
+    service_bus::competes(&DOTNET);
+}
+
+#[test]
+fn dotnet_is_told_on_the_link_that_a_lock_is_lost() {
+    service_bus::loses_a_lock(&DOTNET);
+}
+
+#[test]
+fn dotnet_is_told_of_a_message_that_is_too_large() {
+    service_bus::is_told_of_a_size(&DOTNET);
 }
 
 #[test]
@@ -209,25 +233,6 @@ fn dotnet_settles_what_another_link_received_through_management() {
     assert_eq!(sdk.manage(management, "com.microsoft:update-disposition", &body).status("statusCode"), 200);
     let channel = sdk.receiver(QUEUE, 13, DOTNET.locking);
     sdk.receive(channel, 13, 1).remove(0).is_locked_for_service_bus(1);
-}
-
-#[test]
-fn dotnet_sends_a_message_that_is_too_large_and_goes_on() {
-    let broker = Broker::with(|config| config.max_message_bytes = 4096);
-    let mut sdk = Sdk::connect(&broker, &DOTNET);
-    sdk.authorize(QUEUE);
-    let channel = sdk.session();
-    let mut attach = Attach::new("sender", 2, Role::Sender);
-    (attach.source, attach.target) = (Some(Source::new("id")), Some(Target::new("/orders")));
-    attach.initial_delivery_count = Some(0);
-    assert_eq!(sdk.client.attach(channel, attach).max_message_size, Some(4096));
-    let send = |sdk: &mut Sdk<'_>, text: &str| {
-        sdk.client.send_with(channel, |id| testkit::Script::transfer_frame(2, id, false), &message(text));
-        sdk.client.wire.disposed().unwrap().state
-    };
-    let Some(DeliveryState::Rejected(Some(error))) = send(&mut sdk, &"x".repeat(5000)) else { panic!() };
-    assert_eq!(error.condition, "amqp:link:message-size-exceeded");
-    assert_eq!(send(&mut sdk, "small"), Some(DeliveryState::Accepted));
 }
 
 #[test]

@@ -53,6 +53,31 @@ fn go_sends_one_message_and_a_batch() {
 }
 
 #[test]
+fn go_pipelines_a_thousand_sends() {
+    service_bus::pipelines(&GO);
+}
+
+#[test]
+fn go_counts_to_the_dead_letters() {
+    service_bus::counts_to_the_dead_letters(&GO);
+}
+
+#[test]
+fn go_receivers_compete() {
+    service_bus::competes(&GO);
+}
+
+#[test]
+fn go_is_told_on_the_link_that_a_lock_is_lost() {
+    service_bus::loses_a_lock(&GO);
+}
+
+#[test]
+fn go_is_told_of_a_message_that_is_too_large() {
+    service_bus::is_told_of_a_size(&GO);
+}
+
+#[test]
 fn go_settles_in_every_way() {
     service_bus::settles(&GO);
 }

@@ -59,6 +59,31 @@ fn java_sends_one_message_and_a_batch() {
 }
 
 #[test]
+fn java_pipelines_a_thousand_sends() {
+    service_bus::pipelines(&JAVA);
+}
+
+#[test]
+fn java_counts_to_the_dead_letters() {
+    service_bus::counts_to_the_dead_letters(&JAVA);
+}
+
+#[test]
+fn java_receivers_compete() {
+    service_bus::competes(&JAVA);
+}
+
+#[test]
+fn java_is_told_on_the_link_that_a_lock_is_lost() {
+    service_bus::loses_a_lock(&JAVA);
+}
+
+#[test]
+fn java_is_told_of_a_message_that_is_too_large() {
+    service_bus::is_told_of_a_size(&JAVA);
+}
+
+#[test]
 fn java_settles_in_every_way() {
     service_bus::settles(&JAVA);
 }

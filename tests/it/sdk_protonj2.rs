@@ -12,13 +12,18 @@ use bytes::Bytes;
 use crate::{
     broker::{Broker, QUEUE},
     dialect::modified,
+    plain_cases,
     plain_sdks::{self, Peer, PlainSdk, bare, source},
 };
 
 const PROTONJ2: PlainSdk = PlainSdk {
     open,
     begin,
-    tag: |number| vec![u8::try_from(number % 256).unwrap()],
+    // As few bytes as the number needs.
+    tag: |number| match u8::try_from(number) {
+        Ok(small) => vec![small],
+        Err(_) => u16::try_from(number).unwrap().to_be_bytes().to_vec(),
+    },
     sender,
     receiver,
     message,
@@ -80,6 +85,46 @@ fn protonj2_sends_and_receives() {
 #[test]
 fn protonj2_drains() {
     plain_sdks::drains(&PROTONJ2);
+}
+
+#[test]
+fn protonj2_pipelines_a_thousand_sends() {
+    plain_cases::pipelines(&PROTONJ2);
+}
+
+#[test]
+fn protonj2_sends_settled_and_is_told_nothing() {
+    plain_cases::sends_settled(&PROTONJ2);
+}
+
+#[test]
+fn protonj2_counts_to_the_dead_letters() {
+    plain_cases::counts_to_the_dead_letters(&PROTONJ2);
+}
+
+#[test]
+fn protonj2_tells_why_it_rejects() {
+    plain_cases::tells_why(&PROTONJ2);
+}
+
+#[test]
+fn protonj2_receivers_compete() {
+    plain_cases::competes(&PROTONJ2);
+}
+
+#[test]
+fn protonj2_settles_too_late_in_vain() {
+    plain_cases::comes_too_late(&PROTONJ2);
+}
+
+#[test]
+fn protonj2_is_refused_with_a_wrong_key() {
+    plain_cases::is_refused_with_a_wrong_key(&PROTONJ2);
+}
+
+#[test]
+fn protonj2_is_told_of_a_message_that_is_too_large() {
+    plain_cases::is_told_of_a_size(&PROTONJ2);
 }
 
 #[test]

@@ -16,6 +16,7 @@ use bytes::Bytes;
 use crate::{
     broker::{Broker, Folder, QUEUE, durable},
     dialect::modified,
+    plain_cases,
     plain_sdks::{self, Peer, PlainSdk, anonymous_target, bare, source},
 };
 
@@ -109,6 +110,41 @@ fn jms_sends_and_receives() {
 #[test]
 fn jms_drains() {
     plain_sdks::drains(&JMS);
+}
+
+#[test]
+fn jms_pipelines_a_thousand_sends() {
+    plain_cases::pipelines(&JMS);
+}
+
+#[test]
+fn jms_sends_settled_and_is_told_nothing() {
+    plain_cases::sends_settled(&JMS);
+}
+
+#[test]
+fn jms_counts_to_the_dead_letters() {
+    plain_cases::counts_to_the_dead_letters(&JMS);
+}
+
+#[test]
+fn jms_receivers_compete() {
+    plain_cases::competes(&JMS);
+}
+
+#[test]
+fn jms_settles_too_late_in_vain() {
+    plain_cases::comes_too_late(&JMS);
+}
+
+#[test]
+fn jms_is_refused_with_a_wrong_key() {
+    plain_cases::is_refused_with_a_wrong_key(&JMS);
+}
+
+#[test]
+fn jms_is_told_of_a_message_that_is_too_large() {
+    plain_cases::is_told_of_a_size(&JMS);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What every Service Bus SDK does with messages, in the dialect of each.
 
+use std::{collections::BTreeSet, time::Duration};
+
 use amqp_codec::{
     message::BATCH_FORMAT,
     performative::{Attach, DeliveryState, Disposition, Performative, Source, Target},
@@ -7,21 +9,113 @@ use amqp_codec::{
     types::{Kind, Role},
 };
 use broker_auth::DEVELOPMENT_KEY;
+use broker_core::EntitySettings;
 
 use crate::{
     broker::{Broker, QUEUE},
     dialect::{Dialect, RECEIVER, Sdk},
     message::{Delivery, batch, message, peek, renewal, update},
+    testing::advance,
 };
 
 /// A broker with these messages in its queue.
 pub(crate) fn filled(texts: &[&str]) -> Broker {
     let broker = Broker::start();
+    fill(&broker, texts);
+    broker
+}
+
+/// Puts messages of these texts into the queue.
+fn fill(broker: &Broker, texts: &[&str]) {
     let mut client = broker.plain();
     client.sender(1, QUEUE);
     client.accepted(1, texts);
     client.close();
-    broker
+}
+
+/// 1,000 sends are on their way before the first answer is read; all are accepted, and come in their order.
+pub(crate) fn pipelines(dialect: &Dialect) {
+    let broker = Broker::start();
+    let mut sdk = Sdk::connect(&broker, dialect);
+    let channel = sdk.sender(QUEUE);
+    let texts: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
+    sdk.send_all(channel, &texts);
+    let mut reader = broker.plain();
+    reader.receiver(1, QUEUE, None);
+    let received = reader.receive(1, 1000);
+    assert_eq!(received.iter().map(Delivery::text).collect::<Vec<_>>(), texts);
+    sdk.client.close();
+}
+
+/// A message that is abandoned as often as it may be is found among the dead letters, with the reason.
+pub(crate) fn counts_to_the_dead_letters(dialect: &Dialect) {
+    let broker = Broker::with_queue(EntitySettings { max_delivery_count: 3, ..EntitySettings::default() });
+    fill(&broker, &["poison"]);
+    let mut sdk = Sdk::connect(&broker, dialect);
+    let channel = sdk.receiver(QUEUE, RECEIVER, dialect.locking);
+    for count in 0..3 {
+        let delivery = sdk.receive(channel, RECEIVER, 1).remove(0);
+        delivery.is_locked_for_service_bus(count);
+        sdk.settle(channel, &delivery, (dialect.abandon)());
+    }
+    assert!(sdk.client.drain(channel, RECEIVER, 1).is_empty());
+    let channel = sdk.receiver(&format!("{QUEUE}/$DeadLetterQueue"), RECEIVER + 10, dialect.locking);
+    let letter = sdk.receive(channel, RECEIVER + 10, 1).remove(0);
+    assert_eq!(letter.text(), "poison");
+    assert_eq!(letter.property("DeadLetterReason").as_deref(), Some("MaxDeliveryCountExceeded"));
+    assert!(letter.property("DeadLetterErrorDescription").is_some());
+    sdk.settle(channel, &letter, DeliveryState::Accepted);
+    sdk.client.close();
+}
+
+/// Two receivers get different messages, and all of them.
+pub(crate) fn competes(dialect: &Dialect) {
+    let texts = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
+    let broker = filled(&texts);
+    let mut receivers = [Sdk::connect(&broker, dialect), Sdk::connect(&broker, dialect)];
+    let channels = receivers.each_mut().map(|sdk| sdk.receiver(QUEUE, RECEIVER, dialect.locking));
+    let mut seen = BTreeSet::new();
+    for (sdk, channel) in receivers.iter_mut().zip(channels) {
+        for delivery in sdk.receive(channel, RECEIVER, 5) {
+            seen.insert(delivery.text());
+            sdk.settle(channel, &delivery, DeliveryState::Accepted);
+        }
+    }
+    assert_eq!(seen, texts.map(str::to_owned).into());
+    for (sdk, channel) in receivers.iter_mut().zip(channels) {
+        assert!(sdk.client.drain(channel, RECEIVER, 1).is_empty());
+    }
+}
+
+/// A settlement after the end of its lock is answered on the link by the error for it; the message comes again.
+pub(crate) fn loses_a_lock(dialect: &Dialect) {
+    let broker = filled(&["slow"]);
+    let mut sdk = Sdk::connect(&broker, dialect);
+    let channel = sdk.receiver(QUEUE, RECEIVER, dialect.locking);
+    let delivery = sdk.receive(channel, RECEIVER, 1).remove(0);
+    advance(broker.address, Duration::from_secs(61));
+    let answer = sdk.client.outcome(channel, delivery.id(), DeliveryState::Accepted);
+    let Some(DeliveryState::Rejected(Some(error))) = answer.state else { panic!("{answer:?}") };
+    assert_eq!(error.condition, "com.microsoft:message-lock-lost");
+    let again = sdk.receive(channel, RECEIVER, 1).remove(0);
+    again.is_locked_for_service_bus(1);
+    sdk.settle(channel, &again, DeliveryState::Accepted);
+    assert!(sdk.client.drain(channel, RECEIVER, 1).is_empty());
+    sdk.client.close();
+}
+
+/// A message that is too large is rejected with the error for it, and the link goes on.
+pub(crate) fn is_told_of_a_size(dialect: &Dialect) {
+    let broker = Broker::with(|config| config.max_message_bytes = 4096);
+    let mut sdk = Sdk::connect(&broker, dialect);
+    let channel = sdk.sender(QUEUE);
+    let Some(DeliveryState::Rejected(Some(error))) = sdk.offer(channel, 0, &message(&"x".repeat(5000)))
+    else {
+        panic!()
+    };
+    assert_eq!(error.condition, "amqp:link:message-size-exceeded");
+    sdk.send(channel, 0, &message("small"));
+    sdk.client.close();
 }
 
 /// One message and a batch are accepted and become messages in order.

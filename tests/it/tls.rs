@@ -1,6 +1,13 @@
 //! TLS: on its own port and beside plain connections, and certificates instead of passwords.
 
-use std::{fs, io, net::TcpStream, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    fs,
+    io::{self, Read, Write},
+    net::{SocketAddr, TcpStream},
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use amqp_codec::{
     performative::{Performative, SaslCode},
@@ -84,12 +91,12 @@ impl Certificates {
     }
 
     /// A client that trusts the authority and shows the certificate of `name`, if any.
-    fn connect(&self, address: std::net::SocketAddr, name: Option<&str>) -> Wire<Stream> {
+    fn connect(&self, address: SocketAddr, name: Option<&str>) -> Wire<Stream> {
         Wire::over(self.stream(address, name))
     }
 
     /// The same before it says anything.
-    pub(crate) fn stream(&self, address: std::net::SocketAddr, name: Option<&str>) -> Stream {
+    pub(crate) fn stream(&self, address: SocketAddr, name: Option<&str>) -> Stream {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.authority.pem().as_bytes()).unwrap()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -178,7 +185,49 @@ fn external_is_refused_to_strangers_and_to_those_without_a_certificate() {
         .unwrap();
     let tls = ClientConnection::new(Arc::new(config), ServerName::try_from("localhost").unwrap()).unwrap();
     let mut stream = StreamOwned::new(tls, TcpStream::connect(broker.tls_address()).unwrap());
-    let said = io::Write::write_all(&mut stream, b"AMQP\x03\x01\x00\x00")
-        .and_then(|()| io::Read::read(&mut stream, &mut [0; 8]));
+    let said = stream.write_all(b"AMQP\x03\x01\x00\x00").and_then(|()| stream.read(&mut [0; 8]));
     assert!(said.is_err() || said.is_ok_and(|count| count == 0));
+}
+
+/// What a client of TLS says first.
+fn hello(certificates: &Certificates, address: SocketAddr) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    certificates.stream(address, None).conn.write_tls(&mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn tls_handshakes_that_stop_end_within_the_handshake_time_out() {
+    let certificates = Certificates::new();
+    let broker = certificates.broker_with(|config| config.handshake_time_out = Duration::from_secs(2));
+    let mut innocent = broker.innocent();
+    let started = Instant::now();
+    let hello = hello(&certificates, broker.address);
+    // On the port for both and on that for TLS alone: a first byte, half a header, half of the hello, all of it.
+    let cuts = [1, 3, hello.len() / 2, hello.len()];
+    let halves = [broker.address, broker.tls_address()].map(|address| {
+        cuts.map(|cut| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            stream.write_all(&hello[..cut]).unwrap();
+            stream
+        })
+    });
+    // And one that is done with TLS and says nothing inside.
+    let mut silent = certificates.stream(broker.tls_address(), None);
+    silent.conn.complete_io(&mut silent.sock).unwrap();
+    for mut stream in halves.into_iter().flatten() {
+        // What is answered to the whole hello comes before the end.
+        stream.read_to_end(&mut Vec::new()).ok();
+        assert!(stream.read(&mut [0]).is_ok_and(|count| count == 0), "closed");
+    }
+    match silent.read(&mut [0; 64]) {
+        Ok(count) => assert_eq!(count, 0, "nothing inside of TLS"),
+        Err(error) => {
+            let ends = [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset];
+            assert!(ends.contains(&error.kind()), "{error:?}");
+        }
+    }
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+    innocent.works();
 }
