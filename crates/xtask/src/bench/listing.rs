@@ -34,7 +34,7 @@ const RATE: u32 = 1_000;
 const SPELL: Duration = Duration::from_secs(2);
 /// How much later a send may be acknowledged in 99 of 100 cases while somebody looks.
 const GOAL: f64 = 2.0;
-/// Between two pages where there is a pause: about what the SDK for Python takes to read one of 100 queues.
+/// Between two pages where there is a pause: less than what the SDK for Python takes to read one of 100 queues.
 const PAUSE: Duration = Duration::from_millis(15);
 /// Between two scrapes: many times as often as a Prometheus asks.
 const SCRAPE_PAUSE: Duration = Duration::from_secs(1);
