@@ -29,9 +29,21 @@ const certificate = certificateIn(tlsDirectory);
 
 const suite = new Suite("azure-javascript-administration", { certificate });
 
-function admin({ broker, tls }, { key } = {}) {
+function admin({ broker, tls }, { key, keyName } = {}) {
   const { ServiceBusAdministrationClient } = tls ? stable : preview;
-  return new ServiceBusAdministrationClient(broker.connectionString({ key, tls }));
+  return new ServiceBusAdministrationClient(broker.connectionString({ key, keyName, tls }));
+}
+
+/** Does `body` with a data-plane client that has this key. */
+async function withBus({ broker, tls }, login, body) {
+  const { ServiceBusClient } = tls ? stable : preview;
+  const options = { retryOptions: { maxRetries: 0 } };
+  const bus = new ServiceBusClient(broker.connectionString({ ...login, tls }), options);
+  try {
+    await body(bus);
+  } finally {
+    await bus.close();
+  }
 }
 
 async function all(pages) {
@@ -74,6 +86,50 @@ suite.case("queue-with-every-property", async (context) => {
   await client.deleteQueue(name);
   assert.equal(await client.queueExists(name), false);
   await rejects(client.getQueue(name), "MessageEntityNotFoundError");
+});
+
+suite.case("entity-keys", async (context) => {
+  const client = admin(context);
+  const name = `${context.queue}-keys`;
+  const other = `${name}-other`;
+  const rule = (keyName, letter, ...accessRights) => ({
+    claimType: "SharedAccessKey",
+    claimValue: "None",
+    accessRights,
+    keyName,
+    primaryKey: `${letter.repeat(43)}=`,
+    secondaryKey: `${"Z".repeat(43)}=`,
+  });
+  const rules = [rule("till", "A", "Send"), rule("cook", "B", "Listen"), rule("chef", "C", "Manage", "Send", "Listen")];
+  await client.createQueue(name, { authorizationRules: rules });
+  await client.createQueue(other);
+  const read = (await client.getQueue(name)).authorizationRules;
+  const shown = ({ keyName, accessRights, primaryKey }) => ({ keyName, accessRights, primaryKey });
+  assert.deepEqual(read.map(shown), rules.map(shown));
+  const login = (number, entity) => ({ keyName: rules[number].keyName, key: rules[number].primaryKey, entity });
+  const refused = (promise) => rejects(promise, "UnauthorizedAccess");
+  for (const entity of [undefined, name]) {
+    await withBus(context, login(0, entity), async (bus) => {
+      await bus.createSender(name).sendMessages({ body: "soup" });
+      await refused(bus.createReceiver(name).receiveMessages(1, { maxWaitTimeInMs: 5000 }));
+    });
+    await withBus(context, login(1, entity), async (bus) => {
+      const receiver = bus.createReceiver(name);
+      const [message] = await receiver.receiveMessages(1, { maxWaitTimeInMs: 10_000 });
+      assert.equal(message.body, "soup");
+      await receiver.completeMessage(message);
+      await refused(bus.createSender(name).sendMessages({ body: "soup" }));
+    });
+  }
+  await withBus(context, login(0), (bus) => refused(bus.createSender(other).sendMessages({ body: "soup" })));
+  const chef = admin(context, login(2));
+  assert.equal((await chef.getQueue(name)).name, name);
+  await rejects(chef.getQueue(other), "UnauthorizedRequestError");
+  await rejects(all(chef.listQueues()), "UnauthorizedRequestError");
+  const till = admin(context, login(0));
+  await assert.rejects(till.getQueue(name), /40301/);
+  await client.deleteQueue(name);
+  await client.deleteQueue(other);
 });
 
 suite.case("queue-update", async (context) => {

@@ -22,6 +22,7 @@ from azure.core.exceptions import (
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.exceptions import MessagingEntityDisabledError
 from azure.servicebus.aio.management import ServiceBusAdministrationClient as AsyncClient
+from azure.servicebus.exceptions import ServiceBusError
 from azure.servicebus.management import (
     AuthorizationRule,
     CorrelationRuleFilter,
@@ -95,6 +96,67 @@ def raises(kind, text=""):
         assert text in str(error), str(error)
         return
     raise AssertionError(f"no {kind.__name__}")
+
+def authorization(name: str, key: str, *rights: str) -> AuthorizationRule:
+    return AuthorizationRule(
+        type="SharedAccessAuthorizationRule",
+        claim_type="SharedAccessKey",
+        claim_value="None",
+        rights=list(rights),
+        key_name=name,
+        primary_key=key,
+        secondary_key="Z" * 43 + "=",
+    )
+
+@case("entity-keys")
+async def entity_keys(context, style):
+    async with admin(context, style) as client:
+        name = f"{context.queue}-keys"
+        first, second, third = (letter * 43 + "=" for letter in "ABC")
+        rules = [
+            authorization("till", first, "Send"),
+            authorization("cook", second, "Listen"),
+            authorization("chef", third, "Manage", "Send", "Listen"),
+        ]
+        await client.create_queue(name, authorization_rules=rules)
+        other = f"{name}-other"
+        await client.create_queue(other)
+        read = (await client.get_queue(name)).authorization_rules
+        assert [(rule.key_name, list(rule.rights), rule.primary_key) for rule in read] == [
+            (rule.key_name, rule.rights, rule.primary_key) for rule in rules
+        ]
+        assert all(rule.created_at_utc and rule.modified_at_utc for rule in read)
+        for entity in ("", name):
+            async with bus_client(context, style, key_name="till", key=first, entity=entity) as bus:
+                async with bus.get_queue_sender(name) as sender:
+                    await sender.send_messages(ServiceBusMessage("soup"))
+                with raises(ServiceBusError):
+                    async with bus.get_queue_receiver(name, max_wait_time=5) as receiver:
+                        await receiver.receive_messages(1, max_wait_time=5)
+            async with bus_client(context, style, key_name="cook", key=second, entity=entity) as bus:
+                async with bus.get_queue_receiver(name) as receiver:
+                    message = (await receiver.receive_messages(1, max_wait_time=10))[0]
+                    assert b"".join(message.body) == b"soup"
+                    await receiver.complete_message(message)
+                with raises(ServiceBusError):
+                    async with bus.get_queue_sender(name) as sender:
+                        await sender.send_messages(ServiceBusMessage("soup"))
+        async with bus_client(context, style, key_name="till", key=first, retry_total=0) as bus:
+            with raises(ServiceBusError):
+                async with bus.get_queue_sender(other) as sender:
+                    await sender.send_messages(ServiceBusMessage("soup"))
+        # A key that may manage its entity manages that one alone.
+        async with admin(context, style, key_name="chef", key=third) as chef:
+            assert (await chef.get_queue(name)).name == name
+            with raises(ClientAuthenticationError):
+                await chef.get_queue(other)
+            with raises(ClientAuthenticationError):
+                await chef.list_queues()
+        async with admin(context, style, key_name="till", key=first) as till:
+            with raises(HttpResponseError, "40301"):
+                await till.get_queue(name)
+        await client.delete_queue(name)
+        await client.delete_queue(other)
 
 @case("queue-with-every-property")
 async def queue_with_every_property(context, style):

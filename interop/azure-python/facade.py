@@ -14,7 +14,7 @@ from typing import Any
 from azure.servicebus import ServiceBusClient, TransportType
 from azure.servicebus.aio import ServiceBusClient as AsyncServiceBusClient
 
-from broker import KEY
+from broker import KEY, KEY_NAME
 from cases import Context
 
 
@@ -45,7 +45,15 @@ class Awaited:
 
 
 def client(
-    context: Context, style: str, *, key: str = KEY, credential: Any = None, web_socket: bool = False, **options: Any
+    context: Context,
+    style: str,
+    *,
+    key: str = KEY,
+    key_name: str = KEY_NAME,
+    entity: str = "",
+    credential: Any = None,
+    web_socket: bool = False,
+    **options: Any,
 ) -> Any:
     """A client of the wanted style (`sync` or `async`) for the case's transport."""
     kind = AsyncServiceBusClient if style == "async" else ServiceBusClient
@@ -68,6 +76,6 @@ def client(
     if credential is not None:
         made = kind("localhost", credential, **options)
     else:
-        text = context.broker.connection_string(key=key, tls=context.tls)
+        text = context.broker.connection_string(key=key, key_name=key_name, entity=entity, tls=context.tls)
         made = kind.from_connection_string(text, **options)
     return made if style == "async" else Awaited(made)

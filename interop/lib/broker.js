@@ -189,9 +189,10 @@ class Broker {
   }
 
   /** What an application of Service Bus would paste. */
-  connectionString({ key = KEY, tls = false } = {}) {
+  connectionString({ key = KEY, tls = false, keyName = KEY_NAME, entity } = {}) {
     const port = tls ? this.tlsPort : this.port;
-    const text = `Endpoint=sb://localhost:${port};SharedAccessKeyName=${KEY_NAME};SharedAccessKey=${key}`;
+    const place = entity ? `;EntityPath=${entity}` : "";
+    const text = `Endpoint=sb://localhost:${port};SharedAccessKeyName=${keyName};SharedAccessKey=${key}${place}`;
     return tls ? text : `${text};UseDevelopmentEmulator=true`;
   }
 }

@@ -247,10 +247,14 @@ class Broker:
             return ""
         return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:])
 
-    def connection_string(self, *, key: str = KEY, tls: bool = False) -> str:
+    def connection_string(
+        self, *, key: str = KEY, tls: bool = False, key_name: str = KEY_NAME, entity: str = ""
+    ) -> str:
         """What an application of Service Bus would paste."""
         authority = f"localhost:{self.tls_port}" if tls else f"localhost:{self.port}"
         text = (
-            f"Endpoint=sb://{authority};SharedAccessKeyName={KEY_NAME};SharedAccessKey={key}"
+            f"Endpoint=sb://{authority};SharedAccessKeyName={key_name};SharedAccessKey={key}"
         )
+        if entity:
+            text += f";EntityPath={entity}"
         return text if tls else text + ";UseDevelopmentEmulator=true"

@@ -17,6 +17,8 @@ mod duplicates;
 #[cfg(test)]
 mod durable;
 #[cfg(test)]
+mod entity_keys;
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod fields;

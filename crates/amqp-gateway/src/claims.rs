@@ -5,11 +5,13 @@
 use std::time::{Duration, Instant};
 
 use amqp_codec::{performative::SaslCode, types::Symbol};
-use broker_auth::{Grants, Identity, Right, SaslError, Scope};
-use broker_core::{EntityPath, LinkId};
+use broker_auth::{Denied, EntityRule, Grants, Identity, Right, Rights, SaslError, Scope, Secret};
+use broker_core::{AccessRight, AuthorizationRule, EntityPath, LinkId};
 use bytes::Bytes;
 
-use crate::{address, condition::Refusal, gateway::Gateway, handshake::ANONYMOUS, settlement::Face};
+use crate::{
+    address, condition::Refusal, config::Now, gateway::Gateway, handshake::ANONYMOUS, settlement::Face,
+};
 
 impl Gateway {
     /// The client chose a mechanism.
@@ -102,24 +104,58 @@ impl Gateway {
     /// Detaches the links whose claim has ended.
     pub(crate) fn drop_expired_claims(&mut self) {
         let now = self.now.unix_seconds();
-        if self.claims_end.is_none_or(|end| now < end) {
-            return;
+        if self.claims_end.is_some_and(|end| now >= end) {
+            self.drop_lost_claims();
         }
-        let expired: Vec<(u32, Refusal)> = self
+    }
+
+    /// Keys of entities have changed: links that a key has let in which is gone, or permits less, are detached.
+    pub fn handle_keys_changed(&mut self, now: Now) {
+        self.now = now;
+        self.drop_lost_claims();
+    }
+
+    fn drop_lost_claims(&mut self) {
+        let now = self.now.unix_seconds();
+        let lost: Vec<(u32, Refusal)> = self
             .links
             .iter()
             .filter_map(|(id, link)| {
                 let (scope, right) = link.claim.as_ref()?;
-                self.grants.allows(scope, *right, now).err()?;
-                let resource = scope.as_str().to_owned();
-                Some((id, Refusal::ClaimExpired { claim: claim_name(*right), resource }))
+                let why = self.grants.allows(scope, *right, now).err()?;
+                let (claim, resource) = (claim_name(*right), scope.as_str().to_owned());
+                let refusal = match why {
+                    Denied::Expired { .. } => Refusal::ClaimExpired { claim, resource },
+                    Denied::Missing { .. } => Refusal::Unauthorized { claim, resource },
+                };
+                Some((id, refusal))
             })
             .collect();
-        for (id, refusal) in expired {
+        for (id, refusal) in lost {
             self.detach_link(LinkId(id), &refusal);
         }
         self.find_claims_end();
     }
+}
+
+/// The authorization rules of an entity, as whoever judges tokens wants them.
+pub fn entity_rules(rules: &[AuthorizationRule]) -> Vec<EntityRule> {
+    let rule = |rule: &AuthorizationRule| EntityRule {
+        name: rule.name.clone(),
+        primary: Secret::new(rule.primary.reveal()),
+        secondary: rule.secondary.as_ref().map(|key| Secret::new(key.reveal())),
+        rights: rights(&rule.rights),
+    };
+    rules.iter().map(rule).collect()
+}
+
+fn rights(rights: &[AccessRight]) -> Rights {
+    let right = |right: &AccessRight| match right {
+        AccessRight::Manage => Right::Manage,
+        AccessRight::Send => Right::Send,
+        AccessRight::Listen => Right::Listen,
+    };
+    rights.iter().map(right).collect()
 }
 
 /// What a mechanism is called among those who count connections. That of the .NET SDK tells nothing but that a token

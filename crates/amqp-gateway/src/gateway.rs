@@ -379,8 +379,8 @@ impl Gateway {
             }
             Effect::Rules { ticket, rules } => self.on_rules(ticket, &rules),
             Effect::EntityDone { ticket } => self.on_entity_done(ticket),
-            // Nothing of ours asks what there is.
-            Effect::Described { .. } => {}
+            // Nothing of ours asks what there is, or for keys.
+            Effect::Described { .. } | Effect::KeysChanged { .. } => {}
         }
     }
 

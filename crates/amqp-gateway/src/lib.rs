@@ -58,6 +58,7 @@ mod transacted;
 
 /// What the transport knows of the peer.
 pub use broker_auth::PeerFacts as Peer;
+pub use claims::entity_rules;
 pub use config::{GatewayConfig, Now};
 pub use faults::{FAULTS_MAX, Fault, FaultKind, Faults, TooManyFaults};
 pub use gateway::{About, Gateway};

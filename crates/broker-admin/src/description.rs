@@ -12,6 +12,7 @@ use crate::{
     xml,
 };
 
+mod authorization;
 mod write;
 
 pub(crate) use write::{Shown, write};
@@ -117,6 +118,7 @@ pub(crate) fn read_update(node: Node<'_, '_>) -> Result<Description, String> {
     }
     if kind != EntityKind::Subscription {
         reader.sending(&mut settings, &mut given)?;
+        settings.authorization = authorization::read(node)?;
     }
     settings.other = others(node, kind);
     Ok(Description { kind, settings, given })
@@ -280,8 +282,7 @@ fn kept(kind: EntityKind) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// What is kept beside the settings: the properties of [`kept`], forward targets as they were written, and the
-/// authorization rules.
+/// What is kept beside the settings: the properties of [`kept`], and forward targets as they were written.
 fn others(node: Node<'_, '_>, kind: EntityKind) -> BTreeMap<Box<str>, Box<str>> {
     let mut others = BTreeMap::new();
     let targets = ["ForwardTo", "ForwardDeadLetteredMessagesTo"];
@@ -290,13 +291,8 @@ fn others(node: Node<'_, '_>, kind: EntityKind) -> BTreeMap<Box<str>, Box<str>> 
             others.insert(name.into(), text.into());
         }
     }
-    if let Some(rules) = xml::child(node, AUTHORIZATION).and_then(write::authorization_rules) {
-        others.insert(AUTHORIZATION.into(), rules.into());
-    }
     others
 }
-
-const AUTHORIZATION: &str = "AuthorizationRules";
 
 #[cfg(test)]
 mod tests;

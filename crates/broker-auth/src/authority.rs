@@ -6,8 +6,10 @@
 use std::sync::OnceLock;
 
 use crate::{
-    AUDIENCE_BYTES_MAX, Access, Anonymous, Credentials, Grant, Issuer, JwtError, Right, SasError, Scope,
-    Secret, TOKEN_BYTES_MAX, jwt,
+    AUDIENCE_BYTES_MAX, Access, Anonymous, Credentials, EntityRule, Grant, Issuer, JwtError, NamedKey, Right,
+    SasError, Scope, Secret, TOKEN_BYTES_MAX,
+    entity_keys::{EntityKeys, Held},
+    jwt,
     sas::{self, SasToken},
     scope::Resource,
 };
@@ -28,12 +30,18 @@ pub struct PeerFacts {
 pub struct Identity {
     name: Box<str>,
     access: Access,
+    /// Keys of entities that the log-in has shown.
+    held: Vec<Held>,
 }
 
 impl Identity {
+    fn new(name: &str, access: Access) -> Self {
+        Self { name: name.into(), access, held: Vec::new() }
+    }
+
     /// Somebody without rights; what every connection is before SASL.
     pub fn nobody() -> Self {
-        Self { name: "anonymous".into(), access: Access::NONE }
+        Self::new("anonymous", Access::NONE)
     }
 
     /// Name of the user, key or certificate subject; `anonymous` without one. For logs.
@@ -43,7 +51,8 @@ impl Identity {
 
     /// True if `right` holds at `scope` by the log-in alone.
     pub fn allows(&self, scope: &Scope, right: Right) -> bool {
-        self.access.rights.contains(right) && self.access.reaches(scope)
+        let by_name = self.access.rights.contains(right) && self.access.reaches(scope);
+        by_name || self.held.iter().any(|held| held.permits(scope, right))
     }
 }
 
@@ -84,7 +93,7 @@ pub enum TokenError {
     /// No usable SAS token.
     #[error("MalformedToken: {0}")]
     Malformed(#[from] SasError),
-    /// No configured key has the name in `skn`.
+    /// No key that is configured, or that the entity of the audience has, has the name in `skn`.
     #[error("InvalidSignature: the token names a key that does not exist")]
     UnknownKey,
     /// Somebody else's key, or a changed text.
@@ -116,6 +125,7 @@ pub struct Authority {
     issuers: Vec<Issuer>,
     /// Tells that a provider's keys are wanted anew.
     keys_wanted: OnceLock<KeysWanted>,
+    entity_keys: EntityKeys,
 }
 
 /// Called when a token names a key that its provider may have got since.
@@ -130,7 +140,12 @@ impl std::fmt::Debug for KeysWanted {
 impl Authority {
     /// Judges by `credentials` alone.
     pub const fn new(credentials: Credentials) -> Self {
-        Self { credentials, issuers: Vec::new(), keys_wanted: OnceLock::new() }
+        Self {
+            credentials,
+            issuers: Vec::new(),
+            keys_wanted: OnceLock::new(),
+            entity_keys: EntityKeys::new(),
+        }
     }
 
     /// Takes the tokens of these identity providers too.
@@ -149,6 +164,12 @@ impl Authority {
     pub fn on_keys_wanted(&self, tell: impl Fn() + Send + Sync + 'static) {
         // A second broker on the same authority finds the first one's way to the keys, which is as good.
         self.keys_wanted.set(KeysWanted(Box::new(tell))).ok();
+    }
+
+    /// From now on an entity has these keys of its own and no others; one that is gone has none. True if one of them
+    /// permits less than before, or is gone: links that it let in have to be looked at.
+    pub fn set_entity_rules(&self, entity: &str, rules: Vec<EntityRule>) -> bool {
+        self.entity_keys.replace(&Scope::of(entity), rules)
     }
 
     /// What to offer to this peer, in the order of the cloud service. .NET needs `MSSBCBS`, Python and JavaScript
@@ -200,8 +221,13 @@ impl Authority {
         if !acts_as.is_empty() && acts_as != name {
             return Err(SaslError::WrongCredentials);
         }
-        let access = self.password_access(name, password.as_bytes()).ok_or(SaslError::WrongCredentials)?;
-        Ok(Identity { name: name.into(), access: access.clone() })
+        if let Some(access) = self.password_access(name, password.as_bytes()) {
+            return Ok(Identity::new(name, access.clone()));
+        }
+        match self.entity_keys.proved(name, password.as_bytes()) {
+            held if held.is_empty() => Err(SaslError::WrongCredentials),
+            held => Ok(Identity { held, ..Identity::new(name, Access::NONE) }),
+        }
     }
 
     fn password_access(&self, name: &str, password: &[u8]) -> Option<&Access> {
@@ -221,7 +247,7 @@ impl Authority {
         }
         let mut known = self.credentials.certificates.iter();
         let owner = known.find(|known| known.subject == subject).ok_or(SaslError::UnknownCertificate)?;
-        Ok(Identity { name: subject.into(), access: owner.access.clone() })
+        Ok(Identity::new(subject, owner.access.clone()))
     }
 
     /// Judges the token of a `put-token` request (`service-bus-wire` 2.2, 2.4) at `now`, in seconds since 1970.
@@ -265,28 +291,30 @@ impl Authority {
 
     fn verify_sas(&self, token: &SasToken<'_>, audience: &Resource, now: u64) -> Result<Grant, TokenError> {
         let named: Vec<_> = self.credentials.keys.iter().filter(|key| token.is_by(&key.name)).collect();
-        if named.is_empty() {
+        let of_entity = self.entity_keys.named(token, &audience.scope);
+        if named.is_empty() && of_entity.is_empty() {
             return Err(TokenError::UnknownKey);
         }
-        let mut signers = named
-            .into_iter()
-            .filter(|key| key.secrets().any(|secret| token.is_signed_with(secret)))
-            .peekable();
-        if signers.peek().is_none() {
+        let has_signed = |key: &&NamedKey| key.secrets().any(|secret| token.is_signed_with(secret));
+        let mut signers = named.into_iter().filter(has_signed).peekable();
+        let mut of_entity = of_entity.into_iter().filter(|held| held.signed(token)).peekable();
+        if signers.peek().is_none() && of_entity.peek().is_none() {
             return Err(TokenError::WrongSignature);
         }
         if now >= token.expires_at {
             return Err(TokenError::Expired { expired_at: token.expires_at, now });
         }
-        let key = signers
-            .find(|key| token.resource.covers(audience) && key.access.reaches(&audience.scope))
-            .ok_or(TokenError::WrongAudience)?;
-        Ok(Grant {
-            scope: audience.scope.clone(),
-            rights: key.access.rights,
-            expires_at: token.expires_at,
-            key: key.name.as_str().into(),
-        })
+        if !token.resource.covers(audience) {
+            return Err(TokenError::WrongAudience);
+        }
+        let (scope, expires_at) = (audience.scope.clone(), token.expires_at);
+        if let Some(key) = signers.find(|key| key.access.reaches(&audience.scope)) {
+            let (rights, key) = (key.access.rights, key.name.as_str().into());
+            return Ok(Grant { scope, rights, expires_at, key, held: None });
+        }
+        let held = of_entity.next().ok_or(TokenError::WrongAudience)?;
+        let (rights, key) = (held.rights(), held.name().into());
+        Ok(Grant { scope, rights, expires_at, key, held: Some(held) })
     }
 }
 

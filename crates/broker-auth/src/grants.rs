@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{GRANTS_MAX, Identity, Right, Rights, Scope};
+use crate::{GRANTS_MAX, Identity, Right, Rights, Scope, entity_keys::Held};
 
 /// What one verified token permits.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -17,6 +17,26 @@ pub struct Grant {
     pub expires_at: u64,
     /// Name of the key that signed. For logs.
     pub key: Box<str>,
+    /// The key, where it is an entity's own: then it says what is permitted.
+    pub(crate) held: Option<Held>,
+}
+
+impl Grant {
+    /// Whether the token permits `right` at `scope`, which lies at or below its own.
+    pub fn permits(&self, scope: &Scope, right: Right) -> bool {
+        match &self.held {
+            None => self.rights.contains(right),
+            Some(held) => held.permits(scope, right),
+        }
+    }
+
+    fn is_void(&self, now: u64) -> bool {
+        now >= self.expires_at || self.held.as_ref().is_some_and(Held::is_void)
+    }
+
+    fn is_of_key(&self, other: &Self) -> bool {
+        self.key == other.key && self.held.is_some() == other.held.is_some()
+    }
 }
 
 /// Why something may not be done.
@@ -78,12 +98,12 @@ impl Grants {
     /// Adds the grant of a token, or renews the one it replaces.
     pub fn add(&mut self, grant: Grant, now: u64) -> Result<(), TooManyGrants> {
         let at_scope = self.by_scope.get_mut(grant.scope.as_str());
-        if let Some(old) = at_scope.and_then(|all| all.iter_mut().find(|old| old.key == grant.key)) {
+        if let Some(old) = at_scope.and_then(|all| all.iter_mut().find(|old| old.is_of_key(&grant))) {
             *old = grant;
             return Ok(());
         }
         if self.count >= GRANTS_MAX {
-            self.forget_expired(now);
+            self.forget_void(now);
         }
         if self.count >= GRANTS_MAX {
             return Err(TooManyGrants);
@@ -105,7 +125,7 @@ impl Grants {
     /// Who may do `right` at `scope`: the name of the log-in, or else of the first token that says so. For logs.
     pub fn who(&self, scope: &Scope, right: Right) -> &str {
         let mut grants = scope.ancestry().filter_map(|place| self.by_scope.get(place)).flatten();
-        match grants.find(|grant| grant.rights.contains(right)) {
+        match grants.find(|grant| grant.permits(scope, right)) {
             Some(grant) if !self.identity.allows(scope, right) => &grant.key,
             _ => self.identity.name(),
         }
@@ -121,14 +141,14 @@ impl Grants {
             .ancestry()
             .filter_map(|place| self.by_scope.get(place))
             .flatten()
-            .filter(|grant| grant.rights.contains(right))
+            .filter(|grant| grant.permits(scope, right))
             .map(|grant| grant.expires_at)
             .max()
     }
 
-    fn forget_expired(&mut self, now: u64) {
+    fn forget_void(&mut self, now: u64) {
         self.by_scope.retain(|_, grants| {
-            grants.retain(|grant| now < grant.expires_at);
+            grants.retain(|grant| !grant.is_void(now));
             !grants.is_empty()
         });
         self.count = self.by_scope.values().map(Vec::len).sum();

@@ -127,7 +127,7 @@ impl<'t> Token<'t> {
         }
         let whose = self.claims.get("sub").and_then(Value::as_str).unwrap_or_default();
         let key = format!("{} {whose}", issuer.config().issuer).into();
-        Ok(Grant { scope: scope.clone(), rights, expires_at, key })
+        Ok(Grant { scope: scope.clone(), rights, expires_at, key, held: None })
     }
 
     /// From when on the token is void, by our clock.

@@ -11,6 +11,7 @@
 mod authority;
 mod certificate;
 mod credentials;
+mod entity_keys;
 mod grants;
 mod issuer;
 mod jwks;
@@ -23,6 +24,7 @@ mod secret;
 pub use authority::{Authority, Identity, PeerFacts, SaslError, TokenError};
 pub use certificate::certificate_subject;
 pub use credentials::{Access, Anonymous, ClientCertificate, Credentials, NamedKey, User};
+pub use entity_keys::EntityRule;
 pub use grants::{Denied, Grant, Grants, TooManyGrants};
 pub use issuer::{ClaimGrant, Issuer, IssuerConfig};
 pub use jwks::{KEY_SET_BYTES_MAX, KEYS_MAX, KeySet, KeySetError};

@@ -69,6 +69,20 @@ impl Rights {
         self.0 & bits(right) == bits(right)
     }
 
+    /// True if all that `other` grants is granted.
+    pub(crate) const fn covers(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    pub(crate) const fn to_bits(self) -> u8 {
+        self.0
+    }
+
+    /// What [`Self::to_bits`] gave.
+    pub(crate) const fn from_bits(bits: u8) -> Self {
+        Self(bits)
+    }
+
     /// True if nothing is granted.
     pub const fn is_empty(self) -> bool {
         self.0 == 0

@@ -55,6 +55,16 @@ impl Scope {
         other.0.strip_prefix(&*self.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
+    /// True if `other` is this entity or belongs to it: a sub-queue, a node such as `$management`, a subscription with
+    /// the same or with its rules. An entity whose name only begins with this one's is another entity.
+    pub(crate) fn owns(&self, other: &Self) -> bool {
+        if self.0.is_empty() {
+            return false;
+        }
+        let Some(rest) = other.0.strip_prefix(&*self.0) else { return false };
+        rest.is_empty() || rest.strip_prefix('/').is_some_and(belongs)
+    }
+
     /// The normal spelling: lower case, segments joined by `/`, empty for the namespace.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -108,6 +118,17 @@ impl Resource {
         };
         same_host && self.scope.covers(&audience.scope)
     }
+}
+
+/// Whether a path below an entity, without the slash in between, is a part of it.
+fn belongs(below: &str) -> bool {
+    if below.starts_with('$') {
+        return true;
+    }
+    let mut segments = below.split('/');
+    let is_subscriptions = segments.next() == Some("subscriptions");
+    let what = segments.nth(1);
+    is_subscriptions && what.is_none_or(|what| what == "rules" || what.starts_with('$'))
 }
 
 fn parent(path: &str) -> Option<&str> {

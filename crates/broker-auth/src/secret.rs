@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use hmac::{Hmac, Mac};
+use hmac::{Hmac, Mac, digest::CtOutput};
 use sha2::Sha256;
 
 /// A key or password.
@@ -24,10 +24,12 @@ impl Secret {
 
     /// Compares in a time that does not depend on where the texts differ, nor on how long ours is.
     pub(crate) fn matches(&self, presented: &[u8]) -> bool {
-        // Comparing digests under any fixed key gives equal lengths, and `verify` compares without branches.
-        let Some(expected) = mac(b"ferrybus secret comparison", self.0.as_bytes()) else { return false };
-        mac(b"ferrybus secret comparison", presented)
-            .is_some_and(|mac| mac.verify(&expected.finalize().into_bytes()).is_ok())
+        self.seal() == Seal::of(presented)
+    }
+
+    /// What the text is compared by.
+    pub(crate) fn seal(&self) -> Seal {
+        Seal::of(self.0.as_bytes())
     }
 
     /// True if `signature` is the HMAC-SHA256 of `parts`, joined, under the UTF-8 bytes of this text.
@@ -49,16 +51,23 @@ impl Secret {
     }
 }
 
+/// A digest of a text under a fixed key: of one length whatever the text has, and compared without branches.
+#[derive(Clone, Eq, PartialEq)]
+pub(crate) struct Seal(CtOutput<Hmac<Sha256>>);
+
+impl Seal {
+    pub(crate) fn of(text: &[u8]) -> Self {
+        let mac = Hmac::<Sha256>::new_from_slice(b"ferrybus secret comparison");
+        let mut mac = mac.expect("HMAC takes a key of any length");
+        mac.update(text);
+        Self(mac.finalize())
+    }
+}
+
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(…)")
     }
-}
-
-fn mac(key: &[u8], text: &[u8]) -> Option<Hmac<Sha256>> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
-    mac.update(text);
-    Some(mac)
 }
 
 #[cfg(test)]

@@ -496,6 +496,9 @@ pub enum Command {
         /// Who waits.
         ticket: Ticket,
     },
+    /// Tell this client, and no other, of each change of an entity's authorization rules from now on:
+    /// `Effect::KeysChanged`. No answer.
+    WatchKeys,
     /// Show entities and their counts. Answer: `Effect::Described`.
     Describe {
         /// Which.

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 
 use crate::{
-    CommitError, EntityKind, EntityReport, LinkId, LockId, LockToken, More, Properties, PublishError,
+    AuthorizationRule, CommitError, EntityKind, EntityReport, LinkId, LockId, LockToken, More, Properties, PublishError,
     QueueId, SequenceNumber, StoredRule, Ticket, Timestamp, TransactionError,
 };
 
@@ -164,6 +164,13 @@ pub enum Effect {
         ticket: Ticket,
         /// What there is.
         entities: Vec<EntityReport>,
+    },
+    /// The authorization rules of an entity are these now. For who asked by `WatchKeys`.
+    KeysChanged {
+        /// Its name.
+        entity: Box<str>,
+        /// All of them; empty for one that has none, or is gone.
+        rules: Vec<AuthorizationRule>,
     },
     /// A request with a ticket failed for its entity.
     RequestRefused {

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::{Activity, EntityError, Timestamp};
+use crate::{Activity, AuthorizationRule, EntityError, Timestamp, authorization};
 
 /// What exists under a name.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -72,6 +72,8 @@ pub struct EntitySettings {
     pub auto_delete_on_idle: Option<Duration>,
     /// What the owner noted; at most 1,024 characters.
     pub user_metadata: Option<Box<str>>,
+    /// Keys of its own, and what they permit; at most 12.
+    pub authorization: Vec<AuthorizationRule>,
     /// What a management client set and wants to read again, and the core does not act on; at most 32 KiB.
     pub other: BTreeMap<Box<str>, Box<str>>,
 }
@@ -95,6 +97,7 @@ impl Default for EntitySettings {
             forward_dead_lettered_to: None,
             auto_delete_on_idle: None,
             user_metadata: None,
+            authorization: Vec::new(),
             other: BTreeMap::new(),
         }
     }
@@ -160,6 +163,7 @@ impl EntitySettings {
         if note > USER_METADATA_CHARS_MAX {
             return out_of_range("UserMetadata", format!("{note} characters"), "at most 1024 characters");
         }
+        authorization::check(&self.authorization)?;
         let other: usize = self.other.iter().map(|(key, value)| key.len() + value.len()).sum();
         if other > OTHER_BYTES_MAX {
             return out_of_range("Description", format!("{other} bytes"), "at most 32 KiB");

@@ -4,6 +4,7 @@
 //! arguments; records and effects go out through [`Output`]. No socket, file, clock, thread or hash order.
 
 mod activity;
+mod authorization;
 mod client;
 mod command;
 mod config;
@@ -34,6 +35,7 @@ mod token;
 mod transaction;
 
 pub use activity::Activity;
+pub use authorization::{AccessRight, AuthorizationRule, KeyText};
 pub use command::{
     Batch, Command, EntityPath, Look, Outcome, ReceiveMode, SessionWanted, Start, SubQueue, Subscriber,
     UnsettledPolicy,

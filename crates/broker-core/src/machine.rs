@@ -13,6 +13,7 @@ mod enlist;
 mod entities;
 mod forward;
 mod idle;
+mod keys;
 mod leaving;
 mod links;
 mod partitions;
@@ -106,6 +107,8 @@ pub struct Core {
     next_lock: u32,
     /// When to look whether an entity is still used.
     idle: Idle,
+    /// Who is told of keys that entities get and lose.
+    keys_watcher: Option<ClientId>,
     /// The time of the current call.
     now: Timestamp,
 }
@@ -137,6 +140,7 @@ impl Core {
             next_consumer: 1,
             next_lock: 1,
             idle: Idle::default(),
+            keys_watcher: None,
             now: Timestamp::default(),
         }
     }
@@ -317,6 +321,7 @@ impl Core {
                 let entities = self.describe(&look);
                 self.merge.effect(client, Effect::Described { ticket, entities }, out);
             }
+            Command::WatchKeys => self.keys_watcher = Some(client),
             Command::DeleteEntity { name, ticket } => {
                 let done = self.delete_entity(&name, out);
                 self.answer_request(client, ticket, done, out);

@@ -256,6 +256,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
                 // Who asked may have gone.
                 drop(tell.send(report));
             }
+            Errand::LookAtKeys => self.gateway.handle_keys_changed(self.clock.now()),
             Errand::End => self.gateway.end(self.clock.now()),
         }
     }

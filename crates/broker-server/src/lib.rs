@@ -16,6 +16,7 @@ mod exposition;
 mod http;
 mod in_flight;
 mod inbox;
+mod keyring;
 mod keys;
 mod mailbox;
 mod meters;

@@ -33,6 +33,8 @@ struct State {
 pub(crate) enum Errand {
     /// Say what it is.
     Report(oneshot::Sender<Report>),
+    /// Look whether its links are still permitted: keys of entities have changed.
+    LookAtKeys,
     /// End.
     End,
 }

@@ -16,6 +16,7 @@ use crate::{
     config::ServerConfig,
     disk_thread::DiskThread,
     inbox::{Inbox, Item},
+    keyring::Keyring,
     runner::{Ended, Runner},
     server::{StartError, random},
     stop::{self, Stop},
@@ -35,9 +36,10 @@ impl NodeThread {
         config: &ServerConfig,
         clock: &Arc<Clock>,
         inbox: &Arc<Inbox>,
+        keyring: Keyring,
         stop: watch::Sender<Stop>,
     ) -> Result<Self, StartError> {
-        inbox.begin(recover(config, clock, inbox)?);
+        inbox.begin(recover(config, clock, inbox)?.with_keyring(keyring));
         let (tell, ended) = oneshot::channel();
         let caretaker = Arc::clone(inbox);
         let thread = thread::Builder::new().name("node".into()).spawn(move || {

@@ -15,6 +15,7 @@ use crate::{
     clock::{self, Clock},
     disk_thread::DiskThread,
     inbox::Item,
+    keyring::{self, Keyring},
     mailbox::Mailbox,
     slow::{Place, Slow},
 };
@@ -38,6 +39,8 @@ pub(crate) struct Runner {
     moved: Vec<oneshot::Sender<Option<Timestamp>>>,
     /// Watches for what takes long.
     slow: Option<Slow>,
+    /// Where keys of entities are brought.
+    keyring: Option<Keyring>,
 }
 
 /// How the node is doing.
@@ -76,7 +79,17 @@ impl Runner {
             warned: false,
             moved: Vec::new(),
             slow: None,
+            keyring: None,
         }
+    }
+
+    /// Brings the keys of entities to `keyring`: those that there are now, and each change.
+    pub(crate) fn with_keyring(mut self, keyring: Keyring) -> Self {
+        // All that was recovered is durable.
+        self.node.core().keys().for_each(|(entity, rules)| keyring.set(entity, rules));
+        self.node.handle_batch(self.clock.utc(), Keyring::request());
+        self.keyring = Some(keyring);
+        self
     }
 
     /// Logs what takes longer than this.
@@ -228,6 +241,9 @@ impl Runner {
         while let Some(released) = self.node.poll_effects() {
             match self.clients.get(&released.client) {
                 Some(mailbox) => mailbox.put(released.effects),
+                None if released.client == keyring::CLIENT => {
+                    self.keyring.iter().for_each(|keyring| keyring.take(released.effects.clone()));
+                }
                 None => gave_back |= self.give_back(self.clock.utc(), released.client, released.effects),
             }
         }

@@ -28,8 +28,10 @@ use crate::{
     accept::{self, Shared},
     clock::Clock,
     config::{EntityPlan, ServerConfig},
+    connections::Connections,
     http::{LastLook, Scrapes},
     inbox::{Inbox, Item},
+    keyring::{Keyring, tell_of_lost_keys},
     keys::Keeper,
     mailbox::Mailbox,
     node_thread::NodeThread,
@@ -121,7 +123,11 @@ impl Server {
         let clock = Arc::new(Clock::default());
         let inbox = Arc::new(Inbox::new(Arc::clone(&clock), config.max_in_flight_bytes));
         let (stop, stopped) = watch::channel(Stop::No);
-        let node = NodeThread::start(config, &clock, &inbox, stop.clone())?;
+        let listing = Arc::<Connections>::default();
+        let (lost_keys, told) = watch::channel(());
+        drop(runtime.spawn(tell_of_lost_keys(told, Arc::clone(&listing))));
+        let keyring = Keyring::new(Arc::clone(&config.authority), lost_keys);
+        let node = NodeThread::start(config, &clock, &inbox, keyring, stop.clone())?;
         keep_keys(config, &runtime, &stopped)?;
         let spans = start_exporter(config, &runtime, &inbox, &stopped)?;
         let connections = Arc::new(AtomicUsize::new(0));
@@ -135,7 +141,7 @@ impl Server {
             next_client: AtomicU64::new(FIRST_CLIENT),
             seed: u64::from_be_bytes(random()?),
             connections: Arc::clone(&connections),
-            listing: Arc::default(),
+            listing,
             threads: threads.spawner(),
             max_connections: config.max_connections,
             handshake_time_out: config.handshake_time_out,

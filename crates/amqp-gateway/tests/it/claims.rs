@@ -7,6 +7,7 @@ use amqp_codec::{
 };
 use amqp_gateway::GatewayConfig;
 use broker_auth::Anonymous;
+use broker_core::{AccessRight, AuthorizationRule, KeyText, Timestamp};
 use testkit::Incoming;
 
 use crate::harness::{START, TOKEN, TOKEN_ENDS, World, property, status};
@@ -88,6 +89,41 @@ fn a_token_that_ends_takes_its_links_along() {
     let (_, reply) = world.transfers(client).pop().unwrap();
     assert_eq!(status(&reply, "status-code"), 401);
     assert!(property(&reply, "status-description").unwrap().starts_with("ExpiredToken"));
+}
+
+#[test]
+fn a_link_goes_with_the_right_of_the_key_that_let_it_in() {
+    use AccessRight::{Listen, Send};
+    let keys = |rights: &[AccessRight]| AuthorizationRule {
+        name: "till".into(),
+        rights: rights.to_vec(),
+        primary: KeyText::new("secret"),
+        secondary: None,
+        created_at: Timestamp::default(),
+        modified_at: Timestamp::default(),
+    };
+    let mut world = World::new();
+    world.give_keys("q", &[keys(&[Send, Listen])]);
+    let client = world.accept();
+    world.script(client).sasl_plain("till", "secret").open("test").begin(0);
+    world.script(client).attach_sender(0, 1, "s", Some("q")).attach_receiver(0, 2, "r", "q", SECOND);
+    world.run();
+    let (attaches, detaches) = world.link_frames(client);
+    assert_eq!((attaches.len(), detaches), (2, vec![]));
+    let root = world.plain();
+    world.script(root).attach_sender(0, 1, "s", Some("q"));
+    world.run();
+    world.received(root);
+    world.give_keys("q", &[keys(&[Listen])]);
+    let (_, detaches) = world.link_frames(client);
+    assert_eq!(detaches.len(), 1);
+    let error = detaches[0].error.clone().unwrap();
+    assert_eq!((detaches[0].handle, detaches[0].closed), (1, true));
+    assert_eq!(error.condition, "amqp:unauthorized-access");
+    assert!(error.description.unwrap().starts_with("Unauthorized access. 'Send' claim(s) are required"));
+    world.give_keys("q", &[]);
+    assert_eq!(world.link_frames(client).1.len(), 1);
+    assert!(world.link_frames(root).1.is_empty(), "let in by a key of the namespace");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use amqp_codec::{
 use amqp_gateway::{Gateway, GatewayConfig, Now, Peer};
 use broker_auth::{Access, Anonymous, Authority, Credentials, Right, Rights, Secret, User};
 use broker_core::{
-    Batch, ClientId, Command, Core, CoreConfig, Effect, EntityKind, EntitySettings, Output, Position,
+    AuthorizationRule, Batch, ClientId, Command, Core, CoreConfig, Effect, EntityKind, EntitySettings, Output, Position,
     StorageError, StoredRecord, Ticket, Timestamp,
 };
 use bytes::{Bytes, BytesMut};
@@ -175,6 +175,15 @@ impl World {
     /// Deletes a queue.
     pub(crate) fn delete(&mut self, name: &str) {
         self.ask(Command::DeleteEntity { name: name.into(), ticket: Ticket(0) });
+        self.run();
+    }
+
+    /// Gives an entity keys of its own instead of those it had, and tells all clients, as the server does.
+    pub(crate) fn give_keys(&mut self, entity: &str, rules: &[AuthorizationRule]) {
+        self.authority.set_entity_rules(entity, amqp_gateway::entity_rules(rules));
+        for client in &mut self.clients {
+            client.gateway.handle_keys_changed(self.now);
+        }
         self.run();
     }
 

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use broker_core::{Activity, EntityReport, Timestamp};
+use broker_core::{AccessRight, Activity, AuthorizationRule, EntityReport, KeyText, Timestamp};
 use proptest::prelude::*;
 
 use super::*;
@@ -195,17 +195,70 @@ fn forward_targets_are_names_whatever_their_uri_and_shown_as_written() {
     }
 }
 
+fn key(letter: char) -> String {
+    format!("{}=", letter.to_string().repeat(43))
+}
+
 #[test]
-fn authorization_rules_are_shown_again() {
-    let rule = "<AuthorizationRule i:type=\"SharedAccessAuthorizationRule\"><ClaimType>SharedAccessKey</ClaimType>\
+fn authorization_rules_are_shown_again_with_the_brokers_times() {
+    let (first, second) = (key('a'), key('b'));
+    let given = format!(
+        "<AuthorizationRule i:type=\"SharedAccessAuthorizationRule\"><ClaimType>SharedAccessKey</ClaimType>\
          <ClaimValue>None</ClaimValue><Rights><AccessRights>Send</AccessRights><AccessRights>Listen</AccessRights>\
-         </Rights><KeyName>k&amp;1</KeyName><PrimaryKey>a=</PrimaryKey><SecondaryKey>b=</SecondaryKey>\
-         </AuthorizationRule>";
-    let inside = format!("<AuthorizationRules>{rule}</AuthorizationRules>");
-    let read = description(EntityKind::Queue, &inside).unwrap();
+         </Rights><CreatedTime>2000-01-01T00:00:00Z</CreatedTime><KeyName>till</KeyName>\
+         <PrimaryKey>{first}</PrimaryKey><SecondaryKey>{second}</SecondaryKey></AuthorizationRule>"
+    );
+    let inside = format!("<AuthorizationRules>{given}</AuthorizationRules>");
+    let mut read = description(EntityKind::Queue, &inside).unwrap();
+    for rule in &mut read.settings.authorization {
+        rule.created_at = Timestamp::from_millis(1_735_689_600_000);
+        rule.modified_at = Timestamp::from_millis(1_735_689_600_500);
+    }
     let text = shown(&report(EntityKind::Queue, read.settings), "2021-05", true);
-    assert!(text.contains(&inside), "{text}");
-    assert_eq!(read_text(&text).unwrap().settings.other.get("AuthorizationRules").map(|r| &**r), Some(rule));
+    let times = "<CreatedTime>2025-01-01T00:00:00Z</CreatedTime><ModifiedTime>2025-01-01T00:00:00.500Z</ModifiedTime>";
+    let expected = inside.replace("<CreatedTime>2000-01-01T00:00:00Z</CreatedTime>", times);
+    assert!(text.contains(&expected), "{text}");
+    // A subscription has none of its own.
+    assert_eq!(description(EntityKind::Subscription, &inside).unwrap().settings.authorization, []);
+}
+
+#[test]
+fn authorization_rules_that_make_no_sense_are_named() {
+    let rule = |kind: &str, right: &str| {
+        format!(
+            "<AuthorizationRules><AuthorizationRule i:type=\"{kind}\"><Rights><AccessRights>{right}</AccessRights>\
+             </Rights><KeyName>k</KeyName></AuthorizationRule></AuthorizationRules>"
+        )
+    };
+    let cases = [
+        (
+            rule("AllowRule", "Send"),
+            "an `AuthorizationRule` is of type 'AllowRule', expected SharedAccessAuthorizationRule",
+        ),
+        (
+            rule("a:SharedAccessAuthorizationRule", "Own"),
+            "`AccessRights` is 'Own', expected Manage, Send or Listen",
+        ),
+    ];
+    for (inside, expected) in cases {
+        assert_eq!(description(EntityKind::Topic, &inside).unwrap_err(), expected);
+    }
+}
+
+fn authorization_rule() -> impl Strategy<Value = AuthorizationRule> {
+    let all = vec![AccessRight::Manage, AccessRight::Send, AccessRight::Listen];
+    let rights = proptest::sample::subsequence(all, 1..=3).prop_shuffle();
+    let key = || "[A-Za-z0-9+/]{43}=".prop_map(KeyText::new);
+    ("[A-Za-z0-9_.-]{1,20}", rights, key(), proptest::option::of(key())).prop_map(
+        |(name, rights, primary, secondary)| AuthorizationRule {
+            name: name.into(),
+            rights,
+            primary,
+            secondary,
+            created_at: Timestamp::default(),
+            modified_at: Timestamp::default(),
+        },
+    )
 }
 
 fn settings() -> impl Strategy<Value = EntitySettings> {
@@ -240,6 +293,7 @@ fn settings() -> impl Strategy<Value = EntitySettings> {
             forward_dead_lettered_to: dead_to.map(Box::from),
             auto_delete_on_idle: idle.map(Duration::from_millis),
             user_metadata: note.map(Box::from),
+            authorization: Vec::new(),
             other: BTreeMap::new(),
         },
     )
@@ -247,7 +301,11 @@ fn settings() -> impl Strategy<Value = EntitySettings> {
 
 proptest! {
     #[test]
-    fn a_description_that_was_shown_is_read_back(settings in settings()) {
+    fn a_description_that_was_shown_is_read_back(
+        settings in settings(),
+        authorization in proptest::collection::vec(authorization_rule(), 0..4),
+    ) {
+        let settings = EntitySettings { authorization, ..settings };
         let text = shown(&report(EntityKind::Queue, settings.clone()), "2017-04", false);
         let mut read = read_text(&text).unwrap().settings;
         read.other.clear();

@@ -5,9 +5,8 @@
 use std::time::Duration;
 
 use broker_core::{EntityKind, EntityReport, EntitySettings, Timestamp};
-use roxmltree::Node;
 
-use super::{AUTHORIZATION, STATUS, element_name, kept, shown_megabytes, shown_message_kilobytes};
+use super::{STATUS, authorization, element_name, kept, shown_megabytes, shown_message_kilobytes};
 use crate::{Query, duration, time, xml};
 
 /// What to show of an entity.
@@ -197,8 +196,7 @@ impl Writer<'_, '_> {
     }
 
     fn authorization(&mut self) {
-        let rules = self.shown.report.settings.other.get(AUTHORIZATION).map_or("", |rules| rules);
-        xml::put(self.out, format_args!("<{AUTHORIZATION}>{rules}</{AUTHORIZATION}>"));
+        authorization::write(self.out, &self.shown.report.settings.authorization);
     }
 
     fn times(&mut self) {
@@ -233,28 +231,4 @@ impl Writer<'_, '_> {
 
 fn total(report: &EntityReport) -> u64 {
     report.active + report.scheduled + report.dead_letter + report.transfer_dead_letter
-}
-
-/// The rules of a request as they will be shown again; `None` for none.
-pub(super) fn authorization_rules(rules: Node<'_, '_>) -> Option<String> {
-    let mut out = String::new();
-    for rule in rules.children().filter(|node| node.has_tag_name((xml::SERVICE_BUS, "AuthorizationRule"))) {
-        out.push_str("<AuthorizationRule i:type=\"SharedAccessAuthorizationRule\">");
-        for name in ["ClaimType", "ClaimValue"] {
-            xml::element(&mut out, name, xml::text_of(rule, name).unwrap_or_default());
-        }
-        out.push_str("<Rights>");
-        let rights = xml::child(rule, "Rights").into_iter().flat_map(|rights| rights.children());
-        for right in rights.filter(Node::is_element).filter_map(|right| right.text()) {
-            xml::element(&mut out, "AccessRights", right.trim());
-        }
-        out.push_str("</Rights>");
-        for name in ["CreatedTime", "ModifiedTime", "KeyName", "PrimaryKey", "SecondaryKey"] {
-            if let Some(text) = xml::text_of(rule, name) {
-                xml::element(&mut out, name, text);
-            }
-        }
-        out.push_str("</AuthorizationRule>");
-    }
-    (!out.is_empty()).then_some(out)
 }

@@ -6,7 +6,7 @@
 use super::Core;
 use crate::{
     AttachError, ClientId, Effect, EntityError, EntityKind, EntityPath, EntitySettings, Expiry, Output,
-    Position, QueueId, QueueInfo, Rule, SubQueue, Ticket, Timestamp,
+    Position, QueueId, QueueInfo, Rule, SubQueue, Ticket, Timestamp, authorization,
     client::Link,
     name,
     record::{Definition, Stores, encode_deleted},
@@ -132,6 +132,7 @@ impl Core {
             return Err(EntityError::LimitReached { what: "entities", limit });
         }
         let stores = self.next_stores()?;
+        authorization::date(&mut settings.authorization, &[], now);
         let definition = Definition {
             kind,
             stores,
@@ -143,7 +144,11 @@ impl Core {
             created_at: now,
             updated_at: now,
         };
+        let has_keys = !definition.settings.authorization.is_empty();
         self.adopt(definition, out);
+        if has_keys {
+            self.tell_keys(stores.queue, out);
+        }
         Ok(stores.queue)
     }
 
@@ -269,10 +274,16 @@ impl Core {
         }
         settings.check_update(&entity.definition.settings)?;
         settings.status.check(entity.definition.kind)?;
+        let before = &entity.definition.settings.authorization;
+        authorization::date(&mut settings.authorization, before, now);
+        let has_other_keys = settings.authorization != *before;
         let definition = Definition { settings, updated_at: now, ..entity.definition.clone() };
         out.release(entity.position, entity.length);
         self.touch(definition.stores.queue);
         self.adopt(definition, out);
+        if has_other_keys {
+            self.tell_keys(queue, out);
+        }
         self.start_forwarding(now, queue, out);
         // A shorter window may have passed already.
         self.rearm(queue);
@@ -301,6 +312,8 @@ impl Core {
     fn remove_entity(&mut self, queue: QueueId, out: &mut impl Output) {
         let Some(entity) = self.stores.get(&queue).and_then(|store| store.entity()) else { return };
         let (stores, topic) = (entity.definition.stores, entity.definition.topic);
+        let keys = &entity.definition.settings.authorization;
+        let lost_keys = (!keys.is_empty()).then(|| entity.definition.name.clone());
         out.release(entity.position, entity.length);
         for rule in self.rules.remove_all(topic, queue) {
             out.release(rule.position, rule.length);
@@ -311,6 +324,9 @@ impl Core {
         let (position, length) = out.record(&encode_deleted(stores), &[]);
         // Like a removal, it outlives all that it speaks of.
         out.release(position, length);
+        if let Some(name) = lost_keys {
+            self.tell_keys_gone(name, out);
+        }
         for id in stores.all() {
             if let Some(store) = self.stores.remove(&id) {
                 self.dismantle(*store, out);

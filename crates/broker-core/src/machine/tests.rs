@@ -12,6 +12,7 @@ mod fan_out;
 mod forward;
 mod harness;
 mod idle;
+mod keys;
 mod listings;
 mod locks;
 mod melee;

@@ -4,7 +4,7 @@
 
 use super::Core;
 use crate::{
-    EntityKind, EntitySettings, QueueId, Timestamp,
+    EntityKind, EntitySettings, KeyText, QueueId, Timestamp,
     activity::Traffic,
     record::Stores,
     sessions::{Session, SessionNumber},
@@ -122,6 +122,10 @@ impl Core {
         for view in self.entities() {
             digest
                 .text(&format!("{} {:?} {:?} {}", view.name, view.queue, view.settings, view.next_sequence));
+            for rule in &view.settings.authorization {
+                digest.text(rule.primary.reveal());
+                digest.text(rule.secondary.as_ref().map_or("", KeyText::reveal));
+            }
             let counters = self.main_of(view.queue).and_then(|entity| entity.definition.partitions.as_ref());
             counters.iter().flat_map(|counters| counters.counts()).for_each(|count| digest.number(count));
             for id in [view.queue, view.dead_letter_queue, view.transfer_dead_letter_queue] {

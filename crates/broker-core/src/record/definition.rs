@@ -5,7 +5,10 @@
 use std::time::Duration;
 
 use super::{Reader, RecordError, SEQUENCE_END, VERSION, kind};
-use crate::{EntityKind, EntitySettings, EntityStatus, QueueId, Timestamp, partition::Counters};
+use crate::{
+    AccessRight, AuthorizationRule, EntityKind, EntitySettings, EntityStatus, KeyText, QueueId, Timestamp,
+    partition::Counters,
+};
 
 /// Stands for `None` where a number would be.
 const NONE: u64 = u64::MAX;
@@ -25,6 +28,7 @@ mod tag {
     pub(super) const USER_METADATA: u8 = 3;
     pub(super) const OTHER: u8 = 4;
     pub(super) const PARTITIONS: u8 = 5;
+    pub(super) const AUTHORIZATION: u8 = 6;
 }
 
 /// The stores of one entity.
@@ -205,6 +209,10 @@ fn extensions(settings: &EntitySettings) -> Vec<u8> {
         put_text(&mut bytes, key);
         put_text(&mut bytes, value);
     }
+    for rule in &settings.authorization {
+        bytes.push(tag::AUTHORIZATION);
+        put_rule(&mut bytes, rule);
+    }
     bytes
 }
 
@@ -221,6 +229,10 @@ fn take_extension(
         return Ok(());
     }
     let text = take_text(reader, "extension")?;
+    if tag == tag::AUTHORIZATION {
+        settings.authorization.push(take_rule(text, reader)?);
+        return Ok(());
+    }
     match tag {
         tag::FORWARD_TO => settings.forward_to = Some(text),
         tag::FORWARD_DEAD_LETTERED_TO => settings.forward_dead_lettered_to = Some(text),
@@ -232,6 +244,36 @@ fn take_extension(
         _ => return Err(RecordError::Value { field: "extension tag", value: u64::from(tag) }),
     }
     Ok(())
+}
+
+fn put_rule(bytes: &mut Vec<u8>, rule: &AuthorizationRule) {
+    put_text(bytes, &rule.name);
+    put_text(bytes, rule.primary.reveal());
+    // A key that is there has a text.
+    put_text(bytes, rule.secondary.as_ref().map_or("", KeyText::reveal));
+    for time in [rule.created_at, rule.modified_at] {
+        bytes.extend_from_slice(&time.as_millis().to_le_bytes());
+    }
+    let count = u8::try_from(rule.rights.len()).expect("there are three rights, none twice");
+    bytes.push(count);
+    bytes.extend(rule.rights.iter().map(|right| *right as u8));
+}
+
+fn take_rule(name: Box<str>, reader: &mut Reader<'_>) -> Result<AuthorizationRule, RecordError> {
+    let primary = KeyText::new(take_text(reader, "key")?);
+    let secondary = Some(take_text(reader, "key")?).filter(|key| !key.is_empty()).map(KeyText::new);
+    let created_at = Timestamp::from_millis(reader.u64("key created_at")?);
+    let modified_at = Timestamp::from_millis(reader.u64("key modified_at")?);
+    let count = reader.u8("rights")?;
+    let rights = reader.bytes(usize::from(count), "rights")?;
+    let rights = rights.iter().map(|right| decode_right(*right)).collect::<Result<_, _>>()?;
+    Ok(AuthorizationRule { name, rights, primary, secondary, created_at, modified_at })
+}
+
+fn decode_right(right: u8) -> Result<AccessRight, RecordError> {
+    let all = [AccessRight::Manage, AccessRight::Send, AccessRight::Listen];
+    let found = all.into_iter().find(|candidate| *candidate as u8 == right);
+    found.ok_or(RecordError::Value { field: "right", value: u64::from(right) })
 }
 
 fn take_counters(reader: &mut Reader<'_>) -> Result<Counters, RecordError> {

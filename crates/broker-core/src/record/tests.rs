@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    EntityKind, EntitySettings, EntityStatus, More, Properties, PropertyValue, Rule, Timestamp,
+    AccessRight, AuthorizationRule, EntityKind, EntitySettings, EntityStatus, KeyText, More, Properties, PropertyValue, Rule, Timestamp,
     partition::Counters,
 };
 
@@ -58,6 +58,26 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn authorization_rule()(
+        name in ".{0,40}",
+        rights in proptest::sample::subsequence(vec![AccessRight::Manage, AccessRight::Send, AccessRight::Listen], 0..=3)
+            .prop_shuffle(),
+        primary in "[A-Za-z0-9+/]{43}=",
+        secondary in proptest::option::of("[A-Za-z0-9+/]{43}="),
+        (created, modified) in any::<(u64, u64)>(),
+    ) -> AuthorizationRule {
+        AuthorizationRule {
+            name: name.into(),
+            rights,
+            primary: KeyText::new(primary),
+            secondary: secondary.map(KeyText::new),
+            created_at: Timestamp::from_millis(created),
+            modified_at: Timestamp::from_millis(modified),
+        }
+    }
+}
+
+prop_compose! {
     fn settings()(
         (lock, ttl, window, idle) in (any::<u32>(), any::<Option<u32>>(), any::<u32>(), any::<Option<u32>>()),
         (max_delivery_count, max_message_bytes, max_size_bytes) in (any::<u32>(), any::<Option<u32>>(), any::<Option<u32>>()),
@@ -70,6 +90,7 @@ prop_compose! {
         ],
         texts in any::<[Option<String>; 3]>(),
         other in proptest::collection::btree_map(".{0,20}".prop_map(Box::from), ".{0,40}".prop_map(Box::from), 0..4),
+        authorization in proptest::collection::vec(authorization_rule(), 0..13),
     ) -> EntitySettings {
         let millis = |millis: u32| Duration::from_millis(u64::from(millis));
         let [forward_to, forward_dead_lettered_to, user_metadata] = texts.map(|text| text.map(Box::from));
@@ -90,6 +111,7 @@ prop_compose! {
             forward_dead_lettered_to,
             auto_delete_on_idle: idle.map(millis),
             user_metadata,
+            authorization,
             other,
         }
     }

@@ -71,7 +71,7 @@ fn by_token(
     let audience = format!("http://{host}/{}", scope.as_str());
     let grant = authority.verify_token(token, "", &audience, unix_seconds);
     let grant = grant.map_err(|error| Refusal::Unauthorized(error.to_string()))?;
-    let allowed = grant.rights.contains(right);
+    let allowed = grant.permits(scope, right);
     Ok((grant.key, allowed))
 }
 
