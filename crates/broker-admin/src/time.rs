@@ -36,6 +36,11 @@ pub(crate) fn put(out: &mut String, at: Timestamp) {
     out.push('Z');
 }
 
+/// The same; zero is never.
+pub(crate) fn format_or_never(at: Timestamp) -> String {
+    if at == Timestamp::default() { NEVER.to_owned() } else { format(at) }
+}
+
 /// Reads a date and time, in UTC where no offset is given, in milliseconds since 1970; fractions of milliseconds are
 /// cut off. `None` for what is none.
 pub fn date_time(text: &str) -> Option<i64> {

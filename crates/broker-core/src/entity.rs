@@ -116,6 +116,8 @@ pub struct EntityReport {
     pub created_at: Timestamp,
     /// When its properties were last set.
     pub updated_at: Timestamp,
+    /// When somebody last sent, received or looked, or a receiver came or went; zero for never, as far as is known.
+    pub accessed_at: Timestamp,
     /// Messages to receive, locked ones included, and deferred ones.
     pub active: u64,
     /// Messages that are not due yet.

@@ -58,6 +58,8 @@ pub(crate) struct Entity {
     /// Where the definition lies.
     pub(crate) position: Position,
     pub(crate) length: u32,
+    /// When something was last done to it that counts as use and is no access; zero before the first look.
+    pub(crate) used_at: Timestamp,
 }
 
 /// Consumers that are gone, and whether their locks end as failed.
@@ -124,7 +126,7 @@ pub(crate) struct Store {
     pub(crate) consumers: u64,
     /// Messages expire only while somebody waits to receive.
     pub(crate) lazy_expiry: bool,
-    /// When something last happened that counts as use of the entity; zero when nothing did since the start.
+    /// When somebody last sent, received or looked, or a receiver came or went; zero when nobody did since the start.
     pub(crate) touched_at: Timestamp,
     /// It is in the core's list of stores to pump.
     pub(crate) queued: bool,

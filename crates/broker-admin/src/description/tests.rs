@@ -13,6 +13,7 @@ fn report(kind: EntityKind, settings: EntitySettings) -> EntityReport {
         settings: Box::new(settings),
         created_at: Timestamp::from_millis(1_735_689_600_000),
         updated_at: Timestamp::from_millis(1_735_689_600_000),
+        accessed_at: Timestamp::default(),
         active: 1,
         scheduled: 2,
         dead_letter: 3,

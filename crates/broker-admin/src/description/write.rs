@@ -204,7 +204,7 @@ impl Writer<'_, '_> {
         self.time("CreatedAt", report.created_at);
         self.time("UpdatedAt", report.updated_at);
         if self.shown.with_counts {
-            self.element("AccessedAt", time::NEVER);
+            self.element("AccessedAt", &time::format_or_never(report.accessed_at));
         }
     }
 

@@ -75,6 +75,7 @@ impl Core {
             settings: Box::new(view.settings.clone()),
             created_at: view.created_at,
             updated_at: view.updated_at,
+            accessed_at: view.accessed_at,
             active: view.active + view.deferred,
             scheduled: view.scheduled,
             dead_letter: view.dead_letter,

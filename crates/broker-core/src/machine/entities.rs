@@ -143,6 +143,7 @@ impl Core {
             next_sequence: 1,
             created_at: now,
             updated_at: now,
+            accessed_at: Timestamp::default(),
         };
         let has_keys = !definition.settings.authorization.is_empty();
         self.adopt(definition, out);
@@ -224,7 +225,7 @@ impl Core {
             None => self.idle.forget(queue),
         }
         let has_partitions = definition.partitions.is_some();
-        let entity = Entity { definition, position, length };
+        let entity = Entity { definition, position, length, used_at: Timestamp::default() };
         let roles = [
             (queue, Role::Main(Box::new(entity)), forward_to),
             (dead_letter, Role::DeadLetter { of: queue }, forward_dead),
@@ -277,10 +278,11 @@ impl Core {
         let before = &entity.definition.settings.authorization;
         authorization::date(&mut settings.authorization, before, now);
         let has_other_keys = settings.authorization != *before;
-        let definition = Definition { settings, updated_at: now, ..entity.definition.clone() };
+        let accessed_at = self.accessed_at(&entity.definition);
+        let definition = Definition { settings, updated_at: now, accessed_at, ..entity.definition.clone() };
         out.release(entity.position, entity.length);
-        self.touch(definition.stores.queue);
         self.adopt(definition, out);
+        self.mark_used(queue);
         if has_other_keys {
             self.tell_keys(queue, out);
         }

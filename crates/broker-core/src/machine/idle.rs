@@ -9,7 +9,8 @@ use super::Core;
 use crate::{
     EntityKind, Output, QueueId, Timestamp,
     client::{Consumer, Link},
-    store::Store,
+    record::Definition,
+    store::{Role, Store},
 };
 
 /// When to look at which entity.
@@ -47,11 +48,26 @@ impl Idle {
 }
 
 impl Core {
-    /// Something happened to an entity that counts as use.
+    /// Somebody sent, received or looked: that is an access, and counts as use.
     pub(super) fn touch(&mut self, queue: QueueId) {
         if let Some(store) = self.stores.get_mut(&queue) {
             store.touched_at = self.now;
         }
+    }
+
+    /// Something was done to an entity that counts as use, and is no access.
+    pub(super) fn mark_used(&mut self, queue: QueueId) {
+        let now = self.now;
+        if let Some(Role::Main(entity)) = self.stores.get_mut(&queue).map(|store| &mut store.role) {
+            entity.used_at = now;
+        }
+    }
+
+    /// When an entity was last accessed, as far as is known; zero for never.
+    pub(super) fn accessed_at(&self, definition: &Definition) -> Timestamp {
+        let stores = definition.stores.all();
+        let touched = stores.iter().filter_map(|id| Some(self.stores.get(id)?.touched_at));
+        touched.fold(definition.accessed_at, Timestamp::max)
     }
 
     /// Deletes what has been idle for long enough, until `left` is used up; says how much of that is left.
@@ -80,10 +96,12 @@ impl Core {
         let now = self.now;
         let used = self.parts(queue).into_iter().filter_map(|id| {
             let store = self.stores.get_mut(&id)?;
-            if store.touched_at == Timestamp::default() {
-                store.touched_at = now;
+            let touched_at = store.touched_at;
+            let Role::Main(entity) = &mut store.role else { return Some(touched_at) };
+            if entity.used_at == Timestamp::default() {
+                entity.used_at = now;
             }
-            Some(store.touched_at)
+            Some(touched_at.max(entity.used_at))
         });
         used.max().unwrap_or(now)
     }

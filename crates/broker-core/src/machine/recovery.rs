@@ -118,6 +118,10 @@ impl Core {
         }
         store.replay_message(index.sequence, slot, session);
         store.seen.note(index.sequence);
+        let came_by_itself = index.body.is_some() || index.more.as_ref().is_some_and(|more| more.hops > 0);
+        if !came_by_itself {
+            store.seen.sent_at = store.seen.sent_at.max(index.enqueued_at);
+        }
         if let Some(body) = index.body {
             if store.copies.as_ref().is_some_and(|copies| copies.topic != body.topic) {
                 return Err(RecordError::Value { field: "body", value: u64::from(body.topic.0) });
@@ -226,6 +230,7 @@ impl Core {
             partitions: None,
             created_at,
             updated_at: created_at,
+            accessed_at: Timestamp::default(),
         };
         self.adopt(definition, out);
     }
@@ -357,8 +362,10 @@ impl Core {
     }
 
     pub(super) fn rewrite_definition(&mut self, queue: QueueId, out: &mut impl Output) {
+        let accessed_at = self.main_of(queue).map(|entity| self.accessed_at(&entity.definition));
         let Some(store) = self.stores.get_mut(&queue) else { return };
         let Role::Main(entity) = &mut store.role else { return };
+        entity.definition.accessed_at = accessed_at.unwrap_or_default();
         out.release(entity.position, entity.length);
         (entity.position, entity.length) = out.record(&entity.definition.encode(), &[]);
     }

@@ -47,7 +47,7 @@ impl Core {
             return Err(EntityError::RuleExists(rule.name));
         }
         self.check_rule_count(Some(topic), 1)?;
-        self.touch(subscription);
+        self.mark_used(subscription);
         self.keep_rule(now, subscription, rule, out)
     }
 
@@ -67,7 +67,7 @@ impl Core {
         let outdated = (before.position, before.length);
         let rule = Rule { name, ..rule };
         self.check_rule(&rule, now)?;
-        self.touch(subscription);
+        self.mark_used(subscription);
         let (position, length) = out.record(&encode_rule(subscription, key.number, &rule, created_at), &[]);
         out.release(outdated.0, outdated.1);
         let Rule { name, filter, action } = rule;

@@ -1,5 +1,6 @@
 //! The rules of `service-bus-entities`, one by one, through the public calls.
 
+mod accessed;
 mod activity;
 mod dead_letter;
 mod deferred;

@@ -59,6 +59,8 @@ pub struct EntityView<'a> {
     pub created_at: Timestamp,
     /// When its properties were last set.
     pub updated_at: Timestamp,
+    /// When somebody last sent, received or looked; zero for never, as far as is known.
+    pub accessed_at: Timestamp,
 }
 
 impl Core {
@@ -107,6 +109,7 @@ impl Core {
             dead_lettered: dead_letters.traffic.incoming,
             created_at: definition.created_at,
             updated_at: definition.updated_at,
+            accessed_at: self.accessed_at(definition),
         })
     }
 

@@ -29,6 +29,7 @@ mod tag {
     pub(super) const OTHER: u8 = 4;
     pub(super) const PARTITIONS: u8 = 5;
     pub(super) const AUTHORIZATION: u8 = 6;
+    pub(super) const ACCESSED_AT: u8 = 7;
 }
 
 /// The stores of one entity.
@@ -88,6 +89,8 @@ pub(crate) struct Definition {
     pub(crate) partitions: Option<Box<Counters>>,
     pub(crate) created_at: Timestamp,
     pub(crate) updated_at: Timestamp,
+    /// When it was last accessed, at the time of writing; zero for never.
+    pub(crate) accessed_at: Timestamp,
 }
 
 impl Definition {
@@ -120,6 +123,10 @@ impl Definition {
             let length = u16::try_from(Counters::BYTES).expect("a few numbers are less than 64 KiB");
             extensions.extend_from_slice(&length.to_le_bytes());
             partitions.counts().for_each(|count| extensions.extend_from_slice(&count.to_le_bytes()));
+        }
+        if self.accessed_at != Timestamp::default() {
+            extensions.push(tag::ACCESSED_AT);
+            extensions.extend_from_slice(&self.accessed_at.as_millis().to_le_bytes());
         }
         let length = u32::try_from(extensions.len()).expect("settings are limited to far less than 4 GiB");
         record.extend_from_slice(&length.to_le_bytes());
@@ -159,10 +166,25 @@ impl Definition {
         let mut extensions = Reader::new(reader.bytes(length as usize, "extensions")?);
         // Of a time before partitions had numbers, a definition has none.
         let mut partitions = settings.enable_partitioning.then(Box::default);
+        let mut accessed_at = Timestamp::default();
         while !extensions.rest().is_empty() {
-            take_extension(&mut settings, &mut partitions, &mut extensions)?;
+            match extensions.u8("extension tag")? {
+                tag::ACCESSED_AT => accessed_at = Timestamp::from_millis(extensions.u64("accessed_at")?),
+                tag => take_extension(tag, &mut settings, &mut partitions, &mut extensions)?,
+            }
         }
-        Ok(Self { kind, stores, topic, name, settings, next_sequence, partitions, created_at, updated_at })
+        Ok(Self {
+            kind,
+            stores,
+            topic,
+            name,
+            settings,
+            next_sequence,
+            partitions,
+            created_at,
+            updated_at,
+            accessed_at,
+        })
     }
 }
 
@@ -217,11 +239,11 @@ fn extensions(settings: &EntitySettings) -> Vec<u8> {
 }
 
 fn take_extension(
+    tag: u8,
     settings: &mut EntitySettings,
     partitions: &mut Option<Box<Counters>>,
     reader: &mut Reader<'_>,
 ) -> Result<(), RecordError> {
-    let tag = reader.u8("extension tag")?;
     if tag == tag::PARTITIONS {
         let own =
             partitions.as_mut().ok_or(RecordError::Value { field: "extension tag", value: tag.into() })?;

@@ -127,7 +127,8 @@ prop_compose! {
     fn definition()(
         (stores, name, settings) in (stores(), "[a-zA-Z0-9/._-]{1,260}", settings()),
         kind in prop_oneof![Just(EntityKind::Queue), Just(EntityKind::Topic), Just(EntityKind::Subscription)],
-        (topic, next_sequence, created, updated) in (0..u32::MAX, 1..=SEQUENCE_END, any::<u64>(), any::<u64>()),
+        (topic, next_sequence) in (0..u32::MAX, 1..=SEQUENCE_END),
+        (created, updated, accessed) in any::<(u64, u64, u64)>(),
         count in 0_u64..1 << 48,
     ) -> Definition {
         let counters = || Box::new(Counters::new(std::iter::repeat_n(count, 16)).unwrap());
@@ -142,6 +143,7 @@ prop_compose! {
             partitions,
             created_at: Timestamp::from_millis(created),
             updated_at: Timestamp::from_millis(updated),
+            accessed_at: Timestamp::from_millis(accessed),
         }
     }
 }

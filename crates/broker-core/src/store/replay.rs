@@ -18,6 +18,8 @@ pub(crate) struct Seen {
     pub(crate) plain: u64,
     /// Of each partition, the count that is next; there once a message of one was seen.
     pub(crate) partitions: Option<Box<Counters>>,
+    /// When the last message was sent there.
+    pub(crate) sent_at: Timestamp,
 }
 
 impl Seen {
@@ -31,13 +33,15 @@ impl Seen {
     /// Takes in what another store of the entity saw.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.plain = self.plain.max(other.plain);
+        self.sent_at = self.sent_at.max(other.sent_at);
         if let Some(others) = &other.partitions {
             self.partitions.get_or_insert_default().raise(others);
         }
     }
 
-    /// What comes gets higher numbers.
+    /// What comes gets higher numbers, and whoever sent was there.
     pub(crate) fn tell(&self, definition: &mut Definition) {
+        definition.accessed_at = definition.accessed_at.max(self.sent_at);
         match &mut definition.partitions {
             None => definition.next_sequence = definition.next_sequence.max(self.plain + 1),
             Some(own) => self.partitions.iter().for_each(|seen| own.raise(seen)),

@@ -12,6 +12,7 @@ fn report(name: &str, kind: EntityKind) -> EntityReport {
         settings: Box::new(EntitySettings::default()),
         created_at: Timestamp::default(),
         updated_at: Timestamp::default(),
+        accessed_at: Timestamp::default(),
         active: 7,
         scheduled: 3,
         dead_letter: 4,

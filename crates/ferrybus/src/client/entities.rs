@@ -114,7 +114,7 @@ pub(crate) async fn show(target: Target, place: Place, as_json: bool) -> Result<
         table.row(["size".to_owned(), human_bytes(bytes)]);
     }
     for (name, element) in TIMES {
-        table.row([name.to_owned(), entity.text(element).unwrap_or("-").to_owned()]);
+        table.row([name.to_owned(), time(&entity, element).unwrap_or("-").to_owned()]);
     }
     table.print()
 }
@@ -213,7 +213,7 @@ pub(crate) fn json(place: &Place, entity: &Described) -> Value {
         }
     }
     for (key, element) in TIMES {
-        object.insert(key.into(), entity.text(element).into());
+        object.insert(key.into(), time(entity, element).into());
     }
     Value::Object(object)
 }
@@ -232,7 +232,15 @@ const COUNTS: [(&str, &str); 4] = [
     ("dead_letter", "DeadLetterMessageCount"),
     ("transfer_dead_letter", "TransferDeadLetterMessageCount"),
 ];
-const TIMES: [(&str, &str); 2] = [("created_at", "CreatedAt"), ("updated_at", "UpdatedAt")];
+/// When it happened; `None` for never.
+fn time<'e>(entity: &'e Described, element: &str) -> Option<&'e str> {
+    entity.text(element).filter(|time| !time.starts_with(NEVER))
+}
+
+const TIMES: [(&str, &str); 3] =
+    [("created_at", "CreatedAt"), ("updated_at", "UpdatedAt"), ("accessed_at", "AccessedAt")];
+/// How the broker's word for never begins.
+const NEVER: &str = "0001-01-01";
 
 impl Management<'_> {
     /// Refuses what is about a subscription that does not exist.

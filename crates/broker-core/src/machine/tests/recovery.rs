@@ -244,6 +244,7 @@ fn a_record_that_would_tear_a_queue_apart_is_refused() {
             partitions: None,
             created_at: Timestamp::default(),
             updated_at: Timestamp::default(),
+            accessed_at: Timestamp::default(),
         }
         .encode()
     };
