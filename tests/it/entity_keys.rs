@@ -138,7 +138,8 @@ fn a_link_goes_when_its_key_is_taken_back_and_no_other_does() {
         assert_eq!(sdk.put(SAS, "kitchen", token(name, letter, "kitchen")), 202);
         sdk
     };
-    let (mut first, mut second, mut cook) = (connect("till", 'a'), connect("till", 'b'), connect("cook", 'c'));
+    let (mut first, mut second, mut cook) =
+        (connect("till", 'a'), connect("till", 'b'), connect("cook", 'c'));
     let [_, sending] = [&mut first, &mut second].map(|sdk| {
         let channel = sdk.session();
         sdk.sender_on(channel, "kitchen", 2, None);
@@ -183,7 +184,8 @@ fn name_and_key_log_in_by_plain() {
 #[test]
 fn a_key_that_may_manage_manages_its_entity_over_http_and_nothing_else() {
     let broker = Broker::start();
-    let rules = [rule("chef", ['a', 'b'], &["Manage", "Send", "Listen"]), rule("till", ['c', 'd'], &["Send"])];
+    let rules =
+        [rule("chef", ['a', 'b'], &["Manage", "Send", "Listen"]), rule("till", ['c', 'd'], &["Send"])];
     assert_eq!(create(broker.address, "kitchen", "QueueDescription", &rules).0, 201);
     let chef = token("chef", 'a', "");
     let till = token("till", 'c', "kitchen");
@@ -236,8 +238,10 @@ fn keys_survive_a_stop_and_a_crash() {
 #[test]
 fn rules_that_no_entity_may_have_are_refused_and_change_nothing() {
     let broker = Broker::start();
-    let twelve: Vec<String> = (0..12).map(|number| rule(&format!("k{number}"), ['a', 'b'], &["Send"])).collect();
-    let thirteen: Vec<String> = (0..13).map(|number| rule(&format!("k{number}"), ['a', 'b'], &["Send"])).collect();
+    let twelve: Vec<String> =
+        (0..12).map(|number| rule(&format!("k{number}"), ['a', 'b'], &["Send"])).collect();
+    let thirteen: Vec<String> =
+        (0..13).map(|number| rule(&format!("k{number}"), ['a', 'b'], &["Send"])).collect();
     let one = |name: &str| rule(name, ['a', 'b'], &["Send"]);
     for (what, rules, status, sub_code) in [
         ("one too many", thirteen, 403, "SubCode=40300."),

@@ -118,6 +118,7 @@ impl Gateway {
             return self.reply_refused(&request.caller, &refusal);
         };
         if let Err(refusal) = self.claim(&path, true, operation.right()) {
+            self.note(&request.caller, operation, Some(refusal.named().condition));
             return self.reply_refused(&request.caller, &refusal);
         }
         if operation.has_large_answer()

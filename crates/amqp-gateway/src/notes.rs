@@ -1,6 +1,6 @@
 //! What clients change over AMQP, for the audit log.
 //!
-//! Invariant: one note for each change that the core has answered, done or refused; none holds a secret or a payload.
+//! Invariant: one note for each change that the core has answered or that the client may not ask for, done or refused; none holds a secret or a payload.
 
 use broker_auth::Scope;
 use broker_core::{Command, Ticket};
@@ -17,7 +17,7 @@ use crate::{
 /// One change that a client asked for.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Note {
-    /// Name of the key, user or subject that permitted it.
+    /// Name of the key, user or subject that permitted it, or that did not.
     pub who: Box<str>,
     /// `add-rule`, `remove-rule` or `purge`.
     pub action: &'static str,

@@ -122,13 +122,15 @@ impl Grants {
         }
     }
 
-    /// Who may do `right` at `scope`: the name of the log-in, or else of the first token that says so. For logs.
+    /// Who may do `right` at `scope`: the name of the log-in, or else of the first token that says so. Where nobody may,
+    /// whoever has shown a token for the place. For logs.
     pub fn who(&self, scope: &Scope, right: Right) -> &str {
-        let mut grants = scope.ancestry().filter_map(|place| self.by_scope.get(place)).flatten();
-        match grants.find(|grant| grant.permits(scope, right)) {
-            Some(grant) if !self.identity.allows(scope, right) => &grant.key,
-            _ => self.identity.name(),
+        if self.identity.allows(scope, right) {
+            return self.identity.name();
         }
+        let grants = || scope.ancestry().filter_map(|place| self.by_scope.get(place)).flatten();
+        let grant = grants().find(|grant| grant.permits(scope, right)).or_else(|| grants().next());
+        grant.map_or(self.identity.name(), |grant| &grant.key)
     }
 
     /// Seconds since 1970 until which `right` holds at `scope`: for ever (`u64::MAX`) by the log-in, else as long

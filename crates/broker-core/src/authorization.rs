@@ -43,9 +43,8 @@ impl KeyText {
     }
 
     fn check(&self) -> Result<(), EntityError> {
-        let is_base64 = |text: &str| {
-            text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'))
-        };
+        let is_base64 =
+            |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'));
         match self.0.strip_suffix('=') {
             Some(body) if self.0.len() == KEY_CHARS && is_base64(body) => Ok(()),
             _ => {

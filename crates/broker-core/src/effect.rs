@@ -5,8 +5,8 @@
 use bytes::Bytes;
 
 use crate::{
-    AuthorizationRule, CommitError, EntityKind, EntityReport, LinkId, LockId, LockToken, More, Properties, PublishError,
-    QueueId, SequenceNumber, StoredRule, Ticket, Timestamp, TransactionError,
+    AuthorizationRule, CommitError, EntityKind, EntityReport, LinkId, LockId, LockToken, More, Properties,
+    PublishError, QueueId, SequenceNumber, StoredRule, Ticket, Timestamp, TransactionError,
 };
 
 /// One answer or event, for one client.

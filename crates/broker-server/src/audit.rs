@@ -1,7 +1,8 @@
 //! The audit log: who changed what, from where, and whether it was done. Lines of the target `ferrybus::audit`, each with
 //! the same fields: `docs/features/audit.md`.
 //!
-//! Invariant: no secret and no payload is part of a line; names that a client chose are quoted.
+//! Invariant: no secret and no payload is part of a line; names that a client chose are quoted, and a line is short
+//! whatever they are.
 
 use std::net::SocketAddr;
 
@@ -35,9 +36,18 @@ impl Entry<'_> {
         let who = who.unwrap_or("");
         let result = if refused.is_some() { "refused" } else { "done" };
         let reason = refused.unwrap_or("");
+        let (entity, subject) = (short(entity), short(subject));
         info!(target: TARGET, who, from = %from, action, entity, subject, result, reason, "administration");
     }
 }
+
+/// The beginning of a text that a client chose, who may not even be known.
+fn short(text: &str) -> &str {
+    text.char_indices().nth(NAME_CHARS_MAX).map_or(text, |(at, _)| text.get(..at).unwrap_or_default())
+}
+
+/// Characters of a name that are told. Those of a rule with its subscription and topic have less.
+const NAME_CHARS_MAX: usize = 512;
 
 /// Writes what a connection of AMQP has changed.
 pub(crate) fn write_notes(from: SocketAddr, notes: &[Note]) {
@@ -54,3 +64,6 @@ pub(crate) fn write_notes(from: SocketAddr, notes: &[Note]) {
         .write();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,8 +16,8 @@ use amqp_codec::{
 use amqp_gateway::{Gateway, GatewayConfig, Now, Peer};
 use broker_auth::{Access, Anonymous, Authority, Credentials, Right, Rights, Secret, User};
 use broker_core::{
-    AuthorizationRule, Batch, ClientId, Command, Core, CoreConfig, Effect, EntityKind, EntitySettings, Output, Position,
-    StorageError, StoredRecord, Ticket, Timestamp,
+    AuthorizationRule, Batch, ClientId, Command, Core, CoreConfig, Effect, EntityKind, EntitySettings,
+    Output, Position, StorageError, StoredRecord, Ticket, Timestamp,
 };
 use bytes::{Bytes, BytesMut};
 use testkit::{Incoming, Received, Script};

@@ -218,3 +218,20 @@ fn a_connection_keeps_so_many_open_spans_and_counts_what_is_beyond() {
         assert_eq!(spans(&mut world, client).len(), 1, "there is room again");
     }
 }
+
+#[test]
+fn a_change_that_the_client_may_not_make_is_noted_with_who_tried() {
+    let (mut world, client) = World::limited(Right::Listen);
+    world.management(client, "q");
+    world.request(client, "com.microsoft:peek-message", &RawMap::empty());
+    let body = map(&[("rule-name", Value::String("r".into()))]);
+    world.request(client, "com.microsoft:remove-rule", &body);
+    let expected = Note {
+        who: "limited".into(),
+        action: "remove-rule",
+        entity: "q".into(),
+        subject: None,
+        refused: Some("amqp:unauthorized-access"),
+    };
+    assert_eq!(world.clients[client].gateway.take_notes(), [expected]);
+}

@@ -10,6 +10,7 @@ fn report(number: u64) -> EntityReport {
         settings: Box::new(EntitySettings::default()),
         created_at: Timestamp::from_millis(1),
         updated_at: Timestamp::from_millis(1),
+        accessed_at: Timestamp::from_millis(1),
         active: 0,
         scheduled: 0,
         dead_letter: 0,

@@ -1,7 +1,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Access, Anonymous, Authority, Credentials, NamedKey, PeerFacts, SaslError, TokenError, sign_token};
+use crate::{
+    Access, Anonymous, Authority, Credentials, NamedKey, PeerFacts, SaslError, TokenError, sign_token,
+};
 
 const NOW: u64 = 1_000;
 const LOCAL: PeerFacts = PeerFacts { tls: false, loopback: true, certificate_subject: None };
@@ -130,7 +132,8 @@ fn names_of_the_namespace_and_of_entities_do_not_get_into_each_others_way() {
 /// What the holders of the keys `one` and `two` may do, after the rules were exchanged for these.
 fn after(rules: Vec<EntityRule>) -> (bool, [Rights; 2]) {
     let authority = authority();
-    let grants = ["one", "two"].map(|key| verify(&authority, ("till", key), "sb://h/", "sb://h/orders").unwrap());
+    let grants =
+        ["one", "two"].map(|key| verify(&authority, ("till", key), "sb://h/", "sb://h/orders").unwrap());
     let lost = authority.set_entity_rules("ORDERS", rules);
     let orders = Scope::of("orders");
     let now = grants.map(|grant| {
@@ -146,15 +149,31 @@ fn who_holds_a_key_has_what_it_permits_now() {
     let boss = || rule("boss", "b", None, &[Right::Manage]);
     let cases = [
         ("as they were", vec![rule("till", "one", Some("two"), &[Right::Send]), boss()], (false, [send; 2])),
-        ("the keys change places", vec![rule("till", "two", Some("one"), &[Right::Send]), boss()], (false, [send; 2])),
+        (
+            "the keys change places",
+            vec![rule("till", "two", Some("one"), &[Right::Send]), boss()],
+            (false, [send; 2]),
+        ),
         (
             "one more right",
             vec![rule("till", "one", Some("two"), &[Right::Send, Right::Listen]), boss()],
             (false, [rights(&[Right::Send, Right::Listen]); 2]),
         ),
-        ("one key is new", vec![rule("till", "one", Some("new"), &[Right::Send]), boss()], (true, [send, Rights::NONE])),
-        ("another right", vec![rule("till", "one", Some("two"), &[Right::Listen]), boss()], (true, [rights(&[Right::Listen]); 2])),
-        ("another name", vec![rule("teller", "one", Some("two"), &[Right::Send]), boss()], (true, [Rights::NONE; 2])),
+        (
+            "one key is new",
+            vec![rule("till", "one", Some("new"), &[Right::Send]), boss()],
+            (true, [send, Rights::NONE]),
+        ),
+        (
+            "another right",
+            vec![rule("till", "one", Some("two"), &[Right::Listen]), boss()],
+            (true, [rights(&[Right::Listen]); 2]),
+        ),
+        (
+            "another name",
+            vec![rule("teller", "one", Some("two"), &[Right::Send]), boss()],
+            (true, [Rights::NONE; 2]),
+        ),
         ("another rule is gone", vec![rule("till", "one", Some("two"), &[Right::Send])], (true, [send; 2])),
         ("none is left", vec![], (true, [Rights::NONE; 2])),
     ];
@@ -178,7 +197,8 @@ fn a_key_that_was_taken_back_and_comes_again_lets_nobody_in_who_lost_it() {
 fn name_and_key_log_in_at_every_entity_that_has_them() {
     let authority = authority();
     authority.set_entity_rules("a", vec![rule("till", "one", None, &[Right::Listen])]);
-    let log_in = |name: &str, key: &str| authority.sasl(&LOCAL, "PLAIN", Some(format!("\0{name}\0{key}").as_bytes()));
+    let log_in =
+        |name: &str, key: &str| authority.sasl(&LOCAL, "PLAIN", Some(format!("\0{name}\0{key}").as_bytes()));
     for (name, key) in [("till", "four"), ("Till", "one"), ("empty", ""), ("boss", "one")] {
         assert_eq!(log_in(name, key), Err(SaslError::WrongCredentials), "{name} {key}");
     }

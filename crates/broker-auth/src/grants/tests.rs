@@ -1,7 +1,13 @@
 use super::*;
 
 fn grant(place: &str, right: Right, expires_at: u64, key: &str) -> Grant {
-    Grant { scope: Scope::of(place), rights: Rights::NONE.with(right), expires_at, key: key.into(), held: None }
+    Grant {
+        scope: Scope::of(place),
+        rights: Rights::NONE.with(right),
+        expires_at,
+        key: key.into(),
+        held: None,
+    }
 }
 
 fn with(grants: impl IntoIterator<Item = Grant>) -> Grants {

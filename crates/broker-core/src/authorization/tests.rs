@@ -85,8 +85,7 @@ fn a_rule_keeps_its_times_until_it_says_something_else() {
         rule("same"),
     ];
     date(&mut second, &first, at(2));
-    let times: Vec<_> =
-        second.iter().map(|rule| (&*rule.name, rule.created_at, rule.modified_at)).collect();
+    let times: Vec<_> = second.iter().map(|rule| (&*rule.name, rule.created_at, rule.modified_at)).collect();
     let expected =
         [("new", at(2), at(2)), ("key", at(1), at(2)), ("rights", at(1), at(2)), ("same", at(1), at(1))];
     assert_eq!(times, expected);

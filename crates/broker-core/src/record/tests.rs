@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    AccessRight, AuthorizationRule, EntityKind, EntitySettings, EntityStatus, KeyText, More, Properties, PropertyValue, Rule, Timestamp,
-    partition::Counters,
+    AccessRight, AuthorizationRule, EntityKind, EntitySettings, EntityStatus, KeyText, More, Properties,
+    PropertyValue, Rule, Timestamp, partition::Counters,
 };
 
 fn state() -> impl Strategy<Value = State> {

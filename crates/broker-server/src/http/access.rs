@@ -41,7 +41,8 @@ pub(super) fn claim(
     match (allowed, login) {
         (true, _) => Ok(who),
         (false, Some(_)) => {
-            Err(Refusal::Forbidden(format!("'{right}' claim(s) are required to perform this operation")))
+            let why = format!("'{right}' claim(s) are required to perform this operation");
+            Err(Refusal::Forbidden { who, why })
         }
         (false, None) => Err(Refusal::Unauthorized("the `Authorization` header is missing".into())),
     }

@@ -24,12 +24,18 @@ pub(super) async fn answer(
     request: hyper::Request<Incoming>,
     route: Route,
 ) -> Response<Pieces> {
-    let action = change(&request);
+    let change = change(&request);
     let place = route.resource();
     let mut who = None;
     let answered = exchange(visitor, request, route, &mut who).await;
-    let answer = answered.unwrap_or_else(|refusal| said(&refusal));
-    if let Some(action) = action {
+    let mut is_of_rights = false;
+    let answer = answered.unwrap_or_else(|refusal| {
+        is_of_rights = refusal.is_of_rights();
+        who = who.take().or_else(|| refusal.who().map(Box::from));
+        said(&refusal)
+    });
+    // Who looks leaves no trace, who is not let in does.
+    if let Some(action) = change.or(is_of_rights.then_some("read")) {
         let reason = (answer.status >= 400).then(|| format!("status {}", answer.status));
         let (from, refused) = (visitor.from, reason.as_deref());
         Entry { who: who.as_deref(), from, action, entity: &place, subject: "", refused }.write();

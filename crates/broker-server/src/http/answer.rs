@@ -23,8 +23,13 @@ pub(super) enum Refusal {
     #[error("{0}")]
     Unauthorized(String),
     /// Who asks may not do that.
-    #[error("{0}")]
-    Forbidden(String),
+    #[error("{why}")]
+    Forbidden {
+        /// Who it is; empty for nobody that is known.
+        who: Box<str>,
+        /// Why not.
+        why: String,
+    },
     /// There is nothing of that name.
     #[error("there is nothing at `{0}`")]
     NotFound(String),
@@ -53,7 +58,7 @@ impl Refusal {
         match self {
             Self::Bad(_) => StatusCode::BAD_REQUEST,
             Self::Unauthorized(_) => StatusCode::UNAUTHORIZED,
-            Self::Forbidden(_) => StatusCode::FORBIDDEN,
+            Self::Forbidden { .. } => StatusCode::FORBIDDEN,
             Self::NotFound(_) => StatusCode::NOT_FOUND,
             Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::UpgradeRequired => StatusCode::UPGRADE_REQUIRED,
@@ -61,6 +66,21 @@ impl Refusal {
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::Stopping => StatusCode::SERVICE_UNAVAILABLE,
         }
+    }
+
+    /// Nobody who may not do it.
+    pub(super) fn forbidden(why: impl Into<String>) -> Self {
+        Self::Forbidden { who: Box::default(), why: why.into() }
+    }
+
+    /// Who was refused, where that is known.
+    pub(super) fn who(&self) -> Option<&str> {
+        if let Self::Forbidden { who, .. } = self { Some(who) } else { None }
+    }
+
+    /// Whether the asker was not let in: an attempt that the audit log tells.
+    pub(super) const fn is_of_rights(&self) -> bool {
+        matches!(self, Self::Unauthorized(_) | Self::Forbidden { .. })
     }
 
     /// The refusal as an answer.

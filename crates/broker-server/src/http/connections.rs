@@ -15,9 +15,10 @@ use tokio::{
 use super::{
     Visitor, admin,
     answer::{Answer, Refusal, json_answer},
-    testing::{audit, only},
+    testing::{self, only},
 };
 use crate::{
+    audit,
     connections::Entry,
     mailbox::{Errand, Report},
 };
@@ -49,10 +50,14 @@ fn ask(id: u64, entry: Arc<Entry>) -> (u64, Arc<Entry>, oneshot::Receiver<Report
 pub(super) fn end(visitor: &Visitor, request: &Request<Incoming>, id: u64) -> Result<Answer, Refusal> {
     only(request.method(), &Method::DELETE, "DELETE")?;
     let who = admin::admit(visitor, request.headers(), &Scope::namespace())?;
-    let entry = visitor.shared.listing.get(id);
-    let entry = entry.ok_or_else(|| Refusal::NotFound(request.uri().path().to_owned()))?;
+    let Some(entry) = visitor.shared.listing.get(id) else {
+        let refused = Some("status 404");
+        let (who, from, action, subject) = (Some(&*who), visitor.from, "connection-close", &*id.to_string());
+        audit::Entry { who, from, action, entity: "", subject, refused }.write();
+        return Err(Refusal::NotFound(request.uri().path().to_owned()));
+    };
     entry.mailbox.ask(Errand::End);
-    audit(visitor, &who, "connection-close", &format!("{id} {}", entry.address));
+    testing::audit(visitor, &who, "connection-close", &format!("{id} {}", entry.address));
     Ok(json_answer(StatusCode::OK, &json!({ "closed": id })))
 }
 

@@ -78,7 +78,7 @@ pub(super) fn fault(visitor: &Visitor, request: &Request<Incoming>, number: u64)
 
 fn table(visitor: &Visitor) -> Result<(&Faults, Timestamp), Refusal> {
     let faults = visitor.shared.gateway.faults.as_deref();
-    let faults = faults.ok_or_else(|| Refusal::Forbidden("faults cannot be ordered here".into()))?;
+    let faults = faults.ok_or_else(|| Refusal::forbidden("faults cannot be ordered here"))?;
     Ok((faults, visitor.shared.clock.utc()))
 }
 

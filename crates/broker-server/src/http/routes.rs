@@ -5,7 +5,7 @@
 //!
 //! Invariant: paths are told apart in one place, and each that is not known is refused.
 
-use hyper::{Request, Uri, body::Incoming};
+use hyper::{Method, Request, Uri, body::Incoming};
 
 use super::{
     Visitor, admin,
@@ -14,10 +14,13 @@ use super::{
     health::{self, Probe},
     metrics, testing, upgrade,
 };
+use crate::audit::Entry;
 
 /// Answers one request.
 pub(super) async fn answer(visitor: &Visitor, request: Request<Incoming>) -> Answer {
-    let answered = match route(request.uri()) {
+    let route = route(request.uri());
+    let attempt = route.and_then(|route| route.administration(request.method()));
+    let answered = match route {
         Some(Route::Clock) => testing::clock(visitor, &request),
         Some(Route::Advance) => testing::advance(visitor, request).await,
         Some(Route::Faults) => faults::faults(visitor, request).await,
@@ -32,7 +35,33 @@ pub(super) async fn answer(visitor: &Visitor, request: Request<Incoming>) -> Ans
             Err(_) => Err(Refusal::NotFound(request.uri().path().to_owned())),
         },
     };
+    if let (Some((action, subject)), Err(refusal)) = (attempt, &answered)
+        && refusal.is_of_rights()
+    {
+        let reason = format!("status {}", refusal.status().as_u16());
+        let (who, from, refused) = (refusal.who(), visitor.from, Some(reason.as_str()));
+        Entry { who, from, action, entity: "", subject: &subject, refused }.write();
+    }
     answered.unwrap_or_else(|refusal| refusal.answer())
+}
+
+impl Route {
+    /// What the audit log calls this, and what it is about; `None` for what is no administration.
+    fn administration(self, method: &Method) -> Option<(&'static str, String)> {
+        let read = *method == Method::GET;
+        let (action, subject) = match self {
+            Self::Clock => ("clock-read", String::new()),
+            Self::Advance => ("clock-advance", String::new()),
+            Self::Faults if read => ("fault-list", String::new()),
+            Self::Faults if *method == Method::DELETE => ("faults-clear", "all".to_owned()),
+            Self::Faults => ("fault-add", String::new()),
+            Self::Fault(number) => ("fault-clear", number.to_string()),
+            Self::Connections => ("connection-list", String::new()),
+            Self::Connection(id) => ("connection-close", id.to_string()),
+            Self::Metrics | Self::Health(_) | Self::WebSocket => return None,
+        };
+        Some((action, subject))
+    }
 }
 
 /// What there is to ask for.

@@ -63,7 +63,8 @@ pub(super) fn admit(visitor: &Visitor, headers: &HeaderMap) -> Result<Box<str>, 
     let seconds = shared.clock.now().wall.as_millis() / 1000;
     let who = access::claim(&shared.authority, &visitor.peer, headers, wanted, seconds)?;
     if shared.faults.is_none() {
-        return Err(Refusal::Forbidden("the broker was not started with `--testing`".into()));
+        let why = "the broker was not started with `--testing`".into();
+        return Err(Refusal::Forbidden { who, why });
     }
     Ok(who)
 }

@@ -81,8 +81,8 @@ fn refuse_foreign(headers: &HeaderMap, loopback: bool) -> Result<(), Refusal> {
     if ours {
         return Ok(());
     }
-    Err(Refusal::Forbidden(
-        "a page of another site may not connect to a broker with the development key or for anonymous clients".into(),
+    Err(Refusal::forbidden(
+        "a page of another site may not connect to a broker with the development key or for anonymous clients",
     ))
 }
 

@@ -1,6 +1,10 @@
 //! What the broker writes for those who watch it, and whether it is well.
 
-use std::fs;
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::TcpStream,
+};
 
 use serde_json::Value;
 
@@ -43,6 +47,18 @@ fn changes_are_in_the_audit_log_and_long_operations_in_the_log() {
     assert_eq!(code(&run(&["queue", "create", "another"], &wrong)), 1);
     assert_eq!(code(&run(&["send", "orders", "--body", "a secret"], &broker.connection_string)), 0);
     assert_eq!(code(&run(&["queue", "delete", "orders"], &broker.connection_string)), 0);
+    // Who is not let in is told of, also when he only looks.
+    assert_eq!(code(&run(&["queue", "show", "orders"], &wrong)), 1);
+    let mut client = TcpStream::connect(&broker.addresses[0]).unwrap();
+    client.write_all(b"AMQP\x03\x01\x00\x00").unwrap();
+    client.read_exact(&mut [0; 8]).unwrap();
+    let listed = stdout(&run(&["connection", "list", "--json"], &broker.connection_string));
+    let id = serde_json::from_str::<Value>(listed.lines().next().unwrap()).unwrap()["id"].to_string();
+    assert_eq!(code(&run(&["connection", "close", &id], &wrong)), 1);
+    assert_eq!(code(&run(&["connection", "close", &id], &broker.connection_string)), 0);
+    assert_eq!(code(&run(&["connection", "close", "999999"], &broker.connection_string)), 1);
+    let peer = client.local_addr().unwrap();
+    drop(client);
     assert!(broker.stop().success());
 
     let told: Vec<[String; 5]> = lines(&log, "ferrybus::audit")
@@ -58,8 +74,18 @@ fn changes_are_in_the_audit_log_and_long_operations_in_the_log() {
         [key, "create", "orders", "refused", "status 409"],
         ["", "create", "another", "refused", "status 401"],
         [key, "delete", "orders", "done", ""],
+        ["", "read", "orders", "refused", "status 401"],
+        ["", "connection-close", "", "refused", "status 401"],
+        [key, "connection-close", "", "done", ""],
+        [key, "connection-close", "", "refused", "status 404"],
     ];
     assert_eq!(told, expected);
+    let subjects: Vec<String> = lines(&log, "ferrybus::audit")
+        .iter()
+        .filter(|line| line["action"] == "connection-close")
+        .map(|line| line["subject"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(subjects, [id.clone(), format!("{id} {peer}"), "999999".to_owned()]);
     for line in lines(&log, "ferrybus::audit") {
         assert!(line["from"].as_str().unwrap().starts_with("127.0.0.1:"), "{line}");
     }

@@ -72,7 +72,11 @@ fn a_restart_knows_of_sends_and_of_what_was_written_with_the_definition() {
     broker.wait(5_000);
     receive(&mut broker);
     let received = broker.now;
-    assert_eq!(broker.replayed().entity("q").unwrap().accessed_at, sent, "of the receiver nothing is recorded");
+    assert_eq!(
+        broker.replayed().entity("q").unwrap().accessed_at,
+        sent,
+        "of the receiver nothing is recorded"
+    );
     // The journal moves the definition, and takes the time along; so does an update.
     let end = broker.journal.end();
     broker.journal.make_readable();
@@ -93,7 +97,8 @@ fn a_restart_knows_of_sends_and_of_what_was_written_with_the_definition() {
 #[test]
 fn idle_deletion_begins_anew_after_a_restart_whatever_was_recorded() {
     let idle = Some(std::time::Duration::from_secs(300));
-    let mut broker = Broker::with_queue(EntitySettings { auto_delete_on_idle: idle, ..EntitySettings::default() });
+    let mut broker =
+        Broker::with_queue(EntitySettings { auto_delete_on_idle: idle, ..EntitySettings::default() });
     let sent = broker.now;
     let message = Message { time_to_live: Some(std::time::Duration::from_secs(1)), ..message("a") };
     broker.publish(message);

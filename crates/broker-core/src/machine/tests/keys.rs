@@ -37,7 +37,10 @@ fn who_watches_is_told_of_each_change_and_of_nothing_else() {
     let mut broker = Broker::new();
     let keys = |letter| vec![rule("till", letter, &[AccessRight::Send])];
     broker.create("early", with(keys('a')));
-    assert_eq!(broker.core.keys().map(|(name, rules)| (name, rules.len())).collect::<Vec<_>>(), [("early", 1)]);
+    assert_eq!(
+        broker.core.keys().map(|(name, rules)| (name, rules.len())).collect::<Vec<_>>(),
+        [("early", 1)]
+    );
     assert!(broker.tell(OTHER, Command::WatchKeys).is_empty());
     broker.create("plain", EntitySettings::default());
     broker.update("plain", EntitySettings { max_delivery_count: 3, ..EntitySettings::default() });
@@ -60,9 +63,15 @@ fn who_watches_is_told_of_each_change_and_of_nothing_else() {
 fn keys_are_dated_by_the_broker() {
     let mut broker = Broker::new();
     let began = broker.now;
-    broker.create("q", with(vec![rule("same", 'a', &[AccessRight::Send]), rule("other", 'a', &[AccessRight::Send])]));
+    broker.create(
+        "q",
+        with(vec![rule("same", 'a', &[AccessRight::Send]), rule("other", 'a', &[AccessRight::Send])]),
+    );
     broker.wait(1_000);
-    broker.update("q", with(vec![rule("same", 'a', &[AccessRight::Send]), rule("other", 'b', &[AccessRight::Send])]));
+    broker.update(
+        "q",
+        with(vec![rule("same", 'a', &[AccessRight::Send]), rule("other", 'b', &[AccessRight::Send])]),
+    );
     let times = |core: &crate::Core| {
         let rules = core.entity("q").unwrap().settings.authorization.clone();
         rules.iter().map(|rule| (rule.created_at, rule.modified_at)).collect::<Vec<_>>()

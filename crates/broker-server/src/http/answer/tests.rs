@@ -7,7 +7,7 @@ fn each_refusal_has_its_status_and_says_why() {
     let cases = [
         (Refusal::Bad("no".into()), 400, r#"{"error":"no"}"#),
         (Refusal::Unauthorized("who?".into()), 401, r#"{"error":"who?"}"#),
-        (Refusal::Forbidden("you may not".into()), 403, r#"{"error":"you may not"}"#),
+        (Refusal::forbidden("you may not"), 403, r#"{"error":"you may not"}"#),
         (Refusal::NotFound("/x".into()), 404, r#"{"error":"there is nothing at `/x`"}"#),
         (Refusal::Method { allow: "POST" }, 405, r#"{"error":"method is not one of `POST`"}"#),
         (Refusal::UpgradeRequired, 426, r#"{"error":"expected an upgrade to WebSocket, version 13"}"#),
