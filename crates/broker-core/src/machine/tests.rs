@@ -30,6 +30,7 @@ mod session_requests;
 mod sessions;
 mod status;
 mod subscribers;
+mod times;
 mod topics;
 mod transacting;
 mod transaction_limits;
