@@ -27,7 +27,9 @@ fn key(letter: char) -> String {
 
 /// A rule as the administration clients send it.
 fn rule(name: &str, keys: [char; 2], rights: &[&str]) -> String {
-    let rights: String = rights.iter().map(|right| format!("<AccessRights>{right}</AccessRights>")).collect();
+    let rights: Vec<String> =
+        rights.iter().map(|right| format!("<AccessRights>{right}</AccessRights>")).collect();
+    let rights = rights.concat();
     let [primary, secondary] = keys.map(key);
     format!(
         "<AuthorizationRule i:type=\"SharedAccessAuthorizationRule\"><ClaimType>SharedAccessKey</ClaimType>\

@@ -57,21 +57,21 @@ fn a_key_opens_its_entity_and_what_belongs_to_it() {
         (("till", "three"), "sb://h/events", "sb://h/events/subscriptions/all/$DeadLetterQueue", Ok(())),
         (("till", "three"), "sb://h/events", "sb://h/events/Subscriptions/all/Rules/r", Ok(())),
         // What only begins alike is something else, and so is what is above.
-        (till, "sb://h/", "sb://h/orders/x", unknown.clone()),
-        (till, "sb://h/", "sb://h/orders2", unknown.clone()),
-        (till, "sb://h/", "sb://h/ordersü", unknown.clone()),
-        (("till", "three"), "sb://h/", "sb://h/events/subscriptions/all/x", unknown.clone()),
-        (till, "sb://h/", "sb://h/", unknown.clone()),
-        (till, "sb://h/", "sb://h/$Resources/queues", unknown.clone()),
-        (till, "sb://h/", "sb://h/elsewhere", unknown.clone()),
+        (till, "sb://h/", "sb://h/orders/x", unknown),
+        (till, "sb://h/", "sb://h/orders2", unknown),
+        (till, "sb://h/", "sb://h/ordersü", unknown),
+        (("till", "three"), "sb://h/", "sb://h/events/subscriptions/all/x", unknown),
+        (till, "sb://h/", "sb://h/", unknown),
+        (till, "sb://h/", "sb://h/$Resources/queues", unknown),
+        (till, "sb://h/", "sb://h/elsewhere", unknown),
         // Somebody else's key, or nobody's.
-        (("till", "three"), "sb://h/orders", "sb://h/orders", wrong.clone()),
+        (("till", "three"), "sb://h/orders", "sb://h/orders", wrong),
         (("till", "one"), "sb://h/events", "sb://h/events", wrong),
-        (("Till", "one"), "sb://h/orders", "sb://h/orders", unknown.clone()),
+        (("Till", "one"), "sb://h/orders", "sb://h/orders", unknown),
         (("empty", ""), "sb://h/orders", "sb://h/orders", unknown),
         // The token is for another place than it is shown for.
-        (till, "sb://h/events", "sb://h/orders", audience.clone()),
-        (till, "sb://elsewhere/orders", "sb://h/orders", audience.clone()),
+        (till, "sb://h/events", "sb://h/orders", audience),
+        (till, "sb://elsewhere/orders", "sb://h/orders", audience),
         (till, "sb://h/orders/$management", "sb://h/orders", audience),
     ];
     for (key, resource, place, expected) in cases {
