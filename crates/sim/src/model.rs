@@ -76,6 +76,11 @@ impl Message {
             holding: 0,
         }
     }
+
+    /// Whether its time may have been over before now, so that it went without a trace.
+    fn has_faded(&self, now: u64) -> bool {
+        self.life.is_some_and(|life| !life.dead_letters && now >= life.since + life.ttl)
+    }
 }
 
 /// A delivery as a client saw it.
@@ -258,12 +263,13 @@ impl Model {
     pub(crate) fn check_drained(&self, now: u64) -> Result<(), Broken> {
         let mut may_be_lost = self.may_be_lost.clone();
         for (&(id, place), message) in &self.messages {
-            // Who lives no longer than that may have gone without a trace.
-            let mortal = message.life.is_some_and(|life| !life.dead_letters && now >= life.since + life.ttl);
-            let exists = self.must_arrive(message.parcel) && !mortal;
+            if message.has_faded(now) {
+                continue;
+            }
+            let exists = self.must_arrive(message.parcel);
             let promise = if exists && message.fate == Fate::Open {
                 "an accepted message survives"
-            } else if self.half_done(message) {
+            } else if self.half_done(message, now) {
                 "a transaction that did not commit has completed nothing"
             } else {
                 continue;

@@ -63,7 +63,7 @@ impl Plan {
         let max_disk_bytes = small.then(|| segment_bytes * (8 + rng.below(8)));
         Self {
             seed,
-            steps: 400 + u32::try_from(rng.below(1200)).unwrap_or(0),
+            steps: 300 + u32::try_from(rng.below(900)).unwrap_or(0),
             durable: Durable::Yes,
             places,
             publishers: 1 + usize::try_from(rng.below(2)).unwrap_or(0),
@@ -90,8 +90,8 @@ fn trouble(rng: &mut Rng) -> u64 {
 /// A queue at least; the first has no sessions. Half of the runs have a topic.
 fn places(rng: &mut Rng) -> Places {
     let mut places = vec![Entity { kind: Kind::Queue, settings: settings(rng, false) }];
-    if rng.chance(50) {
-        let sessions = rng.chance(60);
+    if rng.chance(60) {
+        let sessions = rng.chance(70);
         places.push(Entity { kind: Kind::Queue, settings: settings(rng, sessions) });
     }
     if rng.chance(50) {

@@ -138,19 +138,23 @@ impl<'a> World<'a> {
 
     fn populate(&mut self) {
         let targets = self.plan.places.targets();
-        for number in 0..self.plan.publishers.max(targets.len()) {
-            if let Some(target) = targets.get(number % targets.len()) {
+        // Few connections, so that each gets something done.
+        for _ in 0..self.plan.publishers {
+            let target = self.below(targets.len() as u64);
+            if let Some(target) = targets.get(target) {
                 self.connect(Purpose::Publish(*target));
             }
         }
         let places = self.plan.places.count();
-        for number in 0..self.plan.consumers.max(places) {
-            let purpose = self.receives(number % places);
+        // Sessions are taken by two.
+        for place in (0..places).rev().filter(|place| self.plan.places.has_sessions(*place)).take(1) {
+            self.connect(Purpose::TakeSessions(place));
+            self.connect(Purpose::TakeSessions(place));
+        }
+        for _ in 0..self.plan.consumers {
+            let place = self.below(places as u64);
+            let purpose = self.receives(place);
             self.connect(purpose);
-            // Sessions are taken by two.
-            if let Purpose::TakeSessions(_) = purpose {
-                self.connect(purpose);
-            }
         }
         for _ in 0..self.plan.transactors {
             self.connect(Purpose::Transact);
@@ -211,11 +215,17 @@ impl<'a> World<'a> {
         }
         match self.rng.below(20) {
             0..=4 => self.client_acts(line)?,
-            5..=8 => self.bytes_to_broker(line, false),
+            5..=8 => {
+                let line = self.line_with(line, |line| !line.to_broker.is_empty());
+                self.bytes_to_broker(line, false);
+            }
             9..=11 => return self.bytes_to_client(line, false),
             12..=14 => self.node_step(),
             15..=16 => self.disk_step(),
-            17..=18 => self.effects_arrive(line),
+            17..=18 => {
+                let line = self.line_with(line, |line| !line.effects.is_empty());
+                self.effects_arrive(line);
+            }
             _ => self.time_passes(),
         }
         if self.process.is_broken() {
@@ -224,6 +234,13 @@ impl<'a> World<'a> {
             return self.boot();
         }
         Ok(())
+    }
+
+    /// The first line from this one on that has something to do, if there is one.
+    fn line_with(&self, line: usize, busy: impl Fn(&Line) -> bool) -> usize {
+        let (before, after) = self.lines.split_at(line.min(self.lines.len()));
+        let found = after.iter().position(&busy).map(|place| place + line);
+        found.or_else(|| before.iter().position(busy)).unwrap_or(line)
     }
 
     fn client_acts(&mut self, line: usize) -> Result<(), String> {

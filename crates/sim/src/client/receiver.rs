@@ -22,6 +22,9 @@ use crate::{
 const CREDIT_MAX: u64 = 20;
 const SESSION_FILTER: &str = "com.microsoft:session-filter";
 const LOCKED_UNTIL: &str = "com.microsoft:locked-until-utc";
+/// How long a receiver waits for the next session.
+const PATIENCE: &str = "com.microsoft:timeout";
+const PATIENCE_MS: u32 = 500;
 /// .NET ticks at the start of 1970, and in a millisecond.
 const TICKS_1970: i64 = 621_355_968_000_000_000;
 const TICKS_PER_MS: i64 = 10_000;
@@ -98,6 +101,8 @@ impl Receiver {
             let name = wanted.map(reader::session_name);
             let wanted = name.as_deref().map_or(AnnotationValue::Null, AnnotationValue::Str);
             source.filter = Some(RawMap::with_symbol_keys(&[(SESSION_FILTER, wanted)]));
+            let patience = [(PATIENCE, AnnotationValue::Uint(PATIENCE_MS))];
+            attach.properties = Some(RawMap::with_symbol_keys(&patience));
         }
         attach.source = Some(source);
         attach.target = Some(Target::new("here"));

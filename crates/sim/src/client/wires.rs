@@ -128,7 +128,7 @@ impl Wires {
 
     /// Sends an attach, in the client's dialect.
     pub(super) fn attach(&mut self, mut attach: Attach) {
-        if self.service_bus {
+        if self.service_bus && attach.properties.is_none() {
             let name = [("com.microsoft:receiver-name", AnnotationValue::Str("sim"))];
             attach.properties = Some(RawMap::with_symbol_keys(&name));
         }

@@ -219,10 +219,16 @@ impl Model {
         self.parcels.get(&parcel).is_some_and(|known| known.sent == Sent::Accepted && !known.cancelling)
     }
 
-    /// Whether nothing of it was ever seen, and yet a message that only it can have completed is gone.
-    pub(super) fn half_done(&self, message: &Message) -> bool {
+    /// Whether a message is gone that only a transaction can have completed of which nothing was ever seen. Something
+    /// of it would have been, but for what may have expired or gone with a connection that deletes.
+    pub(super) fn half_done(&self, message: &Message, now: u64) -> bool {
         let Fate::Completing(Some(parcel)) = message.fate else { return false };
-        let known = self.parcels.get(&parcel);
-        known.is_some_and(|parcel| parcel.sent == Sent::Unknown && !parcel.messages.is_empty())
+        let Some(known) = self.parcels.get(&parcel).filter(|known| known.sent == Sent::Unknown) else {
+            return false;
+        };
+        known.messages.iter().any(|copy| {
+            let lasts = self.messages.get(copy).is_some_and(|message| !message.has_faded(now));
+            lasts && !self.may_be_lost.contains_key(&copy.1)
+        })
     }
 }

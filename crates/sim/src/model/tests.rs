@@ -220,6 +220,18 @@ fn half_of_a_transaction_whose_end_nobody_saw_is_noticed() {
 }
 
 #[test]
+fn a_transaction_whose_message_may_have_expired_can_have_committed() {
+    let mut model = Model::default();
+    let done = sent(&mut model, &[0]);
+    assert_eq!(model.delivered(seen(done, 0)), Ok(true));
+    let parcel = model.new_parcel();
+    model.sending(parcel, &[(1, None, Some(Life { since: NOW, ttl: 10, dead_letters: false }))]);
+    assert_eq!(model.enlisting(parcel, (done, 0), 1), Ok(()));
+    assert_broken(model.check_drained(NOW + 9), "has completed nothing");
+    assert_eq!(model.check_drained(NOW + 10), Ok(()));
+}
+
+#[test]
 fn a_commit_without_the_lock_is_noticed() {
     let mut model = Model::default();
     let (parcel, [_, _, done]) = transaction(&mut model);
