@@ -20,6 +20,7 @@ use bytes::{Bytes, BytesMut};
 use tracing::debug;
 
 use crate::{
+    approach::AHEAD,
     budget::Budget,
     cbs::PutToken,
     condition::Refusal,
@@ -189,8 +190,12 @@ impl Gateway {
         self.now = now;
         // One piece of memory for the fresh sections of many deliveries, none kept by an idle connection.
         self.scratch_chunk = effects.len().saturating_mul(SECTIONS_BYTES).clamp(SCRATCH_LOW, SCRATCH_MAX);
-        for effect in effects {
-            self.handle_effect(effect);
+        let mut effects = effects.into_iter();
+        while !effects.as_slice().is_empty() {
+            self.approach(effects.as_slice());
+            for effect in effects.by_ref().take(AHEAD) {
+                self.handle_effect(effect);
+            }
         }
         self.scratch = BytesMut::new();
         self.raise_budget();

@@ -18,6 +18,7 @@
 //! no file, and never decides durability: what it tells a client, the core has told it.
 
 mod address;
+mod approach;
 mod attach;
 mod budget;
 mod cbs;

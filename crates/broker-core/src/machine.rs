@@ -3,6 +3,7 @@
 //! Invariant: the state after replaying the records equals the state that wrote them, but for locks, links, credit
 //! and what only one process knows (`acquired_before`, unreadable messages).
 
+mod approach;
 mod dead_letter;
 mod deadline;
 mod deferred;
@@ -48,6 +49,7 @@ use crate::{
     id_map::IdMap,
     listed::Listed,
     machine::{
+        approach::AHEAD,
         deferred::FetchRequest,
         forward::Awake,
         idle::Idle,
@@ -151,8 +153,12 @@ impl Core {
         self.now = now;
         self.begin_leaving();
         self.begin_states();
-        for command in batch.commands {
-            self.dispatch(now, batch.client, command, out);
+        let mut commands = batch.commands.into_iter();
+        while !commands.as_slice().is_empty() {
+            self.approach_commands(commands.as_slice());
+            for command in commands.by_ref().take(AHEAD) {
+                self.dispatch(now, batch.client, command, out);
+            }
         }
         self.finish_call(out);
     }

@@ -190,9 +190,8 @@ impl Sessions {
     }
 
     /// How many sessions there are.
-    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.by_id.len()
+        self.places.len() - self.unused.len()
     }
 
     /// The session of an id.
@@ -360,6 +359,22 @@ impl Sessions {
     /// All sessions in order of their numbers, which one that is gone leaves to the next.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Session> {
         self.places.iter().filter_map(Option::as_deref)
+    }
+
+    /// The consumers of the sessions that are next in turn, as far as they have one.
+    pub(crate) fn consumers_in_turn(&self) -> impl Iterator<Item = ConsumerNumber> {
+        self.turn.iter().filter_map(|number| match self.get(*number)?.hold {
+            Hold::Held(holder) => holder.consumer,
+            Hold::Free | Hold::Ending => None,
+        })
+    }
+
+    /// Looks at a session everywhere; what it gives means nothing.
+    pub(crate) fn glance(&self, number: SessionNumber) -> u64 {
+        let Some(session) = self.get(number) else { return 0 };
+        let numbers =
+            session.ready.first().unwrap_or_default() ^ session.delivered.first().unwrap_or_default();
+        numbers ^ session.listed.unwrap_or_default() ^ u64::from(session.in_turn)
     }
 
     fn get_mut(&mut self, number: SessionNumber) -> Option<&mut Session> {

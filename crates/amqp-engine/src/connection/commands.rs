@@ -8,7 +8,7 @@ use amqp_codec::types::Role;
 use super::Connection;
 use crate::delivery::OutgoingDelivery;
 use crate::ids::{DeliveryId, LinkKey, SessionId, serial_distance};
-use crate::link::LinkState;
+use crate::link::{LinkEnd, LinkState};
 
 impl Connection {
     /// Lets the peer send `credit` deliveries from here on, on a link that we receive on.
@@ -23,7 +23,16 @@ impl Connection {
     /// The credit that is left to the peer on a link that we receive on.
     pub fn credit_left(&self, link: LinkKey) -> u32 {
         match self.sessions.link(link).map(|found| &found.end) {
-            Some(crate::link::LinkEnd::Receiver(receiver)) => receiver.credit.credit(),
+            Some(LinkEnd::Receiver(receiver)) => receiver.credit.credit(),
+            _ => 0,
+        }
+    }
+
+    /// How many deliveries were handed over, or given up by a drain, on a link that we send on.
+    #[inline]
+    pub fn handed_over(&self, link: LinkKey) -> u64 {
+        match self.sessions.link(link).map(|found| &found.end) {
+            Some(LinkEnd::Sender(sender)) => sender.credit.handed(),
             _ => 0,
         }
     }

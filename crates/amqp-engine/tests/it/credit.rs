@@ -87,6 +87,7 @@ fn credit_of_the_peer_is_told_as_an_absolute_limit() {
         };
         assert_eq!((got, credit), (limit, left), "{step:?}");
     }
+    assert_eq!(pair.engine.handed_over(link), 5);
 }
 
 #[test]

@@ -301,3 +301,29 @@ fn closing_receivers_with_unsent_prefetch_costs_a_session_nothing_lasting() {
         assert_eq!((answers[0].first, &answers[0].state), (ids[1], &Some(DeliveryState::Accepted)));
     }
 }
+
+/// So many are looked at ahead.
+#[test]
+fn each_of_many_receivers_gets_its_message_and_settles_it() {
+    const RECEIVERS: u32 = 100;
+    let mut world = World::new();
+    let client = world.plain();
+    for handle in 0..RECEIVERS {
+        world.script(client).attach_receiver(0, handle, &format!("r{handle}"), "q", SECOND);
+        world.credit(client, 0, handle, 0, 1, false);
+    }
+    world.run();
+    world.received(client);
+    let expected: Vec<String> = (0..RECEIVERS).map(|number| number.to_string()).collect();
+    let other = world.plain();
+    world.send(other, "q", &expected.iter().map(String::as_str).collect::<Vec<_>>());
+    let sent = world.transfers(client);
+    assert_eq!(texts(&sent), expected);
+    let handles: Vec<u32> = sent.iter().map(|(transfer, _)| transfer.handle).collect();
+    assert_eq!(handles, (0..RECEIVERS).collect::<Vec<_>>(), "each has waited for one");
+    assert!(world.bytes_of("q") > 0);
+    let ids = (sent[0].0.delivery_id.unwrap(), sent[99].0.delivery_id.unwrap());
+    world.script(client).disposition(0, ids.0, ids.1, true, Some(DeliveryState::Accepted));
+    world.run();
+    assert_eq!(world.bytes_of("q"), 0);
+}

@@ -3,7 +3,7 @@
 //! Invariant: messages leave in the retrieval order; each goes to the consumer that has waited longest. A message
 //! that is received and deleted is recorded as gone before it is handed out.
 
-use super::{Core, wake};
+use super::{Core, approach::AHEAD, wake};
 use crate::{
     ClientId, CoreConfig, Delivery, Effect, Lock, LockId, Output, QueueId, ReceiveMode, SequenceNumber,
     StorageError, Stored, Timestamp,
@@ -259,9 +259,12 @@ impl Hand<'_> {
         bound: &mut Bound,
         out: &mut impl Output,
     ) -> Stop {
-        for _ in 0..TURN {
+        for step in 0..TURN {
             if bound.is_spent() {
                 return Stop::Bound;
+            }
+            if (step as usize).is_multiple_of(AHEAD) {
+                Core::approach_holders(store, self.consumers);
             }
             let next = store.sessions.as_mut().and_then(|sessions| sessions.next_in_turn(self.now));
             let Some((_, number, sequence)) = next else { return Stop::NoMessage };

@@ -572,6 +572,43 @@ fn many_locks_that_end_at_once_end_in_bounded_pieces() {
     assert_eq!(broker.take(ME).len(), 7);
 }
 
+/// So many are looked at ahead.
+#[test]
+fn each_of_many_holders_gets_the_messages_of_its_session() {
+    const SESSIONS: u32 = 600;
+    let config = CoreConfig { max_consumers_per_entity: 1_000, ..CoreConfig::default() };
+    let mut broker = Broker::with(CoreConfig { max_links_per_client: 1_000, ..config });
+    broker.create("q", settings());
+    let queue = broker.queue("q");
+    let publish = |session: u32, text: &str| {
+        let session_id = Some(format!("s{session}").into());
+        Command::Publish { queue, message: Message { session_id, ..message(text) }, ticket: None }
+    };
+    for link in 0..SESSIONS {
+        accept_as(&mut broker, ME, link, named(&format!("s{link}")));
+        broker.tell(ME, Command::Credit { consumer: LinkId(link), limit: 9, drain: false });
+    }
+    // In an order of their own, with a session that nobody has in between.
+    let order: Vec<u32> = (0..SESSIONS).map(|n| n * 7 % SESSIONS).collect();
+    let mut commands: Vec<Command> = order.iter().map(|n| publish(*n, &n.to_string())).collect();
+    commands.insert(20, publish(SESSIONS, "nobody's"));
+    let got = deliveries(broker.tell_all(ME, commands));
+    let links: Vec<u32> = got.iter().map(|delivery| delivery.consumer.0).collect();
+    assert_eq!(links, order);
+    assert!(got.iter().all(|delivery| text(delivery) == delivery.consumer.0.to_string()));
+    let settle = |delivery: &Delivery| Command::Settle {
+        queue,
+        sequence: delivery.sequence,
+        lock: delivery.lock.unwrap().id,
+        outcome: Outcome::Complete,
+        ticket: None,
+    };
+    let again = broker.tell_all(ME, got.iter().map(settle).chain([publish(3, "one more")]).collect());
+    assert_eq!(texts(&deliveries(again)), ["one more"]);
+    assert_eq!(broker.active(), 2, "that one, and nobody's");
+    check(&broker);
+}
+
 #[test]
 fn a_restart_frees_all_sessions_and_keeps_their_messages() {
     let mut broker = with(&["a1", "b2", "a3"]);
