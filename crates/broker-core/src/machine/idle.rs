@@ -106,11 +106,15 @@ impl Core {
         used.max().unwrap_or(now)
     }
 
-    /// A pending schedule counts as use, and so does somebody who waits for messages.
+    /// A pending schedule counts as use, and so does somebody who waits for messages or works on one.
     fn is_in_use(&self, queue: QueueId) -> bool {
         let has_schedule = self.stores.get(&queue).is_some_and(|store| store.counts.scheduled > 0);
         let parts = self.parts(queue);
-        has_schedule || parts.iter().filter_map(|id| self.stores.get(id)).any(|store| self.is_awaited(store))
+        has_schedule
+            || parts
+                .iter()
+                .filter_map(|id| self.stores.get(id))
+                .any(|store| store.counts.locked > 0 || self.is_awaited(store))
     }
 
     fn is_awaited(&self, store: &Store) -> bool {

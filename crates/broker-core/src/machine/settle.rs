@@ -160,6 +160,7 @@ impl Core {
     fn renew(&mut self, now: Timestamp, queue: QueueId, sequence: u64) -> Timestamp {
         let Some(store) = self.stores.get_mut(&queue) else { return now };
         let until = now.after(store.lock_duration);
+        store.touched_at = now;
         store.renew(sequence, until);
         store.arm(&mut self.timers);
         until
@@ -203,6 +204,9 @@ impl Core {
         record: Option<OpenRecord>,
         out: &mut impl Output,
     ) {
+        if outcome != Outcome::Complete {
+            self.touch(queue);
+        }
         match outcome {
             Outcome::Complete => self.complete(queue, sequence, out),
             Outcome::Release(properties) => {
@@ -220,7 +224,9 @@ impl Core {
 
     /// A message was processed.
     fn complete(&mut self, queue: QueueId, sequence: u64, out: &mut impl Output) {
+        let now = self.now;
         let removed = self.stores.get_mut(&queue).and_then(|store| {
+            store.touched_at = now;
             store.traffic.completed += 1;
             store.remove(sequence)
         });

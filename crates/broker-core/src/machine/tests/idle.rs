@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::harness::*;
 use crate::{
-    Command, Effect, EntityKind, EntityPath, EntitySettings, LinkId, Message, ReceiveMode, SequenceNumber,
-    SubQueue, Timestamp, UnsettledPolicy,
+    Command, Delivery, Effect, EntityKind, EntityPath, EntitySettings, LinkId, Message, Outcome, ReceiveMode,
+    SequenceNumber, SubQueue, Timestamp, UnsettledPolicy,
 };
 
 const PERIOD: Duration = Duration::from_secs(300);
@@ -150,6 +150,130 @@ fn who_waits_for_messages_or_for_a_schedule_keeps_a_queue() {
     wait(&mut broker, 400);
     assert!(!is_there(&broker, "q"), "stored messages do not keep it");
     assert!(broker.journal.live().is_empty());
+}
+
+/// Locks the only message of `entity` for a receiver that asks for no more.
+fn work_on(broker: &mut Broker, entity: &str) -> Delivery {
+    attach(broker, entity, SubQueue::Main, 0);
+    broker.credit(ME, 9, 1).pop().unwrap()
+}
+
+fn renew(broker: &mut Broker, delivery: &Delivery) {
+    let ticket = broker.ticket();
+    let tokens = vec![delivery.lock.unwrap().token];
+    let told = broker.tell(ME, Command::RenewLocks { path: path("q", SubQueue::Main), tokens, ticket });
+    assert!(matches!(told[..], [Effect::Renewed(_)]), "{told:?}");
+}
+
+#[test]
+fn who_works_on_a_message_keeps_its_queue_and_how_it_ends_is_a_use() {
+    type End = fn(&mut Broker, &Delivery);
+    let ends: [(&str, End); 3] = [
+        ("completed", |broker, delivery| broker.settle(delivery, Outcome::Complete).unwrap()),
+        ("deferred", |broker, delivery| {
+            broker.settle(delivery, Outcome::Defer(properties(&[]))).unwrap();
+        }),
+        ("dead-lettered", |broker, delivery| {
+            broker.settle(delivery, Outcome::DeadLetter(properties(&[]))).unwrap();
+        }),
+    ];
+    for (what, end) in ends {
+        let mut broker = Broker::new();
+        create(&mut broker, "q", EntityKind::Queue, idle());
+        publish(&mut broker, "q", message("long work"));
+        let delivery = work_on(&mut broker, "q");
+        for _ in 0..30 {
+            wait(&mut broker, 29);
+            renew(&mut broker, &delivery);
+        }
+        assert!(is_there(&broker, "q"), "{what}: nobody waits, but somebody works");
+        wait(&mut broker, 20);
+        end(&mut broker, &delivery);
+        wait(&mut broker, 299);
+        assert!(is_there(&broker, "q"), "{what}: too early");
+        // When to look next was decided while somebody was at work.
+        wait(&mut broker, 300);
+        assert!(!is_there(&broker, "q"), "{what}: after its time");
+    }
+}
+
+#[test]
+fn a_subscription_has_uses_of_its_own() {
+    let name = "t/Subscriptions/s";
+    let uses: [Use; 6] = [
+        ("nothing", |_| {}, false),
+        ("a copy that arrives", |broker| publish(broker, "t", message("a")), false),
+        (
+            "a receiver that came and went",
+            |broker| {
+                attach(broker, "t/Subscriptions/s", SubQueue::Main, 0);
+                detach(broker);
+            },
+            true,
+        ),
+        (
+            "a look",
+            |broker| {
+                broker.peek(main_path("t/Subscriptions/s"), 1, 1);
+            },
+            true,
+        ),
+        (
+            "an update",
+            |broker| {
+                let (ticket, settings) = (broker.ticket(), Box::new(idle()));
+                let name = "t/Subscriptions/s".into();
+                broker.tell(ME, Command::UpdateEntity { name, settings, ticket });
+            },
+            true,
+        ),
+        (
+            "a new rule",
+            |broker| {
+                let (ticket, path) = (broker.ticket(), path("t/Subscriptions/s", SubQueue::Main));
+                let rule = Box::new(rule("new", "a = 1", None));
+                broker.tell(ME, Command::AddRule { path, rule, ticket });
+            },
+            true,
+        ),
+    ];
+    for (what, happens, counts) in uses {
+        let mut broker = Broker::new();
+        create(&mut broker, "t", EntityKind::Topic, EntitySettings::default());
+        create(&mut broker, name, EntityKind::Subscription, idle());
+        wait(&mut broker, 150);
+        happens(&mut broker);
+        wait(&mut broker, 149);
+        assert!(is_there(&broker, name), "{what}: too early");
+        wait(&mut broker, 2);
+        assert_eq!(is_there(&broker, name), counts, "{what}: after its own time");
+        wait(&mut broker, 150);
+        assert!(!is_there(&broker, name) && is_there(&broker, "t"), "{what}: after the new time");
+    }
+}
+
+#[test]
+fn forwarding_that_is_set_or_ended_by_an_update_counts() {
+    let mut broker = Broker::new();
+    let sends_on = || EntitySettings { forward_to: Some("q".into()), ..idle() };
+    create(&mut broker, "q", EntityKind::Queue, EntitySettings::default());
+    create(&mut broker, "t", EntityKind::Topic, EntitySettings::default());
+    create(&mut broker, "t/Subscriptions/s", EntityKind::Subscription, idle());
+    let update = |broker: &mut Broker, settings: EntitySettings| {
+        let (ticket, settings) = (broker.ticket(), Box::new(settings));
+        let told =
+            broker.tell(ME, Command::UpdateEntity { name: "t/Subscriptions/s".into(), settings, ticket });
+        assert!(matches!(told[..], [Effect::EntityDone { .. }]), "{told:?}");
+    };
+    wait(&mut broker, 200);
+    update(&mut broker, sends_on());
+    wait(&mut broker, 2_000);
+    assert!(is_there(&broker, "t/Subscriptions/s"), "it forwards, and is never idle");
+    update(&mut broker, idle());
+    wait(&mut broker, 299);
+    assert!(is_there(&broker, "t/Subscriptions/s"));
+    wait(&mut broker, 2);
+    assert!(!is_there(&broker, "t/Subscriptions/s"));
 }
 
 #[test]
