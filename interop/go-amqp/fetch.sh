@@ -10,7 +10,10 @@ version=1.0.2-2
 rm -rf build/apt build/go-amqp
 mkdir -p build/apt/lists/partial build/apt/cache/archives/partial build/apt/unpacked
 keys=/usr/share/keyrings/debian-archive-keyring.gpg
-echo "deb [signed-by=$keys] http://deb.debian.org/debian trixie main" > build/apt/sources.list
+# From wherever this machine takes its own packages.
+mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Identifier: Packages' | grep '/debian/$' | head -n 1)
+[ -n "$mirror" ] || { echo "apt knows no archive of Debian: run \`apt-get update\`" >&2; exit 1; }
+echo "deb [signed-by=$keys] $mirror trixie main" > build/apt/sources.list
 cat > build/apt/apt.conf <<END
 Dir::Etc::SourceList "$PWD/build/apt/sources.list";
 Dir::Etc::SourceParts "/dev/null";
