@@ -27,6 +27,8 @@ mod forwarding;
 #[cfg(test)]
 mod http;
 #[cfg(test)]
+mod management;
+#[cfg(test)]
 mod message;
 #[cfg(test)]
 mod numbers;
