@@ -1,6 +1,6 @@
 //! Durations as ISO 8601 writes them, with the service's word for "never".
 //!
-//! Invariant: reading what was written gives the same duration, to the millisecond.
+//! Invariant: reading what was written gives the same duration, to 100 ns.
 
 use std::time::Duration;
 
@@ -11,6 +11,8 @@ pub(crate) const INFINITE: &str = "P10675199DT2H48M5.4775807S";
 /// So many days or more are "never" (`service-bus-entities` 2).
 const INFINITE_DAYS: u64 = 10_675_199;
 const DAY: u64 = 86_400;
+/// Ticks of a second.
+const TICKS: u64 = 10_000_000;
 
 /// A duration or "never".
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -33,7 +35,19 @@ impl Span {
 
 /// Reads a duration. Years count 365 days and months 30, as .NET reads them.
 pub(crate) fn parse(text: &str) -> Option<Span> {
-    let rest = text.trim().strip_prefix('P')?;
+    let whole = read(text.trim())?;
+    Some(if whole.as_secs() < INFINITE_DAYS * DAY { Span::Of(whole) } else { Span::Forever })
+}
+
+/// Reads a value, which may be negative, in ticks of 100 ns; the largest ones stand for what lies beyond them.
+pub(crate) fn parse_ticks(text: &str) -> Option<i64> {
+    let (text, sign) = text.trim().strip_prefix('-').map_or((text.trim(), 1), |text| (text, -1));
+    let ticks = i128::try_from(read(text)?.as_nanos() / 100).ok()? * sign;
+    Some(i64::try_from(ticks).unwrap_or(if sign < 0 { i64::MIN } else { i64::MAX }))
+}
+
+fn read(text: &str) -> Option<Duration> {
+    let rest = text.strip_prefix('P')?;
     let (date, time) = match rest.split_once('T') {
         Some((_, "")) => return None,
         Some((date, time)) => (date, time),
@@ -44,8 +58,7 @@ pub(crate) fn parse(text: &str) -> Option<Span> {
     }
     let date = units(date, &[('Y', 365 * DAY), ('M', 30 * DAY), ('D', DAY)])?;
     let time = units(time, &[('H', 3_600), ('M', 60), ('S', 1)])?;
-    let whole = date.checked_add(time)?;
-    Some(if whole.as_secs() < INFINITE_DAYS * DAY { Span::Of(whole) } else { Span::Forever })
+    date.checked_add(time)
 }
 
 /// Reads numbers with their units, each unit at most once and in order.
@@ -84,24 +97,36 @@ pub(crate) fn format(duration: Option<Duration>) -> String {
     out
 }
 
+/// Writes a value in ticks of 100 ns, which may be negative.
+pub(crate) fn format_ticks(ticks: i64) -> String {
+    let mut out = String::from(if ticks < 0 { "-" } else { "" });
+    let (seconds, rest) = (ticks.unsigned_abs() / TICKS, ticks.unsigned_abs() % TICKS);
+    put_finite(&mut out, Duration::from_secs(seconds) + Duration::from_nanos(rest * 100));
+    out
+}
+
 /// Appends it.
 pub(crate) fn put(out: &mut String, duration: Option<Duration>) {
-    let Some(duration) = duration.filter(|duration| duration.as_secs() < INFINITE_DAYS * DAY) else {
-        return out.push_str(INFINITE);
-    };
+    match duration.filter(|duration| duration.as_secs() < INFINITE_DAYS * DAY) {
+        Some(duration) => put_finite(out, duration),
+        None => out.push_str(INFINITE),
+    }
+}
+
+fn put_finite(out: &mut String, duration: Duration) {
     let seconds = duration.as_secs();
     let (days, hours) = (seconds / DAY, seconds / 3_600 % 24);
-    let (minutes, seconds, millis) = (seconds / 60 % 60, seconds % 60, duration.subsec_millis());
+    let (minutes, seconds, ticks) = (seconds / 60 % 60, seconds % 60, duration.subsec_nanos() / 100);
     out.push('P');
     put_unit(out, days, 'D');
-    if hours > 0 || minutes > 0 || seconds > 0 || millis > 0 || days == 0 {
+    if hours > 0 || minutes > 0 || seconds > 0 || ticks > 0 || days == 0 {
         out.push('T');
         put_unit(out, hours, 'H');
         put_unit(out, minutes, 'M');
-        if millis > 0 {
+        if ticks > 0 {
             xml::number(out, seconds);
             out.push('.');
-            xml::digits(out, u64::from(millis), 3);
+            xml::digits(out, u64::from(ticks), 7);
             out.truncate(out.trim_end_matches('0').len());
             out.push('S');
         } else if seconds > 0 || out.ends_with('T') {

@@ -2,9 +2,7 @@
 //!
 //! Invariant: a value is written with prefix and type such that the strictest client can read it, where it can at all.
 
-use std::time::Duration;
-
-use broker_core::{Rule, StoredRule, Timestamp};
+use broker_core::{Rule, StoredRule};
 use broker_filter::{
     CorrelationFilter, Filter, Parameters, Property, SqlAction, SqlFilter, SystemProperty, Value,
 };
@@ -55,7 +53,7 @@ fn read_filter(node: Node<'_, '_>) -> Result<Filter, String> {
 fn read_correlation(node: Node<'_, '_>) -> Result<Filter, String> {
     let mut filter = CorrelationFilter::new();
     for (name, property) in FIELDS {
-        if let Some(text) = xml::text_of(node, name) {
+        if let Some(text) = xml::whole_text_of(node, name) {
             filter.system(property, Value::Text(text.into()));
         }
     }
@@ -116,10 +114,7 @@ fn read_pair<'a>(item: Node<'a, '_>) -> Result<(&'a str, Value), String> {
             _ => return Err(bad()),
         },
         "dateTime" => Value::Timestamp(time::parse(trimmed).ok_or_else(bad)?),
-        "duration" => {
-            let span = duration::parse(trimmed).ok_or_else(bad)?.finite().unwrap_or(Duration::MAX);
-            Value::duration_ms(i64::try_from(span.as_millis()).unwrap_or(i64::MAX))
-        }
+        "duration" => Value::Duration(duration::parse_ticks(trimmed).ok_or_else(bad)?),
         _ => return Err(format!("the property `{key}` has the type '{kind}', which is not known")),
     };
     Ok((key, value))
@@ -206,15 +201,9 @@ fn write_value(out: &mut String, value: &Value) {
         Value::Bool(on) => (SCHEMA, "boolean", on.to_string()),
         Value::Int(number) if i32::try_from(*number).is_ok() => (SCHEMA, "int", number.to_string()),
         Value::Int(number) => (SCHEMA, "long", number.to_string()),
-        Value::Double(number) => (SCHEMA, "double", number.to_string()),
-        Value::Timestamp(millis) => {
-            let at = Timestamp::from_millis(u64::try_from(*millis).unwrap_or(0));
-            (SCHEMA, "dateTime", time::format(at))
-        }
-        Value::Duration(ticks) => {
-            let span = Duration::from_micros(u64::try_from(*ticks / 10).unwrap_or(0));
-            (SERIALIZATION, "duration", duration::format(Some(span)))
-        }
+        Value::Double(number) => (SCHEMA, "double", double(*number)),
+        Value::Timestamp(millis) => (SCHEMA, "dateTime", time::format_millis(*millis)),
+        Value::Duration(ticks) => (SERIALIZATION, "duration", duration::format_ticks(*ticks)),
         // No client can send the rest here, but over AMQP.
         Value::Uuid(bytes) => (SERIALIZATION, "guid", uuid(bytes)),
         Value::Binary(bytes) => (SCHEMA, "hexBinary", hex(bytes)),
@@ -223,6 +212,14 @@ fn write_value(out: &mut String, value: &Value) {
     xml::put(out, format_args!("<Value i:type=\"d6p1:{kind}\" xmlns:d6p1=\"{namespace}\">"));
     xml::escape(out, &text);
     out.push_str("</Value>");
+}
+
+/// XML has words of its own for what is no number.
+fn double(number: f64) -> String {
+    if number.is_infinite() {
+        return if number > 0.0 { "INF" } else { "-INF" }.to_owned();
+    }
+    number.to_string()
 }
 
 fn hex(bytes: &[u8]) -> String {

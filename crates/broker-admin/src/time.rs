@@ -1,6 +1,6 @@
 //! Instants as RFC 3339 writes them.
 //!
-//! Invariant: years have four digits; later instants are written as the last one that has.
+//! Invariant: years have four digits; other instants are written as the first or last one that has.
 
 use broker_core::Timestamp;
 
@@ -8,9 +8,11 @@ use crate::xml;
 
 /// What the service writes for "never accessed".
 pub(crate) const NEVER: &str = "0001-01-01T00:00:00Z";
+/// The first millisecond of the year 1, since 1970.
+const FIRST: i64 = -62_135_596_800_000;
 /// The last millisecond of the year 9999.
-const LAST: u64 = 253_402_300_799_999;
-const DAY: u64 = 86_400_000;
+const LAST: i64 = 253_402_300_799_999;
+const DAY: i64 = 86_400_000;
 
 /// UTC, with milliseconds where there are any.
 pub(crate) fn format(at: Timestamp) -> String {
@@ -21,17 +23,30 @@ pub(crate) fn format(at: Timestamp) -> String {
 
 /// Appends it.
 pub(crate) fn put(out: &mut String, at: Timestamp) {
-    let millis = at.as_millis().min(LAST);
-    let (year, month, day) = civil(millis / DAY);
-    let (hours, minutes, seconds) = (millis / 3_600_000 % 24, millis / 60_000 % 60, millis / 1_000 % 60);
-    xml::digits(out, year, 4);
+    put_millis(out, i64::try_from(at.as_millis()).unwrap_or(i64::MAX));
+}
+
+/// The same for milliseconds since 1970, or before.
+pub(crate) fn format_millis(millis: i64) -> String {
+    let mut out = String::new();
+    put_millis(&mut out, millis);
+    out
+}
+
+fn put_millis(out: &mut String, millis: i64) {
+    let millis = millis.clamp(FIRST, LAST);
+    let (year, month, day) = civil(millis.div_euclid(DAY));
+    let of_day = millis.rem_euclid(DAY);
+    let (hours, minutes, seconds) = (of_day / 3_600_000, of_day / 60_000 % 60, of_day / 1_000 % 60);
+    // None of them is negative: the year 1 is the first.
+    xml::digits(out, year.unsigned_abs(), 4);
     for (mark, number) in [('-', month), ('-', day), ('T', hours), (':', minutes), (':', seconds)] {
         out.push(mark);
-        xml::digits(out, number, 2);
+        xml::digits(out, number.unsigned_abs(), 2);
     }
-    if !millis.is_multiple_of(1_000) {
+    if of_day % 1_000 > 0 {
         out.push('.');
-        xml::digits(out, millis % 1_000, 3);
+        xml::digits(out, (of_day % 1_000).unsigned_abs(), 3);
     }
     out.push('Z');
 }
@@ -39,6 +54,11 @@ pub(crate) fn put(out: &mut String, at: Timestamp) {
 /// The same; zero is never.
 pub(crate) fn format_or_never(at: Timestamp) -> String {
     if at == Timestamp::default() { NEVER.to_owned() } else { format(at) }
+}
+
+/// Ticks of 100 ns since the year 1, as .NET counts them.
+pub(crate) fn ticks(at: Timestamp) -> u64 {
+    at.as_millis().saturating_add(FIRST.unsigned_abs()).saturating_mul(10_000)
 }
 
 /// Reads a date and time, in UTC where no offset is given, in milliseconds since 1970; fractions of milliseconds are
@@ -96,15 +116,15 @@ fn days_before(year: i64, month: i64) -> i64 {
 
 /// Year, month and day of a day since 1970-01-01. A year is taken to begin in March, so that the day that leap years
 /// add is its last; 400 years always have 146,097 days.
-fn civil(days: u64) -> (u64, u64, u64) {
+fn civil(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
     let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

@@ -70,6 +70,13 @@ pub(crate) fn text_of<'a>(parent: Node<'a, '_>, name: &str) -> Option<&'a str> {
     (!text.is_empty()).then_some(text)
 }
 
+/// The text of a child as it is, for what somebody wrote by hand; `None` where the child is missing or has nothing but
+/// white space.
+pub(crate) fn whole_text_of<'a>(parent: Node<'a, '_>, name: &str) -> Option<&'a str> {
+    let text = child(parent, name)?.text()?;
+    (!text.trim().is_empty()).then_some(text)
+}
+
 /// Appends what `format_args!` made, all of it safe or escaped already.
 pub(crate) fn put(out: &mut String, text: fmt::Arguments<'_>) {
     // A string takes everything.

@@ -60,6 +60,27 @@ fn durations_are_written_without_zeros() {
     }
 }
 
+#[test]
+fn values_may_be_negative_and_are_bounded() {
+    let cases = [
+        ("PT0S", Some(0)),
+        ("-PT1S", Some(-10_000_000)),
+        ("PT0.0000001S", Some(1)),
+        (INFINITE, Some(i64::MAX)),
+        ("P99999999D", Some(i64::MAX)),
+        ("-P10675199DT2H48M5.4775808S", Some(i64::MIN)),
+        ("-P99999999D", Some(i64::MIN)),
+        ("--PT1S", None),
+        ("-", None),
+        ("P", None),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(parse_ticks(text), expected, "{text}");
+    }
+    assert_eq!(format_ticks(i64::MAX), INFINITE);
+    assert_eq!(format_ticks(-15_000_000), "-PT1.5S");
+}
+
 proptest! {
     #[test]
     fn what_is_written_is_read_back(millis in 0..10_675_199 * 86_400_000u64) {
@@ -68,7 +89,12 @@ proptest! {
     }
 
     #[test]
+    fn a_value_is_read_back_to_the_tick(ticks: i64) {
+        prop_assert_eq!(parse_ticks(&format_ticks(ticks)), Some(ticks));
+    }
+
+    #[test]
     fn no_text_panics(text in "[PTYMDHS0-9.]{0,20}|.{0,20}") {
-        let _span = parse(&text);
+        let (_span, _ticks) = (parse(&text), parse_ticks(&text));
     }
 }

@@ -1,3 +1,4 @@
+use broker_core::Timestamp;
 use proptest::prelude::*;
 
 use super::*;
@@ -114,14 +115,40 @@ fn values_are_written_for_the_strictest_reader() {
     }
 }
 
+#[test]
+fn values_are_written_in_the_words_of_xml() {
+    let cases = [
+        (Value::Double(f64::INFINITY), "double", "INF"),
+        (Value::Double(f64::NEG_INFINITY), "double", "-INF"),
+        (Value::Double(f64::NAN), "double", "NaN"),
+        (Value::Double(-1.5), "double", "-1.5"),
+        (Value::Timestamp(-1), "dateTime", "1969-12-31T23:59:59.999Z"),
+        (Value::Timestamp(i64::MIN), "dateTime", "0001-01-01T00:00:00Z"),
+        (Value::Duration(-10_000_001), "duration", "-PT1.0000001S"),
+    ];
+    for (value, kind, text) in cases {
+        let mut out = String::new();
+        write_value(&mut out, &value);
+        assert!(
+            out.contains(&format!("d6p1:{kind}\"")) && out.contains(&format!(">{text}</Value>")),
+            "{out}"
+        );
+    }
+}
+
 fn value() -> impl Strategy<Value = Value> {
     prop_oneof![
         any::<bool>().prop_map(Value::Bool),
         any::<i64>().prop_map(Value::Int),
-        any::<f64>().prop_filter("a number", |number| number.is_finite()).prop_map(Value::Double),
-        "[ -~ä]{1,20}".prop_map(|text| Value::Text(text.into())),
-        (0..253_402_300_799_999i64).prop_map(Value::Timestamp),
-        (0..1i64 << 40).prop_map(Value::duration_ms),
+        prop_oneof![
+            any::<f64>().prop_filter("a number", |number| !number.is_nan()),
+            Just(f64::INFINITY),
+            Just(f64::NEG_INFINITY),
+        ]
+        .prop_map(Value::Double),
+        "[ -~äß€𝄞\t\r\n]{0,20}".prop_map(|text| Value::Text(text.into())),
+        (-62_135_596_800_000..=253_402_300_799_999i64).prop_map(Value::Timestamp),
+        any::<i64>().prop_map(Value::Duration),
     ]
 }
 
@@ -130,7 +157,7 @@ proptest! {
     fn a_rule_that_was_shown_is_read_back(
         name in "[a-zA-Z0-9]{1,20}",
         conditions in proptest::collection::btree_map("[a-z]{1,8}", value(), 1..4),
-        label in proptest::option::of("[!-~]{1,10}"),
+        label in proptest::option::of("[ -~\t]{0,5}[!-~][ -~\n]{0,5}"),
         has_action: bool,
     ) {
         let mut filter = CorrelationFilter::new();
