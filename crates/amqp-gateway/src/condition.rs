@@ -379,6 +379,7 @@ fn entity(error: &EntityError) -> Name {
         EntityError::SessionLockLost => SESSION_LOST,
         EntityError::LimitReached { .. } => ("amqp:resource-limit-exceeded", 403),
         EntityError::Disabled(_) => ("com.microsoft:entity-disabled", 403),
+        EntityError::Changed(_) => ("amqp:precondition-failed", 412),
         EntityError::AlreadyExists(_) | EntityError::RuleExists(_) => {
             ("com.microsoft:entity-already-exists", 409)
         }
@@ -386,7 +387,9 @@ fn entity(error: &EntityError) -> Name {
         EntityError::OutOfRange { .. } | EntityError::AnswerTooLarge { .. } => {
             ("com.microsoft:argument-out-of-range", 400)
         }
-        EntityError::ForwardTarget { .. } => ("com.microsoft:argument-error", 400),
+        EntityError::ForwardTarget { .. } | EntityError::ForwardTargetMissing { .. } => {
+            ("com.microsoft:argument-error", 400)
+        }
         EntityError::InvalidName(_) => ("amqp:invalid-field", 400),
         EntityError::Storage => ("amqp:internal-error", 500),
     }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: every error has a body that all clients can read: no namespace, a numeric code.
 
-use broker_core::EntityError;
+use broker_core::{EntityError, RULES_PER_TOPIC, SUBSCRIPTIONS_PER_TOPIC};
 
 use crate::xml;
 
@@ -61,20 +61,47 @@ impl Answer {
         )
     }
 
+    /// Something else is there than the request's `If-Match` means.
+    pub(crate) fn changed(name: &str) -> Self {
+        let text = format!("Precondition Failed. `If-Match` does not name the present state of '{name}'.");
+        Self::error(412, &text)
+    }
+
+    /// Others change it all the time.
+    pub(crate) fn busy(name: &str) -> Self {
+        let text = format!("SubCode=40504. Conflict. '{name}' is being changed by others; try again.");
+        Self::error(409, &text)
+    }
+
+    /// A quota is used up.
+    pub(crate) fn quota(error: &EntityError, code: u32) -> Self {
+        Self::error(403, &format!("SubCode={code}. {}", sentence(&error.to_string())))
+    }
+
     /// What the core refused.
     pub(crate) fn refused(error: &EntityError) -> Self {
         let text = sentence(&error.to_string());
         match error {
             EntityError::NotFound(name) | EntityError::RuleNotFound(name) => Self::missing(name),
+            EntityError::Changed(name) => Self::changed(name),
+            EntityError::ForwardTargetMissing { .. } => {
+                Self::error(400, &format!("SubCode=40400. Bad Request. {text}"))
+            }
             EntityError::AlreadyExists(_) | EntityError::RuleExists(_) => {
                 Self::error(409, &format!("SubCode=40900. Conflict. {text}"))
             }
-            EntityError::LimitReached { .. } => Self::error(403, &format!("SubCode=40300. {text}")),
+            EntityError::LimitReached { what, .. } => {
+                let known = QUOTAS.iter().find(|(known, _)| known == what);
+                Self::quota(error, known.map_or(40300, |(_, code)| *code))
+            }
             EntityError::Storage => Self::error(500, &format!("SubCode=50000. {text}")),
             _ => Self::error(400, &format!("SubCode=40000. Bad Request. {text}")),
         }
     }
 }
+
+/// Quotas with a code of their own. One for rules counts as one for SQL filters, but where a correlation filter met it.
+const QUOTAS: [(&str, u32); 2] = [(SUBSCRIPTIONS_PER_TOPIC, 40503), (RULES_PER_TOPIC, 40501)];
 
 /// With a capital in front and a stop behind.
 fn sentence(text: &str) -> String {

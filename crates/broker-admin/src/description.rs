@@ -1,6 +1,7 @@
 //! Descriptions of entities in XML, both ways (`service-bus-admin` 4 and 5.1, `service-bus-entities` 2).
 //!
-//! Invariant: whatever a client set is shown to it again, in the order of elements that the service has.
+//! Invariant: whatever a client set is shown to it again, in the order of elements that the service has; but for what
+//! the broker sets itself: sizes are cut to a tier's, and an entity that forwards has no idle deletion.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -43,9 +44,30 @@ impl Description {
         }
     }
 
+    /// What an entity gets that was like this before.
+    pub(crate) fn over(mut self, before: &EntityReport) -> Result<EntitySettings, String> {
+        self.keep_fixed(&before.settings);
+        self.keep_sizes(before)?;
+        if self.settings.default_time_to_live != before.settings.default_time_to_live {
+            self.check_time_to_live()?;
+        }
+        Ok(self.settings)
+    }
+
+    /// Messages that are gone at once are of no use to anybody who asks over HTTP.
+    fn check_time_to_live(&self) -> Result<(), String> {
+        match self.settings.default_time_to_live {
+            Some(time) if time < TIME_TO_LIVE_MIN => {
+                let time = duration::format(Some(time));
+                Err(Reader::bad("DefaultMessageTimeToLive", &time, "at least PT1S"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// A size that comes back as it was shown means no change of it: a configuration file can set none, or one between
     /// the steps, and the broker's own limit may cap that of messages.
-    pub(crate) fn keep_sizes(&mut self, before: &EntityReport) -> Result<(), String> {
+    fn keep_sizes(&mut self, before: &EntityReport) -> Result<(), String> {
         let settings = &mut self.settings;
         if settings.max_message_bytes == Some(shown_message_kilobytes(before) << 10) {
             settings.max_message_bytes = before.settings.max_message_bytes;
@@ -58,7 +80,7 @@ impl Description {
     }
 
     /// An update that leaves out what is fixed means no change of it.
-    pub(crate) fn keep_fixed(&mut self, before: &EntitySettings) {
+    fn keep_fixed(&mut self, before: &EntitySettings) {
         if !self.given.requires_session {
             self.settings.requires_session = before.requires_session;
         }
@@ -95,6 +117,7 @@ pub(crate) fn described<'a>(document: &'a Document<'_>) -> Option<Node<'a, 'a>> 
 pub(crate) fn read(node: Node<'_, '_>) -> Result<Description, String> {
     let description = read_update(node)?;
     description.check_size()?;
+    description.check_time_to_live()?;
     Ok(description)
 }
 
@@ -109,7 +132,7 @@ pub(crate) fn read_update(node: Node<'_, '_>) -> Result<Description, String> {
         default_time_to_live: reader.duration("DefaultMessageTimeToLive")?.and_then(Span::finite),
         auto_delete_on_idle: reader.duration("AutoDeleteOnIdle")?.and_then(Span::finite),
         status: reader.status()?,
-        user_metadata: xml::text_of(node, "UserMetadata").map(Box::from),
+        user_metadata: xml::whole_text_of(node, "UserMetadata").map(Box::from),
         ..EntitySettings::default()
     };
     let mut given = Given::default();
@@ -120,7 +143,7 @@ pub(crate) fn read_update(node: Node<'_, '_>) -> Result<Description, String> {
         reader.sending(&mut settings, &mut given)?;
         settings.authorization = authorization::read(node)?;
     }
-    settings.other = others(node, kind);
+    settings.other = reader.others(kind)?;
     Ok(Description { kind, settings, given })
 }
 
@@ -183,14 +206,8 @@ impl Reader<'_, '_> {
     }
 
     fn flag(&self, name: &str) -> Result<Option<bool>, String> {
-        match xml::text_of(self.node, name) {
-            None => Ok(None),
-            Some("1") => Ok(Some(true)),
-            Some("0") => Ok(Some(false)),
-            Some(text) if text.eq_ignore_ascii_case("true") => Ok(Some(true)),
-            Some(text) if text.eq_ignore_ascii_case("false") => Ok(Some(false)),
-            Some(text) => Err(Self::bad(name, text, "true or false")),
-        }
+        let Some(text) = xml::text_of(self.node, name) else { return Ok(None) };
+        flag(text).map(Some).ok_or_else(|| Self::bad(name, text, "true or false"))
     }
 
     fn number(&self, name: &str) -> Result<Option<u64>, String> {
@@ -227,6 +244,23 @@ impl Reader<'_, '_> {
         known.map(|(_, status)| *status).ok_or_else(|| Self::bad("Status", text, expected))
     }
 
+    /// What is kept beside the settings: the flags of [`kept`], forward targets as they were written, and the
+    /// authorization rules.
+    fn others(&self, kind: EntityKind) -> Result<BTreeMap<Box<str>, Box<str>>, String> {
+        let mut others = BTreeMap::new();
+        for (name, _) in kept(kind) {
+            if let Some(on) = self.flag(name)? {
+                others.insert((*name).into(), word(on).into());
+            }
+        }
+        for name in ["ForwardTo", "ForwardDeadLetteredMessagesTo"] {
+            if let Some(text) = xml::text_of(self.node, name) {
+                others.insert(name.into(), text.into());
+            }
+        }
+        Ok(others)
+    }
+
     /// An entity's name, from a bare name or a URI whatever its host.
     fn target(&self, name: &str) -> Result<Option<Box<str>>, String> {
         let Some(text) = xml::text_of(self.node, name) else { return Ok(None) };
@@ -242,6 +276,23 @@ impl Reader<'_, '_> {
     }
 }
 
+/// What a text says of a flag.
+fn flag(text: &str) -> Option<bool> {
+    let is = |word: &str| text.eq_ignore_ascii_case(word);
+    if is("true") || text == "1" {
+        Some(true)
+    } else if is("false") || text == "0" {
+        Some(false)
+    } else {
+        None
+    }
+}
+
+/// How a flag is written.
+const fn word(on: bool) -> &'static str {
+    if on { "true" } else { "false" }
+}
+
 fn bad_size(megabytes: u64) -> String {
     let expected = format!("a multiple of {SIZE_STEP} from {SIZE_STEP} to {SIZE_MAX}");
     Reader::bad("MaxSizeInMegabytes", &megabytes.to_string(), &expected)
@@ -254,6 +305,8 @@ const STATUS: [(&str, EntityStatus); 4] = [
     ("SendDisabled", EntityStatus::SendDisabled),
     ("ReceiveDisabled", EntityStatus::ReceiveDisabled),
 ];
+/// Shortest default time to live.
+const TIME_TO_LIVE_MIN: Duration = Duration::from_secs(1);
 /// Sizes of entities come in steps of so many megabytes.
 const SIZE_STEP: u64 = 1_024;
 /// Largest size of an entity in megabytes.
@@ -261,7 +314,7 @@ const SIZE_MAX: u64 = 81_920;
 /// Largest message that an entity can be set to take, in kilobytes.
 const MESSAGE_SIZE_MAX: u64 = 102_400;
 
-/// Properties that are kept and shown, and change nothing else; with what is shown when they are not set.
+/// Flags that are kept and shown, and change nothing else; with what is shown when they are not set.
 fn kept(kind: EntityKind) -> &'static [(&'static str, &'static str)] {
     match kind {
         EntityKind::Queue => &[
@@ -282,17 +335,6 @@ fn kept(kind: EntityKind) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// What is kept beside the settings: the properties of [`kept`], and forward targets as they were written.
-fn others(node: Node<'_, '_>, kind: EntityKind) -> BTreeMap<Box<str>, Box<str>> {
-    let mut others = BTreeMap::new();
-    let targets = ["ForwardTo", "ForwardDeadLetteredMessagesTo"];
-    for name in kept(kind).iter().map(|(name, _)| *name).chain(targets) {
-        if let Some(text) = xml::text_of(node, name) {
-            others.insert(name.into(), text.into());
-        }
-    }
-    others
-}
 
 #[cfg(test)]
 mod tests;

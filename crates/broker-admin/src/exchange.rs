@@ -1,47 +1,26 @@
 //! From a request to its answer, step by step.
 //!
-//! Invariant: each exchange ends after at most three questions to the core, or one for each slice of a page.
+//! Invariant: each exchange ends after at most twice [`change::TRIES`] questions to the core, or one for each slice of a
+//! page. What changes an entity was computed from the very state that it replaces.
 
 use broker_core::{
-    Command, Effect, EntityError, EntityKind, EntityPath, EntityReport, Look, StoredRule, SubQueue, Ticket,
-    Timestamp,
+    Command, Effect, EntityError, EntityKind, EntityPath, EntityReport, Look, RULES_PER_TOPIC, Rule,
+    StoredRule, SubQueue, Ticket, Timestamp,
 };
+use broker_filter::Filter;
 use roxmltree::Node;
 
 use crate::{
-    Answer, Query, Route,
+    Answer, Host, Match, Namespace, Query, Route, condition,
     description::{self, Description, Shown},
     feed::{self, Entry},
     listing::{List, Listing, Made},
-    rule, xml,
+    rule, time, xml,
 };
 
-/// Where the request was sent: scheme, host and port, from which links and the namespace's name are made.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Host {
-    base: Box<str>,
-}
+mod change;
 
-impl Host {
-    /// `authority` is `host` or `host:port`; anything that cannot be one counts as `localhost`.
-    pub fn new(is_tls: bool, authority: &str) -> Self {
-        let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '[' | ']' | '_');
-        let good = !authority.is_empty() && authority.len() <= 260 && authority.chars().all(is_good);
-        let authority = if good { authority } else { "localhost" };
-        let scheme = if is_tls { "https" } else { "http" };
-        Self { base: format!("{scheme}://{authority}").into() }
-    }
-
-    pub(crate) fn base(&self) -> &str {
-        &self.base
-    }
-
-    /// The first label of the host.
-    pub(crate) fn namespace(&self) -> &str {
-        let authority = self.base.split_once("://").map_or("", |(_, authority)| authority);
-        authority.split(['.', ':']).next().filter(|name| !name.is_empty()).unwrap_or("localhost")
-    }
-}
+use change::Change;
 
 /// The verbs of the API.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -63,12 +42,14 @@ pub struct Request<'a> {
     pub route: Route,
     /// Options.
     pub query: Query,
-    /// Whether it has a header `If-Match`: an existing entity is meant.
-    pub is_update: bool,
+    /// Its header `If-Match`, if it has one: an existing entity is meant.
+    pub condition: Option<Match>,
     /// The body; empty where there is none.
     pub body: &'a [u8],
     /// Where it was sent.
     pub host: Host,
+    /// What the namespace is.
+    pub namespace: Namespace,
     /// Now.
     pub now: Timestamp,
 }
@@ -100,46 +81,50 @@ pub(crate) struct Context {
 /// What the effect that is waited for means.
 #[derive(Debug)]
 enum Want {
-    /// The entity to show with this status.
-    Entity { name: Box<str>, status: u16, with_counts: bool },
+    /// The entity to show.
+    Entity,
     /// The next entities to list.
     Page(Listing),
-    /// The entity as it is before it gets this description.
-    Before { name: Box<str>, description: Box<Description> },
-    /// That the entity was created or updated.
-    Stored { name: Box<str>, status: u16 },
+    /// The entity as it is before it is changed.
+    Before(Box<Change>),
+    /// The entity as it was stored, to show with this status.
+    Stored { name: Box<str>, status: u16, change: Option<Box<Change>> },
     /// That an entity or rule is gone.
     Gone,
     /// The rules to list.
     RulePage { path: String },
-    /// The rules, among them the one to show with this status.
-    Rule { path: EntityPath, name: Box<str>, status: u16 },
-    /// That a rule was stored.
-    RuleStored { path: EntityPath, name: Box<str>, status: u16 },
+    /// The rule to show.
+    Rule { path: EntityPath },
+    /// The rule as it is before it is changed to this one.
+    RuleBefore { path: EntityPath, rule: Box<Rule>, condition: Match },
+    /// The rule as it was stored, to show with this status.
+    RuleStored { path: EntityPath, name: Box<str>, status: u16, is_correlation: bool },
 }
 
 /// Nobody else waits for tickets of the same client, so one number is enough.
 pub(crate) const TICKET: Ticket = Ticket(0);
-/// More rules than a subscription can have.
-const ALL_RULES: u64 = u64::MAX;
 
 /// Begins an exchange.
 pub fn begin(request: Request<'_>) -> Step {
-    let Request { method, route, query, is_update, body, host, now } = request;
+    let Request { method, route, query, condition, body, host, namespace, now } = request;
     let context = Context { host, query, now };
     match (method, route) {
-        (Method::Get, Route::Namespace) => Step::Answer(namespace(&context)),
+        (Method::Get, Route::Namespace) => Step::Answer(context.namespace(namespace)),
         (Method::Get, Route::List(kind)) => list(context, Listing::of(List::Kind(kind))),
         (Method::Get, Route::Subscriptions(topic)) => list(context, Listing::of(List::Subscriptions(topic))),
-        (Method::Get, Route::Entity(name) | Route::Subscription(name)) => context.show(name, 200, true),
+        (Method::Get, Route::Entity(name) | Route::Subscription(name)) => {
+            let command = describe(&name);
+            context.ask(command, Want::Entity)
+        }
         (Method::Get, Route::Rules(subscription)) => list_rules(context, &subscription),
         (Method::Get, Route::Rule(subscription, name)) => {
-            context.show_rule(main_path(&subscription), name, 200)
+            let path = main_path(&subscription);
+            context.ask(show_rule(&path, &name), Want::Rule { path })
         }
-        (Method::Put, Route::Entity(name)) => put(context, name, is_update, body, false),
-        (Method::Put, Route::Subscription(name)) => put(context, name, is_update, body, true),
+        (Method::Put, Route::Entity(name)) => put(context, name, condition, body, false),
+        (Method::Put, Route::Subscription(name)) => put(context, name, condition, body, true),
         (Method::Put, Route::Rule(subscription, name)) => {
-            put_rule(context, &subscription, &name, is_update, body)
+            put_rule(context, &subscription, &name, condition, body)
         }
         (Method::Delete, Route::Entity(name) | Route::Subscription(name)) => {
             context.ask(Command::DeleteEntity { name, ticket: TICKET }, Want::Gone)
@@ -148,13 +133,13 @@ pub fn begin(request: Request<'_>) -> Step {
             let path = main_path(&subscription);
             context.ask(Command::RemoveRule { path, name, ticket: TICKET }, Want::Gone)
         }
-        _ => Step::Answer(Answer::error(405, "SubCode=40500. The method is not allowed for this path.")),
+        _ => Step::Answer(Answer::error(405, "Method Not Allowed. The path does not take this method.")),
     }
 }
 
 impl Answer {
-    /// The answer to options that make no sense.
-    pub fn bad_query(reason: &str) -> Self {
+    /// The answer to a path or options that make no sense.
+    pub fn bad_request(reason: &str) -> Self {
         Self::bad(reason)
     }
 }
@@ -164,14 +149,13 @@ impl Context {
         Step::Ask(vec![command], Box::new(Pending { context: self, want }))
     }
 
-    fn show(self, name: Box<str>, status: u16, with_counts: bool) -> Step {
-        let look = Look::One { name: name.clone() };
-        self.ask(Command::Describe { look, ticket: TICKET }, Want::Entity { name, status, with_counts })
-    }
-
-    fn show_rule(self, path: EntityPath, name: Box<str>, status: u16) -> Step {
-        let command = Command::ListRules { path: path.clone(), skip: 0, top: ALL_RULES, ticket: TICKET };
-        self.ask(command, Want::Rule { path, name, status })
+    /// The namespace as the answer.
+    fn namespace(&self, namespace: Namespace) -> Answer {
+        let (name, updated) = (self.host.namespace(), namespace.created_at);
+        let entry =
+            Entry { path: "$namespaceinfo", title: name, published: None, updated, has_author: true };
+        let body = feed::alone(&self.host, &self.query, entry, |out| namespace.put(out, name));
+        Answer::entry(200, body, time::ticks(updated))
     }
 
     /// One entity as the answer.
@@ -179,15 +163,15 @@ impl Context {
         let body = feed::alone(&self.host, &self.query, entry_of(report), |out| {
             description::write(out, Shown { report, query: &self.query, with_counts });
         });
-        Answer::entry(status, body, report.updated_at.as_millis())
+        Answer::entry(status, body, condition::tag_of_entity(report))
     }
 
     /// One rule as the answer.
     fn rule(&self, status: u16, subscription: &str, stored: &StoredRule) -> Answer {
-        let path = rule_path(subscription, stored);
-        let body =
-            feed::alone(&self.host, &self.query, rule_entry(&path, stored), |out| rule::write(out, stored));
-        Answer::entry(status, body, stored.created_at.as_millis())
+        let (path, description) = (rule_path(subscription, stored), described_rule(stored));
+        let entry = rule_entry(&path, stored);
+        let body = feed::alone(&self.host, &self.query, entry, |out| out.push_str(&description));
+        Answer::entry(status, body, condition::tag_of_text(&description))
     }
 
     /// Rules as the answer, one of which may only show that there are more than were asked for.
@@ -237,30 +221,22 @@ fn rule_entry<'a>(path: &'a str, stored: &'a StoredRule) -> Entry<'a> {
     Entry { path, title, published: Some(stored.created_at), updated: stored.created_at, has_author: false }
 }
 
+fn described_rule(stored: &StoredRule) -> String {
+    let mut description = String::with_capacity(1_024);
+    rule::write(&mut description, stored);
+    description
+}
+
 fn main_path(entity: &str) -> EntityPath {
     EntityPath { entity: entity.into(), sub_queue: SubQueue::Main }
 }
 
-fn namespace(context: &Context) -> Answer {
-    let name = context.host.namespace();
-    let mut description =
-        format!("<NamespaceInfo xmlns=\"{}\" xmlns:i=\"{}\">", xml::SERVICE_BUS, xml::INSTANCE);
-    let created = crate::time::format(Timestamp::from_millis(0));
-    let elements = [
-        ("CreatedTime", &*created),
-        ("MessagingSKU", "Standard"),
-        ("ModifiedTime", &*created),
-        ("Name", name),
-        ("NamespaceType", "Messaging"),
-    ];
-    for (element, text) in elements {
-        xml::element(&mut description, element, text);
-    }
-    description.push_str("</NamespaceInfo>");
-    let updated = Timestamp::from_millis(0);
-    let entry = Entry { path: "$namespaceinfo", title: name, published: None, updated, has_author: true };
-    let body = feed::alone(&context.host, &context.query, entry, |out| out.push_str(&description));
-    Answer::entry(200, body, updated.as_millis())
+fn describe(name: &str) -> Command {
+    Command::Describe { look: Look::One { name: name.into() }, ticket: TICKET }
+}
+
+fn show_rule(path: &EntityPath, name: &str) -> Command {
+    Command::ShowRule { path: path.clone(), name: name.into(), ticket: TICKET }
 }
 
 /// Asks for the first entities of a list, or for the next.
@@ -287,11 +263,17 @@ fn with_description<T>(
     read.map_err(|error| error.to_string())?
 }
 
-fn put(context: Context, name: Box<str>, is_update: bool, body: &[u8], is_subscription: bool) -> Step {
+fn put(
+    context: Context,
+    name: Box<str>,
+    condition: Option<Match>,
+    body: &[u8],
+    is_subscription: bool,
+) -> Step {
     let read = with_description(body, |node| {
         let default_rule = xml::child(node, "DefaultRuleDescription");
         let rule = default_rule.map(|node| rule::read(node, None)).transpose()?;
-        let read = if is_update { description::read_update } else { description::read };
+        let read = if condition.is_some() { description::read_update } else { description::read };
         Ok((read(node)?, rule))
     });
     let (description, rule) = match read {
@@ -301,10 +283,8 @@ fn put(context: Context, name: Box<str>, is_update: bool, body: &[u8], is_subscr
     if (description.kind == EntityKind::Subscription) != is_subscription {
         return Step::Answer(Answer::bad("the description does not fit the path"));
     }
-    if is_update {
-        let look = Look::One { name: name.clone() };
-        let want = Want::Before { name, description: Box::new(description) };
-        return context.ask(Command::Describe { look, ticket: TICKET }, want);
+    if let Some(condition) = condition {
+        return Change::new(name, description, condition).begin(context);
     }
     let Description { kind, settings, .. } = description;
     let (settings, ticket) = (Box::new(settings), TICKET);
@@ -314,21 +294,47 @@ fn put(context: Context, name: Box<str>, is_update: bool, body: &[u8], is_subscr
         }
         _ => Command::CreateEntity { name: name.clone(), kind, settings, ticket },
     };
-    context.ask(command, Want::Stored { name, status: 201 })
+    context.store(command, name, 201, None)
 }
 
-fn put_rule(context: Context, subscription: &str, name: &str, is_update: bool, body: &[u8]) -> Step {
+fn put_rule(context: Context, subscription: &str, name: &str, condition: Option<Match>, body: &[u8]) -> Step {
     let rule = match with_description(body, |node| rule::read(node, Some(name))) {
-        Ok(rule) => rule,
+        Ok(rule) => Box::new(rule),
         Err(reason) => return Step::Answer(Answer::bad(&reason)),
     };
     let path = main_path(subscription);
-    if is_update {
-        let want = Want::RuleStored { path: path.clone(), name: rule.name.clone(), status: 200 };
-        return context.ask(Command::UpdateRule { path, rule: Box::new(rule), ticket: TICKET }, want);
+    match condition {
+        None => {
+            let command = Command::AddRule { path: path.clone(), rule: rule.clone(), ticket: TICKET };
+            context.store_rule(command, path, &rule, 201)
+        }
+        Some(Match::Any) => context.update_rule(path, &rule, None),
+        Some(condition) => {
+            context.ask(show_rule(&path, &rule.name), Want::RuleBefore { path, rule, condition })
+        }
     }
-    let want = Want::RuleStored { path: path.clone(), name: rule.name.clone(), status: 201 };
-    context.ask(Command::AddRule { path, rule: Box::new(rule), ticket: TICKET }, want)
+}
+
+impl Context {
+    /// Changes or makes an entity, and shows it as it is then.
+    fn store(self, command: Command, name: Box<str>, status: u16, change: Option<Box<Change>>) -> Step {
+        let commands = vec![command, describe(&name)];
+        let want = Want::Stored { name, status, change };
+        Step::Ask(commands, Box::new(Pending { context: self, want }))
+    }
+
+    fn update_rule(self, path: EntityPath, rule: &Rule, expected: Option<Box<StoredRule>>) -> Step {
+        let (path_of_it, changed) = (path.clone(), Box::new(rule.clone()));
+        let command = Command::UpdateRule { path: path_of_it, rule: changed, expected, ticket: TICKET };
+        self.store_rule(command, path, rule, 200)
+    }
+
+    fn store_rule(self, command: Command, path: EntityPath, rule: &Rule, status: u16) -> Step {
+        let commands = vec![command, show_rule(&path, &rule.name)];
+        let is_correlation = matches!(rule.filter, Filter::Correlation(_));
+        let want = Want::RuleStored { path, name: rule.name.clone(), status, is_correlation };
+        Step::Ask(commands, Box::new(Pending { context: self, want }))
+    }
 }
 
 impl Pending {
@@ -345,75 +351,71 @@ impl Pending {
         targets.flatten().map(|target| &**target).collect()
     }
 
-    /// Goes on with the effect that answers the last command.
+    /// Goes on with the effect that answers the last command, or with the refusal of one.
     pub fn resume(self, effect: Effect) -> Step {
         let Self { context, want } = self;
-        match effect {
-            Effect::RequestRefused { error, .. } => Step::Answer(refused(&context, &want, &error)),
-            Effect::EntityDone { .. } => done(context, want),
-            Effect::Described { entities, .. } => described(context, want, &entities),
-            Effect::Rules { rules, .. } => ruled(&context, want, &rules),
-            _ => Step::Answer(Answer::error(500, "SubCode=50000. The broker answered something else.")),
+        match (effect, want) {
+            (Effect::RequestRefused { error, .. }, want) => refused(context, want, &error),
+            (Effect::EntityDone { .. }, Want::Gone) => Step::Answer(Answer::empty()),
+            (Effect::Described { entities, .. }, want) => described(context, want, &entities),
+            (Effect::Rules { rules, .. }, want) => ruled(context, want, &rules),
+            _ => something_else(),
         }
     }
 }
 
-/// To look for what does not exist is no error in this API.
-fn refused(context: &Context, want: &Want, error: &EntityError) -> Answer {
-    match (want, error) {
-        (Want::Rule { status: 200, .. } | Want::RulePage { .. }, EntityError::NotFound(_)) => {
-            context.nothing()
+fn something_else() -> Step {
+    Step::Answer(Answer::error(500, "SubCode=50000. The broker answered something else."))
+}
+
+fn refused(context: Context, want: Want, error: &EntityError) -> Step {
+    Step::Answer(match (want, error) {
+        // To look for what does not exist is no error in this API.
+        (Want::Rule { .. } | Want::RulePage { .. }, EntityError::NotFound(_)) => context.nothing(),
+        (Want::Stored { change: Some(change), .. }, EntityError::Changed(_)) => return change.again(context),
+        (Want::RuleStored { is_correlation: true, .. }, EntityError::LimitReached { what, .. })
+            if *what == RULES_PER_TOPIC =>
+        {
+            Answer::quota(error, 40502)
         }
         _ => Answer::refused(error),
-    }
-}
-
-fn done(context: Context, want: Want) -> Step {
-    match want {
-        Want::Stored { name, status } => context.show(name, status, false),
-        Want::RuleStored { path, name, status } => context.show_rule(path, name, status),
-        _ => Step::Answer(Answer::empty()),
-    }
+    })
 }
 
 fn described(context: Context, want: Want, entities: &[EntityReport]) -> Step {
     match (want, entities.first()) {
-        (Want::Entity { status, with_counts, .. }, Some(report)) => {
-            Step::Answer(context.entity(status, report, with_counts))
-        }
-        (Want::Entity { status: 200, .. }, None) => Step::Answer(context.nothing()),
+        (Want::Entity, Some(report)) => Step::Answer(context.entity(200, report, true)),
+        (Want::Entity, None) => Step::Answer(context.nothing()),
         (Want::Page(listing), _) => match listing.step(&context, entities) {
             Made::Whole(answer) => Step::Answer(answer),
             Made::Part(listing) => list(context, listing),
         },
-        (Want::Before { name, mut description }, Some(report)) => {
-            if report.kind != description.kind {
-                return Step::Answer(Answer::bad("the entity is of another kind than its description"));
-            }
-            description.keep_fixed(&report.settings);
-            if let Err(reason) = description.keep_sizes(report) {
-                return Step::Answer(Answer::bad(&reason));
-            }
-            let settings = Box::new(description.settings);
-            let command = Command::UpdateEntity { name: name.clone(), settings, ticket: TICKET };
-            context.ask(command, Want::Stored { name, status: 200 })
+        (Want::Before(change), Some(report)) => change.apply(context, report),
+        (Want::Stored { status, .. }, Some(report)) => {
+            Step::Answer(context.entity(status, report, false))
         }
-        (Want::Entity { name, .. } | Want::Before { name, .. }, None) => Step::Answer(Answer::missing(&name)),
-        _ => Step::Answer(Answer::error(500, "SubCode=50000. The broker answered something else.")),
+        (Want::Before(change), None) => Step::Answer(Answer::missing(&change.name)),
+        (Want::Stored { name, .. }, None) => Step::Answer(Answer::missing(&name)),
+        _ => something_else(),
     }
 }
 
-fn ruled(context: &Context, want: Want, rules: &[StoredRule]) -> Step {
-    let find = |name: &str| rules.iter().find(|stored| stored.rule.name.eq_ignore_ascii_case(name));
-    match want {
-        Want::RulePage { path } => Step::Answer(context.rules(&path, rules)),
-        Want::Rule { path, name, status } => Step::Answer(match find(&name) {
-            Some(stored) => context.rule(status, &path.entity, stored),
-            None if status == 200 => context.nothing(),
-            None => Answer::missing(&name),
-        }),
-        _ => Step::Answer(Answer::error(500, "SubCode=50000. The broker answered something else.")),
-    }
+fn ruled(context: Context, want: Want, rules: &[StoredRule]) -> Step {
+    Step::Answer(match (want, rules.first()) {
+        (Want::RulePage { path }, _) => context.rules(&path, rules),
+        (Want::Rule { path }, Some(stored)) => context.rule(200, &path.entity, stored),
+        (Want::Rule { .. }, None) => context.nothing(),
+        (Want::RuleBefore { path, rule, condition }, Some(stored)) => {
+            if condition.holds(condition::tag_of_text(&described_rule(stored))) {
+                return context.update_rule(path, &rule, Some(Box::new(stored.clone())));
+            }
+            Answer::changed(&rule.name)
+        }
+        (Want::RuleStored { path, status, .. }, Some(stored)) => context.rule(status, &path.entity, stored),
+        (Want::RuleBefore { rule, .. }, None) => Answer::missing(&rule.name),
+        (Want::RuleStored { name, .. }, None) => Answer::missing(&name),
+        _ => return something_else(),
+    })
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use broker_core::Timestamp;
 
-use crate::{Query, exchange::Host, time, xml};
+use crate::{Host, Query, time, xml};
 
 /// What an entry says in front of its description: its path, its own name and its times.
 #[derive(Clone, Copy, Debug)]

@@ -9,11 +9,13 @@
 
 mod answer;
 pub mod client;
+mod condition;
 mod description;
 mod duration;
 mod exchange;
 mod feed;
 mod listing;
+mod namespace;
 mod query;
 mod route;
 mod rule;
@@ -21,8 +23,10 @@ mod time;
 mod xml;
 
 pub use answer::Answer;
+pub use condition::Match;
 pub use duration::iso_8601;
-pub use exchange::{Host, Method, Pending, Request, Step, begin};
+pub use exchange::{Method, Pending, Request, Step, begin};
+pub use namespace::{Host, Namespace};
 pub use query::Query;
 pub use route::{Route, RouteError};
 pub use time::date_time;

@@ -8,8 +8,8 @@ use broker_filter::Filter;
 use bytes::Bytes;
 
 use crate::{
-    ClientId, EntityKind, EntitySettings, LinkId, LockId, LockToken, Message, Operation, Properties, QueueId,
-    Rule, SequenceNumber, Ticket, Timestamp, TransactionId,
+    ClientId, EntityKind, EntitySettings, EntityVersion, LinkId, LockId, LockToken, Message, Operation,
+    Properties, QueueId, Rule, SequenceNumber, StoredRule, Ticket, Timestamp, TransactionId,
 };
 
 /// All that one connection asked in one go, in order.
@@ -462,11 +462,22 @@ pub enum Command {
         path: EntityPath,
         /// The rule as it is to be.
         rule: Box<Rule>,
+        /// Refuse it unless the rule is this one still.
+        expected: Option<Box<StoredRule>>,
         /// Who waits.
         ticket: Ticket,
     },
     /// Take a rule away from a subscription. Answer as for `CreateEntity`.
     RemoveRule {
+        /// The subscription.
+        path: EntityPath,
+        /// The rule's name.
+        name: Box<str>,
+        /// Who waits.
+        ticket: Ticket,
+    },
+    /// Show the rule of that name, if there is one. Answer as for `ListRules`.
+    ShowRule {
         /// The subscription.
         path: EntityPath,
         /// The rule's name.
@@ -493,6 +504,8 @@ pub enum Command {
         name: Box<str>,
         /// Its properties from now on.
         settings: Box<EntitySettings>,
+        /// Refuse it unless the entity is still the one that was described so.
+        expected: Option<EntityVersion>,
         /// Who waits.
         ticket: Ticket,
     },

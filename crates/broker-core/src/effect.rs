@@ -449,6 +449,11 @@ pub enum SessionError {
     Storage,
 }
 
+/// What [`EntityError::LimitReached`] calls the subscriptions of a topic.
+pub const SUBSCRIPTIONS_PER_TOPIC: &str = "subscriptions per topic";
+/// What [`EntityError::LimitReached`] calls the rules of a topic's subscriptions.
+pub const RULES_PER_TOPIC: &str = "rules per topic";
+
 /// Why a request about an entity or its messages was refused.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum EntityError {
@@ -477,12 +482,23 @@ pub enum EntityError {
         /// What is wrong with it.
         why: &'static str,
     },
+    /// There is nothing that messages could be forwarded to.
+    #[error("`{property}` names `{target}`: it does not exist")]
+    ForwardTargetMissing {
+        /// The property.
+        property: &'static str,
+        /// What it names.
+        target: Box<str>,
+    },
     /// The subscription has no such rule.
     #[error("the rule `{0}` could not be found")]
     RuleNotFound(Box<str>),
     /// The subscription has a rule of that name.
     #[error("the rule `{0}` already exists")]
     RuleExists(Box<str>),
+    /// The entity or rule is not what the request took it for any more.
+    #[error("`{0}` has been changed in the meantime")]
+    Changed(Box<str>),
     /// The entity is no subscription.
     #[error("`{0}` is not a subscription")]
     NotASubscription(Box<str>),

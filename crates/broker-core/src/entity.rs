@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::{Activity, AuthorizationRule, EntityError, Timestamp, authorization};
+use crate::{Activity, AuthorizationRule, EntityError, QueueId, Timestamp, authorization};
 
 /// What exists under a name.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -74,7 +74,8 @@ pub struct EntitySettings {
     pub user_metadata: Option<Box<str>>,
     /// Keys of its own, and what they permit; at most 12.
     pub authorization: Vec<AuthorizationRule>,
-    /// What a management client set and wants to read again, and the core does not act on; at most 32 KiB.
+    /// What a management client set and wants to read again, and the core does not act on, but that express entities
+    /// detect no duplicates and are not there in every tier; at most 32 KiB.
     pub other: BTreeMap<Box<str>, Box<str>>,
 }
 
@@ -114,10 +115,12 @@ pub struct EntityReport {
     pub settings: Box<EntitySettings>,
     /// When it was created.
     pub created_at: Timestamp,
-    /// When its properties were last set.
+    /// When its properties were last set; a little later for each of two updates at the same time.
     pub updated_at: Timestamp,
     /// When somebody last sent, received or looked, or a receiver came or went; zero for never, as far as is known.
     pub accessed_at: Timestamp,
+    /// Which state of which entity this is.
+    pub version: EntityVersion,
     /// Messages to receive, locked ones included, and deferred ones.
     pub active: u64,
     /// Messages that are not due yet.
@@ -140,6 +143,22 @@ pub struct EntityReport {
     pub correlation_filters: u64,
 }
 
+/// A state of an entity's properties: another one has another version, and so has another entity of that name.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct EntityVersion {
+    queue: QueueId,
+    updated_at: Timestamp,
+}
+
+impl EntityVersion {
+    /// Of the entity with this main store, when its properties were set then.
+    pub const fn new(queue: QueueId, updated_at: Timestamp) -> Self {
+        Self { queue, updated_at }
+    }
+}
+
+/// What management clients call express entities.
+pub(crate) const EXPRESS: &str = "EnableExpress";
 const LOCK_DURATION_MAX: Duration = Duration::from_secs(300);
 const DUPLICATE_WINDOW_MIN: Duration = Duration::from_secs(20);
 const DUPLICATE_WINDOW_MAX: Duration = Duration::from_secs(7 * 24 * 3_600);
@@ -148,9 +167,18 @@ const USER_METADATA_CHARS_MAX: usize = 1_024;
 const OTHER_BYTES_MAX: usize = 32 << 10;
 
 impl EntitySettings {
+    /// Whether a management client has made it an express entity, which means nothing else here.
+    pub(crate) fn is_express(&self) -> bool {
+        self.other.get(EXPRESS).is_some_and(|set| &**set == "true")
+    }
+
     /// Refuses what is out of range; cuts durations to what a record keeps.
     pub(crate) fn check(mut self) -> Result<Self, EntityError> {
         self.check_durations()?;
+        if self.requires_duplicate_detection && self.is_express() {
+            let allowed = "false where `RequiresDuplicateDetection` is true";
+            return out_of_range(EXPRESS, "true".into(), allowed);
+        }
         let deliveries = self.max_delivery_count;
         if deliveries == 0 || i32::try_from(deliveries).is_err() {
             return out_of_range("MaxDeliveryCount", deliveries.to_string(), "1 to 2147483647");

@@ -42,10 +42,10 @@ pub use command::{
 };
 pub use config::{CoreConfig, Describe, Expiry};
 pub use effect::{
-    AttachError, Delivery, Effect, EntityError, Fetched, Lock, Peeked, QueueInfo, Renewed, SessionError,
-    SessionGrant, SettleError, Stored,
+    AttachError, Delivery, Effect, EntityError, Fetched, Lock, Peeked, QueueInfo, RULES_PER_TOPIC, Renewed,
+    SUBSCRIPTIONS_PER_TOPIC, SessionError, SessionGrant, SettleError, Stored,
 };
-pub use entity::{EntityKind, EntityReport, EntitySettings, EntityStatus};
+pub use entity::{EntityKind, EntityReport, EntitySettings, EntityStatus, EntityVersion};
 pub use ids::{ClientId, LinkId, LockId, LockToken, Position, QueueId, SequenceNumber, Ticket, Timestamp};
 pub use machine::{Core, EntityView, ReplayError};
 pub use message::{Forwarded, Message, More, Properties, PropertyValue, SYSTEM};

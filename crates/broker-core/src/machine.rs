@@ -308,19 +308,20 @@ impl Core {
                 let done = self.add_rule(now, &path, *rule, out);
                 self.answer_request(client, ticket, done, out);
             }
-            Command::UpdateRule { path, rule, ticket } => {
-                let done = self.update_rule(now, &path, *rule, out);
+            Command::UpdateRule { path, rule, expected, ticket } => {
+                let done = self.update_rule(now, &path, *rule, expected.as_deref(), out);
                 self.answer_request(client, ticket, done, out);
             }
             Command::RemoveRule { path, name, ticket } => {
                 let done = self.remove_rule(&path, &name, out);
                 self.answer_request(client, ticket, done, out);
             }
+            Command::ShowRule { path, name, ticket } => self.show_rule(client, &path, &name, ticket, out),
             Command::ListRules { path, skip, top, ticket } => {
                 self.list_rules(client, &path, (skip, top), ticket, out);
             }
-            Command::UpdateEntity { name, settings, ticket } => {
-                let done = self.update_entity(now, &name, *settings, out);
+            Command::UpdateEntity { name, settings, expected, ticket } => {
+                let done = self.update_entity(now, &name, *settings, expected, out);
                 self.answer_request(client, ticket, done, out);
             }
             Command::Describe { look, ticket } => {

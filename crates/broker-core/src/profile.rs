@@ -5,13 +5,16 @@
 
 use std::time::Duration;
 
-use crate::{EntityError, EntityKind, EntitySettings, entity::out_of_range};
+use crate::{
+    EntityError, EntityKind, EntitySettings,
+    entity::{EXPRESS, out_of_range},
+};
 
 /// Which features there are.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Features {
     All,
-    /// Queues alone, without sessions, duplicate detection, forwarding, idle deletion and partitions.
+    /// Queues alone, without sessions, duplicate detection, forwarding, idle deletion, partitions and express entities.
     Basic,
 }
 
@@ -58,6 +61,14 @@ impl Profile {
         ..Self::STANDARD
     };
 
+    /// The service's tier of this profile: the emulator's is taken for Standard.
+    pub const fn tier(self) -> &'static str {
+        match self.features {
+            Features::All => "Standard",
+            Features::Basic => "Basic",
+        }
+    }
+
     /// Whether there are transactions.
     pub(crate) fn has_transactions(self) -> bool {
         self.features == Features::All
@@ -101,6 +112,7 @@ impl Profile {
             ("ForwardTo", settings.forward_to.is_some()),
             ("ForwardDeadLetteredMessagesTo", forwards),
             ("EnablePartitioning", settings.enable_partitioning),
+            (EXPRESS, settings.is_express()),
         ];
         match asked.into_iter().find(|(_, is_asked)| *is_asked) {
             Some((what, _)) => Err(EntityError::NotInProfile { what, profile: self.name }),

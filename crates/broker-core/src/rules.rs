@@ -95,13 +95,15 @@ impl Rules {
     /// Rules of one subscription from the `skip`th on, at most `top`.
     pub(crate) fn list(&self, topic: QueueId, subscription: QueueId, skip: u64, top: u64) -> Vec<StoredRule> {
         let bound = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-        let index = self.indexes.get(&topic);
-        let stored = |(key, kept): (RuleKey, &Kept)| {
-            let filter = index?.get(&key)?.clone();
-            let rule = Rule { name: kept.name.clone(), filter, action: kept.action.clone() };
-            Some(StoredRule { rule, created_at: kept.created_at })
-        };
-        self.of(subscription).skip(bound(skip)).take(bound(top)).filter_map(stored).collect()
+        let page = self.of(subscription).skip(bound(skip)).take(bound(top));
+        page.filter_map(|(key, _)| self.stored(topic, key)).collect()
+    }
+
+    /// A rule as it is shown.
+    pub(crate) fn stored(&self, topic: QueueId, key: RuleKey) -> Option<StoredRule> {
+        let (filter, kept) = (self.filter(topic, key)?.clone(), self.get(key)?);
+        let rule = Rule { name: kept.name.clone(), filter, action: kept.action.clone() };
+        Some(StoredRule { rule, created_at: kept.created_at })
     }
 
     /// How many rules the subscriptions of a topic have.

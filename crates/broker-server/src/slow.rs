@@ -153,6 +153,8 @@ fn named(command: &Command) -> Option<(&'static str, Place)> {
         Command::SetSessionState { path, .. } => ("set-session-state", by_path(path)),
         Command::GetSessionState { path, .. } => ("get-session-state", by_path(path)),
         Command::ListSessions { path, .. } => ("list-sessions", by_path(path)),
+        Command::UpdateRule { path, .. } => ("update-rule", by_path(path)),
+        Command::ShowRule { path, .. } => ("show-rule", by_path(path)),
         Command::AddRule { path, .. } => ("add-rule", by_path(path)),
         Command::RemoveRule { path, .. } => ("remove-rule", by_path(path)),
         Command::ListRules { path, .. } => ("list-rules", by_path(path)),

@@ -168,7 +168,7 @@ impl World {
 
     pub(crate) fn update(&mut self, name: &str, settings: EntitySettings) {
         let settings = Box::new(settings);
-        self.ask(Command::UpdateEntity { name: name.into(), settings, ticket: Ticket(0) });
+        self.ask(Command::UpdateEntity { name: name.into(), settings, expected: None, ticket: Ticket(0) });
         self.run();
     }
 

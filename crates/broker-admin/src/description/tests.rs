@@ -1,6 +1,8 @@
 use std::time::Duration;
 
-use broker_core::{AccessRight, Activity, AuthorizationRule, EntityReport, KeyText, Timestamp};
+use broker_core::{
+    AccessRight, Activity, AuthorizationRule, EntityReport, EntityVersion, KeyText, QueueId, Timestamp,
+};
 use proptest::prelude::*;
 
 use super::*;
@@ -14,6 +16,7 @@ fn report(kind: EntityKind, settings: EntitySettings) -> EntityReport {
         created_at: Timestamp::from_millis(1_735_689_600_000),
         updated_at: Timestamp::from_millis(1_735_689_600_000),
         accessed_at: Timestamp::default(),
+        version: EntityVersion::new(QueueId(1), Timestamp::from_millis(1_735_689_600_000)),
         active: 1,
         scheduled: 2,
         dead_letter: 3,
@@ -140,6 +143,24 @@ fn counts_have_one_prefix_that_they_declare() {
 }
 
 #[test]
+fn what_waits_to_be_forwarded_is_counted_apart() {
+    for (target, active, transfer) in [(None, 9, 0), (Some("q"), 4, 5)] {
+        let settings = EntitySettings { forward_to: target.map(Box::from), ..EntitySettings::default() };
+        let activity = Activity { deferred: 4, ..Activity::default() };
+        let report = EntityReport { active: 9, activity, ..report(EntityKind::Queue, settings) };
+        let text = shown(&report, "2021-05", true);
+        let counts = format!(
+            "<d2p1:ActiveMessageCount>{active}</d2p1:ActiveMessageCount>\
+             <d2p1:DeadLetterMessageCount>3</d2p1:DeadLetterMessageCount>\
+             <d2p1:ScheduledMessageCount>2</d2p1:ScheduledMessageCount>\
+             <d2p1:TransferMessageCount>{transfer}</d2p1:TransferMessageCount>"
+        );
+        assert!(text.contains(&counts), "{text}");
+        assert!(text.contains("<MessageCount>18</MessageCount>"), "{text}");
+    }
+}
+
+#[test]
 fn values_that_make_no_sense_are_named() {
     let cases = [
         (
@@ -198,6 +219,46 @@ fn forward_targets_are_names_whatever_their_uri_and_shown_as_written() {
 
 fn key(letter: char) -> String {
     format!("{}=", letter.to_string().repeat(43))
+}
+
+#[test]
+fn flags_that_change_nothing_are_flags_all_the_same() {
+    for kind in [EntityKind::Queue, EntityKind::Topic, EntityKind::Subscription] {
+        for (name, default) in kept(kind) {
+            for (written, expected) in [
+                ("true", Some("true")),
+                ("True", Some("true")),
+                (" 1 ", Some("true")),
+                ("FALSE", Some("false")),
+                ("0", Some("false")),
+                ("", Some(*default)),
+                ("banana", None),
+            ] {
+                let read = description(kind, &format!("<{name}>{written}</{name}>"));
+                let shown = read.map(|read| shown(&report(kind, read.settings), "2021-05", false));
+                match (shown, expected) {
+                    (Ok(text), Some(word)) => {
+                        assert!(text.contains(&format!("<{name}>{word}</{name}>")), "{written}: {text}");
+                    }
+                    (Err(reason), None) => {
+                        assert_eq!(reason, format!("`{name}` is 'banana', expected true or false"));
+                    }
+                    other => panic!("{name} {written}: {other:?}"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_stored_before_flags_were_checked_breaks_no_reader() {
+    let other = BTreeMap::from([("EnableExpress".into(), "banana".into())]);
+    let text = shown(
+        &report(EntityKind::Queue, EntitySettings { other, ..EntitySettings::default() }),
+        "2021-05",
+        false,
+    );
+    assert!(text.contains("<EnableExpress>false</EnableExpress>"), "{text}");
 }
 
 #[test]
@@ -266,7 +327,7 @@ fn settings() -> impl Strategy<Value = EntitySettings> {
     let texts = (
         proptest::option::of("[a-z]{1,10}(/[a-z]{1,5})?"),
         proptest::option::of("[a-z]{1,10}"),
-        proptest::option::of("[!-~ä]{1,40}"),
+        proptest::option::of("[ -~\n\t]{0,9}[!-~ä][ -~\r\n]{0,9}"),
     );
     let times = (1_000..300_000u64, proptest::option::of(1_000..1u64 << 40), 20_000..604_800_000u64);
     let numbers = (1..i32::MAX.unsigned_abs(), proptest::option::of(300_000..1u64 << 40), 1..=80u64);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use broker_core::{EntityKind, EntityReport, EntitySettings, Timestamp};
 
-use super::{STATUS, authorization, element_name, kept, shown_megabytes, shown_message_kilobytes};
+use super::{STATUS, authorization, element_name, flag, kept, shown_megabytes, shown_message_kilobytes, word};
 use crate::{Query, duration, time, xml};
 
 /// What to show of an entity.
@@ -143,7 +143,7 @@ impl Writer<'_, '_> {
     }
 
     fn flag(&mut self, name: &str, on: bool) {
-        self.element(name, if on { "true" } else { "false" });
+        self.element(name, word(on));
     }
 
     /// As the client wrote it, where it did.
@@ -157,8 +157,8 @@ impl Writer<'_, '_> {
     fn kept(&mut self, name: &str) {
         let report = self.shown.report;
         let default = kept(report.kind).iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text);
-        let text = report.settings.other.get(name).map_or(default, |text| text);
-        xml::element(self.out, name, text);
+        let set = report.settings.other.get(name).and_then(|text| flag(text));
+        xml::element(self.out, name, set.map_or(default, word));
     }
 
     fn lock(&mut self, settings: &EntitySettings) {
@@ -215,11 +215,16 @@ impl Writer<'_, '_> {
         let report = self.shown.report;
         let namespace = "http://schemas.microsoft.com/netservices/2011/06/servicebus";
         xml::put(self.out, format_args!("<CountDetails xmlns:{prefix}=\"{namespace}\">"));
+        // What an entity forwards is not there to be received.
+        let (active, transfer) = match report.settings.forward_to {
+            None => (report.active, 0),
+            Some(_) => (report.activity.deferred, report.active.saturating_sub(report.activity.deferred)),
+        };
         let counts = [
-            ("ActiveMessageCount", report.active),
+            ("ActiveMessageCount", active),
             ("DeadLetterMessageCount", report.dead_letter),
             ("ScheduledMessageCount", report.scheduled),
-            ("TransferMessageCount", 0),
+            ("TransferMessageCount", transfer),
             ("TransferDeadLetterMessageCount", report.transfer_dead_letter),
         ];
         for (name, count) in counts {

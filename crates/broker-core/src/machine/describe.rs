@@ -6,7 +6,8 @@ use std::ops::Bound;
 
 use super::Core;
 use crate::{
-    Activity, EntityKind, EntityReport, Look, QueueId, Start, activity::Traffic, machine::EntityView, name,
+    Activity, EntityKind, EntityReport, EntityVersion, Look, QueueId, Start, activity::Traffic,
+    machine::EntityView, name,
 };
 
 /// Most entities in one answer.
@@ -76,6 +77,7 @@ impl Core {
             created_at: view.created_at,
             updated_at: view.updated_at,
             accessed_at: view.accessed_at,
+            version: EntityVersion::new(view.queue, view.updated_at),
             active: view.active + view.deferred,
             scheduled: view.scheduled,
             dead_letter: view.dead_letter,

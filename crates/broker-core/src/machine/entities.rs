@@ -3,10 +3,13 @@
 //! Invariant: a store number is not used twice in one process, so a late command cannot hit the wrong entity. A
 //! subscription exists only while its topic does.
 
+use std::time::Duration;
+
 use super::Core;
 use crate::{
-    AttachError, ClientId, Effect, EntityError, EntityKind, EntityPath, EntitySettings, Expiry, Output,
-    Position, QueueId, QueueInfo, Rule, SubQueue, Ticket, Timestamp, authorization,
+    AttachError, ClientId, Effect, EntityError, EntityKind, EntityPath, EntitySettings, EntityVersion,
+    Expiry, Output, Position, QueueId, QueueInfo, Rule, SUBSCRIPTIONS_PER_TOPIC, SubQueue, Ticket, Timestamp,
+    authorization,
     client::Link,
     name,
     record::{Definition, Stores, encode_deleted},
@@ -157,7 +160,7 @@ impl Core {
         let limit = self.config.profile.max_subscriptions();
         match topic {
             Some(topic) if limit != u64::MAX && self.subscription_count(topic) >= limit => {
-                Err(EntityError::LimitReached { what: "subscriptions per topic", limit })
+                Err(EntityError::LimitReached { what: SUBSCRIPTIONS_PER_TOPIC, limit })
             }
             _ => Ok(()),
         }
@@ -262,11 +265,15 @@ impl Core {
         now: Timestamp,
         name: &str,
         settings: EntitySettings,
+        expected: Option<EntityVersion>,
         out: &mut impl Output,
     ) -> Result<(), EntityError> {
         let missing = || EntityError::NotFound(name.into());
         let queue = *self.names.get(&name::key(name)).ok_or_else(missing)?;
         let entity = self.main_of(queue).ok_or_else(missing)?;
+        if expected.is_some_and(|expected| expected != entity.definition.version()) {
+            return Err(EntityError::Changed(entity.definition.name.clone()));
+        }
         let mut settings = settings.check()?;
         self.config.profile.check(entity.definition.kind, &mut settings)?;
         self.check_forwards(&entity.definition.name, entity.definition.kind, &mut settings)?;
@@ -279,7 +286,9 @@ impl Core {
         authorization::date(&mut settings.authorization, before, now);
         let has_other_keys = settings.authorization != *before;
         let accessed_at = self.accessed_at(&entity.definition);
-        let definition = Definition { settings, updated_at: now, accessed_at, ..entity.definition.clone() };
+        // Two updates never have the same time: it is what tells the states of an entity apart.
+        let updated_at = now.max(entity.definition.updated_at.after(Duration::from_millis(1)));
+        let definition = Definition { settings, updated_at, accessed_at, ..entity.definition.clone() };
         out.release(entity.position, entity.length);
         self.adopt(definition, out);
         self.mark_used(queue);

@@ -253,7 +253,9 @@ impl Core {
                 return refuse("an entity cannot forward to itself");
             }
             match self.names.get(&key).and_then(|id| self.main_of(*id)).map(|entity| entity.definition.kind) {
-                None => return refuse("it does not exist"),
+                None => {
+                    return Err(EntityError::ForwardTargetMissing { property, target: target.clone() });
+                }
                 Some(EntityKind::Subscription) => {
                     return refuse("a subscription takes messages from its topic only");
                 }

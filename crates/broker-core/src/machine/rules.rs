@@ -4,8 +4,8 @@
 
 use super::Core;
 use crate::{
-    ClientId, Effect, EntityError, EntityKind, EntityPath, EntitySettings, Output, Position, QueueId, Rule,
-    Ticket, Timestamp, name,
+    ClientId, Effect, EntityError, EntityKind, EntityPath, EntitySettings, Output, Position, QueueId,
+    RULES_PER_TOPIC, Rule, StoredRule, Ticket, Timestamp, name,
     record::{RuleRecord, encode_rule, encode_rule_gone},
     rules::{Kept, RuleKey},
 };
@@ -57,12 +57,16 @@ impl Core {
         now: Timestamp,
         path: &EntityPath,
         rule: Rule,
+        expected: Option<&StoredRule>,
         out: &mut impl Output,
     ) -> Result<(), EntityError> {
         let (topic, subscription) = self.subscription(path)?;
         let missing = || EntityError::RuleNotFound(rule.name.clone());
         let key = self.rules.find(subscription, &rule.name).ok_or_else(missing)?;
         let before = self.rules.get(key).ok_or_else(missing)?;
+        if expected.is_some_and(|expected| self.rules.stored(topic, key).as_ref() != Some(expected)) {
+            return Err(EntityError::Changed(before.name.clone()));
+        }
         let (name, created_at) = (before.name.clone(), before.created_at);
         let outdated = (before.position, before.length);
         let rule = Rule { name, ..rule };
@@ -90,6 +94,25 @@ impl Core {
         out.release(position, length);
         out.release(rule.position, rule.length);
         Ok(())
+    }
+
+    pub(super) fn show_rule(
+        &mut self,
+        client: ClientId,
+        path: &EntityPath,
+        name: &str,
+        ticket: Ticket,
+        out: &mut impl Output,
+    ) {
+        let effect = match self.subscription(path) {
+            Ok((topic, subscription)) => {
+                let key = self.rules.find(subscription, name);
+                let rule = key.and_then(|key| self.rules.stored(topic, key));
+                Effect::Rules { ticket, rules: rule.into_iter().collect() }
+            }
+            Err(error) => Effect::RequestRefused { ticket, error },
+        };
+        self.merge.effect(client, effect, out);
     }
 
     pub(super) fn list_rules(
@@ -139,7 +162,7 @@ impl Core {
         let limit = self.config.max_rules_per_topic;
         let count = topic.map_or(0, |topic| self.rules.count(topic)).saturating_add(more);
         if count as u64 > limit {
-            return Err(EntityError::LimitReached { what: "rules per topic", limit });
+            return Err(EntityError::LimitReached { what: RULES_PER_TOPIC, limit });
         }
         Ok(())
     }

@@ -40,13 +40,14 @@ fn each_profile_has_its_defaults_and_bounds() {
 #[test]
 fn the_basic_tier_has_plain_queues_only() {
     type Change = fn(&mut EntitySettings);
-    let cases: [(&str, Change); 6] = [
+    let cases: [(&str, Change); 7] = [
         ("RequiresSession", |own| own.requires_session = true),
         ("RequiresDuplicateDetection", |own| own.requires_duplicate_detection = true),
         ("AutoDeleteOnIdle", |own| own.auto_delete_on_idle = Some(Duration::from_secs(600))),
         ("ForwardTo", |own| own.forward_to = Some("q".into())),
         ("ForwardDeadLetteredMessagesTo", |own| own.forward_dead_lettered_to = Some("q".into())),
         ("EnablePartitioning", |own| own.enable_partitioning = true),
+        ("EnableExpress", |own| drop(own.other.insert("EnableExpress".into(), "true".into()))),
     ];
     for (what, change) in cases {
         let refused = Err(EntityError::NotInProfile { what, profile: "Basic" });

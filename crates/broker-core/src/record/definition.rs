@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::{Reader, RecordError, SEQUENCE_END, VERSION, kind};
 use crate::{
-    AccessRight, AuthorizationRule, EntityKind, EntitySettings, EntityStatus, KeyText, QueueId, Timestamp,
-    partition::Counters,
+    AccessRight, AuthorizationRule, EntityKind, EntitySettings, EntityStatus, EntityVersion, KeyText, QueueId,
+    Timestamp, partition::Counters,
 };
 
 /// Stands for `None` where a number would be.
@@ -94,6 +94,10 @@ pub(crate) struct Definition {
 }
 
 impl Definition {
+    pub(crate) const fn version(&self) -> EntityVersion {
+        EntityVersion::new(self.stores.queue, self.updated_at)
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let settings = &self.settings;
         let mut record = Vec::with_capacity(160 + self.name.len());

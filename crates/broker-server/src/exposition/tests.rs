@@ -13,6 +13,7 @@ fn report(name: &str, kind: EntityKind) -> EntityReport {
         created_at: Timestamp::default(),
         updated_at: Timestamp::default(),
         accessed_at: Timestamp::default(),
+        version: EntityVersion::new(QueueId(1), Timestamp::from_millis(0)),
         active: 7,
         scheduled: 3,
         dead_letter: 4,

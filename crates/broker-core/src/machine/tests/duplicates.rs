@@ -247,7 +247,8 @@ fn a_window_may_be_changed_and_holds_for_what_was_seen_before() {
     broker.publish(named("id", "first"));
     broker.wait(WINDOW);
     let ticket = broker.ticket();
-    let update = Command::UpdateEntity { name: "q".into(), settings: Box::new(detecting()), ticket };
+    let update =
+        Command::UpdateEntity { name: "q".into(), settings: Box::new(detecting()), expected: None, ticket };
     broker.tell(ME, update);
     broker.publish(named("id", "second"));
     assert_eq!(broker.active(), 2);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::harness::*;
 use crate::{
     AttachError, Command, CoreConfig, Effect, EntityError, EntityKind, EntityPath, EntitySettings, LinkId,
-    Message, Outcome, ReceiveMode, UnsettledPolicy,
+    Look, Message, Outcome, ReceiveMode, UnsettledPolicy,
 };
 
 fn create(broker: &mut Broker, name: &str, settings: EntitySettings) -> Result<(), EntityError> {
@@ -249,7 +249,7 @@ fn entity(broker: &mut Broker, name: &str, kind: EntityKind) -> Result<(), Entit
 
 fn update(broker: &mut Broker, name: &str, settings: EntitySettings) -> Result<(), EntityError> {
     let (ticket, settings) = (broker.ticket(), Box::new(settings));
-    answer(broker.tell(ME, Command::UpdateEntity { name: name.into(), settings, ticket }))
+    answer(broker.tell(ME, Command::UpdateEntity { name: name.into(), settings, expected: None, ticket }))
 }
 
 fn answer(mut effects: Vec<Effect>) -> Result<(), EntityError> {
@@ -388,4 +388,52 @@ fn properties_change_except_those_fixed_at_creation() {
         matches!(invalid, Err(EntityError::OutOfRange { property: "MaxDeliveryCount", .. })),
         "{invalid:?}"
     );
+}
+
+#[test]
+fn an_express_queue_detects_no_duplicates() {
+    let mut broker = Broker::new();
+    let express = |requires_duplicate_detection| EntitySettings {
+        requires_duplicate_detection,
+        other: [("EnableExpress".into(), "true".into())].into(),
+        ..EntitySettings::default()
+    };
+    broker.create("plain", express(false));
+    let (ticket, settings) = (broker.ticket(), Box::new(express(true)));
+    let refused =
+        broker.ask(Command::CreateEntity { name: "both".into(), kind: EntityKind::Queue, settings, ticket });
+    assert!(matches!(refused, Err(EntityError::OutOfRange { property: "EnableExpress", .. })), "{refused:?}");
+}
+
+#[test]
+fn an_update_for_another_state_changes_nothing() {
+    let mut broker = Broker::new();
+    broker.create("q", EntitySettings::default());
+    let seen = |broker: &Broker| broker.core.describe(&Look::One { name: "q".into() }).remove(0);
+    let change = |broker: &mut Broker, expected, max_delivery_count| {
+        let settings = Box::new(EntitySettings { max_delivery_count, ..EntitySettings::default() });
+        let ticket = broker.ticket();
+        broker.ask(Command::UpdateEntity { name: "q".into(), settings, expected, ticket })
+    };
+    let first = seen(&broker);
+    assert_eq!(change(&mut broker, Some(first.version), 2), Ok(()));
+    let second = seen(&broker);
+    // At one and the same time, and yet told apart.
+    assert!(second.updated_at > first.updated_at && second.version != first.version);
+    let digest = broker.core.digest();
+    assert_eq!(change(&mut broker, Some(first.version), 3), Err(EntityError::Changed("q".into())));
+    assert_eq!(broker.core.digest(), digest);
+    assert_eq!(change(&mut broker, None, 4), Ok(()));
+    // The version is kept with the entity.
+    let before = seen(&broker);
+    broker.restart();
+    assert_eq!(seen(&broker).version, before.version);
+    // Another entity of that name is not meant, even at the same time.
+    let (ticket, again) = (broker.ticket(), broker.ticket());
+    assert_eq!(broker.ask(Command::DeleteEntity { name: "q".into(), ticket }), Ok(()));
+    let settings = Box::default();
+    let kind = EntityKind::Queue;
+    assert_eq!(broker.ask(Command::CreateEntity { name: "q".into(), kind, settings, ticket: again }), Ok(()));
+    assert_ne!(seen(&broker).version, before.version);
+    assert_eq!(change(&mut broker, Some(before.version), 5), Err(EntityError::Changed("q".into())));
 }

@@ -109,7 +109,8 @@ impl Test {
                 let ticket = self.broker.ticket();
                 let path = subscription(NAMES[*sub]);
                 let changed = Box::new(Rule { name: rule_number(*rule).name, ..rule_number(*to) });
-                let done = self.broker.ask(Command::UpdateRule { path, rule: changed, ticket });
+                let done =
+                    self.broker.ask(Command::UpdateRule { path, rule: changed, expected: None, ticket });
                 let rules = &mut self.subs.get_mut(NAMES[*sub]).unwrap().rules;
                 let found = rules.iter_mut().find(|(name, _)| name == rule);
                 assert_eq!(done.is_ok(), found.is_some());

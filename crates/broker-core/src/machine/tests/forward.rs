@@ -76,8 +76,10 @@ fn contents(broker: &mut Broker, path: &EntityPath) -> Vec<String> {
 
 fn update(broker: &mut Broker, name: &str, settings: EntitySettings) -> Result<(), EntityError> {
     let ticket = broker.ticket();
-    let told =
-        broker.tell(ME, Command::UpdateEntity { name: name.into(), settings: Box::new(settings), ticket });
+    let told = broker.tell(
+        ME,
+        Command::UpdateEntity { name: name.into(), settings: Box::new(settings), expected: None, ticket },
+    );
     for effect in told {
         match effect {
             Effect::EntityDone { .. } => {
@@ -318,7 +320,12 @@ fn a_backlog_is_worked_off_in_bounded_steps_and_in_order() {
     broker.open(ME, 1, main_path("source"), ReceiveMode::PeekLock);
     let held = broker.credit(ME, 1, 1);
     let ticket = broker.ticket();
-    let update = Command::UpdateEntity { name: "source".into(), settings: Box::new(to("target")), ticket };
+    let update = Command::UpdateEntity {
+        name: "source".into(),
+        settings: Box::new(to("target")),
+        expected: None,
+        ticket,
+    };
     let told = broker.tell(ME, update);
     assert!(told.iter().any(|effect| matches!(effect, Effect::EntityForwards { link: LinkId(1) })));
     let mut calls = 0;
@@ -390,8 +397,8 @@ fn targets_are_checked_when_they_are_set() {
     let session = EntitySettings { requires_session: true, ..plain() };
     let cases = [
         // kind, settings, what is refused
-        (EntityKind::Queue, to("missing"), Some("it does not exist")),
-        (EntityKind::Queue, dead_to("missing"), Some("it does not exist")),
+        (EntityKind::Queue, to("missing"), Some("missing")),
+        (EntityKind::Queue, dead_to("missing"), Some("missing")),
         (EntityKind::Queue, to("NEW"), Some("an entity cannot forward to itself")),
         (
             EntityKind::Queue,
@@ -424,6 +431,9 @@ fn targets_are_checked_when_they_are_set() {
         let told = create("new", kind, &settings);
         let refused = match told.as_slice() {
             [Effect::RequestRefused { error: EntityError::ForwardTarget { why, .. }, .. }] => Some(*why),
+            [Effect::RequestRefused { error: EntityError::ForwardTargetMissing { .. }, .. }] => {
+                Some("missing")
+            }
             [Effect::EntityDone { .. }] => None,
             other => panic!("{other:?}"),
         };

@@ -275,7 +275,7 @@ impl Broker {
     /// Gives an entity other properties.
     pub(super) fn update(&mut self, name: &str, settings: EntitySettings) -> Vec<Effect> {
         let (ticket, settings) = (self.ticket(), Box::new(settings));
-        self.tell(ME, Command::UpdateEntity { name: name.into(), settings, ticket })
+        self.tell(ME, Command::UpdateEntity { name: name.into(), settings, expected: None, ticket })
     }
 
     pub(super) fn queue(&self, name: &str) -> QueueId {

@@ -108,7 +108,7 @@ fn every_use_of_a_queue_begins_its_time_anew() {
             "an update",
             |broker| {
                 let (ticket, settings) = (broker.ticket(), Box::new(idle()));
-                broker.tell(ME, Command::UpdateEntity { name: "q".into(), settings, ticket });
+                broker.tell(ME, Command::UpdateEntity { name: "q".into(), settings, expected: None, ticket });
             },
             true,
         ),

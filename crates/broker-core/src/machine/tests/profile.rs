@@ -59,7 +59,8 @@ fn what_a_tier_does_not_have_is_neither_made_nor_set_later() {
     broker.create("q", EntitySettings::default());
     for (settings, good) in [(long(), false), (EntitySettings::default(), true)] {
         let (ticket, settings) = (broker.ticket(), Box::new(settings));
-        let updated = broker.ask(Command::UpdateEntity { name: "q".into(), settings, ticket });
+        let updated =
+            broker.ask(Command::UpdateEntity { name: "q".into(), settings, expected: None, ticket });
         assert_eq!(updated.is_ok(), good, "{updated:?}");
         let found = broker.core.entity("q").unwrap().settings.default_time_to_live;
         assert_eq!(found, Some(Duration::from_millis(14 * DAY)));

@@ -14,7 +14,7 @@ fn add(broker: &mut Broker, path: EntityPath, rule: Rule) -> Result<(), EntityEr
 
 fn update(broker: &mut Broker, path: EntityPath, rule: Rule) -> Result<(), EntityError> {
     let ticket = broker.ticket();
-    broker.ask(Command::UpdateRule { path, rule: Box::new(rule), ticket })
+    broker.ask(Command::UpdateRule { path, rule: Box::new(rule), expected: None, ticket })
 }
 
 fn remove(broker: &mut Broker, path: EntityPath, name: &str) -> Result<(), EntityError> {
@@ -221,4 +221,50 @@ fn a_crash_finds_a_rule_as_it_was_or_as_it_became_and_never_none() {
         let rules: Vec<Rule> = rules.into_iter().map(|stored| stored.rule).collect();
         assert_eq!(rules, [rule("r", filter, None)]);
     }
+}
+
+fn show(broker: &mut Broker, path: EntityPath, name: &str) -> Result<Vec<StoredRule>, EntityError> {
+    let ticket = broker.ticket();
+    match broker.tell(ME, Command::ShowRule { path, name: name.into(), ticket }).pop() {
+        Some(Effect::Rules { rules, .. }) => Ok(rules),
+        Some(Effect::RequestRefused { error, .. }) => Err(error),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn one_rule_is_shown_by_its_name() {
+    let mut broker = subscribed();
+    add(&mut broker, subscription("s"), rule("b", "x = 1", Some("SET y = 2"))).unwrap();
+    let all = list(&mut broker, subscription("s"), 0, 99).unwrap();
+    assert_eq!(show(&mut broker, subscription("s"), "B"), Ok(vec![all[1].clone()]));
+    assert_eq!(show(&mut broker, subscription("S"), "$default"), Ok(vec![all[0].clone()]));
+    assert_eq!(show(&mut broker, subscription("s"), "none"), Ok(vec![]));
+    let missing = show(&mut broker, subscription("none"), "b");
+    assert!(matches!(missing, Err(EntityError::NotFound(_))), "{missing:?}");
+}
+
+#[test]
+fn an_update_for_another_rule_changes_nothing() {
+    let mut broker = subscribed();
+    add(&mut broker, subscription("s"), rule("b", "x = 1", None)).unwrap();
+    let seen = |broker: &mut Broker| show(broker, subscription("s"), "b").unwrap().remove(0);
+    let change = |broker: &mut Broker, expected: &StoredRule, text: &str| {
+        let (rule, expected) = (Box::new(rule("B", text, None)), Some(Box::new(expected.clone())));
+        let ticket = broker.ticket();
+        broker.ask(Command::UpdateRule { path: subscription("s"), rule, expected, ticket })
+    };
+    let first = seen(&mut broker);
+    assert_eq!(change(&mut broker, &first, "x = 2"), Ok(()));
+    let second = seen(&mut broker);
+    assert_eq!(change(&mut broker, &first, "x = 3"), Err(EntityError::Changed("b".into())));
+    assert_eq!(seen(&mut broker), second);
+    broker.restart();
+    assert_eq!(change(&mut broker, &second, "x = 4"), Ok(()));
+    // It is the same again, and another one: made at another time.
+    let last = seen(&mut broker);
+    broker.wait(1);
+    remove(&mut broker, subscription("s"), "b").unwrap();
+    add(&mut broker, subscription("s"), rule("b", "x = 4", None)).unwrap();
+    assert_eq!(change(&mut broker, &last, "x = 5"), Err(EntityError::Changed("b".into())));
 }
