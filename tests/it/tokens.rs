@@ -213,9 +213,12 @@ fn http_takes_them_as_bearer_tokens() {
     let broker = Provider::broker(&url);
     let mut sdk = Sdk::connect(&broker, &GO);
     assert_eq!(sdk.put("jwt", QUEUE, provider.token(&["sender"], 600)), 202);
-    for (role, status) in [("admin", 200), ("sender", 401)] {
+    for (role, status) in [("admin", 200), ("sender", 403), ("nobody", 403)] {
         let login = format!("Bearer {}", provider.token(&[role], 600));
-        let mut stream = connect(broker.http_address());
-        assert_eq!(ask_over(&mut stream, "GET /$ferrybus/clock", Some(&login), "").0, status, "{role}");
+        for path in ["/$ferrybus/clock", "/$namespaceinfo"] {
+            let mut stream = connect(broker.http_address());
+            let (said, body) = ask_over(&mut stream, &format!("GET {path}"), Some(&login), "");
+            assert_eq!(said, status, "{role} {path}: {body}");
+        }
     }
 }

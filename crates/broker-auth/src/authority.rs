@@ -107,9 +107,12 @@ pub enum TokenError {
         /// Seconds since 1970.
         now: u64,
     },
-    /// Neither `sr` nor the key reaches the audience.
-    #[error("InvalidAudience: the token or its key is for another place than the audience")]
+    /// Its `sr` is another place than the audience.
+    #[error("InvalidAudience: the token is for another place than the audience")]
     WrongAudience,
+    /// A good token, whose key has rights elsewhere only.
+    #[error("InvalidClaims: the key of the token grants nothing at this place")]
+    NoRights,
     /// No usable token of an identity provider.
     #[error(transparent)]
     Jwt(#[from] JwtError),
@@ -312,7 +315,7 @@ impl Authority {
             let (rights, key) = (key.access.rights, key.name.as_str().into());
             return Ok(Grant { scope, rights, expires_at, key, held: None });
         }
-        let held = of_entity.next().ok_or(TokenError::WrongAudience)?;
+        let held = of_entity.next().ok_or(TokenError::NoRights)?;
         let (rights, key) = (held.rights(), held.name().into());
         Ok(Grant { scope, rights, expires_at, key, held: Some(held) })
     }

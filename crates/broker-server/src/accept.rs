@@ -13,6 +13,7 @@ use std::{
 };
 
 use amqp_gateway::{Gateway, GatewayConfig};
+use broker_admin::Namespace;
 use broker_auth::{Authority, PeerFacts};
 use broker_core::ClientId;
 use tokio::{
@@ -46,6 +47,8 @@ pub(crate) struct Shared {
     pub(crate) acceptor: Option<TlsAcceptor>,
     pub(crate) next_client: AtomicU64,
     pub(crate) seed: u64,
+    /// What the management API says of the namespace.
+    pub(crate) namespace: Namespace,
     pub(crate) connections: Arc<AtomicUsize>,
     pub(crate) listing: Arc<Connections>,
     pub(crate) threads: Spawner,

@@ -14,6 +14,7 @@ use std::{
 };
 
 use amqp_gateway::GatewayConfig;
+use broker_admin::Namespace;
 use broker_core::{Batch, ClientId, Command, Effect, EntityError, Ticket};
 use broker_log::OpenError;
 use broker_node::RecoveryError;
@@ -135,6 +136,7 @@ impl Server {
         let shared = Arc::new(Shared {
             gateway: Arc::new(gateway_config(config)),
             authority: Arc::clone(&config.authority),
+            namespace: Namespace { tier: config.quotas.profile.tier(), created_at: clock.utc() },
             clock,
             inbox: Arc::clone(&inbox),
             acceptor,

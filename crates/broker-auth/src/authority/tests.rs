@@ -110,6 +110,7 @@ fn captured_tokens_of_three_clients_are_granted() {
 #[test]
 fn tokens_are_judged_by_the_rules() {
     let wrong = Err(TokenError::WrongAudience);
+    let elsewhere = Err(TokenError::NoRights);
     let forged = Err(TokenError::WrongSignature);
     let cases = [
         // name, key, signed resource, audience, expected rights
@@ -122,13 +123,14 @@ fn tokens_are_judged_by_the_rules() {
         ("root", "first", "SB://H:1/Orders/", "amqps://h:2/oRDERS", Ok(Rights::ALL)),
         ("root", "First", "sb://h", "sb://h", forged),
         ("reader", "r", "sb://h", "sb://h/orders", Ok(Rights::NONE.with(Right::Listen))),
-        ("reader", "r", "sb://h", "sb://h/audit", wrong),
-        ("reader", "r", "sb://h", "sb://h", wrong),
+        ("reader", "r", "sb://h", "sb://h/audit", elsewhere),
+        ("reader", "r", "sb://h", "sb://h", elsewhere),
+        ("reader", "r", "sb://h/audit", "sb://h/orders", wrong),
         ("reader", "first", "sb://h", "sb://h/orders", forged),
         // Two entities each have a key called `same`: the one that signed counts.
         ("same", "one", "sb://h", "sb://h/orders", Ok(Rights::NONE.with(Right::Listen))),
         ("same", "two", "sb://h", "sb://h/audit", Ok(Rights::NONE.with(Right::Send))),
-        ("same", "one", "sb://h", "sb://h/audit", wrong),
+        ("same", "one", "sb://h", "sb://h/audit", elsewhere),
         ("ROOT", "first", "sb://h", "sb://h", Err(TokenError::UnknownKey)),
         // An empty key signs nothing.
         ("empty", "", "sb://h", "sb://h", forged),

@@ -3,13 +3,13 @@
 //! Invariant: a request is judged by the same authority as a link, and nothing is done before it was.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use broker_auth::{Authority, PeerFacts, Right, Scope};
+use broker_auth::{Authority, JwtError, PeerFacts, Right, SasError, SaslError, Scope, TokenError};
 use hyper::{
     HeaderMap,
     header::{AUTHORIZATION, HOST},
 };
 
-use super::answer::Refusal;
+use super::answer::{Refusal, Unproven};
 
 /// Checks that the request with these headers may do `right` at `scope`. The log-in is a shared access signature, a
 /// bearer token, or the name and text of a key or user (Basic); without any, what anonymous clients may do. Says who asks.
@@ -20,7 +20,8 @@ pub(super) fn claim(
     (right, scope): (Right, &Scope),
     unix_seconds: u64,
 ) -> Result<Box<str>, Refusal> {
-    let unreadable = || Refusal::Unauthorized("the `Authorization` header cannot be read".into());
+    let unreadable =
+        || Refusal::Unauthorized("the `Authorization` header cannot be read".into(), Unproven::Malformed);
     let login = match headers.get(AUTHORIZATION) {
         Some(value) => Some(value.to_str().map_err(|_| unreadable())?.trim()),
         None => None,
@@ -40,11 +41,10 @@ pub(super) fn claim(
     };
     match (allowed, login) {
         (true, _) => Ok(who),
-        (false, Some(_)) => {
-            let why = format!("'{right}' claim(s) are required to perform this operation");
-            Err(Refusal::Forbidden { who, why })
+        (false, Some(_)) => Err(forbidden(who, right)),
+        (false, None) => {
+            Err(Refusal::Unauthorized("the `Authorization` header is missing".into(), Unproven::Missing))
         }
-        (false, None) => Err(Refusal::Unauthorized("the `Authorization` header is missing".into())),
     }
 }
 
@@ -56,7 +56,14 @@ fn by_log_in(
     (right, scope): (Right, &Scope),
 ) -> Result<(Box<str>, bool), Refusal> {
     let identity = authority.sasl(peer, mechanism, response);
-    let identity = identity.map_err(|error| Refusal::Unauthorized(error.to_string()))?;
+    let identity = identity.map_err(|error| {
+        let code = match error {
+            SaslError::NotOffered => Unproven::NoTransportSecurity,
+            SaslError::Malformed | SaslError::MissingResponse => Unproven::Malformed,
+            SaslError::WrongCredentials | SaslError::UnknownCertificate => Unproven::Generic,
+        };
+        Refusal::Unauthorized(error.to_string(), code)
+    })?;
     Ok((identity.name().into(), identity.allows(scope, right)))
 }
 
@@ -71,9 +78,49 @@ fn by_token(
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost");
     let audience = format!("http://{host}/{}", scope.as_str());
     let grant = authority.verify_token(token, "", &audience, unix_seconds);
-    let grant = grant.map_err(|error| Refusal::Unauthorized(error.to_string()))?;
+    let grant = grant.map_err(|error| match error {
+        // Whose it is was proven.
+        TokenError::NoRights | TokenError::Jwt(JwtError::NoRights) => forbidden(Box::default(), right),
+        error => Refusal::Unauthorized(error.to_string(), unproven(&error)),
+    })?;
     let allowed = grant.permits(scope, right);
     Ok((grant.key, allowed))
+}
+
+fn forbidden(who: Box<str>, right: Right) -> Refusal {
+    Refusal::Forbidden { who, why: format!("'{right}' claim(s) are required to perform this operation") }
+}
+
+/// What is wrong with a token.
+fn unproven(error: &TokenError) -> Unproven {
+    match error {
+        TokenError::Malformed(SasError::Missing("sr")) => Unproven::NoAudience,
+        TokenError::Malformed(SasError::Missing("se")) | TokenError::Jwt(JwtError::Time("exp")) => {
+            Unproven::NoExpiry
+        }
+        TokenError::Malformed(SasError::Missing("skn")) => Unproven::NoIssuer,
+        TokenError::Malformed(SasError::Missing("sig")) | TokenError::Jwt(JwtError::Algorithm) => {
+            Unproven::NoSignature
+        }
+        TokenError::UnknownKey
+        | TokenError::WrongSignature
+        | TokenError::Jwt(JwtError::UnknownKey { .. } | JwtError::WrongSignature) => Unproven::Signature,
+        TokenError::Expired { .. } | TokenError::Jwt(JwtError::Expired { .. } | JwtError::NotYet { .. }) => {
+            Unproven::Expired
+        }
+        TokenError::WrongAudience
+        | TokenError::AudienceTooLong(_)
+        | TokenError::Jwt(JwtError::WrongAudience) => Unproven::Audience,
+        TokenError::TooLong(_)
+        | TokenError::UnknownKind
+        | TokenError::Malformed(_)
+        | TokenError::Jwt(JwtError::Malformed(_) | JwtError::Extension | JwtError::Time(_)) => {
+            Unproven::Malformed
+        }
+        TokenError::JwtNotConfigured
+        | TokenError::NoRights
+        | TokenError::Jwt(JwtError::UnknownIssuer | JwtError::NoRights) => Unproven::Generic,
+    }
 }
 
 #[cfg(test)]

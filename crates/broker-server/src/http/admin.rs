@@ -3,7 +3,7 @@
 //! Invariant: nothing is asked of the core for a request that was not admitted, and no answer leaves before the core
 //! has said that it is durable.
 
-use broker_admin::{Answer, Host, Method, Pending, Query, Request, Route, Step};
+use broker_admin::{Answer, Host, Match, Method, Pending, Query, Request, Route, RouteError, Step};
 use broker_auth::{Right, Scope};
 use hyper::{
     HeaderMap, Response, StatusCode,
@@ -18,6 +18,10 @@ use crate::audit::Entry;
 const SUPPLEMENTARY: [&str; 2] =
     ["servicebussupplementaryauthorization", "servicebusdlqsupplementaryauthorization"];
 
+/// A client's own name for its request, and whether it wants to read it in the answer.
+const REQUEST_ID: &str = "x-ms-client-request-id";
+const RETURN_ID: &str = "x-ms-return-client-request-id";
+
 /// Answers a request of the management API.
 pub(super) async fn answer(
     visitor: &Visitor,
@@ -26,6 +30,7 @@ pub(super) async fn answer(
 ) -> Response<Pieces> {
     let change = change(&request);
     let place = route.resource();
+    let request_id = wanted_id(request.headers());
     let mut who = None;
     let answered = exchange(visitor, request, route, &mut who).await;
     let mut is_of_rights = false;
@@ -40,7 +45,27 @@ pub(super) async fn answer(
         let (from, refused) = (visitor.from, reason.as_deref());
         Entry { who: who.as_deref(), from, action, entity: &place, subject: "", refused }.write();
     }
-    http(answer)
+    http(answer, request_id)
+}
+
+/// Answers a request for a path that nothing of this API has.
+pub(super) fn answer_nowhere(
+    visitor: &Visitor,
+    request: &hyper::Request<Incoming>,
+    error: RouteError,
+) -> Response<Pieces> {
+    let answer = match admit(visitor, request.headers(), &Scope::of(request.uri().path())) {
+        Ok(_) => Answer::bad_request(&error.to_string()),
+        Err(refusal) => said(&refusal),
+    };
+    http(answer, wanted_id(request.headers()))
+}
+
+/// The client's own name for a request, where it wants to read it again.
+fn wanted_id(headers: &HeaderMap) -> Option<HeaderValue> {
+    let is_wanted =
+        headers.get(RETURN_ID).is_some_and(|wanted| wanted.as_bytes().eq_ignore_ascii_case(b"true"));
+    headers.get(REQUEST_ID).filter(|_| is_wanted).cloned()
 }
 
 async fn exchange(
@@ -59,7 +84,7 @@ async fn exchange(
     };
     let query = match Query::parse(parts.uri.query().unwrap_or_default()) {
         Ok(query) => query,
-        Err(reason) => return Ok(Answer::bad_query(&reason)),
+        Err(reason) => return Ok(Answer::bad_request(&reason)),
     };
     let body = visitor.body(body).await?;
     let authority = parts.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
@@ -67,9 +92,10 @@ async fn exchange(
         method,
         route,
         query,
-        is_update: parts.headers.contains_key(IF_MATCH),
+        condition: parts.headers.get(IF_MATCH).map(|text| Match::parse(text.to_str().unwrap_or_default())),
         body: &body,
         host: Host::new(visitor.peer.tls, authority),
+        namespace: visitor.shared.namespace,
         now: visitor.shared.clock.utc(),
     });
     follow(visitor, &parts.headers, step).await
@@ -129,15 +155,15 @@ fn admit_target(visitor: &Visitor, headers: &HeaderMap, target: &str) -> Result<
 /// A refusal of the transport, as this API's clients read it.
 fn said(refusal: &Refusal) -> Answer {
     let status = refusal.status().as_u16();
-    let code = match status {
-        401 => "SubCode=40103. ",
-        403 => "SubCode=40301. ",
-        _ => "",
+    let code = match refusal {
+        Refusal::Unauthorized(_, code) => format!("SubCode={}. ", *code as u32),
+        Refusal::Forbidden { .. } => "SubCode=40301. ".to_owned(),
+        _ => String::new(),
     };
     Answer::error(status, &format!("{code}{refusal}."))
 }
 
-fn http(answer: Answer) -> Response<Pieces> {
+fn http(answer: Answer, request_id: Option<HeaderValue>) -> Response<Pieces> {
     let mut response = Response::new(Pieces::of(answer.body));
     *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
@@ -146,6 +172,9 @@ fn http(answer: Answer) -> Response<Pieces> {
     }
     if let Some(tag) = answer.etag {
         headers.insert(ETAG, HeaderValue::from(tag));
+    }
+    if let Some(id) = request_id {
+        headers.insert(REQUEST_ID, id);
     }
     if answer.status == 405 {
         headers.insert(ALLOW, HeaderValue::from_static("GET, PUT, DELETE"));

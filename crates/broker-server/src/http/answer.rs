@@ -21,8 +21,8 @@ pub(super) enum Refusal {
     Bad(String),
     /// Nobody says who asks, or what is said is not true.
     #[error("{0}")]
-    Unauthorized(String),
-    /// Who asks may not do that.
+    Unauthorized(String, Unproven),
+    /// It is known who asks, and they may not do that.
     #[error("{why}")]
     Forbidden {
         /// Who it is; empty for nobody that is known.
@@ -53,11 +53,38 @@ pub(super) enum Refusal {
     Stopping,
 }
 
+/// What is wrong with a log-in, as the service numbers it (`service-bus-admin` 2).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Unproven {
+    /// Anything else.
+    Generic = 40100,
+    /// Passwords are not taken on this connection.
+    NoTransportSecurity = 40101,
+    /// There is none.
+    Missing = 40102,
+    /// Signed by nobody that is known.
+    Signature = 40103,
+    /// For another place.
+    Audience = 40104,
+    /// It cannot be read.
+    Malformed = 40105,
+    /// Its time is over.
+    Expired = 40106,
+    /// It does not say for which place it is.
+    NoAudience = 40107,
+    /// It does not say until when it is good.
+    NoExpiry = 40108,
+    /// It does not say whose it is.
+    NoIssuer = 40109,
+    /// It is not signed.
+    NoSignature = 40110,
+}
+
 impl Refusal {
     pub(super) const fn status(&self) -> StatusCode {
         match self {
             Self::Bad(_) => StatusCode::BAD_REQUEST,
-            Self::Unauthorized(_) => StatusCode::UNAUTHORIZED,
+            Self::Unauthorized(..) => StatusCode::UNAUTHORIZED,
             Self::Forbidden { .. } => StatusCode::FORBIDDEN,
             Self::NotFound(_) => StatusCode::NOT_FOUND,
             Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
@@ -80,14 +107,14 @@ impl Refusal {
 
     /// Whether the asker was not let in: an attempt that the audit log tells.
     pub(super) const fn is_of_rights(&self) -> bool {
-        matches!(self, Self::Unauthorized(_) | Self::Forbidden { .. })
+        matches!(self, Self::Unauthorized(..) | Self::Forbidden { .. })
     }
 
     /// The refusal as an answer.
     pub(super) fn answer(&self) -> Answer {
         let mut answer = json_answer(self.status(), &json!({ "error": self.to_string() }));
         match self {
-            Self::Unauthorized(_) => {
+            Self::Unauthorized(..) => {
                 // The one scheme of ours that a browser or curl can act on.
                 let challenge = HeaderValue::from_static("Basic realm=\"ferrybus\"");
                 answer.headers_mut().insert(WWW_AUTHENTICATE, challenge);

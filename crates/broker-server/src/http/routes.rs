@@ -32,7 +32,8 @@ pub(super) async fn answer(visitor: &Visitor, request: Request<Incoming>) -> Ans
         Some(Route::WebSocket) => upgrade::upgrade(visitor, request),
         None => match broker_admin::Route::parse(request.uri().path()) {
             Ok(route) => return admin::answer(visitor, request, route).await,
-            Err(_) => Err(Refusal::NotFound(request.uri().path().to_owned())),
+            Err(_) if is_ours(request.uri()) => Err(Refusal::NotFound(request.uri().path().to_owned())),
+            Err(error) => return admin::answer_nowhere(visitor, &request, error),
         },
     };
     if let (Some((action, subject)), Err(refusal)) = (attempt, &answered)
@@ -88,8 +89,17 @@ enum Route {
 }
 
 /// Case does not matter, nor a slash at the end, nor whether `$` is escaped: clients differ in all three.
+fn plain_path(uri: &Uri) -> String {
+    uri.path().trim_end_matches('/').to_ascii_lowercase().replacen("%24", "$", 1)
+}
+
+/// Whether a path is the broker's own, which speaks JSON, and not the management API's.
+fn is_ours(uri: &Uri) -> bool {
+    plain_path(uri).starts_with("/$ferrybus")
+}
+
 fn route(uri: &Uri) -> Option<Route> {
-    let path = uri.path().trim_end_matches('/').to_ascii_lowercase().replacen("%24", "$", 1);
+    let path = plain_path(uri);
     if let Some(number) = path.strip_prefix("/$ferrybus/faults/") {
         return number.parse().ok().map(Route::Fault);
     }

@@ -15,10 +15,17 @@ fn authority(anonymous: Anonymous) -> Authority {
         secondary: None,
         access: Access::namespace(Rights::from_iter([Right::Send])),
     });
+    credentials.keys.push(NamedKey {
+        name: "clerk".into(),
+        primary: Secret::new("clerk key"),
+        secondary: None,
+        access: Access { rights: Rights::ALL, scopes: vec![Scope::of("orders")] },
+    });
     Authority::new(credentials)
 }
 
-fn ask(anonymous: Anonymous, login: Option<&str>) -> u16 {
+/// The status, and of a 401 its code.
+fn ask(anonymous: Anonymous, login: Option<&str>) -> (u16, u32) {
     let mut headers = HeaderMap::new();
     headers.insert(HOST, "localhost:5300".parse().unwrap());
     if let Some(login) = login {
@@ -27,8 +34,9 @@ fn ask(anonymous: Anonymous, login: Option<&str>) -> u16 {
     let peer = PeerFacts { loopback: true, ..PeerFacts::default() };
     let wanted = (Right::Manage, &Scope::namespace());
     match claim(&authority(anonymous), &peer, &headers, wanted, NOW) {
-        Ok(_) => 200,
-        Err(refusal) => refusal.answer().status().as_u16(),
+        Ok(_) => (200, 0),
+        Err(refusal @ Refusal::Unauthorized(_, code)) => (refusal.status().as_u16(), code as u32),
+        Err(refusal) => (refusal.status().as_u16(), 0),
     }
 }
 
@@ -37,30 +45,40 @@ fn log_ins_are_told_apart_and_judged() {
     let sign = |place: &str, name: &str, key: &str, until| sign_token(place, name, &Secret::new(key), until);
     let root = |place: &str, until| sign(place, DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY, until);
     let basic = |text: &str| format!("Basic {}", STANDARD.encode(text));
+    let token = |parts: &str| format!("SharedAccessSignature {parts}");
+    let good = (200, 0);
     let cases = [
-        ("a token for the namespace", root("http://localhost:5300/", NOW + 60), 200),
-        ("another scheme and no port", root("sb://localhost/", NOW + 60), 200),
-        ("an expired one", root("http://localhost:5300/", NOW), 401),
-        ("for one queue", root("http://localhost:5300/orders", NOW + 60), 401),
-        ("for another host", root("http://elsewhere:5300/", NOW + 60), 401),
-        ("of a wrong key", sign("http://localhost/", DEVELOPMENT_KEY_NAME, "x", NOW + 60), 401),
-        ("of a key that may only send", sign("http://localhost/", "till", "till key", NOW + 60), 403),
-        ("a name and a key", basic(&format!("{DEVELOPMENT_KEY_NAME}:{DEVELOPMENT_KEY}")), 200),
-        ("a name and another's key", basic(&format!("{DEVELOPMENT_KEY_NAME}:x")), 401),
-        ("a name that may only send", basic("till:till key"), 403),
-        ("no name at all", basic("till"), 401),
-        ("no base64", "Basic %%%".into(), 401),
-        ("a bearer token without a provider", "Bearer e30.e30.e30".into(), 401),
-        ("a word", "hello".into(), 401),
-        ("nothing", String::new(), 401),
+        ("a token for the namespace", root("http://localhost:5300/", NOW + 60), good),
+        ("another scheme and no port", root("sb://localhost/", NOW + 60), good),
+        ("an expired one", root("http://localhost:5300/", NOW), (401, 40106)),
+        ("for one queue", root("http://localhost:5300/orders", NOW + 60), (401, 40104)),
+        ("for another host", root("http://elsewhere:5300/", NOW + 60), (401, 40104)),
+        ("of a wrong key", sign("http://localhost/", DEVELOPMENT_KEY_NAME, "x", NOW + 60), (401, 40103)),
+        ("of nobody", sign("http://localhost/", "nobody", "x", NOW + 60), (401, 40103)),
+        ("of a key that may only send", sign("http://localhost/", "till", "till key", NOW + 60), (403, 0)),
+        ("of a queue's own key", sign("http://localhost/", "clerk", "clerk key", NOW + 60), (403, 0)),
+        ("a name and a key", basic(&format!("{DEVELOPMENT_KEY_NAME}:{DEVELOPMENT_KEY}")), good),
+        ("a name and another's key", basic(&format!("{DEVELOPMENT_KEY_NAME}:x")), (401, 40100)),
+        ("a name that may only send", basic("till:till key"), (403, 0)),
+        ("a queue's own key as a password", basic("clerk:clerk key"), (403, 0)),
+        ("no name at all", basic("till"), (401, 40105)),
+        ("no base64", "Basic %%%".into(), (401, 40105)),
+        ("no place", token("sig=YQ%3d%3d&se=1&skn=k"), (401, 40107)),
+        ("no end", token("sr=a&sig=YQ%3d%3d&skn=k"), (401, 40108)),
+        ("no name of a key", token("sr=a&sig=YQ%3d%3d&se=1"), (401, 40109)),
+        ("no signature", token("sr=a&se=1&skn=k"), (401, 40110)),
+        ("an end that is no number", token("sr=a&sig=YQ%3d%3d&se=x&skn=k"), (401, 40105)),
+        ("a bearer token without a provider", "Bearer e30.e30.e30".into(), (401, 40100)),
+        ("a word", "hello".into(), (401, 40100)),
+        ("nothing", String::new(), (401, 40100)),
     ];
-    for (what, login, status) in cases {
-        assert_eq!(ask(Anonymous::Deny, Some(&login)), status, "{what}: {login}");
+    for (what, login, expected) in cases {
+        assert_eq!(ask(Anonymous::Deny, Some(&login)), expected, "{what}: {login}");
     }
 }
 
 #[test]
 fn without_a_log_in_anonymous_rights_decide() {
-    assert_eq!(ask(Anonymous::Deny, None), 401);
-    assert_eq!(ask(Anonymous::Allow, None), 200);
+    assert_eq!(ask(Anonymous::Deny, None), (401, 40102));
+    assert_eq!(ask(Anonymous::Allow, None), (200, 0));
 }

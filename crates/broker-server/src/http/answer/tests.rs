@@ -6,7 +6,7 @@ use super::*;
 fn each_refusal_has_its_status_and_says_why() {
     let cases = [
         (Refusal::Bad("no".into()), 400, r#"{"error":"no"}"#),
-        (Refusal::Unauthorized("who?".into()), 401, r#"{"error":"who?"}"#),
+        (Refusal::Unauthorized("who?".into(), Unproven::Missing), 401, r#"{"error":"who?"}"#),
         (Refusal::forbidden("you may not"), 403, r#"{"error":"you may not"}"#),
         (Refusal::NotFound("/x".into()), 404, r#"{"error":"there is nothing at `/x`"}"#),
         (Refusal::Method { allow: "POST" }, 405, r#"{"error":"method is not one of `POST`"}"#),

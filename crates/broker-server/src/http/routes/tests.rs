@@ -38,3 +38,16 @@ fn paths_are_found_in_every_spelling_of_theirs_and_no_other() {
         assert_eq!(route(&uri), expected, "{path}");
     }
 }
+
+#[test]
+fn the_brokers_own_paths_are_told_from_those_of_entities() {
+    let cases = [
+        ("/$ferrybus/nothing", true),
+        ("/%24FerryBus", true),
+        ("/q/$ferrybus", false),
+        ("/$Resources", false),
+    ];
+    for (path, expected) in cases {
+        assert_eq!(is_ours(&Uri::try_from(path).unwrap()), expected, "{path}");
+    }
+}
