@@ -17,6 +17,9 @@ use crate::{
 
 mod relaxed;
 mod topics;
+mod variables;
+
+pub(crate) use variables::Variables;
 
 /// What the file asks for.
 #[derive(Debug, Default)]

@@ -17,6 +17,7 @@ use tracing::{info, warn};
 use crate::{
     arguments::ServeArguments,
     connection_string,
+    emulator::Variables,
     failure::Failure,
     journal, logging, output,
     settings::{Durability, Expiry, Limits, QueueEntry, Settings, Tls, targets_first},
@@ -66,6 +67,7 @@ fn settings(arguments: &ServeArguments) -> Result<Settings, Failure> {
         None if default.exists() => Settings::load(default)?,
         None => Settings::default(),
     };
+    settings.variables = Variables::read(|name| std::env::var(name).ok())?;
     override_with(&mut settings, arguments);
     Ok(settings)
 }

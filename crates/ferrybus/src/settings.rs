@@ -11,6 +11,7 @@ use std::{
 use serde::Deserialize;
 
 use crate::{
+    emulator::Variables,
     failure::Failure,
     nearest::nearest,
     quantity::{Bytes, Span},
@@ -57,6 +58,9 @@ pub(crate) struct Settings {
     pub(crate) testing: Option<bool>,
     /// An emulator's `Config.json` with more queues.
     pub(crate) emulator_config: Option<PathBuf>,
+    /// What the environment says in the emulator's words; never in the file.
+    #[serde(skip)]
+    pub(crate) variables: Variables,
     /// Certificate and key.
     pub(crate) tls: Option<Tls>,
     /// Bounds.

@@ -73,6 +73,7 @@ impl Settings {
             queues.extend(emulator.queues);
             topics.extend(emulator.topics);
             notices.extend(emulator.notices);
+            notices.extend(self.variables.notices.iter().cloned());
         }
         refuse_duplicates(&queues, &topics)?;
         Ok(Entities { queues, topics, notices })
@@ -82,10 +83,14 @@ impl Settings {
     pub(crate) fn check(self) -> Result<Limits, Failure> {
         let tls = self.tls.as_ref().map(tls_files).transpose()?;
         let (listen, listen_tls) = self.addresses(tls.is_some())?;
-        let listen_http = match &self.listen_http {
+        let mut listen_http = match &self.listen_http {
             Some(texts) => resolve_all(texts, PORT_HTTP)?,
             None => default_http(&listen),
         };
+        if let Some(port) = self.variables.http_port {
+            let usual = listen_http.iter_mut().filter(|address| address.port() == PORT_HTTP);
+            usual.for_each(|address| address.set_port(port));
+        }
         let loopback =
             listen.iter().chain(&listen_tls).chain(&listen_http).all(|address| is_loopback(address.ip()));
         let (credentials, development) = credentials(&self, loopback)?;

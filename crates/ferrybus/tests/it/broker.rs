@@ -1,6 +1,6 @@
 //! A broker and the client commands against it, over real sockets and a real disk.
 
-use crate::support::{Broker, Folder, code, ferrybus, stderr, stdout};
+use crate::support::{Broker, Folder, code, command, ferrybus, stderr, stdout};
 
 const LOCAL: [&str; 6] = ["--listen", "127.0.0.1:0", "--queue", "orders", "--durability", "os"];
 
@@ -179,6 +179,34 @@ fn the_emulators_configuration_makes_its_queues() {
     let line = ["--listen", "127.0.0.1:0", "--durability", "none", "--emulator-config", "Config.json"];
     let broker = Broker::start(&folder.0, &line);
     done(&folder, &broker, &["send", "from.emulator", "--body", "x"]);
+}
+
+#[test]
+fn the_emulators_variables_are_used_or_named() {
+    let folder = Folder::new("variables");
+    folder.write(
+        "Config.json",
+        "{ \"UserConfig\": { \"Namespaces\": [ { \"Name\": \"sbemulatorns\", \"Queues\": [] } ] } }",
+    );
+    let line = ["--listen", "127.0.0.1:0", "--durability", "none", "--emulator-config", "Config.json"];
+    let log = folder.0.join("log");
+    let mut serve = command(&folder.0, &line);
+    serve.env("SQL_SERVER", "mssql").env("MSSQL_SA_PASSWORD", "a secret").env("ACCEPT_EULA", "Y");
+    let broker = Broker::ready(serve.stderr(std::fs::File::create(&log).unwrap()));
+    let said = std::fs::read_to_string(&log).unwrap();
+    assert!(
+        said.contains("`SQL_SERVER` is ignored") && said.contains("`MSSQL_SA_PASSWORD` is ignored"),
+        "{said}"
+    );
+    assert!(!said.contains("a secret") && !said.contains("EULA"), "{said}");
+    drop(broker);
+    let refused = command(&folder.0, &line).env("EMULATOR_HTTP_PORT", "http").output().unwrap();
+    assert_eq!(code(&refused), 2);
+    assert!(
+        stderr(&refused).contains("`EMULATOR_HTTP_PORT` is 'http', expected a port"),
+        "{}",
+        stderr(&refused)
+    );
 }
 
 #[test]

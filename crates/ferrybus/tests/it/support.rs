@@ -45,6 +45,7 @@ pub(crate) fn command(folder: &Path, arguments: &[&str]) -> Command {
         .env_remove("FERRYBUS_CONFIG")
         .env_remove("FERRYBUS_CONNECTION_STRING")
         .env_remove("FERRYBUS_CA")
+        .env_remove("EMULATOR_HTTP_PORT")
         .env("FERRYBUS_LOG", "warn")
         .stdin(Stdio::null());
     command
@@ -85,7 +86,8 @@ impl Broker {
         Self::ready(command(folder, arguments).stderr(log))
     }
 
-    fn ready(command: &mut Command) -> Self {
+    /// Starts this one and waits until it is ready.
+    pub(crate) fn ready(command: &mut Command) -> Self {
         let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(process.stdout.take().unwrap());
         let mut addresses = Vec::new();

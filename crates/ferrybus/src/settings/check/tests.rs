@@ -4,7 +4,7 @@ use broker_auth::Anonymous;
 use broker_core::EntitySettings;
 
 use super::*;
-use crate::settings::check_name;
+use crate::{emulator::Variables, settings::check_name};
 
 fn check(text: &str) -> Result<Limits, String> {
     Settings::parse(text, "f").and_then(Settings::check).map_err(|failure| failure.to_string())
@@ -184,4 +184,23 @@ fn a_certificate_opens_the_tls_port_of_the_same_hosts() {
 #[test]
 fn an_address_given_twice_is_listened_on_once() {
     assert_eq!(limits("listen = [\"127.0.0.1\", \"127.0.0.1:5672\"]").listen.len(), 1);
+}
+
+#[test]
+fn the_emulators_variable_stands_in_for_the_usual_port_of_http() {
+    let cases = [
+        ("", "127.0.0.1:8080"),
+        ("listen_http = [\"127.0.0.2\"]", "127.0.0.2:8080"),
+        ("listen_http = [\"127.0.0.1:5300\"]", "127.0.0.1:8080"),
+        // One that was chosen stays.
+        ("listen_http = [\"127.0.0.1:5301\"]", "127.0.0.1:5301"),
+    ];
+    for (text, expected) in cases {
+        let mut settings = Settings::parse(text, "f").unwrap();
+        settings.variables = Variables { http_port: Some(8080), notices: vec!["n".into()] };
+        let limits = settings.check().unwrap();
+        assert_eq!(limits.listen_http[0], expected.parse().unwrap(), "{text}");
+        // Nobody brought the emulator's configuration.
+        assert!(limits.notices.is_empty(), "{:?}", limits.notices);
+    }
 }
