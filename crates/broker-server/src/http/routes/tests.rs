@@ -44,6 +44,7 @@ fn the_brokers_own_paths_are_told_from_those_of_entities() {
     let cases = [
         ("/$ferrybus/nothing", true),
         ("/%24FerryBus", true),
+        ("/$servicebus/web", true),
         ("/q/$ferrybus", false),
         ("/$Resources", false),
     ];
