@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use broker_core::{Activity, EntitySettings};
+use broker_core::{Activity, EntitySettings, EntityVersion, QueueId};
 
 use super::*;
 use crate::meters::{Seat, Transport};
