@@ -152,8 +152,7 @@ impl Context {
     /// The namespace as the answer.
     fn namespace(&self, namespace: Namespace) -> Answer {
         let (name, updated) = (self.host.namespace(), namespace.created_at);
-        let entry =
-            Entry { path: "$namespaceinfo", title: name, published: None, updated, has_author: true };
+        let entry = Entry { path: "$namespaceinfo", title: name, published: None, updated, has_author: true };
         let body = feed::alone(&self.host, &self.query, entry, |out| namespace.put(out, name));
         Answer::entry(200, body, time::ticks(updated))
     }
@@ -391,9 +390,7 @@ fn described(context: Context, want: Want, entities: &[EntityReport]) -> Step {
             Made::Part(listing) => list(context, listing),
         },
         (Want::Before(change), Some(report)) => change.apply(context, report),
-        (Want::Stored { status, .. }, Some(report)) => {
-            Step::Answer(context.entity(status, report, false))
-        }
+        (Want::Stored { status, .. }, Some(report)) => Step::Answer(context.entity(status, report, false)),
         (Want::Before(change), None) => Step::Answer(Answer::missing(&change.name)),
         (Want::Stored { name, .. }, None) => Step::Answer(Answer::missing(&name)),
         _ => something_else(),

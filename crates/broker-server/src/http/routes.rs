@@ -93,7 +93,7 @@ fn plain_path(uri: &Uri) -> String {
     uri.path().trim_end_matches('/').to_ascii_lowercase().replacen("%24", "$", 1)
 }
 
-/// Whether a path is the broker's own, or for WebSockets, and not the management API's.
+/// Whether a path is the broker's own, or one to go on in AMQP, and not the management API's.
 fn is_ours(uri: &Uri) -> bool {
     let path = plain_path(uri);
     ["/$ferrybus", "/$servicebus"].into_iter().any(|ours| path.starts_with(ours))
