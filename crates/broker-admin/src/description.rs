@@ -335,6 +335,5 @@ fn kept(kind: EntityKind) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-
 #[cfg(test)]
 mod tests;

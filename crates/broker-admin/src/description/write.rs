@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use broker_core::{EntityKind, EntityReport, EntitySettings, Timestamp};
 
-use super::{STATUS, authorization, element_name, flag, kept, shown_megabytes, shown_message_kilobytes, word};
+use super::{
+    STATUS, authorization, element_name, flag, kept, shown_megabytes, shown_message_kilobytes, word,
+};
 use crate::{Query, duration, time, xml};
 
 /// What to show of an entity.

@@ -1,7 +1,7 @@
-use broker_core::{Activity, EntitySettings, Timestamp};
+use broker_core::{Activity, EntitySettings, EntityVersion, QueueId, Timestamp};
 
 use super::*;
-use crate::exchange::Host;
+use crate::Host;
 
 fn report(number: u64) -> EntityReport {
     EntityReport {
@@ -11,6 +11,7 @@ fn report(number: u64) -> EntityReport {
         created_at: Timestamp::from_millis(1),
         updated_at: Timestamp::from_millis(1),
         accessed_at: Timestamp::from_millis(1),
+        version: EntityVersion::new(QueueId(1), Timestamp::from_millis(1)),
         active: 0,
         scheduled: 0,
         dead_letter: 0,

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::{Reader, RecordError, SEQUENCE_END, VERSION, kind};
 use crate::{
-    AccessRight, AuthorizationRule, EntityKind, EntitySettings, EntityStatus, EntityVersion, KeyText, QueueId,
-    Timestamp, partition::Counters,
+    AccessRight, AuthorizationRule, EntityKind, EntitySettings, EntityStatus, EntityVersion, KeyText,
+    QueueId, Timestamp, partition::Counters,
 };
 
 /// Stands for `None` where a number would be.

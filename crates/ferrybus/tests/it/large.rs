@@ -95,6 +95,18 @@ fn size_of(folder: &Folder) -> u64 {
     files.map(|file| file.unwrap().metadata().unwrap().len()).sum()
 }
 
+/// Demands that the files are no larger than `bound` once the broker has had some turns to clean them.
+fn shrinks_to(folder: &Folder, broker: &Broker, bound: u64) {
+    let mut wire = client(broker);
+    for number in 0..10_000 {
+        if size_of(folder) < bound {
+            return;
+        }
+        send(&mut wire, number, &testkit::data(b"one more"));
+    }
+    panic!("{} KiB", size_of(folder) / KIB);
+}
+
 #[test]
 fn a_queue_larger_than_memory_is_filled_found_again_and_drained_within_the_cache() {
     const COUNT: u32 = 1_000;
@@ -120,11 +132,8 @@ fn a_queue_larger_than_memory_is_filled_found_again_and_drained_within_the_cache
     let bound = ALLOWANCE + 20 * MIB;
     assert!(filled < bound && drained < bound, "{} and {} KiB", filled / KIB, drained / KIB);
     // All is completed, and the files shrink to what the journal keeps ready.
-    let mut last = client(&broker);
-    send(&mut last, 0, &testkit::data(b"one more"));
+    shrinks_to(&folder, &broker, 40 * MIB);
     assert!(broker.stop().success());
-    let left = size_of(&folder);
-    assert!(left < 40 * MIB, "{} KiB", left / KIB);
 }
 
 #[test]
@@ -150,9 +159,6 @@ fn a_message_of_a_hundred_mebibytes_goes_in_and_out_whole_and_survives_a_kill() 
     // What was completed is cleaned away; the definition of the queue, which lay before it, is kept.
     send(&mut client(&broker), 0, &large);
     assert!(receive(&mut wire).ends_with(&large));
-    assert!(broker.stop().success());
-    let broker = start(&folder);
-    let left = size_of(&folder);
-    assert!(left < 150 * MIB, "{} KiB", left / KIB);
+    shrinks_to(&folder, &broker, 150 * MIB);
     assert!(broker.stop().success());
 }

@@ -223,7 +223,7 @@ fn a_subscription_has_uses_of_its_own() {
             |broker| {
                 let (ticket, settings) = (broker.ticket(), Box::new(idle()));
                 let name = "t/Subscriptions/s".into();
-                broker.tell(ME, Command::UpdateEntity { name, settings, ticket });
+                broker.tell(ME, Command::UpdateEntity { name, settings, expected: None, ticket });
             },
             true,
         ),
@@ -261,8 +261,10 @@ fn forwarding_that_is_set_or_ended_by_an_update_counts() {
     create(&mut broker, "t/Subscriptions/s", EntityKind::Subscription, idle());
     let update = |broker: &mut Broker, settings: EntitySettings| {
         let (ticket, settings) = (broker.ticket(), Box::new(settings));
-        let told =
-            broker.tell(ME, Command::UpdateEntity { name: "t/Subscriptions/s".into(), settings, ticket });
+        let told = broker.tell(
+            ME,
+            Command::UpdateEntity { name: "t/Subscriptions/s".into(), settings, expected: None, ticket },
+        );
         assert!(matches!(told[..], [Effect::EntityDone { .. }]), "{told:?}");
     };
     wait(&mut broker, 200);

@@ -69,7 +69,7 @@ fn a_rule_keeps_the_time_when_it_was_made() {
     broker.wait(1_000);
     let ticket = broker.ticket();
     let rule = Box::new(Rule { filter: broker_filter::Filter::False, ..Rule::default_rule() });
-    broker.tell(ME, Command::UpdateRule { path: path.clone(), rule, ticket });
+    broker.tell(ME, Command::UpdateRule { path: path.clone(), rule, expected: None, ticket });
     assert_eq!(seen(&mut broker), made);
     restart_twice(&mut broker);
     assert_eq!(seen(&mut broker), made);
