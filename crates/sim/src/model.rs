@@ -189,7 +189,7 @@ impl Model {
             message.sequence = Some(seen.sequence);
             message.delivery_count = seen.delivery_count;
             message.fate = if seen.locked_until.is_some() { Fate::Open } else { Fate::Gone };
-            message.aside = false;
+            message.aside = seen.dead_letter;
             message.visits += 1;
             message.lock = seen.locked_until.map(|until| Lock { holder: seen.holder, until });
         }

@@ -212,9 +212,14 @@ impl Requests {
         match asked {
             Asked::State(place, session) if done => {
                 let state = words::state(body.as_ref());
-                return scene.model.state_told((place, session), state).map_err(|broken| broken.to_string());
+                return scene
+                    .model
+                    .state_told((place, session), wires.holder, state)
+                    .map_err(|broken| broken.to_string());
             }
-            Asked::SetState(place, session, state) if done => scene.model.state_set((place, session), state),
+            Asked::SetState(place, session, state) if done => {
+                scene.model.state_set((place, session), wires.holder, state);
+            }
             Asked::Schedule(target, parcel) => {
                 let numbers = done.then(|| words::given(body.as_ref())).flatten();
                 return scheduled(target, parcel, numbers, scene.model);

@@ -24,6 +24,12 @@ struct Known {
     states: Vec<Option<u64>>,
 }
 
+impl Known {
+    fn is_held_by(&self, holder: u64) -> bool {
+        self.holder.is_some_and(|(other, _)| other == holder)
+    }
+}
+
 /// All sessions.
 #[derive(Debug, Default)]
 pub(super) struct Sessions(BTreeMap<(Place, Session), Known>);
@@ -117,20 +123,27 @@ impl Model {
         }
     }
 
-    /// The broker says that the state is set.
-    pub(crate) fn state_set(&mut self, (place, session): (Place, Session), state: Option<u64>) {
+    /// The broker says that the state is set. An answer that comes after its session was given up says nothing of now.
+    pub(crate) fn state_set(&mut self, (place, session): (Place, Session), holder: u64, state: Option<u64>) {
         self.count("session states set");
-        self.sessions.get(place, session).states = vec![state];
+        let known = self.sessions.get(place, session);
+        if known.is_held_by(holder) {
+            known.states = vec![state];
+        }
     }
 
     /// The broker tells the state.
     pub(crate) fn state_told(
         &mut self,
         (place, session): (Place, Session),
+        holder: u64,
         state: Option<u64>,
     ) -> Result<(), Broken> {
         self.count("session states read");
         let known = self.sessions.get(place, session);
+        if !known.is_held_by(holder) {
+            return Ok(());
+        }
         if !known.states.contains(&state) {
             return broken(session, "the state of a session survives", &(place, state, &known.states));
         }

@@ -151,14 +151,19 @@ fn a_session_goes_on_where_it_was_when_what_came_before_is_settled() {
 #[test]
 fn a_lost_session_state_is_noticed() {
     let mut model = session_of(0);
-    model.setting_state((0, 0), Some(7));
-    model.state_set((0, 0), Some(7));
+    let session = (0, 0);
+    assert_eq!(model.granted(session, 1, NOW + 100, NOW), Ok(()));
+    model.setting_state(session, Some(7));
+    model.state_set(session, 1, Some(7));
     model.restarted();
-    assert_broken(model.state_told((0, 0), None), "the state of a session survives");
-    assert_eq!(model.state_told((0, 0), Some(7)), Ok(()));
-    model.setting_state((0, 0), None);
-    assert_eq!(model.state_told((0, 0), None), Ok(()), "nobody knows whether it was cleared");
-    assert_broken(model.state_told((0, 0), Some(7)), "the state of a session survives");
+    assert_eq!(model.granted(session, 2, NOW + 100, NOW), Ok(()));
+    assert_broken(model.state_told(session, 2, None), "the state of a session survives");
+    assert_eq!(model.state_told(session, 2, Some(7)), Ok(()));
+    model.setting_state(session, None);
+    assert_eq!(model.state_told(session, 2, None), Ok(()), "nobody knows whether it was cleared");
+    assert_broken(model.state_told(session, 2, Some(7)), "the state of a session survives");
+    model.state_set(session, 1, Some(8));
+    assert_eq!(model.state_told(session, 2, None), Ok(()), "the first holder's answer comes late");
 }
 
 /// A transaction that sends a message to place 1 and another to place 2, and completes one at place 0.
