@@ -391,19 +391,12 @@ fn one_connection_more_than_the_limit_is_closed_and_room_is_given_back() {
 fn far_more_connections_than_the_limit_are_closed_without_a_word() {
     let broker = Broker::with(|config| config.max_connections = 1);
     let _client = broker.plain();
-    // Each is told, and holds its place until it hangs up.
-    let told: Vec<_> = (0..64)
-        .map(|_| {
-            let mut wire = Wire::connect(broker.address).unwrap();
-            wire.script.sasl("ANONYMOUS", None).open("one too many");
-            wire.closed().unwrap();
-            wire
-        })
-        .collect();
+    // Each says nothing yet, and holds its place until it does.
+    let silent: Vec<_> = (0..64).map(|_| Wire::connect(broker.address).unwrap()).collect();
     let mut unheard = Wire::connect(broker.address).unwrap();
     unheard.script.header(ProtocolHeader::Sasl);
     assert_eq!(unheard.rest().unwrap_or_default(), []);
-    drop(told);
+    drop(silent);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -34,8 +34,9 @@ use crate::{
     meters::{Seat, Transport},
     observe::ObserveConfig,
     otlp::Spans,
+    places::{Places, Taken},
     stop::{Stop, ordered, unless_stopped},
-    threads::{Place, Spawner},
+    threads::Spawner,
 };
 
 /// What every connection needs.
@@ -49,10 +50,9 @@ pub(crate) struct Shared {
     pub(crate) seed: u64,
     /// What the management API says of the namespace.
     pub(crate) namespace: Namespace,
-    pub(crate) connections: Arc<AtomicUsize>,
+    pub(crate) places: Places,
     pub(crate) listing: Arc<Connections>,
     pub(crate) threads: Spawner,
-    pub(crate) max_connections: usize,
     pub(crate) handshake_time_out: Duration,
     pub(crate) http_write_time_out: Duration,
     /// Changes when faults are ordered; `None` unless started for testing.
@@ -88,15 +88,16 @@ pub(crate) async fn accept_loop(listener: TcpListener, shared: Arc<Shared>, tls_
         };
         match accepted {
             Ok((stream, address)) => {
-                let place = Place::take(&shared.connections);
-                let surplus = place.count() > shared.max_connections;
-                if surplus {
+                let taken = shared.places.take();
+                if !matches!(taken, Some(Taken::Within(_))) {
                     shared.inbox.meters().refuse("connection_limit");
-                    warn!(%address, limit = shared.max_connections, "refused: too many connections");
+                    warn!(%address, limit = shared.places.limit(), "refused: too many connections");
                 }
-                if place.count() > shared.max_connections.saturating_add(SURPLUS_MAX) {
-                    continue;
-                }
+                let (place, surplus) = match taken {
+                    Some(Taken::Within(place)) => (place, false),
+                    Some(Taken::Beyond(place)) => (place, true),
+                    None => continue,
+                };
                 let serving = Arc::clone(&shared);
                 let span = info_span!("connection", peer = %address);
                 shared.threads.spawn(
@@ -117,10 +118,6 @@ pub(crate) async fn accept_loop(listener: TcpListener, shared: Arc<Shared>, tls_
         }
     }
 }
-
-/// Connections beyond the limit that are served for long enough to be told so; HTTP clients, who have come to look
-/// after the broker, are answered. Those beyond these are closed without a word.
-const SURPLUS_MAX: usize = 64;
 
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -216,7 +213,7 @@ pub(crate) fn drive<S: AsyncRead + AsyncWrite + Unpin>(
         seed,
         shared.clock.now(),
     );
-    let gateway = if surplus { gateway.beyond(shared.max_connections) } else { gateway };
+    let gateway = if surplus { gateway.beyond(shared.places.limit()) } else { gateway };
     // As long as a peer may be silent it may also be deaf.
     let idle = shared.gateway.idle_time_out;
     let patience = (!idle.is_zero()).then(|| idle * 2);

@@ -25,6 +25,7 @@ mod observe;
 mod orders;
 mod otlp;
 mod patient;
+mod places;
 mod runner;
 mod server;
 mod slow;

@@ -6,10 +6,7 @@
 use std::{
     io,
     net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
-    },
+    sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
 
@@ -37,6 +34,7 @@ use crate::{
     mailbox::Mailbox,
     node_thread::NodeThread,
     otlp::{Exporter, Spans},
+    places::Places,
     runner::Ended,
     stop::{self, Stop},
     threads::Threads,
@@ -106,7 +104,7 @@ pub struct Server {
     http_addresses: Vec<SocketAddr>,
     inbox: Arc<Inbox>,
     stop: watch::Sender<Stop>,
-    connections: Arc<AtomicUsize>,
+    places: Places,
     node: NodeThread,
     shutdown_time_out: Duration,
 }
@@ -131,7 +129,7 @@ impl Server {
         let node = NodeThread::start(config, &clock, &inbox, keyring, stop.clone())?;
         keep_keys(config, &runtime, &stopped)?;
         let spans = start_exporter(config, &runtime, &inbox, &stopped)?;
-        let connections = Arc::new(AtomicUsize::new(0));
+        let places = Places::new(config.max_connections);
         let threads = Threads::start(config.io_threads)?;
         let shared = Arc::new(Shared {
             gateway: Arc::new(gateway_config(config)),
@@ -142,10 +140,9 @@ impl Server {
             acceptor,
             next_client: AtomicU64::new(FIRST_CLIENT),
             seed: u64::from_be_bytes(random()?),
-            connections: Arc::clone(&connections),
+            places: places.clone(),
             listing,
             threads: threads.spawner(),
-            max_connections: config.max_connections,
             handshake_time_out: config.handshake_time_out,
             http_write_time_out: config.http_write_time_out,
             faults: config.testing.then(|| watch::Sender::new(())),
@@ -164,7 +161,7 @@ impl Server {
             _threads: threads,
             inbox,
             stop,
-            connections,
+            places,
             node,
             shutdown_time_out: config.shutdown_time_out,
         };
@@ -223,10 +220,10 @@ impl Server {
         stop::order(&self.stop, Stop::Asked);
         let Some(runtime) = self.runtime.take() else { return Outcome::Panicked };
         let patience = self.shutdown_time_out;
-        let connections = &self.connections;
+        let places = &self.places;
         runtime.block_on(async {
             let all_gone = async {
-                while connections.load(Ordering::Relaxed) > 0 {
+                while places.taken() > 0 {
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
             };

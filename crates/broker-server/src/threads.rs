@@ -109,9 +109,11 @@ impl Place {
         Self(Arc::clone(count))
     }
 
-    /// How many there are, this one included.
-    pub(crate) fn count(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+    /// Counts one more, unless there are `limit` already.
+    pub(crate) fn take_below(count: &Arc<AtomicUsize>, limit: usize) -> Option<Self> {
+        let one_more = |taken: usize| (taken < limit).then_some(taken + 1);
+        count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()?;
+        Some(Self(Arc::clone(count)))
     }
 }
 

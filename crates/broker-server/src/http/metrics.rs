@@ -74,7 +74,7 @@ async fn picture(visitor: &Visitor) -> Result<Picture, Refusal> {
     Ok(Picture {
         now: shared.clock.utc(),
         meters: std::sync::Arc::clone(shared.inbox.meters()),
-        sockets: shared.connections.load(std::sync::atomic::Ordering::Relaxed),
+        sockets: shared.places.taken(),
         node,
         entities,
         all_shown,

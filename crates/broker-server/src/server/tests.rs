@@ -1,3 +1,5 @@
+use std::sync::atomic::Ordering;
+
 use std::{io, path::PathBuf, sync::atomic::AtomicBool, time::Instant};
 
 use broker_auth::{Anonymous, Authority, Credentials, DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME};
