@@ -28,6 +28,7 @@ mod patient;
 mod places;
 mod runner;
 mod server;
+mod signals;
 mod slow;
 mod stop;
 mod threads;

@@ -36,6 +36,7 @@ use crate::{
     otlp::{Exporter, Spans},
     places::Places,
     runner::Ended,
+    signals::Signals,
     stop::{self, Stop},
     threads::Threads,
     tls::{self, TlsError},
@@ -106,6 +107,8 @@ pub struct Server {
     stop: watch::Sender<Stop>,
     places: Places,
     node: NodeThread,
+    /// `None` until they are heeded.
+    signals: Option<Signals>,
     shutdown_time_out: Duration,
 }
 
@@ -163,6 +166,7 @@ impl Server {
             stop,
             places,
             node,
+            signals: None,
             shutdown_time_out: config.shutdown_time_out,
         };
         server.create_entities(config)?;
@@ -195,10 +199,19 @@ impl Server {
         }
     }
 
+    /// From now on SIGTERM and SIGINT are kept for [`Self::run_until_signal`]. Who tells others that the broker is ready
+    /// calls this before, so that an order to end that comes at once is one to end gracefully.
+    pub fn heed_signals(&mut self) {
+        if let (Some(runtime), None) = (&self.runtime, &self.signals) {
+            self.signals = Some(Signals::heed(runtime));
+        }
+    }
+
     /// Serves until SIGTERM, SIGINT or a failure of the node, then ends gracefully.
     pub fn run_until_signal(mut self) -> Outcome {
+        self.heed_signals();
         let ended = self.node.take_ended();
-        if let Some(runtime) = &self.runtime {
+        if let (Some(runtime), Some(signals)) = (&self.runtime, &mut self.signals) {
             runtime.block_on(async {
                 let node = async {
                     match ended {
@@ -207,7 +220,7 @@ impl Server {
                     }
                 };
                 tokio::select! {
-                    () = signalled() => info!("stopping"),
+                    () = signals.come() => info!("stopping"),
                     () = node => warn!("the node has ended"),
                 }
             });
@@ -394,23 +407,6 @@ fn raise_file_limit(connections: usize) {
 
 /// Journal segments, listeners, standard streams and the runtime's own.
 const FILES_BESIDE_CONNECTIONS: u64 = 256;
-
-async fn signalled() {
-    use tokio::signal::unix::{SignalKind, signal};
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminate) => {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = tokio::signal::ctrl_c() => {}
-            }
-        }
-        Err(error) => {
-            warn!(%error, "SIGTERM cannot be watched");
-            // Without the handler ctrl-c is still served.
-            drop(tokio::signal::ctrl_c().await);
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests;

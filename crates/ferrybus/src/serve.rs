@@ -40,8 +40,9 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     }
     let banner = Banner::new(&limits);
     let data_dir = limits.data_dir.clone();
-    let server = Server::start(&config(limits)).map_err(|error| not_started(&error, &data_dir))?;
+    let mut server = Server::start(&config(limits)).map_err(|error| not_started(&error, &data_dir))?;
     info!(version = env!("CARGO_PKG_VERSION"), after = ?began.elapsed(), "serving");
+    server.heed_signals();
     banner.print(&server)?;
     match server.run_until_signal() {
         Outcome::Stopped => Ok(()),

@@ -92,6 +92,14 @@ fn accepted_messages_survive_a_stop_and_a_kill() {
 }
 
 #[test]
+fn an_order_to_end_that_comes_with_readiness_is_one_to_end_gracefully() {
+    let folder = Folder::new("early-end");
+    for _ in 0..10 {
+        assert_eq!(Broker::start(&folder.0, &LOCAL).stop().code(), Some(0));
+    }
+}
+
+#[test]
 fn refusals_exit_with_1_and_say_why() {
     let folder = Folder::new("refusals");
     let broker = Broker::start(&folder.0, &LOCAL);

@@ -5,6 +5,7 @@
 mod broker;
 mod cli;
 mod config;
+mod documented;
 mod entities;
 mod journal;
 #[cfg(target_os = "linux")]
