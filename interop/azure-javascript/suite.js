@@ -199,6 +199,14 @@ suite.case("token-credential", async () => {
   }
 });
 
+suite.case("documented-program", async ({ broker, queue }) => {
+  const page = fs.readFileSync(path.join(__dirname, "..", "..", "README.md"), "utf8");
+  const program = page.split("```javascript\n")[1].split("\n```\n")[0];
+  const played = program.replaceAll("sb://localhost", `sb://localhost:${broker.port}`).replaceAll('"orders"', `"${queue}"`);
+  const done = childProcess.spawnSync(process.execPath, ["-e", played], { cwd: __dirname, encoding: "utf8", timeout: 60_000 });
+  assert.deepEqual([done.status, done.stdout], [0, "an order\n"], done.stderr);
+});
+
 suite.case("clock-advance", async (context) => {
   const broker = await Broker.start({ orders: { lock_duration: "PT5M" } }, { certificate });
   try {

@@ -35,6 +35,7 @@ from azure.servicebus.management import (
 
 from broker import Broker
 from cases import Context, Suite
+from documented import played, program
 from facade import client as bus_client
 
 MINUTE = datetime.timedelta(minutes=1)
@@ -107,6 +108,20 @@ def authorization(name: str, key: str, *rights: str) -> AuthorizationRule:
         primary_key=key,
         secondary_key="Z" * 43 + "=",
     )
+
+@suite.case("documented-program")
+def documented_program(context: Context):
+    broker = context.broker
+    text = program("docs/features/management-api.md", "create_subscription")
+    begins = text[: text.index("client.create_topic")]
+    place = {"localhost:5671": f"localhost:{broker.tls_port}", "certs/ca.pem": broker.ca}
+    assert played(text, **place) == "0\n"
+    # The program of the page on keys goes on from such a client.
+    keys = program("docs/features/tokens.md", "AuthorizationRule(")
+    given = "from azure.servicebus.management import AuthorizationRule\nadmin = client\n"
+    given += "key_1, key_2 = (letter * 43 + '=' for letter in 'AB')\n"
+    asked = "\nprint([rule.key_name for rule in admin.get_queue('orders').authorization_rules])"
+    assert played(begins + given + keys + asked, **place) == "['till']\n"
 
 @case("entity-keys")
 async def entity_keys(context, style):

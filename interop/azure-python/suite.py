@@ -42,6 +42,7 @@ from azure.servicebus.exceptions import (
 
 from broker import Broker
 from cases import Context, Suite
+from documented import played, program
 from facade import client
 from provider import Provider
 import partitions
@@ -266,6 +267,22 @@ async def fault_lose_session(context, style):
                 again = await one(receiver)
                 assert (text(again), again.delivery_count) == (expected, count), again
                 await receiver.complete_message(again)
+
+
+@suite.case("documented-program")
+def documented_program(context: Context):
+    text = program("README.md", "azure.servicebus")
+    said = played(text, orders=context.queue, localhost=f"localhost:{context.broker.port}")
+    assert said.splitlines() == [f"{number + 1} order {number}" for number in range(10)], said
+
+
+@suite.case("documented-clock")
+def documented_clock(context: Context):
+    broker = Broker({}, tls=False).start()
+    text = program("docs/features/testing.md", "def advance") + f"\nadvance(90, port={broker.port})"
+    played(text)
+    assert broker.ask("GET", "/$ferrybus/clock")["ahead_ms"] == 90_000
+    broker.close()
 
 
 @case("clock-advance")

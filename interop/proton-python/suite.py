@@ -19,6 +19,7 @@ from proton.utils import LinkDetached, SendException
 import subscribers
 from broker import KEY, KEY_NAME, Broker
 from cases import Context, Suite
+from documented import played, program
 from client import WAIT, Management, ServiceBusLink, Work, annotation, assert_empty, connect
 from client import dead_letter, flush, idle, lock_token, received, settle
 
@@ -48,6 +49,12 @@ def send_one(context: Context):
     assert [message.body for message in received(receiver, 1)] == ["hello"]
     assert_empty(receiver)
     connection.close()
+
+
+@suite.case("documented-program")
+def documented_program(context: Context):
+    text = program("README.md", "proton")
+    assert played(text, orders=context.queue, **{"localhost:5672": f"localhost:{context.broker.port}"}) == "an order\n"
 
 
 @suite.case("queues-prefix")
