@@ -1,8 +1,9 @@
 """Kills the broker again and again under clients that send and settle.
 
-What was accepted must be received; what was completed must not come back. The
-last case runs the same clients against a broker that keeps nothing: if the
-suite saw no loss there, it could see none anywhere.
+What was accepted must be received; what was completed must not come back. Two
+cases show that the suite can see either: the same clients work against a broker
+that keeps nothing, and against one whose disk goes back in time, as if it had
+forgotten what it had confirmed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import sys
 import time
 import traceback
@@ -60,6 +62,22 @@ class Run:
             self._wait_for(self.ledger.completed, self.random.randint(1, PROGRESS_MAX))
         self.broker.restart(kill=True)
 
+    def keep_disk(self) -> None:
+        """Kills the broker, keeps a copy of what its disk holds, and starts it again."""
+        self.broker.kill()
+        shutil.copytree(self.broker.directory / "data", self._kept())
+        self.broker.start()
+
+    def put_disk_back(self) -> None:
+        """Kills the broker and starts it again on the copy, as if nothing had been written since."""
+        self.broker.kill()
+        shutil.rmtree(self.broker.directory / "data")
+        self._kept().rename(self.broker.directory / "data")
+        self.broker.start()
+
+    def _kept(self) -> pathlib.Path:
+        return self.broker.directory / "kept"
+
     def _wait_for(self, answers: set[int], more: int) -> None:
         goal = len(answers) + more
         what = f"{more} more answers from the broker"
@@ -86,6 +104,10 @@ class Run:
             except AssertionError:
                 if ledger.failure:
                     raise
+
+    def stop(self) -> None:
+        for client in self.senders + self.receivers:
+            client.stop()
 
     def close(self) -> None:
         self.broker.close()
@@ -126,10 +148,44 @@ def loses(seed: int) -> str:
         run.close()
 
 
+def comes_back(seed: int) -> str:
+    """What was completed and comes back must be caught, each message of it."""
+    run = Run("fsync", seed)
+    ledger = run.ledger
+    try:
+        run.send_backlog()
+        with ledger.changed:
+            stored = set(ledger.accepted)
+        run.keep_disk()
+        run.receive()
+        ledger.wait(
+            lambda: len(stored & ledger.completed) >= BACKLOG // 2,
+            PROGRESS_SECONDS_MAX,
+            "half of the backlog to be completed",
+        )
+        with ledger.changed:
+            gone = stored & ledger.completed
+        assert not ledger.violations, f"before anything came back: {ledger.violations[:5]}"
+        run.put_disk_back()
+        wanted = {f"message {number} came back after its completion" for number in gone}
+        ledger.wait(
+            lambda: wanted <= set(ledger.violations),
+            PROGRESS_SECONDS_MAX,
+            f"{len(wanted)} completed messages to be seen again: the suite is blind",
+        )
+        run.stop()
+        return f"{len(wanted)} came back, as they must"
+    except BaseException as error:
+        raise AssertionError(f"{run.broker.log_tail()}\nseed {seed}: {error}") from error
+    finally:
+        run.close()
+
+
 CASES = {
     "fsync-50-kills": lambda seed: survives("fsync", 50, seed),
     "os-10-kills": lambda seed: survives("os", 10, seed),
     "none-must-lose": loses,
+    "going-back-must-show": comes_back,
 }
 
 
