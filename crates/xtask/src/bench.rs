@@ -7,13 +7,16 @@
 //! Invariant: every figure is printed beside those of the peers and of the machine from the same run.
 
 mod broker;
+mod creating;
 mod growth;
+mod http;
 mod limits;
 mod listing;
 mod load;
 mod machine;
 mod measure;
 mod ports;
+mod relay;
 mod report;
 mod scenario;
 
@@ -67,6 +70,11 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Fallible<Verdict> {
         is_broken |= listed.iter().any(Listed::is_broken);
         parts.push(listing::report(&listed, reps));
     }
+    if names.is_empty() || names.iter().any(|name| name == creating::NAME) {
+        let created = creating::run(&ferrybus(workspace, args)?, &folder.join(creating::NAME));
+        is_broken |= created.is_broken();
+        parts.push(creating::report(&created));
+    }
     let report = parts.join("\n");
     println!("\n{report}");
     if !args.flag("--no-record") {
@@ -117,7 +125,7 @@ fn generator(args: &Args) -> Fallible<PathBuf> {
 /// All, or those that are named.
 fn chosen(names: &[String]) -> Fallible<(Vec<&'static Scenario>, Vec<&'static Family>)> {
     let all = SCENARIOS.iter().map(|scenario| scenario.name);
-    let all = all.chain(FAMILIES.iter().map(|family| family.name)).chain([listing::NAME]);
+    let all = all.chain(FAMILIES.iter().map(|family| family.name)).chain([listing::NAME, creating::NAME]);
     let all: Vec<&str> = all.collect();
     if let Some(name) = names.iter().find(|name| !all.contains(&name.as_str())) {
         return Err(format!("no scenario `{name}`; there are {}", all.join(", ")).into());

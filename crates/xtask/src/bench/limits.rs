@@ -6,6 +6,7 @@ use std::fmt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use super::relay::{self, Floor};
 use super::scenario::{Scenario, Work};
 use crate::Fallible;
 
@@ -20,23 +21,29 @@ pub(super) struct Limits {
     pub(super) disk_bytes: Option<f64>,
     /// Loopback TCP one way in large writes, in bytes a second.
     pub(super) tcp_bytes: Option<f64>,
+    /// A message at the pace of the paced scenarios through a thread that only passes it on, end to end.
+    pub(super) relay: Option<Floor>,
 }
 
 /// Seconds for each of its measurements.
 const SECONDS: &str = "1";
+/// Messages a second through the bare relay, and how many.
+const PACE: u32 = 10_000;
+const PACED: usize = 20_000;
 
 impl Limits {
     /// Measures on the disk of `folder`. Without the sibling nothing is known.
     pub(super) fn measure(load: &Path, folder: &Path) -> Fallible<Self> {
+        let relay = Some(relay::measure(PACE, PACED)?);
         let program = load.with_file_name("limits");
         if !program.is_file() {
-            println!("no `limits` beside the generator: no ratios to the machine");
-            return Ok(Self::default());
+            println!("no `limits` beside the generator: few ratios to the machine");
+            return Ok(Self { relay, ..Self::default() });
         }
         println!("measuring the machine");
         let disk = output(Command::new(&program).arg("disk").arg(folder).arg(SECONDS))?;
         let tcp = output(Command::new(&program).args(["tcp", SECONDS]))?;
-        Ok(Self::read(&disk, &tcp))
+        Ok(Self { relay, ..Self::read(&disk, &tcp) })
     }
 
     fn read(disk: &str, tcp: &str) -> Self {
@@ -53,6 +60,7 @@ impl Limits {
             tcp_bytes: row(tcp, "tcp bulk", " 65536 byte")
                 .and_then(|line| before(line, "GB/s"))
                 .map(|rate| rate * 1e9),
+            relay: None,
         }
     }
 
@@ -79,6 +87,9 @@ impl fmt::Display for Limits {
         );
         words.extend(self.disk_bytes.map(|rate| format!("disk {:.2} GB/s", rate / 1e9)));
         words.extend(self.tcp_bytes.map(|rate| format!("loopback TCP {:.2} GB/s", rate / 1e9)));
+        words.extend(self.relay.map(|Floor { p50, p99 }| {
+            format!("{PACE} messages/s through a thread that passes them on p50 {p50:.0} µs, p99 {p99:.0} µs")
+        }));
         if words.is_empty() {
             words.push("not measured".to_owned());
         }

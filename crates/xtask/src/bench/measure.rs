@@ -112,6 +112,7 @@ impl Bench {
             ("--warmup", WARM_UP.to_owned()),
         ];
         let sync = limits.sync_us.filter(|_| scenario.durable);
+        let relay = limits.relay;
         self.repeated(scenario, broker, &words(&pairs, scenario.durable), |outcome| {
             let latency = outcome.latency("e2e_us").ok_or("no message arrived")?;
             let [_, p99, _] = latency;
@@ -120,7 +121,9 @@ impl Bench {
                 unit: "µs",
                 cpu_us: outcome.number("broker_cpu_us_per_msg"),
                 latency: Some(latency),
-                of_limit: sync.map(|sync| format!("{:.1} fdatasync", p99 / sync)),
+                of_limit: sync
+                    .map(|sync| format!("{:.1} fdatasync", p99 / sync))
+                    .or(relay.map(|floor| format!("{:.1} × the relay's", p99 / floor.p99))),
                 ..Measured::of(scenario, broker)
             })
         })

@@ -3,25 +3,18 @@
 //! Invariant: who looks has seen all the queues there are; while the time is taken they read no more of an answer than
 //! they need, for they use the cores of those who are measured.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::super::http::Visitor;
 use super::QUEUES;
 use crate::Fallible;
 
 /// Queues of a page.
 const PAGE: u64 = 100;
-/// Name and text of the development key.
-const LOGIN: &str = "Basic Um9vdE1hbmFnZVNoYXJlZEFjY2Vzc0tleTpTQVNfS0VZX1ZBTFVF";
 /// Bytes in which the link to the next page stands.
 const HEAD_BYTES: usize = 2_048;
 const METRICS: &str = "/metrics";
-/// Longest wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// Longest answer, in bytes: that to a scrape.
-const BODY_BYTES_MAX: u64 = 256 << 20;
 
 /// Who looks, how, and how long they rest between two requests.
 pub(super) struct Onlooker {
@@ -39,9 +32,6 @@ pub(super) struct Looked {
     pub(super) slowest_ms: f64,
 }
 
-/// One connection that is kept.
-struct Visitor(BufReader<TcpStream>);
-
 impl Onlooker {
     /// Looks until it is `over`.
     pub(super) fn look(&self, over: impl Fn() -> bool) -> Fallible<Looked> {
@@ -53,7 +43,7 @@ impl Onlooker {
             if self.scrapes {
                 visitor.get(METRICS)?;
             } else {
-                skip = visitor.page(skip)?;
+                skip = page(&mut visitor, skip)?;
             }
             times.push(asked.elapsed().as_secs_f64() * 1e3);
             thread::sleep(self.pause);
@@ -82,44 +72,10 @@ pub(super) fn count_all(port: u16) -> Fallible<()> {
     Ok(())
 }
 
-impl Visitor {
-    fn connect(port: u16) -> Fallible<Self> {
-        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        Ok(Self(BufReader::with_capacity(64 << 10, stream)))
-    }
-
-    /// Takes the page behind `skip`; says where the next one begins, 0 after the last.
-    fn page(&mut self, skip: u64) -> Fallible<u64> {
-        let body = self.get(&path(skip))?;
-        Ok(if has_next(&body) { skip + PAGE } else { 0 })
-    }
-
-    fn get(&mut self, path: &str) -> Fallible<Vec<u8>> {
-        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {LOGIN}\r\n\r\n");
-        self.0.get_mut().write_all(request.as_bytes())?;
-        let mut line = String::new();
-        self.0.read_line(&mut line)?;
-        if line.split(' ').nth(1) != Some("200") {
-            return Err(format!("`{path}` was answered `{}`", line.trim_end()).into());
-        }
-        let mut length = None;
-        loop {
-            line.clear();
-            if self.0.read_line(&mut line)? == 0 {
-                return Err("the broker hung up".into());
-            }
-            let Some((name, value)) = line.split_once(':') else { break };
-            if name.eq_ignore_ascii_case("content-length") {
-                length = Some(value.trim().parse::<u64>()?);
-            }
-        }
-        let length = length.filter(|length| *length <= BODY_BYTES_MAX).ok_or("an answer without a length")?;
-        let mut body = Vec::new();
-        self.0.by_ref().take(length).read_to_end(&mut body)?;
-        Ok(body)
-    }
+/// Takes the page behind `skip`; says where the next one begins, 0 after the last.
+fn page(visitor: &mut Visitor, skip: u64) -> Fallible<u64> {
+    let body = visitor.get(&path(skip))?;
+    Ok(if has_next(&body) { skip + PAGE } else { 0 })
 }
 
 fn path(skip: u64) -> String {

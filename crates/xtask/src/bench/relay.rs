@@ -1,0 +1,87 @@
+//! What a message at a steady pace costs the machine alone: a sender, a thread that passes on what it reads, a receiver.
+//!
+//! No broker can be faster than that here, for it does what every broker must: one connection in, one out.
+//!
+//! Invariant: times count from when a message was to be sent, so a late wake-up of the sender counts too, as it does in
+//! the measure of the brokers.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::Fallible;
+
+/// Bytes of a message.
+const SIZE: usize = 1_024;
+/// Messages of a run that are not counted.
+const WARM_UP: usize = 2_000;
+
+/// End-to-end times in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Floor {
+    pub(super) p50: f64,
+    pub(super) p99: f64,
+}
+
+/// Passes `messages` on, `rate` of them a second.
+pub(super) fn measure(rate: u32, messages: usize) -> Fallible<Floor> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let address = listener.local_addr()?;
+    let connect = || -> Fallible<(TcpStream, TcpStream)> {
+        let here = TcpStream::connect(address)?;
+        let (there, _) = listener.accept()?;
+        here.set_nodelay(true)?;
+        there.set_nodelay(true)?;
+        Ok((here, there))
+    };
+    let (mut sender, mut source) = connect()?;
+    let (mut target, mut receiver) = connect()?;
+    let begin = Instant::now();
+    let all = WARM_UP + messages;
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut buffer = vec![0; 64 << 10];
+            while let Ok(count @ 1..) = source.read(&mut buffer) {
+                if buffer.get(..count).is_none_or(|bytes| target.write_all(bytes).is_err()) {
+                    return;
+                }
+            }
+        });
+        scope.spawn(move || {
+            let mut message = [7; SIZE];
+            for due in (0..all).map(|number| due(number, rate)) {
+                if let Some(left) = due.checked_sub(begin.elapsed()) {
+                    thread::sleep(left);
+                }
+                let nanos = u64::try_from(due.as_nanos()).unwrap_or(u64::MAX).to_be_bytes();
+                if let Some(head) = message.first_chunk_mut() {
+                    *head = nanos;
+                }
+                if sender.write_all(&message).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut times = Vec::with_capacity(all);
+        let mut message = [0; SIZE];
+        for _ in 0..all {
+            receiver.read_exact(&mut message)?;
+            let due = message.first_chunk().map(|head| u64::from_be_bytes(*head)).unwrap_or_default();
+            times.push(begin.elapsed().saturating_sub(Duration::from_nanos(due)));
+        }
+        let mut times = times.split_off(WARM_UP);
+        times.sort_unstable();
+        let at =
+            |share: usize| times.get(times.len() * share / 100).map_or(0.0, |time| time.as_secs_f64() * 1e6);
+        Ok(Floor { p50: at(50), p99: at(99) })
+    })
+}
+
+/// When the message of this number is to be sent.
+fn due(number: usize, rate: u32) -> Duration {
+    Duration::from_secs(1).saturating_mul(u32::try_from(number).unwrap_or(u32::MAX)) / rate
+}
+
+#[cfg(test)]
+mod tests;
