@@ -6,6 +6,8 @@
 mod pair;
 
 #[cfg(test)]
+mod allocations;
+#[cfg(test)]
 mod corpus;
 #[cfg(test)]
 mod credit;
