@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod administration;
 #[cfg(test)]
+mod bad_administration;
+#[cfg(test)]
 mod bad_input;
 #[cfg(test)]
 mod broker;
@@ -10,6 +12,8 @@ mod broker;
 mod client;
 #[cfg(test)]
 mod connections;
+#[cfg(test)]
+mod descriptions;
 #[cfg(test)]
 mod dialect;
 #[cfg(test)]
