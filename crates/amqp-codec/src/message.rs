@@ -10,7 +10,7 @@ pub use batch::{BATCH_FORMAT, batch_messages};
 pub use build::MessageBuilder;
 pub use rewrite::{
     PropertyChanges, application_properties_changed, application_properties_with, properties_with,
-    write_header, write_lock_token_annotations, write_message_annotations,
+    write_delivery_annotations, write_header, write_lock_token_annotations, write_message_annotations,
 };
 
 pub use crate::raw::AnnotationValue;

@@ -56,6 +56,10 @@ pub struct Config {
     /// Whether a transfer beyond the link credit detaches the link. Python's Service Bus senders
     /// send without credit, so it is off by default.
     pub strict_credit: bool,
+    /// Whether a delivery-id that does not go up ends the session, and a delivery-tag that is in use the link (transport
+    /// 2.6.12). Python's Service Bus SDK repeats both when threads share one of its clients, and Azure Service Bus
+    /// answers each such delivery by the id that it came with.
+    pub strict_ids: bool,
     /// The first transfer-id and delivery-id we send.
     pub initial_outgoing_id: u32,
     /// Keys the table of delivery-tags. A random value per process keeps a peer from choosing tags
@@ -92,6 +96,7 @@ impl Default for Config {
             max_held_input: 1_048_576,
             max_control_backlog: 4 * 1_048_576,
             strict_credit: false,
+            strict_ids: false,
             initial_outgoing_id: 1,
             hash_seed: 0x9e37_79b9_7f4a_7c15,
             offered_capabilities: Vec::new(),

@@ -7,8 +7,8 @@ mod changes;
 
 use amqp_codec::{
     message::{
-        AnnotationValue, PropertyChanges, application_properties_changed, properties_with, write_header,
-        write_lock_token_annotations, write_message_annotations,
+        AnnotationValue, PropertyChanges, application_properties_changed, properties_with,
+        write_delivery_annotations, write_header, write_lock_token_annotations, write_message_annotations,
     },
     raw::RawValue,
     sections::{Header, PropertyField, Sections},
@@ -44,10 +44,8 @@ pub(crate) fn write(
     let original = sections.read_header(payload).unwrap_or_default();
     let start = lives_from(stored, &sections);
     write_header(out, &header(original, stored, start, service_bus));
-    if let Some(lock) = lock
-        && service_bus
-    {
-        write_lock_token_annotations(out, lock.token.0.to_be_bytes());
+    if service_bus {
+        write_own_annotations(out, sections.delivery_annotations.of(payload), lock);
     }
     let annotations = sections.message_annotations.of(payload);
     let changed = changes::encoded(&stored.properties, sections.application_properties_view(payload));
@@ -106,6 +104,8 @@ fn lives_from(stored: &Stored, sections: &Sections) -> Timestamp {
     due.and_then(|due| u64::try_from(due).ok()).map_or(stored.enqueued_at, Timestamp::from_millis)
 }
 
+const LOCK_TOKEN: &str = "x-opt-lock-token";
+
 /// `Stored::state` of a scheduled message.
 const SCHEDULED: u8 = 2;
 
@@ -118,6 +118,26 @@ fn header(original: Header, stored: &Stored, start: Timestamp, service_bus: bool
         ttl: lifetime.and_then(|millis| u32::try_from(millis).ok()),
         first_acquirer: !service_bus && !stored.acquired_before,
         delivery_count: stored.delivery_count,
+    }
+}
+
+/// The delivery annotations of a Service Bus client: its lock token, beside what the sender has written there, which
+/// Azure Service Bus passes on.
+fn write_own_annotations(out: &mut BytesMut, original: &[u8], lock: Option<&Lock>) {
+    let token = lock.map(|lock| lock.token.0.to_be_bytes());
+    if original.is_empty() {
+        if let Some(token) = token {
+            write_lock_token_annotations(out, token);
+        }
+        return;
+    }
+    let ours = token.map(|token| (LOCK_TOKEN, AnnotationValue::Uuid(token)));
+    // A message that was received and sent on may bring the token of a lock that is long over.
+    if write_delivery_annotations(out, Some(original), ours.as_slice(), &[LOCK_TOKEN]).is_err()
+        && let Some(token) = token
+    {
+        // The sender's cannot be read; the broker's own go out all the same.
+        write_lock_token_annotations(out, token);
     }
 }
 

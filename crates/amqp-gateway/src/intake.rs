@@ -170,6 +170,7 @@ fn scan(payload: Bytes) -> Result<(Bytes, Sections), Refusal> {
     let mut ordered = BytesMut::with_capacity(payload.len());
     let parts = [
         found.header,
+        found.delivery_annotations,
         found.message_annotations,
         found.properties,
         found.application_properties,
@@ -205,8 +206,9 @@ const NEVER: i64 = 253_402_243_199_000;
 /// The same message with a message-id.
 fn with_message_id(payload: &Bytes, sections: &Sections, id: &str) -> Bytes {
     let mut out = BytesMut::with_capacity(payload.len() + id.len() + 32);
-    out.extend_from_slice(sections.header.of(payload));
-    out.extend_from_slice(sections.message_annotations.of(payload));
+    for part in [sections.header, sections.delivery_annotations, sections.message_annotations] {
+        out.extend_from_slice(part.of(payload));
+    }
     let changes =
         PropertyChanges { message_id: Some(AnnotationValue::Str(id)), ..PropertyChanges::default() };
     if properties_with(&mut out, Some(sections.properties.of(payload)), &changes).is_err() {

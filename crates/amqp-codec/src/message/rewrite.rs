@@ -43,6 +43,17 @@ pub fn write_message_annotations(
     write_merged::<{ code::SYMBOL_8 }>(out, Section::MessageAnnotations, original, broker, &[])
 }
 
+/// Appends a delivery-annotations section, as [`write_message_annotations`] does, without the entries of `original`
+/// that `removed` names.
+pub fn write_delivery_annotations(
+    out: &mut BytesMut,
+    original: Option<&[u8]>,
+    broker: &[(&str, AnnotationValue<'_>)],
+    removed: &[&str],
+) -> Result<(), SectionError> {
+    write_merged::<{ code::SYMBOL_8 }>(out, Section::DeliveryAnnotations, original, broker, removed)
+}
+
 /// Appends an application-properties section: the entries of `original` (a section, descriptor
 /// included) without those that `additions` name too, then the entries of `additions`. Nothing is
 /// written when there are none at all, or when `original` turns out malformed.

@@ -46,10 +46,8 @@ impl Connection {
     #[inline]
     pub fn settle_incoming(&mut self, session: SessionId, delivery: DeliveryId, state: DeliveryState) {
         let Some(found) = self.sessions.get_mut(session) else { return };
-        if !found.settle_received(delivery.0) {
-            return;
-        }
-        let ids = (delivery.0, delivery.0);
+        let Some(wire) = found.settle_received(delivery.0) else { return };
+        let ids = (wire, wire);
         if found.dispositions.push(Role::Receiver, ids, true, Some(state)) {
             self.output.disposing.push(session.channel);
         }
@@ -63,10 +61,8 @@ impl Connection {
     /// [`Event::SettledByPeer`](crate::Event::SettledByPeer).
     pub fn propose_incoming(&mut self, session: SessionId, delivery: DeliveryId, state: DeliveryState) {
         let Some(found) = self.sessions.get_mut(session) else { return };
-        if found.unsettled.link_of(delivery.0).is_none() {
-            return;
-        }
-        let ids = (delivery.0, delivery.0);
+        let Some(wire) = found.unsettled.wire_of(delivery.0) else { return };
+        let ids = (wire, wire);
         if found.dispositions.push(Role::Receiver, ids, false, Some(state)) {
             self.output.disposing.push(session.channel);
         }

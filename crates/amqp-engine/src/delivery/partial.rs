@@ -14,6 +14,8 @@ use crate::ids::{DeliveryId, LinkKey};
 #[derive(Debug)]
 pub(crate) struct Partial {
     pub(crate) id: u32,
+    /// Its id for the peer.
+    wire: u32,
     pub(crate) tag: DeliveryTag,
     pub(crate) message_format: u32,
     /// Whether its first transfer said settled.
@@ -43,7 +45,7 @@ pub(crate) enum Mismatch {
 
 impl Partial {
     pub(crate) fn new(
-        id: u32,
+        (id, wire): (u32, u32),
         tag: DeliveryTag,
         message_format: u32,
         mode: ReceiverSettleMode,
@@ -52,6 +54,7 @@ impl Partial {
     ) -> Self {
         Self {
             id,
+            wire,
             tag,
             message_format,
             settled_at_first: transfer.settled == Some(true),
@@ -67,7 +70,7 @@ impl Partial {
 
     /// Whether `transfer` may continue this delivery (transport 2.7.5).
     pub(crate) fn check(&self, transfer: &Transfer) -> Result<(), Mismatch> {
-        if transfer.delivery_id.is_some_and(|id| id != self.id) {
+        if transfer.delivery_id.is_some_and(|id| id != self.wire) {
             return Err(Mismatch::DeliveryId);
         }
         if transfer.delivery_tag.is_some_and(|tag| tag != self.tag) {

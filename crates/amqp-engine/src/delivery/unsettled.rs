@@ -1,6 +1,7 @@
 //! The deliveries of a session that were received and are not settled.
 //!
-//! Invariant: no two of them that belong to one link have the same tag.
+//! Invariant: each has an id of its own here, which goes up, whatever ids the peer gives out; where the peer is held to
+//! the specification, no two of one link have the same tag.
 
 use std::collections::VecDeque;
 
@@ -18,11 +19,15 @@ pub(crate) struct Unsettled {
     open: usize,
     /// The highest id seen, settled or not.
     last: Option<u32>,
+    /// Some that are kept may have another id here than on the wire.
+    renamed: bool,
 }
 
 #[derive(Debug)]
 struct Entry {
     id: u32,
+    /// Its id for the peer.
+    wire: u32,
     /// Our handle of its link, or [`SETTLED`].
     link: u32,
     /// Hash of link and tag.
@@ -49,26 +54,33 @@ pub(crate) enum UnsettledError {
 }
 
 impl Unsettled {
-    /// Notes the id of a new delivery: ids only go up.
+    /// Notes the peer's id of a new delivery and says its id here. Ids only go up. One that does not is refused when
+    /// `strict`; else the delivery has the next id here, and its own for the peer.
     #[inline]
-    pub(crate) fn note_id(&mut self, id: u32) -> Result<(), UnsettledError> {
-        match self.last {
-            Some(last) if serial_distance(last, id) <= 0 => Err(UnsettledError::IdNotNext { last }),
-            _ => {
-                self.last = Some(id);
-                Ok(())
+    pub(crate) fn note_id(&mut self, wire: u32, strict: bool) -> Result<u32, UnsettledError> {
+        let id = match self.last {
+            Some(last) if serial_distance(last, wire) <= 0 => {
+                if strict {
+                    return Err(UnsettledError::IdNotNext { last });
+                }
+                self.renamed = true;
+                last.wrapping_add(1)
             }
-        }
+            _ => wire,
+        };
+        self.last = Some(id);
+        Ok(id)
     }
 
-    /// Keeps a delivery, whose id was noted last, until it is settled.
+    /// Keeps a delivery, whose id was noted last, until it is settled. A tag that is in use is refused when `strict`.
     #[inline]
     pub(crate) fn insert(
         &mut self,
         seed: u64,
         link: u32,
-        id: u32,
+        (id, wire): (u32, u32),
         tag: DeliveryTag,
+        strict: bool,
     ) -> Result<(), UnsettledError> {
         if let Some(front) = self.entries.front()
             && serial_distance(front.id, id) <= 0
@@ -77,25 +89,25 @@ impl Unsettled {
             return Err(UnsettledError::IdNotNext { last: front.id });
         }
         let hash = hash_tag(seed, link, &tag);
-        if self.tags.find(hash).any(|other| self.matches(other, link, &tag)) {
+        if strict && self.tags.find(hash).any(|other| self.matches(other, link, &tag)) {
             return Err(UnsettledError::DuplicateTag);
         }
         self.tags.insert(hash, id);
-        self.entries.push_back(Entry { id, link, hash, tag });
+        self.entries.push_back(Entry { id, wire, link, hash, tag });
         self.open += 1;
         Ok(())
     }
 
-    /// Settles a delivery; gives its link, or nothing when it is unknown or already settled.
+    /// Settles a delivery; gives its link and its id for the peer, or nothing when it is unknown or already settled.
     #[inline]
-    pub(crate) fn settle(&mut self, id: u32) -> Option<u32> {
+    pub(crate) fn settle(&mut self, id: u32) -> Option<(u32, u32)> {
         let at = self.position(id)?;
         let entry = self.entries.get_mut(at)?;
         if entry.link == SETTLED {
             return None;
         }
         let link = std::mem::replace(&mut entry.link, SETTLED);
-        let hash = entry.hash;
+        let (hash, wire) = (entry.hash, entry.wire);
         self.tags.remove(hash, id);
         self.open -= 1;
         if at == 0 {
@@ -104,24 +116,26 @@ impl Unsettled {
             // One delivery that stays unsettled must not keep all that came after it.
             self.entries.retain(|entry| entry.link != SETTLED);
         }
-        Some(link)
+        Some((link, wire))
     }
 
-    /// The link of an unsettled delivery.
-    pub(crate) fn link_of(&self, id: u32) -> Option<u32> {
+    /// The id of an unsettled delivery for the peer.
+    pub(crate) fn wire_of(&self, id: u32) -> Option<u32> {
         let entry = self.entries.get(self.position(id)?)?;
-        (entry.link != SETTLED).then_some(entry.link)
+        (entry.link != SETTLED).then_some(entry.wire)
     }
 
-    /// The unsettled deliveries from `first` to `last`. Costs what is kept between the two,
-    /// whatever the width of the range.
+    /// The unsettled deliveries that the peer calls `first` to `last`. Costs what is kept between the two,
+    /// whatever the width of the range; all that is kept where the peer's ids do not go up.
     pub(crate) fn range(&self, first: u32, last: u32) -> impl Iterator<Item = u32> {
-        let start = self.entries.partition_point(|entry| serial_distance(first, entry.id) < 0);
+        let renamed = self.renamed;
+        let start = self.entries.partition_point(|entry| !renamed && serial_distance(first, entry.id) < 0);
+        let within = move |id| serial_distance(first, id) >= 0 && serial_distance(id, last) >= 0;
         self.entries
             .iter()
             .skip(start)
-            .take_while(move |entry| serial_distance(entry.id, last) >= 0)
-            .filter(|entry| entry.link != SETTLED)
+            .take_while(move |entry| renamed || serial_distance(entry.id, last) >= 0)
+            .filter(move |entry| entry.link != SETTLED && (!renamed || within(entry.wire)))
             .map(|entry| entry.id)
     }
 
@@ -167,6 +181,7 @@ impl Unsettled {
         while self.entries.front().is_some_and(|entry| entry.link == SETTLED) {
             self.entries.pop_front();
         }
+        self.renamed &= !self.entries.is_empty();
         if self.entries.is_empty() && self.entries.capacity() > KEEP_ENTRIES {
             self.entries = VecDeque::new();
         }

@@ -71,7 +71,8 @@ impl Session {
         let (Some(id), Some(tag)) = (transfer.delivery_id, transfer.delivery_tag) else {
             return Err(unnamed(handle, transfer));
         };
-        self.unsettled.note_id(id).map_err(|e| id_fault(id, e))?;
+        let wire = id;
+        let id = self.unsettled.note_id(wire, intake.config.strict_ids).map_err(|e| id_fault(wire, e))?;
         let Some(link) = self.links.get_mut(handle) else { return Ok(None) };
         let mode = effective_mode(link, transfer)?;
         let (key, snd_settle_mode) = (link.key, link.snd_settle_mode);
@@ -88,11 +89,11 @@ impl Session {
         if !settled {
             receiver.unsettled += 1;
             self.unsettled
-                .insert(intake.config.hash_seed, handle, id, tag)
+                .insert(intake.config.hash_seed, handle, (id, wire), tag, intake.config.strict_ids)
                 .map_err(|e| tag_fault(handle, tag, e))?;
         }
         if transfer.more {
-            let mut partial = Partial::new(id, tag, message_format, mode, transfer, &payload);
+            let mut partial = Partial::new((id, wire), tag, message_format, mode, transfer, &payload);
             if too_large {
                 partial.drop_payload(limit);
             }
@@ -160,14 +161,15 @@ impl Session {
         Ok(Some(partial.into_event(key)))
     }
 
-    /// Settles a delivery that was received; false when it is unknown or already settled.
+    /// Settles a delivery that was received; gives its id for the peer, or nothing when it is unknown or already
+    /// settled.
     #[inline]
-    pub(crate) fn settle_received(&mut self, id: u32) -> bool {
-        let Some(handle) = self.unsettled.settle(id) else { return false };
+    pub(crate) fn settle_received(&mut self, id: u32) -> Option<u32> {
+        let (handle, wire) = self.unsettled.settle(id)?;
         if let Some(receiver) = self.links.get_mut(handle).and_then(Link::receiver_mut) {
             receiver.unsettled = receiver.unsettled.saturating_sub(1);
         }
-        true
+        Some(wire)
     }
 
     /// The peer tells the state of what it sent itself. Gives the runs of deliveries that were

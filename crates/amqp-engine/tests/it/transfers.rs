@@ -269,7 +269,7 @@ fn a_delivery_may_choose_mode_first_but_not_second() {
 #[test]
 fn a_tag_of_an_unsettled_delivery_may_not_be_used_again_on_its_link() {
     let same = |handle, id| Transfer { delivery_tag: Some(tag(b"same")), ..transfer(handle, id) };
-    let (mut pair, link) = receiving(plain());
+    let (mut pair, link) = receiving(Config { strict_ids: true, ..plain() });
     pair.attach("other", 1, Role::Sender);
     pair.feed_all(&[
         amqp_with(0, same(0, 0), b"a"),
@@ -287,7 +287,7 @@ fn a_tag_of_an_unsettled_delivery_may_not_be_used_again_on_its_link() {
 
 #[test]
 fn delivery_ids_go_up_over_all_links_of_a_session() {
-    let (mut pair, _) = receiving(plain());
+    let (mut pair, _) = receiving(Config { strict_ids: true, ..plain() });
     pair.attach("two", 1, Role::Sender);
     pair.feed_all(&[
         amqp_with(0, transfer(0, 5), b"a"),
@@ -297,6 +297,28 @@ fn delivery_ids_go_up_over_all_links_of_a_session() {
     assert_eq!(pair.take_events().len(), 3);
     pair.feed(&amqp_with(0, Transfer { delivery_tag: Some(tag(b"new")), ..transfer(1, 9) }, b"b"));
     assert_eq!(ended_with(&pair.frames()).as_deref(), Some("amqp:invalid-field"));
+}
+
+#[test]
+fn threads_that_share_a_client_are_answered_by_the_ids_they_sent() {
+    let (mut pair, link) = receiving(plain());
+    // Three threads have read the same next id, and one was overtaken.
+    let wires = [5, 5, 5, 9, 8];
+    pair.feed_all(&wires.map(|id| amqp_with(0, transfer(0, id), b"x")));
+    let got: Vec<_> = pair
+        .take_events()
+        .iter()
+        .map(|event| match event {
+            Event::Transfer(delivery) => delivery.delivery_id,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert!(got.windows(2).all(|pair| pair[0] != pair[1]), "each is a delivery of its own: {got:?}");
+    for id in got {
+        pair.engine.settle_incoming(link.session(), id, DeliveryState::Accepted);
+    }
+    let told: Vec<_> = pair.dispositions().iter().map(|told| (told.first, told.last.unwrap())).collect();
+    assert_eq!(told, [(5, 5), (5, 5), (5, 5), (9, 9), (8, 8)]);
 }
 
 #[test]

@@ -86,10 +86,13 @@ fn plain_receivers_are_told_first_acquirer_and_no_token() {
 }
 
 #[test]
-fn the_bare_message_stays_and_hop_by_hop_annotations_go() {
+fn the_bare_message_stays_and_delivery_annotations_reach_service_bus_alone() {
     let payload = MessageBuilder::new()
         .header(Header { durable: true, priority: Some(7), delivery_count: 9, ..Header::default() })
-        .delivery_annotations(RawMap::with_symbol_keys(&[("x-opt-hop", AnnotationValue::Bool(true))]))
+        .delivery_annotations(RawMap::with_symbol_keys(&[
+            ("x-opt-lock-token", AnnotationValue::Uuid([9; 16])),
+            ("x-opt-hop", AnnotationValue::Bool(true)),
+        ]))
         .message_annotations(RawMap::with_symbol_keys(&[
             ("x-opt-mine", AnnotationValue::Ubyte(1)),
             ("x-opt-sequence-number", AnnotationValue::Long(999)),
@@ -102,7 +105,15 @@ fn the_bare_message_stays_and_hop_by_hop_annotations_go() {
         let message = whole(&stored(payload.clone()), None, face);
         let (before, after) = (Sections::scan(&payload).unwrap(), Sections::scan(&message).unwrap());
         assert_eq!(before.bare().of(&payload), after.bare().of(&message));
-        assert!(after.delivery_annotations.is_empty());
+        let own = after.delivery_annotations_view(&message);
+        assert_eq!(own.get("x-opt-hop").is_some(), face == Face::ServiceBus);
+        assert!(own.get("x-opt-lock-token").is_none(), "a lock that somebody had elsewhere");
+        let locked = whole(&stored(payload.clone()), Some(&lock()), face);
+        let view = Sections::scan(&locked).unwrap();
+        let own = view.delivery_annotations_view(&locked);
+        let token = (face == Face::ServiceBus).then_some(lock().token.0.to_be_bytes());
+        assert_eq!(own.get("x-opt-lock-token").and_then(RawValue::as_uuid), token);
+        assert_eq!(own.len(), if face == Face::ServiceBus { 2 } else { 0 });
         let header = after.read_header(&message).unwrap();
         assert_eq!((header.durable, header.priority, header.delivery_count), (true, Some(7), 0));
         let view = after.message_annotations_view(&message);

@@ -13,7 +13,7 @@ use super::{Ask, bad, one_array, sequence_numbers_of};
 use crate::{
     condition::Refusal,
     intake::{self, Intake},
-    quota,
+    message_id, quota,
     tracking::Tracking,
 };
 
@@ -42,12 +42,12 @@ fn message(item: &Bytes, intake: Intake, ids: &mut Tracking) -> Result<Message, 
     let sections = map.get("message").and_then(RawValue::as_binary);
     let sections = sections.ok_or_else(|| bad("'message' must be a binary"))?;
     let id = map.get("message-id").filter(|id| !id.is_null());
-    if id.is_some_and(|id| id.as_str().is_none()) {
-        return Err(bad("'message-id' must be a string or null"));
-    }
     quota::id("message-id", id)?;
-    let id = id.and_then(RawValue::as_str);
-    intake::message_or(Bytes::copy_from_slice(sections), intake, id, ids)
+    let text = id.and_then(message_id::canonical);
+    if id.is_some() && text.is_none() {
+        return Err(bad("'message-id' must be a string, ulong, uuid, binary or null"));
+    }
+    intake::message_or(Bytes::copy_from_slice(sections), intake, text.as_deref(), ids)
 }
 
 /// The command of `cancel-scheduled-message`.

@@ -9,8 +9,8 @@ fn tag(bytes: &[u8]) -> DeliveryTag {
 }
 
 fn add(unsettled: &mut Unsettled, link: u32, id: u32, name: &[u8]) -> Result<(), UnsettledError> {
-    unsettled.note_id(id)?;
-    unsettled.insert(SEED, link, id, tag(name))
+    unsettled.note_id(id, true)?;
+    unsettled.insert(SEED, link, (id, id), tag(name), true)
 }
 
 #[test]
@@ -19,7 +19,7 @@ fn a_tag_is_free_again_after_settlement_and_on_other_links() {
     assert_eq!(add(&mut unsettled, 0, 1, b"a"), Ok(()));
     assert_eq!(add(&mut unsettled, 0, 2, b"a"), Err(UnsettledError::DuplicateTag));
     assert_eq!(add(&mut unsettled, 1, 3, b"a"), Ok(()));
-    assert_eq!(unsettled.settle(1), Some(0));
+    assert_eq!(unsettled.settle(1), Some((0, 1)));
     assert_eq!(add(&mut unsettled, 0, 4, b"a"), Ok(()));
 }
 
@@ -31,7 +31,7 @@ fn settling_twice_or_the_unknown_gives_nothing() {
     }
     let cases = [(4, None), (8, None), (6, Some(0)), (6, None), (5, Some(0)), (7, Some(0)), (7, None)];
     for case @ (id, expected) in cases {
-        assert_eq!(unsettled.settle(id), expected, "{case:?}");
+        assert_eq!(unsettled.settle(id).map(|(link, _)| link), expected, "{case:?}");
     }
     assert_eq!(unsettled.len(), 0);
 }
@@ -49,7 +49,7 @@ fn ids_only_go_up_across_the_wrap() {
         (5, true),
     ];
     for case @ (id, accepted) in cases {
-        assert_eq!(unsettled.note_id(id).is_ok(), accepted, "{case:?}");
+        assert_eq!(unsettled.note_id(id, true).is_ok(), accepted, "{case:?}");
     }
 }
 
@@ -62,7 +62,7 @@ fn a_delivery_that_stays_unsettled_does_not_keep_those_behind_it() {
         unsettled.settle(id);
         assert!(unsettled.entries.len() <= KEEP_ENTRIES + 3, "{}", unsettled.entries.len());
     }
-    assert_eq!(unsettled.settle(0), Some(0));
+    assert_eq!(unsettled.settle(0), Some((0, 0)));
     assert!(unsettled.entries.is_empty());
 }
 
@@ -121,6 +121,26 @@ fn ranges_cost_what_is_kept_and_not_their_width() {
     }
 }
 
+#[test]
+fn deliveries_whose_ids_do_not_go_up_are_told_by_the_ids_they_came_with() {
+    let mut unsettled = Unsettled::default();
+    let wires = [5, 5, 7, 6, 7, 20];
+    let ids = wires.map(|wire| {
+        let id = unsettled.note_id(wire, false).unwrap();
+        unsettled.insert(SEED, 0, (id, wire), tag(b"same"), false).unwrap();
+        id
+    });
+    assert_eq!(ids, [5, 6, 7, 8, 9, 20], "here they go up, and those that do are what they are there");
+    for (first, last, expected) in [(5, 5, vec![5, 6]), (6, 7, vec![7, 8, 9]), (0, 99, ids.to_vec())] {
+        assert_eq!(unsettled.range(first, last).collect::<Vec<_>>(), expected, "{first} to {last}");
+    }
+    for (id, wire) in ids.into_iter().zip(wires) {
+        assert_eq!(unsettled.wire_of(id), Some(wire));
+        assert_eq!(unsettled.settle(id), Some((0, wire)));
+    }
+    assert!(!unsettled.renamed && unsettled.tags.find(hash_tag(SEED, 0, &tag(b"same"))).next().is_none());
+}
+
 proptest! {
     #[test]
     fn no_two_unsettled_deliveries_of_a_link_share_a_tag(
@@ -133,7 +153,7 @@ proptest! {
         for (link, name, step, pick) in steps {
             if link == 2 && !model.is_empty() {
                 let (settled, of, _) = model.remove(pick.index(model.len()));
-                prop_assert_eq!(unsettled.settle(settled), Some(of));
+                prop_assert_eq!(unsettled.settle(settled), Some((of, settled)));
             } else {
                 id = id.wrapping_add(step);
                 let taken = model.iter().any(|&(_, l, n)| (l, n) == (link, name));
@@ -144,7 +164,8 @@ proptest! {
             }
             prop_assert_eq!(unsettled.len(), model.len());
             for &(id, link, _) in &model {
-                prop_assert_eq!(unsettled.link_of(id), Some(link));
+                let kept = unsettled.entries.iter().find(|entry| entry.id == id).map(|entry| entry.link);
+                prop_assert_eq!((unsettled.wire_of(id), kept), (Some(id), Some(link)));
             }
         }
     }
