@@ -149,18 +149,29 @@ impl Core {
 
     /// Does what one client asked in one go. Runs of answers and of removals are merged, so this is the way to go
     /// for more than one command.
-    pub fn handle_batch(&mut self, now: Timestamp, batch: Batch, out: &mut impl Output) {
+    ///
+    /// One message may become a copy for each of ten thousand subscriptions. So when `out` is full ([`Output::is_full`])
+    /// the rest of the batch is given back, to be handled in a later call. Each call handles at least one command.
+    pub fn handle_batch(&mut self, now: Timestamp, batch: Batch, out: &mut impl Output) -> Option<Batch> {
         self.now = now;
         self.begin_leaving();
         self.begin_states();
+        let client = batch.client;
         let mut commands = batch.commands.into_iter();
-        while !commands.as_slice().is_empty() {
+        'all: while !commands.as_slice().is_empty() {
             self.approach_commands(commands.as_slice());
             for command in commands.by_ref().take(AHEAD) {
-                self.dispatch(now, batch.client, command, out);
+                self.dispatch(now, client, command, out);
+                if out.is_full() {
+                    break 'all;
+                }
             }
         }
         self.finish_call(out);
+        if commands.as_slice().is_empty() {
+            return None;
+        }
+        Some(Batch { client, commands: commands.collect() })
     }
 
     /// Does one thing that a client asked.

@@ -40,4 +40,9 @@ pub trait Output {
     fn readable(&self) -> Position;
     /// True while the disk's reserve is in use: sends are refused, settlements go on.
     fn storage_full(&self) -> bool;
+    /// True when so much came of the last commands that the next one of a batch should wait for another call. It is
+    /// asked after each command, and nothing but the order of commands of several clients depends on it.
+    fn is_full(&self) -> bool {
+        false
+    }
 }

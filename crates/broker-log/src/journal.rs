@@ -202,6 +202,11 @@ impl Journal {
         Position(self.committed)
     }
 
+    /// The position behind the last record, committed or not.
+    pub fn end(&self) -> Position {
+        Position(self.writer.end)
+    }
+
     /// Everything before this position is durable.
     pub fn durable(&self) -> Position {
         Position(self.durable)

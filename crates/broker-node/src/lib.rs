@@ -10,6 +10,7 @@ mod node;
 mod outbox;
 mod recovery;
 mod surroundings;
+mod waiting;
 
 pub use node::{Node, NodeFault, NodeLimits};
 pub use outbox::Released;

@@ -1,14 +1,21 @@
 //! The node: rounds of work, each a batch of commands, the deliveries that follow, and one journal position that
 //! both wait for.
 //!
-//! Invariant: the same inputs in the same order give the same outputs; the journal's completions are inputs too.
+//! Invariant: the same inputs in the same order give the same outputs; the journal's completions are inputs too. What a
+//! round brings is bounded but for its last command: the rest of a batch waits for another round.
 
 use std::{collections::VecDeque, time::Duration};
 
-use broker_core::{Batch, Command, Core, Outcome, ReplayError, Timestamp};
+use broker_core::{Batch, ClientId, Command, Core, Outcome, ReplayError, Timestamp};
 use broker_log::{CleanStep, IoDone, IoRequest, Journal, PoisonReason, Position, ReadError};
 
-use crate::{Released, held::Held, outbox::Outbox, surroundings::Surroundings};
+use crate::{
+    Released,
+    held::Held,
+    outbox::Outbox,
+    surroundings::{Round, Surroundings},
+    waiting::Waiting,
+};
 
 /// Bounds on one round of background work, so that commands never wait long behind it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -17,13 +24,21 @@ pub struct NodeLimits {
     pub clean_bytes: usize,
     /// Bytes handed to the disk and not yet written at which no more commands should be handled.
     pub unwritten_bytes_max: u64,
+    /// Bytes of records and of large answers after which one round handles no more commands. A message to a topic may
+    /// become ten thousand records.
+    pub round_bytes_max: u64,
     /// How long a record may wait for others when no effect waits for it.
     pub flush_after: Duration,
 }
 
 impl Default for NodeLimits {
     fn default() -> Self {
-        Self { clean_bytes: 256 << 10, unwritten_bytes_max: 64 << 20, flush_after: Duration::from_millis(10) }
+        Self {
+            clean_bytes: 256 << 10,
+            unwritten_bytes_max: 64 << 20,
+            round_bytes_max: 4 << 20,
+            flush_after: Duration::from_millis(10),
+        }
     }
 }
 
@@ -46,6 +61,10 @@ pub struct Node {
     outbox: Outbox,
     held: Held,
     released: VecDeque<Released>,
+    /// Commands that no round had room for.
+    waiting: Waiting,
+    /// Where the journal ended when this round began, if it did.
+    round_start: Option<Position>,
     limits: NodeLimits,
     fault: Option<NodeFault>,
     /// What is appended up to there must be on its way to the disk by then, whether an effect waits for it or not.
@@ -58,7 +77,11 @@ impl Node {
     pub(crate) fn start(mut core: Core, mut journal: Journal) -> Self {
         journal.set_live(core.live_records().map(|(at, length)| (Position(at.0), length)));
         let mut outbox = Outbox::default();
-        core.recovered(&mut Surroundings { journal: &mut journal, outbox: &mut outbox });
+        core.recovered(&mut Surroundings {
+            journal: &mut journal,
+            outbox: &mut outbox,
+            round: Round::default(),
+        });
         journal.commit();
         Self {
             core,
@@ -66,6 +89,8 @@ impl Node {
             outbox,
             held: Held::default(),
             released: VecDeque::new(),
+            waiting: Waiting::default(),
+            round_start: None,
             limits: NodeLimits::default(),
             fault: None,
             flush: None,
@@ -73,46 +98,112 @@ impl Node {
         }
     }
 
-    /// Handles one client's commands, in one atomic unit of the journal or in several. Deliveries follow in [`Self::work`].
+    /// The same node under other limits.
+    #[must_use]
+    pub fn with_limits(mut self, limits: NodeLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Handles one client's commands, in one atomic unit of the journal or in several. Deliveries follow in [`Self::work`],
+    /// and so do commands for which this round, or the memory for what the disk has to write, has no room.
     /// After [`Self::close`] nothing is handled any more.
     pub fn handle_batch(&mut self, now: Timestamp, batch: Batch) {
         if self.closing {
             return;
         }
-        let Batch { client, mut commands } = batch;
-        while let Some(rest) = split_off_unit(&mut commands) {
-            self.handle_unit(now, Batch { client, commands });
-            commands = rest;
+        self.begin_round();
+        if !self.waiting.is_empty() {
+            self.handle_waiting(now);
         }
-        self.handle_unit(now, Batch { client, commands });
+        if self.is_full() || self.waiting.has(batch.client) {
+            return self.waiting.push(batch);
+        }
+        self.handle_units(now, batch);
     }
 
-    fn handle_unit(&mut self, now: Timestamp, unit: Batch) {
-        let mut out = Surroundings { journal: &mut self.journal, outbox: &mut self.outbox };
-        self.core.handle_batch(now, unit, &mut out);
+    /// Handles what waits, as far as there is room.
+    fn handle_waiting(&mut self, now: Timestamp) {
+        while !self.is_full()
+            && let Some(batch) = self.waiting.pop()
+        {
+            self.handle_units(now, batch);
+        }
+    }
+
+    /// Handles a batch unit by unit; what there is no room for waits.
+    fn handle_units(&mut self, now: Timestamp, batch: Batch) {
+        let Batch { client, mut commands } = batch;
+        loop {
+            let rest = split_off_unit(&mut commands);
+            let left = self.handle_unit(now, Batch { client, commands });
+            commands = match (left, rest) {
+                (None, None) => return,
+                (None, Some(rest)) => rest,
+                (Some(left), rest) => left.commands.into_iter().chain(rest.into_iter().flatten()).collect(),
+            };
+            if self.is_full() {
+                return self.waiting.put_back(Batch { client, commands });
+            }
+        }
+    }
+
+    /// Handles one unit; gives back what there was no room for.
+    fn handle_unit(&mut self, now: Timestamp, unit: Batch) -> Option<Batch> {
+        let round = self.round();
+        let mut out = Surroundings { journal: &mut self.journal, outbox: &mut self.outbox, round };
+        let rest = self.core.handle_batch(now, unit, &mut out);
         // Once committed, what was written can be read: the core reads nothing that it wrote in the same call.
         self.journal.commit();
+        rest
     }
 
-    /// Deadlines, deliveries and a step of cleaning; then everything of this round waits for its position.
+    /// Whether no more commands should be handled in this round.
+    fn is_full(&self) -> bool {
+        self.round().is_full(&self.journal, &self.outbox)
+    }
+
+    fn begin_round(&mut self) {
+        self.round_start.get_or_insert(self.journal.end());
+    }
+
+    fn round(&self) -> Round {
+        let start = self.round_start.unwrap_or(self.journal.end());
+        let of_round = start.0.saturating_add(self.limits.round_bytes_max.max(1));
+        // One more byte, and the node is behind.
+        let of_disk =
+            self.journal.durable().0.saturating_add(self.limits.unwritten_bytes_max).saturating_add(1);
+        Round { full_at: of_round.min(of_disk) }
+    }
+
+    /// What waits, deadlines, deliveries and a step of cleaning; then everything of this round waits for its position.
     /// True when there is more to do at once.
     pub fn work(&mut self, now: Timestamp) -> bool {
         if self.closing {
             return false;
         }
-        let mut out = Surroundings { journal: &mut self.journal, outbox: &mut self.outbox };
+        self.begin_round();
+        if !self.waiting.is_empty() {
+            self.handle_waiting(now);
+        }
+        let round = self.round();
+        let mut out = Surroundings { journal: &mut self.journal, outbox: &mut self.outbox, round };
         let mut more = self.core.handle_deadline(now, &mut out);
         // The deadline's records (dead-lettered copies) must be readable for the deliveries that follow.
         out.journal.commit();
         more |= self.core.pump(now, &mut out);
         more |= self.clean();
         self.close_round(now);
-        more
+        more || (self.has_waiting() && !self.is_full())
     }
 
     /// Ties the round's effects to the position they depend on.
     fn close_round(&mut self, now: Timestamp) {
         let until = self.journal.commit();
+        self.round_start = None;
+        if self.has_waiting() {
+            self.journal.request_sync(until);
+        }
         if self.outbox.is_empty() {
             return self.flush_in_time(now, until);
         }
@@ -144,7 +235,8 @@ impl Node {
     /// One bounded step of cleaning the oldest segment: what lives in it is appended anew.
     fn clean(&mut self) -> bool {
         let Some(step) = self.journal.poll_clean(self.limits.clean_bytes) else { return false };
-        let mut out = Surroundings { journal: &mut self.journal, outbox: &mut self.outbox };
+        let round = self.round();
+        let mut out = Surroundings { journal: &mut self.journal, outbox: &mut self.outbox, round };
         match step {
             CleanStep::Records(records) => {
                 for (at, record) in records {
@@ -214,6 +306,16 @@ impl Node {
     /// True while so much waits for the disk that no more commands should be handled.
     pub fn is_behind(&self) -> bool {
         self.journal.unwritten_bytes() > self.limits.unwritten_bytes_max
+    }
+
+    /// Whether commands wait for another round. While the node is behind, only the disk brings that.
+    pub fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Whether commands of this client do.
+    pub fn has_waiting_of(&self, client: ClientId) -> bool {
+        self.waiting.has(client)
     }
 
     /// When [`Self::work`] has something to do by itself.

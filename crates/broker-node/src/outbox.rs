@@ -23,11 +23,14 @@ pub(crate) struct Outbox {
     others: BTreeMap<ClientId, Vec<Effect>>,
     /// How many effects the last client of a round had: the next is likely to have as many.
     before: usize,
+    /// Bytes of answers that may be much larger than what was asked.
+    bytes: u64,
 }
 
 impl Outbox {
     /// Adds one effect.
     pub(crate) fn push(&mut self, client: ClientId, effect: Effect) {
+        self.bytes += weight(&effect);
         if self.current != Some(client) {
             self.switch(client);
         }
@@ -47,6 +50,11 @@ impl Outbox {
         }
     }
 
+    /// Bytes of the large answers among them, about.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// True when there is nothing to release.
     pub(crate) fn is_empty(&self) -> bool {
         self.effects.is_empty() && self.others.is_empty()
@@ -54,6 +62,7 @@ impl Outbox {
 
     /// Takes everything collected, by client.
     pub(crate) fn take(&mut self) -> Vec<Released> {
+        self.bytes = 0;
         let mut released: Vec<Released> = mem::take(&mut self.others)
             .into_iter()
             .map(|(client, effects)| Released { client, effects })
@@ -68,6 +77,21 @@ impl Outbox {
     }
 }
 
+/// Bytes of an answer to a request of a few words. Messages are not counted: what hands them out is bounded itself.
+fn weight(effect: &Effect) -> u64 {
+    match effect {
+        Effect::SessionState { state: Some(state), .. } => state.len() as u64,
+        Effect::SessionList { ids, .. } => ids.len() as u64 * ID_BYTES,
+        Effect::Rules { rules, .. } => rules.len() as u64 * DESCRIPTION_BYTES,
+        Effect::Described { entities, .. } => entities.len() as u64 * DESCRIPTION_BYTES,
+        _ => 0,
+    }
+}
+
+/// What an id of a session takes at most, about.
+const ID_BYTES: u64 = 128;
+/// What the description of an entity or a rule takes, about.
+const DESCRIPTION_BYTES: u64 = 1 << 10;
 /// Most effects that room is made for before they come.
 const AHEAD_MAX: usize = 256;
 

@@ -11,6 +11,21 @@ use crate::outbox::Outbox;
 pub(crate) struct Surroundings<'a> {
     pub(crate) journal: &'a mut Journal,
     pub(crate) outbox: &'a mut Outbox,
+    pub(crate) round: Round,
+}
+
+/// How much one round of the node may bring, and how much may wait for the disk.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Round {
+    /// Where the journal ends when that much has come. Large answers count as if they were recorded.
+    pub(crate) full_at: u64,
+}
+
+impl Round {
+    /// Whether it has come.
+    pub(crate) fn is_full(self, journal: &Journal, outbox: &Outbox) -> bool {
+        journal.end().0.saturating_add(outbox.bytes()) >= self.full_at
+    }
 }
 
 impl Output for Surroundings<'_> {
@@ -43,5 +58,9 @@ impl Output for Surroundings<'_> {
 
     fn storage_full(&self) -> bool {
         self.journal.storage_full()
+    }
+
+    fn is_full(&self) -> bool {
+        self.round.is_full(self.journal, self.outbox)
     }
 }

@@ -29,7 +29,7 @@ pub(crate) struct Runner {
     disk: Option<DiskThread>,
     clients: BTreeMap<ClientId, Arc<Mailbox>>,
     /// What handled commands weighed, owed to their clients, also to those that are over: all share one account.
-    owed: Vec<(Arc<Mailbox>, usize)>,
+    owed: Vec<(ClientId, Arc<Mailbox>, usize)>,
     /// There is more to do at once.
     more: bool,
     stopping: bool,
@@ -122,7 +122,7 @@ impl Runner {
             slow.turned(began, waited, self.node.journal().committed());
         }
         self.more |= self.release();
-        if self.stopping && !self.more {
+        if self.stopping && !self.more && !self.node.has_waiting() {
             self.node.close();
         }
         self.more |= self.give_to_disk(alone);
@@ -153,7 +153,7 @@ impl Runner {
         match item {
             Item::Batch(batch, weight) => {
                 if let Some(mailbox) = self.clients.get(&batch.client) {
-                    self.owed.push((Arc::clone(mailbox), weight));
+                    self.owed.push((batch.client, Arc::clone(mailbox), weight));
                 }
                 if let Some(slow) = &mut self.slow {
                     slow.handles(&batch);
@@ -205,14 +205,19 @@ impl Runner {
         }
     }
 
-    /// Lets clients send on, unless the disk is so far behind that memory must be spared.
+    /// Lets clients send on, unless the disk is so far behind that memory must be spared, or what they sent still waits.
     fn pay(&mut self) {
         if self.node.is_behind() {
             return;
         }
-        for (mailbox, weight) in self.owed.drain(..) {
-            mailbox.dealt_with(weight);
-        }
+        let node = &self.node;
+        self.owed.retain(|(client, mailbox, weight)| {
+            let waits = node.has_waiting_of(*client);
+            if !waits {
+                mailbox.dealt_with(*weight);
+            }
+            waits
+        });
     }
 
     /// Tells the operator, once, of a journal that cannot reclaim its space.

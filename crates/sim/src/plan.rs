@@ -49,6 +49,10 @@ pub struct Plan {
     /// Chance in 10,000 of each disk call to fail.
     pub(crate) disk_fails: u64,
     pub(crate) body_max: u64,
+    /// Bytes after which one round of the node handles no more commands.
+    pub(crate) round_bytes: u64,
+    /// Bytes that may wait for the disk before no more commands are handled.
+    pub(crate) unwritten_bytes: u64,
 }
 
 impl Plan {
@@ -78,6 +82,8 @@ impl Plan {
             cut: if calm { 0 } else { trouble(&mut rng) },
             disk_fails: if rng.chance(30) { rng.below(60) } else { 0 },
             body_max: 1 << (4 + rng.below(10)),
+            round_bytes: if rng.chance(50) { 1 << rng.below(14) } else { 4 << 20 },
+            unwritten_bytes: if rng.chance(30) { 1 << rng.below(16) } else { 64 << 20 },
         }
     }
 }

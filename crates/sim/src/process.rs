@@ -6,7 +6,7 @@ use std::{collections::VecDeque, sync::atomic::Ordering};
 
 use broker_core::{Batch, CoreConfig, Profile, Timestamp};
 use broker_log::{DiskWorker, Durability, FaultyDisk, IoRequest, JournalConfig};
-use broker_node::{Node, Released};
+use broker_node::{Node, NodeLimits, Released};
 
 use crate::{
     disk::Mischief,
@@ -70,7 +70,12 @@ impl Process {
                 broker_node::recover(self.disk.clone(), journal, core).map_err(|error| error.to_string())?
             }
         };
-        self.node = Some(node);
+        let limits = NodeLimits {
+            round_bytes_max: plan.round_bytes,
+            unwritten_bytes_max: plan.unwritten_bytes,
+            ..NodeLimits::default()
+        };
+        self.node = Some(node.with_limits(limits));
         self.inbox.push_back(setup);
         // Nobody waits for the answers: what a crash takes away the next start creates.
         while self.is_busy() {
@@ -91,7 +96,8 @@ impl Process {
 
     /// Whether anything waits for the node or the disk.
     pub(crate) fn is_busy(&self) -> bool {
-        !self.inbox.is_empty() || !self.writes.is_empty() || !self.others.is_empty()
+        let waits = self.node.as_ref().is_some_and(|node| node.has_waiting() && node.fault().is_none());
+        waits || !self.inbox.is_empty() || !self.writes.is_empty() || !self.others.is_empty()
     }
 
     /// Whether the process is about to end by itself.

@@ -1,3 +1,5 @@
+mod rounds;
+
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
@@ -302,10 +304,12 @@ fn forty_and_a_settlement(queue: QueueId, sequence: SequenceNumber, lock: LockId
     commands
 }
 
-/// A commit of forty large messages over two queues with a settlement, torn by a crash while it is written.
+/// A commit of forty large messages over two queues with a settlement, torn by a crash while it is written. Not even a
+/// round that ends after each command divides it.
 fn torn_commit(seed: u64) -> (u64, u64, u64) {
     let disk = FaultyDisk::new(Tears(seed));
-    let mut node = Bench::recover(&disk);
+    let round_bytes_max = if seed.is_multiple_of(2) { 1 } else { NodeLimits::default().round_bytes_max };
+    let mut node = Bench::recover(&disk).with_limits(NodeLimits { round_bytes_max, ..NodeLimits::default() });
     let perform = |node: &mut Node, requests: usize| {
         let mut worker = DiskWorker::new(disk.clone());
         for _ in 0..requests {

@@ -27,3 +27,25 @@ fn effects_of_interleaved_clients_come_out_by_client_and_in_order() {
     assert!(outbox.is_empty());
     assert!(outbox.take().is_empty());
 }
+
+#[test]
+fn answers_that_may_be_large_are_counted_until_they_are_taken() {
+    let state = |bytes: usize| Effect::SessionState { ticket: Ticket(1), state: Some(vec![7; bytes].into()) };
+    let cases = [
+        (published(1), 0),
+        (Effect::SessionState { ticket: Ticket(1), state: None }, 0),
+        (state(100_000), 100_000),
+        (Effect::SessionList { ticket: Ticket(1), skip: 0, ids: vec!["one".into(), "two".into()] }, 256),
+        (Effect::Rules { ticket: Ticket(1), rules: Vec::new() }, 0),
+    ];
+    for (effect, bytes) in cases {
+        let mut outbox = Outbox::default();
+        let text = format!("{effect:?}");
+        outbox.push(ClientId(1), effect.clone());
+        assert_eq!(outbox.bytes(), bytes, "{text:.40}");
+        outbox.push(ClientId(2), effect);
+        assert_eq!(outbox.bytes(), 2 * bytes, "{text:.40}");
+        outbox.take();
+        assert_eq!(outbox.bytes(), 0, "{text:.40}");
+    }
+}

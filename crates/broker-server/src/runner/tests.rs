@@ -3,8 +3,10 @@ use broker_core::{
     UnsettledPolicy,
 };
 use broker_log::JournalConfig;
+use broker_node::NodeLimits;
 
 use super::*;
+use crate::mailbox::IN_FLIGHT_MAX;
 
 const CLIENT: ClientId = ClientId(7);
 
@@ -81,4 +83,67 @@ fn what_a_connection_took_stays_locked() {
     assert_eq!(mailbox.take().iter().filter(|e| matches!(e, Effect::Delivery(_))).count(), 1);
     forget(&mut runner);
     assert_eq!(locked(&runner), 1);
+}
+
+/// A runner whose node handles one command in a round, with one client, and the queue `q`.
+fn one_by_one() -> (Runner, Arc<Mailbox>) {
+    let limits = NodeLimits { round_bytes_max: 1, ..NodeLimits::default() };
+    let node = broker_node::in_memory(JournalConfig::default(), CoreConfig::default()).with_limits(limits);
+    let mut runner = Runner::new(node, Arc::default(), None);
+    let mailbox = Arc::new(Mailbox::default());
+    let create = Command::CreateEntity {
+        name: "q".into(),
+        kind: EntityKind::Queue,
+        settings: Box::default(),
+        ticket: Ticket(1),
+    };
+    let commands = vec![Command::Connect, create];
+    let items =
+        [Item::Register(CLIENT, Arc::clone(&mailbox)), Item::Batch(Batch { client: CLIENT, commands }, 0)];
+    turns(&mut runner, items.into());
+    (runner, mailbox)
+}
+
+fn turns(runner: &mut Runner, mut items: Vec<Item>) -> Option<Ended> {
+    loop {
+        let ended = runner.turn(&mut items, Duration::ZERO, || true);
+        if ended.is_some() || !runner.has_more() {
+            return ended;
+        }
+    }
+}
+
+fn three_messages() -> Item {
+    let path = EntityPath { entity: "q".into(), sub_queue: SubQueue::Main };
+    let send = || Command::PublishTo {
+        path: path.clone(),
+        messages: vec![Message::default()],
+        auto_create: false,
+        ticket: None,
+    };
+    Item::Batch(Batch { client: CLIENT, commands: vec![send(), send(), send()] }, IN_FLIGHT_MAX)
+}
+
+fn stored(runner: &Runner) -> u64 {
+    runner.node.core().entity("q").map_or(0, |queue| queue.active)
+}
+
+#[test]
+fn a_client_reads_on_only_when_no_command_of_its_own_waits() {
+    let (mut runner, mailbox) = one_by_one();
+    mailbox.handed_over(IN_FLIGHT_MAX);
+    let mut items = vec![three_messages()];
+    for handled in 1..=3 {
+        assert!(!mailbox.may_read(), "{handled}");
+        assert_eq!(runner.turn(&mut items, Duration::ZERO, || true), None);
+        assert_eq!(stored(&runner), handled.min(3));
+    }
+    assert!(mailbox.may_read() && !runner.node.has_waiting());
+}
+
+#[test]
+fn what_waits_is_handled_before_the_end() {
+    let (mut runner, _mailbox) = one_by_one();
+    assert_eq!(turns(&mut runner, vec![three_messages(), Item::Stop]), Some(Ended::Stopped));
+    assert_eq!(stored(&runner), 3);
 }
