@@ -53,7 +53,7 @@ pub(super) struct Grown {
     error: Option<String>,
 }
 
-pub(super) const FAMILIES: [Family; 6] = [
+pub(super) const FAMILIES: [Family; 8] = [
     Family {
         name: "fan-out-correlation",
         title: "sent to a topic, one subscription of so many matches, correlation filters",
@@ -71,6 +71,22 @@ pub(super) const FAMILIES: [Family; 6] = [
         measure: fan_out::measure,
     },
     Family {
+        name: "fan-out-unindexed",
+        title: "sent to a topic, for each of so many filters that no index serves, of which one matches",
+        sizes: &[1, 10, 100, 10_000],
+        goal: None,
+        configuration: fan_out::tried,
+        measure: fan_out::measure_each,
+    },
+    Family {
+        name: "fan-out-every",
+        title: "sent to a topic, for each copy, so many subscriptions that all match",
+        sizes: &[1, 10, 100, 10_000],
+        goal: None,
+        configuration: fan_out::all,
+        measure: fan_out::measure_each,
+    },
+    Family {
         name: "sessions",
         title: "sent, received and completed, so many sessions held",
         sizes: &[100, 1_000, 10_000],
@@ -81,7 +97,7 @@ pub(super) const FAMILIES: [Family; 6] = [
     Family {
         name: "scheduled",
         title: "scheduled, come due and received, so many waiting for their time",
-        sizes: &[1_000, 1_000_000],
+        sizes: &[1_000, 10_000, 100_000, 1_000_000],
         goal: Some(1.2),
         configuration: scheduled::configuration,
         measure: scheduled::measure,
@@ -89,7 +105,7 @@ pub(super) const FAMILIES: [Family; 6] = [
     Family {
         name: "queued",
         title: "sent and received, so many queued between",
-        sizes: &[1_000, 1_000_000],
+        sizes: &[1_000, 10_000, 100_000, 1_000_000],
         goal: Some(1.2),
         configuration: queued::configuration,
         measure: queued::measure,
@@ -105,25 +121,29 @@ pub(super) const FAMILIES: [Family; 6] = [
 ];
 
 impl Family {
-    /// Every size `reps` times, in turn; the median of each stands for it.
+    /// Every size `reps` times, in turn, so that what else the machine does concerns all of them; the median of each
+    /// stands for it.
     pub(super) fn run(&self, binary: &Path, folder: &Path, reps: usize) -> Grown {
         println!("{} …", self.name);
         let mut grown = Grown { title: self.title, goal: self.goal, costs: Vec::new(), error: None };
-        for size in self.sizes {
-            let costs: Fallible<Vec<f64>> =
-                (0..reps.max(1)).map(|_| self.cost(binary, folder, *size)).collect();
-            match costs {
-                Ok(mut costs) => {
-                    costs.sort_by(f64::total_cmp);
-                    let median = costs.get(costs.len() / 2).copied().unwrap_or_default();
-                    println!("  {}: {} µs", thousands(*size), short(median));
-                    grown.costs.push((*size, median));
-                }
-                Err(error) => {
-                    grown.error = Some(format!("{}: {error}", thousands(*size)));
-                    break;
+        let mut costs = vec![Vec::new(); self.sizes.len()];
+        'all: for _ in 0..reps.max(1) {
+            for (size, costs) in self.sizes.iter().zip(&mut costs) {
+                match self.cost(binary, folder, *size) {
+                    Ok(cost) => {
+                        println!("  {}: {} µs", thousands(*size), short(cost));
+                        costs.push(cost);
+                    }
+                    Err(error) => {
+                        grown.error = Some(format!("{}: {error}", thousands(*size)));
+                        break 'all;
+                    }
                 }
             }
+        }
+        for (size, mut costs) in self.sizes.iter().zip(costs) {
+            costs.sort_by(f64::total_cmp);
+            grown.costs.extend(costs.get(costs.len() / 2).map(|median| (*size, *median)));
         }
         grown
     }
@@ -155,17 +175,25 @@ impl Grown {
         let ((_, first), (_, last)) = (self.costs.first()?, self.costs.last()?);
         (*first > 0.0).then(|| last / first)
     }
+
+    /// The same for each tenfold of the size.
+    fn growth_per_tenfold(&self) -> Option<f64> {
+        let ((first, _), (last, _)) = (self.costs.first()?, self.costs.last()?);
+        #[expect(clippy::cast_precision_loss, reason = "sizes are round numbers far below 2^52")]
+        let tenfolds = (*last as f64 / *first as f64).log10();
+        (tenfolds > 0.0).then_some(self.growth()?.powf(tenfolds.recip()))
+    }
 }
 
 /// What is recorded of them: one row for each family.
 pub(super) fn report(families: &[Grown], reps: usize) -> String {
     let rows: Vec<Vec<String>> = families.iter().map(row).collect();
-    let header = ["CPU of the broker for each message", "growth", "goal", "µs at each size"];
+    let header = ["CPU of the broker for each message", "growth", "goal", "per tenfold", "µs at each size"];
     let table = table::markdown(&header, &rows);
     let seconds = MEASURED.as_secs_f64();
     format!(
         "Growth: Ferrybus in memory, a client of `xtask`, {seconds} s a run, median of {reps}; the ratio of the last\n\
-         size to the first. {}\n\n{}\n",
+         size to the first, of the same run, and what that is for each tenfold. {}\n\n{}\n",
         memory::report(),
         table.trim_end()
     )
@@ -176,10 +204,15 @@ fn row(grown: &Grown) -> Vec<String> {
     let costs = costs.chain(grown.error.iter().map(|error| format!("no result at {error}")));
     vec![
         grown.title.to_owned(),
-        grown.growth().map(|growth| format!("{growth:.2}")).unwrap_or_default(),
+        ratio(grown.growth()),
         grown.goal.map(|goal| format!("≤ {goal}")).unwrap_or_default(),
+        ratio(grown.growth_per_tenfold()),
         costs.collect::<Vec<_>>().join(", "),
     ]
+}
+
+fn ratio(growth: Option<f64>) -> String {
+    growth.map(|growth| format!("{growth:.2}")).unwrap_or_default()
 }
 
 #[cfg(test)]

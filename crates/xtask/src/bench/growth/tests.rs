@@ -4,7 +4,7 @@ use super::*;
 fn growth_is_that_of_the_last_size_over_the_first() {
     let costs = vec![(1, 2.0), (10, 9.0), (100, 3.0)];
     let grown = Grown { title: "t", goal: Some(1.2), costs, error: None };
-    assert_eq!(row(&grown), ["t", "1.50", "≤ 1.2", "1: 2.00, 10: 9.00, 100: 3.00"]);
+    assert_eq!(row(&grown), ["t", "1.50", "≤ 1.2", "1.22", "1: 2.00, 10: 9.00, 100: 3.00"]);
 }
 
 #[test]
@@ -12,7 +12,7 @@ fn a_size_without_a_result_is_named() {
     let error = Some("10: no answer".to_owned());
     let grown = Grown { title: "t", goal: None, costs: vec![(1, 2.0)], error };
     assert!(grown.is_broken());
-    assert_eq!(row(&grown)[3], "1: 2.00, no result at 10: no answer");
+    assert_eq!(row(&grown)[4], "1: 2.00, no result at 10: no answer");
 }
 
 #[test]
