@@ -3,6 +3,7 @@
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -75,6 +76,38 @@ fn a_client_that_says_no_goodbye_is_told_and_left_behind_in_time() {
     assert!(took >= limit && took < LONG / 4, "{took:?}");
     let error = client.wire.closed().unwrap().error.unwrap();
     assert_eq!(error.condition, "amqp:connection:forced");
+}
+
+/// What a probe is told, if anything.
+fn probe(address: SocketAddr) -> Option<String> {
+    let mut stream = connected(address, b"");
+    let mut text = String::new();
+    stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").ok()?;
+    stream.read_to_string(&mut text).ok()?;
+    Some(text).filter(|text| !text.is_empty())
+}
+
+#[test]
+fn who_looks_after_a_broker_is_told_that_it_ends_for_as_long_as_that_takes() {
+    let broker = Broker::with(|config| config.shutdown_time_out = LONG);
+    // It answers nothing, so the broker waits for it.
+    let client = broker.plain();
+    let address = broker.http_address();
+    assert!(probe(address).is_some_and(|text| text.contains("\"ready\"")));
+    let stopping = thread::spawn(move || broker.stop());
+    let started = Instant::now();
+    let told = loop {
+        // Whoever asks in the moment of the stop may be left without an answer.
+        match probe(address) {
+            Some(text) if !text.contains("\"ready\"") => break text,
+            _ => assert!(started.elapsed() < LONG / 4, "the broker does not say that it stops"),
+        }
+    };
+    assert!(told.starts_with("HTTP/1.1 503 "), "{told}");
+    assert!(told.ends_with(r#"{"reason":"the broker is stopping","status":"unavailable"}"#), "{told}");
+    drop(client);
+    assert_eq!(stopping.join().unwrap(), Outcome::Stopped);
+    assert!(started.elapsed() < LONG / 4, "{:?}", started.elapsed());
 }
 
 #[test]

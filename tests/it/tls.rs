@@ -28,6 +28,7 @@ use testkit::Wire;
 use crate::{
     broker::{Broker, Folder, QUEUE},
     client::Client,
+    http,
 };
 
 pub(crate) type Stream = StreamOwned<ClientConnection, TcpStream>;
@@ -150,6 +151,33 @@ fn tls_and_plain_clients_share_a_port_and_tls_has_one_of_its_own() {
     let mut wire = Wire::connect(broker.tls_address()).unwrap();
     wire.script.header(amqp_codec::frame::ProtocolHeader::Sasl);
     assert_eq!(wire.rest().unwrap(), []);
+}
+
+#[test]
+fn http_https_and_amqp_with_and_without_tls_are_served_on_the_port_for_management() {
+    let certificates = Certificates::new();
+    let broker = certificates.broker();
+    let address = broker.http_address();
+    let login = http::root();
+    let description = "<entry xmlns=\"http://www.w3.org/2005/Atom\"><content type=\"application/xml\">\
+         <QueueDescription xmlns=\"http://schemas.microsoft.com/netservices/2010/10/servicebus/connect\"/>\
+         </content></entry>";
+    let mut over_tls = certificates.stream(address, None);
+    let (status, text) =
+        http::ask_over(&mut over_tls, "PUT /made?api-version=2021-05", Some(&login), description);
+    assert_eq!(status, 201, "{text}");
+    let request = "GET /made?api-version=2021-05";
+    let (status, plain) = http::ask_over(&mut http::connect(address), request, Some(&login), "");
+    assert_eq!(status, 200, "{plain}");
+    let (status, over_tls) =
+        http::ask_over(&mut certificates.stream(address, None), request, Some(&login), "");
+    assert_eq!(status, 200, "{over_tls}");
+    // Links say how it was asked.
+    assert!(plain.contains("<id>http://localhost/made?"), "{plain}");
+    assert_eq!(over_tls.replace("https://", "http://"), plain);
+    let response = format!("\0{DEVELOPMENT_KEY_NAME}\0{DEVELOPMENT_KEY}");
+    serves(certificates.connect(address, None), "PLAIN", response.as_bytes());
+    Client::plain(address).close();
 }
 
 #[test]

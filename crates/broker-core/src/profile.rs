@@ -61,6 +61,26 @@ impl Profile {
         ..Self::STANDARD
     };
 
+    /// What it is called.
+    pub const fn name(self) -> &'static str {
+        self.name
+    }
+
+    /// The one that is called so.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::STANDARD, Self::BASIC, Self::EMULATOR].into_iter().find(|profile| profile.name == name)
+    }
+
+    /// What an entity of that kind gets that is to have these settings; without regard to what the settings name.
+    pub fn settled(self, kind: EntityKind, settings: EntitySettings) -> Result<EntitySettings, EntityError> {
+        let mut settings = settings.check()?;
+        self.check(kind, &mut settings)?;
+        if settings.forward_to.is_some() {
+            settings.auto_delete_on_idle = None;
+        }
+        Ok(settings)
+    }
+
     /// The service's tier of this profile: the emulator's is taken for Standard.
     pub const fn tier(self) -> &'static str {
         match self.features {

@@ -15,17 +15,18 @@ use std::{
 use amqp_gateway::{Gateway, GatewayConfig};
 use broker_admin::Namespace;
 use broker_auth::{Authority, PeerFacts};
-use broker_core::ClientId;
+use broker_core::{ClientId, Profile};
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::watch,
+    sync::{Semaphore, watch},
     time::timeout,
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tracing::{Instrument, debug, info_span, warn};
 
 use crate::{
+    audit::Audit,
     clock::Clock,
     connection::Driver,
     connections::{Connections, Entry},
@@ -50,6 +51,8 @@ pub(crate) struct Shared {
     pub(crate) seed: u64,
     /// What the management API says of the namespace.
     pub(crate) namespace: Namespace,
+    /// What entities may be like.
+    pub(crate) profile: Profile,
     pub(crate) places: Places,
     pub(crate) listing: Arc<Connections>,
     pub(crate) threads: Spawner,
@@ -59,6 +62,7 @@ pub(crate) struct Shared {
     pub(crate) faults: Option<watch::Sender<()>>,
     pub(crate) foreign_origins: bool,
     pub(crate) observe: ObserveConfig,
+    pub(crate) audit: Arc<Audit>,
     /// One scrape at a time.
     pub(crate) scrapes: http::Scrapes,
     pub(crate) last_look: http::LastLook,
@@ -78,13 +82,25 @@ pub(crate) struct Peer {
     pub(crate) surplus: bool,
 }
 
+/// What a port is for. All of them take HTTP and AMQP.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Door {
+    /// With TLS or without.
+    Any,
+    /// With TLS only.
+    Tls,
+    /// As the first, and whoever looks after the broker is answered to its very end.
+    Watched,
+}
+
 /// Accepts until the server stops.
-pub(crate) async fn accept_loop(listener: TcpListener, shared: Arc<Shared>, tls_only: bool) {
+pub(crate) async fn accept_loop(listener: TcpListener, shared: Arc<Shared>, door: Door) {
     let mut stop = shared.stop.clone();
     loop {
         let accepted = tokio::select! {
+            biased;
+            _ = ordered(&mut stop) => break,
             accepted = listener.accept() => accepted,
-            _ = ordered(&mut stop) => return,
         };
         match accepted {
             Ok((stream, address)) => {
@@ -102,7 +118,7 @@ pub(crate) async fn accept_loop(listener: TcpListener, shared: Arc<Shared>, tls_
                 let span = info_span!("connection", peer = %address);
                 shared.threads.spawn(
                     async move {
-                        if let Err(error) = serve(stream, (address, surplus), serving, tls_only).await {
+                        if let Err(error) = serve(stream, (address, surplus), serving, door).await {
                             debug!(%error, "connection ended");
                         }
                         drop(place);
@@ -117,7 +133,55 @@ pub(crate) async fn accept_loop(listener: TcpListener, shared: Arc<Shared>, tls_
             }
         }
     }
+    if door == Door::Watched {
+        answer_to_the_end(listener, shared).await;
+    }
 }
+
+/// While the server ends, tells those who ask over HTTP that it does, and why. Nobody waits for them.
+async fn answer_to_the_end(listener: TcpListener, shared: Arc<Shared>) {
+    let places = Arc::new(Semaphore::new(LATE_MAX));
+    loop {
+        let Ok((stream, address)) = listener.accept().await else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
+        let serving = Arc::clone(&shared);
+        shared.threads.spawn(async move {
+            // Whoever has not asked by then is left.
+            drop(timeout(http::FAREWELL_TIME, serve_late(stream, address, serving)).await);
+            drop(place);
+        });
+    }
+}
+
+/// Answers one request of HTTP; another protocol gets no answer any more.
+async fn serve_late(stream: TcpStream, address: SocketAddr, shared: Arc<Shared>) -> io::Result<()> {
+    let stream = on_this_thread(stream)?;
+    let mut first = [0];
+    let count = stream.peek(&mut first).await?;
+    let facts = PeerFacts { tls: false, certificate_subject: None, loopback: address.ip().is_loopback() };
+    let mut peer = Peer { facts, address, surplus: false };
+    if let (Some(acceptor), [TLS_HANDSHAKE]) = (&shared.acceptor, first) {
+        let mut stream = acceptor.accept(stream).await?;
+        let first = stream.fill_buf().await?.first().copied();
+        peer.facts.tls = true;
+        peer.facts.certificate_subject = subject(&stream);
+        return if first.is_some_and(is_http) { http::serve(stream, shared, peer).await } else { Ok(()) };
+    }
+    if count > 0 && is_http(first[0]) { http::serve(stream, shared, peer).await } else { Ok(()) }
+}
+
+/// A stream was accepted on another thread, whose runtime watches it.
+fn on_this_thread(stream: TcpStream) -> io::Result<TcpStream> {
+    let stream = TcpStream::from_std(stream.into_std()?)?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// Connections that are answered at the same time while the server ends.
+const LATE_MAX: usize = 64;
 
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -126,11 +190,9 @@ async fn serve(
     stream: TcpStream,
     (address, surplus): (SocketAddr, bool),
     shared: Arc<Shared>,
-    tls_only: bool,
+    door: Door,
 ) -> io::Result<()> {
-    // It was accepted on another thread, whose runtime watches it.
-    let stream = TcpStream::from_std(stream.into_std()?)?;
-    stream.set_nodelay(true)?;
+    let stream = on_this_thread(stream)?;
     let mut first = [0];
     let count = in_time(&shared, stream.peek(&mut first)).await?;
     if count == 0 {
@@ -139,7 +201,7 @@ async fn serve(
     if first == [TLS_HANDSHAKE] {
         return Box::pin(serve_tls(stream, shared, (address, surplus))).await;
     }
-    if tls_only {
+    if door == Door::Tls {
         return Err(io::Error::other("the client does not speak TLS on a TLS port"));
     }
     let loopback = address.ip().is_loopback();
@@ -221,7 +283,8 @@ pub(crate) fn drive<S: AsyncRead + AsyncWrite + Unpin>(
     let faults = shared.faults.as_ref().map(watch::Sender::subscribe);
     let driver = Driver::new(stream, gateway, (client, seat), clock, inbox, shared.stop.clone(), patience);
     let entry = Entry::new(address, transport, shared.clock.utc(), Arc::clone(driver.mailbox()));
-    let driver = driver.with_faults(faults).with_spans(shared.spans.clone());
+    let driver = driver.with_faults(faults);
+    let driver = driver.with_watchers(shared.spans.clone(), Arc::clone(&shared.audit));
     driver.with_listing(shared.listing.enter(client, entry)).run()
 }
 

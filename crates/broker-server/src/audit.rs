@@ -2,12 +2,21 @@
 //! the same fields: `docs/features/audit.md`.
 //!
 //! Invariant: no secret and no payload is part of a line; names that a client chose are quoted, and a line is short
-//! whatever they are.
+//! whatever they are. What was done is always told; of what was refused, so much in a minute.
 
-use std::net::SocketAddr;
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use amqp_gateway::Note;
 use tracing::info;
+
+use crate::{clock, meters::Meters};
+
+mod gate;
+
+use gate::{Gate, Verdict};
 
 /// The target of all lines.
 pub(crate) const TARGET: &str = "ferrybus::audit";
@@ -29,15 +38,71 @@ pub(crate) struct Entry<'a> {
     pub(crate) refused: Option<&'a str>,
 }
 
+/// The log.
+#[derive(Debug)]
+pub(crate) struct Audit {
+    /// For who is known and who is not: who has no key cannot hide what somebody tries who has one.
+    gates: Mutex<[Gate; 2]>,
+    per_minute: u32,
+    meters: Arc<Meters>,
+}
+
+impl Audit {
+    /// Tells so many refused attempts in a minute of those who are known, and as many of all others.
+    pub(crate) fn new(per_minute: u32, meters: Arc<Meters>) -> Self {
+        let gates = Mutex::new([Gate::new(per_minute), Gate::new(per_minute)]);
+        Self { gates, per_minute, meters }
+    }
+
+    /// Writes a line, unless too many like it were refused.
+    pub(crate) fn write(&self, entry: Entry<'_>) {
+        if entry.refused.is_none() {
+            return entry.write(0);
+        }
+        let is_known = entry.who.is_some_and(|who| !who.is_empty());
+        match self.attempt(is_known) {
+            Verdict::Told { others } => entry.write(others),
+            Verdict::LeftOutFirst => {
+                self.meters.attempts_left_out.inc();
+                let reason = format!("more than {} in a minute", self.per_minute);
+                let (action, refused) = ("attempts-left-out", Some(&*reason));
+                Entry { action, entity: "", subject: "", refused, ..entry }.write(0);
+            }
+            Verdict::LeftOut => drop(self.meters.attempts_left_out.inc()),
+        }
+    }
+
+    fn attempt(&self, is_known: bool) -> Verdict {
+        let now = clock::instant();
+        let [known, others] = &mut *self.gates.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_known { known.attempt(now) } else { others.attempt(now) }
+    }
+
+    /// Writes what a connection of AMQP has changed.
+    pub(crate) fn write_notes(&self, from: SocketAddr, notes: &[Note]) {
+        for note in notes {
+            let subject = note.subject.as_deref().unwrap_or("");
+            self.write(Entry {
+                who: Some(&note.who),
+                from,
+                action: note.action,
+                entity: &note.entity,
+                subject,
+                refused: note.refused,
+            });
+        }
+    }
+}
+
 impl Entry<'_> {
-    /// Writes the line.
-    pub(crate) fn write(self) {
+    /// Writes the line; so many like it were refused before and not told.
+    fn write(self, others: u64) {
         let Self { who, from, action, entity, subject, refused } = self;
         let who = who.unwrap_or("");
         let result = if refused.is_some() { "refused" } else { "done" };
         let reason = refused.unwrap_or("");
         let (entity, subject) = (short(entity), short(subject));
-        info!(target: TARGET, who, from = %from, action, entity, subject, result, reason, "administration");
+        info!(target: TARGET, who, from = %from, action, entity, subject, result, reason, others, "administration");
     }
 }
 
@@ -48,22 +113,6 @@ fn short(text: &str) -> &str {
 
 /// Characters of a name that are told. Those of a rule with its subscription and topic have less.
 const NAME_CHARS_MAX: usize = 512;
-
-/// Writes what a connection of AMQP has changed.
-pub(crate) fn write_notes(from: SocketAddr, notes: &[Note]) {
-    for note in notes {
-        let subject = note.subject.as_deref().unwrap_or("");
-        Entry {
-            who: Some(&note.who),
-            from,
-            action: note.action,
-            entity: &note.entity,
-            subject,
-            refused: note.refused,
-        }
-        .write();
-    }
-}
 
 #[cfg(test)]
 mod tests;

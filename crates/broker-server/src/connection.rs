@@ -22,7 +22,7 @@ use tokio::{
 };
 
 use crate::{
-    audit,
+    audit::Audit,
     clock::Clock,
     connections::Listed,
     inbox::{Inbox, Item},
@@ -124,6 +124,8 @@ pub(crate) struct Driver<S> {
     listed: Option<Listed>,
     /// Where spans go, if they are wanted.
     spans: Option<Spans>,
+    /// What changes are told to.
+    audit: Option<Arc<Audit>>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
@@ -160,6 +162,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             received: 0,
             listed: None,
             spans: None,
+            audit: None,
         }
     }
 
@@ -180,9 +183,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         self
     }
 
-    /// Gives spans to who takes them.
-    pub(crate) fn with_spans(mut self, spans: Option<Spans>) -> Self {
-        self.spans = spans;
+    /// Gives spans and changes to who takes them.
+    pub(crate) fn with_watchers(mut self, spans: Option<Spans>, audit: Arc<Audit>) -> Self {
+        (self.spans, self.audit) = (spans, Some(audit));
         self
     }
 
@@ -263,7 +266,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
 
     /// Passes on what the gateway has noted for the audit log and for traces.
     fn tell_watchers(&mut self) {
-        audit::write_notes(self.seat.address, &self.gateway.take_notes());
+        let notes = self.gateway.take_notes();
+        if let Some(audit) = &self.audit {
+            audit.write_notes(self.seat.address, &notes);
+        }
         if let Some(spans) = &self.spans {
             spans.take(self.gateway.take_spans());
         }

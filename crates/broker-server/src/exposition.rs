@@ -121,6 +121,8 @@ pub(crate) fn render(picture: Picture) -> Vec<String> {
     registry.register("connections", "Open AMQP connections", meters.open.clone());
     registry.register("connections_opened", "AMQP connections begun", meters.begun.clone());
     registry.register("connections_refused", "Connections refused", meters.refused.clone());
+    let left_out = "Refused attempts that were too many for the audit log";
+    registry.register("audit_attempts_left_out", left_out, meters.attempts_left_out.clone());
     registry.register("spans_exported", "Spans that the collector took", meters.spans_exported.clone());
     registry.register("spans_dropped", "Spans that no collector took", meters.spans_dropped.clone());
     let mut process = Registry::default();

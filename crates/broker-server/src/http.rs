@@ -14,7 +14,8 @@ use std::{
 };
 
 use broker_auth::PeerFacts;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt as _;
 use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn, upgrade::OnUpgrade};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
@@ -25,7 +26,7 @@ use tokio::{
 use crate::{
     accept::{self, Peer, Shared},
     patient::Patient,
-    stop::{ordered, unless_stopped},
+    stop::{Stop, ordered, unless_stopped},
     websocket::{self, ByteStream},
 };
 
@@ -36,6 +37,7 @@ mod connections;
 mod core;
 mod faults;
 mod health;
+mod limits;
 mod metrics;
 mod pieces;
 mod routes;
@@ -54,7 +56,7 @@ const BODY_BYTES_MAX: usize = 1 << 20;
 /// Time for a body to arrive.
 const BODY_TIME: Duration = Duration::from_secs(30);
 /// Time for last answers when the broker stops.
-const FAREWELL_TIME: Duration = Duration::from_secs(1);
+pub(crate) const FAREWELL_TIME: Duration = Duration::from_secs(1);
 
 /// Who asks, and what the broker offers. One for each connection, shared by its requests.
 #[derive(Clone)]
@@ -69,7 +71,7 @@ struct Visitor {
     upgrade: Arc<Mutex<Option<OnUpgrade>>>,
 }
 
-/// Serves the requests of one connection to its end, or until the broker stops.
+/// Serves the requests of one connection to its end, or until the broker stops; one request, if it is about to end.
 pub(crate) async fn serve<S>(stream: S, shared: Arc<Shared>, peer: Peer) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -82,7 +84,10 @@ where
         let visitor = visiting.clone();
         async move { Ok::<_, Infallible>(routes::answer(&visitor, request).await) }
     });
+    let mut stop = shared.stop.clone();
+    let is_late = *stop.borrow_and_update() != Stop::No;
     let connection = http1::Builder::new()
+        .keep_alive(!is_late)
         .timer(TokioTimer::new())
         .header_read_timeout(shared.handshake_time_out)
         .max_headers(HEADERS_MAX)
@@ -90,10 +95,9 @@ where
         .serve_connection(TokioIo::new(Patient::new(stream, shared.http_write_time_out)), service)
         .with_upgrades();
     let mut connection = pin!(connection);
-    let mut stop = shared.stop.clone();
     let served = tokio::select! {
         served = connection.as_mut() => served,
-        _ = ordered(&mut stop) => {
+        _ = ordered(&mut stop), if !is_late => {
             connection.as_mut().graceful_shutdown();
             // Whoever asked is answered that the broker stops; who has not asked yet, or does not read, is left.
             let farewell = timeout(FAREWELL_TIME, connection).await;
@@ -135,15 +139,26 @@ impl Visitor {
 
     /// The body of a request, within its bounds.
     async fn body(&self, body: Incoming) -> Result<Bytes, answer::Refusal> {
-        use http_body_util::{BodyExt, LengthLimitError, Limited};
-        let collecting = Limited::new(body, BODY_BYTES_MAX).collect();
-        let in_time = timeout(BODY_TIME.min(self.shared.handshake_time_out), collecting);
+        let in_time = timeout(BODY_TIME.min(self.shared.handshake_time_out), whole(body));
         match unless_stopped(&self.shared.stop, in_time).await {
-            Ok(Ok(Ok(body))) => Ok(body.to_bytes()),
-            Ok(Ok(Err(error))) if error.is::<LengthLimitError>() => Err(answer::Refusal::TooLarge),
-            Ok(Ok(Err(error))) => Err(answer::Refusal::Bad(format!("the body cannot be read: {error}"))),
+            Ok(Ok(body)) => body,
             Ok(Err(_)) => Err(answer::Refusal::TooSlow),
             Err(_) => Err(answer::Refusal::Stopping),
         }
     }
+}
+
+/// A body in one piece: kept as it comes, each byte could be a piece that costs thirty.
+async fn whole(mut body: Incoming) -> Result<Bytes, answer::Refusal> {
+    let mut all = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let unreadable = |error| answer::Refusal::Bad(format!("the body cannot be read: {error}"));
+        // What follows a body says nothing here.
+        let Ok(piece) = frame.map_err(unreadable)?.into_data() else { continue };
+        if all.len() + piece.len() > BODY_BYTES_MAX {
+            return Err(answer::Refusal::TooLarge);
+        }
+        all.extend_from_slice(&piece);
+    }
+    Ok(all.freeze())
 }

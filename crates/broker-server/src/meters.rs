@@ -42,6 +42,8 @@ pub(crate) struct Meters {
     pub(crate) spans_exported: Counter,
     /// Spans that were not made or that no collector took.
     pub(crate) spans_dropped: Counter,
+    /// Refused attempts that the audit log does not tell.
+    pub(crate) attempts_left_out: Counter,
 }
 
 impl Default for Meters {
@@ -58,6 +60,7 @@ impl Default for Meters {
             refused: Family::default(),
             spans_exported: Counter::default(),
             spans_dropped: Counter::default(),
+            attempts_left_out: Counter::default(),
         }
     }
 }

@@ -15,6 +15,8 @@ pub struct ObserveConfig {
     pub max_entities: usize,
     /// An operation that takes longer is logged; `None`: none is.
     pub slow_operation: Option<Duration>,
+    /// Refused attempts that the audit log tells in a minute: of those who are known, and as many of all others.
+    pub refused_attempts_per_minute: u32,
     /// Where spans go; `None`: none are made.
     pub telemetry: Option<TelemetryConfig>,
 }
@@ -25,6 +27,7 @@ impl Default for ObserveConfig {
             anonymous_metrics: false,
             max_entities: 10_000,
             slow_operation: Some(Duration::from_secs(1)),
+            refused_attempts_per_minute: 60,
             telemetry: None,
         }
     }

@@ -23,7 +23,8 @@ use tokio::{
 use tracing::{info, warn};
 
 use crate::{
-    accept::{self, Shared},
+    accept::{self, Door, Shared},
+    audit::Audit,
     clock::Clock,
     config::{EntityPlan, ServerConfig},
     connections::Connections,
@@ -138,6 +139,7 @@ impl Server {
             gateway: Arc::new(gateway_config(config)),
             authority: Arc::clone(&config.authority),
             namespace: Namespace { tier: config.quotas.profile.tier(), created_at: clock.utc() },
+            profile: config.quotas.profile,
             clock,
             inbox: Arc::clone(&inbox),
             acceptor,
@@ -150,6 +152,10 @@ impl Server {
             http_write_time_out: config.http_write_time_out,
             faults: config.testing.then(|| watch::Sender::new(())),
             foreign_origins: config.foreign_origins,
+            audit: Arc::new(Audit::new(
+                config.observe.refused_attempts_per_minute,
+                Arc::clone(inbox.meters()),
+            )),
             observe: config.observe.clone(),
             scrapes: Scrapes::default(),
             last_look: LastLook::default(),
@@ -170,9 +176,10 @@ impl Server {
             shutdown_time_out: config.shutdown_time_out,
         };
         server.create_entities(config)?;
-        for (listeners, tls_only) in [(listeners, false), (http_listeners, false), (tls_listeners, true)] {
+        let doors = [(listeners, Door::Any), (http_listeners, Door::Watched), (tls_listeners, Door::Tls)];
+        for (listeners, door) in doors {
             for listener in listeners {
-                server.spawn(accept::accept_loop(listener, Arc::clone(&shared), tls_only));
+                server.spawn(accept::accept_loop(listener, Arc::clone(&shared), door));
             }
         }
         Ok(server)

@@ -200,6 +200,7 @@ pub(crate) struct LogSettings {
     pub(crate) level: Option<String>,
     pub(crate) format: Option<LogFormat>,
     pub(crate) slow_operation: Option<Span>,
+    pub(crate) refused_attempts_per_minute: Option<u32>,
 }
 
 /// How a log line looks.

@@ -43,7 +43,8 @@ pub(super) async fn answer(
     if let Some(action) = change.or(is_of_rights.then_some("read")) {
         let reason = (answer.status >= 400).then(|| format!("status {}", answer.status));
         let (from, refused) = (visitor.from, reason.as_deref());
-        Entry { who: who.as_deref(), from, action, entity: &place, subject: "", refused }.write();
+        let entry = Entry { who: who.as_deref(), from, action, entity: &place, subject: "", refused };
+        visitor.shared.audit.write(entry);
     }
     http(answer, request_id)
 }

@@ -8,7 +8,7 @@ use hyper::{
 };
 use serde_json::json;
 
-use super::{BODY_BYTES_MAX, pieces::Pieces};
+use super::{BODY_BYTES_MAX, health::Trouble, pieces::Pieces};
 
 /// An answer, built whole.
 pub(super) type Answer = Response<Pieces>;
@@ -51,6 +51,9 @@ pub(super) enum Refusal {
     /// The broker is ending.
     #[error("the broker is stopping")]
     Stopping,
+    /// It cannot be used.
+    #[error("{0}")]
+    Trouble(Trouble),
 }
 
 /// What is wrong with a log-in, as the service numbers it (`service-bus-admin` 2).
@@ -91,7 +94,7 @@ impl Refusal {
             Self::UpgradeRequired => StatusCode::UPGRADE_REQUIRED,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
-            Self::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Stopping | Self::Trouble(_) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 

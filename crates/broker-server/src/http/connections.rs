@@ -53,7 +53,8 @@ pub(super) fn end(visitor: &Visitor, request: &Request<Incoming>, id: u64) -> Re
     let Some(entry) = visitor.shared.listing.get(id) else {
         let refused = Some("status 404");
         let (who, from, action, subject) = (Some(&*who), visitor.from, "connection-close", &*id.to_string());
-        audit::Entry { who, from, action, entity: "", subject, refused }.write();
+        let entry = audit::Entry { who, from, action, entity: "", subject, refused };
+        visitor.shared.audit.write(entry);
         return Err(Refusal::NotFound(request.uri().path().to_owned()));
     };
     entry.mailbox.ask(Errand::End);

@@ -72,10 +72,9 @@ pub(super) async fn health(
 }
 
 async fn trouble(visitor: &Visitor) -> Option<Trouble> {
-    match *visitor.shared.stop.borrow() {
-        Stop::No => {}
-        Stop::Asked => return Some(Trouble::Stopping),
-        Stop::Failed => return Some(Trouble::Ended),
+    let ending = ending(visitor);
+    if ending.is_some() {
+        return ending;
     }
     let mut last = visitor.shared.last_look.0.lock().await;
     if let Some((at, trouble)) = *last
@@ -88,12 +87,26 @@ async fn trouble(visitor: &Visitor) -> Option<Trouble> {
     trouble
 }
 
+/// That it ends, and why.
+fn ending(visitor: &Visitor) -> Option<Trouble> {
+    match *visitor.shared.stop.borrow() {
+        Stop::No => None,
+        Stop::Asked => Some(Trouble::Stopping),
+        Stop::Failed => Some(Trouble::Ended),
+    }
+}
+
 async fn look(visitor: &Visitor) -> Option<Trouble> {
     match core::look(visitor, PATIENCE).await {
         Some(node) => node.storage_full.then_some(Trouble::DiskFull),
-        None if visitor.shared.inbox.has_ended() => Some(Trouble::Ended),
-        None => Some(Trouble::Silent),
+        None => Some(silence(visitor)),
     }
+}
+
+/// Why the node has not answered.
+pub(super) fn silence(visitor: &Visitor) -> Trouble {
+    let ended = visitor.shared.inbox.has_ended();
+    ending(visitor).unwrap_or(if ended { Trouble::Ended } else { Trouble::Silent })
 }
 
 /// The answer to a probe.

@@ -69,7 +69,8 @@ async fn text(visitor: &Visitor) -> Result<Vec<String>, Refusal> {
 
 async fn picture(visitor: &Visitor) -> Result<Picture, Refusal> {
     let shared = &visitor.shared;
-    let node = core::look(visitor, health::PATIENCE).await.ok_or(Refusal::Stopping)?;
+    let node = core::look(visitor, health::PATIENCE).await;
+    let node = node.ok_or_else(|| Refusal::Trouble(health::silence(visitor)))?;
     let (entities, all_shown) = entities(visitor).await?;
     Ok(Picture {
         now: shared.clock.utc(),

@@ -12,7 +12,7 @@ use super::{
     answer::{Answer, Refusal},
     connections, faults,
     health::{self, Probe},
-    metrics, testing, upgrade,
+    limits, metrics, testing, upgrade,
 };
 use crate::audit::Entry;
 
@@ -27,6 +27,7 @@ pub(super) async fn answer(visitor: &Visitor, request: Request<Incoming>) -> Ans
         Some(Route::Fault(number)) => faults::fault(visitor, &request, number),
         Some(Route::Metrics) => metrics::metrics(visitor, &request).await,
         Some(Route::Health(probe)) => health::health(visitor, &request, probe).await,
+        Some(Route::Limits) => limits::limits(visitor, &request),
         Some(Route::Connections) => connections::list(visitor, &request).await,
         Some(Route::Connection(id)) => connections::end(visitor, &request, id),
         Some(Route::WebSocket) => upgrade::upgrade(visitor, request),
@@ -41,7 +42,7 @@ pub(super) async fn answer(visitor: &Visitor, request: Request<Incoming>) -> Ans
     {
         let reason = format!("status {}", refusal.status().as_u16());
         let (who, from, refused) = (refusal.who(), visitor.from, Some(reason.as_str()));
-        Entry { who, from, action, entity: "", subject: &subject, refused }.write();
+        visitor.shared.audit.write(Entry { who, from, action, entity: "", subject: &subject, refused });
     }
     answered.unwrap_or_else(|refusal| refusal.answer())
 }
@@ -57,6 +58,7 @@ impl Route {
             Self::Faults if *method == Method::DELETE => ("faults-clear", "all".to_owned()),
             Self::Faults => ("fault-add", String::new()),
             Self::Fault(number) => ("fault-clear", number.to_string()),
+            Self::Limits => ("limits-read", String::new()),
             Self::Connections => ("connection-list", String::new()),
             Self::Connection(id) => ("connection-close", id.to_string()),
             Self::Metrics | Self::Health(_) | Self::WebSocket => return None,
@@ -80,6 +82,8 @@ enum Route {
     Metrics,
     /// How the broker is.
     Health(Probe),
+    /// What bounds all entities.
+    Limits,
     /// Who is connected.
     Connections,
     /// One of them.
@@ -116,7 +120,8 @@ fn route(uri: &Uri) -> Option<Route> {
     Some(*route)
 }
 
-const ROUTES: [(&str, Route); 5] = [
+const ROUTES: [(&str, Route); 6] = [
+    ("/$ferrybus/limits", Route::Limits),
     ("/$ferrybus/connections", Route::Connections),
     ("/$ferrybus/faults", Route::Faults),
     ("/$ferrybus/clock", Route::Clock),

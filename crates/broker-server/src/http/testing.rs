@@ -71,7 +71,8 @@ pub(super) fn admit(visitor: &Visitor, headers: &HeaderMap) -> Result<Box<str>, 
 
 /// Notes what somebody has asked for who was admitted.
 pub(super) fn audit(visitor: &Visitor, who: &str, action: &str, subject: &str) {
-    Entry { who: Some(who), from: visitor.from, action, entity: "", subject, refused: None }.write();
+    let entry = Entry { who: Some(who), from: visitor.from, action, entity: "", subject, refused: None };
+    visitor.shared.audit.write(entry);
 }
 
 pub(super) fn only(method: &Method, wanted: &Method, allow: &'static str) -> Result<(), Refusal> {

@@ -1,6 +1,14 @@
-use std::sync::atomic::Ordering;
-
-use std::{io, path::PathBuf, sync::atomic::AtomicBool, time::Instant};
+use std::{
+    io::{self, Read as _, Write as _},
+    net::TcpStream,
+    path::PathBuf,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Instant,
+};
 
 use broker_auth::{Anonymous, Authority, Credentials, DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME};
 use broker_core::{CoreConfig, EntityKind, EntityPath, EntitySettings, Expiry, Message, SubQueue, Timestamp};
@@ -122,6 +130,85 @@ fn after_a_failed_sync_connections_are_told_nothing_is_acknowledged_and_the_serv
     assert!(server.inbox.has_ended(), "what is brought now is handled by nobody");
     drop(wire);
     assert_eq!(server.run_until_signal(), Outcome::JournalFailed);
+}
+
+/// The same with a port for those who look after the broker, who may read its metrics.
+fn watched() -> ServerConfig {
+    let observe = crate::ObserveConfig { anonymous_metrics: true, ..crate::ObserveConfig::default() };
+    ServerConfig { listen_http: vec!["127.0.0.1:0".parse().unwrap()], observe, ..config() }
+}
+
+/// Status and body of what somebody is told who asks without a log-in.
+fn probe(server: &Server, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(server.http_addresses()[0]).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+/// Demands that everybody is told this, each in their words.
+fn everybody_is_told(server: &Server, reason: &str) {
+    let unavailable = format!(r#"{{"reason":"{reason}","status":"unavailable"}}"#);
+    let cases = [
+        ("/healthz", unavailable.clone()),
+        ("/readyz", unavailable),
+        ("/health", format!(r#"{{"message":"{reason}","status":"unhealthy"}}"#)),
+        ("/metrics", format!(r#"{{"error":"{reason}"}}"#)),
+    ];
+    for (path, expected) in cases {
+        assert_eq!(probe(server, path), (503, expected), "{path}");
+    }
+}
+
+#[test]
+fn a_broker_whose_journal_has_failed_says_so_to_its_end() {
+    let server = Server::start(&watched()).unwrap();
+    let (runner, failed) = on_a_failing_disk();
+    server.inbox.begin(runner);
+    assert_eq!(probe(&server, "/readyz").0, 200);
+    server.inbox.push(Item::Io(failed));
+    let mut stop = server.stop.subscribe();
+    assert_eq!(server.runtime.as_ref().unwrap().block_on(stop::ordered(&mut stop)), Stop::Failed);
+    everybody_is_told(&server, "the journal failed, nothing is accepted until a restart");
+    assert_eq!(server.run_until_signal(), Outcome::JournalFailed);
+}
+
+/// Locked, it holds up the node of [`slow`].
+static HELD: Mutex<()> = Mutex::new(());
+
+/// A node that is stuck with what is sent to the topic `t` while [`HELD`] is locked.
+fn slow() -> Runner {
+    let describe = |_, payload: &bytes::Bytes| {
+        drop(HELD.lock());
+        Message { payload: payload.clone(), ..Message::default() }
+    };
+    let core = CoreConfig { describe, ..CoreConfig::default() };
+    Runner::new(broker_node::in_memory(JournalConfig::default(), core), Arc::default(), None)
+}
+
+#[test]
+fn a_core_that_does_not_answer_is_told_from_one_that_does() {
+    let server = Server::start(&watched()).unwrap();
+    server.inbox.begin(slow());
+    assert_eq!(probe(&server, "/healthz").0, 200);
+    let held = HELD.lock().unwrap();
+    let inbox = Arc::clone(&server.inbox);
+    let stuck = thread::spawn(move || inbox.push(send_to_topic()));
+    let patience = Instant::now() + Duration::from_secs(60);
+    while probe(&server, "/healthz").0 == 200 {
+        assert!(Instant::now() < patience, "the node is stuck, and nobody says so");
+    }
+    everybody_is_told(&server, "the broker did not answer within 2 s");
+    drop(held);
+    stuck.join().unwrap();
+    while probe(&server, "/readyz").0 != 200 {
+        assert!(Instant::now() < patience, "the node works, and nobody says so");
+    }
+    assert_eq!(probe(&server, "/metrics").0, 200);
+    assert_eq!(server.stop(), Outcome::Stopped);
 }
 
 #[test]

@@ -57,6 +57,14 @@ impl Settings {
                 "entities",
             )?,
             slow_operation,
+            refused_attempts_per_minute: within(
+                "log.refused_attempts_per_minute",
+                self.log.refused_attempts_per_minute,
+                default.refused_attempts_per_minute,
+                0,
+                60_000,
+                "lines",
+            )?,
             telemetry: telemetry(&self.telemetry, &|name| {
                 std::env::var(name).ok().filter(|value| !value.is_empty())
             })?,

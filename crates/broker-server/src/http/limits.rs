@@ -1,0 +1,21 @@
+//! `GET /$ferrybus/limits`: what bounds all entities, for who compares them with a file.
+//!
+//! Invariant: shown to who may manage the whole namespace, and to nobody else.
+
+use broker_auth::Scope;
+use hyper::{Method, Request, StatusCode, body::Incoming};
+use serde_json::json;
+
+use super::{
+    Visitor, admin,
+    answer::{Answer, Refusal, json_answer},
+    testing::only,
+};
+
+/// Answers with the profile and the largest message in bytes.
+pub(super) fn limits(visitor: &Visitor, request: &Request<Incoming>) -> Result<Answer, Refusal> {
+    only(request.method(), &Method::GET, "GET")?;
+    admin::admit(visitor, request.headers(), &Scope::namespace())?;
+    let (profile, bytes) = (visitor.shared.profile.name(), visitor.shared.gateway.max_message_bytes);
+    Ok(json_answer(StatusCode::OK, &json!({ "profile": profile, "max_message_bytes": bytes })))
+}
