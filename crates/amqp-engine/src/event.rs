@@ -1,7 +1,7 @@
 //! What a connection tells the layer above.
 //!
 //! Invariant: an event names only sessions and links whose begin and attach were told before and
-//! whose end was not.
+//! whose end was not, but for the end of a link that was detached on our side first.
 
 use amqp_codec::performative::{Attach, DeliveryState, Error, Open};
 use amqp_codec::raw::RawMap;
@@ -118,8 +118,9 @@ pub enum Event {
         /// The deliveries, in order.
         deliveries: Vec<DeliveryId>,
     },
-    /// A link is gone, and with it everything unsettled on it. Not told of links that the layer
-    /// above has refused or detached itself.
+    /// A link is gone. By the peer, it is with everything unsettled on it; what is gone by the engine
+    /// may still be settled by the peer until [`Event::DetachAnswered`]. Not told of links that the
+    /// layer above has refused or detached itself.
     LinkDetached {
         /// The link.
         link: LinkKey,
@@ -129,6 +130,13 @@ pub enum Event {
         error: Option<Error>,
         /// Whose doing it was.
         by: Origin,
+    },
+    /// The peer has detached a link that we sent on and that was detached on our side first: it has
+    /// nothing more to say of what it was sent there. Not told of links that were refused, nor of
+    /// those whose session or connection ends before.
+    DetachAnswered {
+        /// The link.
+        link: LinkKey,
     },
     /// A session is gone, and with it all its links. Not told of sessions that the layer above has
     /// ended itself.

@@ -45,7 +45,10 @@ pub(crate) enum LinkState {
     /// Both have attached.
     Attached,
     /// We have detached; what still comes is ignored until the peer's own detach.
-    Detached,
+    Detached {
+        /// Deliveries may have gone out on it, which the peer can settle until then.
+        had_deliveries: bool,
+    },
 }
 
 /// Our end of the link.
@@ -89,7 +92,7 @@ impl Link {
     /// Whether our detach is not yet out.
     #[inline]
     pub(crate) const fn is_live(&self) -> bool {
-        !matches!(self.state, LinkState::Detached)
+        !matches!(self.state, LinkState::Detached { .. })
     }
 
     /// Bytes of the delivery that is being gathered.

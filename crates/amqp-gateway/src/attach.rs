@@ -220,7 +220,7 @@ impl Gateway {
         role: LinkRole,
     ) -> Result<LinkId, Refusal> {
         let session = self.by_session.find(key.session()).map(SessionNumber).ok_or(Refusal::Unexpected)?;
-        let mut link = Link { key, session, name, face, claim, role, span: Span::none() };
+        let mut link = Link { key, session, name, face, claim, role, departed: false, span: Span::none() };
         if let Some(session) = self.sessions.get(session.0) {
             link.span = spans::link(&session.span, &link.name, &link.role, link.place());
         }

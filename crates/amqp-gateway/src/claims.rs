@@ -86,7 +86,7 @@ impl Gateway {
 
     /// Finds when the first claim of all links ends.
     fn find_claims_end(&mut self) {
-        let ends = self.links.iter().filter_map(|(_, link)| {
+        let ends = self.links.iter().filter(|(_, link)| !link.departed).filter_map(|(_, link)| {
             let (scope, right) = link.claim.as_ref()?;
             self.grants.valid_until(scope, *right)
         });
@@ -116,25 +116,29 @@ impl Gateway {
     }
 
     fn drop_lost_claims(&mut self) {
-        let now = self.now.unix_seconds();
         let lost: Vec<(u32, Refusal)> = self
             .links
             .iter()
+            .filter(|(_, link)| !link.departed)
             .filter_map(|(id, link)| {
                 let (scope, right) = link.claim.as_ref()?;
-                let why = self.grants.allows(scope, *right, now).err()?;
-                let (claim, resource) = (claim_name(*right), scope.as_str().to_owned());
-                let refusal = match why {
-                    Denied::Expired { .. } => Refusal::ClaimExpired { claim, resource },
-                    Denied::Missing { .. } => Refusal::Unauthorized { claim, resource },
-                };
-                Some((id, refusal))
+                Some((id, self.lost_claim(scope, *right)?))
             })
             .collect();
         for (id, refusal) in lost {
             self.detach_link(LinkId(id), &refusal);
         }
         self.find_claims_end();
+    }
+
+    /// Why a claim does not hold any more; `None` while it does.
+    pub(crate) fn lost_claim(&self, scope: &Scope, right: Right) -> Option<Refusal> {
+        let why = self.grants.allows(scope, right, self.now.unix_seconds()).err()?;
+        let (claim, resource) = (claim_name(right), scope.as_str().to_owned());
+        Some(match why {
+            Denied::Expired { .. } => Refusal::ClaimExpired { claim, resource },
+            Denied::Missing { .. } => Refusal::Unauthorized { claim, resource },
+        })
     }
 }
 

@@ -9,15 +9,11 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
-use amqp_codec::{
-    performative::{DeliveryState, Error},
-    types::Symbol,
-};
+use amqp_codec::{performative::DeliveryState, types::Symbol};
 use amqp_engine::{Connection, DeliveryId, Event, LinkKey, Origin, SessionId};
 use broker_auth::{Authority, Grants, Identity, PeerFacts};
 use broker_core::{AttachError, ClientId, Command, Effect, LinkId};
 use bytes::{Bytes, BytesMut};
-use tracing::debug;
 
 use crate::{
     approach::AHEAD,
@@ -276,7 +272,7 @@ impl Gateway {
             keys: self.grants.keys().into_iter().map(Box::from).collect(),
             is_service_bus: self.face == Face::ServiceBus,
             sessions: self.sessions.iter().count(),
-            links: self.links.iter().count(),
+            links: self.links.iter().filter(|(_, link)| !link.departed).count(),
         }
     }
 
@@ -319,8 +315,9 @@ impl Gateway {
             Event::LinkAttached { link, attach } => self.on_attached(link, attach),
             Event::LinkDetached { link, closed, error, by } => {
                 telling::by_engine(by, error.as_ref());
-                self.on_detached(link, closed && error.is_none() && by == Origin::Peer);
+                self.on_detached(link, closed && error.is_none(), by);
             }
+            Event::DetachAnswered { link } => self.on_detach_answered(link),
             Event::SessionBegun { session } => self.on_session(session),
             Event::SessionEnded { session, error, by } => {
                 telling::by_engine(by, error.as_ref());
@@ -478,12 +475,6 @@ impl Gateway {
         }
     }
 
-    fn on_detached(&mut self, key: LinkKey, closed: bool) {
-        if let Some(number) = self.by_key.find(key) {
-            self.drop_link_as(LinkId(number), closed);
-        }
-    }
-
     fn on_entity_disabled(&mut self, link: LinkId) {
         let entity = self.links.get(link.0).map(|link| link.place().to_owned()).unwrap_or_default();
         self.detach_link(link, &Refusal::EntityDisabled { entity });
@@ -497,59 +488,6 @@ impl Gateway {
     fn on_entity_forwards(&mut self, link: LinkId) {
         let entity = self.links.get(link.0).map(|link| link.place().to_owned()).unwrap_or_default();
         self.detach_link(link, &Refusal::Attach(AttachError::Forwards(entity.into())));
-    }
-
-    /// Detaches a link with an error and forgets it.
-    pub(crate) fn detach_link(&mut self, id: LinkId, refusal: &Refusal) {
-        let Some(link) = self.links.get(id.0) else { return };
-        let place = link.place().to_owned();
-        let error = self.error(refusal, &place);
-        self.detach_link_with(id, error);
-    }
-
-    /// Detaches a link with an error that is already told.
-    pub(crate) fn detach_link_with(&mut self, id: LinkId, error: Error) {
-        let Some(link) = self.links.get(id.0) else { return };
-        debug!(parent: &link.span, condition = %error.condition, "detached");
-        self.engine.detach(link.key, Some(error));
-        self.drop_link(id);
-    }
-
-    /// Forgets a link and tells the core.
-    pub(crate) fn drop_link(&mut self, id: LinkId) {
-        self.drop_link_as(id, false);
-    }
-
-    /// The same of a link that the peer has closed for good, or not.
-    fn drop_link_as(&mut self, id: LinkId, closed: bool) {
-        let Some(link) = self.remove_link(id) else { return };
-        let ends = link.role.ends(closed);
-        match link.role {
-            LinkRole::Producer(producer) if producer.path.is_some() => {
-                self.commands.push(Command::CloseProducer { producer: id });
-            }
-            LinkRole::Consumer(consumer) => {
-                if consumer.unsettled > 0
-                    && let Some(session) = self.sessions.get_mut(link.session.0)
-                {
-                    session.locks.forget(id);
-                }
-                self.commands.push(Command::CloseConsumer { consumer: id });
-            }
-            LinkRole::Coordinator { .. } => self.abandon_transactions(id),
-            LinkRole::Producer(_) | LinkRole::Requests(_) | LinkRole::Replies(_) | LinkRole::Lookup(_) => {}
-        }
-        if let Some(subscription) = ends {
-            self.commands.push(Command::Unsubscribe { subscription });
-        }
-    }
-
-    /// Takes a link out of all tables.
-    pub(crate) fn remove_link(&mut self, id: LinkId) -> Option<Link> {
-        let link = self.links.remove(id.0)?;
-        debug!(parent: &link.span, "gone");
-        self.by_key.remove(link.key);
-        Some(link)
     }
 
     /// Bytes of deliveries that the engine has been given and has not sent.

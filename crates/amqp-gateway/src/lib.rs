@@ -35,6 +35,7 @@ mod handshake;
 mod inbound;
 mod index;
 mod intake;
+mod leaving;
 mod link;
 mod locks;
 mod management;

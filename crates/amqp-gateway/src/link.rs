@@ -92,6 +92,8 @@ pub(crate) struct Link {
     pub(crate) claim: Option<(Scope, Right)>,
     /// What it is for.
     pub(crate) role: LinkRole,
+    /// The broker has detached it and the peer has not: a receiver of which deliveries are open.
+    pub(crate) departed: bool,
     /// What the log shows of it.
     pub(crate) span: Span,
 }

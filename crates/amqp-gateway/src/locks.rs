@@ -49,6 +49,21 @@ pub(crate) struct Locks {
     old: BTreeMap<u32, Held>,
     /// How many places of the ring are full.
     ring_held: usize,
+    /// The ids of each link, while links leave deliveries behind.
+    by_link: Option<Box<ByLink>>,
+    /// Places that were looked at for that.
+    #[cfg(test)]
+    looked_at: usize,
+}
+
+/// Which deliveries are whose. Made in one walk when the first link leaves some behind, and given up once as many
+/// deliveries were noted as the walk took: so they pay for the next one, and a link that leaves costs what it leaves.
+/// It may name deliveries that are taken.
+#[derive(Debug)]
+struct ByLink {
+    ids: BTreeMap<LinkId, Vec<u32>>,
+    /// How many more deliveries may be noted.
+    left: usize,
 }
 
 /// Below this many places the ring is not worth thinning out.
@@ -82,7 +97,21 @@ impl Locks {
         }
         self.ring.push_back(Some(held));
         self.ring_held += 1;
+        if self.by_link.is_some() {
+            self.note(id, held.consumer);
+        }
         self.thin_out();
+    }
+
+    fn note(&mut self, id: u32, consumer: LinkId) {
+        match self.by_link.take() {
+            Some(mut by_link) if by_link.left > 0 => {
+                by_link.left -= 1;
+                by_link.ids.entry(consumer).or_default().push(id);
+                self.by_link = Some(by_link);
+            }
+            _ => {}
+        }
     }
 
     /// Forgets a delivery and says what was behind it.
@@ -152,16 +181,45 @@ impl Locks {
         Some(self.base.wrapping_add(from).wrapping_add(u32::try_from(offset).ok()?))
     }
 
-    /// Forgets all deliveries of one link.
+    /// Forgets all deliveries of one link, which gets no more.
     pub(crate) fn forget(&mut self, consumer: LinkId) {
-        self.old.retain(|_, held| held.consumer != consumer);
-        for place in &mut self.ring {
-            if place.is_some_and(|held| held.consumer == consumer) {
-                *place = None;
-                self.ring_held -= 1;
+        let mut by_link = self.by_link.take().unwrap_or_else(|| Box::new(self.list_links()));
+        for id in by_link.ids.remove(&consumer).unwrap_or_default() {
+            #[cfg(test)]
+            {
+                self.looked_at += 1;
+            }
+            // An id that has come round again may be another link's.
+            if self.get(id).is_some_and(|held| held.consumer == consumer) {
+                self.take(id);
             }
         }
-        self.trim();
+        self.by_link = Some(by_link).filter(|by_link| !by_link.ids.is_empty());
+    }
+
+    /// The open deliveries of all links, in one walk.
+    fn list_links(&mut self) -> ByLink {
+        let mut ids: BTreeMap<LinkId, Vec<u32>> = BTreeMap::new();
+        let in_ring = (0u32..)
+            .zip(&self.ring)
+            .filter_map(|(place, held)| Some((self.base.wrapping_add(place), held.as_ref()?.consumer)));
+        for (id, consumer) in self.old.iter().map(|(id, held)| (*id, held.consumer)).chain(in_ring) {
+            ids.entry(consumer).or_default().push(id);
+        }
+        let walk = self.old.len() + self.ring.len();
+        #[cfg(test)]
+        {
+            self.looked_at += walk;
+        }
+        ByLink { ids, left: walk + RING_SMALL }
+    }
+
+    /// What is behind a delivery.
+    fn get(&self, id: u32) -> Option<&Held> {
+        match self.ring.get(id.wrapping_sub(self.base) as usize) {
+            Some(held) => held.as_ref(),
+            None => self.old.get(&id),
+        }
     }
 
     /// Drops empty places at both ends, and the ring's memory with its last entry when it was large.

@@ -1,7 +1,7 @@
 //! Ordered faults, as they strike one connection.
 //!
 //! Invariant: without a table of faults nothing here does anything; a settlement that is held up is done later, unless
-//! its link ends first.
+//! its peer gives the link up first.
 
 use std::time::Instant;
 
@@ -48,9 +48,10 @@ impl Gateway {
         if self.strikes("", |kind| kind == FaultKind::DropConnection).is_some() {
             self.mischief.cut = true;
         }
-        let with_entity = self.links.iter().filter(|(_, link)| {
-            matches!(&link.role, LinkRole::Producer(producer) if producer.path.is_some())
-                || matches!(&link.role, LinkRole::Consumer(_))
+        let with_entity = self.links.iter().filter(|(_, link)| match &link.role {
+            LinkRole::Producer(producer) => producer.path.is_some(),
+            LinkRole::Consumer(_) => !link.departed,
+            _ => false,
         });
         let links: Vec<(u32, String)> =
             with_entity.map(|(number, link)| (number, link.place().to_owned())).collect();

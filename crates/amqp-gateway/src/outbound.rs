@@ -178,10 +178,13 @@ impl Gateway {
             settlement::settlement(link.face, consumer.mode, settled, said, consumer.default_outcome);
         consumer.unsettled = consumer.unsettled.saturating_sub(1);
         self.commands.extend(consumer.raise(held.consumer, most));
+        let face = link.face;
+        if link.departed && !self.hears((session, id), held.consumer, verdict.answer == Answer::WhenDone) {
+            return transaction.into_iter().for_each(|name| self.spoil(name));
+        }
         if verdict.answer == Answer::Detach {
             return self.detach_link(held.consumer, &Refusal::ForeignState);
         }
-        let face = link.face;
         if let (Some(name), Some(lock), true) = (transaction, held.lock, verdict.deed != Deed::Nothing)
             && said != Said::Transactional
         {

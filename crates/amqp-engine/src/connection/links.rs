@@ -128,13 +128,13 @@ impl Connection {
         }
         self.take_back(link, 0, true);
         self.release_link(link);
-        self.write_missing_attach(link);
+        let refused = self.write_missing_attach(link);
         // Either of the two may have ended what the link was part of.
         if self.sessions.link(link).is_none() {
             return false;
         }
         if let Some(found) = self.sessions.link_mut(link) {
-            found.state = LinkState::Detached;
+            found.state = LinkState::Detached { had_deliveries: !refused && found.role() == Role::Sender };
         }
         self.write_detach(link, true, error);
         true
@@ -147,6 +147,7 @@ impl Connection {
         let Some(handle) = session.links.local_handle(detach.handle) else { return };
         let Some(link) = session.links.get(handle) else { return };
         let key = link.key;
+        let answers = matches!(link.state, LinkState::Detached { had_deliveries: true });
         if link.is_live() {
             self.take_back(key, 0, true);
             self.release_link(key);
@@ -166,19 +167,24 @@ impl Connection {
             session.links.remove(handle);
         }
         self.link_count -= 1;
+        if answers {
+            self.tell(Event::DetachAnswered { link: key });
+        }
     }
 
     /// An attach that was not answered is answered by one without our terminus (2.6.3), so that a
     /// detach can follow. It has none of the peer's either: go-amqp waits for the detach only then.
-    fn write_missing_attach(&mut self, link: LinkKey) {
-        let Some(found) = self.sessions.link_mut(link) else { return };
+    /// True when there was such an attach.
+    fn write_missing_attach(&mut self, link: LinkKey) -> bool {
+        let Some(found) = self.sessions.link_mut(link) else { return false };
         let LinkState::Pending(asked) = std::mem::replace(&mut found.state, LinkState::Attached) else {
-            return;
+            return false;
         };
         let reply = AttachReply { source: None, target: None, ..AttachReply::echo(&asked) };
         let mut answer = answer_to(&asked, found, reply);
         answer.max_message_size = None;
         self.write_setup(link.session.channel, |out| answer.encode(out));
+        true
     }
 
     fn write_detach(&mut self, link: LinkKey, closed: bool, error: Option<Error>) {

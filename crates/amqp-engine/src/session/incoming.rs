@@ -35,7 +35,7 @@ impl Session {
         let Some(link) = handle.and_then(|handle| self.links.get_mut(handle)) else {
             return Err(unattached("transfer", transfer.handle));
         };
-        if matches!(link.state, LinkState::Detached) {
+        if matches!(link.state, LinkState::Detached { .. }) {
             self.skip(transfer);
             return Ok(None);
         }

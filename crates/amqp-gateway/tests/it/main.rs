@@ -11,6 +11,8 @@ mod harness;
 #[cfg(test)]
 mod larger;
 #[cfg(test)]
+mod leaving;
+#[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod management;

@@ -1,0 +1,133 @@
+//! How links go: by the peer's detach, by ours, or with all that they were part of.
+//!
+//! A receiver that the broker has detached may not know it yet, or have settled before it did: what it settles until its
+//! own detach is answered like anything else. The core says what is still locked.
+//!
+//! Invariant: a link whose detach is out asks the core for nothing more; what is kept of it goes with the peer's detach, or
+//! with its session.
+
+use amqp_codec::performative::{DeliveryState, Error};
+use amqp_engine::{LinkKey, Origin};
+use broker_core::{Command, LinkId};
+use tracing::debug;
+
+use crate::{
+    condition::Refusal,
+    gateway::Gateway,
+    link::{Consumer, Link, LinkRole},
+    tickets::SessionNumber,
+};
+
+impl Gateway {
+    /// The engine tells that a link is gone.
+    pub(crate) fn on_detached(&mut self, key: LinkKey, closed: bool, by: Origin) {
+        let Some(number) = self.by_key.find(key) else { return };
+        match by {
+            Origin::Engine => self.depart(LinkId(number)),
+            Origin::Peer | Origin::Transport => self.drop_link_as(LinkId(number), closed),
+        }
+    }
+
+    /// The peer has detached a link that was detached on our side first.
+    pub(crate) fn on_detach_answered(&mut self, key: LinkKey) {
+        if let Some(number) = self.by_key.find(key) {
+            self.drop_link(LinkId(number));
+        }
+    }
+
+    /// Detaches a link with an error.
+    pub(crate) fn detach_link(&mut self, id: LinkId, refusal: &Refusal) {
+        let Some(link) = self.links.get(id.0).filter(|link| !link.departed) else { return };
+        let place = link.place().to_owned();
+        let error = self.error(refusal, &place);
+        self.detach_link_with(id, error);
+    }
+
+    /// Detaches a link with an error that is already told.
+    pub(crate) fn detach_link_with(&mut self, id: LinkId, error: Error) {
+        let Some(link) = self.links.get(id.0).filter(|link| !link.departed) else { return };
+        debug!(parent: &link.span, condition = %error.condition, "detached");
+        self.engine.detach(link.key, Some(error));
+        self.depart(id);
+    }
+
+    /// Our detach is out: the core is told that the link is gone, and what its peer has not settled stays known.
+    fn depart(&mut self, id: LinkId) {
+        let Some(link) = self.links.get_mut(id.0) else { return };
+        let ends = link.role.ends(false);
+        match &mut link.role {
+            LinkRole::Consumer(consumer) if consumer.unsettled > 0 => consumer.ask_no_more(),
+            _ => return self.drop_link(id),
+        }
+        link.departed = true;
+        self.commands.push(Command::CloseConsumer { consumer: id });
+        self.commands.extend(ends.map(|subscription| Command::Unsubscribe { subscription }));
+    }
+
+    /// Forgets a link and tells the core.
+    pub(crate) fn drop_link(&mut self, id: LinkId) {
+        self.drop_link_as(id, false);
+    }
+
+    /// The same of a link that the peer has closed for good, or not.
+    fn drop_link_as(&mut self, id: LinkId, closed: bool) {
+        let Some(link) = self.remove_link(id) else { return };
+        let ends = link.role.ends(closed);
+        match link.role {
+            LinkRole::Producer(producer) if producer.path.is_some() => {
+                self.commands.push(Command::CloseProducer { producer: id });
+            }
+            LinkRole::Consumer(consumer) => {
+                if consumer.unsettled > 0
+                    && let Some(session) = self.sessions.get_mut(link.session.0)
+                {
+                    session.locks.forget(id);
+                }
+                if !link.departed {
+                    self.commands.push(Command::CloseConsumer { consumer: id });
+                }
+            }
+            LinkRole::Coordinator { .. } => self.abandon_transactions(id),
+            LinkRole::Producer(_) | LinkRole::Requests(_) | LinkRole::Replies(_) | LinkRole::Lookup(_) => {}
+        }
+        if let Some(subscription) = ends {
+            self.commands.push(Command::Unsubscribe { subscription });
+        }
+    }
+
+    /// Takes a link out of all tables.
+    pub(crate) fn remove_link(&mut self, id: LinkId) -> Option<Link> {
+        let link = self.links.remove(id.0)?;
+        debug!(parent: &link.span, "gone");
+        self.by_key.remove(link.key);
+        Some(link)
+    }
+
+    /// Whether what is said of a departed link's delivery is heard: not where the right that the link lived by has
+    /// ended. Says so, where an answer is asked for.
+    pub(crate) fn hears(
+        &mut self,
+        (session, id): (SessionNumber, u32),
+        link: LinkId,
+        answered: bool,
+    ) -> bool {
+        let Some((scope, right)) = self.links.get(link.0).and_then(|link| link.claim.as_ref()) else {
+            return true;
+        };
+        let Some(refusal) = self.lost_claim(scope, *right) else { return true };
+        if answered {
+            let error = self.error(&refusal, "");
+            self.settle_sent(session, id, DeliveryState::Rejected(Some(Box::new(error))));
+        }
+        false
+    }
+}
+
+impl Consumer {
+    /// Nothing more is wanted, whatever is settled: the link is departed.
+    fn ask_no_more(&mut self) {
+        self.told = u64::MAX;
+        self.drains.clear();
+        self.subscribing = None;
+    }
+}
