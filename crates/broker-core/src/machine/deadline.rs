@@ -45,7 +45,6 @@ impl Core {
             (self.config.pump_messages_max.max(2) / 2, self.config.pump_messages_max.max(2).div_ceil(2));
         let left = rest.saturating_add(self.work_off_forwards(now, half, out));
         let left = self.time_out_transactions(now, left);
-        let left = self.delete_idle(now, left, out);
         let mut left = self.work_off_leaving(now, left, out);
         while let Some((at, queue)) = self.timers.first().copied()
             && at <= now
@@ -54,6 +53,8 @@ impl Core {
             left = self.run_store(now, queue, left, out);
             self.rearm(queue);
         }
+        // Last: a lock that has run out keeps no entity, and says until when it was used.
+        self.delete_idle(now, left, out);
         self.finish_call(out);
         self.deadline().is_some_and(|at| at <= now)
     }
@@ -155,6 +156,7 @@ impl Core {
             let length = slot.length;
             match kind {
                 Kind::Lock if slot.is_locked() && slot.until <= now => {
+                    self.was_used_until(queue, slot.until);
                     self.give_back(now, queue, sequence, true, Addition::default(), out);
                 }
                 Kind::Expiry if slot.state == State::Active && !slot.is_locked() && slot.is_expired(now) => {

@@ -63,6 +63,17 @@ impl Core {
         }
     }
 
+    /// A lock of one of its messages or sessions ran out: up to its end, whenever that is noticed, it was use.
+    pub(super) fn was_used_until(&mut self, queue: QueueId, at: Timestamp) {
+        let of = match self.stores.get(&queue).map(|store| &store.role) {
+            Some(Role::DeadLetter { of } | Role::TransferDeadLetter { of }) => *of,
+            _ => queue,
+        };
+        if let Some(Role::Main(entity)) = self.stores.get_mut(&of).map(|store| &mut store.role) {
+            entity.used_at = entity.used_at.max(at);
+        }
+    }
+
     /// When an entity was last accessed, as far as is known; zero for never.
     pub(super) fn accessed_at(&self, definition: &Definition) -> Timestamp {
         let stores = definition.stores.all();
@@ -70,8 +81,8 @@ impl Core {
         touched.fold(definition.accessed_at, Timestamp::max)
     }
 
-    /// Deletes what has been idle for long enough, until `left` is used up; says how much of that is left.
-    pub(super) fn delete_idle(&mut self, now: Timestamp, mut left: u32, out: &mut impl Output) -> u32 {
+    /// Deletes what has been idle for long enough, until `left` is used up.
+    pub(super) fn delete_idle(&mut self, now: Timestamp, mut left: u32, out: &mut impl Output) {
         while left > 0
             && let Some(queue) = self.idle.pop_due(now)
         {
@@ -88,7 +99,6 @@ impl Core {
                 let _done = self.delete_entity(&name, out);
             }
         }
-        left
     }
 
     /// When the entity was last used; now, for one that nothing happened to since the start.
@@ -114,7 +124,7 @@ impl Core {
             || parts
                 .iter()
                 .filter_map(|id| self.stores.get(id))
-                .any(|store| store.counts.locked > 0 || self.is_awaited(store))
+                .any(|store| store.counts.locked > 0 || holds_session(store) || self.is_awaited(store))
     }
 
     fn is_awaited(&self, store: &Store) -> bool {
@@ -142,4 +152,9 @@ impl Core {
         }
         parts
     }
+}
+
+/// Somebody holds a session of the store, whether or not messages of it are out.
+fn holds_session(store: &Store) -> bool {
+    store.sessions.as_ref().is_some_and(|sessions| sessions.next_end().is_some())
 }

@@ -237,6 +237,7 @@ impl Core {
         let sessions = self.stores.get(&queue).and_then(|store| store.sessions.as_ref());
         let hold = sessions.and_then(|sessions| sessions.get(number)).map(Session::hold);
         let Some(Hold::Held(holder)) = hold else { return left };
+        self.was_used_until(queue, holder.until);
         let consumer = holder.consumer.and_then(|number| self.consumers.get(&number));
         if let Some((client, link)) = consumer.map(|consumer| (consumer.client, consumer.link)) {
             let state = self.clients.get_mut(&client).and_then(|client| client.links.remove(&link));

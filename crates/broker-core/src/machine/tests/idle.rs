@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::harness::*;
 use crate::{
     Command, Delivery, Effect, EntityKind, EntityPath, EntitySettings, LinkId, Message, Outcome, ReceiveMode,
-    SequenceNumber, SubQueue, Timestamp, UnsettledPolicy,
+    SequenceNumber, SessionWanted, SubQueue, Timestamp, UnsettledPolicy,
 };
 
 const PERIOD: Duration = Duration::from_secs(300);
@@ -194,6 +194,95 @@ fn who_works_on_a_message_keeps_its_queue_and_how_it_ends_is_a_use() {
         // When to look next was decided while somebody was at work.
         wait(&mut broker, 300);
         assert!(!is_there(&broker, "q"), "{what}: after its time");
+    }
+}
+
+/// Lets time pass at a stroke: what became due meanwhile is done at the end.
+fn jump(broker: &mut Broker, seconds: u64) {
+    broker.now = broker.now.after(Duration::from_secs(seconds));
+    broker.journal.make_readable();
+    while broker.core.handle_deadline(broker.now, &mut broker.journal) {}
+    while broker.core.pump(broker.now, &mut broker.journal) {
+        broker.journal.make_readable();
+    }
+}
+
+#[test]
+fn a_lock_that_runs_out_was_use_until_its_end_whenever_that_is_noticed() {
+    type Pass = fn(&mut Broker, u64);
+    let passes: [(&str, Pass); 2] = [("step by step", wait), ("at a stroke", jump)];
+    // The lock's length and when it is renewed, in seconds.
+    let locks = [(30, None), (30, Some(20)), (300, None), (300, Some(29)), (300, Some(299))];
+    let places = [SubQueue::Main, SubQueue::DeadLetter];
+    for (how, pass) in passes {
+        for (length, renewed) in locks {
+            for place in places {
+                let case = format!("{how}, {length} s, renewed at {renewed:?}, {place:?}");
+                let mut broker = Broker::new();
+                let lock_duration = Duration::from_secs(length);
+                create(&mut broker, "q", EntityKind::Queue, EntitySettings { lock_duration, ..idle() });
+                publish(&mut broker, "q", message("a"));
+                let mut delivery = work_on(&mut broker, "q");
+                if place == SubQueue::DeadLetter {
+                    broker.settle(&delivery, Outcome::DeadLetter(properties(&[]))).unwrap();
+                    detach(&mut broker);
+                    attach(&mut broker, "q", place, 0);
+                    delivery = broker.credit(ME, 9, 1).pop().unwrap();
+                }
+                detach(&mut broker);
+                if let Some(after) = renewed {
+                    wait(&mut broker, after);
+                    renew(&mut broker, &delivery);
+                }
+                let left = length + PERIOD.as_secs();
+                pass(&mut broker, left - 1);
+                assert!(is_there(&broker, "q"), "{case}: too early");
+                pass(&mut broker, 1);
+                assert!(!is_there(&broker, "q"), "{case}: after its time");
+            }
+        }
+    }
+}
+
+#[test]
+fn who_holds_a_session_keeps_its_queue_until_the_lock_ends() {
+    type Pass = fn(&mut Broker, u64);
+    let passes: [(&str, Pass); 2] = [("step by step", wait), ("at a stroke", jump)];
+    for (how, pass) in passes {
+        for is_lost in [false, true] {
+            let mut broker = Broker::new();
+            let lock_duration = Duration::from_secs(60);
+            let settings = EntitySettings { requires_session: true, lock_duration, ..idle() };
+            create(&mut broker, "q", EntityKind::Queue, settings);
+            let wanted = Some(SessionWanted::Named("a".into()));
+            let path = path("q", SubQueue::Main);
+            broker.tell(
+                OTHER,
+                Command::OpenConsumer {
+                    consumer: LinkId(9),
+                    path: path.clone(),
+                    mode: ReceiveMode::PeekLock,
+                    unsettled: UnsettledPolicy::KeepLocks,
+                    session: wanted,
+                    auto_create: false,
+                },
+            );
+            for _ in 0..10 {
+                wait(&mut broker, 59);
+                let (ticket, session) = (broker.ticket(), "a".into());
+                broker.tell(OTHER, Command::RenewSession { path: path.clone(), session, ticket });
+            }
+            assert!(is_there(&broker, "q"), "{how}: it is held");
+            if is_lost {
+                broker.tell(OTHER, Command::Disconnect);
+            }
+            pass(&mut broker, 359);
+            assert!(is_there(&broker, "q"), "{how}, lost={is_lost}: too early");
+            // A receiver that is told of its loss is there when it is told.
+            let told_late = how == "at a stroke" && !is_lost;
+            pass(&mut broker, if told_late { 300 } else { 1 });
+            assert!(!is_there(&broker, "q"), "{how}, lost={is_lost}: after its time");
+        }
     }
 }
 
