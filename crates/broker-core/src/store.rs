@@ -5,12 +5,14 @@
 //! sessions.
 
 mod copies;
+mod holding;
 mod locks;
 mod order;
 mod replay;
 mod selecting;
 
 pub(crate) use copies::Copies;
+use holding::Holding;
 pub(crate) use replay::Seen;
 
 use std::{
@@ -102,6 +104,11 @@ pub(crate) struct Store {
     /// Numbers name a partition.
     pub(crate) has_partitions: bool,
     pub(crate) locks: Deadlines,
+    /// Who has them, while consumers leave some behind.
+    holding: Option<Box<Holding>>,
+    /// Slots that were looked at for that.
+    #[cfg(test)]
+    pub(crate) looked_at: usize,
     pub(crate) expiries: Deadlines,
     pub(crate) schedule: Deadlines,
     /// Key of the entity that gets every message of this store.
@@ -149,6 +156,9 @@ impl Store {
             order: Order::default(),
             has_partitions: false,
             locks: Deadlines::default(),
+            holding: None,
+            #[cfg(test)]
+            looked_at: 0,
             expiries: Deadlines::default(),
             schedule: Deadlines::default(),
             forwards: None,

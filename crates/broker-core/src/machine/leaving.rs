@@ -43,7 +43,7 @@ impl Core {
         self.leaving.left = self.config.pump_messages_max.max(1);
     }
 
-    /// Ends the locks of consumers that are gone, in order of number. One look at the store's locks for all.
+    /// Ends the locks of consumers that are gone, in order of number.
     pub(super) fn end_locks(
         &mut self,
         now: Timestamp,
@@ -51,11 +51,12 @@ impl Core {
         holders: &Holders,
         out: &mut impl Output,
     ) {
-        let Some(store) = self.stores.get(&queue) else { return };
-        let lost = store.locked_by(holders).into_iter().filter_map(|(sequence, fail)| {
-            Some(Lost { queue, sequence, lock: store.slots.get(sequence)?.lock, fail })
-        });
-        self.leaving.waiting.extend(lost);
+        let Some(store) = self.stores.get_mut(&queue) else { return };
+        for (sequence, fail) in store.locked_by(holders) {
+            if let Some(lock) = store.slots.get(sequence).map(|slot| slot.lock) {
+                self.leaving.lose(queue, sequence, lock, fail);
+            }
+        }
         self.leaving.left = self.work_off_leaving(now, self.leaving.left, out);
     }
 

@@ -7,7 +7,7 @@ use crate::{
     LockId, SettleError, Timestamp,
     sessions::{Session, SessionNumber},
     slot::ConsumerNumber,
-    store::{Holders, Store, any},
+    store::{Holders, Holding, Store, any},
 };
 
 impl Store {
@@ -16,6 +16,11 @@ impl Store {
         let Some(slot) = self.slots.get_mut(sequence) else { return };
         slot.start_lock(lock, holder, until);
         self.counts.locked += 1;
+        if let Some(holding) = &mut self.holding
+            && !holding.note(holder, sequence)
+        {
+            self.holding = None;
+        }
         self.push_lock(until, sequence);
     }
 
@@ -68,21 +73,47 @@ impl Store {
         self.counts.locked -= 1;
     }
 
-    /// The messages that these consumers have locked, in order, with what is said of the holder.
-    pub(crate) fn locked_by(&self, holders: &Holders) -> Vec<(u64, bool)> {
+    /// The messages that these consumers have locked, in order, with what is said of the holder. They are gone: they lock no
+    /// more.
+    pub(crate) fn locked_by(&mut self, holders: &Holders) -> Vec<(u64, bool)> {
+        let mut holding = self.holding.take().unwrap_or_else(|| Box::new(self.list_locks()));
         let mut held = Vec::new();
-        for run in self.locks.runs() {
-            let mut from = run.first;
-            while let Some(sequence) = self.slots.next_before(from, run.sequences().end) {
-                let slot = self.slots.get(sequence).filter(|slot| slot.is_locked());
-                if let Some(fail) = slot.and_then(|slot| holders.get(&slot.holder)) {
+        for (holder, fail) in holders {
+            for sequence in holding.take(*holder) {
+                #[cfg(test)]
+                {
+                    self.looked_at += 1;
+                }
+                let slot = self.slots.get(sequence);
+                if slot.is_some_and(|slot| slot.is_locked() && slot.holder == *holder) {
                     held.push((sequence, *fail));
                 }
-                from = sequence + 1;
             }
         }
+        self.holding = Some(holding).filter(|holding| !holding.is_empty());
         held.sort_unstable();
         held.dedup();
         held
+    }
+
+    /// All locks, in one walk.
+    fn list_locks(&mut self) -> Holding {
+        let mut locks = Vec::with_capacity(self.counts.locked);
+        let mut looked_at = 0;
+        for run in self.locks.runs() {
+            let mut from = run.first;
+            while let Some(sequence) = self.slots.next_before(from, run.sequences().end) {
+                if let Some(slot) = self.slots.get(sequence).filter(|slot| slot.is_locked()) {
+                    locks.push((slot.holder, sequence));
+                }
+                from = sequence + 1;
+                looked_at += 1;
+            }
+        }
+        #[cfg(test)]
+        {
+            self.looked_at += looked_at;
+        }
+        Holding::of(locks.into_iter(), looked_at)
     }
 }

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 use crate::LockId;
 use crate::Position;
@@ -64,6 +66,101 @@ fn lock_reminders_follow_live_locks_and_not_throughput() {
     }
     assert!(store.locks.runs().count() < 1_000, "{}", store.locks.runs().count());
     assert_eq!(store.locked_by(&Holders::from([(ConsumerNumber(1), true)])).len(), 50);
+}
+
+/// Locks `each` messages for each of `consumers`, in turn.
+fn handed_out(consumers: u32, each: u32) -> Store {
+    let mut store = store();
+    for n in 0..consumers * each {
+        hand_out(&mut store, u64::from(n) + 1, n % consumers);
+    }
+    store
+}
+
+fn hand_out(store: &mut Store, sequence: u64, consumer: u32) {
+    put(store, sequence);
+    store.take(sequence);
+    store.lock(sequence, LockId(0), ConsumerNumber(consumer), at(1_000_000));
+}
+
+/// A consumer leaves; says which of its locks ended.
+fn leave(store: &mut Store, consumer: u32) -> Vec<u64> {
+    let held = store.locked_by(&Holders::from([(ConsumerNumber(consumer), true)]));
+    for (sequence, _) in &held {
+        store.unlock(*sequence);
+        store.put_back(*sequence);
+    }
+    held.into_iter().map(|(sequence, _)| sequence).collect()
+}
+
+#[test]
+fn consumers_that_leave_one_by_one_cost_what_they_leave_and_not_what_others_hold() {
+    for (consumers, each) in [(1, 1), (10, 10), (1_000, 10), (10, 1_000), (4_000, 2)] {
+        let mut store = handed_out(consumers, each);
+        for consumer in 0..consumers {
+            assert_eq!(leave(&mut store, consumer).len(), each as usize);
+        }
+        let locks = (consumers * each) as usize;
+        assert!(store.looked_at <= 2 * locks, "{consumers} x {each}: {}", store.looked_at);
+        assert_eq!(store.counts.locked, 0);
+    }
+}
+
+#[test]
+fn consumers_that_come_and_go_cost_a_few_looks_for_each_lock_that_is_granted() {
+    // A thousand hold ten each and stay; others come, lock three and leave.
+    let mut store = handed_out(1_000, 10);
+    for consumer in 1_000..6_000 {
+        for n in 0..3 {
+            hand_out(&mut store, u64::from(consumer) * 100 + n, consumer);
+        }
+        assert_eq!(leave(&mut store, consumer).len(), 3);
+    }
+    let granted = 10_000 + 15_000;
+    assert!(store.looked_at <= 4 * granted, "{}", store.looked_at);
+}
+
+proptest! {
+    /// Against a plain map: who leaves loses its locks, all of them and nobody else's.
+    #[test]
+    fn who_leaves_loses_what_it_has_locked(steps in prop::collection::vec((0u8..8, 0usize..100, 0u32..5), 1..300)) {
+        let mut store = store();
+        let mut held: BTreeMap<u64, u32> = BTreeMap::new();
+        // Numbers of consumers are not used again.
+        let mut consumers: Vec<u32> = (0..5).collect();
+        let (mut next, mut sequence) = (5, 0);
+        for (kind, which, who) in steps {
+            let nth = held.keys().nth(which % held.len().max(1)).copied();
+            match (kind, nth) {
+                (0, _) => {
+                    let gone = std::mem::replace(&mut consumers[who as usize], next);
+                    next += 1;
+                    let expected: Vec<u64> = held.iter().filter(|(_, by)| **by == gone).map(|(n, _)| *n).collect();
+                    prop_assert_eq!(leave(&mut store, gone), expected);
+                    held.retain(|_, by| *by != gone);
+                }
+                (1, Some(n)) => {
+                    store.remove(n).unwrap();
+                    held.remove(&n);
+                }
+                (2, Some(n)) => {
+                    // Given up, and locked by another, or the same, again.
+                    store.unlock(n);
+                    store.put_back(n);
+                    store.take(n);
+                    store.lock(n, LockId(1), ConsumerNumber(consumers[who as usize]), at(2_000_000));
+                    held.insert(n, consumers[who as usize]);
+                }
+                (3, Some(n)) => store.renew(n, at(3_000_000)),
+                _ => {
+                    sequence += 1;
+                    hand_out(&mut store, sequence, consumers[who as usize]);
+                    held.insert(sequence, consumers[who as usize]);
+                }
+            }
+            prop_assert_eq!(store.counts.locked, held.len());
+        }
+    }
 }
 
 #[test]
