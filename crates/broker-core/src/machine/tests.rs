@@ -33,6 +33,7 @@ mod subscribers;
 mod times;
 mod topics;
 mod transacting;
+mod transaction_kinds;
 mod transaction_limits;
 mod transaction_model;
 mod transaction_sends;

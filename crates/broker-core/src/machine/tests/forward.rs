@@ -8,7 +8,8 @@ use proptest::prelude::*;
 use super::{harness::*, recovery::clean};
 use crate::{
     AttachError, Command, CoreConfig, Effect, EntityError, EntityKind, EntityPath, EntitySettings,
-    EntityStatus, LinkId, Message, Outcome, ReceiveMode, Rule, SubQueue, Timestamp, UnsettledPolicy,
+    EntityStatus, LinkId, Message, Outcome, ReceiveMode, Rule, SessionWanted, SubQueue, Timestamp,
+    UnsettledPolicy,
 };
 
 fn to(target: &str) -> EntitySettings {
@@ -27,18 +28,20 @@ fn transfers(name: &str) -> EntityPath {
     EntityPath { entity: name.into(), sub_queue: SubQueue::TransferDeadLetter }
 }
 
-/// Facts of test payloads: `id;ttl in ms;delay in ms`.
+/// Facts of test payloads: `id;ttl in ms;delay in ms;session`.
 fn describe(now: Timestamp, payload: &bytes::Bytes) -> Message {
     let text = String::from_utf8(payload.to_vec()).unwrap();
     let mut parts = text.split(';').map(str::to_owned);
     let id = parts.next().unwrap_or_default();
     let ttl = parts.next().and_then(|ttl| ttl.parse().ok());
     let delay: Option<u64> = parts.next().and_then(|delay| delay.parse().ok());
+    let session_id = parts.next().map(Into::into);
     Message {
         payload: payload.clone(),
         message_id: Some(id.into()),
         time_to_live: ttl.map(Duration::from_millis),
         scheduled_enqueue_time: delay.map(|delay| now.after(Duration::from_millis(delay))),
+        session_id,
         ..Message::default()
     }
 }
@@ -276,6 +279,64 @@ fn a_dead_letter_that_cannot_be_forwarded_is_a_transfer_dead_letter() {
     assert!(why.ends_with("It had been dead-lettered for: bad"), "{why}");
     let got = broker.receive(transfers("orders"), ReceiveMode::PeekLock, 1).remove(0);
     broker.settle(&got, Outcome::Complete).unwrap();
+    broker.check_liveness();
+}
+
+/// What the holder of a session gets.
+fn of_session(broker: &mut Broker, name: &str, session: &str) -> Vec<String> {
+    let open = Command::OpenConsumer {
+        session: Some(SessionWanted::Named(session.into())),
+        consumer: LinkId(7),
+        path: main_path(name),
+        mode: ReceiveMode::PeekLock,
+        unsettled: UnsettledPolicy::KeepLocks,
+        auto_create: false,
+    };
+    broker.tell(ME, open);
+    let got = broker.credit(ME, 7, 10);
+    broker.tell(ME, Command::CloseConsumer { consumer: LinkId(7) });
+    texts(&got)
+}
+
+#[test]
+fn what_is_forwarded_into_sessions_needs_a_session_id() {
+    let sessions = EntitySettings { requires_session: true, ..plain() };
+    let mut broker = with(&[("target", sessions), ("source", to("target")), ("dead", dead_to("target"))]);
+    for text in ["a;;;red", "b", "c;;;blue", "d;9000;;red", "e;;;", "f"] {
+        send(&mut broker, "source", text);
+    }
+    for text in ["g;;;red", "h"] {
+        send(&mut broker, "dead", text);
+        let got = broker.receive(main_path("dead"), ReceiveMode::PeekLock, 1).remove(0);
+        broker.settle(&got, Outcome::DeadLetter(properties(&[("DeadLetterReason", "bad")]))).unwrap();
+        broker.run_deadlines();
+    }
+    let arrived = ["a;;;red", "c;;;blue", "d;9000;;red", "e;;;", "g;;;red"];
+    assert_eq!(contents(&mut broker, &main_path("target")), arrived);
+    let none = |text: &str| (text.to_owned(), Some("Session id is null.".to_owned()));
+    assert_eq!(reason(&mut broker, dead_letters("source")), [none("b"), none("f")]);
+    assert_eq!(reason(&mut broker, transfers("dead")), [none("h")]);
+    for (session, expected) in
+        [("red", vec!["a;;;red", "d;9000;;red", "g;;;red"]), ("blue", vec!["c;;;blue"]), ("", vec!["e;;;"])]
+    {
+        assert_eq!(of_session(&mut broker, "target", session), expected, "{session}");
+    }
+    broker.check_liveness();
+    assert_eq!(broker.replayed().digest(), broker.core.digest());
+}
+
+#[test]
+fn a_schedule_that_is_forwarded_into_a_session_comes_due_there() {
+    let sessions = EntitySettings { requires_session: true, ..plain() };
+    let mut broker = with(&[("target", sessions), ("source", to("target"))]);
+    send(&mut broker, "source", "late;;500;red");
+    assert_eq!(of_session(&mut broker, "target", "red"), Vec::<String>::new());
+    // It is due at the source, and then at the target: these payloads count from where they are.
+    broker.wait(500);
+    assert_eq!(broker.core.entity("target").unwrap().scheduled, 1);
+    broker.wait(500);
+    assert_eq!(of_session(&mut broker, "target", "red"), ["late;;500;red"]);
+    assert_eq!(broker.core.entity("source").unwrap().scheduled, 0);
     broker.check_liveness();
 }
 

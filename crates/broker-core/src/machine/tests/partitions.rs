@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use broker_filter::{PropertySet, SystemProperty, Value};
 use proptest::prelude::*;
 
 use super::{harness::*, recovery::clean};
 use crate::{
-    Command, CoreConfig, Describe, Effect, EntityError, EntityKind, EntitySettings, LinkId, Message, Outcome,
-    PartitionKeyError, Position, PublishError, ReceiveMode, SequenceNumber, SubQueue, partition::Counters,
-    partition::PartitionId, record::Definition,
+    Command, CoreConfig, Describe, Effect, EntityError, EntityKind, EntitySettings, EntityStatus, LinkId,
+    Message, Outcome, PartitionKeyError, Position, PublishError, ReceiveMode, SequenceNumber, SubQueue,
+    partition::Counters, partition::PartitionId, record::Definition,
 };
 
 fn partitioned() -> EntitySettings {
@@ -392,6 +393,39 @@ fn a_subscription_has_partitions_exactly_where_its_topic_has() {
             let found = broker.core.entity(&format!("t/Subscriptions/{name}")).unwrap();
             assert_eq!(found.settings.enable_partitioning, has_partitions, "{name}");
         }
+    }
+}
+
+/// A message with the key and the via-partition key that its text names: `text|key|via`.
+fn via(text: &str) -> Message {
+    let mut parts = text.split('|');
+    let (_, key, via) = (parts.next(), parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let mut properties = PropertySet::new();
+    if !via.is_empty() {
+        properties.set_system(SystemProperty::ViaPartitionKey, Value::Text(via.into()));
+    }
+    Message { properties: Some(Box::new(properties)), ..keyed(text, key) }
+}
+
+#[test]
+fn the_via_key_else_the_own_key_else_fairness_chooses_the_partition_of_the_entity_between() {
+    let describe: Describe = |_, payload| via(std::str::from_utf8(payload).unwrap());
+    let cases =
+        [("a||", None), ("b||orders", Some("orders")), ("c|b|", Some("b")), ("d|b|orders", Some("orders"))];
+    for (text, decides) in cases {
+        let mut broker = Broker::with(CoreConfig { token_key: [7; 16], describe, ..CoreConfig::default() });
+        broker.create("q", partitioned());
+        let closed = EntityStatus::SendDisabled;
+        broker.create("target", EntitySettings { status: closed, ..EntitySettings::default() });
+        let (path, through, ticket) = (main_path("target"), main_path("q"), Some(broker.ticket()));
+        let told =
+            broker.tell(ME, Command::PublishThrough { path, through, messages: vec![via(text)], ticket });
+        assert!(matches!(told[..], [Effect::Published { .. }]), "{text}: {told:?}");
+        let transfers = crate::EntityPath { entity: "q".into(), sub_queue: SubQueue::TransferDeadLetter };
+        let expected = decides.map_or(1, of_key);
+        assert_eq!(numbers(&mut broker, transfers), [(expected, 1)], "{text}");
+        assert_eq!(broker.replayed().digest(), broker.core.digest(), "{text}");
+        broker.check_liveness();
     }
 }
 
