@@ -137,7 +137,7 @@ pub struct EntityReport {
     pub subscriptions: u64,
     /// For those who watch.
     pub activity: Activity,
-    /// Rules of a topic's subscriptions with an SQL filter that somebody wrote.
+    /// Rules of a topic's subscriptions with an SQL filter, the true and the false filter among them.
     pub sql_filters: u64,
     /// Rules of a topic's subscriptions with a correlation filter.
     pub correlation_filters: u64,

@@ -68,8 +68,11 @@ impl<K: Ord + Clone> RuleIndex<K> {
     pub fn insert(&mut self, key: K, filter: Filter) -> Option<Filter> {
         let old = self.remove(&key);
         match &filter {
-            Filter::False => {}
-            Filter::True => drop(self.always.insert(key.clone())),
+            Filter::False => self.sql_filters += 1,
+            Filter::True => {
+                self.sql_filters += 1;
+                self.always.insert(key.clone());
+            }
             Filter::Correlation(correlation) => {
                 self.correlation_filters += 1;
                 let conditions: Vec<_> = correlation.conditions().collect();
@@ -105,7 +108,7 @@ impl<K: Ord + Clone> RuleIndex<K> {
         let filter = self.filters.remove(key)?;
         self.always.remove(key);
         match &filter {
-            Filter::True | Filter::False => {}
+            Filter::True | Filter::False => self.sql_filters -= 1,
             Filter::Correlation(correlation) => {
                 self.correlation_filters -= 1;
                 self.correlation.remove(&correlation.conditions().collect::<Vec<_>>(), key);
@@ -155,7 +158,7 @@ impl<K: Ord + Clone> RuleIndex<K> {
         self.filters.is_empty()
     }
 
-    /// How many of them have an SQL filter.
+    /// How many of them have an SQL filter. The true and the false filter are two of them, as in Azure Service Bus.
     pub const fn sql_filters(&self) -> usize {
         self.sql_filters
     }
