@@ -16,6 +16,9 @@ pub(crate) const INSTANCE: &str = "http://www.w3.org/2001/XMLSchema-instance";
 const NODES_MAX: u32 = 20_000;
 /// Most elements inside each other.
 const DEPTH_MAX: usize = 32;
+/// Most attributes of one element, and of all: each is compared with those beside it, and namespaces are inherited.
+const ATTRIBUTES_MAX: usize = 32;
+const ALL_ATTRIBUTES_MAX: usize = 10_000;
 
 /// Why a body says nothing.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -29,22 +32,34 @@ pub enum XmlError {
     /// Elements are nested too deeply.
     #[error("the body nests elements more than {DEPTH_MAX} deep")]
     TooDeep,
+    /// One element has too many attributes, or all together have.
+    #[error(
+        "the body has more than {ATTRIBUTES_MAX} attributes in one element, or {ALL_ATTRIBUTES_MAX} in all"
+    )]
+    TooManyAttributes,
 }
 
 /// Does `then` with the document of a body.
 pub(crate) fn with_document<T>(body: &[u8], then: impl FnOnce(&Document<'_>) -> T) -> Result<T, XmlError> {
     let text = std::str::from_utf8(body).map_err(|_| XmlError::NotText)?;
     let text = text.trim_start_matches('\u{feff}');
-    check_depth(text)?;
+    check_tags(text)?;
     let options = ParsingOptions { allow_dtd: false, nodes_limit: NODES_MAX, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, options);
     Ok(then(&document.map_err(|error| XmlError::Malformed(error.to_string()))?))
 }
 
-/// Counts how deep tags can be nested at most, before anything that may recurse sees the text.
-fn check_depth(text: &str) -> Result<(), XmlError> {
-    let mut depth: usize = 0;
+/// Counts how deep tags can be nested at most, and their attributes, before anything sees the text that may recurse or
+/// compare all with all.
+fn check_tags(text: &str) -> Result<(), XmlError> {
+    let (mut depth, mut all): (usize, usize) = (0, 0);
+    // A tag ends before the next one begins: what is in quotes has no `<` either.
     for part in text.split('<').skip(1) {
+        let attributes = if part.starts_with(['!', '?', '/']) { 0 } else { attributes(part) };
+        all += attributes;
+        if attributes > ATTRIBUTES_MAX || all > ALL_ATTRIBUTES_MAX {
+            return Err(XmlError::TooManyAttributes);
+        }
         if part.starts_with('/') {
             depth = depth.saturating_sub(1);
         } else if !part.starts_with(['!', '?'])
@@ -57,6 +72,21 @@ fn check_depth(text: &str) -> Result<(), XmlError> {
         }
     }
     Ok(())
+}
+
+/// How many attributes the tag has that a text begins with.
+fn attributes(text: &str) -> usize {
+    let (mut quote, mut count) = (None, 0);
+    for byte in text.bytes() {
+        match (quote, byte) {
+            (Some(open), _) if byte == open => quote = None,
+            (None, b'"' | b'\'') => quote = Some(byte),
+            (None, b'>') => break,
+            (None, b'=') => count += 1,
+            (Some(_) | None, _) => {}
+        }
+    }
+    count
 }
 
 /// The child element of this name in the namespace of descriptions.

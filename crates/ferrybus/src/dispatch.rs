@@ -120,8 +120,8 @@ fn entity<K: Kind>(command: EntityCommand<K>) -> Result<(), Failure> {
         EntityCommand::Create { name, properties, connect } => client::run(&connect, |target| {
             entities::create(target, place(&name), &properties.given, connect.json)
         }),
-        EntityCommand::Update { name, properties, connect } => client::run(&connect, |target| {
-            entities::update(target, place(&name), &properties.given, connect.json)
+        EntityCommand::Update { name, properties, force, connect } => client::run(&connect, |target| {
+            entities::update(target, place(&name), (&properties.given, force), connect.json)
         }),
         EntityCommand::Show { name, connect } => {
             client::run(&connect, |target| entities::show(target, place(&name), connect.json))
@@ -140,9 +140,10 @@ fn subscription(command: SubscriptionCommand) -> Result<(), Failure> {
         SubscriptionCommand::Create { topic, name, properties, connect } => client::run(&connect, |target| {
             entities::create(target, Place::subscription(&topic, &name), &properties.given, connect.json)
         }),
-        SubscriptionCommand::Update { topic, name, properties, connect } => client::run(&connect, |target| {
-            entities::update(target, Place::subscription(&topic, &name), &properties.given, connect.json)
-        }),
+        SubscriptionCommand::Update { topic, name, properties, force, connect } => {
+            let (place, given) = (Place::subscription(&topic, &name), &properties.given);
+            client::run(&connect, |target| entities::update(target, place, (given, force), connect.json))
+        }
         SubscriptionCommand::Show { topic, name, connect } => client::run(&connect, |target| {
             entities::show(target, Place::subscription(&topic, &name), connect.json)
         }),
@@ -158,7 +159,9 @@ fn subscription(command: SubscriptionCommand) -> Result<(), Failure> {
 fn rule(command: RuleCommand) -> Result<(), Failure> {
     match command {
         RuleCommand::Create(rule) => client::run(&rule.connect, |target| rules::create(target, &rule)),
-        RuleCommand::Update(rule) => client::run(&rule.connect, |target| rules::update(target, &rule)),
+        RuleCommand::Update { rule, force } => {
+            client::run(&rule.connect, |target| rules::update(target, &rule, force))
+        }
         RuleCommand::Show { rule, connect } => {
             client::run(&connect, |target| rules::show(target, &rule, connect.json))
         }

@@ -23,6 +23,31 @@ fn what_is_no_plain_document_is_refused() {
 }
 
 #[test]
+fn attributes_are_bounded_in_each_element_and_in_all() {
+    const SAID: &str = "the body has more than 32 attributes in one element, or 10000 in all";
+    let attributes = |count: usize, quote: char| {
+        let one = |number: usize| format!(" a{number}={quote}>=='{quote}").replace("''", "'");
+        (0..count).map(one).collect::<Vec<_>>().concat()
+    };
+    let fits = |text: String| with_document(text.as_bytes(), |_| ()).is_ok();
+    assert!(fits(format!("<x{}/>", attributes(32, '"'))));
+    for quote in ['"', '\''] {
+        for count in [33, 50_000] {
+            assert_eq!(
+                refused(format!("<x{}/>", attributes(count, quote)).as_bytes()),
+                SAID,
+                "{quote} {count}"
+            );
+        }
+    }
+    // What stands in a text is no attribute, however it looks.
+    assert!(fits(format!("<x>{}</x>", "a='b' ".repeat(100))));
+    let children = |count: usize| format!("<x>{}</x>", "<a b='c'/>".repeat(count));
+    assert!(fits(children(9_999)));
+    assert_eq!(refused(children(10_001).as_bytes()), SAID);
+}
+
+#[test]
 fn prefixes_and_a_byte_order_mark_do_not_matter() {
     let bodies = [
         format!("<D xmlns=\"{SERVICE_BUS}\"><A> x </A></D>"),

@@ -106,6 +106,9 @@ pub(crate) enum EntityCommand<K: Kind> {
         name: String,
         #[command(flatten)]
         properties: Properties<K>,
+        /// Write over what another has changed meanwhile
+        #[arg(long)]
+        force: bool,
         #[command(flatten)]
         connect: ConnectArguments,
     },
@@ -151,6 +154,9 @@ pub(crate) enum SubscriptionCommand {
         name: String,
         #[command(flatten)]
         properties: Properties<Subscription>,
+        /// Write over what another has changed meanwhile
+        #[arg(long)]
+        force: bool,
         #[command(flatten)]
         connect: ConnectArguments,
     },
@@ -186,7 +192,13 @@ pub(crate) enum RuleCommand {
     /// Add one to a subscription.
     Create(RuleArguments),
     /// Replace its filter, its action, or both.
-    Update(RuleArguments),
+    Update {
+        #[command(flatten)]
+        rule: RuleArguments,
+        /// Write over what another has changed meanwhile
+        #[arg(long)]
+        force: bool,
+    },
     /// Show it.
     Show {
         #[command(flatten)]

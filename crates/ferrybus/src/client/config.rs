@@ -1,14 +1,17 @@
 //! `ferrybus config apply`.
 //!
-//! Invariant: a plan that cannot be carried out wholly changes nothing; what is changed was shown before.
+//! Invariant: a plan that cannot be carried out wholly changes nothing; what is changed was shown before, and is still as
+//! it was shown.
 
+use broker_admin::client::Described;
 use broker_core::EntityKind;
 use broker_server::EntityPlan;
 use serde_json::json;
 
 use super::{
     Target,
-    management::{Management, Place},
+    http::changed_meanwhile,
+    management::{Management, Place, State},
 };
 use crate::{
     arguments::ApplyArguments,
@@ -19,9 +22,11 @@ use crate::{
 };
 
 mod difference;
+mod limits;
 mod plan;
 
 use difference::Found;
+use limits::Limits;
 use plan::{Plan, Step, Verdict};
 
 /// Compares, shows, and changes.
@@ -79,7 +84,7 @@ async fn make(
     wanted: Vec<EntityPlan>,
     prune: bool,
 ) -> Result<Plan, Failure> {
-    let mut found = Found::default();
+    let mut found = Found::of(Limits::of(management).await?);
     for kind in [EntityKind::Queue, EntityKind::Topic] {
         let like = Place::new(kind, "");
         for entity in management.list(&like).await? {
@@ -110,13 +115,38 @@ async fn carry_out(management: &mut Management<'_>, step: &Step) -> Result<(), F
             Some(rule) => management.delete_rule(place, &rule.name).await,
             None => management.delete(place).await,
         },
-        Verdict::Create | Verdict::Update => {
-            let exists = step.verdict == Verdict::Update;
-            match (&step.rule, &step.entity) {
-                (Some(rule), _) => management.put_rule(place, rule, exists).await,
-                (None, Some(entity)) => management.put(place, entity, exists).await.map(drop),
-                (None, None) => Ok(()),
+        Verdict::Create | Verdict::Update => match (&step.rule, &step.entity) {
+            (Some(rule), _) => {
+                let state = rule_state(management, step).await?;
+                management.put_rule(place, rule, &state).await
             }
-        }
+            (None, Some(entity)) => {
+                let state = entity_state(management, step, entity).await?;
+                management.put(place, entity, &state).await.map(drop)
+            }
+            (None, None) => Ok(()),
+        },
+    }
+}
+
+/// The state for which the step was planned, if that is still so.
+async fn entity_state(
+    management: &mut Management<'_>,
+    step: &Step,
+    planned: &Described,
+) -> Result<State, Failure> {
+    if step.verdict == Verdict::Create {
+        return Ok(State::New);
+    }
+    let (found, state) = management.get_state(&step.place).await?;
+    let is_same = ["CreatedAt", "UpdatedAt"].iter().all(|time| found.text(time) == planned.text(time));
+    if is_same { Ok(state) } else { Err(changed_meanwhile(&format!("cannot update {}", step.place.told()))) }
+}
+
+async fn rule_state(management: &mut Management<'_>, step: &Step) -> Result<State, Failure> {
+    let Some(planned) = &step.rule_before else { return Ok(State::New) };
+    match management.find_rule(&step.place, &planned.name).await? {
+        Some((found, state)) if found == *planned => Ok(state),
+        _ => Err(changed_meanwhile(&format!("cannot update rule `{}`", planned.name))),
     }
 }

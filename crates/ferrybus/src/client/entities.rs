@@ -1,6 +1,6 @@
 //! `ferrybus queue`, `topic` and `subscription`.
 //!
-//! Invariant: an update writes back what it read but for the properties that were given.
+//! Invariant: an update writes back what it read but for the properties that were given, and only over what it read.
 
 use broker_admin::client::Described;
 use broker_core::EntityKind;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Target,
-    management::{Management, Place, word},
+    management::{Management, Place, State, word},
 };
 use crate::{
     failure::Failure,
@@ -31,18 +31,18 @@ pub(crate) async fn create(
     for (property, value) in given {
         wanted.set(property.element, value.as_deref());
     }
-    let stored = target.management().put(&place, &wanted, false).await?;
+    let stored = target.management().put(&place, &wanted, &State::New).await?;
     if as_json {
         return output::line(json(&place, &stored));
     }
     output::line(format_args!("created {}", place.told()))
 }
 
-/// Changes what was given.
+/// Changes what was given; with `force` whatever another has changed meanwhile.
 pub(crate) async fn update(
     target: Target,
     place: Place,
-    given: &Given,
+    (given, force): (&Given, bool),
     as_json: bool,
 ) -> Result<(), Failure> {
     if given.is_empty() {
@@ -50,7 +50,7 @@ pub(crate) async fn update(
             .hint(format_args!("`ferrybus {} update --help` lists them", word(place.kind))));
     }
     let mut management = target.management();
-    let mut entity = management.get(&place).await?;
+    let (mut entity, state) = management.get_state(&place).await?;
     let changes = changes(&entity, given);
     if let Some((property, _)) = changes.iter().find(|(property, _)| property.is_fixed) {
         return Err(Failure::new(format_args!(
@@ -64,8 +64,11 @@ pub(crate) async fn update(
     for (property, value) in &changes {
         entity.set(property.element, value.as_deref());
     }
-    let after =
-        if changes.is_empty() { before.clone() } else { management.put(&place, &entity, true).await? };
+    let after = if changes.is_empty() {
+        before.clone()
+    } else {
+        management.put(&place, &entity, &state.unless_forced(force)).await?
+    };
     if as_json {
         return output::line(json(&place, &after));
     }

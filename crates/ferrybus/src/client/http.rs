@@ -11,7 +11,7 @@ use hyper::{
     Method, Request, StatusCode,
     body::Bytes,
     client::conn::http1::{SendRequest, handshake},
-    header::{AUTHORIZATION, CONTENT_TYPE, HOST, IF_MATCH},
+    header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HOST, IF_MATCH},
 };
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
@@ -35,12 +35,12 @@ pub(super) struct Ask<'a> {
     method: Method,
     path: &'a str,
     body: Option<(&'static str, String)>,
-    is_update: bool,
+    if_match: Option<String>,
 }
 
 impl<'a> Ask<'a> {
     pub(super) const fn new(method: Method, path: &'a str) -> Self {
-        Self { method, path, body: None, is_update: false }
+        Self { method, path, body: None, if_match: None }
     }
 
     /// With a body of this type.
@@ -48,10 +48,9 @@ impl<'a> Ask<'a> {
         Self { body: Some((content_type, body)), ..self }
     }
 
-    /// What it is about exists: `If-Match: *`.
-    pub(super) const fn of_existing(mut self, exists: bool) -> Self {
-        self.is_update = exists;
-        self
+    /// For this state of what it is about; `None`: it is about nothing that exists.
+    pub(super) fn of_state(self, if_match: Option<&str>) -> Self {
+        Self { if_match: if_match.map(str::to_owned), ..self }
     }
 }
 
@@ -59,6 +58,8 @@ impl<'a> Ask<'a> {
 #[derive(Clone, Debug)]
 pub(super) struct Reply {
     pub(super) status: StatusCode,
+    /// Which state it shows.
+    pub(super) etag: Option<String>,
     pub(super) body: Bytes,
 }
 
@@ -82,6 +83,9 @@ impl Reply {
 
     /// The failure of doing `what`, with a hint where the cause is plain.
     pub(super) fn failure(&self, what: &str) -> Failure {
+        if self.status == StatusCode::PRECONDITION_FAILED {
+            return changed_meanwhile(what);
+        }
         let failure = Failure::new(format_args!("{what}: {}", self.complaint()));
         match self.status {
             StatusCode::UNAUTHORIZED => {
@@ -93,6 +97,12 @@ impl Reply {
             _ => failure,
         }
     }
+}
+
+/// The failure of doing `what` to something that another has changed since it was looked at.
+pub(super) fn changed_meanwhile(what: &str) -> Failure {
+    Failure::new(format_args!("{what}: somebody else has changed it meanwhile, so nothing was done to it"))
+        .hint("run the command again, it begins with what there is now")
 }
 
 /// Requests one after the other, over a connection that is kept.
@@ -159,9 +169,10 @@ impl Http<'_> {
             sender.ready().await.map_err(failed)?;
             let answer = sender.send_request(request).await.map_err(failed)?;
             let status = answer.status();
+            let etag = answer.headers().get(ETAG).and_then(|tag| tag.to_str().ok()).map(str::to_owned);
             let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
             let body = body.map_err(|error| Failure::new(format_args!("{what}: {error}")))?.to_bytes();
-            Ok(Reply { status, body })
+            Ok(Reply { status, etag, body })
         };
         timeout(PATIENCE, answered).await.map_err(|_| too_slow(&what))?
     }
@@ -172,8 +183,8 @@ impl Http<'_> {
         if let Some(login) = self.target.authorization(&format!("http://{place}/")) {
             request = request.header(AUTHORIZATION, login);
         }
-        if ask.is_update {
-            request = request.header(IF_MATCH, "*");
+        if let Some(tag) = ask.if_match {
+            request = request.header(IF_MATCH, tag);
         }
         let body = match ask.body {
             Some((content_type, body)) => {

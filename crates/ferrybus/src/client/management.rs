@@ -73,6 +73,47 @@ pub(crate) const fn word(kind: EntityKind) -> &'static str {
     }
 }
 
+/// Which state of something a change is for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum State {
+    /// There is none yet.
+    New,
+    /// Whatever it is like.
+    Any,
+    /// The one with this tag.
+    Tagged(String),
+}
+
+impl State {
+    /// The state that an answer shows.
+    fn of(reply: &Reply) -> Self {
+        reply.etag.clone().map_or(Self::Any, Self::Tagged)
+    }
+
+    /// Whatever it is like, if that is wanted.
+    #[must_use]
+    pub(crate) fn unless_forced(self, force: bool) -> Self {
+        if force { Self::Any } else { self }
+    }
+
+    /// The header `If-Match`.
+    fn if_match(&self) -> Option<&str> {
+        match self {
+            Self::New => None,
+            Self::Any => Some("*"),
+            Self::Tagged(tag) => Some(tag),
+        }
+    }
+
+    /// What doing it is called.
+    const fn verb(&self) -> &'static str {
+        match self {
+            Self::New => "create",
+            Self::Any | Self::Tagged(_) => "update",
+        }
+    }
+}
+
 /// The API of one broker.
 #[derive(Debug)]
 pub(crate) struct Management<'t> {
@@ -88,6 +129,11 @@ impl Target {
 impl Management<'_> {
     /// What an entity is like; `None` if there is none of that name.
     pub(crate) async fn find(&mut self, place: &Place) -> Result<Option<Described>, Failure> {
+        Ok(self.look(place).await?.map(|(found, _)| found))
+    }
+
+    /// What an entity is like, and which state that is; `None` if there is none of that name.
+    async fn look(&mut self, place: &Place) -> Result<Option<(Described, State)>, Failure> {
         let what = format!("cannot show {}", place.told());
         let reply = self.send(Ask::new(Method::GET, &url(&place.path))).await?;
         if reply.status == StatusCode::NOT_FOUND {
@@ -100,13 +146,18 @@ impl Management<'_> {
                 Err(Failure::new(format_args!("`{}` is a {is}, not a {wanted}", place.short()))
                     .hint(format_args!("`ferrybus {is}` is for it")))
             }
-            found => Ok(found),
+            found => Ok(found.map(|found| (found, State::of(&reply)))),
         }
     }
 
     /// What an entity is like.
     pub(crate) async fn get(&mut self, place: &Place) -> Result<Described, Failure> {
-        match self.find(place).await? {
+        Ok(self.get_state(place).await?.0)
+    }
+
+    /// What an entity is like, and which state that is.
+    pub(crate) async fn get_state(&mut self, place: &Place) -> Result<(Described, State), Failure> {
+        match self.look(place).await? {
             Some(found) => Ok(found),
             None => Err(self.missing(place).await),
         }
@@ -143,18 +194,18 @@ impl Management<'_> {
         }
     }
 
-    /// Creates an entity, or replaces the properties of one that exists.
+    /// Creates an entity, or replaces the properties of one that is in this state.
     pub(crate) async fn put(
         &mut self,
         place: &Place,
         entity: &Described,
-        exists: bool,
+        state: &State,
     ) -> Result<Described, Failure> {
-        let what = format!("cannot {} {}", if exists { "update" } else { "create" }, place.told());
+        let what = format!("cannot {} {}", state.verb(), place.told());
         let url = url(&place.path);
-        let ask = Ask::new(Method::PUT, &url).with_body(ATOM, entity.body()).of_existing(exists);
+        let ask = Ask::new(Method::PUT, &url).with_body(ATOM, entity.body()).of_state(state.if_match());
         let reply = self.send(ask).await?;
-        if exists && reply.status == StatusCode::NOT_FOUND {
+        if *state != State::New && reply.status == StatusCode::NOT_FOUND {
             return Err(self.missing(place).await);
         }
         let stored = read_entity(&good(&reply, &what)?.body).map_err(|error| unreadable(&what, &error))?;
@@ -168,18 +219,19 @@ impl Management<'_> {
         good(&reply, &format!("cannot delete {}", place.told())).map(drop)
     }
 
-    /// A rule; `None` if the subscription has none of that name.
+    /// A rule, and which state of it that is; `None` if the subscription has none of that name.
     pub(crate) async fn find_rule(
         &mut self,
         subscription: &Place,
         name: &str,
-    ) -> Result<Option<Rule>, Failure> {
+    ) -> Result<Option<(Rule, State)>, Failure> {
         let what = format!("cannot show rule `{name}`");
         let reply = self.send(Ask::new(Method::GET, &rule_url(subscription, name))).await?;
         if reply.status == StatusCode::NOT_FOUND {
             return Ok(None);
         }
-        read_rule(&good(&reply, &what)?.body).map_err(|error| unreadable(&what, &error))
+        let found = read_rule(&good(&reply, &what)?.body).map_err(|error| unreadable(&what, &error))?;
+        Ok(found.map(|found| (found, State::of(&reply))))
     }
 
     pub(crate) async fn rules(&mut self, subscription: &Place) -> Result<Vec<Rule>, Failure> {
@@ -198,16 +250,17 @@ impl Management<'_> {
         }
     }
 
-    /// Creates a rule, or replaces one that exists.
+    /// Creates a rule, or replaces one that is in this state.
     pub(crate) async fn put_rule(
         &mut self,
         subscription: &Place,
         rule: &Rule,
-        exists: bool,
+        state: &State,
     ) -> Result<(), Failure> {
-        let what = format!("cannot {} rule `{}`", if exists { "update" } else { "create" }, rule.name);
+        let what = format!("cannot {} rule `{}`", state.verb(), rule.name);
         let url = rule_url(subscription, &rule.name);
-        let ask = Ask::new(Method::PUT, &url).with_body(ATOM, rule_body(rule.clone())).of_existing(exists);
+        let ask = Ask::new(Method::PUT, &url).with_body(ATOM, rule_body(rule.clone()));
+        let ask = ask.of_state(state.if_match());
         let reply = self.send(ask).await?;
         good(&reply, &what).map(drop)
     }
@@ -217,12 +270,13 @@ impl Management<'_> {
         good(&reply, &format!("cannot delete rule `{name}`")).map(drop)
     }
 
-    async fn send(&mut self, ask: Ask<'_>) -> Result<Reply, Failure> {
+    pub(super) async fn send(&mut self, ask: Ask<'_>) -> Result<Reply, Failure> {
         self.http.send(ask).await
     }
 }
 
-fn good<'r>(reply: &'r Reply, what: &str) -> Result<&'r Reply, Failure> {
+/// An answer that is no refusal.
+pub(super) fn good<'r>(reply: &'r Reply, what: &str) -> Result<&'r Reply, Failure> {
     if reply.status.is_success() { Ok(reply) } else { Err(reply.failure(what)) }
 }
 

@@ -6,7 +6,10 @@ use broker_core::Rule;
 use broker_filter::{CorrelationFilter, Filter, Parameters, Property, SqlAction, SystemProperty, Value};
 use serde_json::{Map, Value as Json, json};
 
-use super::{Target, management::Place};
+use super::{
+    Target,
+    management::{Place, State},
+};
 use crate::{
     arguments::{RuleArguments, RulePlace},
     failure::Failure,
@@ -30,22 +33,22 @@ pub(crate) async fn create(target: Target, arguments: &RuleArguments) -> Result<
     let rule = Rule { name: arguments.rule.name.as_str().into(), filter, action: action.after(None) };
     let mut management = target.management();
     management.need(&place).await?;
-    management.put_rule(&place, &rule, false).await?;
+    management.put_rule(&place, &rule, &State::New).await?;
     done("created", &place, &rule, arguments.connect.json)
 }
 
-/// Replaces what was given.
-pub(crate) async fn update(target: Target, arguments: &RuleArguments) -> Result<(), Failure> {
+/// Replaces what was given; with `force` whatever another has changed meanwhile.
+pub(crate) async fn update(target: Target, arguments: &RuleArguments, force: bool) -> Result<(), Failure> {
     let (filter, action) = (filter(arguments)?, NewAction::read(arguments)?);
     if filter.is_none() && matches!(action, NewAction::Kept) {
         return Err(Failure::misuse("neither a filter nor an action was given to change"));
     }
     let place = subscription(&arguments.rule);
     let mut management = target.management();
-    let mut rule = find(&mut management, &arguments.rule).await?;
+    let (mut rule, state) = find(&mut management, &arguments.rule).await?;
     rule.filter = filter.unwrap_or(rule.filter);
     rule.action = action.after(rule.action);
-    management.put_rule(&place, &rule, true).await?;
+    management.put_rule(&place, &rule, &state.unless_forced(force)).await?;
     done("updated", &place, &rule, arguments.connect.json)
 }
 
@@ -56,7 +59,10 @@ fn done(what: &str, place: &Place, rule: &Rule, as_json: bool) -> Result<(), Fai
     output::line(format_args!("{what} rule `{}` of {}", rule.name, place.told()))
 }
 
-async fn find(management: &mut super::management::Management<'_>, rule: &RulePlace) -> Result<Rule, Failure> {
+async fn find(
+    management: &mut super::management::Management<'_>,
+    rule: &RulePlace,
+) -> Result<(Rule, State), Failure> {
     let place = subscription(rule);
     management.need(&place).await?;
     if let Some(found) = management.find_rule(&place, &rule.name).await? {
@@ -72,7 +78,7 @@ async fn find(management: &mut super::management::Management<'_>, rule: &RulePla
 
 /// Shows a rule.
 pub(crate) async fn show(target: Target, rule: &RulePlace, as_json: bool) -> Result<(), Failure> {
-    let found = find(&mut target.management(), rule).await?;
+    let (found, _) = find(&mut target.management(), rule).await?;
     print(&[found], as_json)
 }
 
@@ -91,7 +97,7 @@ pub(crate) async fn list(target: Target, place: Place, as_json: bool) -> Result<
 pub(crate) async fn delete(target: Target, rule: &RulePlace, as_json: bool) -> Result<(), Failure> {
     let place = subscription(rule);
     let mut management = target.management();
-    let found = find(&mut management, rule).await?;
+    let (found, _) = find(&mut management, rule).await?;
     management.delete_rule(&place, &found.name).await?;
     if as_json {
         return output::line(json!({ "deleted": &*found.name }));

@@ -138,6 +138,58 @@ fn the_emulators_file_is_applied_as_it_is() {
 }
 
 #[test]
+fn what_was_applied_once_is_no_difference_in_any_profile() {
+    const PLAIN: &str = "[[queue]]\nname = \"plain\"\n[[queue]]\nname = \"full\"\nlock_duration = \"30s\"\n\
+        max_delivery_count = 3\ndefault_time_to_live = \"30m\"\ndead_letter_on_expiration = true\n\
+        max_message_bytes = \"64 MiB\"\nuser_metadata = \"till 7 & till 8\"\nstatus = \"send-disabled\"\n";
+    const MORE: &str = "[[queue]]\nname = \"onward\"\nforward_to = \"plain\"\nforward_dead_lettered_to = \"full\"\n\
+        auto_delete_on_idle = \"1h\"\n[[queue]]\nname = \"steps\"\nrequires_session = true\n\
+        requires_duplicate_detection = true\nduplicate_detection_window = \"1m\"\nmax_size_bytes = \"2 GiB\"\n\
+        [[topic]]\nname = \"events\"\n[[topic.subscription]]\nname = \"audit\"\nforward_to = \"plain\"\n\
+        [[topic.subscription.rule]]\nname = \"big\"\nsql = \"amount > 1\"\n\
+        [[topic.subscription]]\nname = \"idle\"\nauto_delete_on_idle = \"1h\"\n";
+    for (profile, file, entities_and_rules) in [
+        ("standard", [PLAIN, MORE].concat(), 9),
+        ("emulator", [PLAIN, MORE].concat(), 9),
+        ("basic", PLAIN.to_owned(), 2),
+    ] {
+        let folder = Folder::new(&format!("profile-{profile}"));
+        folder.write("wanted.toml", &file);
+        folder.write("empty.toml", &format!("profile = \"{profile}\"\n"));
+        folder.write("full.toml", &format!("profile = \"{profile}\"\n{file}"));
+        let nothing =
+            format!("plan: 0 create, 0 update, 0 delete, 0 refused, {entities_and_rules} unchanged\n");
+        // Applied, or made at the broker's start.
+        for (start, is_made) in [("empty.toml", false), ("full.toml", true)] {
+            let line = ["--config", start, "--listen", "127.0.0.1:0", "--durability", "none"];
+            let broker = Broker::start(&folder.0, &line);
+            let apply = || {
+                let line =
+                    ["config", "apply", "wanted.toml", "--connection-string", &broker.connection_string];
+                let output = ferrybus(&folder.0, &line);
+                assert_eq!(code(&output), 0, "{profile}: {}{}", stdout(&output), stderr(&output));
+                stdout(&output)
+            };
+            if !is_made {
+                let applied = apply();
+                assert!(!applied.contains(" 0 create"), "{profile}: {applied}");
+            }
+            assert_eq!(apply(), nothing, "{profile} {start}");
+            // What somebody has changed by hand is a difference, in this profile too, and then none any more.
+            let hand = ["queue", "update", "plain", "--default-time-to-live", "5m"];
+            let line = [&hand[..], &["--connection-string", &broker.connection_string]].concat();
+            assert_eq!(code(&ferrybus(&folder.0, &line)), 0);
+            let applied = apply();
+            assert!(
+                applied.contains("default_time_to_live  5m -> ") && applied.ends_with("applied 1 changes\n"),
+                "{applied}"
+            );
+            assert_eq!(apply(), nothing, "{profile} {start}");
+        }
+    }
+}
+
+#[test]
 fn a_file_that_cannot_be_used_is_a_failure_and_no_difference() {
     let it = Setting::new("apply-bad");
     it.folder.write("bad.toml", "[[queue]]\nnmae = \"orders\"\n");

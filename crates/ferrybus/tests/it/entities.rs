@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Broker, Folder, code, ferrybus, stderr, stdout};
+use crate::support::{Broker, Folder, code, command, ferrybus, stderr, stdout};
 
 const SERVE: [&str; 4] = ["--listen", "127.0.0.1:0", "--durability", "none"];
 
@@ -220,9 +220,84 @@ fn the_server_may_be_named_apart_from_the_key() {
 }
 
 #[test]
+fn topics_are_changed_and_listed() {
+    let it = Setting::new("topics");
+    it.done("topic create events");
+    it.done("topic create audits --max-size-bytes 2GiB");
+    it.done("subscription create events one");
+    it.done("subscription create events two");
+    assert_eq!(
+        it.done("topic update events --default-time-to-live 1h --status send-disabled"),
+        "updated topic `events`\n  status  Active -> SendDisabled\n  default_time_to_live  never -> 1h\n"
+    );
+    let listed = it.done("topic list");
+    let lines: Vec<Vec<&str>> = listed.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[0], ["NAME", "STATUS", "SUBSCRIPTIONS", "SCHEDULED", "SIZE"]);
+    assert_eq!(
+        lines[1..],
+        [["audits", "Active", "0", "0", "0", "B"], ["events", "SendDisabled", "2", "0", "0", "B"]]
+    );
+    let listed = it.done("topic list --json");
+    let all: Vec<Value> = listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(
+        (all.len(), &all[1]["default_time_to_live"], &all[1]["kind"]),
+        (2, &json!("PT1H"), &json!("topic"))
+    );
+}
+
+#[test]
+fn what_was_made_changed_and_deleted_is_told_as_json() {
+    let it = Setting::new("json");
+    let cases = [
+        ("queue", "orders", "--max-delivery-count 3", "max_delivery_count", json!(3)),
+        ("topic", "events", "--user-metadata mine", "user_metadata", json!("mine")),
+        ("subscription", "events audit", "--lock-duration 30s", "lock_duration", json!("PT30S")),
+    ];
+    for (kind, name, option, key, expected) in &cases {
+        let own = name.rsplit(' ').next().unwrap();
+        let made = it.json(&format!("{kind} create {name}"));
+        assert_eq!((&made["kind"], &made["name"]), (&json!(kind), &json!(own)), "{made}");
+        assert!(made["created_at"].is_string() && made[key] != *expected, "{made}");
+        let changed = it.json(&format!("{kind} update {name} {option}"));
+        assert_eq!((&changed["name"], &changed[key]), (&json!(own), expected), "{changed}");
+        // Nothing is changed by that, and it is told all the same.
+        assert_eq!(it.json(&format!("{kind} update {name} {option}"))[key], *expected);
+    }
+    let rule = |sql: &str| json!({"name": "big", "action": null, "filter": {"type": "sql", "sql": sql, "parameters": {}}});
+    assert_eq!(it.json("rule create events audit big --sql amount>1"), rule("amount>1"));
+    assert_eq!(it.json("rule update events audit big --sql amount>2"), rule("amount>2"));
+    assert_eq!(it.json("rule delete events audit big"), json!({ "deleted": "big" }));
+    for (kind, name, ..) in cases.iter().rev() {
+        let deleted = it.json(&format!("{kind} delete {name}"));
+        assert_eq!(deleted, json!({ "deleted": name.replace(' ', "/") }), "{kind}");
+    }
+}
+
+#[test]
+fn the_connection_string_may_come_from_the_environment() {
+    let it = Setting::new("environment");
+    it.done("queue create orders");
+    let string = &it.broker.connection_string;
+    let wrong = string.replace("SAS_KEY_VALUE", "another");
+    let run = |variable: &str, option: Option<&str>| {
+        let option = option.map(|string| ["--connection-string", string]);
+        let line = [&["queue", "list", "--json"][..], option.as_ref().map_or(&[][..], |option| &option[..])]
+            .concat();
+        command(&it.folder.0, &line).env("FERRYBUS_CONNECTION_STRING", variable).output().unwrap()
+    };
+    let output = run(string, None);
+    assert!(code(&output) == 0 && stdout(&output).contains("\"orders\""), "{}", stderr(&output));
+    // What is written goes before what is set.
+    assert_eq!(code(&run(&wrong, Some(string))), 0);
+    assert!(stderr(&run(string, Some(&wrong))).contains("(401, SubCode 40103)"));
+    let output = run("nonsense", None);
+    assert_eq!((code(&output), stdout(&output).as_str()), (2, ""), "{}", stderr(&output));
+}
+
+#[test]
 fn shells_complete_and_each_command_has_a_manual_page() {
     let folder = Folder::new("manual");
-    for shell in ["bash", "zsh", "fish", "powershell"] {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let script = stdout(&ferrybus(&folder.0, &["completions", shell]));
         assert!(script.contains("lock-duration") && script.contains("ferrybus"), "{shell}");
     }

@@ -13,8 +13,11 @@ mod large;
 mod letters;
 #[cfg(target_os = "linux")]
 mod memory;
+#[cfg(target_os = "linux")]
+mod memory_http;
 mod observe;
 mod support;
 #[cfg(target_os = "linux")]
 mod terminal;
 mod testing;
+mod two_operators;

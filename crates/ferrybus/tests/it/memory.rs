@@ -34,11 +34,11 @@ const CONFIGURATION: &str = "durability = \"os\"\nlisten = [\"127.0.0.1:0\"]\n\
     [journal]\ncache_bytes = \"1 MiB\"\n\
     [[queue]]\nname = \"orders\"\n[[queue]]\nname = \"innocent\"\n";
 /// What a connection may cost before it has said anything of interest, in this build with its large futures.
-const IDLE: u64 = 32 * KIB;
+pub(crate) const IDLE: u64 = 32 * KIB;
 
 /// A broker under attack, and somebody who has nothing to do with it.
-struct Scene {
-    broker: Broker,
+pub(crate) struct Scene {
+    pub(crate) broker: Broker,
     innocent: Wire,
     rounds: u32,
     /// Bytes before the attack.
@@ -48,8 +48,13 @@ struct Scene {
 
 impl Scene {
     fn new(name: &str) -> Self {
+        Self::with(name, "")
+    }
+
+    /// The same with more in its configuration.
+    pub(crate) fn with(name: &str, more: &str) -> Self {
         let folder = Folder::new(name);
-        folder.write("ferrybus.toml", CONFIGURATION);
+        folder.write("ferrybus.toml", &format!("{CONFIGURATION}{more}"));
         let broker = Broker::start(&folder.0, &[]);
         let mut innocent = log_in(address(&broker));
         innocent.sender(1, "in", "innocent").unwrap();
@@ -60,16 +65,16 @@ impl Scene {
         scene
     }
 
-    fn measure(&mut self) {
+    pub(crate) fn measure(&mut self) {
         self.before = of_process(&self.broker, "RssAnon:");
     }
 
-    fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         address(&self.broker)
     }
 
     /// The other client sends, receives and completes a message.
-    fn innocent_works(&mut self) {
+    pub(crate) fn innocent_works(&mut self) {
         let (round, wire) = (self.rounds, &mut self.innocent);
         self.rounds += 1;
         wire.script.transfer(0, 1, round, false, &testkit::data(b"still here"));
@@ -93,7 +98,7 @@ impl Scene {
     }
 
     /// Demands that the attack has never cost more than `bound` bytes, and that others are still served.
-    fn bounded_by(mut self, bound: u64) {
+    pub(crate) fn bounded_by(mut self, bound: u64) {
         self.innocent_works();
         // Pages of the program itself come with what it does for the first time.
         let peak = of_process(&self.broker, "VmHWM:") - of_process(&self.broker, "RssFile:");
@@ -124,7 +129,7 @@ pub(crate) fn log_in(address: SocketAddr) -> Wire {
 }
 
 /// Writes what the broker takes; it may hang up at any time.
-fn pour(stream: &mut TcpStream, bytes: &[u8]) -> bool {
+pub(crate) fn pour(stream: &mut TcpStream, bytes: &[u8]) -> bool {
     stream.write_all(bytes).is_ok()
 }
 

@@ -83,6 +83,136 @@ fn changes_are_in_the_audit_log_and_long_operations_in_the_log() {
     tells_slow_operations_and_no_secrets(&log);
 }
 
+#[test]
+fn each_thing_that_an_administrator_does_is_in_the_audit_log() {
+    let folder = Folder::new("audit-actions");
+    let log = folder.0.join("log");
+    let empty = folder.write("empty.toml", "");
+    let serve = ["--testing", "--listen", "127.0.0.1:0", "--durability", "none", "--log", "info"];
+    let broker = Broker::logged(&folder.0, &[&serve[..], &["--log-format", "json"]].concat(), &log);
+    let wrong = broker.connection_string.replace("SAS_KEY_VALUE", "another");
+    let apply = format!("config apply {}", empty.to_str().unwrap());
+    // The command line, whether the key is good, and what is told of it: action, entity, subject.
+    let cases = [
+        ("topic create events", true, ["create", "events", ""]),
+        ("topic update events --user-metadata mine", true, ["update", "events", ""]),
+        ("subscription create events audit", true, ["create", "events/Subscriptions/audit", ""]),
+        (
+            "subscription update events audit --lock-duration 5s",
+            true,
+            ["update", "events/Subscriptions/audit", ""],
+        ),
+        (
+            "rule create events audit big --sql a>1",
+            true,
+            ["create", "events/Subscriptions/audit/Rules/big", ""],
+        ),
+        (
+            "rule update events audit big --sql a>2",
+            true,
+            ["update", "events/Subscriptions/audit/Rules/big", ""],
+        ),
+        ("rule delete events audit big", true, ["delete", "events/Subscriptions/audit/Rules/big", ""]),
+        ("send events --body tea --count 3", true, [""; 3]),
+        ("purge events/Subscriptions/audit", true, ["purge", "events/Subscriptions/audit", "3 messages"]),
+        ("fault add server-busy --count 2", true, ["fault-add", "", "ServerBusy the namespace"]),
+        ("fault clear 1", true, ["fault-clear", "", "1"]),
+        ("fault clear", true, ["faults-clear", "", "all"]),
+        ("clock advance 5m", true, ["clock-advance", "", "300000 ms"]),
+        ("clock show", true, [""; 3]),
+        ("clock show", false, ["clock-read", "", ""]),
+        ("fault list", false, ["fault-list", "", ""]),
+        ("connection list", false, ["connection-list", "", ""]),
+        (&*apply, false, ["limits-read", "", ""]),
+        ("subscription delete events audit", true, ["delete", "events/Subscriptions/audit", ""]),
+        ("topic delete events", true, ["delete", "events", ""]),
+    ];
+    for (line, is_good, _) in &cases {
+        let words: Vec<&str> = line.split(' ').collect();
+        let string = if *is_good { &broker.connection_string } else { &wrong };
+        let output = ferrybus(&folder.0, &[&words[..], &["--connection-string", string]].concat());
+        assert_eq!(code(&output), i32::from(!is_good), "{line}: {}", stderr(&output));
+    }
+    assert!(broker.stop().success());
+    let mut told = lines(&log, "ferrybus::audit");
+    // A purge asks until nothing is left.
+    told.retain(|line| line["subject"] != "0 messages");
+    let expected: Vec<_> = cases.iter().filter(|(.., told)| !told[0].is_empty()).collect();
+    assert_eq!(told.len(), expected.len(), "{told:#?}");
+    for (line, (command, is_good, expected)) in told.iter().zip(expected) {
+        assert_eq!(
+            ["action", "entity", "subject"].map(|field| line[field].as_str().unwrap()),
+            *expected,
+            "{command}"
+        );
+        let (who, result) = if *is_good { ("RootManageSharedAccessKey", "done") } else { ("", "refused") };
+        assert_eq!((line["who"].as_str(), line["result"].as_str()), (Some(who), Some(result)), "{command}");
+    }
+}
+
+/// Asks a thousand times on one connection, and is refused each time.
+fn keep_on_trying(address: &str, login: &str) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let request = format!("DELETE /orders HTTP/1.1\r\nHost: x\r\n{login}Content-Length: 0\r\n\r\n");
+    let last = request.replace("Content-Length", "Connection: close\r\nContent-Length");
+    let mut writer = stream.try_clone().unwrap();
+    let asking = std::thread::spawn(move || {
+        writer.write_all((request.repeat(999) + &last).as_bytes()).unwrap();
+    });
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    asking.join().unwrap();
+    assert_eq!(text.matches("HTTP/1.1 40").count(), 1_000, "{text}");
+}
+
+#[test]
+fn who_keeps_on_trying_does_not_fill_the_audit_log_and_hides_nothing() {
+    let folder = Folder::new("audit-flood");
+    let log = folder.0.join("log");
+    let config = "[log]\nrefused_attempts_per_minute = 5\n[metrics]\nanonymous = true\n\
+         [[key]]\nname = \"root\"\nkey = \"SAS_KEY_VALUE\"\nrights = [\"manage\"]\n\
+         [[key]]\nname = \"till\"\nkey = \"SAS_KEY_VALUE\"\nrights = [\"send\"]\n";
+    let config = folder.write("ferrybus.toml", config);
+    let serve = ["--config", config.to_str().unwrap(), "--listen", "127.0.0.1:0", "--durability", "none"];
+    let broker =
+        Broker::logged(&folder.0, &[&serve[..], &["--log", "info", "--log-format", "json"]].concat(), &log);
+    let begun = std::time::Instant::now();
+    let address = &broker.addresses[0];
+    // Nobody who is known, and `till:SAS_KEY_VALUE`, who may not.
+    keep_on_trying(address, "");
+    keep_on_trying(address, "Authorization: Basic dGlsbDpTQVNfS0VZX1ZBTFVF\r\n");
+    let string = "Endpoint=sb://localhost;SharedAccessKeyName=root;SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true";
+    for name in 0..7 {
+        let name = format!("q{name}");
+        let output = ferrybus(
+            &folder.0,
+            &["queue", "create", &name, "--server", address, "--connection-string", string],
+        );
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+    }
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut metrics = String::new();
+    stream.read_to_string(&mut metrics).unwrap();
+    assert!(broker.stop().success());
+    // Five at once, and one for every twelve seconds that this took.
+    let most = 5 + begun.elapsed().as_secs() / 12;
+
+    let lines = lines(&log, "ferrybus::audit");
+    let told = |who: &str, action: &str| {
+        let of = lines.iter().filter(|line| line["who"] == who && line["action"] == action);
+        of.count() as u64
+    };
+    for who in ["", "till"] {
+        assert!((5..=most).contains(&told(who, "delete")), "{who}: {}", told(who, "delete"));
+        assert!((1..=most).contains(&told(who, "attempts-left-out")), "{who}");
+    }
+    assert_eq!(told("root", "create"), 7, "what was done is told, whatever else is tried");
+    let left_out = 2_000 - told("", "delete") - told("till", "delete");
+    let counted = format!("\nferrybus_audit_attempts_left_out_total {left_out}\n");
+    assert!(metrics.contains(&counted), "{counted}: {metrics}");
+}
+
 fn tells_slow_operations_and_no_secrets(log: &Path) {
     let slow = lines(log, "ferrybus::slow");
     assert!(!slow.is_empty());

@@ -233,6 +233,51 @@ fn top_reads_what_the_broker_counts() {
 }
 
 #[test]
+fn resubmitting_and_purging_dead_letters_show_how_far_they_are() {
+    let folder = Folder::new("progress");
+    let line = ["--listen", "127.0.0.1:0", "--durability", "none", "--queue", "orders"];
+    let broker = Broker::start(&folder.0, &line);
+    let words = |line: &str| -> Vec<String> {
+        let words = line.split(' ').map(str::to_owned);
+        words.chain(["--connection-string".to_owned(), broker.connection_string.clone()]).collect()
+    };
+    let run = |line: &str| {
+        let words = words(line);
+        let output = ferrybus(&folder.0, &words.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(code(&output), 0, "{line}: {}", stderr(&output));
+    };
+    let shown = |line: &str, last: &str| {
+        let words = words(line);
+        let mut terminal = Terminal::start(&folder, &words.iter().map(String::as_str).collect::<Vec<_>>());
+        let shown = terminal.see(last);
+        assert!(terminal.end().success(), "{shown}");
+        shown
+    };
+    // A bar is for what takes longer than a moment: the faster the machine, the more that is.
+    for count in [600, 2_500, 10_000] {
+        run(&format!("send orders --body tea --count {count}"));
+        run(&format!("receive orders --settle dead-letter --reason cold --count {count}"));
+        let resubmitted =
+            shown("dead-letter resubmit orders", &format!("resubmitted {count} messages to `orders`"));
+        run(&format!("receive orders --settle dead-letter --reason cold --count {count}"));
+        // Without a word of which ones, all go at once.
+        let removed =
+            shown("dead-letter purge orders --reason cold", &format!("removed {count} messages from"));
+        let both = [(&resubmitted, "resubmitted"), (&removed, "removed")];
+        if both.iter().all(|(text, word)| text.contains(&format!("{word} ["))) {
+            for (text, word) in both {
+                let bar = text.split('\r').find(|part| part.starts_with(&format!("{word} ["))).unwrap();
+                assert!(bar.contains(&format!("of {count}")) && bar.ends_with("\x1b[K"), "{text:?}");
+                // Nothing of it is left in front of the last line.
+                assert!(text.contains(&format!("\r\x1b[K{word} {count} messages")), "{text:?}");
+            }
+            return;
+        }
+    }
+    panic!("no bar was shown");
+}
+
+#[test]
 fn tables_and_errors_are_coloured_on_a_terminal_only() {
     let folder = Folder::new("colours");
     let line = ["--listen", "127.0.0.1:0", "--durability", "none", "--queue", "orders"];

@@ -7,17 +7,24 @@ use std::{collections::BTreeMap, time::Duration};
 use broker_admin::{client::Described, iso_8601};
 use broker_core::{EntityKind, EntitySettings, EntityStatus, Rule};
 
+use super::limits::Limits;
 use crate::{client::management::Place, property, property::Property};
 
 /// What the broker has.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Found {
+    pub(super) limits: Limits,
     /// By name in lower case.
     entities: BTreeMap<String, (Place, Described)>,
     rules: BTreeMap<String, Vec<Rule>>,
 }
 
 impl Found {
+    /// Nothing yet, of a broker with these limits.
+    pub(super) const fn of(limits: Limits) -> Self {
+        Self { limits, entities: BTreeMap::new(), rules: BTreeMap::new() }
+    }
+
     pub(super) fn add(&mut self, place: Place, entity: Described) {
         self.entities.insert(place.path.to_ascii_lowercase(), (place, entity));
     }

@@ -63,6 +63,8 @@ pub(super) struct Step {
     pub(super) place: Place,
     /// The rule, where it is about one.
     pub(super) rule: Option<Rule>,
+    /// That rule as it was, where it is changed.
+    pub(super) rule_before: Option<Rule>,
     /// What to send.
     pub(super) entity: Option<Described>,
     changes: Vec<Change>,
@@ -70,7 +72,14 @@ pub(super) struct Step {
 
 impl Step {
     fn of(verdict: Verdict, place: &Place) -> Self {
-        Self { verdict, place: place.clone(), rule: None, entity: None, changes: Vec::new() }
+        Self {
+            verdict,
+            place: place.clone(),
+            rule: None,
+            rule_before: None,
+            entity: None,
+            changes: Vec::new(),
+        }
     }
 
     fn of_rule(verdict: Verdict, place: &Place, rule: &Rule) -> Self {
@@ -195,7 +204,7 @@ fn entity(plan: &EntityPlan, place: &Place, found: &Found) -> Vec<Step> {
             ..Step::of(Verdict::Refused, &Place::new(plan.kind, &plan.name))
         }];
     }
-    let changes = changes(Some(before), plan.kind, &plan.settings);
+    let changes = changes(Some(before), plan.kind, &found.limits.settled(plan).settings);
     let verdict = match changes.as_slice() {
         [] => Verdict::Unchanged,
         changes if changes.iter().any(|change| change.is_fixed) => Verdict::Refused,
@@ -249,14 +258,14 @@ fn rule_steps(wanted: &[Rule], found: &[Rule], place: &Place) -> Vec<Step> {
         |rules: &[Rule], name: &str| rules.iter().find(|rule| rule.name.eq_ignore_ascii_case(name)).cloned();
     let mut steps = Vec::new();
     for rule in wanted {
-        let verdict = match named(found, &rule.name) {
-            None => Verdict::Create,
+        let step = match named(found, &rule.name) {
+            None => Step::of_rule(Verdict::Create, place, rule),
             Some(before) if before.filter == rule.filter && before.action == rule.action => {
-                Verdict::Unchanged
+                Step::of_rule(Verdict::Unchanged, place, rule)
             }
-            Some(_) => Verdict::Update,
+            before => Step { rule_before: before, ..Step::of_rule(Verdict::Update, place, rule) },
         };
-        steps.push(Step::of_rule(verdict, place, rule));
+        steps.push(step);
     }
     let surplus = found.iter().filter(|rule| named(wanted, &rule.name).is_none());
     steps.extend(surplus.map(|rule| Step::of_rule(Verdict::Delete, place, rule)));

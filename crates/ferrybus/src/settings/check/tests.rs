@@ -182,6 +182,31 @@ fn a_certificate_opens_the_tls_port_of_the_same_hosts() {
 }
 
 #[test]
+fn http_has_port_5300_unless_another_is_asked_for() {
+    let cases: [(&str, &[&str]); 8] = [
+        ("listen = [\"127.0.0.1\"]", &["127.0.0.1:5300"]),
+        ("listen = [\"127.0.0.1\", \"127.0.0.2:5672\"]", &["127.0.0.1:5300", "127.0.0.2:5300"]),
+        // Another port for AMQP is that of one of several brokers: each has HTTP there.
+        ("listen = [\"127.0.0.1:7000\"]", &[]),
+        ("listen_http = []", &[]),
+        ("listen_http = [\"127.0.0.1\"]", &["127.0.0.1:5300"]),
+        ("listen_http = [\"127.0.0.1:443\"]", &["127.0.0.1:443"]),
+        ("listen_http = [\"127.0.0.1:443\", \"127.0.0.1\"]", &["127.0.0.1:443", "127.0.0.1:5300"]),
+        ("listen = [\"127.0.0.1:7000\"]\nlisten_http = [\"127.0.0.3:443\"]", &["127.0.0.3:443"]),
+    ];
+    for (text, expected) in cases {
+        let expected: Vec<SocketAddr> = expected.iter().map(|address| address.parse().unwrap()).collect();
+        assert_eq!(limits(text).listen_http, expected, "{text}");
+    }
+    let default = limits("").listen_http;
+    assert!(default.contains(&"127.0.0.1:5300".parse().unwrap()), "{default:?}");
+    assert!(
+        default.iter().all(|address| address.ip().is_loopback() && address.port() == 5300),
+        "{default:?}"
+    );
+}
+
+#[test]
 fn an_address_given_twice_is_listened_on_once() {
     assert_eq!(limits("listen = [\"127.0.0.1\", \"127.0.0.1:5672\"]").listen.len(), 1);
 }

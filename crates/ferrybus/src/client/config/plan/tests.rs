@@ -1,7 +1,7 @@
 use broker_core::EntitySettings;
 use proptest::prelude::*;
 
-use super::*;
+use super::{super::limits::UNKNOWN, *};
 
 fn file(text: &str) -> Vec<EntityPlan> {
     let entities = crate::settings::Settings::parse(text, "test").unwrap().entities().unwrap();
@@ -11,7 +11,7 @@ fn file(text: &str) -> Vec<EntityPlan> {
 
 /// A broker that is as these plans say.
 fn broker(plans: &[EntityPlan]) -> Found {
-    let mut found = Found::default();
+    let mut found = Found::of(UNKNOWN);
     for plan in plans {
         let place = Place::new(plan.kind, &plan.name);
         let mut entity = Described::new(plan.kind, place.own_name());
@@ -105,7 +105,7 @@ fn what_is_fixed_at_creation_is_refused_with_old_and_new() {
 fn a_subscription_begins_with_its_first_rule() {
     let text = "[[topic]]\nname = \"t\"\n[[topic.subscription]]\nname = \"s\"\n\
         [[topic.subscription.rule]]\nname = \"one\"\nsql = \"n = 1\"\n[[topic.subscription.rule]]\nname = \"two\"\n";
-    let plan = Plan::new(&file(text), &Found::default(), false);
+    let plan = Plan::new(&file(text), &Found::of(UNKNOWN), false);
     let verdicts: Vec<_> = plan.steps().iter().map(|step| (step.verdict, step.rule.is_some())).collect();
     let (create, same) = (Verdict::Create, Verdict::Unchanged);
     assert_eq!(verdicts, [(create, false), (create, false), (same, true), (create, true)]);
@@ -129,9 +129,9 @@ proptest! {
             ..EntitySettings::default()
         };
         let plans = [EntityPlan::queue("q", settings)];
-        let plan = Plan::new(&plans, &Found::default(), true);
+        let plan = Plan::new(&plans, &Found::of(UNKNOWN), true);
         prop_assert!(plan.has(Verdict::Create));
-        let mut found = Found::default();
+        let mut found = Found::of(UNKNOWN);
         found.add(Place::new(EntityKind::Queue, "q"), plan.steps()[0].entity.clone().unwrap());
         prop_assert!(Plan::new(&plans, &found, true).is_done());
     }
