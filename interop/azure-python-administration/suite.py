@@ -509,6 +509,52 @@ async def survives_a_crash(context, style):
     finally:
         broker.close()
 
+@case("idle-deletion")
+async def idle_deletion(context, style):
+    broker = Broker({}).start()
+    try:
+        there = Context(broker, context.transport, context.queue)
+        async with admin(there, style) as client, bus_client(there, style) as bus:
+            idle = {"auto_delete_on_idle": 5 * MINUTE}
+            for queue in ("idle", "used", "worked"):
+                await client.create_queue(queue, lock_duration=5 * MINUTE, **idle)
+            await client.create_topic("t", **idle)
+            await client.create_topic("kept")
+            await client.create_subscription("kept", "s", **idle)
+
+            async def left():
+                names = {queue.name for queue in await client.list_queues()}
+                names |= {topic.name for topic in await client.list_topics()}
+                return names | {f"kept/{own.name}" for own in await client.list_subscriptions("kept")}
+
+            async def send(queue):
+                async with bus.get_queue_sender(queue) as sender:
+                    await sender.send_messages(ServiceBusMessage("work"))
+
+            everything = {"idle", "used", "worked", "t", "kept", "kept/s"}
+            await send("worked")
+            async with bus.get_queue_receiver("worked") as receiver:
+                [message] = await receiver.receive_messages(1, max_wait_time=30)
+                broker.advance_clock(200)
+                await receiver.renew_message_lock(message)
+            # Nobody settles it: the lock runs out 500 seconds from the start.
+            await send("used")
+            assert await left() == everything
+            broker.advance_clock(60)
+            assert await left() == everything, "260 seconds: nothing was idle for five minutes"
+            broker.advance_clock(60)
+            assert await left() == {"used", "worked", "kept"}, "320 seconds"
+            broker.advance_clock(120)
+            assert await left() == {"used", "worked", "kept"}, "440 seconds: it was sent to at 200"
+            broker.advance_clock(80)
+            assert await left() == {"worked", "kept"}, "520 seconds"
+            broker.advance_clock(220)
+            assert await left() == {"worked", "kept"}, "740 seconds: its lock ran out at 500"
+            broker.advance_clock(120)
+            assert await left() == {"kept"}, "860 seconds"
+    finally:
+        broker.close()
+
 @contextlib.asynccontextmanager
 async def tier(context, style, profile):
     """A broker of a tier, and a client for its entities."""
