@@ -31,6 +31,8 @@ mod forwarding;
 #[cfg(test)]
 mod http;
 #[cfg(test)]
+mod live_changes;
+#[cfg(test)]
 mod management;
 #[cfg(test)]
 mod message;
