@@ -213,3 +213,19 @@ fn a_sender_is_answered_as_the_table_says_in_every_mode() {
         }
     }
 }
+
+#[test]
+fn what_is_received_and_deleted_is_lost_with_a_connection_that_did_not_read_it() {
+    for (mode, left) in [(RECEIVER_MODES[0], 0), (RECEIVER_MODES[1], 1), (RECEIVER_MODES[2], 1)] {
+        let mut world = World::new();
+        let reader = world.plain();
+        world.script(reader).attach_receiver(0, 1, "r", "q", mode);
+        world.run();
+        world.clients[reader].reads = false;
+        world.credit(reader, 0, 1, 0, 5, false);
+        let sender = world.plain();
+        world.send(sender, "q", &["a"]);
+        world.lose(reader);
+        assert_eq!(delivered(&mut world, sender, 10, "q").len(), left, "{mode:?}");
+    }
+}

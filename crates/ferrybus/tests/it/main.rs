@@ -7,6 +7,8 @@ mod cli;
 mod config;
 mod documented;
 mod entities;
+#[cfg(target_os = "linux")]
+mod failing_disk;
 mod journal;
 #[cfg(target_os = "linux")]
 mod large;

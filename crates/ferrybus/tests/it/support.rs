@@ -116,6 +116,11 @@ impl Broker {
         self.process.wait().unwrap()
     }
 
+    /// Waits until it ends by itself.
+    pub(crate) fn end(mut self) -> ExitStatus {
+        self.process.wait().unwrap()
+    }
+
     /// Kills it without warning.
     pub(crate) fn kill(mut self) {
         self.process.kill().unwrap();

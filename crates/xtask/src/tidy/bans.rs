@@ -9,11 +9,13 @@ use crate::Fallible;
 use crate::workspace::Workspace;
 
 /// What each pure crate must name among its disallowed methods and types.
-const BANNED: [&str; 4] = [
+const BANNED: [&str; 6] = [
     "std::time::Instant::now",
     "std::time::SystemTime::now",
     "std::thread::sleep",
     "std::collections::HashMap",
+    "std::collections::HashSet",
+    "std::hash::RandomState",
 ];
 
 /// `broker-admin` serves HTTP on the server's clock; the rest below the server is pure.
@@ -31,17 +33,25 @@ pub(super) fn check(workspace: &Workspace, findings: &mut Findings) -> Fallible<
             ));
             continue;
         };
-        let lines = root.lines().filter(|line| is_rule(line) && !text.contains(line.trim()));
-        findings
-            .broken
-            .extend(lines.map(|line| format!("{}: lacks the root's line `{line}`", file.display())));
-        let free = BANNED.iter().filter(|path| !text.contains(&format!("\"{path}\"")));
-        findings.broken.extend(free.map(|path| format!("{}: does not ban `{path}`", file.display())));
+        let lacking = lacking(&root, &text);
+        findings.broken.extend(lacking.map(|what| format!("{}: {what}", file.display())));
     }
     Ok(())
+}
+
+/// What a pure crate's file does not say.
+fn lacking<'a>(root: &'a str, text: &'a str) -> impl Iterator<Item = String> + 'a {
+    let lines =
+        root.lines().filter(move |line| is_rule(line) && !text.lines().any(|own| own.trim() == line.trim()));
+    let free = BANNED.iter().filter(move |path| !text.contains(&format!("\"{path}\"")));
+    let lines = lines.map(|line| format!("lacks the root's line `{line}`"));
+    lines.chain(free.map(|path| format!("does not ban `{path}`")))
 }
 
 /// Names that documentation may write without backticks are no rule: each crate has its own.
 fn is_rule(line: &str) -> bool {
     !line.trim().is_empty() && !line.starts_with("doc-valid-idents")
 }
+
+#[cfg(test)]
+mod tests;
