@@ -3,7 +3,7 @@
 //! Invariant: holds the records of one stretch of positions that ends at the journal's end; forgets only from its
 //! beginning, and nothing that is not written.
 
-use std::{collections::VecDeque, hint::black_box};
+use std::{collections::VecDeque, hint::black_box, ops::BitXor as _};
 
 use bytes::{Bytes, BytesMut};
 
@@ -116,30 +116,40 @@ impl Recent {
     }
 
     /// Touches the beginnings of records, each of which lies at a position and has so many bytes with its header.
+    ///
+    /// No step waits for another one's memory, and the fewer steps lie between two looks at memory, the more of them the
+    /// processor has under way: so each kind of memory has a loop of its own.
     pub(crate) fn fetch(&self, records: impl Iterator<Item = (u64, usize)>) {
-        // No step waits for another one's memory: first where the records lie, then what lies there.
-        let mut found = [None; FETCHED_MAX];
-        for (place, (at, bytes)) in found.iter_mut().zip(records) {
-            *place = self.holder(at).map(|piece| (piece, at.wrapping_sub(piece.start), bytes));
+        // Where the records lie: first the lists of pieces, then what these say.
+        let mut lists = [(&[][..], 0, 0); FETCHED_MAX];
+        for (list, (at, bytes)) in lists.iter_mut().zip(records) {
+            *list = (self.pieces_around(at), at, bytes.min(FETCHED_BYTES));
         }
-        let mut touched = 0;
-        for (piece, start, bytes) in found.into_iter().flatten() {
-            let start = usize::try_from(start).unwrap_or(usize::MAX);
-            let end = start.saturating_add(bytes.min(FETCHED_BYTES));
-            let record = piece.bytes.get(start..end).unwrap_or_default();
-            let lines = record.iter().step_by(LINE).chain(record.last());
-            touched = lines.fold(touched, |sum: u8, byte| sum.wrapping_add(*byte));
-            // Reading counts references, which lie beside the record.
-            touched ^= u8::from(piece.bytes.is_unique());
+        black_box(lists.iter().filter_map(|(list, ..)| list.first()).fold(0, |sum, piece| sum ^ piece.start));
+        let mut found = [(&[][..], None); FETCHED_MAX];
+        for (found, (list, at, bytes)) in found.iter_mut().zip(lists) {
+            let Some(piece) = piece_before(list, at) else { continue };
+            let start = usize::try_from(at.wrapping_sub(piece.start)).unwrap_or(usize::MAX);
+            let end = start.saturating_add(bytes);
+            *found = (piece.bytes.get(start..end).unwrap_or_default(), Some(&piece.bytes));
+        }
+        // The first line of each, then the others: by then it is known in which pages they lie.
+        let mut touched = found.iter().filter_map(|(record, _)| record.first().copied()).fold(0, u8::bitxor);
+        for (record, _) in found {
+            touched =
+                record.iter().step_by(LINE).skip(1).chain(record.last()).copied().fold(touched, u8::bitxor);
+        }
+        // Reading counts references, which lie beside the record.
+        for bytes in found.iter().filter_map(|(_, bytes)| *bytes) {
+            touched ^= u8::from(bytes.is_unique());
         }
         black_box(touched);
     }
 
-    /// The piece that holds `at`, or the last one before it.
-    fn holder(&self, at: u64) -> Option<&Piece> {
-        let chunk = self.chunks.partition_point(|chunk| chunk.start <= at).checked_sub(1)?;
-        let pieces = &self.chunks.get(chunk)?.pieces;
-        pieces.get(pieces.partition_point(|piece| piece.start <= at).checked_sub(1)?)
+    /// The pieces among which the one is that holds `at`.
+    fn pieces_around(&self, at: u64) -> &[Piece] {
+        let chunk = self.chunks.partition_point(|chunk| chunk.start <= at).checked_sub(1);
+        chunk.and_then(|chunk| self.chunks.get(chunk)).map_or(&[], |chunk| &chunk.pieces)
     }
 
     /// The piece that holds `at`, or the first one behind it. `None` when `at` lies before everything here: the
@@ -213,8 +223,7 @@ impl Recent {
             Some(index) => index,
             None => self.chunks.partition_point(|chunk| chunk.start <= at).checked_sub(1)?,
         };
-        let pieces = &self.chunks.get(self.found)?.pieces;
-        pieces.get(pieces.partition_point(|piece| piece.start <= at).checked_sub(1)?)
+        piece_before(&self.chunks.get(self.found)?.pieces, at)
     }
 
     /// Whether `at` lies between the starts of this chunk and the next.
@@ -222,6 +231,11 @@ impl Recent {
         self.chunks.get(index).is_some_and(|chunk| chunk.start <= at)
             && self.chunks.get(index + 1).is_none_or(|next| at < next.start)
     }
+}
+
+/// The piece that holds `at`, or the last one before it.
+fn piece_before(pieces: &[Piece], at: u64) -> Option<&Piece> {
+    pieces.get(pieces.partition_point(|piece| piece.start <= at).checked_sub(1)?)
 }
 
 /// Size of an allocation. A delivered record keeps its whole chunk alive, so it is not larger.

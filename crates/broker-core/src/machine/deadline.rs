@@ -100,16 +100,20 @@ impl Core {
 
     /// Looks at the slots of what is due, all at once, and has the records fetched that will be read. Messages come due
     /// in another order than they came in, so among a million each has memory of its own that is far away: the processor
-    /// waits for several of them side by side hardly longer than for one.
+    /// waits for several of them side by side hardly longer than for one. How many it takes side by side is limited by
+    /// the steps in between, so first it is found out where they lie, and then they are looked at in a loop without any.
     fn approach(&self, queue: QueueId, kind: Kind, due: &[Run], out: &mut impl Output) {
         let Some(store) = self.stores.get(&queue).filter(|_| due.len() > 1) else { return };
-        let mut records = [(Position::default(), 0); TOGETHER];
-        for (record, run) in records.iter_mut().zip(due) {
-            if let Some(slot) = store.slots.get(run.first) {
-                *record = (slot.position, slot.length);
-            }
+        let mut slots = [None; TOGETHER];
+        for (slot, run) in slots.iter_mut().zip(due) {
+            *slot = store.slots.get(run.first);
         }
-        let records = black_box(&records).get(..due.len()).unwrap_or_default();
+        let mut records = [(Position::default(), 0); TOGETHER];
+        for (record, slot) in records.iter_mut().zip(slots.iter().flatten()) {
+            *record = (slot.position, slot.length);
+        }
+        let found = slots.iter().flatten().count();
+        let records = black_box(&records).get(..found).unwrap_or_default();
         let are_read = match kind {
             Kind::Lock => false,
             Kind::Expiry => self.keeps_expired(queue),
