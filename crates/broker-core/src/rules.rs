@@ -26,9 +26,11 @@ impl Rule {
         Self { name: "$Default".into(), filter: Filter::True, action: None }
     }
 
-    /// Whether a rule can have this name: that of a subscription, perhaps with a `$` in front.
+    /// Whether a rule can have this name: that of a subscription, perhaps with a `$` in front. The names of types are
+    /// given to rules, those inside others with a `+`.
     pub(crate) fn has_valid_name(&self) -> bool {
-        crate::name::is_valid_subscription(self.name.strip_prefix('$').unwrap_or(&self.name))
+        let name = self.name.strip_prefix('$').unwrap_or(&self.name);
+        crate::name::is_valid_subscription(&name.replace('+', "-"))
     }
 }
 

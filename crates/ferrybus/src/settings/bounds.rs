@@ -192,18 +192,19 @@ fn user_metadata(key: &str, entry: &QueueEntry) -> Result<Option<Box<str>>, Fail
     }
 }
 
-/// Names as the emulator's schema allows them: letters, digits, `.`, `-`, `_`, and `/` between; at most 260 bytes.
+/// Names as the broker allows them, those of the emulator's schema among them: letters, digits, `.`, `-`, `_`, `~`, and
+/// `/` between; at most 260 bytes.
 pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
-    let inside = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
-    let edges = [name.bytes().next(), name.bytes().last()];
+    let inside = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte);
     let good = name.len() <= NAME_BYTES_MAX
-        && edges.iter().all(|edge| edge.is_some_and(|byte| byte.is_ascii_alphanumeric()))
+        && name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric())
+        && !name.ends_with(['.', '/'])
         && name.bytes().all(inside);
     if good {
         return Ok(());
     }
     Err(Failure::misuse(format_args!("`{name}` cannot be the name of a queue or topic")).hint(format_args!(
-        "names have 1 to {NAME_BYTES_MAX} letters, digits, `.`, `-`, `_` or `/`, with a letter or digit at both ends"
+        "names have 1 to {NAME_BYTES_MAX} letters, digits, `.`, `-`, `_`, `~` or `/`, with a letter or digit in front and no `.` or `/` behind"
     )))
 }
 

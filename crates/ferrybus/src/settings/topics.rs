@@ -46,7 +46,7 @@ fn plan(topic: &str, entry: &SubscriptionEntry) -> Result<EntityPlan, Failure> {
             "topic `{topic}`: `{}` cannot be a subscription's name",
             entry.name
         ))
-        .hint("names have 1 to 50 letters, digits, `.`, `-` or `_`"));
+        .hint("names have 1 to 50 letters, digits, `.`, `-`, `_` or `~`"));
     }
     let like_a_queue = QueueEntry {
         name: name.clone(),
