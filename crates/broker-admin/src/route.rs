@@ -47,6 +47,8 @@ impl Route {
             "$namespaceinfo" => return Ok(Self::Namespace),
             "$resources/queues" => return Ok(Self::List(EntityKind::Queue)),
             "$resources/topics" => return Ok(Self::List(EntityKind::Topic)),
+            // A name that nothing can have: who asks whether it exists is told so.
+            name if name.starts_with('$') && !name.contains('/') => return Ok(Self::Entity(path.into())),
             _ => {}
         }
         if lower

@@ -31,9 +31,9 @@ pub(super) async fn answer(visitor: &Visitor, request: Request<Incoming>) -> Ans
         Some(Route::Connections) => connections::list(visitor, &request).await,
         Some(Route::Connection(id)) => connections::end(visitor, &request, id),
         Some(Route::WebSocket) => upgrade::upgrade(visitor, request),
+        None if is_ours(request.uri()) => Err(Refusal::NotFound(request.uri().path().to_owned())),
         None => match broker_admin::Route::parse(request.uri().path()) {
             Ok(route) => return admin::answer(visitor, request, route).await,
-            Err(_) if is_ours(request.uri()) => Err(Refusal::NotFound(request.uri().path().to_owned())),
             Err(error) => return admin::answer_nowhere(visitor, &request, error),
         },
     };
