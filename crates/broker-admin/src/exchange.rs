@@ -19,8 +19,10 @@ use crate::{
 };
 
 mod change;
+mod removal;
 
 use change::Change;
+use removal::Doomed;
 
 /// The verbs of the API.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -42,7 +44,7 @@ pub struct Request<'a> {
     pub route: Route,
     /// Options.
     pub query: Query,
-    /// Its header `If-Match`, if it has one: an existing entity is meant.
+    /// Its header `If-Match`, if it has one: an existing entity is meant, or one in this state.
     pub condition: Option<Match>,
     /// The body; empty where there is none.
     pub body: &'a [u8],
@@ -89,6 +91,10 @@ enum Want {
     Before(Box<Change>),
     /// The entity as it was stored, to show with this status.
     Stored { name: Box<str>, status: u16, change: Option<Box<Change>> },
+    /// The entity as it is before it is deleted.
+    Doomed(Doomed),
+    /// The rule as it is before it is deleted.
+    RuleDoomed(EntityPath, Doomed),
     /// That an entity or rule is gone.
     Gone,
     /// The rules to list.
@@ -127,11 +133,10 @@ pub fn begin(request: Request<'_>) -> Step {
             put_rule(context, &subscription, &name, condition, body)
         }
         (Method::Delete, Route::Entity(name) | Route::Subscription(name)) => {
-            context.ask(Command::DeleteEntity { name, ticket: TICKET }, Want::Gone)
+            removal::entity(context, name, condition)
         }
         (Method::Delete, Route::Rule(subscription, name)) => {
-            let path = main_path(&subscription);
-            context.ask(Command::RemoveRule { path, name, ticket: TICKET }, Want::Gone)
+            removal::rule(context, &subscription, name, condition)
         }
         _ => Step::Answer(Answer::error(405, "Method Not Allowed. The path does not take this method.")),
     }
@@ -390,6 +395,8 @@ fn described(context: Context, want: Want, entities: &[EntityReport]) -> Step {
             Made::Part(listing) => list(context, listing),
         },
         (Want::Before(change), Some(report)) => change.apply(context, report),
+        (Want::Doomed(doomed), Some(report)) => doomed.entity(context, report),
+        (Want::Doomed(doomed), None) => Step::Answer(Answer::missing(&doomed.name)),
         (Want::Stored { status, .. }, Some(report)) => Step::Answer(context.entity(status, report, false)),
         (Want::Before(change), None) => Step::Answer(Answer::missing(&change.name)),
         (Want::Stored { name, .. }, None) => Step::Answer(Answer::missing(&name)),
@@ -409,6 +416,8 @@ fn ruled(context: Context, want: Want, rules: &[StoredRule]) -> Step {
             Answer::changed(&rule.name)
         }
         (Want::RuleStored { path, status, .. }, Some(stored)) => context.rule(status, &path.entity, stored),
+        (Want::RuleDoomed(path, doomed), Some(stored)) => return doomed.rule(context, path, stored),
+        (Want::RuleDoomed(_, doomed), None) => Answer::missing(&doomed.name),
         (Want::RuleBefore { rule, .. }, None) => Answer::missing(&rule.name),
         (Want::RuleStored { name, .. }, None) => Answer::missing(&name),
         _ => return something_else(),

@@ -473,6 +473,8 @@ pub enum Command {
         path: EntityPath,
         /// The rule's name.
         name: Box<str>,
+        /// Refuse it unless the rule is this one still.
+        expected: Option<Box<StoredRule>>,
         /// Who waits.
         ticket: Ticket,
     },
@@ -524,6 +526,8 @@ pub enum Command {
     DeleteEntity {
         /// Its name.
         name: Box<str>,
+        /// Refuse it unless the entity has this version still.
+        expected: Option<EntityVersion>,
         /// Who waits.
         ticket: Ticket,
     },

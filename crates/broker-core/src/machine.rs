@@ -323,8 +323,8 @@ impl Core {
                 let done = self.update_rule(now, &path, *rule, expected.as_deref(), out);
                 self.answer_request(client, ticket, done, out);
             }
-            Command::RemoveRule { path, name, ticket } => {
-                let done = self.remove_rule(&path, &name, out);
+            Command::RemoveRule { path, name, expected, ticket } => {
+                let done = self.remove_rule(&path, &name, expected.as_deref(), out);
                 self.answer_request(client, ticket, done, out);
             }
             Command::ShowRule { path, name, ticket } => self.show_rule(client, &path, &name, ticket, out),
@@ -340,8 +340,8 @@ impl Core {
                 self.merge.effect(client, Effect::Described { ticket, entities }, out);
             }
             Command::WatchKeys => self.keys_watcher = Some(client),
-            Command::DeleteEntity { name, ticket } => {
-                let done = self.delete_entity(&name, out);
+            Command::DeleteEntity { name, expected, ticket } => {
+                let done = self.delete_entity(&name, expected, out);
                 self.answer_request(client, ticket, done, out);
             }
             _ => debug_assert!(false, "`dispatch` treats all other commands"),

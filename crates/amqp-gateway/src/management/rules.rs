@@ -56,7 +56,7 @@ pub(super) fn add(body: &RawMap, path: EntityPath) -> Result<Ask, Refusal> {
 pub(super) fn remove(body: &RawMap, path: EntityPath) -> Result<Ask, Refusal> {
     let name = body.get("rule-name").and_then(RawValue::as_str);
     let name: Box<str> = name.ok_or_else(|| bad("'rule-name' must be a string"))?.into();
-    Ok(Box::new(move |ticket| Command::RemoveRule { path, name, ticket }))
+    Ok(Box::new(move |ticket| Command::RemoveRule { path, name, expected: None, ticket }))
 }
 
 /// The command of `enumerate-rules`.

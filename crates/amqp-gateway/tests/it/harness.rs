@@ -174,7 +174,7 @@ impl World {
 
     /// Deletes a queue.
     pub(crate) fn delete(&mut self, name: &str) {
-        self.ask(Command::DeleteEntity { name: name.into(), ticket: Ticket(0) });
+        self.ask(Command::DeleteEntity { name: name.into(), expected: None, ticket: Ticket(0) });
         self.run();
     }
 

@@ -6,6 +6,10 @@ use broker_core::{
 
 use super::*;
 
+mod bounds;
+mod pages;
+mod removal;
+
 /// A core whose records go nowhere: nothing is read back here.
 struct Broker {
     core: Core,

@@ -302,13 +302,21 @@ impl Core {
         Ok(())
     }
 
-    pub(super) fn delete_entity(&mut self, name: &str, out: &mut impl Output) -> Result<(), EntityError> {
+    pub(super) fn delete_entity(
+        &mut self,
+        name: &str,
+        expected: Option<EntityVersion>,
+        out: &mut impl Output,
+    ) -> Result<(), EntityError> {
         // Removals of its messages must not come after its own.
         self.merge.flush(out);
         let key = name::key(name);
         let missing = || EntityError::NotFound(name.into());
         let entity = self.names.get(&key).and_then(|id| self.main_of(*id)).ok_or_else(missing)?;
         let definition = &entity.definition;
+        if expected.is_some_and(|expected| expected != definition.version()) {
+            return Err(EntityError::Changed(definition.name.clone()));
+        }
         let mut gone = Vec::new();
         if definition.kind == EntityKind::Topic {
             gone = self.subscriptions_of(definition.stores.queue).collect();

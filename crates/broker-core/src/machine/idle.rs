@@ -96,7 +96,7 @@ impl Core {
                 self.idle.look_at(queue, end);
             } else {
                 // It is there, so this cannot be refused.
-                let _done = self.delete_entity(&name, out);
+                let _done = self.delete_entity(&name, None, out);
             }
         }
     }

@@ -83,11 +83,15 @@ impl Core {
         &mut self,
         path: &EntityPath,
         name: &str,
+        expected: Option<&StoredRule>,
         out: &mut impl Output,
     ) -> Result<(), EntityError> {
         let (topic, subscription) = self.subscription(path)?;
         let missing = || EntityError::RuleNotFound(name.into());
         let key = self.rules.find(subscription, name).ok_or_else(missing)?;
+        if expected.is_some_and(|expected| self.rules.stored(topic, key).as_ref() != Some(expected)) {
+            return Err(EntityError::Changed(name.into()));
+        }
         let rule = self.rules.remove(Some(topic), key).ok_or_else(missing)?;
         let (position, length) = out.record(&encode_rule_gone(subscription, key.number), &[]);
         // It lies behind the rule's own record, which the journal forgets first.

@@ -100,7 +100,7 @@ impl Core {
             }
             // Another topic or filter: it begins anew.
             if let Some(name) = found {
-                self.delete_entity(&name, out).map_err(AttachError::Subscription)?;
+                self.delete_entity(&name, None, out).map_err(AttachError::Subscription)?;
             }
         }
         let limit = self.config.max_subscribers_per_topic;
@@ -166,7 +166,7 @@ impl Core {
         let is_free = id.and_then(|id| self.stores.get(id)).is_some_and(|store| store.consumers == 0);
         if is_free {
             // It is there, so this cannot be refused.
-            let _done = self.delete_entity(subscription, out);
+            let _done = self.delete_entity(subscription, None, out);
         }
     }
 

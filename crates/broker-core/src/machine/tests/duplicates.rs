@@ -231,7 +231,7 @@ fn deleting_the_queue_deletes_its_history() {
     broker.create("q", detecting());
     broker.publish(named("id", "first"));
     let ticket = broker.ticket();
-    broker.tell(ME, Command::DeleteEntity { name: "q".into(), ticket });
+    broker.tell(ME, Command::DeleteEntity { name: "q".into(), expected: None, ticket });
     broker.check_liveness();
     broker.create("q", detecting());
     broker.publish(named("id", "second"));

@@ -30,7 +30,7 @@ fn create(broker: &mut Broker, name: &str, settings: EntitySettings) -> Result<(
 
 fn delete(broker: &mut Broker, name: &str) -> Vec<Effect> {
     let ticket = broker.ticket();
-    broker.tell(ME, Command::DeleteEntity { name: name.into(), ticket })
+    broker.tell(ME, Command::DeleteEntity { name: name.into(), expected: None, ticket })
 }
 
 fn attach(
@@ -406,6 +406,31 @@ fn an_express_queue_detects_no_duplicates() {
 }
 
 #[test]
+fn a_deletion_for_another_state_changes_nothing() {
+    let mut broker = Broker::new();
+    broker.create("q", EntitySettings::default());
+    let seen = |broker: &Broker| broker.core.describe(&Look::One { name: "q".into() }).remove(0).version;
+    let delete = |broker: &mut Broker, expected| {
+        let ticket = broker.ticket();
+        broker.ask(Command::DeleteEntity { name: "q".into(), expected: Some(expected), ticket })
+    };
+    let first = seen(&broker);
+    update(&mut broker, "q", EntitySettings::default()).unwrap();
+    let before = broker.core.digest();
+    assert_eq!(delete(&mut broker, first), Err(EntityError::Changed("q".into())));
+    assert_eq!(broker.core.digest(), before);
+    let second = seen(&broker);
+    // Another entity of that name is another one.
+    self::delete(&mut broker, "q");
+    broker.create("q", EntitySettings::default());
+    assert_eq!(delete(&mut broker, second), Err(EntityError::Changed("q".into())));
+    let third = seen(&broker);
+    assert_eq!(delete(&mut broker, third), Ok(()));
+    assert_eq!(delete(&mut broker, third), Err(EntityError::NotFound("q".into())));
+    assert_eq!(broker.replayed().digest(), broker.core.digest());
+}
+
+#[test]
 fn an_update_for_another_state_changes_nothing() {
     let mut broker = Broker::new();
     broker.create("q", EntitySettings::default());
@@ -430,7 +455,7 @@ fn an_update_for_another_state_changes_nothing() {
     assert_eq!(seen(&broker).version, before.version);
     // Another entity of that name is not meant, even at the same time.
     let (ticket, again) = (broker.ticket(), broker.ticket());
-    assert_eq!(broker.ask(Command::DeleteEntity { name: "q".into(), ticket }), Ok(()));
+    assert_eq!(broker.ask(Command::DeleteEntity { name: "q".into(), expected: None, ticket }), Ok(()));
     let settings = Box::default();
     let kind = EntityKind::Queue;
     assert_eq!(broker.ask(Command::CreateEntity { name: "q".into(), kind, settings, ticket: again }), Ok(()));

@@ -122,7 +122,7 @@ impl Test {
                 let ticket = self.broker.ticket();
                 let path = subscription(NAMES[*sub]);
                 let name = rule_number(*rule).name;
-                let done = self.broker.ask(Command::RemoveRule { path, name, ticket });
+                let done = self.broker.ask(Command::RemoveRule { path, name, expected: None, ticket });
                 let rules = &mut self.subs.get_mut(NAMES[*sub]).unwrap().rules;
                 assert_eq!(done.is_ok(), rules.iter().any(|(name, _)| name == rule));
                 rules.retain(|(name, _)| name != rule);
@@ -141,7 +141,7 @@ impl Test {
             Step::Recreate { sub } => {
                 let ticket = self.broker.ticket();
                 let name = subscription(NAMES[*sub]).entity;
-                self.broker.ask(Command::DeleteEntity { name, ticket }).unwrap();
+                self.broker.ask(Command::DeleteEntity { name, expected: None, ticket }).unwrap();
                 self.broker.subscribe(NAMES[*sub], EntitySettings::default(), vec![]);
                 self.subs.insert(NAMES[*sub], Subscription::default());
             }

@@ -187,7 +187,7 @@ fn what_the_target_does_not_take_is_dead_lettered_at_the_source() {
             "deleted",
             |broker| {
                 let ticket = broker.ticket();
-                broker.tell(ME, Command::DeleteEntity { name: "target".into(), ticket });
+                broker.tell(ME, Command::DeleteEntity { name: "target".into(), expected: None, ticket });
             },
             "MessagingEntityNotFoundException",
         ),
@@ -222,7 +222,7 @@ fn what_the_target_does_not_take_is_dead_lettered_at_the_source() {
 fn a_target_that_is_there_again_gets_what_comes_later() {
     let mut broker = with(&[("target", plain()), ("source", to("target"))]);
     let ticket = broker.ticket();
-    broker.tell(ME, Command::DeleteEntity { name: "target".into(), ticket });
+    broker.tell(ME, Command::DeleteEntity { name: "target".into(), expected: None, ticket });
     send(&mut broker, "source", "lost");
     broker.create("target", plain());
     send(&mut broker, "source", "found");
@@ -267,7 +267,7 @@ fn dead_letters_are_forwarded_with_their_source_and_reason() {
 fn a_dead_letter_that_cannot_be_forwarded_is_a_transfer_dead_letter() {
     let mut broker = with(&[("morgue", plain()), ("orders", dead_to("morgue"))]);
     let ticket = broker.ticket();
-    broker.tell(ME, Command::DeleteEntity { name: "morgue".into(), ticket });
+    broker.tell(ME, Command::DeleteEntity { name: "morgue".into(), expected: None, ticket });
     send(&mut broker, "orders", "x");
     let got = broker.receive(main_path("orders"), ReceiveMode::PeekLock, 1).remove(0);
     broker.settle(&got, Outcome::DeadLetter(properties(&[("DeadLetterReason", "bad")]))).unwrap();

@@ -53,7 +53,7 @@ fn who_watches_is_told_of_each_change_and_of_nothing_else() {
     broker.update("late", EntitySettings::default());
     for name in ["early", "late", "plain"] {
         let ticket = broker.ticket();
-        broker.tell(ME, Command::DeleteEntity { name: name.into(), ticket });
+        broker.tell(ME, Command::DeleteEntity { name: name.into(), expected: None, ticket });
     }
     assert_eq!(told(&mut broker), [("Late".to_owned(), vec![]), ("early".to_owned(), vec![])]);
     assert_eq!(broker.core.keys().count(), 0);

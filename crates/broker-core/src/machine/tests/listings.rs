@@ -23,7 +23,7 @@ fn queues(start: Start, top: u64) -> Look {
 
 fn delete(broker: &mut Broker, name: &str) {
     let ticket = broker.ticket();
-    broker.ask(Command::DeleteEntity { name: name.into(), ticket }).unwrap();
+    broker.ask(Command::DeleteEntity { name: name.into(), expected: None, ticket }).unwrap();
 }
 
 /// Pages of `top` by name, with `meanwhile` done after the first.

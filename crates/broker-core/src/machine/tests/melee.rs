@@ -544,7 +544,10 @@ impl Test {
         let all = self.names();
         self.scheduled.retain(|(place, ..)| !gone(all[*place]));
         let ticket = self.broker.ticket();
-        assert_eq!(self.broker.ask(Command::DeleteEntity { name: name.into(), ticket }), Ok(()));
+        assert_eq!(
+            self.broker.ask(Command::DeleteEntity { name: name.into(), expected: None, ticket }),
+            Ok(())
+        );
         for other in names {
             self.create(other);
         }

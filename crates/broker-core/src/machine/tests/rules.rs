@@ -19,7 +19,7 @@ fn update(broker: &mut Broker, path: EntityPath, rule: Rule) -> Result<(), Entit
 
 fn remove(broker: &mut Broker, path: EntityPath, name: &str) -> Result<(), EntityError> {
     let ticket = broker.ticket();
-    broker.ask(Command::RemoveRule { path, name: name.into(), ticket })
+    broker.ask(Command::RemoveRule { path, name: name.into(), expected: None, ticket })
 }
 
 fn list(broker: &mut Broker, path: EntityPath, skip: u64, top: u64) -> Result<Vec<StoredRule>, EntityError> {
@@ -267,4 +267,25 @@ fn an_update_for_another_rule_changes_nothing() {
     remove(&mut broker, subscription("s"), "b").unwrap();
     add(&mut broker, subscription("s"), rule("b", "x = 4", None)).unwrap();
     assert_eq!(change(&mut broker, &last, "x = 5"), Err(EntityError::Changed("b".into())));
+}
+
+#[test]
+fn a_rule_is_only_taken_away_as_it_was_looked_at() {
+    let mut broker = subscribed();
+    let path = || subscription("s");
+    let first = list(&mut broker, path(), 0, 1).unwrap().remove(0);
+    let take = |broker: &mut Broker, expected: &StoredRule| {
+        let (name, ticket) = (expected.rule.name.clone(), broker.ticket());
+        let expected = Some(Box::new(expected.clone()));
+        broker.ask(Command::RemoveRule { path: path(), name, expected, ticket })
+    };
+    let other = Rule { filter: Filter::False, ..first.rule.clone() };
+    assert_eq!(update(&mut broker, path(), other), Ok(()));
+    let before = broker.core.digest();
+    assert_eq!(take(&mut broker, &first), Err(EntityError::Changed(first.rule.name.clone())));
+    assert_eq!(broker.core.digest(), before);
+    let second = list(&mut broker, path(), 0, 1).unwrap().remove(0);
+    assert_eq!(take(&mut broker, &second), Ok(()));
+    assert_eq!(take(&mut broker, &second), Err(EntityError::RuleNotFound(first.rule.name)));
+    assert_eq!(broker.replayed().digest(), broker.core.digest());
 }

@@ -337,7 +337,7 @@ fn a_deleted_entity_takes_its_states_along() {
     let mut broker = holding(settings());
     set(&mut broker, "s", Some(b"x"));
     let ticket = broker.ticket();
-    broker.tell(ME, Command::DeleteEntity { name: "q".into(), ticket });
+    broker.tell(ME, Command::DeleteEntity { name: "q".into(), expected: None, ticket });
     check(&broker);
     assert!(broker.journal.live().is_empty());
 }

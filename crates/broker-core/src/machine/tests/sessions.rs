@@ -291,7 +291,7 @@ fn who_waits_at_an_entity_that_is_deleted_is_refused() {
     take(&mut broker, 1, "a");
     assert_eq!(accept_as(&mut broker, OTHER, 7, next(5_000)), None);
     let ticket = broker.ticket();
-    let told = broker.tell(ME, Command::DeleteEntity { name: "q".into(), ticket });
+    let told = broker.tell(ME, Command::DeleteEntity { name: "q".into(), expected: None, ticket });
     assert!(matches!(told[0], Effect::EntityDeleted { link: LinkId(1) }));
     assert_eq!(answer(&broker.take(OTHER)), Some(Err(AttachError::NotFound("q".into()))));
     broker.check_liveness();

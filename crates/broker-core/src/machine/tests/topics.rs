@@ -353,7 +353,7 @@ fn a_scheduled_message_waits_at_the_topic_and_meets_the_rules_when_it_is_due() {
     // It meets the rules of the moment.
     let ticket = broker.ticket();
     let name = subscription("a").entity;
-    assert_eq!(broker.ask(Command::DeleteEntity { name, ticket }), Ok(()));
+    assert_eq!(broker.ask(Command::DeleteEntity { name, expected: None, ticket }), Ok(()));
     broker.subscribe("late", plain(), everything());
     broker.restart();
     broker.wait(2_000);
@@ -452,7 +452,7 @@ fn a_subscription_takes_its_references_along() {
     broker.settle(&got[0], Outcome::DeadLetter(properties(&[]))).unwrap();
     for (name, left) in [("t/Subscriptions/A", true), ("t/subscriptions/b", false)] {
         let ticket = broker.ticket();
-        assert_eq!(broker.ask(Command::DeleteEntity { name: name.into(), ticket }), Ok(()));
+        assert_eq!(broker.ask(Command::DeleteEntity { name: name.into(), expected: None, ticket }), Ok(()));
         assert_eq!(broker.core.entity("t").unwrap().bytes > 0, left, "{name}");
         broker.check_liveness();
         assert_eq!(broker.core.digest(), broker.replayed().digest());
@@ -460,7 +460,7 @@ fn a_subscription_takes_its_references_along() {
     let mut broker = two();
     broker.send(vec![message("m")]);
     let ticket = broker.ticket();
-    assert_eq!(broker.ask(Command::DeleteEntity { name: "T".into(), ticket }), Ok(()));
+    assert_eq!(broker.ask(Command::DeleteEntity { name: "T".into(), expected: None, ticket }), Ok(()));
     assert!(broker.core.entity(&subscription("a").entity).is_none());
     assert!(broker.journal.live().is_empty(), "nothing is left");
     broker.check_liveness();

@@ -203,7 +203,7 @@ fn what_has_become_impossible_fails_the_commit() {
             "the queue is gone",
             |broker| {
                 let ticket = broker.ticket();
-                broker.tell(ME, Command::DeleteEntity { name: "other".into(), ticket });
+                broker.tell(ME, Command::DeleteEntity { name: "other".into(), expected: None, ticket });
             },
             PublishError::NotFound("queue 4".into()).into(),
         ),

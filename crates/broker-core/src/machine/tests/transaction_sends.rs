@@ -138,14 +138,14 @@ fn other_faults_of_a_target_are_the_senders() {
     let cases: [(&str, Spoil); 3] = [
         ("deleted", |broker| {
             let ticket = broker.ticket();
-            broker.tell(ME, Command::DeleteEntity { name: "target".into(), ticket });
+            broker.tell(ME, Command::DeleteEntity { name: "target".into(), expected: None, ticket });
         }),
         ("full", |broker| {
             broker.update("target", EntitySettings { max_size_bytes: Some(1), ..EntitySettings::default() });
         }),
         ("between deleted", |broker| {
             let ticket = broker.ticket();
-            broker.tell(ME, Command::DeleteEntity { name: "q".into(), ticket });
+            broker.tell(ME, Command::DeleteEntity { name: "q".into(), expected: None, ticket });
         }),
     ];
     for (what, spoil) in cases {

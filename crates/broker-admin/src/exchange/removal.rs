@@ -1,0 +1,59 @@
+//! Deletions: at once, or of the very state that the request names. Then there is a look first.
+//!
+//! Invariant: what has a condition is only deleted in the state that was looked at, and that its condition allows.
+
+use broker_core::{Command, EntityPath, EntityReport, StoredRule};
+
+use super::{Context, Step, TICKET, Want, describe, described_rule, main_path, show_rule};
+use crate::{Answer, Match, condition};
+
+/// What is to be deleted if it is as its condition says.
+#[derive(Debug)]
+pub(super) struct Doomed {
+    /// The entity, or the rule.
+    pub(super) name: Box<str>,
+    condition: Match,
+}
+
+/// Begins the deletion of an entity.
+pub(super) fn entity(context: Context, name: Box<str>, condition: Option<Match>) -> Step {
+    match condition {
+        None | Some(Match::Any) => {
+            context.ask(Command::DeleteEntity { name, expected: None, ticket: TICKET }, Want::Gone)
+        }
+        Some(condition) => context.ask(describe(&name), Want::Doomed(Doomed { name, condition })),
+    }
+}
+
+/// Begins the deletion of a rule.
+pub(super) fn rule(context: Context, subscription: &str, name: Box<str>, condition: Option<Match>) -> Step {
+    let path = main_path(subscription);
+    match condition {
+        None | Some(Match::Any) => {
+            context.ask(Command::RemoveRule { path, name, expected: None, ticket: TICKET }, Want::Gone)
+        }
+        Some(condition) => {
+            context.ask(show_rule(&path, &name), Want::RuleDoomed(path, Doomed { name, condition }))
+        }
+    }
+}
+
+impl Doomed {
+    /// Deletes the entity that was looked at.
+    pub(super) fn entity(self, context: Context, report: &EntityReport) -> Step {
+        if !self.condition.holds(condition::tag_of_entity(report)) {
+            return Step::Answer(Answer::changed(&self.name));
+        }
+        let expected = Some(report.version);
+        context.ask(Command::DeleteEntity { name: self.name, expected, ticket: TICKET }, Want::Gone)
+    }
+
+    /// Deletes the rule that was looked at.
+    pub(super) fn rule(self, context: Context, path: EntityPath, stored: &StoredRule) -> Step {
+        if !self.condition.holds(condition::tag_of_text(&described_rule(stored))) {
+            return Step::Answer(Answer::changed(&self.name));
+        }
+        let expected = Some(Box::new(stored.clone()));
+        context.ask(Command::RemoveRule { path, name: self.name, expected, ticket: TICKET }, Want::Gone)
+    }
+}
