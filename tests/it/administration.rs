@@ -1,21 +1,25 @@
 //! Requests of the administration clients, as they write them, and the answers that they read.
 //!
-//! Each file in `administration/` is a conversation with a fresh broker: exchanges that begin with `### what`, with a
-//! request as it goes over the wire, and behind `--- status` the answer, in which `{time}`, `{number}` and `{any}` stand
-//! for what differs each time and `{host}` for the broker's address.
+//! Each file in `administration/` is a conversation with a broker, or the beginning or the end of one; `recorded.rs` says
+//! how to read them.
 
 use std::net::SocketAddr;
 
+use amqp_codec::{message::MessageBuilder, performative::DeliveryState, raw::AnnotationValue};
 use broker_auth::{DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME, Secret, sign_token};
-use roxmltree::{Document, Node};
 
 use crate::{
     broker::Broker,
+    dialect::{Dialect, Sdk},
     http::{connect, whole_answer},
+    message::{message, message_of_session},
+    recorded::{Exchange, LogIn},
+    sdk_dotnet, sdk_go, sdk_java,
+    sessions::accept_of,
 };
 
 /// How a client says who it is: the text that its token is for, and the order of the token's parts.
-struct Client {
+pub(crate) struct Client {
     audience: fn(host: &str, target: &str) -> String,
     order: [&'static str; 4],
     line_end: &'static str,
@@ -24,7 +28,7 @@ struct Client {
 const SR_FIRST: [&str; 4] = ["sr", "sig", "se", "skn"];
 
 /// The URL up to its path; bodies in lines that end as on Windows.
-const DOTNET: Client = Client {
+pub(crate) const DOTNET: Client = Client {
     audience: |host, target| format!("http://{host}{}", target.split('?').next().unwrap()),
     order: SR_FIRST,
     line_end: "\r\n",
@@ -42,19 +46,28 @@ const JAVASCRIPT: Client = Client {
     line_end: "",
 };
 /// The host, as a resource of messaging.
-const JAVA: Client = Client { audience: |host, _| format!("amqp://{host}/"), order: SR_FIRST, line_end: "" };
+pub(crate) const JAVA: Client =
+    Client { audience: |host, _| format!("amqp://{host}/"), order: SR_FIRST, line_end: "" };
+
+/// The end of tokens that are good: long after now.
+const LATE: u64 = u32::MAX as u64;
 
 impl Client {
-    fn token(&self, audience: &str, key: &str) -> String {
-        let token = sign_token(audience, DEVELOPMENT_KEY_NAME, &Secret::new(key), u64::from(u32::MAX));
+    fn token(&self, audience: &str, key: &str, until: u64) -> String {
+        let token = sign_token(audience, DEVELOPMENT_KEY_NAME, &Secret::new(key), until);
         let parts = token.strip_prefix("SharedAccessSignature ").unwrap();
         let part = |name: &&str| parts.split('&').find(|part| part.starts_with(&format!("{name}="))).unwrap();
         format!("SharedAccessSignature {}", self.order.iter().map(part).collect::<Vec<_>>().join("&"))
     }
 
+    /// A conversation with a fresh broker.
     fn replay(&self, conversation: &str) {
-        let broker = Broker::with(|config| (config.entities, config.auto_create) = (Vec::new(), false));
-        let host = format!("localhost:{}", broker.http_address().port());
+        self.talk(&fresh(), conversation);
+    }
+
+    /// A conversation with this one.
+    fn talk(&self, broker: &Broker, conversation: &str) {
+        let host = host_of(broker);
         let mut problems = Vec::new();
         let exchanges: Vec<Exchange> =
             conversation.split("### ").skip(1).map(|text| Exchange::read(text, &host)).collect();
@@ -69,168 +82,85 @@ impl Client {
     /// What is wrong with the answer to one request.
     fn play(&self, address: SocketAddr, host: &str, exchange: &Exchange) -> Vec<String> {
         let (_, target) = exchange.line.split_once(' ').unwrap();
-        let key = if exchange.with_wrong_key { "wrong" } else { DEVELOPMENT_KEY };
-        let login = self.token(&(self.audience)(host, target), key);
-        let mut headers = format!("Host: {host}\r\nAuthorization: {login}\r\nConnection: close\r\n");
+        let own = (self.audience)(host, target);
+        let login = match &exchange.login {
+            LogIn::Own => Some(self.token(&own, DEVELOPMENT_KEY, LATE)),
+            LogIn::WrongKey => Some(self.token(&own, "wrong", LATE)),
+            LogIn::Expired => Some(self.token(&own, DEVELOPMENT_KEY, 1)),
+            LogIn::For(audience) => Some(self.token(audience, DEVELOPMENT_KEY, LATE)),
+            LogIn::None => None,
+        };
+        let mut headers: Vec<(&str, String)> =
+            login.map(|login| ("Authorization", login)).into_iter().collect();
         for (name, value) in &exchange.headers {
             let value = match value.strip_prefix("token for ") {
-                Some(audience) => self.token(audience, DEVELOPMENT_KEY),
+                Some(audience) => self.token(audience, DEVELOPMENT_KEY, LATE),
                 None => value.clone(),
             };
-            headers.extend([name, ": ", &value, "\r\n"]);
+            headers.push((name, value));
         }
         let body = match self.line_end {
             "" => exchange.body.lines().map(str::trim).collect::<String>(),
             line_end => exchange.body.replace('\n', line_end),
         };
-        let length = body.len();
-        let request =
-            format!("{} HTTP/1.1\r\n{headers}Content-Length: {length}\r\n\r\n{body}", exchange.line);
-        let mut stream = connect(address);
-        std::io::Write::write_all(&mut stream, request.as_bytes()).unwrap();
-        let (status, head, body) = whole_answer(&mut stream);
+        let (status, head, body) = tell(address, host, &exchange.line, &headers, &body);
         exchange.judge(status, &head, &body)
     }
-}
 
-/// A request and its answer, as a file says them.
-struct Exchange {
-    what: String,
-    /// Method and target.
-    line: String,
-    headers: Vec<(String, String)>,
-    with_wrong_key: bool,
-    body: String,
-    status: u16,
-    /// Texts that the answer must hold as they are.
-    holds: Vec<String>,
-    answer: String,
-}
-
-impl Exchange {
-    fn read(text: &str, host: &str) -> Self {
-        let text = text.replace("{host}", host);
-        let (request, answer) = text.split_once("\n--- ").unwrap_or_else(|| panic!("no answer: {text}"));
-        let (head, body) = request.split_once("\n\n").unwrap_or((request, ""));
-        let mut lines = head.lines();
-        let (what, line) = (lines.next().unwrap(), lines.next().unwrap());
-        let (with_wrong_key, lines): (Vec<_>, Vec<_>) = lines.partition(|line| *line == "with a wrong key");
-        let header = |line: &str| {
-            let (name, value) = line.split_once(": ").unwrap_or_else(|| panic!("no header: {line}"));
-            (name.to_owned(), value.to_owned())
-        };
-        let (status, answer) = answer.split_once('\n').unwrap_or((answer, ""));
-        let (holds, answer): (Vec<_>, Vec<_>) = answer.lines().partition(|line| line.starts_with("holds "));
-        Self {
-            what: what.to_owned(),
-            line: line.to_owned(),
-            headers: lines.into_iter().map(header).collect(),
-            with_wrong_key: !with_wrong_key.is_empty(),
-            body: body.trim_end().to_owned(),
-            status: status.trim().parse().unwrap(),
-            holds: holds.iter().map(|line| line["holds ".len()..].to_owned()).collect(),
-            answer: answer.join("\n").trim().to_owned(),
+    /// Sends a request for one path with the client's own log-in, and with tokens for these targets of forwarding: says
+    /// the status and the body.
+    pub(crate) fn request(
+        &self,
+        broker: &Broker,
+        line: &str,
+        (headers, targets): (&[(&str, &str)], &[&str]),
+        body: &str,
+    ) -> (u16, String) {
+        let host = host_of(broker);
+        let (_, target) = line.split_once(' ').unwrap();
+        let login = self.token(&(self.audience)(&host, target), DEVELOPMENT_KEY, LATE);
+        let mut all = vec![("Authorization", login)];
+        all.extend(headers.iter().map(|(name, value)| (*name, (*value).to_owned())));
+        for (name, target) in
+            ["ServiceBusSupplementaryAuthorization", "ServiceBusDlqSupplementaryAuthorization"]
+                .iter()
+                .zip(targets)
+        {
+            all.push((name, self.token(target, DEVELOPMENT_KEY, LATE)));
         }
-    }
-
-    fn judge(&self, status: u16, head: &str, body: &str) -> Vec<String> {
-        let mut problems = Vec::new();
-        if status != self.status {
-            return vec![format!("{status}, expected {}: {body}", self.status)];
-        }
-        for text in self.holds.iter().filter(|text| !body.contains(*text)) {
-            problems.push(format!("does not hold `{text}`: {body}"));
-        }
-        if self.answer.is_empty() {
-            if self.holds.is_empty() && !body.is_empty() {
-                problems.push(format!("a body: {body}"));
-            }
-            return problems;
-        }
-        let (expected, ours) = (Document::parse(&self.answer).unwrap(), Document::parse(body));
-        let Ok(ours) = ours else { return vec![format!("no XML: {body}")] };
-        compare(expected.root_element(), ours.root_element(), "", &mut problems);
-        let kind = match expected.root_element().tag_name().name() {
-            "Error" => "application/xml; charset=utf-8".to_owned(),
-            root => format!("application/atom+xml; type={root}; charset=utf-8"),
-        };
-        let head = head.to_ascii_lowercase();
-        if !head.contains(&format!("content-type: {kind}\r\n").to_ascii_lowercase()) {
-            problems.push(format!("the content type is not `{kind}`: {head}"));
-        }
-        problems
+        let (status, _, body) = tell(broker.http_address(), &host, line, &all, body);
+        (status, body)
     }
 }
 
-/// Compares names, namespaces, attributes and texts, in order.
-fn compare(expected: Node<'_, '_>, ours: Node<'_, '_>, path: &str, problems: &mut Vec<String>) {
-    let path = format!("{path}/{}", expected.tag_name().name());
-    if expected.tag_name() != ours.tag_name() {
-        problems.push(format!("{path}: there is {:?}", ours.tag_name()));
-        return;
-    }
-    let attributes = |node: Node<'_, '_>| {
-        let mut all: Vec<_> = node
-            .attributes()
-            .map(|each| {
-                (each.namespace().map(str::to_owned), each.name().to_owned(), each.value().to_owned())
-            })
-            .collect();
-        all.sort();
-        all
-    };
-    let (wanted, found) = (attributes(expected), attributes(ours));
-    let fits = |(wanted, found): (&(_, _, String), &(_, _, String))| {
-        let ((one, two, value), (other, another, text)): (&(Option<String>, String, String), _) =
-            (wanted, found);
-        (one, two) == (other, another) && matches(value, text)
-    };
-    if wanted.len() != found.len() || !wanted.iter().zip(&found).all(fits) {
-        problems.push(format!("{path}: attributes {found:?}, expected {wanted:?}"));
-    }
-    let (wanted, found) = (children(expected), children(ours));
-    let names = |nodes: &[Node<'_, '_>]| {
-        nodes.iter().map(|node| node.tag_name().name().to_owned()).collect::<Vec<_>>().join(" ")
-    };
-    if names(&wanted) != names(&found) {
-        problems.push(format!("{path}: has [{}], expected [{}]", names(&found), names(&wanted)));
-        return;
-    }
-    if wanted.is_empty() {
-        let (text, said) = (expected.text().unwrap_or_default().trim(), ours.text().unwrap_or_default());
-        if !matches(text, said) {
-            problems.push(format!("{path}: `{said}`, expected `{text}`"));
-        }
-    }
-    for (wanted, found) in wanted.into_iter().zip(found) {
-        compare(wanted, found, &path, problems);
-    }
+/// A broker without entities, that makes none by itself.
+pub(crate) fn fresh() -> Broker {
+    Broker::with(|config| (config.entities, config.auto_create) = (Vec::new(), false))
 }
 
-fn children<'a, 'd>(node: Node<'a, 'd>) -> Vec<Node<'a, 'd>> {
-    node.children().filter(Node::is_element).collect()
+/// Where clients find a broker's API.
+pub(crate) fn host_of(broker: &Broker) -> String {
+    format!("localhost:{}", broker.http_address().port())
 }
 
-/// Whether `said` is what `pattern` describes: a text, or one with a placeholder somewhere in it.
-fn matches(pattern: &str, said: &str) -> bool {
-    let Some((before, rest)) = pattern.split_once('{') else { return pattern == said };
-    let (kind, after) = rest.split_once('}').unwrap();
-    let middle = said.strip_prefix(before).and_then(|said| said.strip_suffix(after));
-    middle.is_some_and(|middle| match kind {
-        "any" => !middle.is_empty(),
-        "number" => middle.parse::<u64>().is_ok(),
-        "time" => is_time(middle),
-        other => panic!("no placeholder {other}"),
-    })
-}
-
-/// RFC 3339 in UTC, with up to 7 digits behind the second.
-fn is_time(text: &str) -> bool {
-    let shape: String = text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
-    let fraction = shape.strip_prefix("0000-00-00T00:00:00").and_then(|rest| rest.strip_suffix('Z'));
-    fraction.is_some_and(|rest| {
-        rest.is_empty() || (rest.len() <= 8 && rest.starts_with('.') && rest.ends_with('0'))
-    })
+/// Sends one request on a connection of its own: status, what stands above the body, and the body.
+fn tell(
+    address: SocketAddr,
+    host: &str,
+    line: &str,
+    headers: &[(&str, String)],
+    body: &str,
+) -> (u16, String, String) {
+    let length = body.len();
+    let mut request =
+        format!("{line} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Length: {length}\r\n");
+    for (name, value) in headers {
+        request.extend([name, ": ", value.as_str(), "\r\n"]);
+    }
+    request.extend(["\r\n", body]);
+    let mut stream = connect(address);
+    std::io::Write::write_all(&mut stream, request.as_bytes()).unwrap();
+    whole_answer(&mut stream)
 }
 
 #[test]
@@ -254,6 +184,90 @@ fn python_administers_as_recorded() {
 }
 
 #[test]
+fn every_refusal_has_its_status_its_code_and_its_headers() {
+    PYTHON.replay(include_str!("administration/refusals.http"));
+}
+
+#[test]
 fn javascript_administers_as_recorded() {
     JAVASCRIPT.replay(include_str!("administration/javascript.http"));
+}
+
+/// Sends through what a conversation has made, and receives what comes out: every property that says something about
+/// messages has its say. `priority` is what the action of the first rule sets, if it has one.
+fn uses(broker: &Broker, dialect: &Dialect, priority: Option<&str>) {
+    let mut sdk = Sdk::connect(broker, dialect);
+    let into = sdk.sender("steps");
+    sdk.send(into, 0, &message_of_session("a letter"));
+    // The second delivery is the last one.
+    let (channel, session) = accept_of(&mut sdk, "steps", 10, None);
+    assert_eq!(session, "a");
+    for count in 0..2 {
+        let delivery = sdk.receive(channel, 10, 1).remove(0);
+        assert_eq!((delivery.text().as_str(), delivery.header().delivery_count), ("a letter", count));
+        sdk.settle(channel, &delivery, (dialect.abandon)());
+    }
+    assert!(sdk.client.drain(channel, 10, 1).is_empty(), "it is in the morgue");
+
+    let into = sdk.sender("hall");
+    sdk.send(into, 0, &message("through the hall"));
+    let into = sdk.sender("events");
+    for (text, amount) in [("small", 1), ("large", 101)] {
+        let order = MessageBuilder::new()
+            .message_id(text)
+            .application_property("amount", AnnotationValue::Int(amount))
+            .property(amqp_codec::sections::PropertyField::GroupId, AnnotationValue::Str("s"))
+            .data(text.as_bytes());
+        sdk.send(into, 0, &order.build());
+    }
+    let channel = sdk.receiver("desk", 11, dialect.locking);
+    let mut came: Vec<String> = Vec::new();
+    for delivery in sdk.receive(channel, 11, 3) {
+        came.push(delivery.text());
+        sdk.settle(channel, &delivery, DeliveryState::Accepted);
+    }
+    came.sort();
+    assert_eq!(came, ["large", "small", "through the hall"]);
+    let channel = sdk.receiver("events/Subscriptions/all", 12, dialect.locking);
+    let large = sdk.receive(channel, 12, 1).remove(0);
+    assert_eq!((large.text().as_str(), large.property("priority").as_deref()), ("large", priority));
+    sdk.settle(channel, &large, (dialect.abandon)());
+    sdk.client.wire.script.detach(channel, 12, true);
+    sdk.client.wire.detached().unwrap();
+    sdk.client.close();
+}
+
+/// Makes one of everything, changes it, sends and receives through it, looks at what it has become, and deletes it.
+fn makes_uses_and_ends(
+    client: &Client,
+    dialect: &Dialect,
+    priority: Option<&str>,
+    (makes, ends): (&str, &str),
+) {
+    let broker = fresh();
+    client.talk(&broker, makes);
+    uses(&broker, dialect, priority);
+    client.talk(&broker, ends);
+}
+
+#[test]
+fn dotnet_makes_uses_and_deletes_everything() {
+    let (makes, ends) =
+        (include_str!("administration/dotnet-makes.http"), include_str!("administration/dotnet-ends.http"));
+    makes_uses_and_ends(&DOTNET, &sdk_dotnet::DOTNET, Some("high"), (makes, ends));
+}
+
+#[test]
+fn java_makes_uses_and_deletes_everything() {
+    let (makes, ends) =
+        (include_str!("administration/java-makes.http"), include_str!("administration/java-ends.http"));
+    makes_uses_and_ends(&JAVA, &sdk_java::JAVA, Some("high"), (makes, ends));
+}
+
+/// It writes the first rule of a subscription without an action.
+#[test]
+fn go_makes_uses_and_deletes_everything() {
+    let (makes, ends) =
+        (include_str!("administration/go-makes.http"), include_str!("administration/go-ends.http"));
+    makes_uses_and_ends(&GO, &sdk_go::GO, None, (makes, ends));
 }

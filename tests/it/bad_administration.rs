@@ -52,7 +52,9 @@ fn bodies_that_are_no_descriptions_are_refused_and_change_nothing() {
         + &queue("<UserMetadata>&a;</UserMetadata>");
     let deep = queue(&("<a>".repeat(10_000) + &"</a>".repeat(10_000)));
     let wide = queue(&"<a/>".repeat(100_000));
-    let cases: [(&str, String, u16); 17] = [
+    let attributes: String =
+        (0..20_000).flat_map(|at| [" a".to_owned(), at.to_string(), "=\"\"".into()]).collect();
+    let cases: [(&str, String, u16); 18] = [
         ("nothing", String::new(), 400),
         ("no XML", "{\"name\":\"made\"}".into(), 400),
         ("half a document", queue("")[..150].into(), 400),
@@ -64,6 +66,7 @@ fn bodies_that_are_no_descriptions_are_refused_and_change_nothing() {
         ("an entity of a file", outside, 400),
         ("too deep", deep, 400),
         ("too many elements", wide, 400),
+        ("too many attributes", queue(&format!("<a{attributes}/>")), 400),
         ("too large", queue(&format!("<UserMetadata>{}</UserMetadata>", "x".repeat(1 << 20))), 413),
         ("no content", "<entry xmlns=\"http://www.w3.org/2005/Atom\"/>".into(), 400),
         ("another namespace", queue("").replace("servicebus/connect", "servicebus/other"), 400),

@@ -9,6 +9,8 @@ mod bad_input;
 #[cfg(test)]
 mod broker;
 #[cfg(test)]
+mod changes_seen;
+#[cfg(test)]
 mod client;
 #[cfg(test)]
 mod connections;
@@ -29,6 +31,8 @@ mod fields;
 #[cfg(test)]
 mod forwarding;
 #[cfg(test)]
+mod frameworks;
+#[cfg(test)]
 mod http;
 #[cfg(test)]
 mod live_changes;
@@ -46,6 +50,8 @@ mod plain;
 mod plain_cases;
 #[cfg(test)]
 mod plain_sdks;
+#[cfg(test)]
+mod recorded;
 #[cfg(test)]
 mod sdk_amqpnetlite;
 #[cfg(test)]

@@ -43,7 +43,7 @@ impl Route {
         let path = path.trim_matches('/');
         let lower = path.to_ascii_lowercase();
         match &*lower {
-            "" => return Err(RouteError::Unknown),
+            "" | "$resources" => return Err(RouteError::Unknown),
             "$namespaceinfo" => return Ok(Self::Namespace),
             "$resources/queues" => return Ok(Self::List(EntityKind::Queue)),
             "$resources/topics" => return Ok(Self::List(EntityKind::Topic)),

@@ -23,7 +23,7 @@ fn every_spelling_of_a_path_is_understood() {
         ("/Subscriptions/x", Ok(Route::Entity("Subscriptions/x".into()))),
         ("/t/Subscriptions/s/x/y", Ok(Route::Entity("t/Subscriptions/s/x/y".into()))),
         ("/$nservicebus-verification-queue", Ok(Route::Entity("$nservicebus-verification-queue".into()))),
-        ("/$Resources", Ok(Route::Entity("$Resources".into()))),
+        ("/$Resources", Err(RouteError::Unknown)),
         ("/", Err(RouteError::Unknown)),
         ("", Err(RouteError::Unknown)),
         ("/$Resources/rules", Err(RouteError::Unknown)),
