@@ -139,6 +139,11 @@ fn dotnet_keeps_a_session_and_its_state() {
 }
 
 #[test]
+fn dotnet_is_answered_when_it_settles_in_a_session_that_it_has_lost() {
+    sessions::settles_too_late(&DOTNET);
+}
+
+#[test]
 fn dotnet_settles_the_copies_of_subscriptions_apart() {
     topics::settles_copies_apart(&DOTNET);
 }

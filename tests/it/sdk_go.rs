@@ -113,6 +113,11 @@ fn go_keeps_a_session_and_its_state() {
 }
 
 #[test]
+fn go_is_answered_when_it_settles_in_a_session_that_it_has_lost() {
+    sessions::settles_too_late(&GO);
+}
+
+#[test]
 fn go_settles_the_copies_of_subscriptions_apart() {
     topics::settles_copies_apart(&GO);
 }

@@ -119,6 +119,11 @@ fn java_keeps_a_session_and_its_state() {
 }
 
 #[test]
+fn java_is_answered_when_it_settles_in_a_session_that_it_has_lost() {
+    sessions::settles_too_late(&JAVA);
+}
+
+#[test]
 fn java_settles_the_copies_of_subscriptions_apart() {
     topics::settles_copies_apart(&JAVA);
 }

@@ -202,3 +202,26 @@ pub(crate) fn keeps(dialect: &Dialect) {
         sdk.manage(node, "com.microsoft:update-disposition", &update(delivery.lock_token(), "completed"));
     assert_eq!(outcome(&late).0, 410);
 }
+
+/// What a receiver settles between the broker's detach and its own is answered: its session's lock is lost.
+pub(crate) fn settles_too_late(dialect: &Dialect) {
+    let broker = filled(dialect, &["a1", "a2"]);
+    let mut sdk = Sdk::connect(&broker, dialect);
+    let (channel, _) = accept(&mut sdk, RECEIVER, Some("a"));
+    let received = sdk.receive(channel, RECEIVER, 2);
+    advance(broker.address, LOCK + Duration::from_secs(1));
+    let detach = sdk.client.wire.detached().unwrap();
+    assert_eq!(detach.error.unwrap().condition, "com.microsoft:session-lock-lost");
+    for (delivery, state) in received.iter().zip([DeliveryState::Accepted, (dialect.abandon)()]) {
+        let answer = sdk.client.outcome(channel, delivery.id(), state);
+        let Some(DeliveryState::Rejected(Some(error))) = answer.state else { panic!("{answer:?}") };
+        assert_eq!(error.condition, "com.microsoft:session-lock-lost");
+    }
+    sdk.client.wire.script.detach(channel, RECEIVER, true);
+    let again = asking(&sdk, RECEIVER + 10, Some("a"));
+    sdk.client.attach(channel, again);
+    let again = sdk.receive(channel, RECEIVER + 10, 2);
+    assert_eq!(texts(&again), ["a1", "a2"]);
+    assert_eq!(again[0].header().delivery_count, 1);
+    sdk.client.close();
+}
