@@ -385,15 +385,14 @@ impl Hand<'_> {
             let Some(consumer) = self.consumers.get_mut(&number).filter(|consumer| consumer.drain) else {
                 continue;
             };
-            let is_empty = match consumer.mode {
-                _ if let Some(number) = consumer.session => {
+            let selection = consumer.selection.as_ref().filter(|_| consumer.selects());
+            let is_empty = match (consumer.mode, consumer.session, selection) {
+                (_, Some(number), _) => {
                     store.session(number).is_none_or(|session| session.first_ready().is_none())
                 }
-                _ if let Some(selection) = consumer.selection.as_ref().filter(|_| consumer.selects()) => {
-                    store.was_looked_through(selection)
-                }
-                ReceiveMode::Browse => store.next_to_show(&consumer.browsed).is_none(),
-                ReceiveMode::PeekLock | ReceiveMode::ReceiveAndDelete => stop == Stop::NoMessage,
+                (_, _, Some(selection)) => store.was_looked_through(selection),
+                (ReceiveMode::Browse, ..) => store.next_to_show(&consumer.browsed).is_none(),
+                (ReceiveMode::PeekLock | ReceiveMode::ReceiveAndDelete, ..) => stop == Stop::NoMessage,
             };
             if consumer.has_credit() && !is_empty {
                 store.draining.push(number);
