@@ -251,3 +251,61 @@ fn a_restart_with_the_same_file_changes_nothing_back_and_makes_what_was_deleted(
         assert!(broker.stop().success());
     }
 }
+
+/// A file of every kind of entry that the emulator's schema has: each entity comes out as it says, and messages go
+/// through what it made.
+#[test]
+fn every_entry_of_the_emulators_file_is_made() {
+    let folder = Folder::new("sample");
+    folder.write("Config.json", include_str!("sample-config.json"));
+    let line = ["--emulator-config", "Config.json", "--listen", "127.0.0.1:0", "--durability", "none"];
+    let broker = Broker::start(&folder.0, &line);
+    let run = |line: &str| {
+        let mut words: Vec<&str> = line.split(' ').collect();
+        words.extend(["--connection-string", &broker.connection_string]);
+        let output = ferrybus(&folder.0, &words);
+        assert_eq!(code(&output), 0, "{line}: {}", stderr(&output));
+        stdout(&output)
+    };
+    let show = |what: &str| -> Value { serde_json::from_str(&run(&format!("{what} --json"))).unwrap() };
+    // What the file leaves out is the emulator's default, where that is another than the service's.
+    let rows = [
+        (
+            "queue show orders",
+            json!({"lock_duration": "PT30S", "max_delivery_count": 5, "dead_letter_on_expiration": true,
+                "default_time_to_live": "PT1H", "requires_session": false}),
+        ),
+        (
+            "queue show steps",
+            json!({"requires_session": true, "lock_duration": "PT1M", "max_delivery_count": 3,
+                "default_time_to_live": "PT1H"}),
+        ),
+        ("queue show audit", json!({"requires_session": false, "max_delivery_count": 3})),
+        (
+            "topic show events",
+            json!({"requires_duplicate_detection": true, "duplicate_detection_window": "PT1M",
+                "default_time_to_live": "PT1H"}),
+        ),
+        ("subscription show events all", json!({"forward_to": "audit", "max_delivery_count": 3})),
+        ("subscription show events red", json!({"requires_session": false, "lock_duration": "PT1M"})),
+    ];
+    for (line, expected) in rows {
+        let shown = show(line);
+        for (key, value) in expected.as_object().unwrap() {
+            assert_eq!(&shown[key], value, "{line}: {key} in {shown}");
+        }
+    }
+    let rules = run("rule list events red --json");
+    let rules: Vec<Value> = rules.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let names: Vec<&str> = rules.iter().filter_map(|rule| rule["name"].as_str()).collect();
+    assert_eq!(names, ["byLabel", "big"], "and no `$Default`");
+    assert!(run("rule list events all --json").contains("$Default"));
+    let all = rules.iter().map(Value::to_string).collect::<String>();
+    for part in ["\"region\":\"eu\"", "amount > 100 AND sys.Label LIKE 'r%'", "SET priority = 'high'"] {
+        assert!(all.contains(part), "{part} in {all}");
+    }
+    run("send events --body tea --subject red --property region=eu");
+    assert!(run("receive events/Subscriptions/red --count 1").contains("tea"));
+    assert!(run("receive audit --count 1").contains("tea"), "by way of the subscription `all`");
+    assert!(broker.stop().success());
+}
