@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import dataclasses
 import datetime
@@ -267,6 +268,25 @@ async def fault_lose_session(context, style):
                 again = await one(receiver)
                 assert (text(again), again.delivery_count) == (expected, count), again
                 await receiver.complete_message(again)
+
+
+@suite.case("shared-by-threads")
+def shared_by_threads(context: Context):
+    """Threads that use one receiver at once, as the SDK's own renewer of locks does: its counters run into each other."""
+    asyncio.run(send(context, "sync", *map(str, range(10))))
+    with client(context, "sync")._inner as bus:
+        with bus.get_queue_receiver(context.queue) as receiver:
+            taken = []
+            while len(taken) < 10:
+                taken += receiver.receive_messages(10 - len(taken), max_wait_time=WAIT)
+            numbers = [message.sequence_number for message in taken]
+            with concurrent.futures.ThreadPoolExecutor(10) as threads:
+                for _ in range(5):
+                    seen = threads.map(lambda number: receiver.peek_messages(1, sequence_number=number), numbers)
+                    assert [message.sequence_number for (message,) in seen] == numbers
+                assert all(threads.map(receiver.renew_message_lock, taken))
+            for message in taken:
+                receiver.complete_message(message)
 
 
 @suite.case("documented-program")

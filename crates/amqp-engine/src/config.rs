@@ -56,9 +56,9 @@ pub struct Config {
     /// Whether a transfer beyond the link credit detaches the link. Python's Service Bus senders
     /// send without credit, so it is off by default.
     pub strict_credit: bool,
-    /// Whether a delivery-id that does not go up ends the session, and a delivery-tag that is in use the link (transport
-    /// 2.6.12). Python's Service Bus SDK repeats both when threads share one of its clients, and Azure Service Bus
-    /// answers each such delivery by the id that it came with.
+    /// Whether a delivery-id that does not go up or a next-outgoing-id that goes back ends the session, and a
+    /// delivery-tag that is in use the link (transport 2.5.6, 2.6.12). Python's Service Bus SDK does all three when threads share one of its clients, its own renewer of locks among them, and
+    /// Azure Service Bus answers each such delivery by the id that it came with.
     pub strict_ids: bool,
     /// The first transfer-id and delivery-id we send.
     pub initial_outgoing_id: u32,

@@ -134,7 +134,7 @@ impl Connection {
     fn on_flow(&mut self, channel: u16, flow: &mut Flow) -> Option<Event> {
         let ours = self.sessions.local_channel(channel)?;
         let session = self.sessions.at_mut(ours).filter(|session| !session.ended)?;
-        if let Err(problem) = session.windows.on_flow(flow) {
+        if let Err(problem) = session.windows.on_flow(flow, self.config.strict_ids) {
             self.on_fault(ours, Fault::session(condition::WINDOW_VIOLATION, problem.to_string()));
             return None;
         }

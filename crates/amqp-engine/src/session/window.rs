@@ -101,14 +101,15 @@ impl Windows {
         self.incoming_left = self.incoming_max;
     }
 
-    /// The peer tells its state.
-    pub(crate) fn on_flow(&mut self, flow: &Flow) -> Result<(), WindowError> {
+    /// The peer tells its state. A next-outgoing-id behind what it has sent is refused when `strict`; else what was
+    /// received counts.
+    pub(crate) fn on_flow(&mut self, flow: &Flow, strict: bool) -> Result<(), WindowError> {
         let seen = flow.next_incoming_id.unwrap_or(self.initial_outgoing_id);
         if serial_distance(self.next_outgoing_id, seen) > 0 {
             return Err(WindowError::IncomingIdAhead { said: seen, next: self.next_outgoing_id });
         }
         let said = flow.next_outgoing_id;
-        if serial_distance(self.incoming_floor, said) < 0 {
+        if strict && serial_distance(self.incoming_floor, said) < 0 {
             return Err(WindowError::OutgoingIdRewound { said, next: self.next_incoming_id });
         }
         if serial_distance(self.next_incoming_id, said) > 0 {

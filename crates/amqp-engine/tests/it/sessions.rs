@@ -238,7 +238,7 @@ fn window_ids_that_cannot_be_end_the_session() {
         (Flow { next_outgoing_id: u32::MAX, ..flow() }, "next-outgoing-id rewound"),
     ];
     for (frame, what) in cases {
-        let mut pair = Pair::begun(plain());
+        let mut pair = Pair::begun(Config { strict_ids: true, ..plain() });
         pair.feed(&amqp(0, frame));
         assert_eq!(ended_with(&pair.frames()).as_deref(), Some("amqp:session:window-violation"), "{what}");
     }
@@ -247,7 +247,7 @@ fn window_ids_that_cannot_be_end_the_session() {
 #[test]
 fn a_peer_that_counts_deliveries_instead_of_frames_is_endured() {
     // The Python SDK advances its next-outgoing-id by one for a delivery of many frames.
-    let mut pair = Pair::begun(plain());
+    let mut pair = Pair::begun(Config { strict_ids: true, ..plain() });
     pair.attach("in", 0, Role::Sender);
     for more in [true, true, false] {
         let frame = amqp_codec::performative::Transfer { more, ..transfer(0, 0) };
@@ -273,7 +273,7 @@ fn every_delivery_that_is_over_counts_for_the_peers_next_id() {
         (vec![Transfer { more: true, ..transfer(0, 0) }, transfer(0, 0)], "of two frames"),
     ];
     for (frames, what) in cases {
-        let mut pair = Pair::begun(plain());
+        let mut pair = Pair::begun(Config { strict_ids: true, ..plain() });
         pair.attach("in", 0, Role::Sender);
         for frame in frames {
             pair.feed(&amqp_with(0, frame, b"x"));
@@ -289,7 +289,7 @@ fn every_delivery_that_is_over_counts_for_the_peers_next_id() {
 #[test]
 fn deliveries_on_a_link_that_is_no_longer_count_too() {
     use amqp_codec::performative::Transfer;
-    let mut pair = Pair::begun(plain());
+    let mut pair = Pair::begun(Config { strict_ids: true, ..plain() });
     let link = pair.attach("in", 0, Role::Sender);
     pair.engine.detach(link, None);
     pair.feed(&amqp_with(0, transfer(0, 0), b"x"));

@@ -41,7 +41,7 @@ fn what_may_go_out_follows_from_the_peers_last_flow() {
         for _ in 0..sent {
             windows.take_outgoing();
         }
-        let result = windows.on_flow(&flow(seen, window, 0));
+        let result = windows.on_flow(&flow(seen, window, 0), true);
         assert_eq!(result.map(|()| windows.outgoing_left()), expected, "{case:?}");
     }
 }
@@ -65,7 +65,7 @@ fn transfer_ids_of_the_peer_may_lag_by_its_continuations_only() {
         for _ in 0..ended {
             windows.on_delivery_end();
         }
-        let result = windows.on_flow(&flow(Some(0), 1, said));
+        let result = windows.on_flow(&flow(Some(0), 1, said), true);
         assert_eq!(result.map(|()| windows.next_incoming_id()), expected, "{case:?}");
     }
 }
@@ -75,11 +75,13 @@ fn ids_that_the_peer_skips_are_gone() {
     let mut windows = windows(0, 100, 0);
     windows.on_transfer().unwrap();
     // One frame of an unfinished delivery; then the peer goes on from 10.
-    windows.on_flow(&flow(Some(0), 1, 10)).unwrap();
+    windows.on_flow(&flow(Some(0), 1, 10), true).unwrap();
     assert_eq!(windows.next_incoming_id(), 10);
-    assert_eq!(windows.on_flow(&flow(Some(0), 1, 9)), Ok(()), "it may still count deliveries");
+    assert_eq!(windows.on_flow(&flow(Some(0), 1, 9), true), Ok(()), "it may still count deliveries");
     let rewound = Err(WindowError::OutgoingIdRewound { said: 8, next: 10 });
-    assert_eq!(windows.on_flow(&flow(Some(0), 1, 8)), rewound);
+    assert_eq!(windows.on_flow(&flow(Some(0), 1, 8), true), rewound);
+    assert_eq!(windows.on_flow(&flow(Some(0), 1, 8), false), Ok(()), "threads that share a client go back");
+    assert_eq!(windows.next_incoming_id(), 10, "what was received counts");
 }
 
 #[test]
@@ -105,7 +107,7 @@ proptest! {
         for (is_flow, seen, window) in steps {
             if is_flow {
                 let seen = seen.min(sent);
-                windows.on_flow(&flow(Some(start.wrapping_add(seen)), window, 0)).unwrap();
+                windows.on_flow(&flow(Some(start.wrapping_add(seen)), window, 0), true).unwrap();
                 allowed = seen + window;
             } else if windows.outgoing_left() > 0 {
                 windows.take_outgoing();
