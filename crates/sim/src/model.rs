@@ -234,15 +234,6 @@ impl Model {
         }
     }
 
-    /// The broker said that a lock lasts longer: so long nobody else may get the message, unless it was given back since.
-    pub(crate) fn renewed(&mut self, (id, place): (Id, Place), holder: u64, until: u64) {
-        self.count("locks renewed");
-        let lock = self.messages.get_mut(&(id, place)).and_then(|message| message.lock.as_mut());
-        if let Some(lock) = lock.filter(|lock| lock.holder == holder) {
-            lock.until = lock.until.max(until);
-        }
-    }
-
     /// The broker confirmed a completion.
     pub(crate) fn completed(&mut self, id: Id, place: Place) {
         if let Some(message) = self.messages.get_mut(&(id, place)) {
