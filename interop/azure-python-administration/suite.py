@@ -109,8 +109,8 @@ def authorization(name: str, key: str, *rights: str) -> AuthorizationRule:
         secondary_key="Z" * 43 + "=",
     )
 
-@suite.case("documented-program")
-def documented_program(context: Context):
+@suite.case("documented-administration")
+def documented_administration(context: Context):
     broker = context.broker
     text = program("docs/features/management-api.md", "create_subscription")
     begins = text[: text.index("client.create_topic")]
