@@ -35,7 +35,7 @@ pub(crate) enum Purpose {
     Consume(Place, bool, Mode),
     /// Takes sessions of a place.
     TakeSessions(Place),
-    /// Sends to and receives from all places without sessions, in transactions.
+    /// Sends to and receives from all places, in transactions.
     Transact,
     /// Schedules and cancels; where it can receive, it defers, and receives by number.
     Desk(Target),
@@ -81,7 +81,8 @@ impl Client {
     pub(crate) fn new(purpose: Purpose, service_bus: bool, holder: u64, scene: &mut Scene<'_>) -> Self {
         let mut script = Script::new();
         script.sasl_plain(DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY).open(&format!("client-{holder}")).begin(0);
-        let service_bus = service_bus || matches!(purpose, Purpose::TakeSessions(_) | Purpose::Desk(_));
+        let takes_sessions = matches!(purpose, Purpose::TakeSessions(_));
+        let service_bus = service_bus || takes_sessions || matches!(purpose, Purpose::Desk(_));
         let mut client = Self {
             purpose,
             wires: Wires::new(script, holder, service_bus),
@@ -116,7 +117,7 @@ impl Client {
                 for target in scene.places.targets() {
                     client.add_sender(target, scene);
                 }
-                for place in (0..scene.places.count()).filter(|place| !scene.places.has_sessions(*place)) {
+                for place in 0..scene.places.count() {
                     client.add_receiver(place, false, Mode::Second, scene);
                 }
                 client.coordinator = Some(Coordinator::new(COORDINATOR));
@@ -294,16 +295,14 @@ impl Client {
             // Much has to happen before the next crash.
             Purpose::Transact => return (0..=scene.rng.below(4)).try_for_each(|_| self.transact(scene)),
             Purpose::TakeSessions(place) => {
-                for _ in 0..=scene.rng.below(4) {
-                    self.take_sessions(place, scene);
-                }
+                return (0..=scene.rng.below(4)).try_for_each(|_| self.take_sessions(place, scene));
             }
             Purpose::Desk(target) => {
                 for _ in 0..=scene.rng.below(4) {
                     self.serve(target, scene);
                 }
             }
-            Purpose::Drain(place, _) => self.drain(place, scene),
+            Purpose::Drain(place, _) => return self.drain(place, scene),
             Purpose::Look(_) => {
                 if let Some(requests) = self.requests.as_mut().filter(|requests| requests.is_free()) {
                     requests.peek(&mut self.wires);
@@ -313,17 +312,18 @@ impl Client {
         Ok(())
     }
 
-    fn drain(&mut self, place: Place, scene: &mut Scene<'_>) {
+    fn drain(&mut self, place: Place, scene: &mut Scene<'_>) -> Result<(), String> {
         let Self { wires, receivers, requests, .. } = self;
         if let Some(requests) = requests.as_mut().filter(|requests| requests.is_free()) {
             requests.drain(place, wires, scene);
         }
         match receivers.first_mut() {
-            Some(receiver) if receiver.is_open() => receiver.drain(wires, scene),
+            Some(receiver) if receiver.is_open() => return receiver.drain(wires, scene),
             // Only sessions are left and taken again.
             Some(receiver) if receiver.is_closed() => receiver.attach(wires, None),
             _ => {}
         }
+        Ok(())
     }
 
     fn serve(&mut self, target: Target, scene: &mut Scene<'_>) {
@@ -334,36 +334,56 @@ impl Client {
             (0..=2, Some(receiver)) => receiver.defer(wires, scene),
             (3, Some(receiver)) => receiver.consume(wires, scene),
             _ if !requests.is_free() => {}
-            (4..=6, Some(receiver)) => requests.use_deferred(receiver.place, wires, scene),
+            (4, Some(receiver)) => match receiver.pick_lock(scene) {
+                Some(lock) => requests.renew(receiver.place, lock, wires),
+                None => receiver.ask(wires, scene),
+            },
+            (5..=6, Some(receiver)) => requests.use_deferred(receiver.place, wires, scene),
             (7 | 8, _) => requests.cancel(target, wires, scene),
             _ => requests.schedule(target, wires, scene),
         }
     }
 
-    fn take_sessions(&mut self, place: Place, scene: &mut Scene<'_>) {
+    fn take_sessions(&mut self, place: Place, scene: &mut Scene<'_>) -> Result<(), String> {
         let Self { wires, receivers, requests, .. } = self;
-        let Some(receiver) = receivers.first_mut() else { return };
+        let Some(receiver) = receivers.first_mut() else { return Ok(()) };
         if receiver.is_closed() {
-            let wanted = scene.rng.chance(50).then(|| scene.rng.below(3));
-            return receiver.attach(wires, wanted);
+            receiver.take_session(wires, scene);
+            return Ok(());
         }
         if !receiver.is_open() {
-            return;
+            return Ok(());
         }
         match (scene.rng.below(20), requests, receiver.session) {
-            (0, ..) => receiver.detach(wires, scene),
-            (1..=6, Some(requests), Some(session)) if requests.is_free() => {
+            (0, ..) => return receiver.detach(wires, scene),
+            (1..=5, Some(requests), Some(session)) if requests.is_free() => {
                 requests.use_state((place, session), wires, scene);
+            }
+            (6..=7, Some(requests), Some(session)) if requests.is_free() => {
+                requests.renew_session((place, session), wires);
             }
             _ => receiver.consume(wires, scene),
         }
+        Ok(())
     }
 
     fn transact(&mut self, scene: &mut Scene<'_>) -> Result<(), String> {
         let Self { wires, senders, receivers, coordinator, .. } = self;
+        // Those that take sessions are never without one for long.
+        if let Some(receiver) = receivers.iter_mut().find(|receiver| receiver.is_closed()) {
+            receiver.take_session(wires, scene);
+        }
+        for receiver in receivers.iter_mut().filter(|receiver| receiver.session.is_some()) {
+            receiver.ask(wires, scene);
+        }
         let other = scene.index(receivers.len() * 3 + 1);
-        if let Some(receiver) = receivers.get_mut(other).filter(|receiver| receiver.is_open()) {
-            receiver.consume(wires, scene);
+        match receivers.get_mut(other) {
+            // A session is kept until much of it is done.
+            Some(receiver) if receiver.session.is_some() && scene.rng.chance(5) => {
+                receiver.detach(wires, scene)?;
+            }
+            Some(receiver) if receiver.is_open() => receiver.consume(wires, scene),
+            _ => {}
         }
         coordinator.as_mut().map_or(Ok(()), |coordinator| coordinator.act(wires, (senders, receivers), scene))
     }

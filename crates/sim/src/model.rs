@@ -39,6 +39,8 @@ enum Fate {
 struct Lock {
     holder: u64,
     until: u64,
+    /// It may end before, with a transaction of which its holder has yet to hear that it is undone.
+    may_end: bool,
 }
 
 /// A message at one place.
@@ -176,6 +178,8 @@ impl Model {
         self.found(parcel, seen.id, seen.now)?;
         self.check_life(&seen)?;
         if seen.locked_until.is_some_and(|until| until <= seen.now) {
+            // It is not new any more, though: where its session is renewed meanwhile, the others of it go on coming.
+            self.passed_by(&seen);
             return Ok(false);
         }
         self.check_message(&seen)?;
@@ -191,9 +195,16 @@ impl Model {
             message.fate = if seen.locked_until.is_some() { Fate::Open } else { Fate::Gone };
             message.aside = seen.dead_letter;
             message.visits += 1;
-            message.lock = seen.locked_until.map(|until| Lock { holder: seen.holder, until });
+            message.lock = seen.locked_until.map(|until| Lock { holder: seen.holder, until, may_end: false });
         }
         Ok(true)
+    }
+
+    /// A delivery that its client does not take, because its lock has ended.
+    fn passed_by(&mut self, seen: &Seen) {
+        if let Some(message) = self.messages.get_mut(&(seen.id, seen.place)) {
+            message.sequence.get_or_insert(seen.sequence);
+        }
     }
 
     fn check_message(&mut self, seen: &Seen) -> Result<(), Broken> {
@@ -203,7 +214,7 @@ impl Model {
         if message.fate == Fate::Gone {
             return broken("settled stays settled");
         }
-        if message.lock.as_ref().is_some_and(|lock| lock.until > seen.now) {
+        if message.lock.as_ref().is_some_and(|lock| lock.until > seen.now && !lock.may_end) {
             return broken("no message has two live locks");
         }
         if seen.delivery_count < message.delivery_count {
@@ -231,6 +242,15 @@ impl Model {
             Deed::DeadLetter => message.aside = true,
             Deed::Defer => message.deferral = Deferral::Perhaps,
             _ => {}
+        }
+    }
+
+    /// The broker said that a lock lasts longer: so long nobody else may get the message, unless it was given back since.
+    pub(crate) fn renewed(&mut self, (id, place): (Id, Place), holder: u64, until: u64) {
+        self.count("locks renewed");
+        let lock = self.messages.get_mut(&(id, place)).and_then(|message| message.lock.as_mut());
+        if let Some(lock) = lock.filter(|lock| lock.holder == holder) {
+            lock.until = lock.until.max(until);
         }
     }
 

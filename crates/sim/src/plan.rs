@@ -109,7 +109,7 @@ fn places(rng: &mut Rng) -> Places {
         }
     }
     // A way leads to a queue, to the topic, or to another way.
-    let mut places = Places { entities: places, ways: Vec::new(), forwards: true };
+    let mut places = Places { entities: places, ways: Vec::new(), forwards: true, acts: true };
     if rng.chance(30) {
         for _ in 0..=rng.below(2) {
             let onward = places.targets();

@@ -15,6 +15,9 @@ use crate::{
     model::{Id, Place, Seen, Session},
 };
 
+/// How many sessions messages belong to: so many that those who take one after the other leave some to others.
+pub(crate) const SESSIONS: u64 = 6;
+
 /// The session's name on the wire.
 pub(crate) fn session_name(session: Session) -> String {
     format!("s{session}")
@@ -42,6 +45,7 @@ pub(crate) fn write(letter: &Letter) -> Bytes {
         .subject(&format!("n{number}"))
         .property(PropertyField::GroupId, AnnotationValue::Str(&session_name(session)))
         .application_property("number", AnnotationValue::Uint(u32::try_from(number).unwrap_or(0)))
+        .application_property("spare", AnnotationValue::Str("as it was"))
         .data(&body(id, length));
     if let Some(ttl) = ttl {
         message = message.header(Header { ttl: u32::try_from(ttl).ok(), ..Header::default() });
@@ -63,7 +67,7 @@ fn body(id: Id, length: u64) -> Vec<u8> {
 }
 
 /// What matters of a delivered message.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Read {
     pub(crate) id: Id,
     pub(crate) sequence: u64,
@@ -71,6 +75,13 @@ pub(crate) struct Read {
     /// Never handed out before; told to plain clients only.
     pub(crate) first_acquirer: bool,
     pub(crate) locked_until: Option<u64>,
+    /// By which its lock is renewed.
+    pub(crate) token: Option<[u8; 16]>,
+    /// The properties that rules look at and change.
+    pub(crate) number: Option<i64>,
+    pub(crate) changed: Option<i64>,
+    pub(crate) has_spare: bool,
+    pub(crate) label: String,
     enqueued: u64,
     expired: bool,
 }
@@ -129,6 +140,14 @@ pub(crate) fn read(payload: &[u8]) -> Result<Read, String> {
         first_acquirer: header.first_acquirer,
         // The nil timestamp is that of no lock.
         locked_until: number("x-opt-locked-until"),
+        token: sections
+            .delivery_annotations_view(payload)
+            .get("x-opt-lock-token")
+            .and_then(RawValue::as_uuid),
+        number: properties.get("number").and_then(RawValue::as_i64),
+        changed: properties.get("changed").and_then(RawValue::as_i64),
+        has_spare: properties.get("spare").and_then(RawValue::as_str) == Some("as it was"),
+        label: sections.properties_view(payload).subject().unwrap_or_default().to_owned(),
         enqueued: number("x-opt-enqueued-time").ok_or("there is no enqueued time")?,
         expired: properties.get("DeadLetterReason").and_then(RawValue::as_str) == Some("TTLExpiredException"),
     })

@@ -182,7 +182,9 @@ fn complete(
     receivers: &mut [Receiver],
     scene: &mut Scene<'_>,
 ) -> Result<(), String> {
-    let place = scene.index(receivers.len().max(1));
+    let in_session = receivers.iter().position(|receiver| receiver.session.is_some() && receiver.has_held());
+    let any = scene.index(receivers.len().max(1));
+    let place = in_session.filter(|_| scene.rng.chance(80)).unwrap_or(any);
     let Some(receiver) = receivers.get_mut(place).filter(|receiver| receiver.is_open()) else {
         return Ok(());
     };
@@ -191,11 +193,15 @@ fn complete(
         return Ok(());
     };
     receiver.hand_over(delivery);
-    let enlisted = scene.model.enlisting(parcel, (id, receiver.place), wires.holder);
+    if receiver.session.is_some() {
+        scene.model.count("session messages completed in transactions");
+    }
+    let enlisted = scene.model.enlisting(parcel, (id, receiver.place), wires.holder, !wires.service_bus);
     enlisted.map_err(|broken| broken.to_string())?;
     let outcome = Some(Box::new(DeliveryState::Accepted));
     let state = DeliveryState::Transactional { txn_id: name.clone(), outcome };
     let settled = scene.rng.chance(50);
     wires.script.disposition(0, delivery, delivery, settled, Some(state));
-    Ok(())
+    // A session that is given up under its transaction takes that along.
+    if receiver.session.is_some() && scene.rng.chance(40) { receiver.detach(wires, scene) } else { Ok(()) }
 }

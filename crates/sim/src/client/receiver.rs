@@ -54,6 +54,8 @@ pub(super) struct Receiver {
     received: u32,
     /// Deliveries not yet settled, by delivery-id.
     held: BTreeMap<u32, Id>,
+    /// The tokens of their locks.
+    tokens: BTreeMap<Id, [u8; 16]>,
     last_first_delivery: u64,
     /// How often a drain found nothing to do.
     idle: u32,
@@ -80,6 +82,7 @@ impl Receiver {
             credit: 0,
             received: 0,
             held: BTreeMap::new(),
+            tokens: BTreeMap::new(),
             last_first_delivery: 0,
             idle: 0,
         }
@@ -111,6 +114,12 @@ impl Receiver {
         wires.attach(attach);
         self.standing = Standing::Attaching;
         (self.session, self.credit, self.received) = (None, 0, 0);
+    }
+
+    /// Asks for a session, or for any.
+    pub(super) fn take_session(&mut self, wires: &mut Wires, scene: &mut Scene<'_>) {
+        let wanted = scene.rng.chance(50).then(|| scene.rng.below(reader::SESSIONS));
+        self.attach(wires, wanted);
     }
 
     pub(super) fn on_attach(
@@ -154,24 +163,24 @@ impl Receiver {
         }
         if self.standing != Standing::Detaching {
             wires.script.detach(0, self.handle, true);
-            self.leave(wires, scene);
+            self.leave(wires, scene)?;
         }
         self.standing = Standing::Closed;
         Ok(())
     }
 
     /// Gives the session back.
-    pub(super) fn detach(&mut self, wires: &mut Wires, scene: &mut Scene<'_>) {
-        self.leave(wires, scene);
+    pub(super) fn detach(&mut self, wires: &mut Wires, scene: &mut Scene<'_>) -> Result<(), String> {
         wires.script.detach(0, self.handle, true);
         self.standing = Standing::Detaching;
+        self.leave(wires, scene)
     }
 
-    fn leave(&mut self, wires: &Wires, scene: &mut Scene<'_>) {
+    fn leave(&mut self, wires: &Wires, scene: &mut Scene<'_>) -> Result<(), String> {
         self.held.clear();
-        if let Some(session) = self.session.take() {
-            scene.model.released((self.place, session), wires.holder);
-        }
+        let Some(session) = self.session.take() else { return Ok(()) };
+        let released = scene.model.released((self.place, session), wires.holder);
+        released.map_err(|broken| broken.to_string())
     }
 
     pub(super) fn on_delivery(
@@ -185,6 +194,9 @@ impl Receiver {
             return Ok(());
         }
         let read = reader::read(payload)?;
+        if scene.places.check_properties(self.place, &read)? {
+            scene.model.count("copies that an action has changed");
+        }
         self.received += 1;
         self.credit = self.credit.saturating_sub(1);
         let settled = self.mode == Mode::Delete;
@@ -209,6 +221,7 @@ impl Receiver {
             // An earlier delivery of it is stale.
             self.held.retain(|_, id| *id != read.id);
             self.held.insert(delivery, read.id);
+            self.tokens.extend(read.token.map(|token| (read.id, token)));
         }
         Ok(())
     }
@@ -273,6 +286,11 @@ impl Receiver {
         wires.script.disposition(0, delivery, delivery, settled, Some(state));
     }
 
+    /// Whether there are deliveries that are not settled.
+    pub(super) fn has_held(&self) -> bool {
+        !self.held.is_empty()
+    }
+
     /// One of the deliveries that are not settled.
     pub(super) fn pick(&self, scene: &mut Scene<'_>) -> Option<(u32, Id)> {
         let count = self.held.len();
@@ -282,13 +300,19 @@ impl Receiver {
         self.held.iter().nth(scene.index(count)).map(|(delivery, id)| (*delivery, *id))
     }
 
+    /// One of the locks that it has.
+    pub(super) fn pick_lock(&self, scene: &mut Scene<'_>) -> Option<(Id, [u8; 16])> {
+        let (_, id) = self.pick(scene)?;
+        Some((id, *self.tokens.get(&id)?))
+    }
+
     /// A transaction has a delivery now.
     pub(super) fn hand_over(&mut self, delivery: u32) {
         self.held.remove(&delivery);
     }
 
     /// Completes everything, and asks for more.
-    pub(super) fn drain(&mut self, wires: &mut Wires, scene: &mut Scene<'_>) {
+    pub(super) fn drain(&mut self, wires: &mut Wires, scene: &mut Scene<'_>) -> Result<(), String> {
         let busy = !self.held.is_empty();
         while let Some((&delivery, &id)) = self.held.first_key_value() {
             self.dispose((delivery, id), false, (DeliveryState::Accepted, Deed::Complete), wires, scene);
@@ -302,7 +326,8 @@ impl Receiver {
         // Nothing more comes from this session: on to the next.
         if self.takes_sessions && self.idle > 2 {
             self.idle = 0;
-            self.detach(wires, scene);
+            return self.detach(wires, scene);
         }
+        Ok(())
     }
 }

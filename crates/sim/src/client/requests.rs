@@ -28,6 +28,10 @@ enum Asked {
     State(Place, Session),
     /// That it has this state from now on.
     SetState(Place, Session, Option<u64>),
+    /// That the lock of a message lasts longer.
+    Renew(Id, Place),
+    /// That a session is held for longer.
+    RenewSession(Place, Session),
     /// The numbers of a schedule.
     Schedule(Target, ParcelId),
     /// That a schedule is gone.
@@ -116,6 +120,20 @@ impl Requests {
         let body = RawMap::with_string_keys(&[named, ("session-state", value)]);
         scene.model.setting_state((place, session), state);
         self.ask("com.microsoft:set-session-state", &body, Asked::SetState(place, session, state), wires);
+    }
+
+    /// Renews the lock of a message that a link has.
+    pub(super) fn renew(&mut self, place: Place, (id, token): (Id, [u8; 16]), wires: &mut Wires) {
+        if let Some(body) = words::tokens(token) {
+            self.ask("com.microsoft:renew-lock", &body, Asked::Renew(id, place), wires);
+        }
+    }
+
+    /// Renews the lock of a session that the client holds.
+    pub(super) fn renew_session(&mut self, (place, session): (Place, Session), wires: &mut Wires) {
+        let name = reader::session_name(session);
+        let body = RawMap::with_string_keys(&[("session-id", AnnotationValue::Str(&name))]);
+        self.ask("com.microsoft:renew-session-lock", &body, Asked::RenewSession(place, session), wires);
     }
 
     /// Schedules one message or two, for soon.
@@ -216,6 +234,14 @@ impl Requests {
                     .model
                     .state_told((place, session), wires.holder, state)
                     .map_err(|broken| broken.to_string());
+            }
+            Asked::Renew(id, place) if done => {
+                let until = words::expiration(body.as_ref()).ok_or("a renewal that says no end")?;
+                scene.model.renewed((id, place), wires.holder, until);
+            }
+            Asked::RenewSession(place, session) if done => {
+                let until = words::session_expiration(body.as_ref()).ok_or("a renewal that says no end")?;
+                scene.model.session_renewed((place, session), wires.holder, until);
             }
             Asked::SetState(place, session, state) if done => {
                 scene.model.state_set((place, session), wires.holder, state);

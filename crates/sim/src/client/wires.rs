@@ -40,7 +40,7 @@ impl Scene<'_> {
 
     /// A new message of a parcel.
     pub(super) fn letter(&mut self, parcel: ParcelId, target: Target, due: Due) -> Bytes {
-        let (number, session) = (self.rng.below(10), self.rng.below(3));
+        let (number, session) = (self.rng.below(10), self.rng.below(reader::SESSIONS));
         let places = self.places.of(target, number);
         // Where a message begins to live anew, or may leave its session unseen, none has a time to live.
         let forwarded = matches!(target, Target::Way(_));

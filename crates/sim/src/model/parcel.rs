@@ -66,16 +66,24 @@ impl Model {
     }
 
     /// A transaction is told to complete a message as well. Without its lock it cannot commit any more.
+    ///
+    /// An operation that the broker refuses undoes all before it, and then a plain client's messages are free at once: from
+    /// here on only the transaction says that nobody else has them, and whoever gets one proves that it cannot commit.
     pub(crate) fn enlisting(
         &mut self,
         parcel: ParcelId,
         (id, place): (Id, Place),
         holder: u64,
+        is_plain: bool,
     ) -> Result<(), Broken> {
         let message = self.messages.get_mut(&(id, place));
-        let locked = |message: &&mut Message| message.lock.as_ref().is_some_and(|lock| lock.holder == holder);
-        let Some(message) = message.filter(locked) else { return self.undone(parcel) };
-        message.fate = Fate::Completing(Some(parcel));
+        let locked = message.and_then(|Message { lock, fate, .. }| {
+            let lock = lock.as_mut().filter(|lock| lock.holder == holder)?;
+            Some((lock, fate))
+        });
+        let Some((lock, fate)) = locked else { return self.undone(parcel) };
+        *fate = Fate::Completing(Some(parcel));
+        lock.may_end |= is_plain;
         if let Some(parcel) = self.parcels.get_mut(&parcel) {
             parcel.completes.push((id, place));
         }

@@ -68,15 +68,43 @@ impl Model {
         Ok(())
     }
 
-    /// The holder gives a session back.
-    pub(crate) fn released(&mut self, (place, session): (Place, Session), holder: u64) {
+    /// The broker said that a session is held for longer, with all messages that its holder has.
+    pub(crate) fn session_renewed(&mut self, (place, session): (Place, Session), holder: u64, until: u64) {
+        self.count("sessions renewed");
         let known = self.sessions.get(place, session);
-        known.holder.take_if(|(other, _)| *other == holder);
+        // One that was given up meanwhile stays so.
+        let Some((_, end)) = known.holder.as_mut().filter(|(other, _)| *other == holder) else { return };
+        *end = until.max(*end);
         for ((_, other), message) in &mut self.messages {
-            if *other == place && message.session == Some(session) {
-                message.lock.take_if(|lock| lock.holder == holder);
+            if *other == place
+                && message.session == Some(session)
+                && let Some(lock) = message.lock.as_mut().filter(|lock| lock.holder == holder)
+            {
+                lock.until = lock.until.max(until);
             }
         }
+    }
+
+    /// The holder gives a session back, or has lost it. A transaction that would complete messages of it, and was not told to
+    /// commit before, cannot do so any more.
+    pub(crate) fn released(&mut self, (place, session): (Place, Session), holder: u64) -> Result<(), Broken> {
+        let known = self.sessions.get(place, session);
+        known.holder.take_if(|(other, _)| *other == holder);
+        let mut spoilt = Vec::new();
+        for ((_, other), message) in &mut self.messages {
+            if *other == place
+                && message.session == Some(session)
+                && message.lock.take_if(|lock| lock.holder == holder).is_some()
+                && let Fate::Completing(Some(parcel)) = message.fate
+            {
+                spoilt.push(parcel);
+            }
+        }
+        for parcel in spoilt {
+            self.count("transactions that lost a session");
+            self.undone(parcel)?;
+        }
+        Ok(())
     }
 
     /// Whether a message comes to the holder of its session, and in its turn.

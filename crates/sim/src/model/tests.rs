@@ -105,7 +105,7 @@ fn two_holders_of_a_session_are_noticed() {
     assert_broken(model.granted((0, 0), 2, NOW + 150, NOW + 50), "one holder");
     assert_eq!(model.granted((0, 0), 2, NOW + 300, NOW + 200), Ok(()), "the first lock is over");
     assert_broken(model.delivered(in_session(1, 1)), "the holder of its session");
-    model.released((0, 0), 2);
+    model.released((0, 0), 2).unwrap();
     assert_eq!(model.granted((0, 0), 3, NOW + 400, NOW + 201), Ok(()));
 }
 
@@ -130,7 +130,7 @@ fn a_message_that_comes_again_behind_later_ones_is_noticed() {
     assert_eq!(model.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
     assert_eq!(model.delivered(in_session(1, 1)), Ok(true));
     assert_eq!(model.delivered(in_session(2, 1)), Ok(true));
-    model.released((0, 0), 1);
+    model.released((0, 0), 1).unwrap();
     assert_eq!(model.granted((0, 0), 2, NOW + 100, NOW), Ok(()));
     assert_broken(model.delivered(in_session(2, 2)), "when messages come again");
 }
@@ -143,7 +143,7 @@ fn a_session_goes_on_where_it_was_when_what_came_before_is_settled() {
     assert_eq!(model.delivered(in_session(2, 1)), Ok(true));
     model.settling((1, 0), 1, Deed::Complete);
     model.settling((2, 0), 1, Deed::DeadLetter);
-    model.released((0, 0), 1);
+    model.released((0, 0), 1).unwrap();
     assert_eq!(model.granted((0, 0), 2, NOW + 100, NOW), Ok(()));
     assert_eq!(model.delivered(in_session(3, 2)), Ok(true));
 }
@@ -166,6 +166,68 @@ fn a_lost_session_state_is_noticed() {
     assert_eq!(model.state_told(session, 2, None), Ok(()), "the first holder's answer comes late");
 }
 
+#[test]
+fn who_gets_a_message_whose_lock_was_renewed_is_noticed() {
+    let mut model = Model::default();
+    let id = sent(&mut model, &[0]);
+    assert_eq!(model.delivered(seen(id, 0)), Ok(true));
+    model.renewed((id, 0), 1, NOW + 5_000);
+    let other = Seen { holder: 2, now: NOW + 4_000, locked_until: Some(NOW + 9_000), ..seen(id, 0) };
+    assert_broken(model.delivered(other), "two live locks");
+    let later = Seen { now: NOW + 5_000, ..other };
+    assert_eq!(model.delivered(later), Ok(true));
+}
+
+#[test]
+fn who_gets_a_session_whose_lock_was_renewed_is_noticed() {
+    let mut model = session_of(1);
+    assert_eq!(model.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
+    model.session_renewed((0, 0), 2, NOW + 900);
+    model.session_renewed((0, 0), 1, NOW + 500);
+    assert_broken(model.granted((0, 0), 2, NOW + 600, NOW + 400), "one holder");
+    assert_eq!(model.granted((0, 0), 2, NOW + 700, NOW + 500), Ok(()));
+}
+
+/// A message that came too late is held all the same, where the session was renewed while it travelled.
+#[test]
+fn a_message_that_came_too_late_is_not_new_when_it_comes_again() {
+    for came_before in [true, false] {
+        let mut model = session_of(2);
+        assert_eq!(model.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
+        if came_before {
+            let late = Seen { locked_until: Some(NOW - 1), ..in_session(1, 1) };
+            assert_eq!(model.delivered(late), Ok(false));
+        }
+        assert_eq!(model.delivered(in_session(2, 1)), Ok(true));
+        let again = model.delivered(in_session(1, 1));
+        if came_before {
+            assert_eq!(again, Ok(true));
+        } else {
+            assert_broken(again, "a session keeps its order");
+        }
+    }
+}
+
+#[test]
+fn a_transaction_that_commits_without_its_session_is_noticed() {
+    for told_before in [false, true] {
+        let mut model = session_of(1);
+        assert_eq!(model.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
+        assert_eq!(model.delivered(in_session(1, 1)), Ok(true));
+        let parcel = model.new_parcel();
+        assert_eq!(model.enlisting(parcel, (1, 0), 1, false), Ok(()));
+        if told_before {
+            model.ending(parcel);
+        }
+        assert_eq!(model.released((0, 0), 1), Ok(()));
+        if told_before {
+            assert_eq!(model.accepted(parcel), Ok(()), "it was told to commit before");
+        } else {
+            assert_broken(model.accepted(parcel), "lost a lock does not commit");
+        }
+    }
+}
+
 /// A transaction that sends a message to place 1 and another to place 2, and completes one at place 0.
 fn transaction(model: &mut Model) -> (ParcelId, [Id; 3]) {
     let done = sent(model, &[0]);
@@ -173,7 +235,7 @@ fn transaction(model: &mut Model) -> (ParcelId, [Id; 3]) {
     let parcel = model.new_parcel();
     let first = model.sending(parcel, &[(1, None, None)]);
     let second = model.sending(parcel, &[(2, None, None)]);
-    assert_eq!(model.enlisting(parcel, (done, 0), 1), Ok(()));
+    assert_eq!(model.enlisting(parcel, (done, 0), 1, false), Ok(()));
     model.ending(parcel);
     (parcel, [first, second, done])
 }
@@ -231,7 +293,7 @@ fn a_transaction_whose_message_may_have_expired_can_have_committed() {
     assert_eq!(model.delivered(seen(done, 0)), Ok(true));
     let parcel = model.new_parcel();
     model.sending(parcel, &[(1, None, Some(Life { since: NOW, ttl: 10, dead_letters: false }))]);
-    assert_eq!(model.enlisting(parcel, (done, 0), 1), Ok(()));
+    assert_eq!(model.enlisting(parcel, (done, 0), 1, false), Ok(()));
     assert_broken(model.check_drained(NOW + 9), "has completed nothing");
     assert_eq!(model.check_drained(NOW + 10), Ok(()));
 }
@@ -242,6 +304,25 @@ fn a_commit_without_the_lock_is_noticed() {
     let (parcel, [_, _, done]) = transaction(&mut model);
     assert_eq!(model.delivered(Seen { holder: 2, ..seen(done, 0) }), Ok(true));
     assert_broken(model.accepted(parcel), "does not commit");
+}
+
+/// An operation that is refused later undoes all before it: whose messages are free then, and who loses them.
+#[test]
+fn what_a_transaction_holds_may_come_again_and_then_it_does_not_commit() {
+    for is_plain in [true, false] {
+        let mut model = Model::default();
+        let done = sent(&mut model, &[0]);
+        assert_eq!(model.delivered(seen(done, 0)), Ok(true));
+        let parcel = model.new_parcel();
+        assert_eq!(model.enlisting(parcel, (done, 0), 1, is_plain), Ok(()));
+        let again = model.delivered(seen(done, 0));
+        if is_plain {
+            assert_eq!(again, Ok(true), "its message is free at once");
+            assert_broken(model.accepted(parcel), "does not commit");
+        } else {
+            assert_broken(again, "two live locks");
+        }
+    }
 }
 
 /// A schedule of two messages at place 1, due at the time of `NOW`.

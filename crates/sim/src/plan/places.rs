@@ -3,9 +3,9 @@
 //! Invariant: what a message's places are is decided here, by its number alone; the broker decides it by its rules.
 
 use broker_core::{Batch, Command, EntityKind, EntitySettings, EntityStatus, Rule, Ticket};
-use broker_filter::{CorrelationFilter, Filter, Parameters, SqlFilter, SystemProperty, Value};
+use broker_filter::{CorrelationFilter, Filter, Parameters, SqlAction, SqlFilter, SystemProperty, Value};
 
-use crate::{model::Place, world::SETUP};
+use crate::{model::Place, reader::Read, world::SETUP};
 
 const TOPIC: &str = "t";
 
@@ -31,16 +31,22 @@ pub(crate) enum Interest {
     Three,
     /// Odd ones and those above five, by two rules that both match sevens and nines.
     OddOrLarge,
+    /// All, each copy changed by the rule's action.
+    Changed,
     /// None.
     Nothing,
 }
 
+/// What the action of [`Interest::Changed`] does. The other copies keep what was sent.
+const ACTION: &str = "SET changed = number * 2 + 1; SET sys.Label = 'changed'; REMOVE spare";
+
 impl Interest {
-    pub(crate) const EACH: [Self; 5] = [Self::All, Self::Odd, Self::Three, Self::OddOrLarge, Self::Nothing];
+    pub(crate) const EACH: [Self; 6] =
+        [Self::All, Self::Odd, Self::Three, Self::OddOrLarge, Self::Changed, Self::Nothing];
 
     fn wants(self, number: u64) -> bool {
         match self {
-            Self::All => true,
+            Self::All | Self::Changed => true,
             Self::Odd => number % 2 == 1,
             Self::Three => number == 3,
             Self::OddOrLarge => number % 2 == 1 || number > 5,
@@ -49,10 +55,10 @@ impl Interest {
     }
 
     /// The same, in the broker's words.
-    fn rules(self) -> Vec<Rule> {
+    fn rules(self, acts: bool) -> Vec<Rule> {
         let sql = |text| SqlFilter::parse(text, Parameters::new()).ok().map(Filter::Sql);
         let filters = match self {
-            Self::All => return vec![Rule::default_rule()],
+            Self::All | Self::Changed => vec![Some(Filter::True)],
             Self::Odd => vec![sql("number % 2 = 1")],
             Self::Three => {
                 let mut filter = CorrelationFilter::new();
@@ -62,10 +68,15 @@ impl Interest {
             Self::OddOrLarge => vec![sql("number % 2 = 1"), sql("number > 5")],
             Self::Nothing => vec![Some(Filter::False)],
         };
+        let action = if acts && self == Self::Changed {
+            SqlAction::parse(ACTION, Parameters::new()).ok()
+        } else {
+            None
+        };
         let rules = filters.into_iter().flatten().enumerate().map(|(number, filter)| Rule {
             name: format!("r{number}").into(),
             filter,
-            action: None,
+            action: action.clone(),
         });
         rules.collect()
     }
@@ -94,6 +105,8 @@ pub(crate) struct Places {
     pub(crate) ways: Vec<Target>,
     /// Otherwise they keep them, and the oracle must see it.
     pub(crate) forwards: bool,
+    /// Otherwise no rule changes anything, and the oracle must see it.
+    pub(crate) acts: bool,
 }
 
 impl Places {
@@ -124,6 +137,20 @@ impl Places {
 
     pub(crate) fn has_sessions(&self, place: Place) -> bool {
         self.settings(place).is_some_and(|settings| settings.requires_session)
+    }
+
+    /// Whether what was delivered has the properties that it was sent with, or those that the rule made of them.
+    pub(crate) fn check_properties(&self, place: Place, read: &Read) -> Result<bool, String> {
+        let kind = self.entities.get(place).map(|entity| &entity.kind);
+        let is_changed = matches!(kind, Some(Kind::Subscription(Interest::Changed)));
+        let number = read.number.ok_or_else(|| format!("message {} has lost its number", read.id))?;
+        let label = if is_changed { "changed".to_owned() } else { format!("n{number}") };
+        let expected = (is_changed.then_some(number * 2 + 1), !is_changed, label);
+        let found = (read.changed, read.has_spare, read.label.clone());
+        if found == expected {
+            return Ok(is_changed);
+        }
+        Err(format!("the properties of message {} at place {place} are {found:?}, not {expected:?}", read.id))
     }
 
     /// The place of a queue without sessions.
@@ -186,7 +213,7 @@ impl Places {
                 Kind::Queue => create(name, EntityKind::Queue, &entity.settings),
                 Kind::Subscription(interest) => {
                     let (name, settings) = (name.into(), Box::new(entity.settings.clone()));
-                    Command::CreateSubscription { name, settings, rules: interest.rules(), ticket }
+                    Command::CreateSubscription { name, settings, rules: interest.rules(self.acts), ticket }
                 }
             }
         }));

@@ -45,6 +45,16 @@ fn a_broker_that_keeps_what_it_should_forward_is_caught() {
 }
 
 #[test]
+fn a_broker_whose_rules_change_nothing_is_caught() {
+    let caught = (1..200).any(|seed| {
+        let mut plan = Plan::from_seed(seed);
+        plan.places.acts = false;
+        run(&plan).is_err_and(|failure| failure.what.starts_with("the properties of message"))
+    });
+    assert!(caught, "copies came as they were sent, and no oracle noticed");
+}
+
+#[test]
 fn the_seeds_bring_every_kind_of_mischief() {
     let mut all = Report::default();
     for seed in 1..80 {
@@ -79,6 +89,14 @@ fn the_seeds_bring_every_kind_of_mischief() {
         ("messages received by number", happened("messages received by number")),
         ("messages that expired", happened("messages that expired")),
         ("messages forwarded", happened("messages forwarded")),
+        ("locks renewed", happened("locks renewed")),
+        ("sessions renewed", happened("sessions renewed")),
+        ("copies that an action has changed", happened("copies that an action has changed")),
+        (
+            "session messages completed in transactions",
+            happened("session messages completed in transactions"),
+        ),
+        ("transactions that lost a session", happened("transactions that lost a session")),
     ] {
         assert!(count > 0, "none: {what}");
     }

@@ -33,6 +33,7 @@ pub(super) fn read(
     }
     let locked_until = read.locked_until.filter(|_| !delete);
     let seen = Seen { by_number: true, locked_until, ..read.seen(place, holder, scene) };
+    scene.places.check_properties(place, &read)?;
     scene.model.count("messages received by number");
     let live = scene.model.delivered(seen).map_err(|broken| broken.to_string())?;
     Ok((live && !delete).then_some(Fetched { id, token: *token }))

@@ -41,6 +41,28 @@ pub(super) fn settle(status: &str, token: [u8; 16]) -> Option<RawMap> {
     RawMap::from_value(&map(vec![("disposition-status", status), ("lock-tokens", tokens)]))
 }
 
+/// The lock that is to be renewed.
+pub(super) fn tokens(token: [u8; 16]) -> Option<RawMap> {
+    let tokens = Value::Array(Array(vec![Value::Uuid(Uuid::from(token))]));
+    RawMap::from_value(&map(vec![("lock-tokens", tokens)]))
+}
+
+fn millis(value: RawValue<'_>) -> Option<u64> {
+    u64::try_from(value.as_timestamp()?).ok()
+}
+
+/// Until when one lock lasts now, in milliseconds.
+pub(super) fn expiration(body: Option<&RawMap>) -> Option<u64> {
+    let items = body?.get("expirations")?.to_items()?;
+    let [until] = items.as_slice() else { return None };
+    millis(RawValue::first(until).ok()?)
+}
+
+/// Until when a session is held now, in milliseconds.
+pub(super) fn session_expiration(body: Option<&RawMap>) -> Option<u64> {
+    millis(body?.get("expiration")?)
+}
+
 /// The status of an answer, and its body.
 pub(super) fn answer(payload: &Bytes) -> Option<(i64, Option<RawMap>)> {
     let sections = Sections::scan(payload).ok()?;
