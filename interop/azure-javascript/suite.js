@@ -559,9 +559,11 @@ queueCase("duplicate-detection", { requires_duplicate_detection: true }, async (
     { body: "text", messageId: "5" },
     { body: "other", messageId: "two" },
   ]);
+  await sender.scheduleMessages({ body: "scheduled", messageId: "two" }, new Date(Date.now() + 3_600_000));
   const taken = await many(receiver, 3);
   assert.deepEqual(bodies(taken), ["first", "number", "other"]);
   for (const message of taken) await receiver.completeMessage(message);
+  assert.deepEqual(await receiver.peekMessages(9, { fromSequenceNumber: Long.ONE }), []);
   await sender.sendMessages({ body: "completed before", messageId: "one" });
   await assertEmpty(receiver);
 });
@@ -573,6 +575,8 @@ queueCase("forwarding", { forward_to: "{queue}-target" }, async ({ client, queue
   assert.deepEqual(bodies(taken), ["a", "b"]);
   assert.deepEqual(taken.map((message) => message.enqueuedSequenceNumber), [1, 2]);
   for (const message of taken) await target.completeMessage(message);
+  const refused = client.createReceiver(queue).receiveMessages(1, { maxWaitTimeInMs: WAIT });
+  await assert.rejects(refused, /forwards its messages/);
 });
 
 queueCase(
@@ -835,6 +839,7 @@ suite.case("topics/rules-are-managed", { subscriptions: { s: {} } }, (context) =
 const kit = { withClient, queueCase, one, many, assertEmpty, rejects, bodies, forSessions, certificate, WAIT, SILENCE };
 require("./topics.js").declare(suite, kit);
 require("./time.js").declare(suite, kit);
+require("./entities.js").declare(suite, kit);
 
 suite.skip("send-pre-settled", "the SDK has no API for pre-settled sends");
 suite.skip("peek-lock-release", "the SDK never sends the `released` outcome");

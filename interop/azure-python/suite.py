@@ -46,6 +46,7 @@ from cases import Context, Suite
 from documented import played, program
 from facade import client
 from provider import Provider
+import entities
 import partitions
 import renewal
 import sessions
@@ -1162,6 +1163,7 @@ async def broker_restart(context, style):
 
 
 topics.declare(case)
+entities.declare(case)
 partitions.declare(case)
 renewal.declare(case)
 sessions.declare(case)

@@ -93,6 +93,33 @@ declare(
         "topics/what-is-refused": {"subscriptions": {"a": {}}},
         "topics/rules-are-managed": {"subscriptions": {"s": {}}},
         "topics/sessions": {"subscriptions": {"s": SESSIONS}},
+        "topics/duplicate-detection": {"requires_duplicate_detection": True, "subscriptions": {"a": {}, "b": {}}},
+        "topics/forwarding": {
+            "subscriptions": {
+                "on": {
+                    "forward_to": "{queue}-work",
+                    "rule": [{"name": "r", "sql": "n = 1", "action": "SET seen = 'yes'"}],
+                },
+                "dead": {"forward_dead_lettered_to": "{queue}-morgue"},
+            },
+            "beside": {"{queue}-work": {}, "{queue}-morgue": {}},
+        },
+        "entity-full": {"max_size_bytes": 20_000},
+        "entity-status": {
+            "beside": {
+                "{queue}-send": {"status": "send-disabled"},
+                "{queue}-receive": {"status": "receive-disabled"},
+                "{queue}-off": {"status": "disabled"},
+                "{queue}-shut": {"status": "disabled", "subscriptions": {"s": {}}},
+                "{queue}-news": {
+                    "subscriptions": {
+                        "off": {"status": "disabled"},
+                        "shut": {"status": "receive-disabled"},
+                        "on": {},
+                    }
+                },
+            },
+        },
     },
 )
 declare_with_broker(
@@ -114,6 +141,13 @@ declare_with_broker(
             "subscriptions": {"red": {"rule": [{"name": "colour", "sql": "colour = 'red'"}]}}
         },
         "topics/copies-expire-apart": {"subscriptions": EXPIRING},
+        "topics/shorter-lifetime": {
+            "default_time_to_live": "PT200S",
+            "subscriptions": {
+                "brief": {"default_time_to_live": "PT100S", "dead_letter_on_expiration": True},
+                "long": {"default_time_to_live": "PT1H", "dead_letter_on_expiration": True},
+            },
+        },
     },
 )
 declare_restart(suite, program)

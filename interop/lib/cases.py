@@ -152,13 +152,21 @@ class Suite:
 
 def queues_of(name: str, settings: dict[str, object]) -> dict[str, dict[str, object]]:
     """The queue of a case, and those that it forwards to."""
-    own = {
-        key: value.format(queue=name) if isinstance(value, str) else value
-        for key, value in settings.items()
-    }
-    beside = {other.format(queue=name): inner for other, inner in own.pop("beside", {}).items()}
+    own = _named(settings, name)
+    beside = own.pop("beside", {})
     targets = [own[key] for key in ("forward_to", "forward_dead_lettered_to") if key in own]
     return {target: {} for target in targets} | beside | {name: own}
+
+
+def _named(value: object, queue: str) -> object:
+    """Settings with the queue's name wherever they say `{queue}`."""
+    if isinstance(value, str):
+        return value.replace("{queue}", queue)
+    if isinstance(value, dict):
+        return {_named(key, queue): _named(inner, queue) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_named(inner, queue) for inner in value]
+    return value
 
 
 def queue_name(case: Case, transport: str) -> str:

@@ -1,5 +1,6 @@
 //! The cases, one function each.
 
+mod entities;
 mod faults;
 mod login;
 mod places;
@@ -74,6 +75,11 @@ async fn play_more(name: &str, setting: &Setting) -> Outcome {
         "partitions" => places::partitions(setting).await,
         "partitions-by-number" => places::partitions_by_number(setting).await,
         "partition-keys-refused" => places::partition_keys_refused(setting).await,
+        "entity-status" => entities::status(setting).await,
+        "entity-full" => entities::full(setting).await,
+        "topics/duplicate-detection" => entities::duplicates(setting).await,
+        "topics/shorter-lifetime" => entities::shorter_lifetime(setting).await,
+        "topics/forwarding" => entities::forwarding(setting).await,
         other => match other.strip_prefix("topics/") {
             Some(case) => topics::play(case, setting).await,
             None => Err(format!("no case named `{other}`").into()),
