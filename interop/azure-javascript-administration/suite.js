@@ -52,6 +52,11 @@ async function all(pages) {
   return items;
 }
 
+/** How far the broker's clock was moved, in milliseconds. */
+async function ahead(broker) {
+  return (await broker.ask("GET", "/$ferrybus/clock")).ahead_ms;
+}
+
 async function rejects(promise, code) {
   await assert.rejects(promise, (error) => {
     assert.equal(error.code, code, `${error.code}: ${error.message}`);
@@ -130,6 +135,39 @@ suite.case("entity-keys", async (context) => {
   await assert.rejects(till.getQueue(name), /40301/);
   await client.deleteQueue(name);
   await client.deleteQueue(other);
+});
+
+suite.case("idle-deletion", async ({ tls }) => {
+  const broker = await Broker.start({}, { certificate });
+  try {
+    const there = { broker, tls };
+    const client = admin(there);
+    const idle = { autoDeleteOnIdle: "PT5M" };
+    for (const queue of ["idle", "used"]) await client.createQueue(queue, idle);
+    await client.createTopic("t", idle);
+    await client.createTopic("kept");
+    await client.createSubscription("kept", "s", idle);
+    const left = async () => {
+      const names = [...(await all(client.listQueues())), ...(await all(client.listTopics()))].map(({ name }) => name);
+      const own = (await all(client.listSubscriptions("kept"))).map(({ subscriptionName }) => `kept/${subscriptionName}`);
+      return [...names, ...own].sort();
+    };
+    const everything = ["idle", "kept", "kept/s", "t", "used"];
+    await broker.advanceClock(200_000);
+    await withBus(there, {}, (bus) => bus.createSender("used").sendMessages({ body: "work" }));
+    assert.deepEqual(await left(), everything);
+    for (const [seconds, expected] of [
+      [260, everything],
+      [320, ["kept", "used"]],
+      [480, ["kept", "used"]],
+      [520, ["kept"]],
+    ]) {
+      await broker.advanceClock(seconds * 1_000 - (await ahead(broker)));
+      assert.deepEqual(await left(), expected, `${seconds} seconds`);
+    }
+  } finally {
+    broker.remove();
+  }
 });
 
 suite.case("queue-update", async (context) => {

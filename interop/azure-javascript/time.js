@@ -97,6 +97,46 @@ function declare(suite, kit) {
     await again.close();
   });
 
+  // What was stored when its answer was lost is sent again.
+  suite.case("fault-dropped", { requires_duplicate_detection: true }, (context) =>
+    withClient(
+      context,
+      async (client) => {
+        const { broker, queue } = context;
+        const [sender, receiver] = [client.createSender(queue), client.createReceiver(queue, KEEP)];
+        for (const body of ["before", "drop-link", "drop-connection"]) {
+          // Both links of the one connection.
+          if (body !== "before") await broker.orderFault(body, { entity: queue, count: body === "drop-link" ? 2 : 1 });
+          await sender.sendMessages({ body, messageId: body });
+          const message = await one(receiver);
+          assert.equal(message.body, body);
+          await receiver.completeMessage(message);
+        }
+        await assertEmpty(receiver);
+      },
+      { retryOptions: { maxRetries: 10, retryDelayInMs: 100, timeoutInMs: 5_000 } },
+    ),
+  );
+
+  queueCase("fault-settlements", async ({ broker, queue, sender, receiver }) => {
+    await sender.sendMessages([{ body: "rejected" }, { body: "held up" }]);
+    const rejected = await one(receiver);
+    await broker.orderFault("reject-settlement", { entity: queue, count: 1 });
+    await assert.rejects(receiver.completeMessage(rejected), ({ errors }) => {
+      // The SDK tries again by itself, and finds that it has settled already.
+      assert.equal(errors[0].code, "GeneralError");
+      return true;
+    });
+    const heldUp = await one(receiver);
+    assert.equal(heldUp.body, "held up", "what was rejected is locked still");
+    await broker.orderFault("delay-settlement", { entity: queue, count: 1, delay_ms: 1_000 });
+    const began = Date.now();
+    await receiver.completeMessage(heldUp);
+    assert.ok(Date.now() - began >= 1_000);
+    const left = await receiver.peekMessages(9, { fromSequenceNumber: rejected.sequenceNumber });
+    assert.deepEqual(bodies(left), ["rejected"]);
+  });
+
   ownBroker("schedule-by-property", {}, async ({ broker, client, queue }) => {
     const due = new Date(Math.ceil(Date.now() / 1_000) * 1_000 + 600_000);
     const [sender, receiver] = [client.createSender(queue), client.createReceiver(queue)];

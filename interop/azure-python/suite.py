@@ -47,6 +47,7 @@ from documented import played, program
 from facade import client
 from provider import Provider
 import entities
+import faults
 import partitions
 import renewal
 import sessions
@@ -1164,6 +1165,7 @@ async def broker_restart(context, style):
 
 topics.declare(case)
 entities.declare(case)
+faults.declare(case)
 partitions.declare(case)
 renewal.declare(case)
 sessions.declare(case)
