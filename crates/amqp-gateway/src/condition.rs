@@ -346,9 +346,10 @@ fn publish(error: &PublishError) -> Name {
         | PublishError::SessionRequired(_)
         | PublishError::PartitionKey(_) => ("amqp:not-allowed", 400),
         PublishError::SessionIdTooLong { .. } => ("com.microsoft:argument-out-of-range", 400),
-        PublishError::EntityFull { .. } | PublishError::StorageFull | PublishError::TooManyCopies { .. } => {
-            ("amqp:resource-limit-exceeded", 403)
-        }
+        PublishError::EntityFull { .. }
+        | PublishError::StorageFull
+        | PublishError::TooManyCopies { .. }
+        | PublishError::TooMuchAtOnce { .. } => ("amqp:resource-limit-exceeded", 403),
         PublishError::HistoryFull { .. } => ("com.microsoft:server-busy", 503),
         PublishError::TooLarge { .. } => ("amqp:link:message-size-exceeded", 400),
         PublishError::Disabled(_) => ("com.microsoft:entity-disabled", 403),

@@ -41,6 +41,10 @@ pub struct CoreConfig {
     pub max_selectors_per_entity: u64,
     /// Most copies that the messages of one send to a topic may have, one for each of its rules. Default 1,000,000.
     pub max_copies_per_send: u64,
+    /// Most bytes that one send, or one transaction by what it sends, may bring: its messages, and the copies that topics
+    /// make of them. All of it is one journal batch, so this is far below 4 GiB. A single message fits in any case, where
+    /// no topic makes copies of it. Default 128 MiB.
+    pub max_send_bytes: u64,
     /// Most producers and consumers of one client. Default 5,000.
     pub max_links_per_client: u64,
     /// Most consumers of one entity's store. Default 100,000.
@@ -78,6 +82,11 @@ pub struct CoreConfig {
 }
 
 impl CoreConfig {
+    /// What one send may bring, in bytes: [`Self::max_send_bytes`], and never less than a message that may be sent.
+    pub fn send_bytes_max(&self) -> u64 {
+        self.max_send_bytes.max(self.record_bytes_max())
+    }
+
     /// The longest record that the core appends under these limits, in bytes. Messages stored under larger limits
     /// of an earlier start are still moved whole.
     pub fn record_bytes_max(&self) -> u64 {
@@ -100,6 +109,7 @@ impl Default for CoreConfig {
             max_subscribers_per_topic: 1_000,
             max_selectors_per_entity: 1_000,
             max_copies_per_send: 1_000_000,
+            max_send_bytes: 128 << 20,
             max_links_per_client: 5_000,
             max_consumers_per_entity: 100_000,
             expiry: Expiry::default(),

@@ -4,6 +4,7 @@
 //! and what only one process knows (`acquired_before`, unreadable messages).
 
 mod approach;
+mod copies;
 mod dead_letter;
 mod deadline;
 mod deferred;
@@ -50,6 +51,7 @@ use crate::{
     listed::Listed,
     machine::{
         approach::AHEAD,
+        copies::Room,
         deferred::FetchRequest,
         forward::Awake,
         idle::Idle,
@@ -95,6 +97,8 @@ pub struct Core {
     merge: Merge,
     /// Locks that end.
     leaving: Leaving,
+    /// What the actions of rules may still write in the current step.
+    room: Room,
     transactions: Transactions,
     /// Session states that this call has written and cannot read back yet.
     fresh_states: BTreeMap<(QueueId, u32), Bytes>,
@@ -119,6 +123,7 @@ impl Core {
     /// An empty broker.
     pub fn new(config: CoreConfig) -> Self {
         let tokens = Tokens::new(config.token_key);
+        let room = Room::of(config.send_bytes_max());
         Self {
             config,
             tokens,
@@ -133,6 +138,7 @@ impl Core {
             lookups: VecDeque::new(),
             merge: Merge::default(),
             leaving: Leaving::default(),
+            room,
             transactions: Transactions::default(),
             fresh_states: BTreeMap::new(),
             held: Vec::new(),

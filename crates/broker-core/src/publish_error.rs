@@ -48,6 +48,19 @@ pub enum PublishError {
         /// The limit.
         limit: u64,
     },
+    /// A send that would bring more bytes than are written in one step: its messages, and the copies of a topic.
+    #[error(
+        "{messages} messages, with the copies that are made of them, would bring more than {limit} bytes into `{entity}`, \
+         which is the most that is written at once"
+    )]
+    TooMuchAtOnce {
+        /// Where they were sent.
+        entity: Box<str>,
+        /// The messages of the send.
+        messages: u64,
+        /// The limit.
+        limit: u64,
+    },
     /// No more message ids can be remembered: sends wait until some are forgotten.
     #[error("`{entity}` detects duplicates, and the broker remembers at most {limit} message ids at a time")]
     HistoryFull {

@@ -61,12 +61,49 @@ pub(crate) struct Kept {
     pub(crate) length: u32,
 }
 
+/// The rules of one topic.
+#[derive(Debug, Default)]
+struct OfTopic {
+    index: RuleIndex<RuleKey>,
+    count: RuleCount,
+}
+
+/// How many rules a topic has, and how many of them may write more than a plain copy.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct RuleCount {
+    /// All.
+    pub(crate) all: usize,
+    /// Those whose filter is an expression, which may fail: why is written to the copy then.
+    pub(crate) expressions: usize,
+    /// Those with an action, which writes what it changes.
+    pub(crate) actions: usize,
+}
+
+impl OfTopic {
+    /// Adds a rule, or gives it another filter. `acts` says whether it has an action, and whether it had one.
+    fn insert(&mut self, key: RuleKey, filter: Filter, (acts, acted): (bool, bool)) {
+        let is_expression = matches!(filter, Filter::Sql(_));
+        let before = self.index.insert(key, filter);
+        let counted = usize::from(matches!(before, Some(Filter::Sql(_))));
+        self.count.expressions = self.count.expressions + usize::from(is_expression) - counted;
+        self.count.actions = self.count.actions + usize::from(acts) - usize::from(acted);
+        self.count.all = self.index.len();
+    }
+
+    fn remove(&mut self, key: RuleKey, acted: bool) {
+        if let Some(filter) = self.index.remove(&key) {
+            self.count.expressions -= usize::from(matches!(filter, Filter::Sql(_)));
+            self.count.actions -= usize::from(acted);
+            self.count.all = self.index.len();
+        }
+    }
+}
+
 /// All rules of all topics.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
     kept: BTreeMap<RuleKey, Kept>,
-    /// Filters by topic.
-    indexes: BTreeMap<QueueId, RuleIndex<RuleKey>>,
+    topics: BTreeMap<QueueId, OfTopic>,
     /// Filters whose topic is not known yet. Only during replay.
     loose: BTreeMap<RuleKey, Filter>,
 }
@@ -110,26 +147,38 @@ impl Rules {
 
     /// How many rules the subscriptions of a topic have.
     pub(crate) fn count(&self, topic: QueueId) -> usize {
-        self.indexes.get(&topic).map_or(0, RuleIndex::len)
+        self.counted(topic).all
+    }
+
+    /// The same, and what kinds of rules they are.
+    pub(crate) fn counted(&self, topic: QueueId) -> RuleCount {
+        self.topics.get(&topic).map_or_else(RuleCount::default, |topic| topic.count)
     }
 
     /// How many SQL and how many correlation filters they have.
     pub(crate) fn filters(&self, topic: QueueId) -> (usize, usize) {
-        self.indexes.get(&topic).map_or((0, 0), |index| (index.sql_filters(), index.correlation_filters()))
+        let index = self.topics.get(&topic).map(|topic| &topic.index);
+        index.map_or((0, 0), |index| (index.sql_filters(), index.correlation_filters()))
+    }
+
+    fn has_action(&self, key: RuleKey) -> bool {
+        self.get(key).is_some_and(|kept| kept.action.is_some())
     }
 
     /// Adds a rule.
     pub(crate) fn insert(&mut self, topic: QueueId, key: RuleKey, filter: Filter, kept: Kept) {
-        self.indexes.entry(topic).or_default().insert(key, filter);
+        let acts = (kept.action.is_some(), self.has_action(key));
+        self.topics.entry(topic).or_default().insert(key, filter, acts);
         self.kept.insert(key, kept);
     }
 
     /// Takes a rule out.
     pub(crate) fn remove(&mut self, topic: Option<QueueId>, key: RuleKey) -> Option<Kept> {
-        if let Some(Entry::Occupied(mut index)) = topic.map(|topic| self.indexes.entry(topic)) {
-            index.get_mut().remove(&key);
-            if index.get().is_empty() {
-                index.remove();
+        let acted = self.has_action(key);
+        if let Some(Entry::Occupied(mut topic)) = topic.map(|topic| self.topics.entry(topic)) {
+            topic.get_mut().remove(key, acted);
+            if topic.get().index.is_empty() {
+                topic.remove();
             }
         }
         self.loose.remove(&key);
@@ -161,7 +210,10 @@ impl Rules {
         let mut lost = Vec::new();
         for (key, filter) in std::mem::take(&mut self.loose) {
             match topic_of(key.subscription) {
-                Some(topic) => drop(self.indexes.entry(topic).or_default().insert(key, filter)),
+                Some(topic) => {
+                    let acts = (self.has_action(key), false);
+                    self.topics.entry(topic).or_default().insert(key, filter, acts);
+                }
                 None => lost.extend(self.kept.remove(&key).map(|kept| (kept.position, kept.length))),
             }
         }
@@ -186,7 +238,7 @@ impl Rules {
         new_id: &mut NewId<'_>,
     ) -> Vec<(RuleKey, Result<(), EvalError>)> {
         let mut found = Vec::new();
-        if let Some(index) = self.indexes.get(&topic) {
+        if let Some(OfTopic { index, .. }) = self.topics.get(&topic) {
             index.matching(properties, new_id, |key, result| found.push((*key, result)));
         }
         found
@@ -194,6 +246,6 @@ impl Rules {
 
     /// The filter of a rule.
     pub(crate) fn filter(&self, topic: QueueId, key: RuleKey) -> Option<&Filter> {
-        self.indexes.get(&topic)?.get(&key)
+        self.topics.get(&topic)?.index.get(&key)
     }
 }

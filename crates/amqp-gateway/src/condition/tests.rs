@@ -13,6 +13,11 @@ fn refusals_have_the_names_that_the_sdks_map_to_their_exceptions() {
         (Refusal::Settle(SettleError::EntityGone), "amqp:not-found", 404),
         (Refusal::Attach(AttachError::SubQueueSend(name())), "amqp:not-allowed", 400),
         (Refusal::Publish(PublishError::StorageFull), "amqp:resource-limit-exceeded", 403),
+        (
+            Refusal::Publish(PublishError::TooMuchAtOnce { entity: name(), messages: 2, limit: 1 }),
+            "amqp:resource-limit-exceeded",
+            403,
+        ),
         (Refusal::Publish(PartitionKeyError::NotTheSession(name()).into()), "amqp:not-allowed", 400),
         (Refusal::Publish(PartitionKeyError::SeveralKeys(name()).into()), "amqp:not-allowed", 400),
         (Refusal::Publish(PartitionKeyError::Missing(name()).into()), "amqp:not-allowed", 400),

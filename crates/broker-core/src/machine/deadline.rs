@@ -13,7 +13,7 @@ use crate::{
 
 /// Copying so many bytes counts as much as one more message, so that one call appends about as many bytes as it may
 /// treat kilobyte messages.
-const BYTES_LIKE_A_MESSAGE: u32 = 1 << 10;
+pub(super) const BYTES_LIKE_A_MESSAGE: u32 = 1 << 10;
 
 /// Runs that are taken together.
 const TOGETHER: usize = 32;
@@ -40,6 +40,7 @@ impl Core {
     /// Does what is due. Says whether more is due already: the work of one call is bounded.
     pub fn handle_deadline(&mut self, now: Timestamp, out: &mut impl Output) -> bool {
         self.now = now;
+        self.begin_room();
         // What is forwarded must not hold up what others wait for.
         let (half, rest) =
             (self.config.pump_messages_max.max(2) / 2, self.config.pump_messages_max.max(2).div_ceil(2));
@@ -174,6 +175,7 @@ impl Core {
             let moved = self.stores.get(&queue).is_none_or(|store| store.slots.get(sequence).is_none());
             // A topic's message has at most a copy for each rule.
             let copies = u32::try_from(self.rules.count(queue)).unwrap_or(u32::MAX);
+            let copies = copies.saturating_add(self.changes_cost());
             touched = touched.saturating_add(cost(moved, length)).saturating_add(copies);
         }
         touched

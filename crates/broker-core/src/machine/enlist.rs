@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 
-use super::{Core, partitions::Together};
+use super::{Core, copies::COPY_BYTES, partitions::Together};
 use crate::{
     ClientId, Effect, EntityPath, LockId, LockToken, Message, Operation, Outcome, Output, Properties,
     PropertyValue, PublishError, PublishTarget, QueueId, SequenceNumber, SettleError, Timestamp,
@@ -16,9 +16,6 @@ use crate::{
 
 /// About what an operation takes besides payload and properties, in bytes: in memory, and as a record.
 pub(super) const OPERATION_BYTES: u64 = 256;
-
-/// What one copy of a topic's message takes as a record, in bytes, besides what an action writes.
-pub(super) const COPY_BYTES: u64 = 128;
 
 /// Why an operation did not join its transaction.
 enum Refused {

@@ -105,7 +105,7 @@ impl Core {
             }
             let spent = self.cost_of_transfer(queue, sequence, slot.length);
             match self.transfer(now, queue, sequence, out) {
-                Transfer::Done => left = left.saturating_sub(spent),
+                Transfer::Done => left = left.saturating_sub(spent.saturating_add(self.changes_cost())),
                 Transfer::Later => {
                     self.active.forward_at = now.after(RETRY);
                     if let Some(store) = self.stores.get_mut(&queue) {
@@ -329,7 +329,9 @@ impl Failure {
                 "MessagingEntityNotFoundException"
             }
             PublishError::Disabled(_) => "MessagingEntityDisabledException",
-            PublishError::EntityFull { .. } | PublishError::TooManyCopies { .. } => "QuotaExceededException",
+            PublishError::EntityFull { .. }
+            | PublishError::TooManyCopies { .. }
+            | PublishError::TooMuchAtOnce { .. } => "QuotaExceededException",
             PublishError::TooLarge { .. } => "MessageSizeExceededException",
             PublishError::SessionRequired(_) => NO_SESSION_ID,
             PublishError::PartitionKey(_) => "InvalidOperationException",

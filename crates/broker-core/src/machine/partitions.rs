@@ -15,8 +15,15 @@ use crate::{
 impl Definition {
     /// The number that the next message gets, where any partition will do.
     pub(super) fn next_number(&self) -> u64 {
+        self.next_number_in(None)
+    }
+
+    /// The same, in `wanted` if there are partitions and that is given.
+    pub(super) fn next_number_in(&self, wanted: Option<PartitionId>) -> u64 {
         let partitions = self.partitions.as_ref();
-        partitions.map_or(self.next_sequence, |counters| counters.next(counters.fairest()))
+        partitions.map_or(self.next_sequence, |counters| {
+            counters.next(wanted.unwrap_or_else(|| counters.fairest()))
+        })
     }
 
     /// A message got this number.

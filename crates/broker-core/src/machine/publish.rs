@@ -67,6 +67,9 @@ impl Core {
         out: &mut impl Output,
     ) -> Result<(), PublishError> {
         let kind = self.check_publish(queue, messages, together, out)?;
+        if kind == EntityKind::Topic {
+            self.begin_room();
+        }
         self.store_checked(now, (queue, kind), messages, number, out);
         Ok(())
     }
@@ -253,6 +256,7 @@ impl Core {
         if kind == EntityKind::Topic {
             self.check_copies(queue, entity, messages.len() as u64)?;
         }
+        self.check_amount(queue, entity, messages, together)?;
         self.check_history(store, entity, messages)?;
         Ok(kind)
     }
@@ -312,7 +316,7 @@ fn check_sessions(entity: &Entity, messages: &[Message]) -> Result<(), PublishEr
 }
 
 /// What decides about a message that is published.
-fn arrival(now: Timestamp, message: &Message, more: Option<Box<More>>) -> Arrival {
+pub(super) fn arrival(now: Timestamp, message: &Message, more: Option<Box<More>>) -> Arrival {
     Arrival {
         time_to_live: message.time_to_live,
         due: message.scheduled_enqueue_time.filter(|due| *due > now),

@@ -126,6 +126,7 @@ impl Core {
         overlay(&mut facts, &stored);
         message.take_changes(&stored);
         let session = message.session_id.as_deref();
+        self.begin_room();
         self.fan_out(now, topic, Incoming { arrival, facts, session, rest: &record.rest }, out);
     }
 }

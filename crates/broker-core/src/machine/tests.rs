@@ -2,6 +2,7 @@
 
 mod accessed;
 mod activity;
+mod amounts;
 mod dead_letter;
 mod deferred;
 mod delete;

@@ -34,6 +34,7 @@ impl Core {
         let together = Together::of(messages);
         let done = self.resolve_through(path, through).and_then(|(queue, through)| {
             self.check_sent(queue, Some(through), messages, together, out)?;
+            self.begin_room();
             self.store_sent(now, queue, Some(through), messages, out);
             Ok(())
         });

@@ -5,20 +5,20 @@
 
 use std::time::Duration;
 
-use broker_filter::{Change, EvalError, NewId, PropertySet, SystemProperty, Value};
+use broker_filter::{PropertySet, SystemProperty, Value};
+use bytes::Bytes;
 
 use super::{
     Core,
+    copies::Copy,
     dead_letter::{HEADER_SIZE, HEADER_SIZE_TEXT, NO_SESSION_ID, with_reason},
     publish::{Arrival, enter_session},
     sessions::check_session_id,
     wake,
 };
 use crate::{
-    EntitySettings, LockId, Message, More, Output, Properties, PropertyValue, QueueId, SYSTEM,
-    SequenceNumber, Timestamp,
+    Message, More, Output, Properties, PropertyValue, QueueId, SYSTEM, Timestamp,
     record::{BodyRef, MessageIndex, OWN_TTL, decode_properties, encode_properties},
-    rules::RuleKey,
     slot::{Slot, State},
     store::{Role, Store},
 };
@@ -27,8 +27,6 @@ const FILTER_ERROR: &str = "FilterException";
 const NO_SESSION_TEXT: &str = "A session-enabled entity does not take a message whose session id is null.";
 const LONG_SESSION: &str = "SessionIdTooLong";
 const LONG_SESSION_TEXT: &str = "The session id has more characters than a session may have.";
-/// Application property that names the rule whose action changed a copy.
-const RULE_NAME: &str = "RuleName";
 /// Units of 100 nanoseconds in a millisecond.
 const TICKS_PER_MILLI: i64 = 10_000;
 
@@ -40,15 +38,6 @@ pub(super) struct Incoming<'a> {
     pub(super) session: Option<&'a str>,
     /// Its properties, if any, and its payload.
     pub(super) rest: &'a [u8],
-}
-
-/// A copy to be made.
-struct Copy {
-    subscription: QueueId,
-    /// The rule whose action changed it, and how.
-    changed: Option<(RuleKey, Vec<Change>)>,
-    /// A rule of the subscription failed, so it is dead on arrival.
-    failed: Option<Box<str>>,
 }
 
 impl Core {
@@ -67,16 +56,27 @@ impl Core {
             self.rearm(topic);
             return number;
         }
+        let incoming = self.incoming(now, message, arrival);
+        self.fan_out(now, topic, incoming, out)
+    }
+
+    /// A message as rules see it when it arrives.
+    pub(super) fn incoming<'a>(
+        &self,
+        now: Timestamp,
+        message: &'a Message,
+        arrival: Arrival,
+    ) -> Incoming<'a> {
         let mut facts = match &message.properties {
             Some(properties) => PropertySet::clone(properties),
             None => (self.config.describe)(now, &message.payload).properties.map(|p| *p).unwrap_or_default(),
         };
+        let rest = message.forwarded.as_ref().map_or(&message.payload, |from| &from.rest);
         if arrival.properties_length > 0 {
             let stored = rest.slice(..(arrival.properties_length as usize).min(rest.len()));
             overlay(&mut facts, &decode_properties(&stored).unwrap_or_default());
         }
-        let session = message.session_id.as_deref();
-        self.fan_out(now, topic, Incoming { arrival, facts, session, rest }, out)
+        Incoming { arrival, facts, session: message.session_id.as_deref(), rest }
     }
 
     /// Gives a message to the subscriptions of a topic. Says its number; one that no rule lets in is gone, and leaves
@@ -91,9 +91,10 @@ impl Core {
         let number = self.next_number(topic, incoming.arrival.partition);
         let Some(entity) = self.stores.get(&topic).and_then(|store| store.entity()) else { return 0 };
         let cap = entity.definition.settings.default_time_to_live;
-        let expires_at = shorter(incoming.arrival.time_to_live, cap).map(|ttl| now.after(ttl));
-        tell_broker_facts(&mut incoming, now, number, expires_at);
-        let copies = self.copies_of(topic, number, &incoming.facts);
+        incoming.tell_broker_facts(now, number, cap);
+        let mut room = self.room;
+        let copies = self.copies_of(topic, number, &incoming, &mut room);
+        self.room = room;
         let references = u32::try_from(copies.len()).unwrap_or(u32::MAX);
         if let Some(store) = self.stores.get_mut(&topic).filter(|_| references > 0)
             && let Some(body) = store_body(store, number, now, &incoming, references, out)
@@ -103,63 +104,6 @@ impl Core {
             }
         }
         number
-    }
-
-    /// Which copies a message has: for each subscription one that any rules without action let in, and one for each
-    /// matching rule with an action; or a single dead letter where a rule fails.
-    fn copies_of(&self, topic: QueueId, number: u64, facts: &PropertySet) -> Vec<Copy> {
-        let mut asked = 0;
-        // Random to all who do not know the key, and the same in every run. No store has such a number.
-        let mut new_id = || {
-            asked += 1;
-            self.tokens.seal(QueueId(!topic.0), LockId(asked), SequenceNumber(number)).0
-        };
-        let found = self.rules.matching(topic, facts, &mut new_id);
-        let mut copies = Vec::with_capacity(found.len());
-        for rules in found.chunk_by(|(left, _), (right, _)| left.subscription == right.subscription) {
-            let Some((RuleKey { subscription, .. }, _)) = rules.first() else { continue };
-            let before = copies.len();
-            if let Err(error) = self.push_copies(rules, facts, &mut new_id, &mut copies) {
-                copies.truncate(before);
-                if self
-                    .settings_of(*subscription)
-                    .is_some_and(|settings| settings.dead_letter_on_filter_error)
-                {
-                    let failed = Some(error.to_string().into());
-                    copies.push(Copy { subscription: *subscription, changed: None, failed });
-                }
-            }
-        }
-        copies
-    }
-
-    /// The copies for one subscription.
-    fn push_copies(
-        &self,
-        rules: &[(RuleKey, Result<(), EvalError>)],
-        facts: &PropertySet,
-        new_id: &mut NewId<'_>,
-        copies: &mut Vec<Copy>,
-    ) -> Result<(), EvalError> {
-        let mut plain = false;
-        for (key, result) in rules {
-            result.clone()?;
-            let subscription = key.subscription;
-            let changed = match self.rules.get(*key).and_then(|rule| rule.action.as_ref()) {
-                Some(action) => Some((*key, action.apply(&mut facts.clone(), new_id)?)),
-                None if plain => continue,
-                None => {
-                    plain = true;
-                    None
-                }
-            };
-            copies.push(Copy { subscription, changed, failed: None });
-        }
-        Ok(())
-    }
-
-    fn settings_of(&self, main: QueueId) -> Option<&EntitySettings> {
-        Some(&self.stores.get(&main)?.entity()?.definition.settings)
     }
 
     /// Stores one copy in its subscription, or among the subscription's dead letters.
@@ -172,27 +116,23 @@ impl Core {
         copy: Copy,
         out: &mut impl Output,
     ) {
-        let changes = copy.changed.as_ref().map_or(&[][..], |(_, changes)| changes);
-        let own_ttl = changed_ttl(incoming.arrival.time_to_live, changes);
-        let session = changed_session(incoming.session, changes);
-        let rule = copy.changed.as_ref().and_then(|(key, _)| self.rules.get(*key));
-        let mut properties = rule.map_or_else(Properties::default, |rule| as_properties(changes, &rule.name));
-        let max_properties_bytes = self.config.max_properties_bytes;
-        let sequence = self.take_number(copy.subscription, incoming.arrival.partition);
-        let Some(entity) = self.stores.get(&copy.subscription).and_then(|store| store.entity()) else {
+        let Copy { subscription, changed, failed } = copy;
+        let own_ttl = changed.as_ref().map_or(incoming.arrival.time_to_live, |changed| changed.time_to_live);
+        let is_too_large = changed.as_ref().is_some_and(|changed| changed.is_too_large);
+        let session = match &changed {
+            Some(changed) => changed.session.as_deref(),
+            None => incoming.session,
+        };
+        let sequence = self.take_number(subscription, incoming.arrival.partition);
+        let Some(entity) = self.stores.get(&subscription).and_then(|store| store.entity()) else {
             return;
         };
         let definition = &entity.definition;
         let needs_session = definition.settings.requires_session;
         let ttl = shorter(shorter(own_ttl, cap), definition.settings.default_time_to_live);
-        let mut encoded = encode_properties(&properties);
-        let dead = match copy.failed {
+        let dead = match failed {
             Some(error) => Some((FILTER_ERROR, error)),
-            // It has those that the message brought, too.
-            None if encoded.len() + incoming.arrival.properties_length as usize > max_properties_bytes => {
-                properties = Properties::default();
-                Some((HEADER_SIZE, HEADER_SIZE_TEXT.into()))
-            }
+            None if is_too_large => Some((HEADER_SIZE, HEADER_SIZE_TEXT.into())),
             None if !needs_session => None,
             None => match session {
                 None => Some((NO_SESSION_ID, NO_SESSION_TEXT.into())),
@@ -204,10 +144,13 @@ impl Core {
         };
         let (target, session) = match dead {
             Some(_) => (definition.stores.dead_letter, None),
-            None => (copy.subscription, session.filter(|_| needs_session)),
+            None => (subscription, session.filter(|_| needs_session)),
         };
+        let more = more_of(incoming.arrival.more.as_deref(), session);
+        let mut encoded = changed.map_or_else(Bytes::new, |changed| changed.properties);
         if let Some((reason, text)) = dead {
-            encoded = encode_properties(&with_reason(properties, reason, &text));
+            let properties = decode_properties(&encoded).unwrap_or_default();
+            encoded = encode_properties(&with_reason(properties, reason, &text)).into();
         }
         let own = if own_ttl.is_some() { OWN_TTL } else { 0 };
         let index = MessageIndex {
@@ -222,7 +165,7 @@ impl Core {
             due: None,
             own_ttl: None,
             body: Some(body),
-            more: more_of(incoming.arrival.more.as_deref(), session),
+            more,
         };
         let (position, length) = out.record(index.encode().as_slice(), &[&encoded]);
         let Some(store) = self.stores.get_mut(&target) else { return };
@@ -281,26 +224,24 @@ fn more_of(brought: Option<&More>, session: Option<&str>) -> Option<Box<More>> {
     Some(Box::new(More { session: session.map(Box::from), ..brought }))
 }
 
-/// Adds what only the broker knows.
-fn tell_broker_facts(
-    incoming: &mut Incoming<'_>,
-    now: Timestamp,
-    number: u64,
-    expires_at: Option<Timestamp>,
-) {
-    let millis = |at: Timestamp| Value::Timestamp(i64::try_from(at.as_millis()).unwrap_or(i64::MAX));
-    let first = incoming.arrival.more.as_ref().and_then(|more| more.enqueued_sequence).unwrap_or(number);
-    let bytes = incoming.rest.len() as u64 - u64::from(incoming.arrival.properties_length);
-    let source = incoming.arrival.more.as_ref().and_then(|more| more.dead_letter_source.as_deref());
-    let facts = &mut incoming.facts;
-    facts.set_system(SystemProperty::EnqueuedTimeUtc, millis(now));
-    facts.set_system(SystemProperty::SequenceNumber, Value::unsigned(number));
-    facts.set_system(SystemProperty::EnqueuedSequenceNumber, Value::unsigned(first));
-    facts.set_system(SystemProperty::ExpiresAtUtc, expires_at.map_or(Value::Null, millis));
-    facts.set_system(SystemProperty::Size, Value::unsigned(bytes));
-    facts.set_system(SystemProperty::DeliveryCount, Value::Int(0));
-    facts.set_system(SystemProperty::State, Value::Int(0));
-    facts.set_system(SystemProperty::DeadLetterSource, source.map_or(Value::Null, Value::from));
+impl Incoming<'_> {
+    /// Adds what only the broker knows. `cap` is the longest time to live that the topic allows.
+    pub(super) fn tell_broker_facts(&mut self, now: Timestamp, number: u64, cap: Option<Duration>) {
+        let millis = |at: Timestamp| Value::Timestamp(i64::try_from(at.as_millis()).unwrap_or(i64::MAX));
+        let expires_at = shorter(self.arrival.time_to_live, cap).map(|ttl| now.after(ttl));
+        let first = self.arrival.more.as_ref().and_then(|more| more.enqueued_sequence).unwrap_or(number);
+        let bytes = self.rest.len() as u64 - u64::from(self.arrival.properties_length);
+        let source = self.arrival.more.as_ref().and_then(|more| more.dead_letter_source.as_deref());
+        let facts = &mut self.facts;
+        facts.set_system(SystemProperty::EnqueuedTimeUtc, millis(now));
+        facts.set_system(SystemProperty::SequenceNumber, Value::unsigned(number));
+        facts.set_system(SystemProperty::EnqueuedSequenceNumber, Value::unsigned(first));
+        facts.set_system(SystemProperty::ExpiresAtUtc, expires_at.map_or(Value::Null, millis));
+        facts.set_system(SystemProperty::Size, Value::unsigned(bytes));
+        facts.set_system(SystemProperty::DeliveryCount, Value::Int(0));
+        facts.set_system(SystemProperty::State, Value::Int(0));
+        facts.set_system(SystemProperty::DeadLetterSource, source.map_or(Value::Null, Value::from));
+    }
 }
 
 /// The shorter of two lifetimes, of which each may be for ever.
@@ -311,43 +252,10 @@ fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
     }
 }
 
-/// A message's lifetime after an action; the last word counts.
-fn changed_ttl(own: Option<Duration>, changes: &[Change]) -> Option<Duration> {
-    changes.iter().fold(own, |own, change| match change {
-        Change::SetSystem(SystemProperty::TimeToLive, value @ Value::Duration(_)) => lifetime(value),
-        Change::RemoveSystem(SystemProperty::TimeToLive) => None,
-        _ => own,
-    })
-}
-
 /// A time to live as a rule gave it.
 pub(super) fn lifetime(value: &Value) -> Option<Duration> {
     let Value::Duration(ticks) = value else { return None };
     Some(Duration::from_millis(u64::try_from(ticks / TICKS_PER_MILLI).unwrap_or(0)))
-}
-
-/// A message's session after an action; the last word counts.
-fn changed_session<'a>(own: Option<&'a str>, changes: &'a [Change]) -> Option<&'a str> {
-    changes.iter().fold(own, |own, change| match change {
-        Change::SetSystem(SystemProperty::SessionId, value) => value.as_text(),
-        Change::RemoveSystem(SystemProperty::SessionId) => None,
-        _ => own,
-    })
-}
-
-/// What an action changed, as it is stored with the copy: the last word on each property.
-fn as_properties(changes: &[Change], rule: &str) -> Properties {
-    let stored = |change: &Change| match change {
-        Change::SetSystem(property, value) => {
-            (format!("{SYSTEM}{property}").into(), PropertyValue::Value(value.clone()))
-        }
-        Change::RemoveSystem(property) => (format!("{SYSTEM}{property}").into(), PropertyValue::Removed),
-        Change::SetUser { name, value } => (name.clone(), PropertyValue::Value(value.clone())),
-        Change::RemoveUser { name } => (name.clone(), PropertyValue::Removed),
-    };
-    let own = Properties(changes.iter().map(stored).collect());
-    let rule = Properties(vec![(RULE_NAME.into(), PropertyValue::Text(rule.into()))]);
-    Properties::default().merge(own).merge(rule)
 }
 
 /// Puts what the broker stored beside a message over what its payload says. A value that a client encoded is not

@@ -81,6 +81,7 @@ impl Core {
                 return Err(error);
             }
         };
+        self.begin_room();
         let mut records = records.into_iter();
         for work in work {
             match work {
@@ -124,9 +125,10 @@ impl Core {
                 }
             }
         }
-        for ((queue, through), messages) in sent {
-            self.check_sent(queue, through, &messages, Together::Transaction, out)?;
+        for ((queue, through), messages) in &sent {
+            self.check_sent(*queue, *through, messages, Together::Transaction, out)?;
         }
+        self.check_amounts(sent.iter().map(|((queue, _), messages)| (*queue, &messages[..])))?;
         Ok(records)
     }
 
