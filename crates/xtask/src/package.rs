@@ -65,6 +65,8 @@ fn debian(workspace: &Workspace, binary: &Path) -> Fallible<PathBuf> {
     let package = folder.join(format!("{name}.deb"));
     let mut build = Command::new("dpkg-deb");
     build.args(["--root-owner-group", "-Zxz", "--build"]).arg(&root).arg(&package);
+    // No file is younger than what it was made from.
+    build.env("SOURCE_DATE_EPOCH", workspace.commit("%ct")?);
     succeed(&mut build)?;
     Ok(package)
 }
@@ -85,13 +87,16 @@ impl Tree<'_> {
             (format!("{FILES}/ferrybus.toml"), "etc/ferrybus/ferrybus.toml"),
             ("docs/ferrybus.reference.toml".into(), "usr/share/doc/ferrybus/ferrybus.reference.toml"),
             ("docs/operations.md".into(), "usr/share/doc/ferrybus/operations.md"),
-            ("CHANGELOG.md".into(), "usr/share/doc/ferrybus/changelog"),
+            ("CHANGELOG.md".into(), "usr/share/doc/ferrybus/CHANGELOG.md"),
         ];
         for (from, to) in files {
             self.put(to, self.workspace.read(&from)?.as_bytes(), 0o644)?;
         }
-        let copyright = copyright(&self.workspace.read("LICENSE")?);
+        let copyright = copyright(&self.workspace.read("LICENSE")?)?;
         self.put("usr/share/doc/ferrybus/copyright", copyright.as_bytes(), 0o644)?;
+        self.gzip("usr/share/doc/ferrybus/CHANGELOG.md")?;
+        let changelog = changelog(env!("CARGO_PKG_VERSION"), &self.workspace.commit("%cD")?);
+        self.put("usr/share/doc/ferrybus/changelog", changelog.as_bytes(), 0o644)?;
         self.gzip("usr/share/doc/ferrybus/changelog")?;
         self.put("usr/share/lintian/overrides/ferrybus", OVERRIDES.as_bytes(), 0o644)?;
         self.pages_and_completions(binary)
@@ -173,15 +178,24 @@ fn is_static(binary: &Path) -> Fallible<bool> {
     Ok(said.contains("statically linked") || said.contains("static-pie linked"))
 }
 
-/// The licence in Debian's form.
-fn copyright(licence: &str) -> String {
-    let lines =
-        licence.lines().map(|line| if line.trim().is_empty() { " .\n".into() } else { format!(" {line}\n") });
+/// What Debian's tools read of the history: which version this is, and of when.
+fn changelog(version: &str, date: &str) -> String {
     format!(
-        "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: ferrybus\n\n\
-         Files: *\nCopyright: the Ferrybus contributors\nLicense: Apache-2.0 or Expat\n{}",
-        lines.collect::<String>()
+        "ferrybus ({version}) unstable; urgency=medium\n\n  \
+         * What has changed is in /usr/share/doc/ferrybus/CHANGELOG.md.gz.\n\n -- {MAINTAINER}  {date}\n"
     )
+}
+
+/// The licences in Debian's form: the one that every Debian has by its name, the other in full.
+fn copyright(licence: &str) -> Fallible<String> {
+    let (_, expat) = licence.split_once("\nMIT License\n").ok_or("`LICENSE` has no `MIT License`")?;
+    let ruled = |line: &str| line.starts_with("====");
+    let text = expat.lines().skip_while(|line| ruled(line)).take_while(|line| !ruled(line));
+    let text: Vec<_> = text.collect();
+    let lines = text.join("\n");
+    let lines =
+        lines.trim().lines().map(|line| if line.is_empty() { " .\n".into() } else { format!(" {line}\n") });
+    Ok(format!("{COPYRIGHT}\nLicense: Expat\n{}", lines.collect::<String>()))
 }
 
 fn succeed(command: &mut Command) -> Fallible<()> {
@@ -189,6 +203,17 @@ fn succeed(command: &mut Command) -> Fallible<()> {
     let status = command.status().map_err(|error| format!("`{name}`: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("`{name}` ended with {status}").into()) }
 }
+
+const COPYRIGHT: &str = "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
+Upstream-Name: ferrybus
+
+Files: *
+Copyright: 2026 the Ferrybus contributors
+License: Apache-2.0 or Expat
+
+License: Apache-2.0
+ On Debian systems the text is in /usr/share/common-licenses/Apache-2.0.
+";
 
 const DESCRIPTION: &str = "message broker for AMQP 1.0 and Azure Service Bus clients
  Ferrybus is a message broker in one binary that unmodified Azure Service Bus
@@ -203,9 +228,12 @@ const OVERRIDES: &str = "# One binary for every system.
 ferrybus: statically-linked-binary [usr/bin/ferrybus]
 # Built by the project itself, not for Debian's archive.
 ferrybus: initial-upload-closes-no-bugs
-ferrybus: no-changelog [usr/share/doc/ferrybus/changelog.Debian.gz] (native package)
+# The project has no address for mail.
+ferrybus: bogus-mail-host Maintainer ferrybus@localhost.localdomain
+ferrybus: bogus-mail-host-in-debian-changelog ferrybus@localhost.localdomain *
 ";
 
+/// Where `DPKG_ROOT` is set the package goes into a folder, and the service manager of this machine is none of its.
 const POSTINST: &str = r#"#!/bin/sh
 set -e
 if [ "$1" = configure ] || [ "$1" = abort-upgrade ] || [ "$1" = abort-deconfigure ] || [ "$1" = abort-remove ]; then
@@ -215,7 +243,7 @@ if [ "$1" = configure ] || [ "$1" = abort-upgrade ] || [ "$1" = abort-deconfigur
     else
         deb-systemd-helper update-state ferrybus.service >/dev/null || true
     fi
-    if [ -d /run/systemd/system ]; then
+    if [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]; then
         systemctl --system daemon-reload >/dev/null || true
         if [ -n "$2" ]; then action=restart; else action=start; fi
         deb-systemd-invoke "$action" ferrybus.service >/dev/null || true
@@ -225,7 +253,7 @@ fi
 
 const PRERM: &str = r#"#!/bin/sh
 set -e
-if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
+if [ "$1" = remove ] && [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]; then
     deb-systemd-invoke stop ferrybus.service >/dev/null || true
 fi
 "#;
@@ -233,13 +261,13 @@ fi
 /// The journal stays until it is deleted by hand: it holds messages.
 const POSTRM: &str = r#"#!/bin/sh
 set -e
-if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
+if [ "$1" = remove ] && [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]; then
     systemctl --system daemon-reload >/dev/null || true
 fi
-if [ "$1" = remove ] && [ -x /usr/bin/deb-systemd-helper ]; then
+if [ "$1" = remove ] && command -v deb-systemd-helper >/dev/null; then
     deb-systemd-helper mask ferrybus.service >/dev/null || true
 fi
-if [ "$1" = purge ] && [ -x /usr/bin/deb-systemd-helper ]; then
+if [ "$1" = purge ] && command -v deb-systemd-helper >/dev/null; then
     deb-systemd-helper purge ferrybus.service >/dev/null || true
     deb-systemd-helper unmask ferrybus.service >/dev/null || true
 fi

@@ -92,6 +92,16 @@ impl Workspace {
         Ok(files.filter(|file| self.root.join(file).is_file()).collect())
     }
 
+    /// What git says of the last commit, in its words for a format.
+    pub(crate) fn commit(&self, format: &str) -> Fallible<String> {
+        let output = Command::new("git")
+            .args(["log", "-1", &format!("--format={format}")])
+            .current_dir(&self.root)
+            .output()?;
+        let said = String::from_utf8(output.stdout)?.trim().to_owned();
+        if said.is_empty() { Err("`git log` failed: this needs a git checkout".into()) } else { Ok(said) }
+    }
+
     pub(crate) fn read(&self, file: impl AsRef<Path>) -> Fallible<String> {
         let path = self.root.join(file);
         std::fs::read_to_string(&path).map_err(|error| format!("`{}`: {error}", path.display()).into())

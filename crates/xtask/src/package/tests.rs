@@ -2,10 +2,14 @@ use super::*;
 
 #[test]
 fn the_licence_keeps_its_text_and_has_debians_form() {
-    let copyright = copyright("One line.\n\n  Another.\n");
+    let licence = "Either.\n\n====\nMIT License\n====\n\nOne line.\n\n  Another.\n\n====\nApache License\n====\nLong.\n";
+    let copyright = copyright(licence).unwrap();
+    assert!(copyright.ends_with("\nLicense: Expat\n One line.\n .\n   Another.\n"), "{copyright}");
+    assert!(super::copyright("Another licence.\n").is_err());
+    let own = super::copyright(&Workspace::find().unwrap().read("LICENSE").unwrap()).unwrap();
     assert!(
-        copyright.ends_with("License: Apache-2.0 or Expat\n One line.\n .\n   Another.\n"),
-        "{copyright}"
+        own.contains("\n Permission is hereby granted") && own.ends_with("IN THE\n SOFTWARE.\n"),
+        "{own}"
     );
 }
 

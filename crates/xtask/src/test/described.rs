@@ -14,7 +14,7 @@ use super::report::Failure;
 const PAGE: &str = "docs/features/interop.md";
 
 /// The heading of a client's column, and the suite that fills it.
-const COLUMNS: [(&str, &str); 10] = [
+const COLUMNS: [(&str, &str); 11] = [
     ("Python SDK", "azure-python"),
     ("JavaScript SDK", "azure-javascript"),
     ("Rust SDK", "azure-rust"),
@@ -25,6 +25,7 @@ const COLUMNS: [(&str, &str); 10] = [
     ("Python administration", "azure-python-administration"),
     ("JavaScript administration", "azure-javascript-administration"),
     ("crash", "crash"),
+    ("packages", "packages"),
 ];
 
 /// Suites whose cases are named by others; the page speaks of them as a whole.

@@ -152,6 +152,7 @@ impl Suite {
         let mut command = Command::new("sh");
         command.args(["-c", line]).current_dir(&self.folder);
         command.env("FERRYBUS_BIN", broker);
+        command.env("FERRYBUS_XTASK", std::env::current_exe()?);
         command.env("FERRYBUS_HOST_STATE", scratch.join("state"));
         command.env("FERRYBUS_RESULTS", scratch.join("results.json"));
         command.env("VIRTUAL_ENV", setup::venv(workspace));

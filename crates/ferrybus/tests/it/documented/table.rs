@@ -149,6 +149,10 @@ pub(super) const EXAMPLES: [Example; 29] = [
     example("features/packages.md 2", Play::Elsewhere("installs: the page says what was run")),
     example("features/packages.md 3", Play::Elsewhere("a container: the page says what was run")),
     example("features/packages.md 4", Play::Elsewhere("a container: the page says what was run")),
+    example(
+        "features/packages.md 5",
+        Play::Elsewhere("a container and an installation: the page says that it was not run"),
+    ),
     Example {
         instead: &[("ferrybus --testing &", "true")],
         figures: Figures::OfTheDay,
