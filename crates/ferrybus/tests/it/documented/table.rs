@@ -65,7 +65,7 @@ const AFTER_TOML: &str = "[[queue]]\nname = \"letters\"\nmax_delivery_count = 3\
                           [[topic]]\nname = \"events\"\n[[topic.subscription]]\nname = \"audit\"\n\
                           [[topic.subscription.rule]]\nname = \"big\"\nsql = \"amount > 100\"\n";
 
-pub(super) const EXAMPLES: [Example; 29] = [
+pub(super) const EXAMPLES: [Example; 30] = [
     example("README.md 1", Play::Elsewhere("the first is the next example, the second runs this test")),
     example("README.md 2", Play::Starts),
     example("README.md 3", beside(&["--queue", "orders"], &[])),
