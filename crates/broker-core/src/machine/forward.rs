@@ -11,6 +11,7 @@ use super::{
     dead_letter::{HEADER_SIZE, HEADER_SIZE_TEXT, NO_SESSION_ID, REASON, with_reason},
     deadline::cost,
     partitions::Together,
+    publish::Numbers,
     settle::Addition,
     status::Use,
     topic::lifetime,
@@ -179,7 +180,8 @@ impl Core {
             return Err(Some(Failure::properties()));
         }
         message.forwarded = Some(Box::new(Forwarded { more, properties_length, rest }));
-        let arrived = self.enqueue(now, target, (std::slice::from_ref(&message), Together::Not), |_| {}, out);
+        let arrived =
+            self.enqueue(now, target, (std::slice::from_ref(&message), Together::Not), Numbers::Untold, out);
         arrived.map_err(|error| Failure::of(&error))
     }
 

@@ -56,10 +56,20 @@ impl Core {
     /// Takes the next number of an entity.
     pub(super) fn take_number(&mut self, queue: QueueId, wanted: Option<PartitionId>) -> u64 {
         let number = self.next_number(queue, wanted);
+        self.pass_number(queue, number);
+        number
+    }
+
+    /// Whatever has it, no other message of the entity gets this number.
+    pub(super) fn pass_number(&mut self, queue: QueueId, number: u64) {
         if let Some(definition) = self.stores.get_mut(&queue).and_then(|store| definition_mut(store)) {
             definition.pass_number(number);
         }
-        number
+    }
+
+    /// Whether this very store has something of this number.
+    pub(super) fn has_slot(&self, queue: QueueId, number: u64) -> bool {
+        self.stores.get(&queue).is_some_and(|store| store.slots.get(number).is_some())
     }
 
     fn has_number(&self, stores: Stores, number: u64) -> bool {

@@ -12,8 +12,8 @@ use super::{
     wake,
 };
 use crate::{
-    ClientId, Effect, EntityKind, EntityPath, Message, More, Output, PublishError, QueueId, Ticket,
-    Timestamp,
+    ClientId, Effect, EntityKind, EntityPath, Message, More, Output, PublishError, QueueId, SequenceNumber,
+    Ticket, Timestamp,
     merge::Answer,
     partition::PartitionId,
     record::{DURABLE, MessageIndex, OWN_TTL},
@@ -37,6 +37,20 @@ pub(super) struct Arrival {
     pub(super) partition: Option<PartitionId>,
 }
 
+/// Who hears the numbers of messages.
+pub(super) enum Numbers<'a> {
+    Untold,
+    Told(&'a mut Vec<SequenceNumber>),
+}
+
+impl Numbers<'_> {
+    fn tell(&mut self, number: u64) {
+        if let Self::Told(numbers) = self {
+            numbers.push(SequenceNumber(number));
+        }
+    }
+}
+
 impl Core {
     pub(super) fn publish(
         &mut self,
@@ -47,7 +61,7 @@ impl Core {
         ticket: Option<Ticket>,
         out: &mut impl Output,
     ) {
-        match self.enqueue(now, queue, (messages, Together::of(messages)), |_| {}, out) {
+        match self.enqueue(now, queue, (messages, Together::of(messages)), Numbers::Untold, out) {
             Err(error) => self.refuse_publish(client, ticket, error, out),
             Ok(()) => {
                 if let Some(ticket) = ticket {
@@ -57,20 +71,20 @@ impl Core {
         }
     }
 
-    /// Stores messages, all or none, and tells `number` the number of each; a dropped duplicate has none: zero.
+    /// Stores messages, all or none, and tells the number of each; a dropped duplicate has none: zero.
     pub(super) fn enqueue(
         &mut self,
         now: Timestamp,
         queue: QueueId,
         (messages, together): (&[Message], Together),
-        number: impl FnMut(u64),
+        numbers: Numbers<'_>,
         out: &mut impl Output,
     ) -> Result<(), PublishError> {
         let kind = self.check_publish(queue, messages, together, out)?;
         if kind == EntityKind::Topic {
             self.begin_room();
         }
-        self.store_checked(now, (queue, kind), messages, number, out);
+        self.store_checked(now, (queue, kind), messages, numbers, out);
         Ok(())
     }
 
@@ -80,44 +94,66 @@ impl Core {
         now: Timestamp,
         (queue, kind): (QueueId, EntityKind),
         messages: &[Message],
-        mut number: impl FnMut(u64),
+        mut numbers: Numbers<'_>,
         out: &mut impl Output,
     ) {
         self.touch(queue);
         if kind == EntityKind::Topic {
-            let fair = self.fair_partition(queue);
-            for message in messages {
-                let partition = self.partition_of(queue, message, fair);
-                let is_new = self.stores.get_mut(&queue).is_some_and(|store| {
-                    let is_new = store.is_first_copy(now, message);
-                    store.traffic.incoming += u64::from(is_new);
-                    is_new
-                });
-                if is_new {
-                    let arrival = Arrival { partition, ..arrival(now, message, more_of(message, false)) };
-                    number(self.publish_to_topic(now, queue, message, arrival, out));
-                } else {
-                    number(0);
-                }
-            }
-            return self.note_history(queue);
+            return self.store_at_topic(now, queue, messages, numbers, out);
         }
         let Some(store) = self.stores.get_mut(&queue) else { return };
         if store.has_partitions {
-            return self.store_in_partitions(now, queue, messages, number, out);
+            return self.store_in_partitions(now, queue, messages, numbers, out);
         }
         for message in messages {
             if !store.is_first_copy(now, message) {
-                number(0);
+                numbers.tell(0);
                 continue;
             }
             store.traffic.incoming += 1;
             let more = more_of(message, store.sessions.is_some());
-            number(accept(store, now, arrival(now, message, more), message.stored(), out));
+            numbers.tell(accept(store, now, arrival(now, message, more), message.stored(), out));
         }
         store.arm(&mut self.timers);
         wake(store, &mut self.active);
         self.note_history(queue);
+    }
+
+    /// The same for a topic, whose subscriptions get copies.
+    fn store_at_topic(
+        &mut self,
+        now: Timestamp,
+        topic: QueueId,
+        messages: &[Message],
+        mut numbers: Numbers<'_>,
+        out: &mut impl Output,
+    ) {
+        let fair = self.fair_partition(topic);
+        let mut left_no_trace = false;
+        for message in messages {
+            let partition = self.partition_of(topic, message, fair);
+            let is_new = self.stores.get_mut(&topic).is_some_and(|store| {
+                let is_new = store.is_first_copy(now, message);
+                store.traffic.incoming += u64::from(is_new);
+                is_new
+            });
+            if !is_new {
+                numbers.tell(0);
+                continue;
+            }
+            let arrival = Arrival { partition, ..arrival(now, message, more_of(message, false)) };
+            let number = self.publish_to_topic(now, topic, message, arrival, out);
+            if matches!(numbers, Numbers::Told(_)) && !self.has_slot(topic, number) {
+                left_no_trace = true;
+                self.pass_number(topic, number);
+            }
+            numbers.tell(number);
+        }
+        if left_no_trace {
+            // A number is told once: who cancels a message that has come and gone must not meet another one.
+            self.rewrite_definition(topic, out);
+        }
+        self.note_history(topic);
     }
 
     /// The same for a queue with partitions, where each message has to get its number first.
@@ -126,7 +162,7 @@ impl Core {
         now: Timestamp,
         queue: QueueId,
         messages: &[Message],
-        mut number: impl FnMut(u64),
+        mut numbers: Numbers<'_>,
         out: &mut impl Output,
     ) {
         let fair = self.fair_partition(queue);
@@ -134,12 +170,13 @@ impl Core {
             let partition = self.partition_of(queue, message, fair);
             let Some(store) = self.stores.get_mut(&queue) else { return };
             if !store.is_first_copy(now, message) {
-                number(0);
+                numbers.tell(0);
                 continue;
             }
+            store.traffic.incoming += 1;
             let more = more_of(message, store.sessions.is_some());
             let arrival = Arrival { partition, ..arrival(now, message, more) };
-            number(self.accept_numbered(now, queue, arrival, message.stored(), out));
+            numbers.tell(self.accept_numbered(now, queue, arrival, message.stored(), out));
         }
         if let Some(store) = self.stores.get_mut(&queue) {
             store.arm(&mut self.timers);
@@ -161,11 +198,12 @@ impl Core {
         self.touch(queue);
         for (message, number) in messages.iter().zip(numbers) {
             if message.scheduled_enqueue_time.is_none_or(|due| due <= now) {
-                self.store_checked(now, (queue, kind), std::slice::from_ref(message), |_| {}, out);
+                self.store_checked(now, (queue, kind), std::slice::from_ref(message), Numbers::Untold, out);
                 continue;
             }
             let Some(store) = self.stores.get_mut(&queue) else { return };
             if store.is_first_copy(now, message) {
+                store.traffic.incoming += 1;
                 let more = more_of(message, store.sessions.is_some());
                 store_message(store, *number, now, arrival(now, message, more), message.stored(), out);
             }

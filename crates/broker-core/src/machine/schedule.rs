@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{
     Core,
     partitions::Together,
-    publish::Arrival,
+    publish::{Arrival, Numbers},
     status::Use,
     topic::{Incoming, overlay},
     wake,
@@ -33,7 +33,7 @@ impl Core {
         let found = self.resolve(path).ok_or_else(|| PublishError::NotFound(path.entity.clone()));
         let stored = found.and_then(|queue| {
             let messages = (messages, Together::Not);
-            self.enqueue(now, queue, messages, |number| sequences.push(SequenceNumber(number)), out)
+            self.enqueue(now, queue, messages, Numbers::Told(&mut sequences), out)
         });
         match stored {
             Ok(()) => self.merge.effect(client, Effect::Scheduled { ticket, sequences }, out),

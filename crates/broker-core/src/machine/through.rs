@@ -6,8 +6,8 @@
 use broker_filter::SystemProperty;
 
 use super::{
-    Core, dead_letter::with_reason, forward::Failure, partitions::Together, publish::more_of, status::Use,
-    wake,
+    Core, dead_letter::with_reason, forward::Failure, partitions::Together, publish::Numbers,
+    publish::more_of, status::Use, wake,
 };
 use crate::{
     ClientId, EntityPath, Message, Output, PartitionKeyError, Properties, PublishError, QueueId, Ticket,
@@ -83,7 +83,7 @@ impl Core {
         let Some(entity) = self.main_of(queue) else { return };
         let (kind, name) = (entity.definition.kind, &entity.definition.name);
         match through.filter(|_| !entity.definition.settings.status.allows(Use::Send)) {
-            None => self.store_checked(now, (queue, kind), messages, |_| {}, out),
+            None => self.store_checked(now, (queue, kind), messages, Numbers::Untold, out),
             Some(through) => {
                 let Some(failure) = Failure::of(&PublishError::Disabled(name.clone())) else { return };
                 for message in messages {

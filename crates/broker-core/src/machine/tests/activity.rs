@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::harness::*;
+use super::{harness::*, transacting::*};
 use crate::{
-    Activity, Command, Effect, EntityReport, EntitySettings, Look, Outcome, Properties, ReceiveMode,
+    Activity, Command, Effect, EntityReport, EntitySettings, Look, Message, Operation, Outcome, Properties,
+    ReceiveMode, TransactionId,
 };
 
 fn look(broker: &mut Broker, look: Look) -> Vec<EntityReport> {
@@ -49,6 +50,31 @@ fn each_thing_that_happens_to_a_message_is_counted_once() {
     broker.fetch(main_path("q"), &[again.sequence.0], true).unwrap();
     let expected = Activity { outgoing: 5, completed: 2, deferred: 0, ..expected };
     assert_eq!(activity(&mut broker, "q"), expected, "fetched for good");
+}
+
+#[test]
+fn all_that_arrives_is_counted_once_with_partitions_and_in_transactions_too() {
+    for enable_partitioning in [false, true] {
+        let mut broker =
+            Broker::with_queue(EntitySettings { enable_partitioning, ..EntitySettings::default() });
+        broker.publish_all(&["a", "b"]);
+        broker.schedule(&["later"], 1_000);
+        assert_eq!(activity(&mut broker, "q").incoming, 3, "partitions: {enable_partitioning}");
+        let transaction = TransactionId(1);
+        broker.declare(transaction);
+        let keyed = |text| Message { partition_key: Some("k".into()), ..message(text) };
+        assert_eq!(broker.send_messages_in(transaction, "q", vec![keyed("c")]), Answered::Done);
+        let due = Some(broker.now.after(Duration::from_secs(1)));
+        let messages = vec![Message { scheduled_enqueue_time: due, ..keyed("d") }];
+        let (path, ticket) = (main_path("q"), broker.ticket());
+        let operation = Box::new(Operation::Schedule { path, messages, ticket });
+        broker.tell(ME, Command::Enlist { transaction, operation });
+        assert_eq!(activity(&mut broker, "q").incoming, 3, "not before the commit");
+        assert_eq!(broker.commit(transaction), Answered::Done);
+        broker.wait(1_000);
+        assert_eq!(broker.lock(9).len(), 5);
+        assert_eq!(activity(&mut broker, "q").incoming, 5, "partitions: {enable_partitioning}");
+    }
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! Scheduling by request, and cancelling (`service-bus-entities` 8; SEQ-6 to SEQ-11).
 
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 
 use super::harness::*;
 use crate::{
-    Command, CoreConfig, Effect, EntityError, EntitySettings, Message, PublishError, SequenceNumber, SubQueue,
+    Command, CoreConfig, Effect, EntityError, EntityKind, EntitySettings, Message, PublishError,
+    SequenceNumber, SubQueue,
 };
 
 fn not_found(sequence: u64) -> Result<(), EntityError> {
@@ -38,6 +41,30 @@ fn scheduling_for_now_or_the_past_enqueues_at_once() {
     assert_eq!(broker.schedule(&["a"], 0), [1]);
     assert_eq!(texts(&broker.lock(9)), ["a"]);
     assert_eq!(broker.cancel(&[1]), not_found(1));
+}
+
+/// At a topic that nobody has subscribed to, what is scheduled for now leaves nothing but the number that was told.
+#[test]
+fn a_number_that_was_told_is_nobody_elses_when_its_message_has_come_and_gone() {
+    for (enable_partitioning, restarts) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut broker = Broker::new();
+        let settings = EntitySettings { enable_partitioning, ..EntitySettings::default() };
+        broker.create_kind("q", EntityKind::Topic, settings);
+        let gone = broker.schedule(&["a", "b"], 0);
+        assert_eq!(broker.replayed().digest(), broker.core.digest());
+        broker.check_liveness();
+        if restarts {
+            broker.restart();
+        }
+        let waiting = broker.schedule(&["c", "d"], 1_000);
+        let told: BTreeSet<u64> = gone.iter().chain(&waiting).copied().collect();
+        assert_eq!(told.len(), 4, "{gone:?} and {waiting:?}");
+        for number in gone {
+            assert_eq!(broker.cancel(&[number]), not_found(number));
+        }
+        assert_eq!(broker.core.entity("q").unwrap().scheduled, 2);
+        assert_eq!(broker.cancel(&waiting), Ok(()));
+    }
 }
 
 #[test]
