@@ -94,7 +94,10 @@ impl Model {
     pub(crate) fn ending(&mut self, parcel: ParcelId) {
         let completes = self.parcels.get(&parcel).map(|parcel| parcel.completes.clone()).unwrap_or_default();
         for copy in completes {
-            if let Some(message) = self.messages.get_mut(&copy) {
+            // Somebody else may have it by now, whose lock that is.
+            if let Some(message) = self.messages.get_mut(&copy)
+                && message.fate == Fate::Completing(Some(parcel))
+            {
                 message.lock = None;
             }
         }

@@ -299,6 +299,22 @@ fn a_transaction_whose_message_may_have_expired_can_have_committed() {
 }
 
 #[test]
+fn who_got_a_message_keeps_it_when_the_transaction_ends_that_had_it() {
+    let mut model = Model::default();
+    let done = sent(&mut model, &[0]);
+    assert_eq!(model.delivered(seen(done, 0)), Ok(true));
+    let (early, late) = (model.new_parcel(), model.new_parcel());
+    assert_eq!(model.enlisting(early, (done, 0), 1, false), Ok(()));
+    let after = NOW + 100;
+    let got = Seen { holder: 2, locked_until: Some(after + 100), now: after, ..seen(done, 0) };
+    assert_eq!(model.delivered(got), Ok(true));
+    model.ending(early);
+    assert_eq!(model.enlisting(late, (done, 0), 2, false), Ok(()));
+    assert_eq!(model.accepted(late), Ok(()), "it has the lock");
+    assert_broken(model.accepted(early), "does not commit");
+}
+
+#[test]
 fn a_commit_without_the_lock_is_noticed() {
     let mut model = Model::default();
     let (parcel, [_, _, done]) = transaction(&mut model);
