@@ -44,12 +44,21 @@ struct Cost {
     cpu: Duration,
 }
 
-/// What a message of a family costs at each size, in microseconds.
+/// What a message costs at one size, in microseconds.
+#[derive(Clone, Copy, Debug)]
+struct AtSize {
+    size: u64,
+    median: f64,
+    /// Of the run that the rest of the machine disturbed least.
+    least: f64,
+}
+
+/// What a message of a family costs at each size.
 #[derive(Debug)]
 pub(super) struct Grown {
     title: &'static str,
     goal: Option<f64>,
-    costs: Vec<(u64, f64)>,
+    costs: Vec<AtSize>,
     error: Option<String>,
 }
 
@@ -122,7 +131,7 @@ pub(super) const FAMILIES: [Family; 8] = [
 
 impl Family {
     /// Every size `reps` times, in turn, so that what else the machine does concerns all of them; the median of each
-    /// stands for it.
+    /// stands for it, and beside it the least, for what else a machine does only ever adds.
     pub(super) fn run(&self, binary: &Path, folder: &Path, reps: usize) -> Grown {
         println!("{} …", self.name);
         let mut grown = Grown { title: self.title, goal: self.goal, costs: Vec::new(), error: None };
@@ -141,9 +150,11 @@ impl Family {
                 }
             }
         }
-        for (size, mut costs) in self.sizes.iter().zip(costs) {
+        for (&size, mut costs) in self.sizes.iter().zip(costs) {
             costs.sort_by(f64::total_cmp);
-            grown.costs.extend(costs.get(costs.len() / 2).map(|median| (*size, *median)));
+            if let (Some(&median), Some(&least)) = (costs.get(costs.len() / 2), costs.first()) {
+                grown.costs.push(AtSize { size, median, least });
+            }
         }
         grown
     }
@@ -171,40 +182,51 @@ impl Grown {
     }
 
     /// What a message costs more at the last size than at the first one.
-    fn growth(&self) -> Option<f64> {
-        let ((_, first), (_, last)) = (self.costs.first()?, self.costs.last()?);
-        (*first > 0.0).then(|| last / first)
+    fn growth(&self, of: fn(&AtSize) -> f64) -> Option<f64> {
+        let (first, last) = (of(self.costs.first()?), of(self.costs.last()?));
+        (first > 0.0).then(|| last / first)
     }
 
-    /// The same for each tenfold of the size.
+    /// The same of the medians, for each tenfold of the size.
     fn growth_per_tenfold(&self) -> Option<f64> {
-        let ((first, _), (last, _)) = (self.costs.first()?, self.costs.last()?);
+        let (first, last) = (self.costs.first()?.size, self.costs.last()?.size);
         #[expect(clippy::cast_precision_loss, reason = "sizes are round numbers far below 2^52")]
-        let tenfolds = (*last as f64 / *first as f64).log10();
-        (tenfolds > 0.0).then_some(self.growth()?.powf(tenfolds.recip()))
+        let tenfolds = (last as f64 / first as f64).log10();
+        (tenfolds > 0.0).then_some(self.growth(|at| at.median)?.powf(tenfolds.recip()))
     }
 }
 
 /// What is recorded of them: one row for each family.
 pub(super) fn report(families: &[Grown], reps: usize) -> String {
     let rows: Vec<Vec<String>> = families.iter().map(row).collect();
-    let header = ["CPU of the broker for each message", "growth", "goal", "per tenfold", "µs at each size"];
+    let header = [
+        "CPU of the broker for each message",
+        "growth",
+        "of the least",
+        "goal",
+        "per tenfold",
+        "µs at each size: median (least)",
+    ];
     let table = table::markdown(&header, &rows);
     let seconds = MEASURED.as_secs_f64();
     format!(
-        "Growth: Ferrybus in memory, a client of `xtask`, {seconds} s a run, median of {reps}; the ratio of the last\n\
-         size to the first, of the same run, and what that is for each tenfold. {}\n\n{}\n",
+        "Growth: Ferrybus in memory, a client of `xtask`, {seconds} s a run, median and least of {reps}; the ratio\n\
+         of the last size to the first, and what that of the medians is for each tenfold. {}\n\n{}\n",
         memory::report(),
         table.trim_end()
     )
 }
 
 fn row(grown: &Grown) -> Vec<String> {
-    let costs = grown.costs.iter().map(|(size, cost)| format!("{}: {}", thousands(*size), short(*cost)));
+    let costs = grown
+        .costs
+        .iter()
+        .map(|at| format!("{}: {} ({})", thousands(at.size), short(at.median), short(at.least)));
     let costs = costs.chain(grown.error.iter().map(|error| format!("no result at {error}")));
     vec![
         grown.title.to_owned(),
-        ratio(grown.growth()),
+        ratio(grown.growth(|at| at.median)),
+        ratio(grown.growth(|at| at.least)),
         grown.goal.map(|goal| format!("≤ {goal}")).unwrap_or_default(),
         ratio(grown.growth_per_tenfold()),
         costs.collect::<Vec<_>>().join(", "),
