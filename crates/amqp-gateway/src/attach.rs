@@ -228,6 +228,7 @@ impl Gateway {
         let number = self.links.insert(link).ok_or(Refusal::TooManyLinks { limit })?;
         self.by_key.insert(key, number);
         self.note_claim_of(number);
+        self.watch_links();
         Ok(LinkId(number))
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Invariant: conditions and status codes are chosen here; no other file names a condition.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, time::Duration};
 
 use broker_core::{
     AttachError, CommitError, EntityError, PublishError, SessionError, SettleError, TransactionError,
@@ -97,6 +97,8 @@ pub(crate) enum Refusal {
     EntityDeleted { entity: String },
     /// The same client has attached the link on another connection.
     Stolen,
+    /// Nothing has happened on a link for so long.
+    Idle { time_out: Duration },
     /// A fault that a test has ordered.
     Fault(FaultKind),
     /// The broker shuts down.
@@ -169,6 +171,7 @@ impl Refusal {
             Self::NoTransaction => ("amqp:transaction:unknown-id", 400),
             Self::Malformed(_) => ("amqp:decode-error", 400),
             Self::Stolen => ("amqp:link:stolen", 409),
+            Self::Idle { .. } => ("amqp:link:detach-forced", 503),
             Self::EntityDeleted { .. } => ("amqp:resource-deleted", 404),
             Self::Fault(kind) => fault(*kind),
             Self::ShuttingDown | Self::Ended => ("amqp:connection:forced", 503),
@@ -230,6 +233,7 @@ impl Refusal {
                 format!("The messaging entity '{entity}' has been disabled for this operation.")
             }
             Self::Stolen => "The link was attached anew on another connection.".to_owned(),
+            Self::Idle { time_out } => format!("Nothing has happened on the link for {time_out:?}."),
             Self::EntityDeleted { entity } => format!("The messaging entity '{entity}' has been deleted."),
             Self::Fault(_) => "A test has ordered this fault.".to_owned(),
             Self::ShuttingDown | Self::Failed | Self::Ended => self.farewell().to_owned(),

@@ -47,6 +47,8 @@ pub struct GatewayConfig {
     /// `open.idle-time-out`: silence after which a peer should have said something. It is dropped after twice
     /// that. .NET refuses less than 5 s.
     pub idle_time_out: Duration,
+    /// Time after which a link to an entity is detached on which nothing happens; `None`: never.
+    pub link_idle_time_out: Option<Duration>,
     /// Time for SASL and open.
     pub open_time_out: Duration,
     /// A client may create a queue by attaching to a missing one.
@@ -79,6 +81,7 @@ impl Default for GatewayConfig {
             max_sessions: 1024,
             max_links: 4096,
             idle_time_out: Duration::from_secs(120),
+            link_idle_time_out: None,
             open_time_out: Duration::from_secs(30),
             auto_create: false,
             credit_window: 1000,

@@ -23,6 +23,7 @@ use crate::{
     config::{GatewayConfig, Now},
     coordinator::Transactions,
     handshake,
+    idling::Idling,
     index::Index,
     link::{Link, LinkRole, Links, Session, Sessions},
     mischief::Mischief,
@@ -91,6 +92,8 @@ pub struct Gateway {
     pub(crate) waiting_tokens: Vec<PutToken>,
     /// What ordered faults have left.
     pub(crate) mischief: Mischief,
+    /// What the links had counted when they were looked at.
+    pub(crate) idling: Idling,
     /// Spans of the messages that pass; `None`: none are wanted.
     pub(crate) traces: Option<Box<Traces>>,
     /// Changes that the audit log is to have.
@@ -148,6 +151,7 @@ impl Gateway {
             budget,
             waiting_tokens: Vec::new(),
             mischief: Mischief::default(),
+            idling: Idling::default(),
             traces,
             notes: Vec::new(),
             claims_end: None,
@@ -205,6 +209,7 @@ impl Gateway {
         self.drop_expired_claims();
         self.look_at_tokens();
         self.do_late();
+        self.look_at_links();
     }
 
     /// Whether the socket should be read: not while the client does not take what it is told.
@@ -215,7 +220,8 @@ impl Gateway {
     /// When [`Gateway::handle_deadline`] wants to be called.
     pub fn deadline(&self) -> Option<Instant> {
         let claims = [self.claims_deadline(), self.tokens_deadline()];
-        let deadlines = claims.into_iter().chain([self.engine.deadline(), self.late_deadline()]);
+        let own = [self.engine.deadline(), self.late_deadline(), self.idling.next_look()];
+        let deadlines = claims.into_iter().chain(own);
         deadlines.flatten().min()
     }
 

@@ -32,6 +32,7 @@ mod faults;
 mod forgetting;
 mod gateway;
 mod handshake;
+mod idling;
 mod inbound;
 mod index;
 mod intake;

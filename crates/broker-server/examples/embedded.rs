@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         max_message_bytes: 1 << 20,
         max_frame_bytes: 65_536,
         idle_time_out: Duration::from_secs(120),
+        link_idle_time_out: None,
         max_in_flight_bytes: 256 << 20,
         http_write_time_out: Duration::from_secs(30),
         handshake_time_out: Duration::from_secs(30),

@@ -115,6 +115,8 @@ pub struct ServerConfig {
     pub max_in_flight_bytes: usize,
     /// Silence after which we ask a peer to show that it lives (`open.idle-time-out`).
     pub idle_time_out: Duration,
+    /// Time after which a link to an entity is detached on which nothing happens; `None`: never.
+    pub link_idle_time_out: Option<Duration>,
     /// Time a client has for the TLS handshake, SASL and open.
     pub handshake_time_out: Duration,
     /// Time in which an HTTP peer must take some of its answer.

@@ -373,6 +373,7 @@ fn gateway_config(config: &ServerConfig) -> GatewayConfig {
         max_frame_bytes: config.max_frame_bytes,
         max_links: config.max_links_per_connection,
         idle_time_out: config.idle_time_out,
+        link_idle_time_out: config.link_idle_time_out,
         open_time_out: config.handshake_time_out,
         auto_create: config.auto_create,
         traces: config.observe.telemetry.is_some(),

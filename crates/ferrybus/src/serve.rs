@@ -149,6 +149,7 @@ fn config(limits: Limits) -> ServerConfig {
         max_message_bytes: bounds.max_message_bytes,
         max_frame_bytes: bounds.max_frame_bytes,
         idle_time_out: bounds.idle_time_out,
+        link_idle_time_out: bounds.link_idle_time_out,
         max_in_flight_bytes: bounds.max_in_flight_bytes,
         http_write_time_out: bounds.http_write_time_out,
         handshake_time_out: bounds.handshake_time_out,

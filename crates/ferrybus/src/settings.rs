@@ -177,6 +177,7 @@ pub(crate) struct LimitSettings {
     pub(crate) max_frame_bytes: Option<Bytes>,
     pub(crate) max_in_flight_bytes: Option<Bytes>,
     pub(crate) idle_time_out: Option<Span>,
+    pub(crate) link_idle_time_out: Option<Span>,
     pub(crate) handshake_time_out: Option<Span>,
     pub(crate) http_write_time_out: Option<Span>,
     pub(crate) shutdown_time_out: Option<Span>,

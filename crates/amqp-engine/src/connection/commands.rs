@@ -37,6 +37,19 @@ impl Connection {
         }
     }
 
+    /// What a link has counted so far: of one that we receive on the deliveries that have begun and the bytes of the
+    /// unfinished one, of one that we send on the deliveries that were handed over and the peer's limit. Where both
+    /// are what they were, no message has moved on it and no credit was given.
+    pub fn counts(&self, link: LinkKey) -> (u64, u64) {
+        match self.sessions.link(link).map(|found| &found.end) {
+            Some(LinkEnd::Receiver(receiver)) => {
+                (receiver.credit.count().into(), receiver.partial_len() as u64)
+            }
+            Some(LinkEnd::Sender(sender)) => (sender.credit.handed(), sender.credit.limit()),
+            None => (0, 0),
+        }
+    }
+
     /// Settles a delivery that was received and tells the peer its state. Consecutive deliveries of
     /// equal state go out as one disposition.
     ///

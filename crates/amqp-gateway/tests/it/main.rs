@@ -9,6 +9,8 @@ mod faces;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod idling;
+#[cfg(test)]
 mod larger;
 #[cfg(test)]
 mod leaving;

@@ -27,6 +27,7 @@ pub(crate) struct Bounds {
     pub(crate) max_frame_bytes: u32,
     pub(crate) max_in_flight_bytes: usize,
     pub(crate) idle_time_out: Duration,
+    pub(crate) link_idle_time_out: Option<Duration>,
     pub(crate) handshake_time_out: Duration,
     pub(crate) http_write_time_out: Duration,
     pub(crate) shutdown_time_out: Duration,
@@ -92,6 +93,10 @@ impl Bounds {
             )?)
             .unwrap_or(usize::MAX),
             idle_time_out: time("limits.idle_time_out", limits.idle_time_out, 120, 5, 86_400)?,
+            link_idle_time_out: match limits.link_idle_time_out {
+                given @ Some(Span::Of(_)) => Some(time("limits.link_idle_time_out", given, 600, 1, 86_400)?),
+                Some(Span::Forever) | None => None,
+            },
             handshake_time_out: time("limits.handshake_time_out", limits.handshake_time_out, 30, 1, 3_600)?,
             http_write_time_out: time(
                 "limits.http_write_time_out",

@@ -83,6 +83,14 @@ fn values_outside_their_bounds_are_named() {
             "`limits.max_message_bytes` is 105906176, expected 1024 to 104857600 bytes",
         ),
         ("[limits]\nidle_time_out = \"1s\"", "`limits.idle_time_out` is 1s, expected 5s to 86400s"),
+        (
+            "[limits]\nlink_idle_time_out = \"999ms\"",
+            "`limits.link_idle_time_out` is 999ms, expected 1s to 86400s",
+        ),
+        (
+            "[limits]\nlink_idle_time_out = \"25h\"",
+            "`limits.link_idle_time_out` is 90000s, expected 1s to 86400s",
+        ),
         ("[limits]\nio_threads = 0", "`limits.io_threads` is 0, expected 1 to 1024 threads"),
         (
             "[journal]\nsegment_bytes = 1",
@@ -140,6 +148,8 @@ fn values_at_their_bounds_are_accepted() {
         "[limits]\nmax_frame_bytes = \"16 MiB\"",
         "[limits]\nmax_message_bytes = \"100 MiB\"",
         "[limits]\nidle_time_out = \"5s\"\nshutdown_time_out = \"0s\"",
+        "[limits]\nlink_idle_time_out = \"1s\"",
+        "[limits]\nlink_idle_time_out = \"1 day\"",
         "[limits]\nmax_in_flight_bytes = \"1 MiB\"\nhttp_write_time_out = \"1s\"",
         "[limits]\nmax_in_flight_bytes = 17592186044416\nhttp_write_time_out = \"1h\"",
         "[[queue]]\nname = \"q\"\nlock_duration = \"5m\"\nmax_delivery_count = 2147483647\nrequires_session = true",
@@ -149,6 +159,15 @@ fn values_at_their_bounds_are_accepted() {
     let name = "q".repeat(260);
     assert!(check_name(&name).is_ok());
     assert!(check_name(&format!("{name}q")).is_err());
+}
+
+#[test]
+fn an_idle_link_stays_unless_a_time_is_given() {
+    let cases = [("", None), ("\"P10675199D\"", None), ("\"10m\"", Some(Duration::from_secs(600)))];
+    for (text, expected) in cases {
+        let line = if text.is_empty() { String::new() } else { format!("link_idle_time_out = {text}") };
+        assert_eq!(limits(&format!("[limits]\n{line}")).bounds.link_idle_time_out, expected, "{text}");
+    }
 }
 
 #[test]
