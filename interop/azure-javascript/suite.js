@@ -377,6 +377,7 @@ queueCase("peek", async ({ sender, receiver }) => {
   assert.ok(seen.every(({ state, lockToken }) => state === "active" && lockToken === undefined));
   const [bare] = await receiver.peekMessages(1, { fromSequenceNumber: held.sequenceNumber, omitMessageBody: true });
   assert.ok(bare.sequenceNumber.equals(held.sequenceNumber));
+  assert.deepEqual([bare.body, bare.messageId], [undefined, held.messageId]);
   await receiver.completeMessage(held);
   for (const message of await many(receiver, 9)) {
     assert.equal(message.deliveryCount, 0, "peeking is not delivering");

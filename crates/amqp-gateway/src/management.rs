@@ -34,6 +34,8 @@ use crate::{
 pub(crate) enum Operation {
     /// `com.microsoft:peek-message`.
     Peek,
+    /// The same with `omit-message-body`.
+    PeekWithoutBody,
     /// `com.microsoft:renew-lock`.
     RenewLocks,
     /// `com.microsoft:update-disposition`.
@@ -89,6 +91,7 @@ impl Operation {
         match self {
             Self::Schedule | Self::CancelScheduled => Right::Send,
             Self::Peek
+            | Self::PeekWithoutBody
             | Self::RenewLocks
             | Self::UpdateDisposition
             | Self::ReceiveDeferred
@@ -105,7 +108,7 @@ impl Operation {
 
     /// Whether its answer may be as large as a message, or larger.
     const fn has_large_answer(self) -> bool {
-        matches!(self, Self::Peek | Self::ReceiveDeferred | Self::GetSessionState)
+        matches!(self, Self::Peek | Self::PeekWithoutBody | Self::ReceiveDeferred | Self::GetSessionState)
     }
 }
 
@@ -131,8 +134,14 @@ impl Gateway {
             let what = "the body must be a map".into();
             return self.reply_refused(&request.caller, &Refusal::BadRequest { what });
         };
+        let operation = match operation {
+            Operation::Peek if peek::omits_body(&body) => Operation::PeekWithoutBody,
+            other => other,
+        };
         let read = match operation {
-            Operation::Peek => peek::command(&body, path, self.config.max_peek_bytes),
+            Operation::Peek | Operation::PeekWithoutBody => {
+                peek::command(&body, path, self.config.max_peek_bytes)
+            }
             Operation::RenewLocks => locks::renew(&body, path),
             Operation::UpdateDisposition => locks::update(&body, path, self.config.max_message_bytes),
             Operation::Schedule => {
@@ -198,12 +207,13 @@ impl Gateway {
 
     /// Messages have been looked up.
     pub(crate) fn on_peeked(&mut self, ticket: Ticket, messages: &[broker_core::Peeked]) {
-        let Some((caller, _)) = self.answered(ticket) else { return };
+        let Some((caller, operation)) = self.answered(ticket) else { return };
         if messages.is_empty() {
             let reply = Reply { status: 204, description: "NoContent", condition: None, body: NULL };
             return self.reply(&caller, &reply);
         }
-        let body = peek::messages(messages, caller.node.place());
+        let with_body = operation != Operation::PeekWithoutBody;
+        let body = peek::messages(messages, caller.node.place(), with_body);
         self.reply_ok(&caller, &body);
     }
 

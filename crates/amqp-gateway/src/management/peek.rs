@@ -1,9 +1,11 @@
 //! `com.microsoft:peek-message`: look without touching.
 //!
-//! Invariant: each message shown is whole, with its sequence number, time and state, and without a lock.
+//! Invariant: each message shown is whole, but for its body where that was not wanted, with its sequence number, time and
+//! state, and without a lock.
 
 use amqp_codec::{
     raw::{RawMap, RawValue},
+    sections::Sections,
     types,
 };
 use broker_core::{Command, EntityPath, Peeked, SequenceNumber};
@@ -16,6 +18,7 @@ use crate::{
     settlement::Face,
 };
 
+const OMIT_BODY: &str = "omit-message-body";
 /// Most messages of one answer.
 const COUNT_MAX: i64 = 4096;
 
@@ -25,12 +28,20 @@ pub(super) fn command(body: &RawMap, path: EntityPath, bytes: u64) -> Result<Ask
     let from = from.ok_or_else(|| bad("'from-sequence-number' must be a long"))?;
     let count = count_of(body, "message-count", "'message-count' must be an int", COUNT_MAX)?;
     let session = sessions::optional_session_id(body)?;
+    if body.get(OMIT_BODY).is_some_and(|omit| omit.as_bool().is_none() && !omit.is_null()) {
+        return Err(bad("'omit-message-body' must be a boolean"));
+    }
     let from = SequenceNumber(u64::try_from(from).unwrap_or(0));
     Ok(Box::new(move |ticket| Command::Peek { path, session, from, count, bytes, ticket }))
 }
 
-/// The body of the answer: `messages`, a list of maps with `message`, the whole encoded message.
-pub(super) fn messages(peeked: &[Peeked], entity: &str) -> BytesMut {
+/// Whether a request wants the messages without their bodies.
+pub(super) fn omits_body(body: &RawMap) -> bool {
+    body.get(OMIT_BODY).and_then(RawValue::as_bool) == Some(true)
+}
+
+/// The body of the answer: `messages`, a list of maps with `message`, the encoded message.
+pub(super) fn messages(peeked: &[Peeked], entity: &str, with_body: bool) -> BytesMut {
     let recipient = Recipient { face: Face::ServiceBus, id_base: crate::attach::id_base(entity) };
     let mut scratch = BytesMut::new();
     one_entry("messages", |out| {
@@ -39,6 +50,9 @@ pub(super) fn messages(peeked: &[Peeked], entity: &str) -> BytesMut {
                 scratch.clear();
                 let bare = delivery::write(&mut scratch, &message.stored, message.sequence, None, &recipient);
                 scratch.extend_from_slice(&bare);
+                if !with_body {
+                    drop_body(&mut scratch);
+                }
                 types::write_map(out, 2, |out| {
                     types::write_str(out, "message");
                     types::write_binary(out, &scratch);
@@ -46,4 +60,16 @@ pub(super) fn messages(peeked: &[Peeked], entity: &str) -> BytesMut {
             }
         });
     })
+}
+
+/// Takes the body out of an encoded message; what stands behind it moves up.
+fn drop_body(message: &mut BytesMut) {
+    let Ok(sections) = Sections::scan(message) else { return };
+    let body = sections.body.range();
+    if body.is_empty() {
+        return;
+    }
+    let behind = message.split_off(body.end);
+    message.truncate(body.start);
+    message.unsplit(behind);
 }

@@ -160,12 +160,17 @@ impl World {
         self.core.entities().count()
     }
 
-    /// Gives an entity other properties.
-    /// What an entity holds.
+    /// Bytes that an entity holds.
     pub(crate) fn bytes_of(&self, name: &str) -> u64 {
         self.core.entity(name).unwrap().bytes
     }
 
+    /// Active messages of an entity.
+    pub(crate) fn active(&self, name: &str) -> u64 {
+        self.core.entity(name).unwrap().active
+    }
+
+    /// Gives an entity other properties.
     pub(crate) fn update(&mut self, name: &str, settings: EntitySettings) {
         let settings = Box::new(settings);
         self.ask(Command::UpdateEntity { name: name.into(), settings, expected: None, ticket: Ticket(0) });

@@ -196,6 +196,54 @@ fn a_scheduled_message_is_peeked_with_the_lifetime_that_begins_when_it_is_due() 
 }
 
 #[test]
+fn a_peek_without_bodies_shows_everything_else() {
+    let mut world = World::new();
+    let client = world.service_bus();
+    world.management(client, "q");
+    world.script(client).attach_sender(0, 1, "s", Some("q"));
+    world.run();
+    let builder = || {
+        let builder = MessageBuilder::new().message_id("id");
+        builder.application_property("colour", AnnotationValue::Str("red"))
+    };
+    let footer = b"\0Sx\xc1\x07\x02\xa1\x01k\xa1\x01v";
+    let sent = [
+        builder().data(b"body").build(),
+        Bytes::from([&builder().body_value(&string("body")).build()[..], footer].concat()),
+        builder().build(),
+    ];
+    for message in &sent {
+        world.transfer(client, 1, true, message);
+    }
+    world.run();
+    world.received(client);
+    let peeked = |world: &mut World, omit: Option<Value>| {
+        let mut entries = vec![("from-sequence-number", Value::Long(1)), ("message-count", Value::Int(9))];
+        entries.extend(omit.map(|omit| ("omit-message-body", omit)));
+        let reply = world.request(client, "com.microsoft:peek-message", &map(&entries));
+        assert_eq!(outcome(&reply), ok());
+        messages(&reply).into_iter().map(|(message, _)| message).collect::<Vec<_>>()
+    };
+    let whole = peeked(&mut world, None);
+    for omit in [Value::Bool(false), Value::Null] {
+        assert_eq!(peeked(&mut world, Some(omit)), whole);
+    }
+    let bare = peeked(&mut world, Some(Value::Bool(true)));
+    for ((bare, whole), sent) in bare.iter().zip(&whole).zip(&sent) {
+        let (bare_sections, whole_sections) = (Sections::scan(bare).unwrap(), Sections::scan(whole).unwrap());
+        assert!(bare_sections.body.is_empty());
+        assert_eq!(whole_sections.body.of(whole), Sections::scan(sent).unwrap().body.of(sent));
+        assert_eq!(bare_sections.footer.of(bare), whole_sections.footer.of(whole));
+        let front = |payload: &Bytes, body: usize| payload[..payload.len() - body].to_vec();
+        let behind = bare_sections.footer.of(bare).len();
+        let body = whole_sections.body.of(whole).len();
+        assert_eq!(front(bare, behind), front(whole, body + behind), "all that stands in front of it");
+    }
+    assert_eq!(bare.len(), 3);
+    assert_eq!(Sections::scan(&bare[1]).unwrap().footer.of(&bare[1]), footer);
+}
+
+#[test]
 fn a_schedule_is_cancelled_by_its_numbers_all_or_none() {
     let mut world = World::new();
     let client = world.service_bus();
@@ -353,6 +401,15 @@ fn malformed_lookups() -> Vec<Malformed> {
         ("peek-message", vec![("from-sequence-number", long(1)), ("message-count", text("1"))], wrong),
         ("peek-message", vec![("from-sequence-number", long(1)), ("message-count", long(0))], range),
         ("peek-message", vec![("from-sequence-number", long(1)), ("message-count", long(i64::MIN))], range),
+        (
+            "peek-message",
+            vec![
+                ("from-sequence-number", long(1)),
+                ("message-count", long(1)),
+                ("omit-message-body", text("true")),
+            ],
+            wrong,
+        ),
         ("renew-lock", vec![], wrong),
         ("renew-lock", vec![("lock-tokens", longs(&[1]))], wrong),
         ("renew-lock", vec![("lock-tokens", uuids(&[]))], wrong),

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use amqp_codec::{
-    message::MessageBuilder,
-    performative::{Attach, DeliveryState, Detach, Source, Target},
+    message::{BATCH_FORMAT, MessageBuilder},
+    performative::{Attach, DeliveryState, Detach, Disposition, Source, Target, Transfer},
     raw::{AnnotationValue, RawMap, RawValue},
     sections::{PropertyField, Sections},
     types::{ReceiverSettleMode, Role},
 };
 use broker_core::EntitySettings;
 use bytes::Bytes;
+use testkit::Script;
 
 use crate::harness::{START, World, body_map, property, status, text, texts};
 
@@ -403,7 +404,25 @@ fn a_message_without_a_session_is_rejected_and_its_batch_with_it() {
     let lone = MessageBuilder::new().message_id("m").data(b"m").build();
     world.transfer(client, 1, false, &lone);
     world.run();
-    let answers = world.dispositions(client);
-    let Some(DeliveryState::Rejected(Some(error))) = &answers[0].state else { panic!("{answers:?}") };
-    assert_eq!(error.condition, "amqp:not-allowed");
+    let of_session = MessageBuilder::new().property(PropertyField::GroupId, AnnotationValue::Str("a"));
+    let whole = of_session.clone().data(b"a1").build();
+    let batches = [vec![&lone], vec![&whole, &lone], vec![&whole, &whole]];
+    let refused = |world: &mut World| match &world.dispositions(client)[..] {
+        [Disposition { state: Some(DeliveryState::Rejected(Some(error))), .. }] => {
+            Some(error.condition.as_str().to_owned())
+        }
+        [Disposition { state: Some(DeliveryState::Accepted), .. }] => None,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(refused(&mut world).as_deref(), Some("amqp:not-allowed"));
+    for (batch, stored) in batches.into_iter().zip([0, 0, 2]) {
+        let payload = batch.iter().fold(MessageBuilder::new(), |built, message| built.data(message)).build();
+        let id = world.next_delivery(client);
+        let transfer =
+            Transfer { message_format: Some(BATCH_FORMAT), ..Script::transfer_frame(1, id, false) };
+        world.script(client).transfer_with(0, transfer, &payload);
+        world.run();
+        assert_eq!(refused(&mut world).is_some(), stored == 0, "{batch:?}");
+        assert_eq!(world.active("s"), stored, "{batch:?}");
+    }
 }
