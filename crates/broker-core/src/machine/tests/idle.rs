@@ -367,6 +367,80 @@ fn forwarding_that_is_set_or_ended_by_an_update_counts() {
     assert!(!is_there(&broker, "t/Subscriptions/s"));
 }
 
+const BELOW: &str = "t/Subscriptions/s";
+
+fn update(broker: &mut Broker, name: &str, settings: EntitySettings) {
+    let (name, ticket, settings) = (name.into(), broker.ticket(), Box::new(settings));
+    let told = broker.tell(ME, Command::UpdateEntity { name, settings, expected: None, ticket });
+    assert!(matches!(told[..], [Effect::EntityDone { .. }]), "{told:?}");
+}
+
+#[test]
+fn every_use_of_a_topic_or_of_its_subscription_begins_the_topics_time_anew() {
+    let uses: [Use; 9] = [
+        ("nothing", |_| {}, false),
+        ("a send", |broker| publish(broker, "t", message("a")), true),
+        ("an update", |broker| update(broker, "t", idle()), true),
+        ("an update of the subscription", |broker| update(broker, BELOW, EntitySettings::default()), true),
+        (
+            "a new rule of the subscription",
+            |broker| {
+                let (ticket, path) = (broker.ticket(), path(BELOW, SubQueue::Main));
+                let rule = Box::new(rule("new", "a = 1", None));
+                broker.tell(ME, Command::AddRule { path, rule, ticket });
+            },
+            true,
+        ),
+        ("a look at the subscription", |broker| drop(broker.peek(main_path(BELOW), 1, 1)), true),
+        (
+            "a receiver of the subscription that came and went",
+            |broker| {
+                attach(broker, BELOW, SubQueue::Main, 0);
+                detach(broker);
+            },
+            true,
+        ),
+        (
+            "a receiver of the subscription's dead letters",
+            |broker| {
+                attach(broker, BELOW, SubQueue::DeadLetter, 0);
+                detach(broker);
+            },
+            true,
+        ),
+        ("a send to another topic", |broker| publish(broker, "other", message("a")), false),
+    ];
+    for (what, happens, counts) in uses {
+        let mut broker = Broker::new();
+        create(&mut broker, "t", EntityKind::Topic, idle());
+        create(&mut broker, BELOW, EntityKind::Subscription, EntitySettings::default());
+        create(&mut broker, "other", EntityKind::Topic, EntitySettings::default());
+        wait(&mut broker, 150);
+        happens(&mut broker);
+        wait(&mut broker, 149);
+        assert!(is_there(&broker, "t"), "{what}: too early");
+        wait(&mut broker, 2);
+        assert_eq!(is_there(&broker, "t"), counts, "{what}: after its own time");
+        wait(&mut broker, 148);
+        assert_eq!(is_there(&broker, "t"), counts, "{what}: just before the new time is over");
+        wait(&mut broker, 2);
+        assert!(!is_there(&broker, "t") && !is_there(&broker, BELOW), "{what}: after the new time");
+        assert!(is_there(&broker, "other"));
+    }
+}
+
+#[test]
+fn what_is_scheduled_at_a_topic_keeps_it_until_it_is_due_and_its_time_has_passed() {
+    let mut broker = Broker::new();
+    create(&mut broker, "t", EntityKind::Topic, idle());
+    let due = broker.now.after(Duration::from_secs(1_000));
+    publish(&mut broker, "t", Message { scheduled_enqueue_time: Some(due), ..message("later") });
+    wait(&mut broker, 1_299);
+    assert!(is_there(&broker, "t"));
+    wait(&mut broker, 302);
+    assert!(!is_there(&broker, "t"));
+}
+
 #[test]
 fn a_topic_is_used_through_its_subscriptions_and_takes_them_along() {
     let mut broker = Broker::new();

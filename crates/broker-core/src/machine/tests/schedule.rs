@@ -68,6 +68,24 @@ fn a_number_that_was_told_is_nobody_elses_when_its_message_has_come_and_gone() {
 }
 
 #[test]
+fn what_is_scheduled_for_the_end_of_all_time_waits_and_can_be_cancelled() {
+    for millis in [253_402_300_800_000, i64::MAX.unsigned_abs(), u64::MAX - 1, u64::MAX] {
+        for time_to_live in [None, Some(std::time::Duration::MAX)] {
+            let mut broker = Broker::with_queue(EntitySettings::default());
+            let due = Some(crate::Timestamp::from_millis(millis));
+            broker.publish(Message { scheduled_enqueue_time: due, time_to_live, ..message("never") });
+            broker.restart();
+            broker.wait(1_000_000_000_000);
+            let view = broker.core.entity("q").unwrap();
+            assert_eq!((view.scheduled, view.active), (1, 0), "{millis} {time_to_live:?}");
+            assert_eq!(broker.peek(main_path("q"), 0, 9)[0].stored.state, 2);
+            assert_eq!(broker.cancel(&[1]), Ok(()), "{millis} {time_to_live:?}");
+            broker.check_liveness();
+        }
+    }
+}
+
+#[test]
 fn a_cancelled_message_never_comes() {
     let mut broker = Broker::with_queue(EntitySettings::default());
     let numbers = broker.schedule(&["a", "b", "c"], 1_000);
