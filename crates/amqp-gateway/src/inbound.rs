@@ -95,7 +95,7 @@ impl Gateway {
         let LinkRole::Producer(producer) = &link.role else { return };
         let (session, face) = (link.session, link.face);
         if self.config.faults.is_some()
-            && let Some(refusal) = self.throttle(link.place())
+            && let Some(refusal) = self.throttle(id, &delivery)
         {
             if let Some(DeliveryState::Transactional { txn_id, .. }) = &delivery.state {
                 // Or it would commit without this message.

@@ -6,6 +6,7 @@
 use std::time::Instant;
 
 use amqp_codec::performative::DeliveryState;
+use amqp_engine::IncomingDelivery;
 use broker_core::{Command, LinkId, Outcome, Properties, SettleError};
 
 use crate::{
@@ -97,8 +98,12 @@ impl Gateway {
         }
     }
 
-    /// A message for an entity has come.
-    pub(crate) fn throttle(&self, place: &str) -> Option<Refusal> {
+    /// A message has come, for the entity of its link or for the one that it names itself.
+    pub(crate) fn throttle(&self, id: LinkId, delivery: &IncomingDelivery) -> Option<Refusal> {
+        let link = self.links.get(id.0)?;
+        let LinkRole::Producer(producer) = &link.role else { return None };
+        let named = if producer.path.is_none() { self.destination(id, delivery).ok() } else { None };
+        let place = named.as_ref().map_or_else(|| link.place(), |path| &path.entity);
         self.strikes(place, |kind| kind == FaultKind::ServerBusy).map(Refusal::Fault)
     }
 

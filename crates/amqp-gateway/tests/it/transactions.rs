@@ -886,3 +886,36 @@ fn a_transaction_of_which_a_fault_refused_a_message_does_not_commit_the_rest() {
         assert_eq!(left(&mut world, "q"), [""; 0]);
     }
 }
+
+#[test]
+fn however_a_message_came_that_a_fault_refused_its_transaction_commits_nothing() {
+    for (handle, settled, format) in
+        [(SENDER, false, 0), (SENDER, true, 0), (SENDER, false, BATCH_FORMAT), (42, false, 0), (42, true, 0)]
+    {
+        let faults = Arc::new(Faults::default());
+        let config = GatewayConfig { faults: Some(Arc::clone(&faults)), ..GatewayConfig::default() };
+        let (mut world, mut peer) = within_world(World::with(config, Anonymous::Deny), false, &[]);
+        world.script(peer.client).attach_sender(0, 42, "relay", None);
+        world.run();
+        world.received(peer.client);
+        let txn = peer.declare(&mut world);
+        assert_eq!(peer.send(&mut world, SENDER, &txn, "first"), accepted_within(&txn));
+        let (kind, scope) = (FaultKind::ServerBusy, Scope::of("q"));
+        faults.order(Fault { kind, scope, left: Some(1), until: None }, world.now.utc).unwrap();
+        let body = MessageBuilder::new().to("q").data(&message("second")).build();
+        let state = Some(posting(&txn));
+        let send = |frame: &mut Transfer| {
+            (frame.handle, frame.state, frame.settled) = (handle, state, Some(settled));
+            frame.message_format = Some(format);
+        };
+        let refused = peer.transfer(&mut world, 0, send, &body);
+        let told = format!("{handle} {settled} {format}: {refused:?}");
+        if !settled {
+            assert_eq!(refused.condition(), "com.microsoft:server-busy", "{told}");
+        }
+        assert_eq!(faults.list(world.now.utc), [], "{told}");
+        let ended = peer.discharge(&mut world, &txn, false);
+        assert_eq!(ended.condition(), "amqp:transaction:rollback", "{told}");
+        assert_eq!(left(&mut world, "q"), [""; 0], "{told}");
+    }
+}
