@@ -368,6 +368,7 @@ fn settle(error: SettleError) -> Name {
         SettleError::SessionLockLost => SESSION_LOST,
         SettleError::EntityDisabled => ("com.microsoft:entity-disabled", 403),
         SettleError::LockLost => ("com.microsoft:message-lock-lost", 410),
+        SettleError::TooMuchAtOnce { .. } => ("amqp:resource-limit-exceeded", 403),
         SettleError::Transaction(error) => transaction(error),
         SettleError::Storage => ("amqp:internal-error", 500),
     }

@@ -1,7 +1,7 @@
 //! Clients and their links.
 //!
 //! Invariant: a consumer's `place` says where else its number stands, and nowhere else does it. The number of
-//! one that is gone may still stand in a ring.
+//! one that is gone may still stand in a ring, among the blocked ones, and among those that wait for a drain.
 
 use std::collections::BTreeMap;
 
@@ -21,8 +21,22 @@ pub(crate) struct Client {
     pub(crate) budget: u64,
     /// Payload bytes handed out.
     pub(crate) handed: u64,
-    /// Consumers that have credit but no budget.
+    /// Consumers that have credit but no budget; some of them may be gone.
     pub(crate) blocked: Vec<ConsumerNumber>,
+    /// How many of them are.
+    pub(crate) gone: usize,
+}
+
+impl Client {
+    /// A consumer that is blocked is gone. Its number stays until there is budget, or until more than half of the numbers
+    /// are such: looking for it each time would cost as much as there are.
+    pub(crate) fn leave_blocked(&mut self, is_there: impl Fn(ConsumerNumber) -> bool) {
+        self.gone += 1;
+        if 2 * self.gone > self.blocked.len() {
+            self.blocked.retain(|number| is_there(*number));
+            self.gone = 0;
+        }
+    }
 }
 
 /// What a link is.
@@ -66,6 +80,8 @@ pub(crate) struct Consumer {
     pub(crate) count: u64,
     /// A drain is to be answered.
     pub(crate) drain: bool,
+    /// It stands among those of its store that wait for such an answer, perhaps for one that it has had.
+    pub(crate) is_listed: bool,
     pub(crate) place: Place,
     /// It was given a lock at some time.
     pub(crate) took_locks: bool,
@@ -94,3 +110,6 @@ impl Consumer {
         self.count ^ u64::from(self.link.0) ^ u64::from(self.took_locks)
     }
 }
+
+#[cfg(test)]
+mod tests;

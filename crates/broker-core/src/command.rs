@@ -365,8 +365,8 @@ pub enum Command {
         /// Who waits.
         ticket: Ticket,
     },
-    /// Delete messages of the retrieval order, oldest first. Locked, deferred and scheduled ones stay. Answer, where there
-    /// are sessions at the next `pump`: `Effect::Deleted` or `Effect::RequestRefused`.
+    /// Delete messages of the retrieval order, oldest first. Locked, deferred and scheduled ones stay. Answer:
+    /// `Effect::Deleted` or `Effect::RequestRefused`.
     DeleteMessages {
         /// Which store.
         path: EntityPath,

@@ -45,6 +45,9 @@ pub struct CoreConfig {
     /// make of them. All of it is one journal batch, so this is far below 4 GiB. A single message fits in any case, where
     /// no topic makes copies of it. Default 128 MiB.
     pub max_send_bytes: u64,
+    /// Most bytes of messages that one settlement by tokens may write anew; a single message fits in any case. Default
+    /// 256 MiB.
+    pub max_rewritten_bytes: u64,
     /// Most producers and consumers of one client. Default 5,000.
     pub max_links_per_client: u64,
     /// Most consumers of one entity's store. Default 100,000.
@@ -110,6 +113,7 @@ impl Default for CoreConfig {
             max_selectors_per_entity: 1_000,
             max_copies_per_send: 1_000_000,
             max_send_bytes: 128 << 20,
+            max_rewritten_bytes: 256 << 20,
             max_links_per_client: 5_000,
             max_consumers_per_entity: 100_000,
             expiry: Expiry::default(),

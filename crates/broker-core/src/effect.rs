@@ -403,6 +403,12 @@ pub enum SettleError {
     /// The stored message could not be read back to be changed. The lock goes on.
     #[error("the broker's storage failed")]
     Storage,
+    /// So many messages would be written anew in one step. The locks go on.
+    #[error("the messages have more than {limit} bytes, which is the most that is written anew at once")]
+    TooMuchAtOnce {
+        /// Most bytes of all of them.
+        limit: u64,
+    },
     /// A transaction keeps the message, or does not take the settlement. The lock goes on.
     #[error(transparent)]
     Transaction(#[from] TransactionError),

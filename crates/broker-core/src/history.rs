@@ -195,6 +195,15 @@ impl History {
         (known.position, known.length) = out.record(record, &[]);
     }
 
+    /// Takes out one record that is alive, of a history that is to be forgotten whole.
+    pub(crate) fn pop_record(&mut self) -> Option<(Position, u32)> {
+        let run = self.runs.pop_front()?;
+        for _ in 0..run.count {
+            self.digests.pop_front();
+        }
+        Some((run.position, run.length))
+    }
+
     /// Position and length of each record that is alive.
     pub(crate) fn live_records(&self) -> impl Iterator<Item = (Position, u32)> {
         let found = self.found.values().map(|found| (found.position, found.length));

@@ -23,6 +23,7 @@ mod peek;
 mod publish;
 mod pump;
 mod recovery;
+mod remains;
 mod rules;
 mod schedule;
 mod select;
@@ -58,6 +59,7 @@ use crate::{
         leaving::Leaving,
         links::How,
         peek::{Lookup, PeekRequest, What},
+        remains::Remains,
     },
     merge::Merge,
     open_transactions::Transactions,
@@ -97,6 +99,8 @@ pub struct Core {
     merge: Merge,
     /// Locks that end.
     leaving: Leaving,
+    /// What deleted entities left.
+    remains: Remains,
     /// What the actions of rules may still write in the current step.
     room: Room,
     transactions: Transactions,
@@ -138,6 +142,7 @@ impl Core {
             lookups: VecDeque::new(),
             merge: Merge::default(),
             leaving: Leaving::default(),
+            remains: Remains::default(),
             room,
             transactions: Transactions::default(),
             fresh_states: BTreeMap::new(),

@@ -103,6 +103,8 @@ impl OfTopic {
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
     kept: BTreeMap<RuleKey, Kept>,
+    /// Numbers by subscription and name, in lower case.
+    names: BTreeMap<(QueueId, Box<str>), u32>,
     topics: BTreeMap<QueueId, OfTopic>,
     /// Filters whose topic is not known yet. Only during replay.
     loose: BTreeMap<RuleKey, Filter>,
@@ -121,9 +123,10 @@ impl Rules {
         Some(RuleKey { subscription, number: last.checked_add(1)? })
     }
 
-    /// The rule of that name.
+    /// The rule of that name. However many the subscription has, it looks at one.
     pub(crate) fn find(&self, subscription: QueueId, name: &str) -> Option<RuleKey> {
-        self.of(subscription).find(|(_, kept)| kept.name.eq_ignore_ascii_case(name)).map(|(key, _)| key)
+        let number = *self.names.get(&(subscription, name.to_ascii_lowercase().into()))?;
+        Some(RuleKey { subscription, number })
     }
 
     /// What is kept of a rule.
@@ -161,6 +164,20 @@ impl Rules {
         index.map_or((0, 0), |index| (index.sql_filters(), index.correlation_filters()))
     }
 
+    fn keep(&mut self, key: RuleKey, kept: Kept) {
+        self.names.insert((key.subscription, kept.name.to_ascii_lowercase().into()), key.number);
+        self.kept.insert(key, kept);
+    }
+
+    fn give_up(&mut self, key: RuleKey) -> Option<Kept> {
+        let kept = self.kept.remove(&key)?;
+        let name = (key.subscription, kept.name.to_ascii_lowercase().into());
+        if self.names.get(&name) == Some(&key.number) {
+            self.names.remove(&name);
+        }
+        Some(kept)
+    }
+
     fn has_action(&self, key: RuleKey) -> bool {
         self.get(key).is_some_and(|kept| kept.action.is_some())
     }
@@ -169,7 +186,7 @@ impl Rules {
     pub(crate) fn insert(&mut self, topic: QueueId, key: RuleKey, filter: Filter, kept: Kept) {
         let acts = (kept.action.is_some(), self.has_action(key));
         self.topics.entry(topic).or_default().insert(key, filter, acts);
-        self.kept.insert(key, kept);
+        self.keep(key, kept);
     }
 
     /// Takes a rule out.
@@ -182,7 +199,7 @@ impl Rules {
             }
         }
         self.loose.remove(&key);
-        self.kept.remove(&key)
+        self.give_up(key)
     }
 
     /// Takes all rules of a subscription out.
@@ -201,7 +218,7 @@ impl Rules {
     /// Takes in a rule that the journal has; its topic comes later.
     pub(crate) fn replay(&mut self, key: RuleKey, filter: Filter, kept: Kept) {
         self.loose.insert(key, filter);
-        self.kept.insert(key, kept);
+        self.keep(key, kept);
     }
 
     /// After replay: gives the rules to the topics of their subscriptions. Those of a subscription that is lost go; says
@@ -214,7 +231,7 @@ impl Rules {
                     let acts = (self.has_action(key), false);
                     self.topics.entry(topic).or_default().insert(key, filter, acts);
                 }
-                None => lost.extend(self.kept.remove(&key).map(|kept| (kept.position, kept.length))),
+                None => lost.extend(self.give_up(key).map(|kept| (kept.position, kept.length))),
             }
         }
         lost

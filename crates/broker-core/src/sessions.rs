@@ -361,6 +361,17 @@ impl Sessions {
         self.places.iter().filter_map(Option::as_deref)
     }
 
+    /// Takes out one session of a store that is gone.
+    pub(crate) fn pop(&mut self) -> Option<Box<Session>> {
+        while let Some(place) = self.places.pop() {
+            if let Some(session) = place {
+                self.by_id.remove(&session.id);
+                return Some(session);
+            }
+        }
+        None
+    }
+
     /// The consumers of the sessions that are next in turn, as far as they have one.
     pub(crate) fn consumers_in_turn(&self) -> impl Iterator<Item = ConsumerNumber> {
         self.turn.iter().filter_map(|number| match self.get(*number)?.hold {

@@ -93,6 +93,8 @@ pub(crate) struct Store {
     pub(crate) role: Role,
     pub(crate) lock_duration: Duration,
     pub(crate) slots: Slots<Slot>,
+    /// Numbers of what is no body, there once a body was: a topic has many bodies, and shows none of them.
+    shown: Option<BTreeSet<u64>>,
     /// There once a copy of a topic's message was.
     pub(crate) copies: Option<Box<Copies>>,
     pub(crate) counts: Counts,
@@ -125,7 +127,7 @@ pub(crate) struct Store {
     pub(crate) gone: usize,
     /// Consumers that want some of the messages only, where there are any.
     pub(crate) selectors: Option<Box<Selectors>>,
-    /// Consumers that wait for `Effect::Drained`.
+    /// Consumers that wait for `Effect::Drained`, each once; some of them may be gone.
     pub(crate) draining: Vec<ConsumerNumber>,
     /// All producers and consumers.
     pub(crate) links: BTreeSet<(ClientId, LinkId)>,
@@ -149,6 +151,7 @@ impl Store {
             role,
             lock_duration,
             slots: Slots::default(),
+            shown: None,
             copies: None,
             counts: Counts::default(),
             traffic: Traffic::default(),
@@ -182,6 +185,7 @@ impl Store {
     pub(crate) fn insert(&mut self, sequence: u64, slot: Slot) {
         let replaced = self.slots.insert(sequence, slot);
         debug_assert!(replaced.is_none(), "a sequence number is used once");
+        self.note_shown(sequence, slot.state);
         self.count_in(&slot);
         self.remind(sequence, &slot);
         if slot.is_ready() {
@@ -201,6 +205,9 @@ impl Store {
         self.count_out(&slot);
         if slot.is_ready() {
             self.order.remove(sequence);
+        }
+        if let Some(shown) = &mut self.shown {
+            shown.remove(&sequence);
         }
         if let Some(sessions) = &mut self.sessions {
             sessions.remove(SessionNumber(slot.holder.0), sequence);
@@ -255,9 +262,12 @@ impl Store {
         self.sessions.as_ref()?.get(number)
     }
 
-    /// The lowest number at or after `from`, among all messages or those of one session.
+    /// The lowest number at or after `from`, among all messages that can be shown or those of one session.
     pub(crate) fn next_of_session(&self, session: Option<&str>, from: u64) -> Option<u64> {
-        let Some(id) = session else { return self.slots.next(from) };
+        let Some(id) = session else {
+            let Some(shown) = &self.shown else { return self.slots.next(from) };
+            return shown.range(from..).next().copied();
+        };
         let sessions = self.sessions.as_ref()?;
         sessions.get(sessions.find(id)?)?.next(from)
     }
@@ -392,6 +402,25 @@ impl Store {
     /// (`service-bus-entities` 12).
     pub(crate) fn is_dead_letter(&self) -> bool {
         matches!(self.role, Role::DeadLetter { .. } | Role::TransferDeadLetter { .. })
+    }
+
+    /// Notes what may be shown, once there is something that may not.
+    #[inline]
+    fn note_shown(&mut self, sequence: u64, state: State) {
+        match (&mut self.shown, state) {
+            (None, State::Body) => {
+                let slots = std::mem::take(&mut self.slots);
+                self.list_shown(&slots);
+                self.slots = slots;
+            }
+            (Some(shown), State::Active | State::Deferred | State::Scheduled) => drop(shown.insert(sequence)),
+            (None, _) | (Some(_), State::Body) => {}
+        }
+    }
+
+    fn list_shown(&mut self, slots: &Slots<Slot>) {
+        let shown = slots.iter().filter(|(_, slot)| slot.state != State::Body);
+        self.shown = Some(shown.map(|(number, _)| number).collect());
     }
 
     fn remind(&mut self, sequence: u64, slot: &Slot) {

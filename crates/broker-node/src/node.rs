@@ -2,7 +2,7 @@
 //! both wait for.
 //!
 //! Invariant: the same inputs in the same order give the same outputs; the journal's completions are inputs too. What a
-//! round brings is bounded but for its last command: the rest of a batch waits for another round.
+//! round brings is bounded, with one command more, which the core bounds: the rest of a batch waits for another round.
 
 use std::{collections::VecDeque, time::Duration};
 

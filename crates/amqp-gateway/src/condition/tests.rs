@@ -11,6 +11,7 @@ fn refusals_have_the_names_that_the_sdks_map_to_their_exceptions() {
         (Refusal::Entity(EntityError::NotFound(name())), "amqp:not-found", 404),
         (Refusal::Settle(SettleError::LockLost), "com.microsoft:message-lock-lost", 410),
         (Refusal::Settle(SettleError::EntityGone), "amqp:not-found", 404),
+        (Refusal::Settle(SettleError::TooMuchAtOnce { limit: 1 }), "amqp:resource-limit-exceeded", 403),
         (Refusal::Attach(AttachError::SubQueueSend(name())), "amqp:not-allowed", 400),
         (Refusal::Publish(PublishError::StorageFull), "amqp:resource-limit-exceeded", 403),
         (

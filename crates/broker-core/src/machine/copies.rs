@@ -186,12 +186,12 @@ impl Core {
         together: Together,
     ) -> Result<(), PublishError> {
         let kind = entity.definition.kind;
+        // One message alone fits, whatever its size. Those of a transaction are counted with the others that it sends.
+        if (kind != EntityKind::Topic && messages.len() == 1) || together == Together::Transaction {
+            return Ok(());
+        }
         let limit = self.config.send_bytes_max();
-        // One message alone fits, whatever its size.
-        if (kind != EntityKind::Topic && messages.len() == 1)
-            // Those of a transaction are counted with the others that it sends.
-            || together == Together::Transaction
-            || self.brings_at_most(queue, kind, messages) <= limit
+        if self.brings_at_most(queue, kind, messages) <= limit
             || (kind == EntityKind::Topic && self.brings(queue, messages, limit) <= limit)
         {
             return Ok(());

@@ -29,7 +29,7 @@ enum Kind {
 impl Core {
     /// When `handle_deadline` wants to be called next. It may find nothing to do then.
     pub fn deadline(&self) -> Option<Timestamp> {
-        if !self.leaving.is_empty() {
+        if !self.leaving.is_empty() || !self.remains.is_empty() {
             return Some(Timestamp::from_millis(0));
         }
         let timer = self.timers.first().map(|(at, _)| *at);
@@ -46,7 +46,8 @@ impl Core {
             (self.config.pump_messages_max.max(2) / 2, self.config.pump_messages_max.max(2).div_ceil(2));
         let left = rest.saturating_add(self.work_off_forwards(now, half, out));
         let left = self.time_out_transactions(now, left);
-        let mut left = self.work_off_leaving(now, left, out);
+        let left = self.work_off_leaving(now, left, out);
+        let mut left = self.work_off_remains(left, out);
         while let Some((at, queue)) = self.timers.first().copied()
             && at <= now
             && left > 0

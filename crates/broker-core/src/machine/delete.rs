@@ -1,29 +1,17 @@
 //! Messages are deleted in bulk (`service-bus-entities` 19).
 //!
 //! Invariant: what is locked, deferred or scheduled stays, and what belongs to a session that another client holds;
-//! the others go in the retrieval order. In a store without sessions no message that stays is looked at twice for it; in
-//! one with sessions a pump looks at a bounded number of them.
+//! the others go in the retrieval order. No message that stays is looked at for it, beside the one at which a deletion ends.
 
-use super::{
-    Core,
-    peek::{Lookup, PASSED_MAX, What},
-    status::Use,
-};
+use std::collections::BTreeSet;
+
+use super::{Core, status::Use};
 use crate::{
     ClientId, Effect, EntityError, EntityPath, Output, QueueId, Ticket, Timestamp,
-    sessions::{Hold, Session, SessionNumber},
+    client::Link,
+    sessions::{Hold, Session, SessionNumber, Sessions},
+    store::Store,
 };
-
-/// A deletion in a store with sessions, and how far it has come.
-#[derive(Debug)]
-pub(super) struct DeleteRequest {
-    path: EntityPath,
-    session: Option<Box<str>>,
-    count: u32,
-    before: Timestamp,
-    from: u64,
-    deleted: u32,
-}
 
 impl Core {
     pub(super) fn delete_messages(
@@ -35,9 +23,7 @@ impl Core {
         out: &mut impl Output,
     ) {
         let deleted = if self.has_sessions(path) {
-            let (path, session) = (path.clone(), session.map(Box::from));
-            let request = DeleteRequest { path, session, count, before, from: 0, deleted: 0 };
-            return self.lookups.push_back(Lookup { client, ticket, what: What::Delete(request) });
+            self.delete_in_sessions(client, (path, session), (count, before), out)
         } else if session.is_some() {
             // There is no such session.
             self.resolve(path).map(|_| 0).ok_or_else(|| EntityError::NotFound(path.entity.clone()))
@@ -81,37 +67,62 @@ impl Core {
         store.is_some_and(|store| store.sessions.is_some())
     }
 
-    /// The same where messages belong to sessions: those that nobody else holds. `None`: there is more to look at.
-    pub(super) fn delete_in_sessions(
+    /// The same where messages belong to sessions: those that nobody else holds.
+    fn delete_in_sessions(
         &mut self,
         client: ClientId,
-        request: &mut DeleteRequest,
+        (path, session): (&EntityPath, Option<&str>),
+        (count, before): (u32, Timestamp),
         out: &mut impl Output,
-    ) -> Result<Option<u32>, EntityError> {
-        let missing = || EntityError::NotFound(request.path.entity.clone());
-        let queue = self.resolve(&request.path).ok_or_else(missing)?;
+    ) -> Result<u32, EntityError> {
+        let missing = || EntityError::NotFound(path.entity.clone());
+        let queue = self.resolve(path).ok_or_else(missing)?;
         self.check_use(queue, Use::Receive)?;
         self.check_no_partitions(queue)?;
-        let mut passed = 0;
-        while request.deleted < request.count {
-            let store = self.stores.get(&queue).ok_or_else(missing)?;
-            let Some(sequence) = store.next_of_session(request.session.as_deref(), request.from) else {
+        let sessions = self.stores.get(&queue).and_then(|store| store.sessions.as_deref());
+        let sessions = sessions.ok_or_else(missing)?;
+        let firsts = |number: SessionNumber| sessions.get(number).and_then(Session::first_ready);
+        // What nobody holds is in order already.
+        let own: Vec<SessionNumber> = match session {
+            None => self.held_by(client, queue),
+            Some(id) => sessions
+                .find(id)
+                .filter(|number| self.may_delete(client, sessions, *number))
+                .into_iter()
+                .collect(),
+        };
+        let mut own: BTreeSet<(u64, SessionNumber)> =
+            own.into_iter().filter_map(|number| Some((firsts(number)?, number))).collect();
+        let mut deleted = 0;
+        while deleted < count {
+            let Some(store) = self.stores.get_mut(&queue) else { break };
+            let free = if session.is_none() { next_free(store) } else { None };
+            let Some((sequence, number)) = own.first().copied().into_iter().chain(free).min() else { break };
+            #[cfg(test)]
+            {
+                store.looked_at += 1;
+            }
+            // Later numbers were enqueued later.
+            if store.slots.get(sequence).is_none_or(|slot| slot.enqueued_at() >= before) {
                 break;
-            };
-            let old = store.slots.get(sequence).filter(|slot| slot.enqueued_at() < request.before);
-            let Some(slot) = old else { break };
-            if passed >= PASSED_MAX {
-                return Ok(None);
             }
-            passed += 1;
-            request.from = sequence + 1;
-            let hold = store.session(SessionNumber(slot.holder.0)).map(Session::hold);
-            if slot.is_ready() && self.may_delete(client, hold) {
-                self.discard(queue, sequence, out);
-                request.deleted += 1;
-            }
+            let was_own = own.remove(&(sequence, number));
+            self.discard(queue, sequence, out);
+            deleted += 1;
+            let next = self.stores.get(&queue).and_then(|store| store.session(number)?.first_ready());
+            own.extend(next.filter(|_| was_own).map(|next| (next, number)));
         }
-        Ok(Some(request.deleted))
+        Ok(deleted)
+    }
+
+    /// The sessions of a store that a client holds.
+    fn held_by(&self, client: ClientId, queue: QueueId) -> Vec<SessionNumber> {
+        let links = self.clients.get(&client).into_iter().flat_map(|client| client.links.values());
+        let sessions = links.filter_map(|link| {
+            let Link::Consumer { number } = link else { return None };
+            self.consumers.get(number).filter(|consumer| consumer.queue == queue)?.session
+        });
+        sessions.collect()
     }
 
     /// The oldest messages are those with the lowest numbers only where there is one row of numbers.
@@ -124,8 +135,8 @@ impl Core {
         }
     }
 
-    fn may_delete(&self, client: ClientId, hold: Option<Hold>) -> bool {
-        match hold {
+    fn may_delete(&self, client: ClientId, sessions: &Sessions, number: SessionNumber) -> bool {
+        match sessions.get(number).map(Session::hold) {
             Some(Hold::Free) => true,
             Some(Hold::Held(holder)) => holder
                 .consumer
@@ -134,4 +145,9 @@ impl Core {
             Some(Hold::Ending) | None => false,
         }
     }
+}
+
+/// The oldest message of the sessions that nobody holds.
+fn next_free(store: &Store) -> Option<(u64, SessionNumber)> {
+    store.sessions.as_ref()?.next_available().map(|(number, sequence)| (sequence, number))
 }

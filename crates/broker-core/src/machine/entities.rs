@@ -10,7 +10,7 @@ use crate::{
     AttachError, ClientId, Effect, EntityError, EntityKind, EntityPath, EntitySettings, EntityVersion,
     Expiry, Output, Position, QueueId, QueueInfo, Rule, SUBSCRIPTIONS_PER_TOPIC, SubQueue, Ticket, Timestamp,
     authorization,
-    client::Link,
+    client::{Link, Place},
     name,
     record::{Definition, Stores, encode_deleted},
     store::{Entity, Role, Store},
@@ -325,6 +325,7 @@ impl Core {
         for queue in gone {
             self.remove_entity(queue, out);
         }
+        self.leaving.left = self.work_off_remains(self.leaving.left, out);
         Ok(())
     }
 
@@ -348,47 +349,40 @@ impl Core {
         }
         for id in stores.all() {
             if let Some(store) = self.stores.remove(&id) {
-                self.dismantle(*store, out);
+                self.dismantle(store, out);
             }
         }
     }
 
-    /// Releases what a store held, and tells its links.
-    fn dismantle(&mut self, mut store: Store, out: &mut impl Output) {
+    /// Tells the links of a store that is gone; what it held is given back bit by bit.
+    fn dismantle(&mut self, mut store: Box<Store>, out: &mut impl Output) {
         store.disarm(&mut self.timers);
-        for (sequence, slot) in store.slots.iter() {
-            out.release(slot.position, slot.length);
-            if let Some(body) = store.body_of(sequence) {
-                self.drop_reference(body, out);
-            }
-        }
         if let Some(history) = &store.history {
             self.remembered -= (history.len() - history.open_ids()) as u64;
-            history.live_records().for_each(|(position, length)| out.release(position, length));
-        }
-        for session in store.sessions.iter().flat_map(|sessions| sessions.iter()) {
-            if let Some(state) = session.state() {
-                out.release(state.position, state.length);
-            }
         }
         let name: Box<str> = store.entity().map_or_else(Box::default, |it| it.definition.name.clone());
-        for (client, link) in &store.links {
-            let mut effect = Effect::EntityDeleted { link: *link };
-            if let Some(client) = self.clients.get_mut(client) {
-                match client.links.remove(link) {
+        for (client, link) in std::mem::take(&mut store.links) {
+            let mut effect = Effect::EntityDeleted { link };
+            if let Some(client) = self.clients.get_mut(&client) {
+                match client.links.remove(&link) {
                     Some(Link::Consumer { number }) => {
-                        self.consumers.remove(&number);
-                        client.blocked.retain(|blocked| *blocked != number);
+                        let consumer = self.consumers.remove(&number);
+                        if consumer.is_some_and(|consumer| consumer.place == Place::Blocked) {
+                            client.leave_blocked(|blocked| self.consumers.contains_key(&blocked));
+                        }
                     }
                     Some(Link::Acceptor { .. }) => {
                         // It never was open.
                         let error = AttachError::NotFound(name.clone());
-                        effect = Effect::AttachRefused { link: *link, error };
+                        effect = Effect::AttachRefused { link, error };
                     }
                     Some(Link::Producer { .. }) | None => {}
                 }
             }
-            self.merge.effect(*client, effect, out);
+            self.merge.effect(client, effect, out);
         }
+        // The record of its definition is given back already.
+        store.role = Role::Unknown;
+        self.remains.leave(store);
     }
 }

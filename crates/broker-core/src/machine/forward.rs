@@ -4,7 +4,10 @@
 //! belong to one call, and so to one batch of the journal. One call moves a bounded number of messages and bytes, each
 //! by one hop, and no message is moved more than [`HOPS_MAX`] times.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    time::Duration,
+};
 
 use super::{
     Core,
@@ -29,7 +32,7 @@ use crate::{
 
 /// How often a message is sent on.
 const HOPS_MAX: u8 = 4;
-/// When to try again what failed for lack of room in the broker itself.
+/// When to try again what failed for lack of room in the broker itself, or at a target that remembers no more ids.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Stores that may have something to do.
@@ -39,16 +42,18 @@ pub(super) struct Awake {
     pub(super) hand_out: VecDeque<QueueId>,
     /// For the entity that they forward to.
     pub(super) forward: VecDeque<QueueId>,
-    /// Not before.
+    /// Not before: the disk, which all of them need, was full.
     pub(super) forward_at: Timestamp,
+    /// Stores whose target had no room: each waits for its own time, and holds up no other.
+    resting: BTreeSet<(Timestamp, QueueId)>,
 }
 
 /// What became of a message that was to be forwarded.
 enum Transfer {
     /// It is not here any more, or set aside.
     Done,
-    /// The broker has no room: it waits.
-    Later,
+    /// The broker has no room: it waits, and so do all others if the disk is full.
+    Later { all: bool },
 }
 
 /// Why a message cannot be forwarded, as its dead-letter reason and description say.
@@ -60,7 +65,17 @@ pub(super) struct Failure {
 impl Awake {
     /// When messages are to be forwarded.
     pub(super) fn deadline(&self) -> Option<Timestamp> {
-        (!self.forward.is_empty()).then_some(self.forward_at)
+        let rested = self.resting.first().map(|(at, _)| *at);
+        let waiting = (!self.forward.is_empty()).then_some(self.forward_at);
+        waiting.into_iter().chain(rested).min()
+    }
+
+    /// Stores that have rested are in turn again.
+    fn wake_rested(&mut self, now: Timestamp) {
+        while let Some((_, queue)) = self.resting.first().copied().filter(|(at, _)| *at <= now) {
+            self.resting.pop_first();
+            self.forward.push_back(queue);
+        }
     }
 }
 
@@ -68,6 +83,7 @@ impl Core {
     /// Sends on what waits for it, until `left` is used up; says how much of that is left. What arrives meanwhile waits
     /// for the next call, which can read it.
     pub(super) fn work_off_forwards(&mut self, now: Timestamp, mut left: u32, out: &mut impl Output) -> u32 {
+        self.active.wake_rested(now);
         if self.active.forward.is_empty() || now < self.active.forward_at {
             return left;
         }
@@ -107,12 +123,21 @@ impl Core {
             let spent = self.cost_of_transfer(queue, sequence, slot.length);
             match self.transfer(now, queue, sequence, out) {
                 Transfer::Done => left = left.saturating_sub(spent.saturating_add(self.changes_cost())),
-                Transfer::Later => {
+                Transfer::Later { all: true } => {
                     self.active.forward_at = now.after(RETRY);
                     if let Some(store) = self.stores.get_mut(&queue) {
                         wake(store, &mut self.active);
                     }
                     return left;
+                }
+                Transfer::Later { all: false } => {
+                    if let Some(store) = self.stores.get_mut(&queue) {
+                        // It is in the list, only not in turn.
+                        store.queued = true;
+                        self.active.resting.insert((now.after(RETRY), queue));
+                    }
+                    // It was read, and described: that is work as well.
+                    return left.saturating_sub(1);
                 }
             }
         }
@@ -140,7 +165,7 @@ impl Core {
         };
         match self.send_on(now, queue, sequence, &record, out) {
             Ok(()) => self.discard(queue, sequence, out),
-            Err(None) => return Transfer::Later,
+            Err(None) => return Transfer::Later { all: out.storage_full() },
             Err(Some(failure)) => self.keep_back(queue, sequence, record, &failure, out),
         }
         Transfer::Done

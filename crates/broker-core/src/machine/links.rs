@@ -38,7 +38,7 @@ impl Core {
         self.roll_back_all(now, client, out);
         let Some(state) = self.clients.get_mut(&client) else { return };
         let links = std::mem::take(&mut state.links);
-        state.blocked = Vec::new();
+        (state.blocked, state.gone) = (Vec::new(), 0);
         let mut closed: BTreeMap<QueueId, Holders> = BTreeMap::new();
         for (link, state) in links {
             match self.detach(client, link, state) {
@@ -151,6 +151,7 @@ impl Core {
                 limit: 0,
                 count: 0,
                 drain: false,
+                is_listed: false,
                 place: Place::Idle,
                 took_locks: false,
                 browsed: Onward::default(),
@@ -300,7 +301,6 @@ impl Core {
         store.touched_at = self.now;
         store.links.remove(&(client, link));
         store.consumers -= 1;
-        store.draining.retain(|waiting| *waiting != number);
         match consumer.place {
             Place::Idle => {}
             Place::Ring if consumer.selects() => {
@@ -311,7 +311,7 @@ impl Core {
             Place::Ring => store.leave_ring(|waiting| self.consumers.contains_key(&waiting)),
             Place::Blocked => {
                 if let Some(client) = self.clients.get_mut(&client) {
-                    client.blocked.retain(|waiting| *waiting != number);
+                    client.leave_blocked(|waiting| self.consumers.contains_key(&waiting));
                 }
             }
         }
@@ -347,7 +347,7 @@ impl Core {
         store.touched_at = self.now;
         consumer.limit = limit;
         consumer.drain = drain;
-        if drain && !store.draining.contains(&number) {
+        if drain && !std::mem::replace(&mut consumer.is_listed, true) {
             store.draining.push(number);
         }
         if consumer.has_credit() && consumer.place == Place::Idle {
@@ -363,7 +363,8 @@ impl Core {
         if client.handed >= client.budget {
             return;
         }
-        let Client { blocked, .. } = client;
+        let Client { blocked, gone, .. } = client;
+        *gone = 0;
         for number in blocked.drain(..) {
             if let Some(consumer) = self.consumers.get_mut(&number)
                 && let Some(store) = self.stores.get_mut(&consumer.queue)

@@ -8,7 +8,6 @@ use std::time::Duration;
 use super::{
     Core,
     deferred::FetchRequest,
-    delete::DeleteRequest,
     pump::{Bound, read_message, stored, with_bodies},
     status::Use,
 };
@@ -31,11 +30,10 @@ pub(super) struct Lookup {
 pub(super) enum What {
     Peek(PeekRequest),
     Fetch(FetchRequest),
-    Delete(DeleteRequest),
 }
 
 /// Messages that one pump passes over at most for one question.
-pub(super) const PASSED_MAX: u32 = 10_000;
+const PASSED_MAX: u32 = 10_000;
 
 /// The fields of a `Peek`.
 #[derive(Debug)]
@@ -59,9 +57,6 @@ impl Core {
                 What::Fetch(request) => self
                     .fetch(now, client, request, bound, out)
                     .map(|messages| Some(Effect::Fetched { ticket, messages })),
-                What::Delete(request) => self
-                    .delete_in_sessions(client, request, out)
-                    .map(|done| done.map(|count| Effect::Deleted { ticket, count })),
             };
             match answer.unwrap_or_else(|error| Some(Effect::RequestRefused { ticket, error })) {
                 Some(effect) => self.merge.effect(client, effect, out),

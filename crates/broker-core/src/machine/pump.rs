@@ -382,9 +382,11 @@ impl Hand<'_> {
     fn answer_drains(&mut self, store: &mut Store, stop: Stop, out: &mut impl Output) {
         let waiting = std::mem::take(&mut store.draining);
         for number in waiting {
-            let Some(consumer) = self.consumers.get_mut(&number).filter(|consumer| consumer.drain) else {
+            let Some(consumer) = self.consumers.get_mut(&number) else { continue };
+            consumer.is_listed = false;
+            if !consumer.drain {
                 continue;
-            };
+            }
             let selection = consumer.selection.as_ref().filter(|_| consumer.selects());
             let is_empty = match (consumer.mode, consumer.session, selection) {
                 (_, Some(number), _) => {
@@ -395,6 +397,7 @@ impl Hand<'_> {
                 (ReceiveMode::PeekLock | ReceiveMode::ReceiveAndDelete, ..) => stop == Stop::NoMessage,
             };
             if consumer.has_credit() && !is_empty {
+                consumer.is_listed = true;
                 store.draining.push(number);
                 continue;
             }

@@ -255,15 +255,16 @@ impl Core {
 
     /// All records that are alive: position and length, in no order. What the journal holds beside them is dead.
     pub fn live_records(&self) -> impl Iterator<Item = (Position, u32)> {
-        let stores = self.stores.values().flat_map(|store| {
-            let definition = store.entity().map(|entity| (entity.position, entity.length));
-            let sessions = store.sessions.iter().flat_map(|sessions| sessions.iter());
-            let states = sessions.filter_map(Session::state);
-            let states = states.map(|state| (state.position, state.length));
-            let messages = store.slots.iter().map(|(_, slot)| (slot.position, slot.length));
-            let history = store.history.iter().flat_map(|history| history.live_records());
-            definition.into_iter().chain(states).chain(messages).chain(history)
-        });
+        let stores =
+            self.stores.values().map(|store| &**store).chain(self.remains.stores()).flat_map(|store| {
+                let definition = store.entity().map(|entity| (entity.position, entity.length));
+                let sessions = store.sessions.iter().flat_map(|sessions| sessions.iter());
+                let states = sessions.filter_map(Session::state);
+                let states = states.map(|state| (state.position, state.length));
+                let messages = store.slots.iter().map(|(_, slot)| (slot.position, slot.length));
+                let history = store.history.iter().flat_map(|history| history.live_records());
+                definition.into_iter().chain(states).chain(messages).chain(history)
+            });
         stores.chain(self.rules.records())
     }
 

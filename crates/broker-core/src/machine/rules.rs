@@ -2,6 +2,8 @@
 //!
 //! Invariant: a refused request changes nothing. A rule that exists has its record in the journal.
 
+use std::collections::BTreeSet;
+
 use super::Core;
 use crate::{
     ClientId, Effect, EntityError, EntityKind, EntityPath, EntitySettings, Output, Position, QueueId,
@@ -19,9 +21,10 @@ impl Core {
         rules: Vec<Rule>,
         out: &mut impl Output,
     ) -> Result<(), EntityError> {
-        for (place, rule) in rules.iter().enumerate() {
+        let mut names = BTreeSet::new();
+        for rule in &rules {
             self.check_rule(rule, now)?;
-            if rules.iter().take(place).any(|other| other.name.eq_ignore_ascii_case(&rule.name)) {
+            if !names.insert(rule.name.to_ascii_lowercase()) {
                 return Err(EntityError::RuleExists(rule.name.clone()));
             }
         }

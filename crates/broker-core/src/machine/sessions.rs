@@ -187,6 +187,7 @@ impl Core {
             limit,
             count: 0,
             drain,
+            is_listed: drain,
             place: Place::Idle,
             took_locks: false,
             browsed: Onward::default(),

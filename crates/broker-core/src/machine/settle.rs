@@ -20,6 +20,19 @@ pub(super) struct Addition {
     pub(super) record: Option<OpenRecord>,
 }
 
+impl Outcome {
+    /// Whether the message's record is read and written anew.
+    fn writes_anew(&self) -> bool {
+        match self {
+            Self::Complete => false,
+            Self::Abandon(properties) | Self::Release(properties) | Self::Defer(properties) => {
+                !properties.0.is_empty()
+            }
+            Self::DeadLetter(_) => true,
+        }
+    }
+}
+
 impl Core {
     pub(super) fn settle(
         &mut self,
@@ -91,6 +104,7 @@ impl Core {
         // A token given twice settles once.
         locks.sort_unstable();
         locks.dedup();
+        self.check_rewritten(&locks, outcome)?;
         let mut prepared = Vec::with_capacity(locks.len());
         for (queue, sequence) in locks {
             let slot = self.stores.get(&queue).and_then(|store| store.slots.get(sequence));
@@ -98,6 +112,21 @@ impl Core {
             prepared.push((queue, sequence, self.record_for(queue, sequence, outcome, out)?));
         }
         Ok(prepared)
+    }
+
+    /// All that one request writes anew is written in one step. Messages may be larger than those that are taken today.
+    fn check_rewritten(&self, locks: &[(QueueId, u64)], outcome: &Outcome) -> Result<(), SettleError> {
+        let limit = self.config.max_rewritten_bytes;
+        if locks.len() < 2 || !outcome.writes_anew() {
+            return Ok(());
+        }
+        let length = |(queue, sequence): &(QueueId, u64)| {
+            let own =
+                self.stores.get(queue).and_then(|store| store.slots.get(*sequence)).map(|slot| slot.length);
+            u64::from(own.unwrap_or_default()) + u64::from(self.body_length(*queue, *sequence))
+        };
+        let bytes: u64 = locks.iter().map(length).sum();
+        if bytes > limit { Err(SettleError::TooMuchAtOnce { limit }) } else { Ok(()) }
     }
 
     /// The messages that tokens prove the lock of, in the order of the tokens.
@@ -174,19 +203,11 @@ impl Core {
         outcome: &Outcome,
         out: &mut impl Output,
     ) -> Result<Option<OpenRecord>, SettleError> {
-        let needed = match outcome {
-            Outcome::Complete => false,
-            Outcome::Abandon(properties) | Outcome::Release(properties) | Outcome::Defer(properties) => {
-                !properties.0.is_empty()
-            }
-            Outcome::DeadLetter(_) => {
-                if self.stores.get(&queue).is_some_and(|store| store.is_dead_letter()) {
-                    return Err(SettleError::AlreadyDeadLetter);
-                }
-                true
-            }
-        };
-        if !needed {
+        let is_dead = || self.stores.get(&queue).is_some_and(|store| store.is_dead_letter());
+        if matches!(outcome, Outcome::DeadLetter(_)) && is_dead() {
+            return Err(SettleError::AlreadyDeadLetter);
+        }
+        if !outcome.writes_anew() {
             return Ok(None);
         }
         let record = self.read_message(queue, sequence, out).map_err(|_| SettleError::Storage)?;

@@ -23,6 +23,7 @@ mod partitions;
 mod profile;
 mod publish;
 mod recovery;
+mod remains;
 mod rules;
 mod schedule;
 mod selecting;

@@ -88,6 +88,9 @@ impl Store {
                 due.push((slot.dies_at().min(slot.until), sequence));
             }
         }
+        if self.counts.bodies > 0 {
+            self.list_shown(&slots);
+        }
         self.slots = slots;
         // In order of time almost all of them go the short way.
         due.sort_unstable();

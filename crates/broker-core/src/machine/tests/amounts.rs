@@ -7,8 +7,8 @@ use proptest::prelude::*;
 
 use super::{harness::*, transacting::*};
 use crate::{
-    Command, CommitError, CoreConfig, Effect, EntityKind, EntityPath, EntitySettings, Message, PublishError,
-    Rule, Timestamp,
+    Command, CommitError, CoreConfig, Effect, EntityKind, EntityPath, EntitySettings, Message, Outcome,
+    Properties, PublishError, Rule, SettleError, Timestamp,
 };
 
 const LIMIT: u64 = 64 << 10;
@@ -193,6 +193,35 @@ fn what_rules_write_for_scheduled_messages_counts_as_work() {
         calls += 1;
     }
     assert_eq!((copies(&broker), calls), ((80, 0), 8));
+}
+
+#[test]
+fn what_one_request_writes_anew_has_a_limit() {
+    let more = properties(&[("k", "v")]);
+    let cases: [(Outcome, u64, usize, bool); 6] = [
+        (Outcome::DeadLetter(Properties::default()), 3_300, 3, true),
+        (Outcome::DeadLetter(Properties::default()), 2_900, 3, false),
+        (Outcome::Defer(more.clone()), 2_900, 3, false),
+        (Outcome::Abandon(Properties::default()), 0, 3, true),
+        (Outcome::Complete, 0, 3, true),
+        (Outcome::Abandon(more), 0, 1, true),
+    ];
+    for (outcome, limit, count, fits) in cases {
+        let mut broker = Broker::with_queue(plain());
+        broker.core.config.max_rewritten_bytes = limit;
+        broker.publish_all(&["x".repeat(1_000).as_str(); 3]);
+        let tokens = broker.lock(3).iter().take(count).map(|it| it.lock.unwrap().token).collect();
+        let (before, ticket) = (broker.journal.end(), broker.ticket());
+        let (path, told) = (main_path("q"), format!("{outcome:?} {limit} {count}"));
+        let answer = broker.tell(ME, Command::SettleByToken { path, tokens, outcome, ticket }).remove(0);
+        if fits {
+            assert!(matches!(answer, Effect::Settled { .. }), "{told}: {answer:?}");
+        } else {
+            let Effect::SettleRefused { error, .. } = answer else { panic!("{told}: {answer:?}") };
+            assert_eq!(error, SettleError::TooMuchAtOnce { limit }, "{told}");
+            assert_eq!(broker.journal.end(), before, "{told}: nothing is done");
+        }
+    }
 }
 
 /// A rule of random kind.

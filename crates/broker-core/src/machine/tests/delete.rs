@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::harness::*;
 use crate::{
-    Command, Effect, EntityError, EntityPath, EntitySettings, Message, Outcome, ReceiveMode, SubQueue,
-    Timestamp,
+    ClientId, Command, Effect, EntityError, EntityPath, EntitySettings, LinkId, Message, Outcome,
+    ReceiveMode, SessionWanted, SubQueue, Timestamp, UnsettledPolicy,
 };
 
 fn delete(broker: &mut Broker, path: EntityPath, count: u32, before: Timestamp) -> Result<u32, EntityError> {
@@ -73,29 +73,97 @@ fn dead_letters_can_be_purged() {
     broker.check_liveness();
 }
 
-#[test]
-fn a_deletion_that_passes_over_many_messages_goes_on_where_it_stopped() {
+/// A queue with sessions, and what is published to it.
+fn in_sessions(messages: &[(&str, &str)]) -> Broker {
     let mut broker =
         Broker::with_queue(EntitySettings { requires_session: true, ..EntitySettings::default() });
-    let of = |session: &str| Message { session_id: Some(session.into()), ..message("m") };
+    for (session, text) in messages {
+        broker.publish(of_session(session, text));
+    }
+    broker
+}
+
+fn of_session(session: &str, text: &str) -> Message {
+    Message { session_id: Some(session.into()), ..message(text) }
+}
+
+fn hold(broker: &mut Broker, client: ClientId, link: u32, session: &str) {
+    let command = Command::OpenConsumer {
+        consumer: LinkId(link),
+        path: main_path("q"),
+        mode: ReceiveMode::PeekLock,
+        unsettled: UnsettledPolicy::KeepLocks,
+        session: Some(SessionWanted::Named(session.into())),
+        auto_create: false,
+    };
+    let told = broker.tell(client, command);
+    assert!(matches!(told[..], [Effect::ConsumerOpened { .. }]), "{told:?}");
+}
+
+fn delete_of(broker: &mut Broker, session: Option<&str>, count: u32) -> u32 {
+    let (ticket, session) = (broker.ticket(), session.map(Box::from));
+    let (path, before) = (main_path("q"), Timestamp::MAX);
+    let told = broker.tell(ME, Command::DeleteMessages { path, session, count, before, ticket });
+    let [Effect::Deleted { count, .. }] = told[..] else { panic!("{told:?}") };
+    count
+}
+
+#[test]
+fn the_oldest_of_all_sessions_go_that_nobody_else_holds() {
+    let sent =
+        [("a", "1"), ("b", "2"), ("mine", "3"), ("theirs", "4"), ("a", "5"), ("mine", "6"), ("b", "7")];
+    for (count, left) in [
+        (0, &["1", "2", "3", "4", "5", "6", "7"][..]),
+        (3, &["4", "5", "6", "7"]),
+        (4, &["4", "6", "7"]),
+        (9, &["4"]),
+    ] {
+        let mut broker = in_sessions(&sent);
+        hold(&mut broker, ME, 1, "mine");
+        hold(&mut broker, OTHER, 1, "theirs");
+        assert_eq!(delete_of(&mut broker, None, count), count.min(6), "{count}");
+        assert_eq!(broker.shown_texts(main_path("q")), left, "{count}");
+        broker.check_liveness();
+        assert_eq!(broker.core.digest(), broker.replayed().digest());
+    }
+}
+
+#[test]
+fn of_one_session_only_its_own_go_and_only_to_who_may() {
+    for (session, count, expected) in
+        [("a", 9, 2), ("a", 1, 1), ("mine", 9, 2), ("theirs", 9, 0), ("none", 9, 0)]
+    {
+        let mut broker =
+            in_sessions(&[("a", "1"), ("theirs", "2"), ("mine", "3"), ("a", "4"), ("mine", "5")]);
+        hold(&mut broker, ME, 1, "mine");
+        hold(&mut broker, OTHER, 1, "theirs");
+        assert_eq!(delete_of(&mut broker, Some(session), count), expected, "{session}");
+        assert_eq!(broker.active(), u64::from(5 - expected), "{session}");
+    }
+}
+
+#[test]
+fn a_deletion_looks_at_what_it_deletes_and_at_nothing_that_stays() {
+    let mut broker = in_sessions(&[]);
     let queue = broker.queue("q");
-    // More than one pump passes over, all of them set aside.
-    for _ in 0..25 {
-        let messages = (0..500).map(|_| of("aside")).collect();
+    let send = |broker: &mut Broker, session: &str, count: usize| {
+        let messages = vec![of_session(session, "m"); count];
         broker.tell(ME, Command::PublishBatch { queue, messages, ticket: None });
+    };
+    for session in ["aside", "theirs"] {
+        send(&mut broker, session, 5_000);
     }
-    for slot in 1..=12_500 {
-        broker.core.stores.get_mut(&queue).unwrap().set_state(slot, crate::slot::State::Deferred);
+    for number in 1..=5_000 {
+        broker.core.stores.get_mut(&queue).unwrap().set_state(number, crate::slot::State::Deferred);
     }
-    let messages = vec![of("a"), of("a")];
-    broker.tell(ME, Command::PublishBatch { queue, messages, ticket: None });
-    broker.journal.make_readable();
-    let (ticket, path) = (broker.ticket(), main_path("q"));
-    let command = Command::DeleteMessages { path, session: None, count: 9, before: Timestamp::MAX, ticket };
-    broker.core.handle(broker.now, ME, command, &mut broker.journal);
-    assert!(broker.core.pump(broker.now, &mut broker.journal), "it goes on");
-    assert!(broker.take(ME).is_empty(), "not answered yet");
-    broker.pump();
-    let told = broker.take(ME);
-    assert!(matches!(told[..], [Effect::Deleted { count: 2, .. }]), "{told:?}");
+    hold(&mut broker, OTHER, 1, "theirs");
+    for number in 0..100 {
+        send(&mut broker, &format!("s{number}"), 1);
+    }
+    for (count, expected) in [(60, 60), (60, 40), (60, 0)] {
+        let before = broker.core.stores[&queue].looked_at;
+        assert_eq!(delete_of(&mut broker, None, count), expected);
+        let looked_at = broker.core.stores[&queue].looked_at - before;
+        assert_eq!(looked_at, expected as usize, "messages");
+    }
 }

@@ -246,6 +246,30 @@ fn a_full_disk_lets_messages_wait_at_the_source() {
 }
 
 #[test]
+fn a_target_without_room_holds_up_its_own_sources_alone() {
+    let full = EntitySettings { requires_duplicate_detection: true, ..plain() };
+    let mut broker = with(&[("full", full), ("free", plain()), ("a", to("full")), ("b", to("free"))]);
+    broker.core.config.max_history_ids = 0;
+    broker.core.config.describe = |_, payload| Message {
+        payload: payload.clone(),
+        message_id: Some("id".into()),
+        ..Message::default()
+    };
+    send(&mut broker, "a", "waits");
+    broker.run_deadlines();
+    send(&mut broker, "b", "goes");
+    broker.run_deadlines();
+    assert_eq!(contents(&mut broker, &main_path("free")), ["goes"], "it asks nothing of the other target");
+    assert_eq!(contents(&mut broker, &main_path("a")), ["waits"]);
+    broker.core.config.max_history_ids = 9;
+    broker.wait(999);
+    assert_eq!(contents(&mut broker, &main_path("a")), ["waits"], "not before its time");
+    broker.wait(1);
+    assert_eq!(contents(&mut broker, &main_path("full")), ["waits"]);
+    assert_eq!(broker.core.deadline().filter(|at| *at <= broker.now), None);
+}
+
+#[test]
 fn dead_letters_are_forwarded_with_their_source_and_reason() {
     let settings = EntitySettings { max_delivery_count: 1, ..dead_to("morgue") };
     let mut broker = with(&[("morgue", plain()), ("Orders", settings)]);
