@@ -111,6 +111,13 @@ fn values_outside_their_bounds_are_named() {
         ("[[queue]]\nname = \"/q\"", "`/q` cannot be the name of a queue"),
         ("[[queue]]\nlock_duration = \"1m\"", "`` cannot be the name of a queue"),
         ("[[queue]]\nname = \"q\"\n[[queue]]\nname = \"Q\"", "entity `q` is configured twice"),
+    ];
+    are_named(&cases);
+}
+
+#[test]
+fn addresses_and_credentials_that_cannot_be_are_named() {
+    let cases = [
         ("listen = [\"nowhere:x\"]", "cannot listen on `nowhere:x`"),
         ("listen = []", "there is no address to listen on"),
         ("listen_tls = [\"127.0.0.1\"]", "`listen_tls` is set, but there is no certificate"),
@@ -135,6 +142,10 @@ fn values_outside_their_bounds_are_named() {
         ("[[certificate]]\nrights = [\"send\"]", "a `[[certificate]]` needs its `subject`"),
         ("emulator_config = \"/none\"", "cannot read emulator configuration `/none`"),
     ];
+    are_named(&cases);
+}
+
+fn are_named(cases: &[(&str, &str)]) {
     for (text, expected) in cases {
         let found = check(text).unwrap_err();
         assert!(found.contains(expected), "{text}: {found}");
