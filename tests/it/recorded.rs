@@ -99,6 +99,9 @@ impl Exchange {
         let (expected, ours) = (Document::parse(&self.answer).unwrap(), Document::parse(body));
         let Ok(ours) = ours else { return vec![format!("no XML: {body}")] };
         compare(expected.root_element(), ours.root_element(), "", &mut problems);
+        if expected.root_element().has_tag_name("Error") {
+            judge_trail(ours.root_element(), &mut problems);
+        }
         problems
     }
 
@@ -131,6 +134,27 @@ impl Exchange {
                 problems.push(format!("{name} is {found:?}, expected {wanted:?}"));
             }
         }
+    }
+}
+
+/// Each refusal ends with what its reader quotes to the operator.
+fn judge_trail(error: Node<'_, '_>, problems: &mut Vec<String>) {
+    let detail = error.children().find(|node| node.has_tag_name("Detail"));
+    let text = detail.and_then(|node| node.text()).unwrap_or_default();
+    let trail = text.rsplit_once(" TrackingId:").and_then(|(_, trail)| {
+        let (id, rest) = trail.split_once(", SystemTracker:")?;
+        let (place, time) = rest.rsplit_once(", Timestamp:")?;
+        Some((id, place, time))
+    });
+    let fits = trail.is_some_and(|(id, place, time)| {
+        let (guid, number) = id.split_once("_G").unwrap_or_default();
+        guid.split('-').map(str::len).eq([8, 4, 4, 4, 12])
+            && number.parse::<u64>().is_ok()
+            && place.contains(':')
+            && is_time(&format!("{time}Z"))
+    });
+    if !fits {
+        problems.push(format!("no tracking id, place and time behind `{text}`"));
     }
 }
 

@@ -68,3 +68,4 @@ pub use gateway::{About, Gateway};
 pub use intake::describe;
 pub use notes::Note;
 pub use traces::{Span, SpanId, SpanKind, TraceContext};
+pub use tracking::http_trail;

@@ -58,6 +58,19 @@ impl Tracking {
     }
 }
 
+/// What stands behind an error that is told over HTTP, as the service has it there: tracking id, place and time. `number`
+/// tells apart what is told under one seed.
+pub fn http_trail(seed: u64, number: u64, place: &str, utc: Timestamp) -> String {
+    let mut trail = String::from(" TrackingId:");
+    push_uuid(&mut trail, Tracking::new(seed, ClientId(number)).next_id());
+    // A `String` takes whatever is written to it.
+    let _infallible = write!(trail, "_G{number}, SystemTracker:{place}, Timestamp:");
+    push_time(&mut trail, utc);
+    // To the second, and without a zone.
+    trail.truncate(trail.len() - ".000Z".len());
+    trail
+}
+
 /// The finishing function of splitmix64.
 pub(crate) const fn mix(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

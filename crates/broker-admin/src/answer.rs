@@ -23,6 +23,9 @@ const ENTRY: &str = "application/atom+xml; type=entry; charset=utf-8";
 const FEED: &str = "application/atom+xml; type=feed; charset=utf-8";
 const ERROR: &str = "application/xml; charset=utf-8";
 
+/// How the body of a refusal ends, and nothing else.
+const END: &str = "</Detail></Error>";
+
 impl Answer {
     /// One entity.
     pub(crate) fn entry(status: u16, body: String, etag: u64) -> Self {
@@ -44,8 +47,21 @@ impl Answer {
     pub fn error(status: u16, detail: &str) -> Self {
         let mut body = format!("<Error><Code>{status}</Code><Detail>");
         xml::escape(&mut body, detail);
-        body.push_str("</Detail></Error>");
+        body.push_str(END);
         Self { status, content_type: Some(ERROR), body: vec![body], etag: None }
+    }
+
+    /// The same; a refusal with `trail` behind its text: what a user quotes to the operator, and the operator finds in
+    /// the log.
+    #[must_use]
+    pub fn with_trail(mut self, trail: &str) -> Self {
+        if let Some(before) = self.body.last().and_then(|body| body.strip_suffix(END)) {
+            let mut body = before.to_owned();
+            xml::escape(&mut body, trail);
+            body.push_str(END);
+            self.body = vec![body];
+        }
+        self
     }
 
     /// A request that makes no sense.

@@ -276,9 +276,10 @@ pub fn read_refusal(answer: &[u8]) -> Option<Refused> {
         let root = document.root_element();
         let detail =
             root.children().find(|node| node.tag_name().name() == "Detail")?.text()?.trim().to_owned();
+        let detail = detail.rsplit_once(" TrackingId:").map_or(&*detail, |(text, _)| text);
         let Some((sub_code, text)) = detail.strip_prefix("SubCode=").and_then(|rest| rest.split_once('.'))
         else {
-            return Some(Refused { sub_code: None, text: detail });
+            return Some(Refused { sub_code: None, text: detail.to_owned() });
         };
         Some(Refused { sub_code: sub_code.parse().ok(), text: text.trim().to_owned() })
     });

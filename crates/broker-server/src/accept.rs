@@ -49,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) acceptor: Option<TlsAcceptor>,
     pub(crate) next_client: AtomicU64,
     pub(crate) seed: u64,
+    /// Refusals that were told over HTTP.
+    pub(crate) refusals: AtomicU64,
     /// What the management API says of the namespace.
     pub(crate) namespace: Namespace,
     /// What entities may be like.

@@ -145,6 +145,7 @@ impl Server {
             acceptor,
             next_client: AtomicU64::new(FIRST_CLIENT),
             seed: u64::from_be_bytes(random()?),
+            refusals: AtomicU64::new(0),
             places: places.clone(),
             listing,
             threads: threads.spawner(),

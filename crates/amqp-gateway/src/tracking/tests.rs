@@ -14,6 +14,19 @@ fn a_text_ends_with_reference_tracking_id_place_and_time() {
 }
 
 #[test]
+fn a_trail_over_http_has_tracking_id_place_and_second() {
+    let trail =
+        |number| http_trail(1, number, "localhost:5300:orders", Timestamp::from_millis(1_795_266_540_123));
+    let (id, rest) = trail(7)
+        .strip_prefix(" TrackingId:")
+        .map(|rest| (rest[..36].to_owned(), rest[36..].to_owned()))
+        .unwrap();
+    assert_eq!(rest, "_G7, SystemTracker:localhost:5300:orders, Timestamp:2026-11-21T13:09:00");
+    assert!(id.split('-').map(str::len).eq([8, 4, 4, 4, 12]), "{id}");
+    assert!(!trail(8).contains(&id) && trail(7).contains(&id));
+}
+
+#[test]
 fn a_reference_is_the_tail_without_the_time() {
     let mut tracking = Tracking::new(1, ClientId(7));
     let reference = tracking.reference("ns");

@@ -83,6 +83,17 @@ fn refusals_are_told_without_their_code() {
     };
     let expected = Refused { sub_code: Some(40_900), text: "Conflict. It exists.".into() };
     assert_eq!(refusal("SubCode=40900. Conflict. It exists."), Some(expected));
+    // Nor is what stands behind them for whoever asks the operator.
+    let trail = " TrackingId:6f6d_G2, SystemTracker:localhost:orders, Timestamp:2026-01-01T00:00:00";
+    let answer = crate::Answer::error(400, "SubCode=40000. Bad Request. `a<b`.").with_trail(trail);
+    assert!(answer.body.concat().ends_with(&format!("`a&lt;b`.{trail}</Detail></Error>")), "{answer:?}");
+    let expected = Refused { sub_code: Some(40_000), text: "Bad Request. `a<b`.".into() };
+    assert_eq!(read_refusal(answer.body.concat().as_bytes()), Some(expected));
+    let hostile = crate::Answer::error(404, "No.").with_trail(" TrackingId:1_G1, SystemTracker:h:</Detail>&");
+    assert_eq!(
+        read_refusal(hostile.body.concat().as_bytes()),
+        Some(Refused { sub_code: None, text: "No.".into() })
+    );
     assert_eq!(refusal("No."), Some(Refused { sub_code: None, text: "No.".into() }));
     assert_eq!(read_refusal(b"{}"), None);
     assert_eq!(read_refusal(b"<Error/>"), None);

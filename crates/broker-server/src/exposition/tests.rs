@@ -145,3 +145,30 @@ fn no_name_breaks_out_of_its_label() {
     assert!(!text.lines().any(|line| line.starts_with("ferrybus_evil")), "{text}");
     assert!(text.contains("entity=\"a\\\"} 1\\nferrybus_evil 1\\\\\""), "{text}");
 }
+
+/// The names are promised to be stable: one that comes, goes or changes is one on the page too.
+#[test]
+fn the_page_on_metrics_lists_each_name_and_no_other() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/features/metrics.md");
+    let page = fs::read_to_string(page).unwrap();
+    let cells = page.lines().filter_map(|line| line.strip_prefix("| `")?.split(" |").next());
+    let mut listed: Vec<&str> =
+        cells.flat_map(|cell| cell.split('`')).filter(|name| name.starts_with(['f', 'p'])).collect();
+    let mut everything = picture(vec![report("orders", EntityKind::Queue)]);
+    let meters = Arc::clone(&everything.meters);
+    let _open = Seat::take(Arc::clone(&meters), Transport::Tls, "127.0.0.1:1".parse().unwrap());
+    meters.refuse("connection_limit");
+    everything.node.journal.free_bytes = Some(1);
+    let text = rendered(everything);
+    let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    let mut shown: Vec<String> = types
+        .map(|(name, kind)| match kind {
+            "counter" => format!("{name}_total"),
+            "info" => format!("{name}_info"),
+            _ => name.to_owned(),
+        })
+        .collect();
+    listed.sort_unstable();
+    shown.sort_unstable();
+    assert_eq!(shown, listed);
+}

@@ -3,6 +3,9 @@
 //! Invariant: nothing is asked of the core for a request that was not admitted, and no answer leaves before the core
 //! has said that it is durable.
 
+use std::sync::atomic::Ordering;
+
+use amqp_gateway::http_trail;
 use broker_admin::{Answer, Host, Match, Method, Pending, Query, Request, Route, RouteError, Step};
 use broker_auth::{Right, Scope};
 use hyper::{
@@ -22,6 +25,9 @@ const SUPPLEMENTARY: [&str; 2] =
 const REQUEST_ID: &str = "x-ms-client-request-id";
 const RETURN_ID: &str = "x-ms-return-client-request-id";
 
+/// Characters of host and path in the text of a refusal.
+const PLACE_CHARS_MAX: usize = 512;
+
 /// Answers a request of the management API.
 pub(super) async fn answer(
     visitor: &Visitor,
@@ -31,6 +37,7 @@ pub(super) async fn answer(
     let change = change(&request);
     let place = route.resource();
     let request_id = wanted_id(request.headers());
+    let host = request.headers().get(HOST).cloned();
     let mut who = None;
     let answered = exchange(visitor, request, route, &mut who).await;
     let mut is_of_rights = false;
@@ -46,7 +53,7 @@ pub(super) async fn answer(
         let entry = Entry { who: who.as_deref(), from, action, entity: &place, subject: "", refused };
         visitor.shared.audit.write(entry);
     }
-    http(answer, request_id)
+    http(tracked(visitor, answer, host.as_ref(), &place), request_id)
 }
 
 /// Answers a request for a path that nothing of this API has.
@@ -59,7 +66,24 @@ pub(super) fn answer_nowhere(
         Ok(_) => Answer::bad_request(&error.to_string()),
         Err(refusal) => said(&refusal),
     };
-    http(answer, wanted_id(request.headers()))
+    let (host, path) = (request.headers().get(HOST), request.uri().path().trim_matches('/'));
+    http(tracked(visitor, answer, host, path), wanted_id(request.headers()))
+}
+
+/// A refusal with what its reader quotes to the operator behind its text; the operator finds it in the log.
+fn tracked(visitor: &Visitor, answer: Answer, host: Option<&HeaderValue>, path: &str) -> Answer {
+    if answer.status < 400 {
+        return answer;
+    }
+    let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
+    // Both are the client's, and as long as it likes.
+    let place: String = format!("{host}:{path}").chars().take(PLACE_CHARS_MAX).collect();
+    let shared = &visitor.shared;
+    let number = shared.refusals.fetch_add(1, Ordering::Relaxed) + 1;
+    let trail = http_trail(shared.seed, number, &place, shared.clock.utc());
+    let answer = answer.with_trail(&trail);
+    tracing::debug!(from = %visitor.from, status = answer.status, said = ?answer.body, "refused");
+    answer
 }
 
 /// The client's own name for a request, where it wants to read it again.
