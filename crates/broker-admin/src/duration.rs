@@ -91,6 +91,11 @@ pub fn iso_8601(duration: Option<Duration>) -> String {
     format(duration)
 }
 
+/// Writes a span of time in ticks of 100 ns, which may be negative.
+pub fn iso_8601_ticks(ticks: i64) -> String {
+    format_ticks(ticks)
+}
+
 pub(crate) fn format(duration: Option<Duration>) -> String {
     let mut out = String::new();
     put(&mut out, duration);

@@ -24,7 +24,7 @@ mod xml;
 
 pub use answer::Answer;
 pub use condition::Match;
-pub use duration::iso_8601;
+pub use duration::{iso_8601, iso_8601_ticks};
 pub use exchange::{Method, Pending, Request, Step, begin};
 pub use namespace::{Host, Namespace};
 pub use query::Query;

@@ -175,6 +175,9 @@ pub(crate) struct CertArguments {
     /// Replace certificates that are already there (never the authority)
     #[arg(long)]
     pub(crate) force: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Subcommand)]

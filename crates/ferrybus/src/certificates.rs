@@ -15,6 +15,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, date_time_ymd,
 };
+use serde_json::{Value, json};
 
 use crate::{arguments::CertArguments, calendar::civil, failure::Failure, output};
 
@@ -41,6 +42,9 @@ pub(crate) fn run(arguments: &CertArguments) -> Result<(), Failure> {
         }
         let client = certificate(name, &[], ExtendedKeyUsagePurpose::ClientAuth)?;
         issue(folder, &format!("client-{name}"), &client, &authority, arguments.force)?;
+    }
+    if arguments.json {
+        return output::line(made(folder, &hosts, &arguments.client));
     }
     explain(folder, &hosts, &arguments.client)
 }
@@ -145,6 +149,25 @@ fn write(path: &Path, text: &str, access: Access, replace: bool) -> Result<(), F
         if path.exists() { failure.hint("`--force` replaces certificates") } else { failure }
     })?;
     file.write_all(text.as_bytes()).map_err(|error| cannot("write", path, &error))
+}
+
+/// The files as a program reads it; the server's where it was made.
+fn made(folder: &Path, hosts: &[String], clients: &[String]) -> Value {
+    let pair = |stem: &str| {
+        let file = |end: &str| absolute(&folder.join(format!("{stem}{end}.pem")));
+        (file(""), file("-key"))
+    };
+    let (certificate, key) = pair("server");
+    let server = json!({ "certificate": certificate, "key": key, "hosts": hosts });
+    let client = |name: &String| {
+        let (certificate, key) = pair(&format!("client-{name}"));
+        json!({ "certificate": certificate, "key": key, "subject": format!("CN={name}") })
+    };
+    json!({
+        "authority": absolute(&folder.join("ca.pem")),
+        "server": (!hosts.is_empty()).then_some(server),
+        "clients": clients.iter().map(client).collect::<Vec<_>>(),
+    })
 }
 
 fn explain(folder: &Path, hosts: &[String], clients: &[String]) -> Result<(), Failure> {

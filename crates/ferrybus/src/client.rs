@@ -22,6 +22,7 @@ mod health;
 mod http;
 pub(crate) mod management;
 mod message;
+mod missing;
 mod peek;
 mod purge;
 mod receive;
@@ -56,6 +57,22 @@ where
             done = command(target) => done,
             _ = tokio::signal::ctrl_c() => Err(Failure::new("interrupted")),
         }
+    })
+}
+
+/// The same for a command about the entities of these names: one that is missing is told with the name that was probably
+/// meant.
+pub(crate) fn run_on<F>(
+    arguments: &ConnectArguments,
+    names: &[&str],
+    command: impl FnOnce(Target) -> F,
+) -> Result<(), Failure>
+where
+    F: Future<Output = Result<(), Failure>>,
+{
+    run(arguments, async |target: Target| match command(target.clone()).await {
+        Err(failure) if failure.is_of_what_is_missing() => Err(target.explain_missing(names, failure).await),
+        done => done,
     })
 }
 

@@ -29,12 +29,18 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Some(Command::Topic(command)) => entity(command),
         Some(Command::Subscription(command)) => subscription(command),
         Some(Command::Rule(command)) => rule(command),
-        Some(Command::Send(send)) => client::run(&send.connect, |connect| client::send(connect, &send)),
-        Some(Command::Receive(receive)) => {
-            client::run(&receive.connect, |connect| client::receive(connect, &receive))
+        Some(Command::Send(send)) => {
+            client::run_on(&send.connect, &[&send.queue], |target| client::send(target, &send))
         }
-        Some(Command::Peek(peek)) => client::run(&peek.connect, |connect| client::peek(connect, &peek)),
-        Some(Command::Purge(purge)) => client::run(&purge.connect, |target| client::purge(target, &purge)),
+        Some(Command::Receive(receive)) => {
+            client::run_on(&receive.connect, &[&receive.queue], |target| client::receive(target, &receive))
+        }
+        Some(Command::Peek(peek)) => {
+            client::run_on(&peek.connect, &[&peek.queue], |target| client::peek(target, &peek))
+        }
+        Some(Command::Purge(purge)) => {
+            client::run_on(&purge.connect, &[&purge.queue], |target| client::purge(target, &purge))
+        }
         Some(Command::DeadLetter(command)) => dead_letter(command),
         Some(Command::Session(command)) => session(command),
         Some(Command::Connection(command)) => connection(command),
@@ -44,7 +50,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         }
         Some(Command::Clock(command)) => clock(command),
         Some(Command::Fault(command)) => fault(command),
-        Some(Command::Bench(bench)) => client::run(&bench.connect, |connect| client::bench(connect, &bench)),
+        Some(Command::Bench(bench)) => {
+            client::run_on(&bench.connect, &[&bench.queue], |target| client::bench(target, &bench))
+        }
         Some(Command::Completions { shell }) => manual::completions(shell),
         Some(Command::Man { folder }) => manual::pages(folder.as_deref()),
     }
@@ -53,27 +61,32 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
 fn dead_letter(command: DeadLetterCommand) -> Result<(), Failure> {
     match command {
         DeadLetterCommand::List(letters) => {
-            client::run(&letters.connect, |target| dead_letters::list(target, &letters))
+            client::run_on(&letters.connect, &[&letters.queue], |target| dead_letters::list(target, &letters))
         }
-        DeadLetterCommand::Resubmit { letters, to, new_id } => client::run(&letters.connect, |target| {
-            dead_letters::resubmit(target, &letters, to.as_deref(), new_id)
+        DeadLetterCommand::Resubmit { letters, to, new_id } => {
+            let names: Vec<&str> = [letters.queue.as_str()].into_iter().chain(to.as_deref()).collect();
+            client::run_on(&letters.connect, &names, |target| {
+                dead_letters::resubmit(target, &letters, to.as_deref(), new_id)
+            })
+        }
+        DeadLetterCommand::Purge(letters) => client::run_on(&letters.connect, &[&letters.queue], |target| {
+            dead_letters::remove(target, &letters)
         }),
-        DeadLetterCommand::Purge(letters) => {
-            client::run(&letters.connect, |target| dead_letters::remove(target, &letters))
-        }
     }
 }
 
 fn session(command: SessionCommand) -> Result<(), Failure> {
     match command {
         SessionCommand::List { queue, connect } => {
-            client::run(&connect, |target| sessions::list(target, &queue, connect.json))
+            client::run_on(&connect, &[&queue], |target| sessions::list(target, &queue, connect.json))
         }
         SessionCommand::State(StateCommand::Get { queue, session, connect }) => {
-            client::run(&connect, |target| sessions::get_state(target, &queue, &session, connect.json))
+            client::run_on(&connect, &[&queue], |target| {
+                sessions::get_state(target, &queue, &session, connect.json)
+            })
         }
         SessionCommand::State(StateCommand::Set { queue, session, state, connect }) => {
-            client::run(&connect, |target| {
+            client::run_on(&connect, &[&queue], |target| {
                 sessions::set_state(target, &queue, &session, &state, connect.json)
             })
         }

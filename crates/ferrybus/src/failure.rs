@@ -47,6 +47,16 @@ impl Failure {
         Self { hint: Some(hint.to_string()), ..self }
     }
 
+    /// Whether the broker has said over AMQP that something is not there: its condition or status is part of the text.
+    pub(crate) fn is_of_what_is_missing(&self) -> bool {
+        ["(amqp:not-found)", "(status 404)"].iter().any(|said| self.message.ends_with(said))
+    }
+
+    /// What to do about it.
+    pub(crate) fn into_hint(self) -> Option<String> {
+        self.hint
+    }
+
     /// The exit code.
     pub(crate) fn code(&self) -> ExitCode {
         ExitCode::from(self.code)

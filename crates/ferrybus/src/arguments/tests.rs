@@ -56,3 +56,55 @@ fn lines_are_accepted_or_refused() {
         assert_eq!(parse(line).is_ok(), good, "{line}");
     }
 }
+
+/// Each command that does something itself, by its words.
+fn commands(command: &clap::Command, words: &str, found: &mut Vec<(String, clap::Command)>) {
+    for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
+        let words = format!("{words} {}", inner.get_name());
+        if inner.has_subcommands() {
+            commands(inner, &words, found);
+        } else {
+            found.push((words, inner.clone()));
+        }
+    }
+}
+
+#[test]
+fn each_command_that_tells_something_tells_it_as_json_too() {
+    // A broker tells what it does in its log, which has `--log-format json`; the other two print files for other programs.
+    let without = ["ferrybus serve", "ferrybus completions", "ferrybus man"];
+    let mut found = Vec::new();
+    commands(&Arguments::command(), "ferrybus", &mut found);
+    assert!(found.len() > 40, "{}", found.len());
+    for (words, command) in found {
+        let has = command.get_arguments().any(|argument| argument.get_id() == "json");
+        assert_eq!(has, !without.contains(&words.as_str()), "{words}");
+    }
+}
+
+#[test]
+fn each_slip_is_told_with_the_nearest_right_word() {
+    let mut found = Vec::new();
+    commands(&Arguments::command(), "ferrybus", &mut found);
+    for (words, command) in &found {
+        for argument in command.get_arguments().filter_map(clap::Arg::get_long).filter(|long| long.len() > 3)
+        {
+            // The last two letters in the wrong order; the same words would be no slip.
+            let mut letters: Vec<char> = argument.chars().collect();
+            let last = letters.len() - 1;
+            letters.swap(last - 1, last);
+            let slip: String = letters.into_iter().collect();
+            if slip == argument {
+                continue;
+            }
+            let told = parse(&format!("{words} --{slip}")).unwrap_err().to_string();
+            assert!(told.contains(&format!("'--{argument}'")), "{words} --{slip}: {told}");
+        }
+        let (before, last) = words.rsplit_once(' ').unwrap();
+        let slip = format!("{before} {}", &last[..last.len() - 1]);
+        if last.len() > 3 {
+            let told = parse(&slip).unwrap_err().to_string();
+            assert!(told.contains(&format!("'{last}'")), "{slip}: {told}");
+        }
+    }
+}

@@ -46,7 +46,7 @@ use crate::{
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Which broker, and how to get there.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Target {
     string: ConnectionString,
     address: Option<IpAddr>,

@@ -2,10 +2,10 @@
 //!
 //! Invariant: what is printed as JSON is what the broker answered.
 
-use hyper::Method;
+use hyper::{Method, StatusCode};
 use serde_json::Value;
 
-use super::Target;
+use super::{Target, http::Ask};
 use crate::{calendar::rfc_3339, failure::Failure, output, property::human_bytes, table::Table};
 
 const PATH: &str = "/$ferrybus/connections";
@@ -62,10 +62,19 @@ fn user(connection: &Value) -> String {
 
 /// Closes a connection.
 pub(crate) async fn close(target: Target, id: u64, as_json: bool) -> Result<(), Failure> {
-    let said = target.ask(Method::DELETE, &format!("{PATH}/{id}"), None).await;
-    let said =
-        said.map_err(|failure| failure.hint("`ferrybus connection list` shows those that there are"))?;
+    let path = format!("{PATH}/{id}");
+    let reply = target.http().send(Ask::new(Method::DELETE, &path)).await?;
+    if reply.status == StatusCode::NOT_FOUND {
+        return Err(Failure::new(format_args!("there is no connection {id}"))
+            .hint("`ferrybus connection list` shows those that there are"));
+    }
+    let what = format!("cannot close connection {id}");
+    if !reply.status.is_success() {
+        return Err(reply.failure(&what));
+    }
     if as_json {
+        let said: Value = serde_json::from_slice(&reply.body)
+            .map_err(|_| Failure::new(format_args!("{what}: the answer is not JSON")))?;
         return output::line(said);
     }
     output::line(format_args!("closed connection {id}"))

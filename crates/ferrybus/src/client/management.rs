@@ -51,13 +51,19 @@ impl Place {
         }
     }
 
+    /// The topic of a subscription.
+    fn topic(&self) -> Option<Self> {
+        let (topic, _) = self.path.split_once("/Subscriptions/")?;
+        (self.kind == EntityKind::Subscription).then(|| Self::new(EntityKind::Topic, topic))
+    }
+
     /// Where the list of its kind is.
     fn list(&self) -> String {
         match self.kind {
             EntityKind::Queue => "$Resources/queues".into(),
             EntityKind::Topic => "$Resources/topics".into(),
             EntityKind::Subscription => {
-                let topic = self.path.split("/Subscriptions/").next().unwrap_or_default();
+                let topic = self.topic().map_or(String::new(), |topic| topic.path);
                 format!("{topic}/Subscriptions")
             }
         }
@@ -163,18 +169,29 @@ impl Management<'_> {
         }
     }
 
-    /// The failure to find it, with the name that was probably meant.
+    /// The failure to find it, or the topic that it would be of, with the name that was probably meant.
     pub(crate) async fn missing(&mut self, place: &Place) -> Failure {
+        if let Some(topic) = place.topic() {
+            match self.look(&topic).await {
+                Ok(Some(_)) => {}
+                Ok(None) => return self.missing_itself(&topic).await,
+                Err(failure) => return failure,
+            }
+        }
+        self.missing_itself(place).await
+    }
+
+    async fn missing_itself(&mut self, place: &Place) -> Failure {
         let failure = Failure::new(format_args!("there is no {}", place.told()));
         // That the list cannot be had is no more to tell than that the entity is missing.
         let Ok(all) = self.list(place).await else { return failure };
         let names = all.iter().map(|entity| entity.name.as_str());
-        match nearest(place.own_name(), names) {
-            Some(near) => failure.hint(format_args!("did you mean `{near}`?")),
-            None => {
-                failure.hint(format_args!("`ferrybus {} list` shows those that there are", word(place.kind)))
-            }
+        if let Some(near) = nearest(place.own_name(), names) {
+            return failure.hint(format_args!("did you mean `{near}`?"));
         }
+        let of = place.topic().map_or(String::new(), |topic| format!(" {}", topic.path));
+        let word = word(place.kind);
+        failure.hint(format_args!("`ferrybus {word} list{of}` shows those that there are"))
     }
 
     /// All entities of the kind of this one, and of its topic.
@@ -205,7 +222,7 @@ impl Management<'_> {
         let url = url(&place.path);
         let ask = Ask::new(Method::PUT, &url).with_body(ATOM, entity.body()).of_state(state.if_match());
         let reply = self.send(ask).await?;
-        if *state != State::New && reply.status == StatusCode::NOT_FOUND {
+        if reply.status == StatusCode::NOT_FOUND {
             return Err(self.missing(place).await);
         }
         let stored = read_entity(&good(&reply, &what)?.body).map_err(|error| unreadable(&what, &error))?;

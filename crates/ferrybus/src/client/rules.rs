@@ -2,6 +2,8 @@
 //!
 //! Invariant: a filter or action that the broker would not understand is refused here, with its place in the text.
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use broker_admin::iso_8601_ticks;
 use broker_core::Rule;
 use broker_filter::{CorrelationFilter, Filter, Parameters, Property, SqlAction, SystemProperty, Value};
 use serde_json::{Map, Value as Json, json};
@@ -9,9 +11,11 @@ use serde_json::{Map, Value as Json, json};
 use super::{
     Target,
     management::{Place, State},
+    message,
 };
 use crate::{
     arguments::{RuleArguments, RulePlace},
+    calendar::rfc_3339,
     failure::Failure,
     nearest::nearest,
     output, rules,
@@ -126,7 +130,10 @@ pub(crate) fn told(filter: &Filter) -> String {
         Filter::Correlation(filter) => {
             let condition = |(property, value): (&Property, &Value)| match value.as_text() {
                 Some(text) => format!("{}={text}", name(property)),
-                None => format!("{}:={}", name(property), value_json(value)),
+                None => match value_json(value) {
+                    Json::String(text) => format!("{}:={text}", name(property)),
+                    other => format!("{}:={other}", name(property)),
+                },
             };
             format!("correlation {}", filter.conditions().map(condition).collect::<Vec<_>>().join(", "))
         }
@@ -176,14 +183,19 @@ fn parameters(parameters: &Parameters) -> Json {
     parameters.iter().map(|(name, value)| (name.to_owned(), value_json(value))).collect::<Map<_, _>>().into()
 }
 
+/// What JSON has no type for is a text: points and spans of time by ISO 8601, bytes as base64.
 fn value_json(value: &Value) -> Json {
     match value {
         Value::Text(text) => (**text).into(),
         Value::Bool(truth) => (*truth).into(),
         Value::Int(number) => (*number).into(),
-        Value::Double(number) => json!(number),
+        Value::Double(number) if number.is_finite() => json!(number),
+        Value::Double(number) => number.to_string().into(),
+        Value::Timestamp(millis) => rfc_3339(*millis).into(),
+        Value::Duration(ticks) => iso_8601_ticks(*ticks).into(),
+        Value::Uuid(bytes) => message::hex(bytes).into(),
+        Value::Binary(bytes) => STANDARD.encode(bytes).into(),
         Value::Null => Json::Null,
-        other => format!("{other:?}").into(),
     }
 }
 

@@ -111,8 +111,17 @@ fn development_certificates_are_made_once_and_keys_are_private() {
     assert_eq!((read("server.pem"), stdout(&another).contains("server.pem")), (server.clone(), false));
     assert!(read("client-second.pem").starts_with("-----BEGIN CERTIFICATE-----"));
     let mut forced = line.to_vec();
-    forced.push("--force");
-    assert_eq!(code(&ferrybus(&folder.0, &forced)), 0);
+    forced.extend(["--force", "--json"]);
+    let told = ferrybus(&folder.0, &forced);
+    assert_eq!((code(&told), stderr(&told).as_str()), (0, ""));
+    let told: serde_json::Value = serde_json::from_str(&stdout(&told)).unwrap();
+    let file = |name: &str| serde_json::json!(folder.0.join("certs").join(name));
+    assert_eq!((&told["authority"], &told["server"]["key"]), (&file("ca.pem"), &file("server-key.pem")));
+    assert_eq!(told["server"]["hosts"], serde_json::json!(["broker.test"]));
+    assert_eq!(
+        (&told["clients"][0]["certificate"], &told["clients"][0]["subject"]),
+        (&file("client-till.pem"), &serde_json::json!("CN=till"))
+    );
     assert_eq!(read("ca.pem"), authority);
     assert_ne!(read("server.pem"), server);
 }

@@ -115,11 +115,49 @@ fn what_is_wrong_is_said_with_the_nearest_right_thing() {
     it.refused("queue create bad|name", 1, "(400");
     it.refused("subscription list event", 1, "did you mean `events`?");
     it.refused("rule list events audit", 1, "there is no subscription `events/audit`");
+    it.refused("rule list event audit", 1, "error: there is no topic `event`\nhint: did you mean `events`?");
+    it.refused("subscription create evens audit", 1, "did you mean `events`?");
+    it.refused("subscription show orders audit", 1, "`orders` is a queue, not a topic");
+    it.refused("subscription show events audit", 1, "`ferrybus subscription list events` shows those");
     let wrong_key = it.broker.connection_string.replace("SAS_KEY_VALUE", "wrong");
     let output = ferrybus(&it.folder.0, &["queue", "list", "--connection-string", &wrong_key]);
     assert_eq!(code(&output), 1);
     assert!(stderr(&output).contains("(401, SubCode 40103)"), "{}", stderr(&output));
     assert!(stderr(&output).contains("hint: check the key"), "{}", stderr(&output));
+}
+
+#[test]
+fn each_command_about_messages_says_which_entity_was_probably_meant() {
+    let it = Setting::new("meant");
+    it.done("queue create orders");
+    it.done("queue create steps --requires-session");
+    it.done("topic create events");
+    it.done("subscription create events audit");
+    for (line, meant) in [
+        ("send ordrs --body tea", "did you mean `orders`?"),
+        ("send event --body tea", "did you mean `events`?"),
+        ("receive ordrs", "did you mean `orders`?"),
+        ("receive events/Subscriptions/adit", "did you mean `audit`?"),
+        ("receive event/subscriptions/audit", "did you mean `events`?"),
+        ("peek order", "did you mean `orders`?"),
+        ("peek something/else", "`ferrybus queue list` and `ferrybus topic list` show those that there are"),
+        ("purge orders1", "did you mean `orders`?"),
+        ("bench ordrs --count 1", "did you mean `orders`?"),
+        ("dead-letter list ordrs", "did you mean `orders`?"),
+        ("dead-letter resubmit ordrs", "did you mean `orders`?"),
+        ("dead-letter purge ordrs --reason late", "did you mean `orders`?"),
+        ("session list stepps", "did you mean `steps`?"),
+        ("session state get stepps one", "did you mean `steps`?"),
+        ("session state set stepps one --clear", "did you mean `steps`?"),
+    ] {
+        it.refused(line, 1, &format!("\nhint: {meant}\n"));
+    }
+    it.done("send orders --body tea");
+    it.done("receive orders --settle dead-letter");
+    it.refused("dead-letter resubmit orders --to step", 1, "did you mean `steps`?");
+    // What is there is told without a guess.
+    let output = it.run("session list orders");
+    assert!(code(&output) == 1 && !stderr(&output).contains("hint:"), "{}", stderr(&output));
 }
 
 #[test]

@@ -206,5 +206,8 @@ fn connections_are_listed_and_closed() {
     let ended = receiver.wait_with_output().unwrap();
     assert_eq!(code(&ended), 1);
     assert!(stderr(&ended).contains("amqp:connection:forced"), "{}", stderr(&ended));
-    it.refused(&format!("connection close {id}"), 1, "there is nothing at");
+    it.refused(&format!("connection close {id}"), 1, "error: there is no connection ");
+    let wrong = it.broker.connection_string.replace("SAS_KEY_VALUE", "wrong");
+    let output = ferrybus(&it.folder.0, &["connection", "close", "1", "--connection-string", &wrong]);
+    assert!(stderr(&output).contains("hint: check the key"), "{}", stderr(&output));
 }

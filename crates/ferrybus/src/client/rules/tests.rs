@@ -29,6 +29,36 @@ fn filters_are_read_and_told_again() {
 }
 
 #[test]
+fn values_of_every_type_are_told_as_people_write_them() {
+    let table = [
+        (Value::Text("2026".into()), "n=2026", json!("2026")),
+        (Value::Bool(true), "n:=true", json!(true)),
+        (Value::Int(-5), "n:=-5", json!(-5)),
+        (Value::Double(1.5), "n:=1.5", json!(1.5)),
+        (Value::Double(f64::NEG_INFINITY), "n:=-inf", json!("-inf")),
+        (
+            Value::Timestamp(1_767_323_045_000),
+            "n:=2026-01-02T03:04:05.000Z",
+            json!("2026-01-02T03:04:05.000Z"),
+        ),
+        (Value::Duration(864_050_000_000), "n:=P1DT5S", json!("P1DT5S")),
+        (Value::Duration(-1), "n:=-PT0.0000001S", json!("-PT0.0000001S")),
+        (
+            Value::Uuid([0x1f; 16]),
+            "n:=1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f",
+            json!("1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f"),
+        ),
+        (Value::Binary([1, 2, 255].into()), "n:=AQL/", json!("AQL/")),
+    ];
+    for (value, text, object) in table {
+        let filter = rules::correlation(Vec::new(), vec![("n".to_owned(), value.clone())]).unwrap();
+        assert_eq!(told(&filter), format!("correlation {text}"), "{value:?}");
+        let rule = Rule { name: "r".into(), filter, action: None };
+        assert_eq!(json(&rule)["filter"]["properties"]["n"], object, "{value:?}");
+    }
+}
+
+#[test]
 fn what_is_no_filter_is_refused_with_the_reason() {
     let cases: [(&[&str], &str); 5] = [
         (&["--sql", "amount >"], "the filter `amount >` cannot be read at"),
