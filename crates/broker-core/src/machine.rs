@@ -75,7 +75,7 @@ use crate::{
 /// - once: [`Core::replay`] for each record of the journal, then [`Core::recovered`];
 /// - then, over and over: [`Core::handle_deadline`], [`Core::handle_batch`] for what the clients ask, and
 ///   [`Core::pump`] as long as it says that there is more; [`Core::relocate`] and [`Core::segment_done`] when the
-///   journal cleans up.
+///   journal cleans up, but not while [`Core::gives_back`].
 ///
 /// Each call is one atomic unit: its records belong into one journal batch. The node must make them readable
 /// (`Output::read`) before its next call. `now` never goes back: the node sees to it.

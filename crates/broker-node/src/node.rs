@@ -232,8 +232,12 @@ impl Node {
         }
     }
 
-    /// One bounded step of cleaning the oldest segment: what lives in it is appended anew.
+    /// One bounded step of cleaning the oldest segment: what lives in it is appended anew. It waits for what deleted
+    /// entities held, which is neither dead nor moved.
     fn clean(&mut self) -> bool {
+        if self.core.gives_back() {
+            return true;
+        }
         let Some(step) = self.journal.poll_clean(self.limits.clean_bytes) else { return false };
         let round = self.round();
         let mut out = Surroundings { journal: &mut self.journal, outbox: &mut self.outbox, round };

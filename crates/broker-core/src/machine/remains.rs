@@ -29,6 +29,12 @@ impl Remains {
 }
 
 impl Core {
+    /// Whether deleted entities still hold records that are not given back. The journal may clean no segment meanwhile:
+    /// nobody would move them, and it would find them alive.
+    pub fn gives_back(&self) -> bool {
+        !self.remains.is_empty()
+    }
+
     /// Gives records back, until `left` is used up; says how much of that is left.
     pub(super) fn work_off_remains(&mut self, mut left: u32, out: &mut impl Output) -> u32 {
         while left > 0
