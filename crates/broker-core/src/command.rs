@@ -2,14 +2,12 @@
 //!
 //! Invariant: every command is atomic: its records land in one journal batch, or none does.
 
-use std::time::Duration;
-
-use broker_filter::Filter;
 use bytes::Bytes;
 
 use crate::{
-    ClientId, EntityKind, EntitySettings, EntityVersion, LinkId, LockId, LockToken, Message, Operation,
-    Properties, QueueId, Rule, SequenceNumber, StoredRule, Ticket, Timestamp, TransactionId,
+    ClientId, EntityKind, EntityPath, EntitySettings, EntityVersion, LinkId, LockId, LockToken, Look,
+    Message, Operation, Outcome, QueueId, ReceiveMode, Rule, SequenceNumber, SessionWanted, StoredRule,
+    Subscriber, Ticket, Timestamp, TransactionId, UnsettledPolicy,
 };
 
 /// All that one connection asked in one go, in order.
@@ -19,95 +17,6 @@ pub struct Batch {
     pub client: ClientId,
     /// What, in order.
     pub commands: Vec<Command>,
-}
-
-/// The place of a message store by name. Names compare without regard to ASCII case.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct EntityPath {
-    /// Name of a queue or topic, or `topic/Subscriptions/name`, as the client wrote it.
-    pub entity: Box<str>,
-    /// Which of its stores.
-    pub sub_queue: SubQueue,
-}
-
-/// The stores of one entity.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum SubQueue {
-    /// The entity's own messages.
-    Main,
-    /// `$DeadLetterQueue`.
-    DeadLetter,
-    /// `$Transfer/$DeadLetterQueue`.
-    TransferDeadLetter,
-}
-
-/// Who receives from a topic itself, and what.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Subscriber {
-    /// The container-id of the client; empty for a name that all clients share.
-    pub container: Box<str>,
-    /// By which it is known again in its container: one subscription at most in all topics.
-    pub name: Box<str>,
-    /// Who the client is, by its log-in or token: what nobody else's link of these names may take over.
-    pub owner: Box<str>,
-    /// Which messages it wants.
-    pub filter: Filter,
-    /// How it takes them: what a copy of its own means at a queue, every subscriber of a topic has.
-    pub mode: ReceiveMode,
-    /// Whether others may receive from the same subscription.
-    pub shared: bool,
-    /// The subscription is given up with its last link, which is for the gateway to say; what a crash leaves goes after
-    /// five minutes.
-    pub temporary: bool,
-}
-
-/// How a consumer takes messages.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum ReceiveMode {
-    /// Each delivery is locked until settled or the lock expires.
-    PeekLock,
-    /// A message is gone when it is handed out.
-    ReceiveAndDelete,
-    /// Distribution mode `copy`: every message once, in order, without lock or effect.
-    Browse,
-}
-
-/// Which session a consumer of an entity with sessions wants (`service-bus-entities` 10).
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum SessionWanted {
-    /// The one with this id; at most 128 characters. Refused if somebody has it.
-    Named(Box<str>),
-    /// The one that nobody has and whose oldest deliverable message has the lowest number.
-    Next {
-        /// How long to wait until there is one.
-        patience: Duration,
-    },
-}
-
-/// What a settlement does to a locked message.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
-    /// Processed: remove it.
-    Complete,
-    /// Give it back and count a failed delivery. The properties are merged into the stored message.
-    Abandon(Properties),
-    /// Give it back without counting. The properties are merged into the stored message.
-    Release(Properties),
-    /// Move it to the dead-letter store with these properties added (the reason among them).
-    DeadLetter(Properties),
-    /// Set it aside, to be fetched by sequence number only.
-    Defer(Properties),
-}
-
-/// What becomes of a consumer's locked messages when it closes.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum UnsettledPolicy {
-    /// The locks run on until they expire (Service Bus).
-    KeepLocks,
-    /// They return at once, without counting (plain AMQP; `released`).
-    Release,
-    /// They return at once and count as failed (`modified{delivery-failed}` as default outcome).
-    Fail,
 }
 
 /// One request. A `ticket` asks for an answer; where it is an `Option`, `None` means that nobody waits for one.
@@ -531,49 +440,4 @@ pub enum Command {
         /// Who waits.
         ticket: Ticket,
     },
-}
-
-/// Which entities to show. At most 1,000 are shown at once.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Look {
-    /// The one of this name, if there is one.
-    One {
-        /// Its name.
-        name: Box<str>,
-    },
-    /// The queues, or the topics, in the order of their names in lower case.
-    Kind {
-        /// Which.
-        kind: EntityKind,
-        /// With which to begin.
-        start: Start,
-        /// How many to show at most.
-        top: u64,
-    },
-    /// Those of all kinds, in the order of their names in lower case.
-    All {
-        /// The name, in lower case, behind which to begin; empty: with the first.
-        after: Box<str>,
-        /// How many to show at most.
-        top: u64,
-    },
-    /// The subscriptions of a topic, in the order of their names in lower case.
-    Subscriptions {
-        /// The topic.
-        topic: Box<str>,
-        /// With which to begin.
-        start: Start,
-        /// How many to show at most.
-        top: u64,
-    },
-}
-
-/// Where in a list to begin.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Start {
-    /// So many are left out in front.
-    Skip(u64),
-    /// With the first behind this name, of whatever is there by then: what is created or deleted meanwhile moves none of
-    /// the others.
-    Behind(Box<str>),
 }

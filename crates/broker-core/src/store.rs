@@ -1,17 +1,19 @@
 //! One message store: the messages of a queue, or its dead letters.
 //!
 //! Invariant: an unlocked active message that can be read is in the retrieval order exactly once; in a store with
-//! sessions it is `Ready` in its session instead. The counts are the sums over the slots, and over the states of the
-//! sessions.
+//! sessions it is `Ready` in its session instead.
 
 mod copies;
+mod counts;
 mod holding;
 mod locks;
 mod order;
 mod replay;
 mod selecting;
+mod timers;
 
 pub(crate) use copies::Copies;
+pub(crate) use counts::Counts;
 use holding::Holding;
 pub(crate) use replay::Seen;
 
@@ -66,25 +68,6 @@ pub(crate) struct Entity {
 
 /// Consumers that are gone, and whether their locks end as failed.
 pub(crate) type Holders = BTreeMap<ConsumerNumber, bool>;
-
-/// Sums over the slots of a store.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Counts {
-    /// Active, locked or not.
-    pub(crate) active: usize,
-    pub(crate) deferred: usize,
-    pub(crate) scheduled: usize,
-    /// What copies elsewhere share.
-    pub(crate) bodies: usize,
-    /// Of the others, how many are locked.
-    pub(crate) locked: usize,
-    /// Of the others, how many cannot be read.
-    pub(crate) damaged: usize,
-    /// Of the others, how many may expire.
-    pub(crate) expiring: usize,
-    /// Record bytes.
-    pub(crate) bytes: u64,
-}
 
 /// The messages of a queue, or its dead letters.
 #[derive(Debug)]
@@ -350,39 +333,6 @@ impl Store {
         }
     }
 
-    /// Puts the store under its earliest deadline in the core's table, if that is earlier than what stands there.
-    pub(crate) fn arm(&mut self, timers: &mut BTreeSet<(Timestamp, QueueId)>) {
-        let expiries = if self.expires_now() { self.expiries.next() } else { None };
-        let forget = self.history.as_ref().and_then(|history| history.forget_at());
-        let sessions = self.sessions.as_ref().and_then(|sessions| sessions.deadline());
-        let next = [self.locks.next(), expiries, self.schedule.next(), forget, sessions];
-        let next = next.into_iter().flatten().min();
-        let Some(next) = next.filter(|next| *next < self.armed) else { return };
-        timers.remove(&(self.armed, self.id));
-        timers.insert((next, self.id));
-        self.armed = next;
-    }
-
-    /// Whether messages whose time is over go at this time.
-    pub(crate) fn expires_now(&self) -> bool {
-        let in_sessions = self.sessions.is_some() && self.consumers > 0;
-        let is_waited_for = !self.ring.is_empty() || in_sessions || self.selects_now();
-        !self.lazy_expiry || is_waited_for || self.forwards.is_some()
-    }
-
-    /// Somebody waits to receive: that may let messages expire.
-    pub(crate) fn arm_for_receivers(&mut self, timers: &mut BTreeSet<(Timestamp, QueueId)>) {
-        if self.lazy_expiry {
-            self.arm(timers);
-        }
-    }
-
-    /// Takes the store out of the core's table.
-    pub(crate) fn disarm(&mut self, timers: &mut BTreeSet<(Timestamp, QueueId)>) {
-        timers.remove(&(self.armed, self.id));
-        self.armed = Timestamp::MAX;
-    }
-
     /// The sessions, made if there were none; `seed` as for [`Sessions::new`].
     pub(crate) fn sessions(&mut self, seed: u64) -> &mut Sessions {
         self.sessions.get_or_insert_with(|| Box::new(Sessions::new(seed)))
@@ -421,51 +371,6 @@ impl Store {
     fn list_shown(&mut self, slots: &Slots<Slot>) {
         let shown = slots.iter().filter(|(_, slot)| slot.state != State::Body);
         self.shown = Some(shown.map(|(number, _)| number).collect());
-    }
-
-    fn remind(&mut self, sequence: u64, slot: &Slot) {
-        if slot.state == State::Scheduled {
-            self.schedule.push(slot.until, sequence);
-            if self.schedule.is_bloated(self.counts.scheduled) {
-                let slots = &self.slots;
-                self.schedule.compact(|run| {
-                    any(slots, *run, |slot| slot.state == State::Scheduled && slot.until == run.at)
-                });
-            }
-        } else if slot.expires_at != Timestamp::MAX && !self.is_dead_letter() {
-            self.expiries.push(slot.dies_at(), sequence);
-            if self.expiries.is_bloated(self.counts.expiring) {
-                let slots = &self.slots;
-                self.expiries.compact(|run| any(slots, *run, |slot| slot.dies_at() == run.at));
-            }
-        }
-    }
-
-    fn count_in(&mut self, slot: &Slot) {
-        *self.counts.of(slot.state) += 1;
-        self.counts.locked += usize::from(slot.is_locked());
-        self.counts.damaged += usize::from(slot.is_damaged());
-        self.counts.expiring += usize::from(slot.expires_at != Timestamp::MAX);
-        self.counts.bytes += u64::from(slot.length);
-    }
-
-    fn count_out(&mut self, slot: &Slot) {
-        *self.counts.of(slot.state) -= 1;
-        self.counts.locked -= usize::from(slot.is_locked());
-        self.counts.damaged -= usize::from(slot.is_damaged());
-        self.counts.expiring -= usize::from(slot.expires_at != Timestamp::MAX);
-        self.counts.bytes -= u64::from(slot.length);
-    }
-}
-
-impl Counts {
-    fn of(&mut self, state: State) -> &mut usize {
-        match state {
-            State::Active => &mut self.active,
-            State::Deferred => &mut self.deferred,
-            State::Scheduled => &mut self.scheduled,
-            State::Body => &mut self.bodies,
-        }
     }
 }
 

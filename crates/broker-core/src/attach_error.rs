@@ -1,0 +1,68 @@
+//! Why links are not opened.
+//!
+//! Invariant: whoever gets one of these has no link.
+
+use crate::EntityError;
+
+/// Why a link could not be opened.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum AttachError {
+    /// The entity's status does not allow it.
+    #[error("the messaging entity `{0}` is disabled for this operation")]
+    Disabled(Box<str>),
+    /// No such entity.
+    #[error("the messaging entity `{0}` could not be found")]
+    NotFound(Box<str>),
+    /// The name cannot be an entity's.
+    #[error("`{0}` is not a valid entity name")]
+    InvalidName(Box<str>),
+    /// A dead-letter store takes no sends.
+    #[error("messages cannot be sent to the sub-queue of `{0}`")]
+    SubQueueSend(Box<str>),
+    /// A subscription gets its messages from its topic.
+    #[error("messages cannot be sent to the subscription `{0}`, only to its topic")]
+    SubscriptionSend(Box<str>),
+    /// A topic gives its messages to its subscriptions.
+    #[error("messages cannot be received from the topic `{0}`, only from its subscriptions")]
+    TopicReceive(Box<str>),
+    /// Another consumer receives from the subscriber's subscription, which is not shared or is wanted otherwise.
+    #[error("the subscription of `{0}` is in use")]
+    SubscriptionInUse(Box<str>),
+    /// The subscriber's subscription cannot be made or deleted.
+    #[error("{0}")]
+    Subscription(EntityError),
+    /// All messages of this store go to another entity.
+    #[error("`{0}` forwards its messages, so they cannot be received from it")]
+    Forwards(Box<str>),
+    /// The entity has sessions, and the consumer named none.
+    #[error("`{0}` requires sessions: it can be received from by session only")]
+    SessionRequired(Box<str>),
+    /// The consumer named a session, and the entity has none.
+    #[error("`{0}` does not require sessions: it cannot be received from by session")]
+    NoSessions(Box<str>),
+    /// The consumer named a session of a dead-letter store.
+    #[error("a session cannot be accepted from the sub-queue of `{0}`")]
+    SubQueueSession(Box<str>),
+    /// Somebody has the session.
+    #[error("the requested session `{0}` cannot be accepted, it may be locked by another receiver")]
+    SessionLocked(Box<str>),
+    /// No session was available for as long as the consumer would wait.
+    #[error("no session became available in time")]
+    SessionTimeout,
+    /// The id of a session is too long.
+    #[error("the id of the session has {chars} characters, allowed are {limit}")]
+    SessionIdTooLong {
+        /// How many it has.
+        chars: u64,
+        /// How many are allowed.
+        limit: u64,
+    },
+    /// A limit of the broker.
+    #[error("the limit of {limit} {what} is reached")]
+    LimitReached {
+        /// What is limited.
+        what: &'static str,
+        /// How many are allowed.
+        limit: u64,
+    },
+}

@@ -1,0 +1,84 @@
+//! Messages on their way out, and the locks on them.
+//!
+//! Invariant: a message goes out with the bytes that arrived; what the broker knows of it stands beside them.
+
+use bytes::Bytes;
+
+use crate::{LinkId, LockId, LockToken, More, Properties, QueueId, SequenceNumber, Ticket, Timestamp};
+
+/// A message on its way to a consumer.
+#[derive(Clone, Debug)]
+pub struct Delivery {
+    /// The consumer.
+    pub consumer: LinkId,
+    /// The store it comes from.
+    pub queue: QueueId,
+    /// Its number.
+    pub sequence: SequenceNumber,
+    /// Its lock; `None` in receive-and-delete and browse.
+    pub lock: Option<Lock>,
+    /// What was stored.
+    pub stored: Stored,
+}
+
+/// A lock just granted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Lock {
+    /// For settling on the same link.
+    pub id: LockId,
+    /// For settling from anywhere.
+    pub token: LockToken,
+    /// When it ends.
+    pub until: Timestamp,
+}
+
+/// A stored message and what the broker knows about it.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// When the broker took it.
+    pub enqueued_at: Timestamp,
+    /// What only some messages have.
+    pub more: Option<Box<More>>,
+    /// When it expires; `None`: never. A message shown by `Peek` has it only if it brought a time to live of its
+    /// own (`service-bus-entities` 5.2).
+    pub expires_at: Option<Timestamp>,
+    /// Failed deliveries before this one.
+    pub delivery_count: u32,
+    /// 0 active, 1 deferred, 2 scheduled.
+    pub state: u8,
+    /// Whether it was handed out before (AMQP `first-acquirer` is its opposite). A restart may forget it.
+    pub acquired_before: bool,
+    /// Broker-added application properties.
+    pub properties: Properties,
+    /// The sections as they arrived.
+    pub payload: Bytes,
+}
+
+/// A message shown by `Peek`.
+#[derive(Clone, Debug)]
+pub struct Peeked {
+    /// Its number.
+    pub sequence: SequenceNumber,
+    /// The message.
+    pub stored: Stored,
+}
+
+/// A deferred message taken by `ReceiveDeferred`.
+#[derive(Clone, Debug)]
+pub struct Fetched {
+    /// Its number.
+    pub sequence: SequenceNumber,
+    /// Its lock; `None` where it was taken for good.
+    pub lock: Option<Lock>,
+    /// The message.
+    pub stored: Stored,
+}
+
+/// Locks extended by `RenewLocks`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Renewed {
+    /// The ticket.
+    pub ticket: Ticket,
+    /// New ends, in the order of the request's tokens.
+    pub until: Vec<Timestamp>,
+}

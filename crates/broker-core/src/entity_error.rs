@@ -1,0 +1,119 @@
+//! Why requests about entities and their messages are refused.
+//!
+//! Invariant: whoever gets one of these knows that nothing has changed.
+
+use crate::SequenceNumber;
+
+/// What [`EntityError::LimitReached`] calls the subscriptions of a topic.
+pub const SUBSCRIPTIONS_PER_TOPIC: &str = "subscriptions per topic";
+/// What [`EntityError::LimitReached`] calls the rules of a topic's subscriptions.
+pub const RULES_PER_TOPIC: &str = "rules per topic";
+
+/// Why a request about an entity or its messages was refused.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum EntityError {
+    /// The entity's status does not allow it.
+    #[error("the messaging entity `{0}` is disabled for this operation")]
+    Disabled(Box<str>),
+    /// The entity has sessions, and the request named none.
+    #[error("`{0}` requires sessions: the request needs a session id")]
+    SessionRequired(Box<str>),
+    /// This client does not hold the session, or no longer.
+    #[error("the lock of the session is lost")]
+    SessionLockLost,
+    /// Messages of an entity with partitions are not deleted in bulk.
+    #[error("`{0}` has partitions: its messages cannot be deleted in bulk")]
+    HasPartitions(Box<str>),
+    /// No such entity.
+    #[error("the messaging entity `{0}` could not be found")]
+    NotFound(Box<str>),
+    /// Messages cannot be forwarded there.
+    #[error("`{property}` names `{target}`: {why}")]
+    ForwardTarget {
+        /// The property.
+        property: &'static str,
+        /// What it names.
+        target: Box<str>,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// There is nothing that messages could be forwarded to.
+    #[error("`{property}` names `{target}`: it does not exist")]
+    ForwardTargetMissing {
+        /// The property.
+        property: &'static str,
+        /// What it names.
+        target: Box<str>,
+    },
+    /// The subscription has no such rule.
+    #[error("the rule `{0}` could not be found")]
+    RuleNotFound(Box<str>),
+    /// The subscription has a rule of that name.
+    #[error("the rule `{0}` already exists")]
+    RuleExists(Box<str>),
+    /// The entity or rule is not what the request took it for any more.
+    #[error("`{0}` has been changed in the meantime")]
+    Changed(Box<str>),
+    /// The entity is no subscription.
+    #[error("`{0}` is not a subscription")]
+    NotASubscription(Box<str>),
+    /// A property that is fixed at creation.
+    #[error("`{property}` cannot be changed after creation")]
+    Immutable {
+        /// The property.
+        property: &'static str,
+    },
+    /// The tier that the broker behaves as has no such thing.
+    #[error("`{what}` is not available in the {profile} profile")]
+    NotInProfile {
+        /// What was asked for.
+        what: &'static str,
+        /// The profile.
+        profile: &'static str,
+    },
+    /// The name is taken.
+    #[error("the messaging entity `{0}` already exists")]
+    AlreadyExists(Box<str>),
+    /// The name cannot be an entity's.
+    #[error("`{0}` is not a valid entity name")]
+    InvalidName(Box<str>),
+    /// A property is out of its range.
+    #[error("`{property}` is {value}, allowed is {allowed}")]
+    OutOfRange {
+        /// The property.
+        property: &'static str,
+        /// What was asked.
+        value: Box<str>,
+        /// What is allowed.
+        allowed: &'static str,
+    },
+    /// No message of this number stands as the request wants it: unknown, locked, activated, or never set aside.
+    #[error(
+        "no deferred or scheduled message with the sequence number {sequence} is available in `{entity}`"
+    )]
+    MessageNotFound {
+        /// The entity's name.
+        entity: Box<str>,
+        /// The number.
+        sequence: SequenceNumber,
+    },
+    /// The answer would be larger than wanted.
+    #[error("the messages have {bytes} bytes, at most {limit} are given at once")]
+    AnswerTooLarge {
+        /// What was asked for.
+        bytes: u64,
+        /// What may be.
+        limit: u64,
+    },
+    /// Stored bytes could not be read back.
+    #[error("the broker's storage failed")]
+    Storage,
+    /// A limit of the broker.
+    #[error("the limit of {limit} {what} is reached")]
+    LimitReached {
+        /// What is limited.
+        what: &'static str,
+        /// How many are allowed.
+        limit: u64,
+    },
+}

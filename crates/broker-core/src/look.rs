@@ -1,0 +1,50 @@
+//! Which entities somebody wants to see.
+//!
+//! Invariant: whatever is asked for, the answer has a bound.
+
+use crate::EntityKind;
+
+/// Which entities to show. At most 1,000 are shown at once.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Look {
+    /// The one of this name, if there is one.
+    One {
+        /// Its name.
+        name: Box<str>,
+    },
+    /// The queues, or the topics, in the order of their names in lower case.
+    Kind {
+        /// Which.
+        kind: EntityKind,
+        /// With which to begin.
+        start: Start,
+        /// How many to show at most.
+        top: u64,
+    },
+    /// Those of all kinds, in the order of their names in lower case.
+    All {
+        /// The name, in lower case, behind which to begin; empty: with the first.
+        after: Box<str>,
+        /// How many to show at most.
+        top: u64,
+    },
+    /// The subscriptions of a topic, in the order of their names in lower case.
+    Subscriptions {
+        /// The topic.
+        topic: Box<str>,
+        /// With which to begin.
+        start: Start,
+        /// How many to show at most.
+        top: u64,
+    },
+}
+
+/// Where in a list to begin.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Start {
+    /// So many are left out in front.
+    Skip(u64),
+    /// With the first behind this name, of whatever is there by then: what is created or deleted meanwhile moves none of
+    /// the others.
+    Behind(Box<str>),
+}

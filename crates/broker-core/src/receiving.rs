@@ -1,0 +1,61 @@
+//! How a consumer wants its messages.
+//!
+//! Invariant: what a consumer was opened with holds for as long as it is open.
+
+use std::time::Duration;
+
+use broker_filter::Filter;
+
+/// How a consumer takes messages.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ReceiveMode {
+    /// Each delivery is locked until settled or the lock expires.
+    PeekLock,
+    /// A message is gone when it is handed out.
+    ReceiveAndDelete,
+    /// Distribution mode `copy`: every message once, in order, without lock or effect.
+    Browse,
+}
+
+/// What becomes of a consumer's locked messages when it closes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum UnsettledPolicy {
+    /// The locks run on until they expire (Service Bus).
+    KeepLocks,
+    /// They return at once, without counting (plain AMQP; `released`).
+    Release,
+    /// They return at once and count as failed (`modified{delivery-failed}` as default outcome).
+    Fail,
+}
+
+/// Which session a consumer of an entity with sessions wants (`service-bus-entities` 10).
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum SessionWanted {
+    /// The one with this id; at most 128 characters. Refused if somebody has it.
+    Named(Box<str>),
+    /// The one that nobody has and whose oldest deliverable message has the lowest number.
+    Next {
+        /// How long to wait until there is one.
+        patience: Duration,
+    },
+}
+
+/// Who receives from a topic itself, and what.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Subscriber {
+    /// The container-id of the client; empty for a name that all clients share.
+    pub container: Box<str>,
+    /// By which it is known again in its container: one subscription at most in all topics.
+    pub name: Box<str>,
+    /// Who the client is, by its log-in or token: what nobody else's link of these names may take over.
+    pub owner: Box<str>,
+    /// Which messages it wants.
+    pub filter: Filter,
+    /// How it takes them: what a copy of its own means at a queue, every subscriber of a topic has.
+    pub mode: ReceiveMode,
+    /// Whether others may receive from the same subscription.
+    pub shared: bool,
+    /// The subscription is given up with its last link, which is for the gateway to say; what a crash leaves goes after
+    /// five minutes.
+    pub temporary: bool,
+}

@@ -1,0 +1,58 @@
+//! How many messages a store has, of which kind, and how many bytes.
+//!
+//! Invariant: the counts are the sums over the slots, and over the states of the sessions: whoever changes a slot counts it
+//! out as it was and in as it is.
+
+use crate::{
+    Timestamp,
+    slot::{Slot, State},
+    store::Store,
+};
+
+/// Sums over the slots of a store.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Counts {
+    /// Active, locked or not.
+    pub(crate) active: usize,
+    pub(crate) deferred: usize,
+    pub(crate) scheduled: usize,
+    /// What copies elsewhere share.
+    pub(crate) bodies: usize,
+    /// Of the others, how many are locked.
+    pub(crate) locked: usize,
+    /// Of the others, how many cannot be read.
+    pub(crate) damaged: usize,
+    /// Of the others, how many may expire.
+    pub(crate) expiring: usize,
+    /// Record bytes.
+    pub(crate) bytes: u64,
+}
+
+impl Store {
+    pub(super) fn count_in(&mut self, slot: &Slot) {
+        *self.counts.of(slot.state) += 1;
+        self.counts.locked += usize::from(slot.is_locked());
+        self.counts.damaged += usize::from(slot.is_damaged());
+        self.counts.expiring += usize::from(slot.expires_at != Timestamp::MAX);
+        self.counts.bytes += u64::from(slot.length);
+    }
+
+    pub(super) fn count_out(&mut self, slot: &Slot) {
+        *self.counts.of(slot.state) -= 1;
+        self.counts.locked -= usize::from(slot.is_locked());
+        self.counts.damaged -= usize::from(slot.is_damaged());
+        self.counts.expiring -= usize::from(slot.expires_at != Timestamp::MAX);
+        self.counts.bytes -= u64::from(slot.length);
+    }
+}
+
+impl Counts {
+    fn of(&mut self, state: State) -> &mut usize {
+        match state {
+            State::Active => &mut self.active,
+            State::Deferred => &mut self.deferred,
+            State::Scheduled => &mut self.scheduled,
+            State::Body => &mut self.bodies,
+        }
+    }
+}
