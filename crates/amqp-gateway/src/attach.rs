@@ -4,19 +4,16 @@
 //! applied, or refused with an error.
 
 use amqp_codec::{
-    performative::{Address, Attach, DeliveryState, Source, Target},
+    performative::Attach,
     raw::{AnnotationValue, RawMap},
     types::{Role, SenderSettleMode},
 };
 use amqp_engine::{AttachReply, LinkKey};
 use broker_auth::Right;
-use broker_core::{
-    AttachError, Command, EntityPath, LinkId, QueueInfo, ReceiveMode, SessionGrant, UnsettledPolicy,
-};
+use broker_core::{AttachError, Command, EntityPath, LinkId, QueueInfo, SessionGrant};
 use tracing::{Span, debug};
 
 use crate::{
-    address::{self, Node},
     condition::Refusal,
     gateway::Gateway,
     intake::Wants,
@@ -26,17 +23,11 @@ use crate::{
     spans,
     tickets::SessionNumber,
     tracking,
+    wanted::{
+        Wanted, has_service_bus_property, receive_mode, takes_rejected, target_address, transfer_destination,
+        unsettled_policy, wanted_source, wanted_target,
+    },
 };
-
-/// What an attach asks for.
-enum Wanted {
-    Send(Option<EntityPath>),
-    Receive(EntityPath),
-    Request(NodeName),
-    Reply(NodeName),
-    Coordinate,
-    Lookup,
-}
 
 impl Gateway {
     /// The peer attaches a link.
@@ -334,106 +325,6 @@ impl Gateway {
     }
 }
 
-/// Whether a sending peer understands `rejected`.
-pub(crate) fn takes_rejected(attach: &Attach) -> bool {
-    attach.source.as_ref().is_none_or(|source| {
-        source.outcomes.is_empty() || source.outcomes.iter().any(|outcome| outcome == REJECTED)
-    })
-}
-
-/// Where messages go in the end that are sent through the link's target.
-fn transfer_destination(attach: &Attach) -> Result<Option<EntityPath>, Refusal> {
-    let properties = attach.properties.as_ref();
-    let Some(address) = properties.and_then(|properties| properties.get(TRANSFER_DESTINATION)) else {
-        return Ok(None);
-    };
-    let Some(address) = address.as_str() else {
-        return Err(Refusal::NoAddress { terminus: "transfer destination" });
-    };
-    let bad = |error| Refusal::Address { address: address.to_owned(), error };
-    match address::parse(address).map_err(bad)? {
-        Node::Entity(path) => Ok(Some(path)),
-        Node::Management(_) | Node::Cbs => Err(bad(address::AddressError::NotAQueue)),
-    }
-}
-
-/// What a sending peer's target asks for.
-fn wanted_target(attach: &Attach) -> Result<Wanted, Refusal> {
-    let target = match &attach.target {
-        Some(Target::Terminus(target)) => target,
-        Some(Target::Coordinator { .. }) => return Ok(Wanted::Coordinate),
-        None => return Err(Refusal::NoTarget),
-    };
-    if target.dynamic {
-        return Err(Refusal::Dynamic);
-    }
-    let Some(address) = &target.address else { return Ok(Wanted::Send(None)) };
-    Ok(match parse(address, "target")? {
-        Node::Entity(path) => Wanted::Send(Some(path)),
-        Node::Management(path) => Wanted::Request(NodeName::Management(path)),
-        Node::Cbs => Wanted::Request(NodeName::Cbs),
-    })
-}
-
-/// What a receiving peer's source asks for.
-fn wanted_source(attach: &Attach) -> Result<Wanted, Refusal> {
-    let Some(source) = &attach.source else {
-        // How clients look a durable subscription up before they delete it.
-        return Ok(Wanted::Lookup);
-    };
-    if source.dynamic {
-        return Err(Refusal::Dynamic);
-    }
-    let address = source.address.as_ref().ok_or(Refusal::NoAddress { terminus: "source" })?;
-    Ok(match parse(address, "source")? {
-        Node::Entity(path) => Wanted::Receive(path),
-        Node::Management(path) => Wanted::Reply(NodeName::Management(path)),
-        Node::Cbs => Wanted::Reply(NodeName::Cbs),
-    })
-}
-
-fn parse(address: &Address, terminus: &'static str) -> Result<Node, Refusal> {
-    let address = address.as_str().ok_or(Refusal::NoAddress { terminus })?;
-    address::parse(address).map_err(|error| Refusal::Address { address: address.to_owned(), error })
-}
-
-/// The address of the peer's own terminus on a link it receives on.
-fn target_address(attach: &Attach) -> Option<&str> {
-    match &attach.target {
-        Some(Target::Terminus(target)) => target.address.as_ref()?.as_str(),
-        _ => None,
-    }
-}
-
-/// How a receiver takes messages. Service Bus clients say it by the settle modes alone.
-fn receive_mode(mode: SenderSettleMode, source: Option<&Source>) -> ReceiveMode {
-    let distribution = source.and_then(|source| source.distribution_mode.as_ref());
-    if distribution.is_some_and(|mode| mode == "copy") {
-        ReceiveMode::Browse
-    } else if mode == SenderSettleMode::Settled {
-        ReceiveMode::ReceiveAndDelete
-    } else {
-        ReceiveMode::PeekLock
-    }
-}
-
-/// What becomes of locks when the link goes.
-fn unsettled_policy(face: Face, default_outcome: Said) -> UnsettledPolicy {
-    match (face, default_outcome) {
-        (Face::ServiceBus, _) => UnsettledPolicy::KeepLocks,
-        (Face::Plain, Said::Modified { delivery_failed: Some(true), .. }) => UnsettledPolicy::Fail,
-        (Face::Plain, _) => UnsettledPolicy::Release,
-    }
-}
-
-fn has_service_bus_property(attach: &Attach) -> bool {
-    attach.properties.as_ref().is_some_and(|properties| {
-        properties
-            .iter()
-            .any(|(name, _)| name.as_str().is_some_and(|name| name.starts_with("com.microsoft:")))
-    })
-}
-
 /// The same for an entity and its sub-queues, however its name is written: FNV-1a, then mixed.
 pub(crate) fn id_base(entity: &str) -> u64 {
     let hash = entity.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -442,26 +333,6 @@ pub(crate) fn id_base(entity: &str) -> u64 {
     tracking::mix(hash)
 }
 
-impl Said {
-    /// The state without its data.
-    pub(crate) fn of(state: &DeliveryState) -> Self {
-        match state {
-            DeliveryState::Accepted => Self::Accepted,
-            DeliveryState::Rejected(_) => Self::Rejected,
-            DeliveryState::Released => Self::Released,
-            DeliveryState::Modified(modified) => Self::Modified {
-                delivery_failed: modified.delivery_failed,
-                undeliverable_here: modified.undeliverable_here,
-            },
-            DeliveryState::Received { .. } => Self::Received,
-            DeliveryState::Transactional { .. } => Self::Transactional,
-            DeliveryState::Declared { .. } | DeliveryState::Other(_) => Self::Foreign,
-        }
-    }
-}
-
-const TRANSFER_DESTINATION: &str = "com.microsoft:transfer-destination-address";
-const REJECTED: &str = "amqp:rejected:list";
 /// Requests a node takes before the next top-up at half.
 pub(crate) const REQUEST_CREDIT: u32 = 100;
 /// Largest request to `$cbs`, in bytes: tokens are a few kilobytes.

@@ -15,13 +15,14 @@ use amqp_engine::{AttachReply, IncomingDelivery, LinkKey};
 use broker_core::{Command, CommitError, LinkId, Operation, Ticket, TransactionId};
 
 use crate::{
-    attach::{NODE_MESSAGE_BYTES, REQUEST_CREDIT, takes_rejected},
+    attach::{NODE_MESSAGE_BYTES, REQUEST_CREDIT},
     condition::Refusal,
     gateway::Gateway,
     link::LinkRole,
     requests::Pending,
     settlement::Face,
     tickets::{Errand, SessionNumber},
+    wanted::takes_rejected,
 };
 
 /// What the coordinator says of itself.

@@ -9,10 +9,10 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
-use amqp_codec::{performative::DeliveryState, types::Symbol};
-use amqp_engine::{Connection, DeliveryId, Event, LinkKey, Origin, SessionId};
+use amqp_codec::types::Symbol;
+use amqp_engine::{Connection, LinkKey, SessionId};
 use broker_auth::{Authority, Grants, Identity, PeerFacts};
-use broker_core::{AttachError, ClientId, Command, Effect, LinkId};
+use broker_core::{ClientId, Command, Effect};
 use bytes::{Bytes, BytesMut};
 
 use crate::{
@@ -25,12 +25,11 @@ use crate::{
     handshake,
     idling::Idling,
     index::Index,
-    link::{Link, LinkRole, Links, Session, Sessions},
+    link::{Links, Session, Sessions},
     mischief::Mischief,
     requests::Pending,
     settlement::Face,
-    spans, telling,
-    tickets::Errand,
+    spans,
     traces::Traces,
     tracking::Tracking,
 };
@@ -303,141 +302,8 @@ impl Gateway {
         }
     }
 
-    fn handle_event(&mut self, event: Event) {
-        match event {
-            Event::Transfer(delivery) => self.on_transfer(delivery),
-            Event::Disposition { session, first, last, settled, state } => {
-                self.on_disposition(session, first, last, settled, state.as_ref());
-            }
-            Event::TooLarge { link, delivery_id, tag, state, bytes, limit } => {
-                if let Some(DeliveryState::Transactional { txn_id, .. }) = &state {
-                    self.spoil(txn_id);
-                }
-                self.on_too_large(link, delivery_id, tag, &Refusal::TooLarge { bytes, limit });
-            }
-            Event::LinkFlow { link, limit, drain, properties, .. } => {
-                self.on_flow(link, limit, drain, properties.as_ref());
-            }
-            Event::LinkAttached { link, attach } => self.on_attached(link, attach),
-            Event::LinkDetached { link, closed, error, by } => {
-                telling::by_engine(by, error.as_ref());
-                self.on_detached(link, closed && error.is_none(), by);
-            }
-            Event::DetachAnswered { link } => self.on_detach_answered(link),
-            Event::SessionBegun { session } => self.on_session(session),
-            Event::SessionEnded { session, error, by } => {
-                telling::by_engine(by, error.as_ref());
-                self.on_session_ended(session);
-            }
-            Event::SaslInit { mechanism, initial_response, .. } => {
-                self.on_sasl(mechanism, initial_response.as_ref());
-            }
-            Event::SaslResponse(response) => self.on_sasl_response(&response),
-            Event::Opened(open) => self.on_opened(&open),
-            Event::Unsent { link, deliveries } => self.on_unsent(link, &deliveries),
-            // The peer's word on what it sent: it has settled, and needs no answer.
-            Event::SettledByPeer { .. } => {}
-            Event::Closed { error, by } => {
-                telling::by_engine(by, error.as_ref());
-                self.on_closed(by);
-            }
-        }
-    }
-
-    fn handle_effect(&mut self, effect: Effect) {
-        match effect {
-            Effect::Delivery(delivery) => self.on_delivery(&delivery),
-            Effect::Published { first, last } => self.on_published(first, last),
-            Effect::PublishRefused { ticket, error } => {
-                self.on_publish_refused(ticket, &Refusal::Publish(error));
-            }
-            Effect::Settled { first, last } => self.on_settled(first, last),
-            Effect::SettleRefused { ticket, error } => {
-                self.on_settle_refused(ticket, &Refusal::Settle(error));
-            }
-            Effect::Drained { consumer, count } => self.on_drained(consumer, count),
-            Effect::ProducerOpened { producer, queue } => self.on_producer_opened(producer, &queue),
-            Effect::ConsumerOpened { consumer, queue, session } => {
-                self.on_consumer_opened(consumer, &queue, session.as_ref());
-            }
-            Effect::SubscriberFound { link, subscription, topic } => {
-                self.on_subscriber_found(link, subscription, &topic);
-            }
-            Effect::AttachRefused { link, error } => self.on_attach_refused(link, error),
-            Effect::Renewed(renewed) => self.on_renewed(&renewed),
-            Effect::Peeked { ticket, messages } => self.on_peeked(ticket, &messages),
-            Effect::Scheduled { ticket, sequences } => self.on_scheduled(ticket, &sequences),
-            Effect::Fetched { ticket, messages } => self.on_fetched(ticket, &messages),
-            Effect::Deleted { ticket, count } => self.on_deleted(ticket, count),
-            Effect::RequestRefused { ticket, error } => {
-                self.on_request_refused(ticket, &Refusal::Entity(error));
-            }
-            Effect::EntityDisabled { link } => self.on_entity_disabled(link),
-            Effect::TransactionDone { ticket } => self.on_transaction_done(ticket),
-            Effect::TransactionRefused { ticket, error } => self.on_transaction_refused(ticket, error),
-            Effect::LinkStolen { link } => self.detach_link(link, &Refusal::Stolen),
-            Effect::EntityDeleted { link } => self.on_entity_deleted(link),
-            Effect::EntityForwards { link } => self.on_entity_forwards(link),
-            Effect::SessionLost { consumer } => self.on_session_lost(consumer),
-            Effect::SessionRenewed { ticket, until } => self.on_session_renewed(ticket, until),
-            Effect::SessionState { ticket, state } => self.on_session_state(ticket, state.as_deref()),
-            Effect::SessionList { ticket, skip, ids } => self.on_session_list(ticket, skip, &ids),
-            Effect::SessionRefused { ticket, error } => {
-                self.on_request_refused(ticket, &Refusal::Session(error));
-            }
-            Effect::Rules { ticket, rules } => self.on_rules(ticket, &rules),
-            Effect::EntityDone { ticket } => self.on_entity_done(ticket),
-            // Nothing of ours asks what there is, or for keys.
-            Effect::Described { .. } | Effect::KeysChanged { .. } => {}
-        }
-    }
-
-    /// A settlement under each of these tickets is done.
-    fn on_settled(&mut self, first: broker_core::Ticket, last: broker_core::Ticket) {
-        match (Errand::unpack(first), Errand::unpack(last)) {
-            (Some(Errand::Sent(session, from, echo)), Some(Errand::Sent(_, to, _))) => {
-                self.trace_settled(session, (from, to), false);
-                let Some(session) = self.sessions.get_mut(session.0) else { return };
-                let state = Some(echo.state());
-                self.engine.settle_outgoing_range(session.id, DeliveryId(from), DeliveryId(to), state);
-                if let Some(oldest) = session.forgetting.answer(to.wrapping_sub(from).wrapping_add(1)) {
-                    self.engine.forget_outgoing(session.id, oldest);
-                }
-            }
-            (Some(Errand::Request(from)), Some(Errand::Request(to))) => {
-                for number in from..=to {
-                    self.on_request_done(number);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn on_settle_refused(&mut self, ticket: broker_core::Ticket, refusal: &Refusal) {
-        match Errand::unpack(ticket) {
-            Some(Errand::Sent(session, delivery, _)) => {
-                self.trace_settled(session, (delivery, delivery), true);
-                let error = self.error(refusal, "");
-                self.settle_sent(session, delivery, DeliveryState::Rejected(Some(Box::new(error))));
-                let Some(session) = self.sessions.get_mut(session.0) else { return };
-                if let Some(oldest) = session.forgetting.answer(1) {
-                    self.engine.forget_outgoing(session.id, oldest);
-                }
-            }
-            Some(Errand::Request(number)) => match self.pending.get(&number) {
-                Some(Pending::Settle(settlement)) => {
-                    let (session, delivery) = (settlement.session, settlement.delivery);
-                    self.pending.remove(&number);
-                    let error = self.error(refusal, "");
-                    self.settle_sent(session, delivery, DeliveryState::Rejected(Some(Box::new(error))));
-                }
-                _ => self.on_request_refused(ticket, refusal),
-            },
-            _ => {}
-        }
-    }
-
-    fn on_session(&mut self, id: SessionId) {
+    /// The peer has begun a session.
+    pub(crate) fn on_session(&mut self, id: SessionId) {
         match self.sessions.insert(Session::new(id)) {
             Some(number) => {
                 self.by_session.insert(id, number);
@@ -448,52 +314,6 @@ impl Gateway {
             // The engine's own limit is lower, so this is not reached.
             None => self.engine.end_session(id, None),
         }
-    }
-
-    fn on_session_ended(&mut self, id: SessionId) {
-        let Some(number) = self.by_session.find(id) else { return };
-        // Gone first, so that no link cleans up in its table.
-        self.sessions.remove(number);
-        self.by_session.remove(id);
-        self.trace_session_ended(crate::tickets::SessionNumber(number));
-        let of_session = self.links.iter().filter(|(_, link)| link.session.0 == number);
-        let links: Vec<u32> = of_session.map(|(link, _)| link).collect();
-        for link in links {
-            self.drop_link(LinkId(link));
-        }
-    }
-
-    /// A peer that closes gives its links up, with the sessions that it holds. One that is lost does not: that it is
-    /// gone is told by `disconnected` alone.
-    fn on_closed(&mut self, by: Origin) {
-        self.sessions = Sessions::new();
-        self.by_session = Index::new();
-        if by != Origin::Peer {
-            self.give_up_temporary();
-        }
-        let links: Vec<u32> = self.links.iter().map(|(link, _)| link).collect();
-        for link in links {
-            if by == Origin::Peer {
-                self.drop_link(LinkId(link));
-            } else {
-                self.remove_link(LinkId(link));
-            }
-        }
-    }
-
-    fn on_entity_disabled(&mut self, link: LinkId) {
-        let entity = self.links.get(link.0).map(|link| link.place().to_owned()).unwrap_or_default();
-        self.detach_link(link, &Refusal::EntityDisabled { entity });
-    }
-
-    fn on_entity_deleted(&mut self, link: LinkId) {
-        let entity = self.links.get(link.0).map(|link| link.place().to_owned()).unwrap_or_default();
-        self.detach_link(link, &Refusal::EntityDeleted { entity });
-    }
-
-    fn on_entity_forwards(&mut self, link: LinkId) {
-        let entity = self.links.get(link.0).map(|link| link.place().to_owned()).unwrap_or_default();
-        self.detach_link(link, &Refusal::Attach(AttachError::Forwards(entity.into())));
     }
 
     /// Bytes of deliveries that the engine has been given and has not sent.
@@ -511,19 +331,6 @@ impl Gateway {
         let waiting = self.waiting_bytes();
         if let Some(limit) = self.budget.raise(waiting) {
             self.commands.push(Command::ByteBudget { limit });
-        }
-    }
-}
-
-impl Link {
-    /// The entity or node that error texts name.
-    pub(crate) fn place(&self) -> &str {
-        match &self.role {
-            LinkRole::Producer(producer) => producer.path.as_ref().map_or("", |path| &path.entity),
-            LinkRole::Consumer(consumer) => &consumer.path.entity,
-            LinkRole::Requests(requests) => requests.node.place(),
-            LinkRole::Replies(replies) => replies.node.place(),
-            LinkRole::Coordinator { .. } | LinkRole::Lookup(_) => "",
         }
     }
 }

@@ -7,14 +7,15 @@
 //! with its session.
 
 use amqp_codec::performative::{DeliveryState, Error};
-use amqp_engine::{LinkKey, Origin};
-use broker_core::{Command, LinkId};
+use amqp_engine::{LinkKey, Origin, SessionId};
+use broker_core::{AttachError, Command, LinkId};
 use tracing::debug;
 
 use crate::{
     condition::Refusal,
     gateway::Gateway,
-    link::{Consumer, Link, LinkRole},
+    index::Index,
+    link::{Consumer, Link, LinkRole, Sessions},
     tickets::SessionNumber,
 };
 
@@ -33,6 +34,56 @@ impl Gateway {
         if let Some(number) = self.by_key.find(key) {
             self.drop_link(LinkId(number));
         }
+    }
+
+    /// A session is over, and all its links with it.
+    pub(crate) fn on_session_ended(&mut self, id: SessionId) {
+        let Some(number) = self.by_session.find(id) else { return };
+        // Gone first, so that no link cleans up in its table.
+        self.sessions.remove(number);
+        self.by_session.remove(id);
+        self.trace_session_ended(SessionNumber(number));
+        let of_session = self.links.iter().filter(|(_, link)| link.session.0 == number);
+        let links: Vec<u32> = of_session.map(|(link, _)| link).collect();
+        for link in links {
+            self.drop_link(LinkId(link));
+        }
+    }
+
+    /// A peer that closes gives its links up, with the sessions that it holds. One that is lost does not: that it is
+    /// gone is told by `disconnected` alone.
+    pub(crate) fn on_closed(&mut self, by: Origin) {
+        self.sessions = Sessions::new();
+        self.by_session = Index::new();
+        if by != Origin::Peer {
+            self.give_up_temporary();
+        }
+        let links: Vec<u32> = self.links.iter().map(|(link, _)| link).collect();
+        for link in links {
+            if by == Origin::Peer {
+                self.drop_link(LinkId(link));
+            } else {
+                self.remove_link(LinkId(link));
+            }
+        }
+    }
+
+    /// The status of the link's entity does not allow it any more.
+    pub(crate) fn on_entity_disabled(&mut self, link: LinkId) {
+        let entity = self.links.get(link.0).map(|link| link.place().to_owned()).unwrap_or_default();
+        self.detach_link(link, &Refusal::EntityDisabled { entity });
+    }
+
+    /// The entity of the link is gone.
+    pub(crate) fn on_entity_deleted(&mut self, link: LinkId) {
+        let entity = self.links.get(link.0).map(|link| link.place().to_owned()).unwrap_or_default();
+        self.detach_link(link, &Refusal::EntityDeleted { entity });
+    }
+
+    /// The entity of the link forwards its messages now.
+    pub(crate) fn on_entity_forwards(&mut self, link: LinkId) {
+        let entity = self.links.get(link.0).map(|link| link.place().to_owned()).unwrap_or_default();
+        self.detach_link(link, &Refusal::Attach(AttachError::Forwards(entity.into())));
     }
 
     /// Detaches a link with an error.

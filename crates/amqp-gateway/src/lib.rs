@@ -5,10 +5,11 @@
 //!
 //! | question | module |
 //! |---|---|
-//! | What does a settlement do to a message? | `settlement`, `outcome` |
+//! | Who handles what comes in? | `dispatch` |
+//! | What does a settlement do to a message? | `settlement`, `outcome`, `settled` |
 //! | What does an address name? | `address` |
 //! | What is a refusal called? | `condition`, `telling`, `tracking` |
-//! | How is a link opened? | `attach`, `claims`, `sessions`; from a topic: `subscribing`, `selector` |
+//! | How is a link opened? | `wanted`, `attach`, `claims`, `sessions`; from a topic: `subscribing`, `selector` |
 //! | How does a message come in, how does it go out? | `intake`, `quota`, `inbound`; `delivery`, `outbound` |
 //! | What does a transaction need? | `coordinator`, `transacted` |
 //! | What goes wrong because a test ordered it? | `faults`, `mischief` |
@@ -27,6 +28,7 @@ mod condition;
 mod config;
 mod coordinator;
 mod delivery;
+mod dispatch;
 mod facts;
 mod faults;
 mod forgetting;
@@ -49,6 +51,7 @@ mod quota;
 mod requests;
 mod selector;
 mod sessions;
+mod settled;
 mod settlement;
 mod slab;
 mod spans;
@@ -58,6 +61,7 @@ mod tickets;
 mod traces;
 mod tracking;
 mod transacted;
+mod wanted;
 
 /// What the transport knows of the peer.
 pub use broker_auth::PeerFacts as Peer;

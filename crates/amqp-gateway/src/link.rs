@@ -98,6 +98,19 @@ pub(crate) struct Link {
     pub(crate) span: Span,
 }
 
+impl Link {
+    /// The entity or node that error texts name.
+    pub(crate) fn place(&self) -> &str {
+        match &self.role {
+            LinkRole::Producer(producer) => producer.path.as_ref().map_or("", |path| &path.entity),
+            LinkRole::Consumer(consumer) => &consumer.path.entity,
+            LinkRole::Requests(requests) => requests.node.place(),
+            LinkRole::Replies(replies) => replies.node.place(),
+            LinkRole::Coordinator { .. } | LinkRole::Lookup(_) => "",
+        }
+    }
+}
+
 /// What a link is for.
 #[derive(Debug)]
 pub(crate) enum LinkRole {

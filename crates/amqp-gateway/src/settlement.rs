@@ -4,7 +4,7 @@
 //!
 //! Invariant: the only place that knows both an AMQP outcome and a queue outcome.
 
-use amqp_codec::types::SenderSettleMode;
+use amqp_codec::{performative::DeliveryState, types::SenderSettleMode};
 
 /// How the peer's words are read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -39,6 +39,24 @@ pub(crate) enum Said {
     Transactional,
     /// `declared`, or a state nobody defined.
     Foreign,
+}
+
+impl Said {
+    /// The state without its data.
+    pub(crate) fn of(state: &DeliveryState) -> Self {
+        match state {
+            DeliveryState::Accepted => Self::Accepted,
+            DeliveryState::Rejected(_) => Self::Rejected,
+            DeliveryState::Released => Self::Released,
+            DeliveryState::Modified(modified) => Self::Modified {
+                delivery_failed: modified.delivery_failed,
+                undeliverable_here: modified.undeliverable_here,
+            },
+            DeliveryState::Received { .. } => Self::Received,
+            DeliveryState::Transactional { .. } => Self::Transactional,
+            DeliveryState::Declared { .. } | DeliveryState::Other(_) => Self::Foreign,
+        }
+    }
 }
 
 /// What happens to the message.
