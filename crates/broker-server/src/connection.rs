@@ -13,18 +13,19 @@ use std::{
 };
 
 use amqp_gateway::Gateway;
-use broker_core::{Batch, ClientId, Command, Effect, Message, Operation};
+use broker_core::{ClientId, Effect};
 use bytes::Bytes;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::watch,
-    time::Sleep,
 };
 
 use crate::{
+    alarm::Alarm,
     audit::Audit,
     clock::Clock,
     connections::Listed,
+    handing_over::submit,
     inbox::{Inbox, Item},
     mailbox::{Errand, Mailbox, Report},
     meters::Seat,
@@ -58,34 +59,6 @@ impl Turn {
             && self.stop.is_none()
             && self.failure.is_none()
             && !(self.end_of_stream || self.deadline || self.faults || self.flushed)
-    }
-}
-
-/// A timer that is moved only when it must ring earlier; ringing too early is harmless.
-struct Alarm {
-    sleep: Pin<Box<Sleep>>,
-    at: Option<Instant>,
-}
-
-impl Alarm {
-    fn new() -> Self {
-        Self { sleep: Box::pin(tokio::time::sleep(Duration::ZERO)), at: None }
-    }
-
-    fn set(&mut self, deadline: Option<Instant>) {
-        let Some(deadline) = deadline else { return };
-        if self.at.is_none_or(|at| deadline < at) {
-            self.at = Some(deadline);
-            self.sleep.as_mut().reset(deadline.into());
-        }
-    }
-
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.at.is_some() && self.sleep.as_mut().poll(cx).is_ready() {
-            self.at = None;
-            return Poll::Ready(());
-        }
-        Poll::Pending
     }
 }
 
@@ -410,42 +383,6 @@ impl<S> Drop for Driver<S> {
 
 /// Answers taken from the node before the socket has its turn.
 const EXCHANGES_MAX: u32 = 4;
-
-/// Hands commands over as one batch.
-pub(crate) fn submit(mailbox: &Mailbox, inbox: &Inbox, client: ClientId, commands: Vec<Command>) {
-    if commands.is_empty() {
-        return;
-    }
-    let weight = commands.iter().map(weight).sum();
-    mailbox.handed_over(weight);
-    inbox.push(Item::Batch(Batch { client, commands }, weight));
-}
-
-/// What a command occupies while it waits for the node, in bytes.
-fn weight(command: &Command) -> usize {
-    let of_all = |messages: &[Message]| {
-        messages.iter().map(|message| message.payload.len() + size_of::<Message>()).sum()
-    };
-    let payload = match command {
-        Command::Publish { message, .. } => message.payload.len(),
-        Command::PublishBatch { messages, .. }
-        | Command::PublishTo { messages, .. }
-        | Command::PublishThrough { messages, .. }
-        | Command::Schedule { messages, .. } => of_all(messages),
-        Command::Enlist { operation, .. } => {
-            let messages = match &**operation {
-                Operation::Publish { messages, .. } | Operation::Schedule { messages, .. } => {
-                    of_all(messages)
-                }
-                _ => 0,
-            };
-            messages + size_of::<Operation>()
-        }
-        Command::SetSessionState { state, .. } => state.as_ref().map_or(0, Bytes::len),
-        _ => 0,
-    };
-    payload + size_of::<Command>()
-}
 
 #[cfg(test)]
 mod tests;

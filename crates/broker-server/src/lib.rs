@@ -6,6 +6,7 @@
 //! Invariant: whatever ends a connection, its gateway's last commands reach the node, so no lock is left behind.
 
 mod accept;
+mod alarm;
 mod audit;
 mod clock;
 mod config;
@@ -13,6 +14,7 @@ mod connection;
 mod connections;
 mod disk_thread;
 mod exposition;
+mod handing_over;
 mod http;
 mod in_flight;
 mod inbox;

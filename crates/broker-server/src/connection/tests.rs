@@ -12,8 +12,8 @@ use amqp_codec::{
 use amqp_gateway::GatewayConfig;
 use broker_auth::{Anonymous, Authority, Credentials, DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME, PeerFacts};
 use broker_core::{
-    CoreConfig, Delivery, EntityKind, EntityPath, EntitySettings, LinkId, ReceiveMode, SubQueue, Ticket,
-    UnsettledPolicy,
+    Batch, Command, CoreConfig, Delivery, EntityKind, EntityPath, EntitySettings, LinkId, Message,
+    ReceiveMode, SubQueue, Ticket, UnsettledPolicy,
 };
 use broker_log::JournalConfig;
 use testkit::Script;

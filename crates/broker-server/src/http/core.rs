@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use super::{Visitor, answer::Refusal};
 use crate::{
-    connection::submit,
+    handing_over::submit,
     inbox::{Inbox, Item},
     mailbox::Mailbox,
     runner::NodeView,

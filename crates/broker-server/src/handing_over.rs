@@ -1,0 +1,48 @@
+//! Commands on their way from a connection to the node.
+//!
+//! Invariant: what waits for the node is weighed by what it holds in memory, so that who has handed over too much is not
+//! read from.
+
+use broker_core::{Batch, ClientId, Command, Message, Operation};
+use bytes::Bytes;
+
+use crate::{
+    inbox::{Inbox, Item},
+    mailbox::Mailbox,
+};
+
+/// Hands commands over as one batch.
+pub(crate) fn submit(mailbox: &Mailbox, inbox: &Inbox, client: ClientId, commands: Vec<Command>) {
+    if commands.is_empty() {
+        return;
+    }
+    let weight = commands.iter().map(weight).sum();
+    mailbox.handed_over(weight);
+    inbox.push(Item::Batch(Batch { client, commands }, weight));
+}
+
+/// What a command occupies while it waits for the node, in bytes.
+fn weight(command: &Command) -> usize {
+    let of_all = |messages: &[Message]| {
+        messages.iter().map(|message| message.payload.len() + size_of::<Message>()).sum()
+    };
+    let payload = match command {
+        Command::Publish { message, .. } => message.payload.len(),
+        Command::PublishBatch { messages, .. }
+        | Command::PublishTo { messages, .. }
+        | Command::PublishThrough { messages, .. }
+        | Command::Schedule { messages, .. } => of_all(messages),
+        Command::Enlist { operation, .. } => {
+            let messages = match &**operation {
+                Operation::Publish { messages, .. } | Operation::Schedule { messages, .. } => {
+                    of_all(messages)
+                }
+                _ => 0,
+            };
+            messages + size_of::<Operation>()
+        }
+        Command::SetSessionState { state, .. } => state.as_ref().map_or(0, Bytes::len),
+        _ => 0,
+    };
+    payload + size_of::<Command>()
+}
