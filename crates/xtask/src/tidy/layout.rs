@@ -1,6 +1,6 @@
 //! What the top level may hold.
 //!
-//! Invariant: a newcomer sees the same few names whatever is added below them.
+//! Invariant: a newcomer sees the same few names whatever is added below them, and finds each of them.
 
 use std::collections::BTreeSet;
 use std::path::{Component, PathBuf};
@@ -21,7 +21,8 @@ const TOP: [&str; 11] = [
     "interop",
     "tests",
 ];
-const TOOLCHAIN: &str = "rust-toolchain.toml";
+/// What is there besides: the compiler, and what every change must pass.
+const BESIDES: [&str; 2] = ["rust-toolchain.toml", ".ci"];
 
 pub(super) fn check(files: &[PathBuf], findings: &mut Findings) {
     let top: BTreeSet<&str> = files
@@ -31,11 +32,13 @@ pub(super) fn check(files: &[PathBuf], findings: &mut Findings) {
             _ => None,
         })
         .collect();
-    let strangers =
-        top.iter().filter(|name| !name.starts_with('.') && !TOP.contains(name) && **name != TOOLCHAIN);
+    let known = || TOP.iter().chain(&BESIDES);
+    let strangers = top.iter().filter(|name| !name.starts_with('.') && !known().any(|known| known == *name));
     findings
         .broken
         .extend(strangers.map(|name| format!("{name}: the top level gains no file and no folder")));
+    let missing = known().filter(|name| !top.contains(*name));
+    findings.broken.extend(missing.map(|name| format!("{name}: the top level has lost it, put it back")));
 }
 
 #[cfg(test)]

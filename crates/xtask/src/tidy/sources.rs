@@ -10,9 +10,9 @@ use crate::Fallible;
 use crate::workspace::Workspace;
 
 /// Past this many lines a file is refused.
-const LINES_MAX: usize = 600;
+const LINES_MAX: usize = 450;
 /// Past this many it is listed: look for a seam.
-const LINES_NOTE: usize = 400;
+const LINES_NOTE: usize = 350;
 
 /// Endings of files that hold code of ours.
 const CODE: [&str; 9] = ["rs", "py", "js", "mjs", "cpp", "h", "sh", "toml", "yml"];
@@ -55,9 +55,9 @@ fn states_invariants(file: &Path) -> bool {
     arrows::below_server().any(|name| file.starts_with(Path::new("crates").join(name).join("src")))
 }
 
-/// Tests, benches, examples and fuzz targets.
+/// Tests, the programs of foreign clients among them, benches, examples and fuzz targets.
 fn is_test(file: &Path) -> bool {
-    let beside = ["tests", "benches", "examples", "fuzz"];
+    let beside = ["tests", "benches", "examples", "fuzz", "interop"];
     file.components().any(|part| part.as_os_str().to_str().is_some_and(|part| beside.contains(&part)))
         || file
             .file_stem()
