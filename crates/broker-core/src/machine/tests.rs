@@ -19,6 +19,7 @@ mod listings;
 mod locks;
 mod melee;
 mod model;
+mod open_in_model;
 mod partitions;
 mod profile;
 mod publish;

@@ -124,6 +124,13 @@ impl Broker {
         self.enlist(transaction, Operation::SettleByToken { path, tokens, outcome, ticket }, ticket)
     }
 
+    /// The client is lost, and comes back with nothing open.
+    pub(super) fn leave(&mut self) {
+        self.tell(ME, Command::Disconnect);
+        self.tell(ME, Command::Connect);
+        self.tell(ME, Command::ByteBudget { limit: u64::MAX });
+    }
+
     /// Texts of all messages of a queue that can be seen, in order.
     pub(super) fn shown(&mut self, queue: &str) -> Vec<String> {
         let peeked = self.peek(main_path(queue), 0, 1000);

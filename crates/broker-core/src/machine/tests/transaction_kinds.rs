@@ -9,15 +9,18 @@ use std::{collections::BTreeMap, time::Duration};
 
 use proptest::prelude::*;
 
-use super::{harness::*, transacting::*};
+use super::{
+    harness::*,
+    open_in_model::{self, AllOpen},
+    transacting::*,
+};
 use crate::{
-    Command, CoreConfig, Delivery, Effect, EntityKind, EntitySettings, LinkId, LockId, LockToken, Message,
-    Operation, Outcome, PublishTarget, QueueId, ReceiveMode, SequenceNumber, SessionWanted, Timestamp,
-    TransactionId, UnsettledPolicy,
+    Command, Delivery, Effect, EntityKind, EntitySettings, LinkId, LockId, LockToken, Message, Operation,
+    Outcome, PublishTarget, QueueId, ReceiveMode, SequenceNumber, SessionWanted, Timestamp, TransactionId,
+    UnsettledPolicy,
 };
 
 const LOCK: u64 = 300;
-const TIME_OUT: u64 = 500;
 /// Where messages lie. In the topic itself it is only what is scheduled.
 const PLACES: [&str; 5] = ["q", "s", "t/Subscriptions/one", "t/Subscriptions/two", "t"];
 const SESSIONS: usize = 1;
@@ -112,13 +115,8 @@ struct Grant {
     delivery: Option<(QueueId, SequenceNumber, LockId)>,
 }
 
-#[derive(Clone, Debug, Default)]
-struct Open {
-    sent: Vec<(usize, String, Option<u64>)>,
-    settled: Vec<(Name, LockToken, Deed)>,
-    began: Option<u64>,
-    over: bool,
-}
+/// Where to, its text, and when it is due.
+type Sent = (usize, String, Option<u64>);
 
 struct Test {
     broker: Broker,
@@ -130,7 +128,7 @@ struct Test {
     /// Links in a session, and the deliveries that they were allowed.
     links: BTreeMap<bool, u64>,
     granted: Vec<Grant>,
-    open: BTreeMap<u64, Open>,
+    open: AllOpen<Sent, Name, Deed>,
     count: u64,
     /// Numbers were given to schedules: those of a rollback stay unused until the next start.
     may_have_gaps: bool,
@@ -150,12 +148,7 @@ fn link(odd: bool) -> LinkId {
 
 impl Test {
     fn new() -> Self {
-        let config = CoreConfig {
-            token_key: [7; 16],
-            transaction_time_out: Duration::from_millis(TIME_OUT),
-            ..CoreConfig::default()
-        };
-        let mut broker = Broker::with(config);
+        let mut broker = Broker::with(open_in_model::config());
         let plain = EntitySettings {
             lock_duration: Duration::from_millis(LOCK),
             max_delivery_count: 1_000,
@@ -174,7 +167,7 @@ impl Test {
             held: BTreeMap::new(),
             links: BTreeMap::new(),
             granted: Vec::new(),
-            open: BTreeMap::new(),
+            open: AllOpen::default(),
             count: 0,
             may_have_gaps: false,
         }
@@ -194,8 +187,7 @@ impl Test {
             Step::Fetch { pick } => self.fetch(pick),
             Step::Declare { name } => {
                 let done = self.broker.declare_by(ME, TransactionId(name)) == Answered::Done;
-                assert_eq!(done, !self.open.contains_key(&name));
-                self.open.entry(name).or_default();
+                assert_eq!(done, self.open.declare(name));
             }
             Step::Send { name, target, count, delay, asked } => {
                 self.send(name, target, count, delay, asked);
@@ -204,9 +196,7 @@ impl Test {
             Step::Discharge { name, fail } => self.discharge(name, fail),
             Step::Wait { millis } => self.wait(millis),
             Step::Leave => {
-                self.broker.tell(ME, Command::Disconnect);
-                self.broker.tell(ME, Command::Connect);
-                self.broker.tell(ME, Command::ByteBudget { limit: u64::MAX });
+                self.broker.leave();
                 self.open.clear();
                 self.links.clear();
             }
@@ -296,7 +286,7 @@ impl Test {
 
     /// Messages of lost sessions that open transactions keep.
     fn lingering(&self) -> impl Iterator<Item = &Name> {
-        let kept = self.open.values().filter(|open| !open.over).flat_map(|open| &open.settled);
+        let kept = self.open.iter().filter(|open| !open.over).flat_map(|open| &open.settled);
         kept.filter(|(name, token, _)| name.0 == SESSIONS && !self.is_held(name, *token))
             .map(|(name, ..)| name)
     }
@@ -323,20 +313,6 @@ impl Test {
         let Some(lock) = fetched.ok().and_then(|mut got| got.pop()).and_then(|got| got.lock) else { return };
         self.locks.insert(message.clone(), (lock.token, lock.until.as_millis()));
         self.granted.push(Grant { message, token: lock.token, delivery: None });
-    }
-
-    /// The transaction, if it still takes something; its time runs from now on if it did not run before.
-    fn joined(&mut self, name: u64) -> Option<&mut Open> {
-        let now = self.now();
-        let open = self.open.get_mut(&name).filter(|open| !open.over)?;
-        open.began.get_or_insert(now);
-        Some(open)
-    }
-
-    fn spoil(&mut self, name: u64) {
-        if let Some(open) = self.open.get_mut(&name) {
-            *open = Open { over: true, ..Open::default() };
-        }
     }
 
     fn send(&mut self, name: u64, target: usize, count: u8, delay: Option<u64>, asked: bool) {
@@ -368,7 +344,8 @@ impl Test {
             _ => false,
         });
         self.may_have_gaps |= schedules;
-        let joined = self.joined(name);
+        let now = self.now();
+        let joined = self.open.joined(name, now);
         assert_eq!(taken, joined.is_some(), "{told:?}");
         if let Some(open) = joined {
             open.sent.extend(sent.into_iter().map(|text| (target, text, due)));
@@ -379,8 +356,7 @@ impl Test {
         let Some(place) = usize::from(pick).checked_rem(self.granted.len()) else { return };
         let grant = self.granted[self.granted.len() - 1 - place].clone();
         let Grant { message, token, delivery } = grant;
-        let waits = |open: &Open| open.settled.iter().any(|(_, waiting, _)| *waiting == token);
-        let free = self.is_held(&message, token) && !self.open.values().any(waits);
+        let free = self.is_held(&message, token) && !self.open.waits(token);
         let deed = match outcome {
             0 | 1 => Deed::Complete,
             2 => Deed::DeadLetter,
@@ -413,11 +389,12 @@ impl Test {
             }
             return;
         };
-        let joins = free && self.open.get(&name).is_some_and(|open| !open.over);
+        let joins = free && self.open.takes(name);
         assert_eq!(done, joins, "{message:?}");
-        match self.joined(name) {
+        let now = self.now();
+        match self.open.joined(name, now) {
             Some(open) if free => open.settled.push((message, token, deed)),
-            _ => self.spoil(name),
+            _ => self.open.spoil(name),
         }
     }
 
@@ -433,7 +410,7 @@ impl Test {
 
     fn discharge(&mut self, name: u64, fail: bool) {
         let done = self.broker.discharge(TransactionId(name), fail) == Answered::Done;
-        let Some(open) = self.open.remove(&name) else { return assert!(!done) };
+        let Some(open) = self.open.remove(name) else { return assert!(!done) };
         let possible =
             !open.over && open.settled.iter().all(|(message, token, _)| self.is_held(message, *token));
         assert_eq!(done, fail || possible, "{open:?}");
@@ -455,12 +432,7 @@ impl Test {
         let held = &self.held;
         self.links.retain(|odd, _| held.contains_key(odd));
         self.locks.retain(|_, (_, until)| *until > now);
-        let late = |open: &Open| open.began.is_some_and(|began| began + TIME_OUT <= now);
-        let names: Vec<u64> =
-            self.open.iter().filter(|(_, open)| late(open)).map(|(name, _)| *name).collect();
-        for name in names {
-            self.spoil(name);
-        }
+        self.open.time_out(now);
     }
 
     /// The broker shows what the model knows, and would after a crash.

@@ -7,14 +7,17 @@ use std::{collections::BTreeMap, time::Duration};
 
 use proptest::prelude::*;
 
-use super::{harness::*, transacting::*};
+use super::{
+    harness::*,
+    open_in_model::{self, AllOpen},
+    transacting::*,
+};
 use crate::{
-    Command, Core, CoreConfig, Delivery, EntitySettings, Operation, Outcome, Position, PublishTarget,
-    ReceiveMode, TransactionId,
+    Command, Core, CoreConfig, Delivery, EntitySettings, LockToken, Operation, Outcome, Position,
+    PublishTarget, ReceiveMode, TransactionId,
 };
 
 const LOCK: u64 = 300;
-const TIME_OUT: u64 = 500;
 const QUEUES: [&str; 2] = ["q", "other"];
 
 #[derive(Clone, Debug)]
@@ -56,23 +59,18 @@ struct Place {
     dead: bool,
 }
 
-/// A transaction that is not discharged.
-#[derive(Clone, Debug, Default)]
-struct Open {
-    sent: Vec<(usize, String)>,
-    /// Text, token of the lock, and whether it is dead-lettered (`None`: given back).
-    settled: Vec<(String, u128, Option<bool>)>,
-    began: Option<u64>,
-    over: bool,
-}
+/// Where to, and its text.
+type Sent = (usize, String);
+/// Whether it is dead-lettered (`None`: given back).
+type Deed = Option<bool>;
 
 struct Test {
     broker: Broker,
     messages: BTreeMap<String, Place>,
     /// Text → token and end of its running lock.
-    locks: BTreeMap<String, (u128, u64)>,
+    locks: BTreeMap<String, (LockToken, u64)>,
     granted: Vec<Delivery>,
-    open: BTreeMap<u64, Open>,
+    open: AllOpen<Sent, String, Deed>,
     count: u64,
     /// After each call: where the journal ended, and the digest.
     history: Vec<(u64, u64)>,
@@ -80,12 +78,7 @@ struct Test {
 
 impl Test {
     fn new() -> Self {
-        let config = CoreConfig {
-            token_key: [7; 16],
-            transaction_time_out: Duration::from_millis(TIME_OUT),
-            ..CoreConfig::default()
-        };
-        let mut broker = Broker::with(config);
+        let mut broker = Broker::with(open_in_model::config());
         for name in QUEUES {
             let lock_duration = Duration::from_millis(LOCK);
             broker.create(
@@ -98,7 +91,7 @@ impl Test {
             messages: BTreeMap::new(),
             locks: BTreeMap::new(),
             granted: Vec::new(),
-            open: BTreeMap::new(),
+            open: AllOpen::default(),
             count: 0,
             history: Vec::new(),
         }
@@ -128,29 +121,26 @@ impl Test {
                     let text = texts(std::slice::from_ref(&delivery)).remove(0);
                     assert_eq!(self.messages[&text], Place { queue, dead: false }, "{text}");
                     let lock = delivery.lock.unwrap();
-                    let before = self.locks.insert(text, (lock.token.0, lock.until.as_millis()));
+                    let before = self.locks.insert(text, (lock.token, lock.until.as_millis()));
                     assert_eq!(before, None, "one lock at a time");
                     self.granted.push(delivery);
                 }
             }
             Step::Declare { name } => {
                 let done = self.broker.declare_by(ME, TransactionId(name)) == Answered::Done;
-                assert_eq!(done, !self.open.contains_key(&name));
-                self.open.entry(name).or_default();
+                assert_eq!(done, self.open.declare(name));
             }
             Step::Send { name, queue, count, waited_for } => self.send(name, queue, count, waited_for),
             Step::Settle { name, pick, outcome } => self.settle(name, pick, outcome),
             Step::Spoil { name } => {
                 let operation = Box::new(Operation::Refused);
                 self.broker.tell(ME, Command::Enlist { transaction: TransactionId(name), operation });
-                self.spoil(name);
+                self.open.spoil(name);
             }
             Step::Discharge { name, fail } => self.discharge(name, fail),
             Step::Wait { millis } => self.wait(millis),
             Step::Leave => {
-                self.broker.tell(ME, Command::Disconnect);
-                self.broker.tell(ME, Command::Connect);
-                self.broker.tell(ME, Command::ByteBudget { limit: u64::MAX });
+                self.broker.leave();
                 self.open.clear();
             }
             Step::Crash => {
@@ -159,22 +149,6 @@ impl Test {
                 self.locks.clear();
             }
         }
-    }
-
-    fn spoil(&mut self, name: u64) {
-        if let Some(open) = self.open.get_mut(&name) {
-            (open.over, open.began) = (true, None);
-            open.sent.clear();
-            open.settled.clear();
-        }
-    }
-
-    /// The transaction, if it still takes something; its time runs from now on if it did not run before.
-    fn joined(&mut self, name: u64) -> Option<&mut Open> {
-        let now = self.now();
-        let open = self.open.get_mut(&name).filter(|open| !open.over)?;
-        open.began.get_or_insert(now);
-        Some(open)
     }
 
     fn send(&mut self, name: u64, queue: usize, count: u8, waited_for: bool) {
@@ -188,7 +162,8 @@ impl Test {
         let told = self.broker.tell(ME, Command::Enlist { transaction, operation: Box::new(operation) });
         let answer = self.broker.answer(ME, asked, told);
         assert_eq!(answer.is_some(), waited_for);
-        let joined = self.joined(name);
+        let now = self.now();
+        let joined = self.open.joined(name, now);
         if let Some(answer) = answer {
             assert_eq!(answer == Answered::Done, joined.is_some());
         }
@@ -201,10 +176,9 @@ impl Test {
         let Some(place) = usize::from(pick).checked_rem(self.granted.len()) else { return };
         let delivery = self.granted[self.granted.len() - 1 - place].clone();
         let text = texts(std::slice::from_ref(&delivery)).remove(0);
-        let token = delivery.lock.unwrap().token.0;
+        let token = delivery.lock.unwrap().token;
         let held = self.locks.get(&text).is_some_and(|(held, until)| *held == token && *until > self.now());
-        let waits = |open: &Open| open.settled.iter().any(|(_, waiting, _)| *waiting == token);
-        let free = held && !self.open.values().any(waits);
+        let free = held && !self.open.waits(token);
         let (outcome, dead) = match outcome {
             0 | 1 => (Outcome::Complete, Some(false)),
             2 => (Outcome::DeadLetter(properties(&[("k", "v")])), Some(true)),
@@ -218,11 +192,12 @@ impl Test {
             return;
         };
         let done = self.broker.settle_in(TransactionId(name), &delivery, outcome) == Answered::Done;
-        let joined = free && self.open.get(&name).is_some_and(|open| !open.over);
+        let joined = free && self.open.takes(name);
         assert_eq!(done, joined, "{text}");
-        match self.joined(name) {
+        let now = self.now();
+        match self.open.joined(name, now) {
             Some(open) if free => open.settled.push((text, token, dead)),
-            _ => self.spoil(name),
+            _ => self.open.spoil(name),
         }
     }
 
@@ -238,8 +213,8 @@ impl Test {
     fn discharge(&mut self, name: u64, fail: bool) {
         let done = self.broker.discharge(TransactionId(name), fail) == Answered::Done;
         let now = self.now();
-        let Some(open) = self.open.remove(&name) else { return assert!(!done) };
-        let holds = |(text, token, _): &(String, u128, _)| {
+        let Some(open) = self.open.remove(name) else { return assert!(!done) };
+        let holds = |(text, token, _): &(String, LockToken, Deed)| {
             self.locks.get(text).is_some_and(|(held, until)| held == token && *until > now)
         };
         let possible = !open.over && open.settled.iter().all(holds);
@@ -259,12 +234,7 @@ impl Test {
         self.broker.wait(millis);
         let now = self.now();
         self.locks.retain(|_, (_, until)| *until > now);
-        let late = |open: &Open| open.began.is_some_and(|began| began + TIME_OUT <= now);
-        let names: Vec<u64> =
-            self.open.iter().filter(|(_, open)| late(open)).map(|(name, _)| *name).collect();
-        for name in names {
-            self.spoil(name);
-        }
+        self.open.time_out(now);
     }
 
     /// The broker shows what the model knows.
