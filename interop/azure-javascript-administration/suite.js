@@ -3,31 +3,13 @@
 // the stable release, over plain HTTP the preview that can.
 
 const assert = require("node:assert/strict");
-const childProcess = require("node:child_process");
-const fs = require("node:fs");
-const os = require("node:os");
-const path = require("node:path");
 const stable = require("@azure/service-bus");
 const preview = require("service-bus-beta");
-const { Broker, certificateIn, makeCertificate } = require("../lib/broker.js");
+const { Broker } = require("../lib/broker.js");
 const { Suite } = require("../lib/cases.js");
+const { trustedCertificate } = require("../lib/trusted.js");
 
-// The SDK takes a further authority only from an environment variable that node
-// reads when it starts: so the suite makes the certificate, then starts itself.
-const tlsDirectory = process.env.FERRYBUS_INTEROP_TLS;
-if (!tlsDirectory) {
-  const directory = fs.mkdtempSync(path.join(os.tmpdir(), "ferrybus-interop-tls-"));
-  const { ca } = makeCertificate(directory);
-  const done = childProcess.spawnSync(process.execPath, process.argv.slice(1), {
-    stdio: "inherit",
-    env: { ...process.env, NODE_EXTRA_CA_CERTS: ca, FERRYBUS_INTEROP_TLS: directory },
-  });
-  fs.rmSync(directory, { recursive: true, force: true });
-  process.exit(done.status ?? 1);
-}
-const certificate = certificateIn(tlsDirectory);
-
-const suite = new Suite("azure-javascript-administration", { certificate });
+const suite = new Suite("azure-javascript-administration", { certificate: trustedCertificate() });
 
 function admin({ broker, tls }, { key, keyName } = {}) {
   const { ServiceBusAdministrationClient } = tls ? stable : preview;

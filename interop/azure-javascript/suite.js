@@ -9,33 +9,16 @@ const path = require("node:path");
 const { ServiceBusClient } = require("@azure/service-bus");
 const Long = require("long");
 const WebSocket = require("ws");
-const { Broker, certificateIn, makeCertificate, pause } = require("../lib/broker.js");
-const { Suite } = require("../lib/cases.js");
+const { Broker, pause } = require("../lib/broker.js");
+const { RENEWED_LOCK, SHORT_LOCK, Suite } = require("../lib/cases.js");
 const { Provider } = require("../lib/provider.js");
+const { trustedCertificate } = require("../lib/trusted.js");
 
 const SESSIONS = { requires_session: true };
-const SHORT_LOCK = { lock_duration: "PT5S" };
-// Long enough that a busy machine does not let a lock run out that a case still needs.
-const RENEWED_LOCK = { lock_duration: "PT10S" };
 const WAIT = 30_000; // ms that a message which must come may take
 const SILENCE = 1_000; // ms after which a queue counts as empty
 
-// The SDK takes a further authority only from an environment variable that node
-// reads when it starts: so the suite makes the certificate, then starts itself.
-const tlsDirectory = process.env.FERRYBUS_INTEROP_TLS;
-if (!tlsDirectory) {
-  const directory = fs.mkdtempSync(path.join(os.tmpdir(), "ferrybus-interop-tls-"));
-  const { ca } = makeCertificate(directory);
-  const done = childProcess.spawnSync(process.execPath, process.argv.slice(1), {
-    stdio: "inherit",
-    env: { ...process.env, NODE_EXTRA_CA_CERTS: ca, FERRYBUS_INTEROP_TLS: directory },
-  });
-  fs.rmSync(directory, { recursive: true, force: true });
-  process.exit(done.status ?? 1);
-}
-const certificate = certificateIn(tlsDirectory);
-
-const suite = new Suite("azure-javascript", { certificate });
+const suite = new Suite("azure-javascript", { certificate: trustedCertificate() });
 
 /** Runs `use` with a client and closes it, whatever happens. */
 async function withClient({ broker, tls }, use, { key, ...options } = {}) {

@@ -419,7 +419,6 @@ _module("devtools_testutils.perfstress_tests", get_random_bytes=os.urandom)
 _module("azure.mgmt")
 _module("azure.mgmt.servicebus")
 _module("azure.mgmt.servicebus.models", AccessRights=Rights)
-_cached = functools.partial
 _module(
     "servicebus_preparer",
     SERVICEBUS_ENDPOINT_SUFFIX="",

@@ -12,10 +12,10 @@ import contextlib
 from azure.servicebus import AutoLockRenewer, ServiceBusMessage
 from azure.servicebus.aio import AutoLockRenewer as AsyncAutoLockRenewer
 
+from cases import SHORT_LOCK
 from facade import client
 
 WAIT = 30  # seconds that a message which must come may take
-SHORT_LOCK = {"lock_duration": "PT5S"}
 WORK = 7  # seconds of work on one message
 
 

@@ -42,7 +42,7 @@ from azure.servicebus.exceptions import (
 )
 
 from broker import Broker
-from cases import Context, Suite
+from cases import RENEWED_LOCK, SHORT_LOCK, Context, Suite
 from documented import played, program
 from facade import client
 from provider import Provider
@@ -55,9 +55,6 @@ import topics
 import traces
 
 SESSIONS = {"requires_session": True}
-SHORT_LOCK = {"lock_duration": "PT5S"}
-# Long enough that a busy machine does not let a lock run out that a case still needs.
-RENEWED_LOCK = {"lock_duration": "PT10S"}
 WAIT = 30  # seconds that a message which must come may take
 SILENCE = 1  # seconds after which a queue counts as empty
 

@@ -12,12 +12,9 @@ sys.path.insert(0, str(HERE.parent / "lib"))
 
 from broker import Broker
 from cases import Context, Suite
-from external import declare, declare_restart, declare_with_broker, play
+from external import EVERYWHERE, declare, declare_restart, declare_with_broker, play
 from provider import Provider
 
-SHORT_LOCK = {"lock_duration": "PT5S"}
-# Long enough that a busy machine does not let a lock run out that a case still needs.
-RENEWED_LOCK = {"lock_duration": "PT10S"}
 SESSIONS = {"requires_session": True}
 PARTITIONED = {"enable_partitioning": True}
 CHANGED = [
@@ -42,29 +39,13 @@ suite = Suite("azure-rust")
 declare(
     suite,
     program,
-    {
-        "send-one": {},
+    EVERYWHERE
+    | {
         "send-batch": {},
-        "peek-lock-complete": {},
-        "peek-lock-abandon": {},
-        "peek-lock-dead-letter": {},
         "peek-lock-defer": {},
         "deferred-by-number": {},
         "deferred-receive-and-delete": {},
-        "receive-and-delete": {},
-        "lock-renewal": RENEWED_LOCK,
-        "lock-loss": SHORT_LOCK,
-        "delivery-count-to-dead-letter": {"max_delivery_count": 3},
-        "peek": {},
-        "two-competing-receivers": {},
-        "wrong-key": {},
-        "missing-queue": {},
-        "oversized-message": {},
-        "large-message": {},
         "receive-time-out-on-empty-queue": {},
-        "annotations-and-header": SHORT_LOCK,
-        "round-trip": {},
-        "link-close-and-reopen": {},
         "web-socket": {},
         "fault-server-busy": {},
         "fault-lose-lock": {},

@@ -12,6 +12,11 @@ const CASE_MS_MAX = 90_000;
 const WORKERS = 4;
 const TRANSPORTS = ["plain", "tls"];
 
+// Settings of queues. For cases that wait until a lock is over.
+const SHORT_LOCK = { lock_duration: "PT5S" };
+// Long enough that a busy machine does not let a lock run out that a case still needs.
+const RENEWED_LOCK = { lock_duration: "PT10S" };
+
 /** The queue of a case, and those that it forwards to. */
 function queuesOf(name, settings) {
   const own = Object.fromEntries(
@@ -112,4 +117,4 @@ function oneLine(error) {
   return `${error.name}${code}: ${error.message.replaceAll("\n", " ")}`;
 }
 
-module.exports = { Suite };
+module.exports = { RENEWED_LOCK, SHORT_LOCK, Suite };

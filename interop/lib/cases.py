@@ -23,6 +23,11 @@ CASE_SECONDS_MAX = 90
 WORKERS = 4
 TRANSPORTS = ("plain", "tls")
 
+# Settings of queues. For cases that wait until a lock is over.
+SHORT_LOCK = {"lock_duration": "PT5S"}
+# Long enough that a busy machine does not let a renewed lock run out in the middle of a case.
+RENEWED_LOCK = {"lock_duration": "PT10S"}
+
 
 class Skip(Exception):
     """Raised by a case that the client has no API for."""

@@ -12,7 +12,28 @@ import os
 import subprocess
 
 from broker import KEY, KEY_NAME, Broker
-from cases import CASE_SECONDS_MAX, Context, Suite, queues_of
+from cases import CASE_SECONDS_MAX, RENEWED_LOCK, SHORT_LOCK, Context, Suite, queues_of
+
+# What every program plays, in this order, with the settings of each case's queue.
+EVERYWHERE: dict[str, dict[str, object]] = {
+    "send-one": {},
+    "peek-lock-complete": {},
+    "peek-lock-abandon": {},
+    "peek-lock-dead-letter": {},
+    "receive-and-delete": {},
+    "lock-renewal": RENEWED_LOCK,
+    "lock-loss": SHORT_LOCK,
+    "delivery-count-to-dead-letter": {"max_delivery_count": 3},
+    "peek": {},
+    "two-competing-receivers": {},
+    "wrong-key": {},
+    "missing-queue": {},
+    "oversized-message": {},
+    "large-message": {},
+    "annotations-and-header": SHORT_LOCK,
+    "round-trip": {},
+    "link-close-and-reopen": {},
+}
 
 
 def environment(context: Context) -> dict[str, str]:

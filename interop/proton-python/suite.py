@@ -18,14 +18,11 @@ from proton.utils import LinkDetached, SendException
 
 import subscribers
 from broker import KEY, KEY_NAME, Broker
-from cases import Context, Suite
+from cases import RENEWED_LOCK, SHORT_LOCK, Context, Suite
 from documented import played, program
 from client import WAIT, Management, ServiceBusLink, Work, annotation, assert_empty, connect
 from client import dead_letter, flush, idle, lock_token, received, settle
 
-SHORT_LOCK = {"lock_duration": "PT5S"}
-# Long enough that a busy machine does not let a lock run out that a case still needs.
-RENEWED_LOCK = {"lock_duration": "PT10S"}
 
 suite = Suite("proton-python", anonymous=True)
 subscribers.declare(suite)

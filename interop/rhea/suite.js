@@ -4,12 +4,9 @@
 const assert = require("node:assert/strict");
 const rhea = require("rhea");
 const { Broker, KEY, KEY_NAME, pause } = require("../lib/broker.js");
-const { Suite } = require("../lib/cases.js");
+const { RENEWED_LOCK, SHORT_LOCK, Suite } = require("../lib/cases.js");
 const { Client, Management } = require("./client.js");
 
-const SHORT_LOCK = { lock_duration: "PT5S" };
-// Long enough that a busy machine does not let a lock run out that a case still needs.
-const RENEWED_LOCK = { lock_duration: "PT10S" };
 const BATCH_FORMAT = 0x80013700; // a data section for each message of a batch
 const SETTLED = 1; // snd-settle-mode
 
