@@ -7,26 +7,16 @@ mod recovery;
 #[path = "../fuzz/checks/segment.rs"]
 mod segment;
 
-use std::path::Path;
+use testkit::corpus::replay;
 
-/// Has a target look at everything that is stored for it.
-fn replay(target: &str, demand: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
-    let files = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    let mut count = 0;
-    for file in files {
-        demand(&std::fs::read(file.expect("a file").path()).expect("its bytes"));
-        count += 1;
-    }
-    assert!(count > 2, "the corpus of {target} is there");
-}
+const HERE: &str = env!("CARGO_MANIFEST_DIR");
 
 #[test]
 fn the_stored_corpus_of_recovery_is_as_the_target_demands() {
-    replay("recovery", recovery::demand);
+    replay(HERE, "recovery", recovery::demand);
 }
 
 #[test]
 fn the_stored_corpus_of_segment_is_as_the_target_demands() {
-    replay("segment", segment::demand);
+    replay(HERE, "segment", segment::demand);
 }

@@ -3,6 +3,7 @@
 //!
 //! Invariant: nothing is sent that the test did not ask for, and nothing received is hidden from it.
 
+pub mod corpus;
 mod encode;
 mod script;
 mod wire;

@@ -5,7 +5,7 @@
 //! belongs to the read, and nothing is left for a message.
 
 use allocation_counter::measure;
-use amqp_codec::performative::{Begin, DeliveryState, Flow};
+use amqp_codec::performative::{Begin, DeliveryState, Flow, Transfer};
 use amqp_codec::types::{DeliveryTag, Role};
 use amqp_engine::{Connection, Event, LinkKey, OutgoingDelivery};
 use bytes::{Bytes, BytesMut};
@@ -19,6 +19,11 @@ const SHORT: u32 = 16;
 const LONG: u32 = 256;
 /// Allocations of one read, however many messages lie in it.
 const PER_READ: u64 = 1;
+
+/// For a message of several frames: its place among the deliveries that have begun, its memory, and what shares that.
+const GATHERING: u64 = 3;
+/// Memory for an eighth more than the first frame brought is taken at once.
+const ROOM_SHARE: usize = 8;
 
 /// An engine with one link, and where its output goes.
 struct Warm {
@@ -41,6 +46,24 @@ impl Warm {
         Self { pair, link, out: BytesMut::with_capacity(2 << 20), count: 0 }
     }
 
+    /// The peer allows so many deliveries more: their first and last id, which begin with 1.
+    fn grant(&mut self, messages: u32) -> (u32, u32) {
+        let credit = Flow {
+            next_incoming_id: Some(self.count.wrapping_add(1)),
+            incoming_window: u32::MAX >> 1,
+            outgoing_window: u32::MAX >> 1,
+            handle: Some(0),
+            delivery_count: Some(self.count),
+            link_credit: Some(messages),
+            ..Flow::default()
+        };
+        self.pair.feed(&amqp(0, credit));
+        self.pair.take_events();
+        let first = self.count + 1;
+        self.count += messages;
+        (first, self.count)
+    }
+
     fn output(&mut self) {
         self.out.clear();
         self.pair.engine.poll_output(self.pair.now, &mut self.out, usize::MAX);
@@ -48,10 +71,10 @@ impl Warm {
 }
 
 /// Runs of both lengths, each after runs that warmed everything up.
-fn per_run(mut run: impl FnMut(u32) -> u64) -> [u64; 2] {
-    [SHORT, LONG].map(|messages| {
+fn per_run([short, long]: [u32; 2], mut run: impl FnMut(u32) -> u64) -> [u64; 2] {
+    [short, long].map(|messages| {
         for _ in 0..4 {
-            run(LONG);
+            run(long);
         }
         run(messages)
     })
@@ -62,16 +85,18 @@ fn counted(engine: &mut Connection, work: impl FnOnce(&mut Connection)) -> u64 {
     measure(|| work(engine)).count_total
 }
 
-#[test]
-fn receiving_and_accepting_a_message_allocates_nothing() {
+/// What it costs to receive and accept runs of messages that come in frames with payloads of these lengths.
+fn receiving(runs: [u32; 2], frames: &[usize]) -> [u64; 2] {
     let mut warm = Warm::new(Role::Sender);
-    let payload = [7; LEN];
-    let costs = per_run(|messages| {
-        let frames: Vec<u8> = (0..messages)
-            .flat_map(|n| amqp_with(0, transfer(0, warm.count.wrapping_add(n)), &payload))
-            .collect();
+    per_run(runs, |messages| {
+        let first = warm.count;
         warm.count += messages;
-        let input = Bytes::from(frames);
+        let ids = (first..warm.count).flat_map(|id| (1..).zip(frames).map(move |frame| (id, frame)));
+        let cut = |(id, (number, len)): (u32, (usize, &usize))| {
+            let more = number < frames.len();
+            amqp_with(0, Transfer { more, ..transfer(0, id) }, &vec![7; *len])
+        };
+        let input = Bytes::from(ids.flat_map(cut).collect::<Vec<u8>>());
         let (now, link) = (warm.pair.now, warm.link);
         let mut received = 0;
         warm.pair.engine.grant_credit(link, 2 * LONG);
@@ -79,36 +104,48 @@ fn receiving_and_accepting_a_message_allocates_nothing() {
             engine.handle_input(now, input);
             while let Some(event) = engine.poll_event() {
                 let Event::Transfer(delivery) = event else { panic!("{event:?}") };
-                assert_eq!(delivery.payload.len(), LEN);
+                assert_eq!(delivery.payload.len(), frames.iter().sum::<usize>());
                 engine.settle_incoming(delivery.session(), delivery.delivery_id, DeliveryState::Accepted);
                 received += 1;
             }
         });
         assert_eq!(received, messages);
         taken + measure(|| warm.output()).count_total
-    });
+    })
+}
+
+#[test]
+fn receiving_and_accepting_a_message_allocates_nothing() {
+    let costs = receiving([SHORT, LONG], &[LEN]);
     assert!(costs.iter().all(|cost| *cost <= PER_READ), "{SHORT} and {LONG} messages: {costs:?}");
+}
+
+/// The parts lie apart in what was read, between their frames' headers, so one copy is made: into memory of its own,
+/// whose size is not known before the last part has come.
+#[test]
+fn a_message_of_several_frames_costs_what_gathers_it_and_the_growth_of_its_memory() {
+    let cases: [(&str, &[usize], u64); 5] = [
+        ("a body that fills a frame, and its sections", &[LEN, LEN / ROOM_SHARE / 2], GATHERING),
+        ("two full frames", &[LEN; 2], GATHERING + 1),
+        ("four", &[LEN; 4], GATHERING + 2),
+        ("sixteen", &[LEN; 16], GATHERING + 4),
+        ("sixty-four", &[LEN; 64], GATHERING + 6),
+    ];
+    for (name, frames, expected) in cases {
+        // Fewer of them: the window of a session counts frames.
+        let [few, some] = [SHORT / 8, SHORT];
+        let [short, long] = receiving([few, some], frames);
+        let each = (long - short) / u64::from(some - few);
+        assert_eq!(each, expected, "{name}: {short} for {few} messages, {long} for {some}");
+    }
 }
 
 #[test]
 fn sending_a_message_and_hearing_of_its_settlement_allocates_nothing() {
     let mut warm = Warm::new(Role::Receiver);
     let (sections, bare) = (Bytes::from(vec![1; 100]), Bytes::from(vec![2; LEN - 100]));
-    let costs = per_run(|messages| {
-        let credit = Flow {
-            next_incoming_id: Some(warm.count.wrapping_add(1)),
-            incoming_window: u32::MAX >> 1,
-            outgoing_window: u32::MAX >> 1,
-            handle: Some(0),
-            delivery_count: Some(warm.count),
-            link_credit: Some(messages),
-            ..Flow::default()
-        };
-        warm.pair.feed(&amqp(0, credit));
-        warm.pair.take_events();
-        // Delivery-ids begin with 1.
-        let (first, last) = (warm.count + 1, warm.count + messages);
-        warm.count = last;
+    let costs = per_run([SHORT, LONG], |messages| {
+        let (first, last) = warm.grant(messages);
         let one_by_one: Vec<u8> =
             (first..=last).flat_map(|id| amqp(0, disposition(Role::Receiver, id, id, true))).collect();
         let (now, link, input) = (warm.pair.now, warm.link, Bytes::from(one_by_one));
@@ -139,20 +176,8 @@ fn sending_a_message_and_hearing_of_its_settlement_allocates_nothing() {
 fn answering_a_settlement_in_mode_second_allocates_nothing() {
     let mut warm = Warm::new(Role::Receiver);
     let body = Bytes::from(vec![1; LEN]);
-    let costs = per_run(|messages| {
-        let credit = Flow {
-            next_incoming_id: Some(warm.count.wrapping_add(1)),
-            incoming_window: u32::MAX >> 1,
-            outgoing_window: u32::MAX >> 1,
-            handle: Some(0),
-            delivery_count: Some(warm.count),
-            link_credit: Some(messages),
-            ..Flow::default()
-        };
-        warm.pair.feed(&amqp(0, credit));
-        warm.pair.take_events();
-        let (first, last) = (warm.count + 1, warm.count + messages);
-        warm.count = last;
+    let costs = per_run([SHORT, LONG], |messages| {
+        let (first, last) = warm.grant(messages);
         for n in 0..messages {
             let tag = DeliveryTag::from((u128::from(n)).to_be_bytes());
             warm.pair.engine.send(warm.link, OutgoingDelivery::new(tag, body.clone(), Bytes::new()));

@@ -8,6 +8,8 @@ mod pair;
 #[cfg(test)]
 mod allocations;
 #[cfg(test)]
+mod attaches;
+#[cfg(test)]
 mod corpus;
 #[cfg(test)]
 mod credit;
