@@ -1,6 +1,7 @@
 //! Rules in XML, both ways (`service-bus-admin` 4.1, 5.5).
 //!
-//! Invariant: a value is written with prefix and type such that the strictest client can read it, where it can at all.
+//! Invariant: a value is written with prefix and type such that the strictest client can read it, where it can at all; a
+//! time is given back as it was written.
 
 use broker_core::{Rule, StoredRule};
 use broker_filter::{
@@ -57,8 +58,11 @@ fn read_correlation(node: Node<'_, '_>) -> Result<Filter, String> {
             filter.system(property, Value::Text(text.into()));
         }
     }
-    for (name, value) in pairs(node, "Properties")? {
-        filter.user(name, value);
+    for Pair { key, value, text } in pairs(node, "Properties")? {
+        match text {
+            Some(text) => filter.user_written(key, value, text),
+            None => filter.user(key, value),
+        }
     }
     if filter.is_empty() {
         return Err("a correlation filter needs at least one condition".into());
@@ -84,20 +88,31 @@ fn expression<'a>(node: Node<'a, '_>) -> Result<&'a str, String> {
 
 fn parameters(node: Node<'_, '_>) -> Result<Parameters, String> {
     let mut parameters = Parameters::new();
-    for (name, value) in pairs(node, "Parameters")? {
-        parameters.set(name, value);
+    for Pair { key, value, text } in pairs(node, "Parameters")? {
+        match text {
+            Some(text) => parameters.set_written(key, value, text),
+            None => parameters.set(key, value),
+        }
     }
     Ok(parameters)
 }
 
+/// A property or parameter.
+struct Pair<'a> {
+    key: &'a str,
+    value: Value,
+    /// What it was written as, where the value alone would be written otherwise.
+    text: Option<&'a str>,
+}
+
 /// The `KeyValueOfstringanyType` items of a child.
-fn pairs<'a>(node: Node<'a, '_>, name: &str) -> Result<Vec<(&'a str, Value)>, String> {
+fn pairs<'a>(node: Node<'a, '_>, name: &str) -> Result<Vec<Pair<'a>>, String> {
     let items = xml::child(node, name).into_iter().flat_map(|list| list.children());
     let items = items.filter(|item| item.tag_name().name() == "KeyValueOfstringanyType");
     items.map(read_pair).collect()
 }
 
-fn read_pair<'a>(item: Node<'a, '_>) -> Result<(&'a str, Value), String> {
+fn read_pair<'a>(item: Node<'a, '_>) -> Result<Pair<'a>, String> {
     let named = |name: &str| item.children().find(|node| node.tag_name().name() == name);
     let key = named("Key").and_then(|key| key.text()).ok_or("a property has no `Key`")?.trim();
     let value = named("Value").ok_or_else(|| format!("the property `{key}` has no `Value`"))?;
@@ -117,8 +132,17 @@ fn read_pair<'a>(item: Node<'a, '_>) -> Result<(&'a str, Value), String> {
         "duration" => Value::Duration(duration::parse_ticks(trimmed).ok_or_else(bad)?),
         _ => return Err(format!("the property `{key}` has the type '{kind}', which is not known")),
     };
-    Ok((key, value))
+    let text = matches!(&value, Value::Timestamp(at) if is_worth_keeping(*at, trimmed)).then_some(trimmed);
+    Ok(Pair { key, value, text })
 }
+
+/// A time without a zone, in another zone than UTC, or finer than a millisecond is not what its value says.
+fn is_worth_keeping(at: i64, text: &str) -> bool {
+    text.len() <= WRITTEN_BYTES_MAX && time::format_millis(at) != text
+}
+
+/// Longest text of a time that is kept, in bytes: ours. With a year of four digits, nanoseconds and a zone it has 35.
+const WRITTEN_BYTES_MAX: usize = 64;
 
 /// Appends a rule.
 pub(crate) fn write(out: &mut String, stored: &StoredRule) {
@@ -156,7 +180,8 @@ fn write_filter(out: &mut String, filter: &Filter) {
 fn write_sql(out: &mut String, text: &str, parameters: &Parameters) {
     xml::element(out, "SqlExpression", text);
     xml::element(out, "CompatibilityLevel", "20");
-    write_pairs(out, "Parameters", parameters.iter());
+    let pairs = parameters.iter().map(|(name, value)| (name, value, parameters.written(name)));
+    write_pairs(out, "Parameters", pairs);
 }
 
 fn write_correlation(out: &mut String, filter: &CorrelationFilter) {
@@ -168,21 +193,26 @@ fn write_correlation(out: &mut String, filter: &CorrelationFilter) {
         }
     }
     let users = filter.conditions().filter_map(|(property, value)| match property {
-        Property::User(name) => Some((&**name, value)),
+        Property::User(name) => Some((&**name, value, filter.written(name))),
         Property::System(_) => None,
     });
     write_pairs(out, "Properties", users);
     out.push_str("</Filter>");
 }
 
-fn write_pairs<'a>(out: &mut String, name: &str, pairs: impl Iterator<Item = (&'a str, &'a Value)>) {
+/// Each pair is a key, its value, and how that was written where it was kept.
+fn write_pairs<'a>(
+    out: &mut String,
+    name: &str,
+    pairs: impl Iterator<Item = (&'a str, &'a Value, Option<&'a str>)>,
+) {
     let before = out.len();
     xml::put(out, format_args!("<{name}>"));
     let empty = out.len();
-    for (key, value) in pairs {
+    for (key, value, written) in pairs {
         out.push_str("<KeyValueOfstringanyType>");
         xml::element(out, "Key", key);
-        write_value(out, value);
+        write_value(out, value, written);
         out.push_str("</KeyValueOfstringanyType>");
     }
     if out.len() == empty {
@@ -193,7 +223,7 @@ fn write_pairs<'a>(out: &mut String, name: &str, pairs: impl Iterator<Item = (&'
     }
 }
 
-fn write_value(out: &mut String, value: &Value) {
+fn write_value(out: &mut String, value: &Value, written: Option<&str>) {
     const SCHEMA: &str = "http://www.w3.org/2001/XMLSchema";
     const SERIALIZATION: &str = "http://schemas.microsoft.com/2003/10/Serialization/";
     let (namespace, kind, text) = match value {
@@ -210,7 +240,7 @@ fn write_value(out: &mut String, value: &Value) {
         Value::Null => (SCHEMA, "string", String::new()),
     };
     xml::put(out, format_args!("<Value i:type=\"d6p1:{kind}\" xmlns:d6p1=\"{namespace}\">"));
-    xml::escape(out, &text);
+    xml::escape(out, written.unwrap_or(&text));
     out.push_str("</Value>");
 }
 

@@ -4,6 +4,7 @@
 
 use crate::properties::{Property, PropertySet, SystemProperty};
 use crate::value::Value;
+use crate::written::Texts;
 
 /// All conditions hold: each names a property and the value it has.
 ///
@@ -13,12 +14,14 @@ use crate::value::Value;
 pub struct CorrelationFilter {
     /// By property, each once.
     conditions: Vec<(Property, Value)>,
+    /// How values of user properties were written.
+    texts: Texts,
 }
 
 impl CorrelationFilter {
     /// No conditions.
     pub const fn new() -> Self {
-        Self { conditions: Vec::new() }
+        Self { conditions: Vec::new(), texts: Texts::new() }
     }
 
     /// Adds the condition that a system property has this value; null takes the condition away.
@@ -34,7 +37,19 @@ impl CorrelationFilter {
     /// Adds the condition that a user property has this value; null is the value of a property that is
     /// present and null.
     pub fn user(&mut self, name: &str, value: Value) {
+        self.texts.forget(name);
         self.put(Property::User(name.into()), value);
+    }
+
+    /// The same, and keeps how the value was written.
+    pub fn user_written(&mut self, name: &str, value: Value, text: &str) {
+        self.user(name, value);
+        self.texts.keep(name, text);
+    }
+
+    /// How the value of the user property of that name was written, where that was kept.
+    pub fn written(&self, name: &str) -> Option<&str> {
+        self.texts.get(name)
     }
 
     fn put(&mut self, property: Property, value: Value) {

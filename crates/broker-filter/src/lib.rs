@@ -20,6 +20,7 @@ mod properties;
 mod samples;
 mod sql;
 mod value;
+mod written;
 
 pub use action::{Change, SqlAction};
 pub use correlation::CorrelationFilter;

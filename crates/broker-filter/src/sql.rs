@@ -19,6 +19,7 @@ use crate::fold;
 use crate::limits::MAX_FILTER_CHARS;
 use crate::properties::PropertySet;
 use crate::value::Value;
+use crate::written::Texts;
 use ast::Predicate;
 use cursor::Cursor;
 use parser::Parser;
@@ -27,6 +28,7 @@ use parser::Parser;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parameters {
     values: Vec<(Box<str>, Value)>,
+    texts: Texts,
 }
 
 /// An expression that is true, false or unknown for a message; the message matches when it is true.
@@ -42,11 +44,12 @@ pub struct SqlFilter {
 impl Parameters {
     /// No parameters.
     pub const fn new() -> Self {
-        Self { values: Vec::new() }
+        Self { values: Vec::new(), texts: Texts::new() }
     }
 
     /// Gives the parameter a value; `name` starts with `@`. Names that differ in case only are the same.
     pub fn set(&mut self, name: &str, value: Value) {
+        self.texts.forget(name);
         match self.place(name) {
             Ok(place) => {
                 if let Some((_, old)) = self.values.get_mut(place) {
@@ -55,6 +58,17 @@ impl Parameters {
             }
             Err(place) => self.values.insert(place, (name.into(), value)),
         }
+    }
+
+    /// The same, and keeps how the value was written.
+    pub fn set_written(&mut self, name: &str, value: Value, text: &str) {
+        self.set(name, value);
+        self.texts.keep(name, text);
+    }
+
+    /// How the value of the parameter of that name was written, where that was kept.
+    pub fn written(&self, name: &str) -> Option<&str> {
+        self.texts.get(name)
     }
 
     /// The value of the parameter of that name, which starts with `@`.

@@ -65,7 +65,7 @@ fn filters_and_actions_of_all_clients_are_read() {
         (
             format!(
                 "<Filter i:type=\"CorrelationFilter\">{}</Filter>",
-                pair("dateTime", "1970-01-01T00:00:01")
+                pair("dateTime", "1970-01-01T00:00:01Z")
             ),
             correlation(Value::Timestamp(1_000)),
         ),
@@ -128,12 +128,53 @@ fn values_are_written_in_the_words_of_xml() {
     ];
     for (value, kind, text) in cases {
         let mut out = String::new();
-        write_value(&mut out, &value);
+        write_value(&mut out, &value, None);
         assert!(
             out.contains(&format!("d6p1:{kind}\"")) && out.contains(&format!(">{text}</Value>")),
             "{out}"
         );
     }
+}
+
+#[test]
+fn times_are_given_back_as_they_were_written() {
+    let long = format!("1970-01-01T00:00:01.{:0<48}", "");
+    let cases = [
+        // written, milliseconds, given back
+        ("2020-07-05T11:12:13", 1_593_947_533_000, "2020-07-05T11:12:13"),
+        ("2020-07-05T11:12:13Z", 1_593_947_533_000, "2020-07-05T11:12:13Z"),
+        ("2020-07-05T13:12:13+02:00", 1_593_947_533_000, "2020-07-05T13:12:13+02:00"),
+        ("2020-07-05T11:12:13.1234567Z", 1_593_947_533_123, "2020-07-05T11:12:13.1234567Z"),
+        (" 2020-07-05T11:12:13.5 ", 1_593_947_533_500, "2020-07-05T11:12:13.5"),
+        ("2020-07-05T11:12:13.000Z", 1_593_947_533_000, "2020-07-05T11:12:13.000Z"),
+        // Longer than any time has to be.
+        (&long, 1_000, "1970-01-01T00:00:01Z"),
+    ];
+    for (written, millis, expected) in cases {
+        let list = |name: &str, key: &str| {
+            format!(
+                "<{name}><KeyValueOfstringanyType><Key>{key}</Key><Value i:type=\"d6p1:dateTime\" \
+                 xmlns:d6p1=\"http://www.w3.org/2001/XMLSchema\">{written}</Value></KeyValueOfstringanyType></{name}>"
+            )
+        };
+        let inside = format!(
+            "<Filter i:type=\"CorrelationFilter\">{}</Filter><Action i:type=\"SqlRuleAction\">\
+             <SqlExpression>SET a = @p</SqlExpression>{}</Action>",
+            list("Properties", "k"),
+            list("Parameters", "@p"),
+        );
+        let rule = read_text(&inside).unwrap();
+        let Filter::Correlation(filter) = &rule.filter else { panic!("{rule:?}") };
+        let value = Some(Value::Timestamp(millis));
+        assert_eq!(filter.conditions().next().map(|(_, value)| value.clone()), value, "{written}");
+        assert_eq!(rule.action.as_ref().unwrap().parameters().get("@p"), value.as_ref(), "{written}");
+        let shown = shown(rule.clone());
+        assert_eq!(shown.matches(&format!(">{expected}</Value>")).count(), 2, "{shown}");
+        assert_eq!(again(&shown), rule, "{written}");
+    }
+    let longest = format!("1970-01-01T00:00:01.{:0<44}", "");
+    assert!(longest.len() == WRITTEN_BYTES_MAX && is_worth_keeping(1_000, &longest));
+    assert!(!is_worth_keeping(1_000, &format!("{longest}0")));
 }
 
 fn value() -> impl Strategy<Value = Value> {

@@ -6,7 +6,7 @@ use broker_filter::{CorrelationFilter, Filter, Parameters, Property, SqlAction, 
 
 use super::{
     Reader, RecordError, VERSION, kind,
-    value::{put_long, put_value, take_text, take_value},
+    value::{put_long, put_written, take_text, take_written},
 };
 use crate::{QueueId, Rule, Timestamp};
 
@@ -72,17 +72,19 @@ fn put_filter(record: &mut Vec<u8>, filter: &Filter) {
             record.push(filter::CORRELATION);
             put_count(record, correlation.conditions().len());
             for (property, value) in correlation.conditions() {
-                match property {
+                let written = match property {
                     Property::System(property) => {
                         record.push(SYSTEM);
                         put_long(record, property.to_string().as_bytes());
+                        None
                     }
                     Property::User(name) => {
                         record.push(USER);
                         put_long(record, name.as_bytes());
+                        correlation.written(name)
                     }
-                }
-                put_value(record, value);
+                };
+                put_written(record, value, written);
             }
         }
     }
@@ -93,7 +95,7 @@ fn put_sql(record: &mut Vec<u8>, text: &str, parameters: &Parameters) {
     put_count(record, parameters.iter().len());
     for (name, value) in parameters.iter() {
         put_long(record, name.as_bytes());
-        put_value(record, value);
+        put_written(record, value, parameters.written(name));
     }
 }
 
@@ -159,7 +161,10 @@ fn take_sql(reader: &mut Reader<'_>) -> Result<(Box<str>, Parameters), RecordErr
     let mut parameters = Parameters::new();
     for _ in 0..reader.u32("parameter count")? {
         let name = take_text(reader, "parameter")?;
-        parameters.set(&name, take_value(reader)?);
+        match take_written(reader)? {
+            (value, Some(text)) => parameters.set_written(&name, value, &text),
+            (value, None) => parameters.set(&name, value),
+        }
     }
     Ok((text, parameters))
 }
@@ -169,10 +174,11 @@ fn take_correlation(reader: &mut Reader<'_>) -> Result<CorrelationFilter, Record
     for _ in 0..reader.u32("condition count")? {
         let scope = reader.u8("scope")?;
         let name = take_text(reader, "property")?;
-        let value = take_value(reader)?;
-        match (scope, SystemProperty::named(&name)) {
-            (SYSTEM, Some(property)) => filter.system(property, value),
-            (USER, _) => filter.user(&name, value),
+        let (value, written) = take_written(reader)?;
+        match (scope, SystemProperty::named(&name), written) {
+            (SYSTEM, Some(property), None) => filter.system(property, value),
+            (USER, _, None) => filter.user(&name, value),
+            (USER, _, Some(text)) => filter.user_written(&name, value, &text),
             _ => return Err(RecordError::Value { field: "scope", value: u64::from(scope) }),
         }
     }

@@ -162,11 +162,21 @@ fn typed() -> impl Strategy<Value = Value> {
     ]
 }
 
+/// A value of a rule; a time with the text that it was written as, or without.
+fn given() -> impl Strategy<Value = (Value, Option<String>)> {
+    let written = (any::<i64>(), ".{0,20}").prop_map(|(at, text)| (Value::Timestamp(at), Some(text)));
+    prop_oneof![3 => typed().prop_map(|value| (value, None)), 1 => written]
+}
+
 fn parameters() -> impl Strategy<Value = Parameters> {
-    proptest::collection::vec(typed(), 2..4).prop_map(|values| {
+    proptest::collection::vec(given(), 2..4).prop_map(|values| {
         let mut parameters = Parameters::new();
-        for (number, value) in values.into_iter().enumerate() {
-            parameters.set(&format!("@p{number}"), value);
+        for (number, (value, text)) in values.into_iter().enumerate() {
+            let name = format!("@p{number}");
+            match text {
+                Some(text) => parameters.set_written(&name, value, &text),
+                None => parameters.set(&name, value),
+            }
         }
         parameters
     })
@@ -179,10 +189,13 @@ fn filter() -> impl Strategy<Value = Filter> {
         parameters()
             .prop_map(|it| Filter::Sql(SqlFilter::parse("a = @p0 OR sys.Label LIKE 'x%'", it).unwrap())),
         parameters().prop_map(|it| Filter::Sql(SqlFilter::parse_lenient("NOT a > @p0", it).unwrap())),
-        (typed(), typed(), "[a-z]{1,5}").prop_map(|(one, other, name)| {
+        (typed(), given(), "[a-z]{1,5}").prop_map(|(one, (other, text), name)| {
             let mut filter = CorrelationFilter::new();
             filter.system(SystemProperty::Label, one);
-            filter.user(&name, other);
+            match text {
+                Some(text) => filter.user_written(&name, other, &text),
+                None => filter.user(&name, other),
+            }
             Filter::Correlation(filter)
         }),
     ]

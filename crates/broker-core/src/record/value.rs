@@ -16,6 +16,8 @@ mod tag {
     pub(super) const DURATION: u8 = 6;
     pub(super) const UUID: u8 = 7;
     pub(super) const BINARY: u8 = 8;
+    /// Of a rule only.
+    pub(super) const WRITTEN_TIMESTAMP: u8 = 9;
 }
 
 /// Appends a value: a tag, then its bytes.
@@ -43,6 +45,18 @@ pub(super) fn put_value(bytes: &mut Vec<u8>, value: &Value) {
     }
 }
 
+/// Appends a value of a rule, with the text that it was written as, which is kept of times only.
+pub(super) fn put_written(bytes: &mut Vec<u8>, value: &Value, text: Option<&str>) {
+    match (value, text) {
+        (Value::Timestamp(at), Some(text)) => {
+            bytes.push(tag::WRITTEN_TIMESTAMP);
+            bytes.extend_from_slice(&at.to_le_bytes());
+            put_long(bytes, text.as_bytes());
+        }
+        _ => put_value(bytes, value),
+    }
+}
+
 /// Appends bytes of any length: four bytes of length, then they.
 pub(super) fn put_long(bytes: &mut Vec<u8>, value: &[u8]) {
     let length = u32::try_from(value.len()).expect("properties and rules are limited to far less than 4 GiB");
@@ -64,9 +78,29 @@ pub(super) fn take_text(reader: &mut Reader<'_>, field: &'static str) -> Result<
 
 /// Takes what `put_value` wrote.
 pub(super) fn take_value(reader: &mut Reader<'_>) -> Result<Value, RecordError> {
-    const FIELD: &str = "value";
-    let signed = |number: u64| i64::from_le_bytes(number.to_le_bytes());
-    Ok(match reader.u8(FIELD)? {
+    let tag = reader.u8(FIELD)?;
+    take_tagged(reader, tag)
+}
+
+/// Takes what `put_written` wrote.
+pub(super) fn take_written(reader: &mut Reader<'_>) -> Result<(Value, Option<Box<str>>), RecordError> {
+    match reader.u8(FIELD)? {
+        tag::WRITTEN_TIMESTAMP => {
+            let at = signed(reader.u64(FIELD)?);
+            Ok((Value::Timestamp(at), Some(take_text(reader, FIELD)?)))
+        }
+        tag => Ok((take_tagged(reader, tag)?, None)),
+    }
+}
+
+const FIELD: &str = "value";
+
+const fn signed(number: u64) -> i64 {
+    i64::from_le_bytes(number.to_le_bytes())
+}
+
+fn take_tagged(reader: &mut Reader<'_>, tag: u8) -> Result<Value, RecordError> {
+    Ok(match tag {
         tag::NULL => Value::Null,
         tag::BOOL => match reader.u8(FIELD)? {
             0 => Value::Bool(false),

@@ -402,3 +402,40 @@ proptest! {
         prop_assert!(strict.is_err() || strict == lenient, "{}", text);
     }
 }
+
+#[test]
+fn how_a_parameter_was_written_is_kept_until_it_is_set_again_and_decides_nothing() {
+    let mut parameters = Parameters::new();
+    parameters.set_written("@When", Value::Timestamp(1_000), "1970-01-01T00:00:01");
+    assert_eq!(
+        (parameters.written("@when"), parameters.written("@other")),
+        (Some("1970-01-01T00:00:01"), None)
+    );
+    let filter = SqlFilter::parse("time = @when", parameters.clone()).unwrap();
+    assert_eq!(filter.matches(&message(), &mut || 7), Ok(true));
+    assert_eq!(filter.parameters().written("@WHEN"), Some("1970-01-01T00:00:01"));
+
+    parameters.set("@when", Value::Timestamp(1_000));
+    assert_eq!(parameters.written("@When"), None);
+    assert_eq!(parameters.get("@When"), Some(&Value::Timestamp(1_000)));
+}
+
+proptest! {
+    #[test]
+    fn each_name_has_the_last_text_that_it_was_given(
+        given in prop::collection::vec((samples::name(), prop::option::of("[a-c]{0,3}")), 0..12),
+    ) {
+        let (mut parameters, mut last) = (Parameters::new(), std::collections::BTreeMap::new());
+        for (name, text) in given {
+            match &text {
+                Some(text) => parameters.set_written(name, Value::Int(1), text),
+                None => parameters.set(name, Value::Int(1)),
+            }
+            last.insert(name.to_lowercase(), text);
+        }
+        for name in samples::NAMES {
+            let expected = last.get(&name.to_lowercase()).and_then(Option::as_deref);
+            prop_assert_eq!(parameters.written(name), expected);
+        }
+    }
+}

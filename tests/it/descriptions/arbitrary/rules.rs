@@ -171,10 +171,11 @@ fn value() -> impl Strategy<Value = (Typed, Typed)> {
 
 fn date_time() -> impl Strategy<Value = String> {
     let day = (1..=9_999_u32, 1..=12_u32, 1..=28_u32);
-    let clock = (0..24_u32, 0..60_u32, 0..60_u32, prop_oneof![Just(0), 0..1_000_u32]);
-    (day, clock).prop_map(|((year, month, day), (hour, minute, second, millis))| {
-        let fraction = if millis > 0 { format!(".{millis:03}") } else { String::new() };
-        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z")
+    let clock = (0..24_u32, 0..60_u32, 0..60_u32, "(\\.[0-9]{1,7})?");
+    // Whatever the zone, and with none: it is shown as it was sent.
+    let zone = select(vec!["Z", "", "+05:30", "-08:00"]);
+    (day, clock, zone).prop_map(|((year, month, day), (hour, minute, second, fraction), zone)| {
+        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}{zone}")
     })
 }
 
