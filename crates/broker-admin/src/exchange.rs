@@ -130,7 +130,12 @@ pub fn begin(request: Request<'_>) -> Step {
         (Method::Put, Route::Entity(name)) => put(context, name, condition, body, false),
         (Method::Put, Route::Subscription(name)) => put(context, name, condition, body, true),
         (Method::Put, Route::Rule(subscription, name)) => {
-            put_rule(context, &subscription, &name, condition, body)
+            put_rule(context, &subscription, Some(&name), condition, body)
+        }
+        // The Go SDK says in the description alone what a rule is called that its caller gave no name. To change one so is
+        // refused by the service.
+        (Method::Put, Route::Rules(subscription)) if condition.is_none() => {
+            put_rule(context, &subscription, None, condition, body)
         }
         (Method::Delete, Route::Entity(name) | Route::Subscription(name)) => {
             removal::entity(context, name, condition)
@@ -301,8 +306,19 @@ fn put(
     context.store(command, name, 201, None)
 }
 
-fn put_rule(context: Context, subscription: &str, name: &str, condition: Option<Match>, body: &[u8]) -> Step {
-    let rule = match with_description(body, |node| rule::read(node, Some(name))) {
+/// `name` is the rule's name in the path, if it has one there.
+fn put_rule(
+    context: Context,
+    subscription: &str,
+    name: Option<&str>,
+    condition: Option<Match>,
+    body: &[u8],
+) -> Step {
+    let read = with_description(body, |node| match name.or_else(|| xml::text_of(node, "Name")) {
+        Some(name) => rule::read(node, Some(name)),
+        None => Err("the rule has no name".to_owned()),
+    });
+    let rule = match read {
         Ok(rule) => Box::new(rule),
         Err(reason) => return Step::Answer(Answer::bad(&reason)),
     };

@@ -249,6 +249,32 @@ fn subscriptions_and_rules_stand_below_their_topic() {
 }
 
 #[test]
+fn a_rule_without_a_name_in_the_path_is_called_as_its_description_says() {
+    let mut broker = Broker::new();
+    assert_eq!(broker.create("/t", T, "").status, 201);
+    assert_eq!(broker.create("/t/Subscriptions/s", S, "").status, 201);
+    let path = "/t/Subscriptions/s/Rules/";
+    let none = "<Filter i:type=\"FalseFilter\"/>";
+    let named = |name: &str| format!("{none}<Name>{name}</Name>");
+    assert_eq!(detail(&broker.create(path, R, &named("$Default"))).0, 409);
+    assert_eq!(broker.delete("/t/Subscriptions/s/Rules/$Default").status, 200);
+    for (inside, name) in [(named("$Default"), "$Default"), (named("own"), "own")] {
+        let made = broker.create(path, R, &inside);
+        assert_eq!((made.status, text(&made, "Name")), (201, Some(name)), "{made:?}");
+        let id = format!("https://ns.example:5300/t/Subscriptions/s/Rules/{name}?api-version=2021-05");
+        assert_eq!(text(&made, "id"), Some(&*id));
+    }
+    assert_eq!(titles(&broker.get(path)), ["$Default", "own"]);
+    for nameless in [none.to_owned(), named("")] {
+        let refused = broker.create(path, R, &nameless);
+        assert_eq!(refused.status, 400);
+        assert!(detail(&refused).1.contains("rule has no name"), "{refused:?}");
+    }
+    assert_eq!(detail(&broker.update(path, R, &named("own"))).0, 405);
+    assert_eq!(detail(&broker.delete(path)).0, 405);
+}
+
+#[test]
 fn lists_come_in_pages_that_name_the_next() {
     let mut broker = Broker::new();
     for number in 0..250 {
