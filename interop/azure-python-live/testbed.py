@@ -49,8 +49,8 @@ import pytest
 from azure.core.credentials import AccessToken
 from azure.servicebus.management import AuthorizationRule, ServiceBusAdministrationClient
 
-# The tests take a message of 256 KiB for one that is too large, as it is in the standard tier.
-LIMITS = '[limits]\nmax_message_bytes = "256 KiB"\n'
+# The tests expect what the Standard tier has, and refusals of what only Premium has.
+PROFILE = "standard-only"
 NAME_LENGTH = 24  # of the names that the SDK's repository makes
 
 
@@ -87,7 +87,7 @@ class Place:
             self.keys[frozenset(rights)] = (name, key)
             named = ", ".join(f'"{right}"' for right in rights)
             keys += f'[[key]]\nname = "{name}"\nkey = "{key}"\nrights = [{named}]\n'
-        self.broker = LocalBroker(address, more_config=LIMITS + self.provider.config + grant + keys).start()
+        self.broker = LocalBroker(address, more_config=self.provider.config + grant + keys, profile=PROFILE).start()
         self.host = self.broker.address
 
     def connection_string(self, name: str = KEY_NAME, key: str = KEY, entity: str = "") -> str:

@@ -30,9 +30,14 @@ pub struct Profile {
     /// Most bytes of an entity, and how many it has where it asks for none or for more.
     size: Option<u64>,
     subscriptions_per_topic: Option<u64>,
+    /// The sizes that only the Premium tier has are refused.
+    has_premium_sizes: bool,
 }
 
 const DAY: u64 = 86_400;
+/// Largest message and largest entity of the tiers below Premium, in bytes (`service-bus-entities` 2.1).
+const MESSAGE_BYTES: u64 = 256 << 10;
+const ENTITY_BYTES: u64 = 5 << 30;
 
 impl Profile {
     /// Everything there is, within the limits of the configuration.
@@ -43,7 +48,11 @@ impl Profile {
         deliveries: None,
         size: None,
         subscriptions_per_topic: None,
+        has_premium_sizes: true,
     };
+    /// The Standard tier alone: what only Premium has is refused.
+    pub const STANDARD_ONLY: Self =
+        Self { name: "standard-only", has_premium_sizes: false, ..Self::STANDARD };
     /// The Basic tier.
     pub const BASIC: Self = Self {
         name: "Basic",
@@ -68,7 +77,8 @@ impl Profile {
 
     /// The one that is called so.
     pub fn named(name: &str) -> Option<Self> {
-        [Self::STANDARD, Self::BASIC, Self::EMULATOR].into_iter().find(|profile| profile.name == name)
+        let all = [Self::STANDARD, Self::STANDARD_ONLY, Self::BASIC, Self::EMULATOR];
+        all.into_iter().find(|profile| profile.name == name)
     }
 
     /// What an entity of that kind gets that is to have these settings; without regard to what the settings name.
@@ -104,6 +114,9 @@ impl Profile {
         if self.features == Features::Basic {
             self.check_basic(kind, settings)?;
         }
+        if !self.has_premium_sizes {
+            self.check_sizes(settings)?;
+        }
         if let Some((most, allowed)) = self.time_to_live {
             let own = *settings.default_time_to_live.get_or_insert(most);
             if own > most {
@@ -120,6 +133,20 @@ impl Profile {
             settings.max_size_bytes = Some(settings.max_size_bytes.map_or(most, |own| own.min(most)));
         }
         Ok(())
+    }
+
+    /// A message size is told as that of all entities, so that one alone may be given.
+    fn check_sizes(self, settings: &EntitySettings) -> Result<(), EntityError> {
+        if settings.max_message_bytes.is_some_and(|own| own != MESSAGE_BYTES) {
+            let what = "MaxMessageSizeInKilobytes";
+            return Err(EntityError::NotInProfile { what, profile: self.name });
+        }
+        match settings.max_size_bytes {
+            Some(own) if own > ENTITY_BYTES => {
+                out_of_range("MaxSizeInMegabytes", own.div_ceil(1 << 20).to_string(), "at most 5120")
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check_basic(self, kind: EntityKind, settings: &EntitySettings) -> Result<(), EntityError> {

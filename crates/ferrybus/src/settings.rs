@@ -113,11 +113,13 @@ pub(crate) enum Expiry {
 
 /// A tier of the service.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Tier {
     /// Everything there is.
     #[default]
     Standard,
+    /// The same without the sizes of the Premium tier.
+    StandardOnly,
     /// Plain queues only.
     Basic,
     /// The numbers of the emulator.

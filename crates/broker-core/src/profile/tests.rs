@@ -83,3 +83,40 @@ fn the_emulator_bounds_deliveries_and_sizes() {
         assert_eq!(own.max_size_bytes, max_size_bytes);
     }
 }
+
+#[test]
+fn sizes_of_the_premium_tier_are_refused_where_there_is_only_standard() {
+    let message =
+        Err(EntityError::NotInProfile { what: "MaxMessageSizeInKilobytes", profile: "standard-only" });
+    let entity = |megabytes: &str| {
+        let (property, allowed) = ("MaxSizeInMegabytes", "at most 5120");
+        Err(EntityError::OutOfRange { property, value: megabytes.into(), allowed })
+    };
+    let cases = [
+        // bytes of a message, bytes of the entity
+        (None, None, Ok(())),
+        (Some(MESSAGE_BYTES), Some(ENTITY_BYTES), Ok(())),
+        (Some(MESSAGE_BYTES - 1), None, message.clone()),
+        (Some(MESSAGE_BYTES + 1), None, message.clone()),
+        (Some(1 << 20), Some(1 << 40), message),
+        (None, Some(ENTITY_BYTES + 1), entity("5121")),
+        (None, Some(80 << 30), entity("81920")),
+    ];
+    for (max_message_bytes, max_size_bytes, expected) in cases {
+        for kind in [EntityKind::Queue, EntityKind::Topic] {
+            let asked = EntitySettings { max_message_bytes, max_size_bytes, ..EntitySettings::default() };
+            let mut own = asked.clone();
+            assert_eq!(Profile::STANDARD_ONLY.check(kind, &mut own), expected);
+            assert_eq!(own, asked);
+            assert_eq!(Profile::STANDARD.check(kind, &mut own), Ok(()));
+        }
+    }
+}
+
+#[test]
+fn profiles_are_found_by_their_names() {
+    for profile in [Profile::STANDARD, Profile::STANDARD_ONLY, Profile::BASIC, Profile::EMULATOR] {
+        assert_eq!(Profile::named(profile.name()), Some(profile));
+    }
+    assert_eq!(Profile::named("Premium"), None);
+}

@@ -41,6 +41,7 @@ impl Bounds {
         tier: Tier,
     ) -> Result<Self, Failure> {
         let emulator = tier == Tier::Emulator;
+        let has_small_messages = emulator || tier == Tier::StandardOnly;
         let size = |key: &str, value: Option<Bytes>, default, min, max| {
             within(key, value.map(|bytes| bytes.0), default, min, max, "bytes")
         };
@@ -81,7 +82,7 @@ impl Bounds {
             )?,
             max_message_bytes: message_bytes(
                 "limits.max_message_bytes",
-                limits.max_message_bytes.map(|bytes| bytes.0).or(emulator.then_some(256 << 10)),
+                limits.max_message_bytes.map(|bytes| bytes.0).or(has_small_messages.then_some(256 << 10)),
             )?,
             max_frame_bytes: frame_bytes(limits.max_frame_bytes.map(|bytes| bytes.0))?,
             max_in_flight_bytes: usize::try_from(size(

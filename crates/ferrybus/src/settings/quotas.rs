@@ -18,6 +18,7 @@ pub(super) fn quotas(limits: &LimitSettings, tier: Tier) -> Result<Quotas, Failu
     Ok(Quotas {
         profile: match tier {
             Tier::Standard => Profile::STANDARD,
+            Tier::StandardOnly => Profile::STANDARD_ONLY,
             Tier::Basic => Profile::BASIC,
             Tier::Emulator => Profile::EMULATOR,
         },

@@ -66,6 +66,7 @@ fn each_tier_has_its_profile_and_defaults() {
     let cases = [
         ("", Profile::STANDARD, 10_000, 10_000, 1 << 20),
         ("profile = \"standard\"", Profile::STANDARD, 10_000, 10_000, 1 << 20),
+        ("profile = \"standard-only\"", Profile::STANDARD_ONLY, 10_000, 10_000, 256 << 10),
         ("profile = \"basic\"", Profile::BASIC, 10_000, 10_000, 1 << 20),
         ("profile = \"emulator\"", Profile::EMULATOR, 50, 10, 256 << 10),
         ("profile = \"emulator\"\n[limits]\nmax_entities = 60", Profile::EMULATOR, 60, 10, 256 << 10),
