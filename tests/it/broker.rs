@@ -11,7 +11,7 @@ use std::{
 use broker_auth::{Anonymous, Authority, Credentials};
 use broker_core::EntitySettings;
 use broker_log::Durability;
-use broker_server::{EntityPlan, Outcome, Server, ServerConfig};
+use broker_server::{EntityPlan, MissingRight, Outcome, Server, ServerConfig};
 
 use crate::client::Client;
 
@@ -136,6 +136,7 @@ pub(crate) fn config() -> ServerConfig {
         shutdown_time_out: Duration::from_secs(2),
         io_threads: 2,
         foreign_origins: false,
+        missing_right: MissingRight::Forbidden,
         testing: true,
         observe: broker_server::ObserveConfig::default(),
         container_id: "ferrybus".to_owned(),

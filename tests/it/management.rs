@@ -1,12 +1,13 @@
 //! The management API beyond what its clients were recorded with: tiers, refusals, preconditions.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use broker_auth::{
     Access, Anonymous, Authority, Credentials, NamedKey, Right, Rights, Scope, Secret, sign_token,
 };
 use broker_core::Profile;
+use broker_server::MissingRight;
 
 use crate::{
     broker::Broker,
@@ -56,6 +57,7 @@ fn every_tier_makes_entities_with_the_sizes_that_clients_ask_for() {
     ];
     let cases = [
         (Profile::STANDARD, ["1024", "1024", "5120"]),
+        (Profile::STANDARD_ONLY, ["1024", "1024", "5120"]),
         (Profile::BASIC, ["1024", "1024", "5120"]),
         (Profile::EMULATOR, ["100", "100", "100"]),
     ];
@@ -86,6 +88,8 @@ fn every_tier_makes_entities_with_the_sizes_that_clients_ask_for() {
     }
 }
 
+const PREMIUM: &str = "<MaxMessageSizeInKilobytes>1024</MaxMessageSizeInKilobytes>";
+
 #[test]
 fn a_tier_refuses_what_it_does_not_have() {
     let queue = "QueueDescription";
@@ -105,6 +109,9 @@ fn a_tier_refuses_what_it_does_not_have() {
         ),
         (Profile::BASIC, queue, "<RequiresSession>true</RequiresSession>", "RequiresSession"),
         (Profile::BASIC, "TopicDescription", "", "topics"),
+        (Profile::STANDARD_ONLY, queue, "<MaxSizeInMegabytes>6144</MaxSizeInMegabytes>", "at most 5120"),
+        (Profile::STANDARD_ONLY, queue, PREMIUM, "MaxMessageSizeInKilobytes"),
+        (Profile::STANDARD_ONLY, "TopicDescription", PREMIUM, "MaxMessageSizeInKilobytes"),
     ];
     for (profile, element, inside, expected) in cases {
         let broker = broker(profile);
@@ -158,7 +165,12 @@ fn who_is_known_and_may_not_is_told_so_whatever_the_log_in() {
     };
     credentials.keys.push(key("clerk", Rights::ALL, vec![Scope::of("mine")]));
     credentials.keys.push(key("till", Rights::NONE.with(Right::Send), Vec::new()));
-    let broker = Broker::with(|config| config.authority = Authority::new(credentials).into());
+    let authority = Arc::new(Authority::new(credentials));
+    let broker = Broker::with(|config| config.authority = Arc::clone(&authority));
+    let as_the_service = Broker::with(|config| {
+        config.authority = Arc::clone(&authority);
+        config.missing_right = MissingRight::Unauthorized;
+    });
     let sas = |name: &str, word: &str, place: &str| {
         sign_token(place, name, &Secret::new(word), u64::from(u32::MAX))
     };
@@ -178,10 +190,21 @@ fn who_is_known_and_may_not_is_told_so_whatever_the_log_in() {
         ("GET /mine", basic("clerk", "wrong"), 401, "SubCode=40100. "),
     ];
     for (request, login, expected, code) in cases {
-        let (status, said) = ask_over(&mut connect(broker.http_address()), request, Some(&login), "");
-        assert_eq!(status, expected, "{request} {login}: {said}");
-        assert!(code.is_empty() || text(&said, "Detail").starts_with(code), "{said}");
+        // The service answers 401 to both.
+        let others = if expected == 403 { (401, "SubCode=40100. ") } else { (expected, code) };
+        for (broker, (expected, code)) in [(&broker, (expected, code)), (&as_the_service, others)] {
+            let (status, said) = ask_over(&mut connect(broker.http_address()), request, Some(&login), "");
+            assert_eq!(status, expected, "{request} {login}: {said}");
+            assert!(code.is_empty() || text(&said, "Detail").starts_with(code), "{said}");
+            let is_told = expected == 200 || text(&said, "Code") == expected.to_string();
+            assert!(is_told, "{request} {login}: {said}");
+        }
     }
+    // What is no part of the service's API is answered as ever.
+    let till = sas("till", "word", everywhere);
+    let (status, _) =
+        ask_over(&mut connect(as_the_service.http_address()), "GET /$ferrybus/limits", Some(&till), "");
+    assert_eq!(status, 403);
     // To forward somewhere needs the right there, too.
     let forwards = description("QueueDescription", "<ForwardTo>orders</ForwardTo>");
     let own = sas("clerk", "word", everywhere);

@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 use broker_auth::{Anonymous, Authority, Credentials};
 use broker_core::Expiry;
 use broker_log::Durability;
-use broker_server::{Outcome, Server, ServerConfig};
+use broker_server::{MissingRight, Outcome, Server, ServerConfig};
 
 fn main() -> ExitCode {
     let given: Vec<String> = std::env::args().skip(1).collect();
@@ -42,6 +42,7 @@ fn main() -> ExitCode {
         shutdown_time_out: Duration::from_secs(5),
         io_threads: 2,
         foreign_origins: false,
+        missing_right: MissingRight::Forbidden,
         testing: false,
         observe: broker_server::ObserveConfig::default(),
         container_id: "embedded".to_owned(),

@@ -28,6 +28,7 @@ use tracing::{Instrument, debug, info_span, warn};
 use crate::{
     audit::Audit,
     clock::Clock,
+    config::MissingRight,
     connection::Driver,
     connections::{Connections, Entry},
     http,
@@ -63,6 +64,8 @@ pub(crate) struct Shared {
     /// Changes when faults are ordered; `None` unless started for testing.
     pub(crate) faults: Option<watch::Sender<()>>,
     pub(crate) foreign_origins: bool,
+    /// What the management API answers to whoever lacks the right.
+    pub(crate) missing_right: MissingRight,
     pub(crate) observe: ObserveConfig,
     pub(crate) audit: Arc<Audit>,
     /// One scrape at a time.

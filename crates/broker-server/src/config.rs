@@ -127,12 +127,24 @@ pub struct ServerConfig {
     pub io_threads: usize,
     /// Let pages of other sites connect through WebSocket: right where a secret keeps strangers out.
     pub foreign_origins: bool,
+    /// What the management API answers to whoever is known and lacks the right to manage.
+    pub missing_right: MissingRight,
     /// For tests against the broker: its clock can be moved.
     pub testing: bool,
     /// How the broker lets itself be watched.
     pub observe: ObserveConfig,
     /// `open.container-id`.
     pub container_id: String,
+}
+
+/// What the management API answers to whoever is known and lacks the right to manage.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum MissingRight {
+    /// 403, so that it is told apart from a log-in that is no good.
+    #[default]
+    Forbidden,
+    /// 401, as the service.
+    Unauthorized,
 }
 
 /// Files of the TLS endpoint.

@@ -38,7 +38,7 @@ mod tls;
 mod transport;
 mod websocket;
 
-pub use config::{EntityPlan, Quotas, ServerConfig, TlsFiles};
+pub use config::{EntityPlan, MissingRight, Quotas, ServerConfig, TlsFiles};
 pub use keys::KeySource;
 pub use observe::ObserveConfig;
 pub use otlp::TelemetryConfig;

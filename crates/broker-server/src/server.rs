@@ -153,6 +153,7 @@ impl Server {
             http_write_time_out: config.http_write_time_out,
             faults: config.testing.then(|| watch::Sender::new(())),
             foreign_origins: config.foreign_origins,
+            missing_right: config.missing_right,
             audit: Arc::new(Audit::new(
                 config.observe.refused_attempts_per_minute,
                 Arc::clone(inbox.meters()),

@@ -20,7 +20,7 @@ use crate::{
     emulator::Variables,
     failure::Failure,
     journal, logging, output,
-    settings::{Durability, Expiry, Limits, QueueEntry, Settings, Tls, targets_first},
+    settings::{Durability, Expiry, Limits, MissingRight, QueueEntry, Settings, Tls, targets_first},
 };
 
 /// Serves until a signal or a failure.
@@ -158,6 +158,10 @@ fn config(limits: Limits) -> ServerConfig {
         foreign_origins,
         authority: Arc::new(Authority::new(limits.credentials).with_issuers(limits.issuers)),
         key_sources: limits.key_sources,
+        missing_right: match limits.missing_right {
+            MissingRight::Forbidden => broker_server::MissingRight::Forbidden,
+            MissingRight::Unauthorized => broker_server::MissingRight::Unauthorized,
+        },
         testing: limits.testing,
         observe: limits.observe,
         container_id: format!("ferrybus-{}", std::process::id()),

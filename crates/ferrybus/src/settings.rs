@@ -54,6 +54,8 @@ pub(crate) struct Settings {
     pub(crate) anonymous: Option<Anonymous>,
     /// Offer PLAIN on unencrypted connections from other machines.
     pub(crate) plain_without_tls: Option<bool>,
+    /// What the management API answers to whoever is known and lacks the right to manage.
+    pub(crate) missing_right: Option<MissingRight>,
     /// For tests against the broker: its clock can be moved.
     pub(crate) testing: Option<bool>,
     /// An emulator's `Config.json` with more queues.
@@ -109,6 +111,17 @@ pub(crate) enum Expiry {
     Prompt,
     /// When somebody waits to receive.
     Lazy,
+}
+
+/// What the management API answers to whoever is known and lacks the right to manage.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum MissingRight {
+    /// 403, so that it is told apart from a log-in that is no good.
+    #[default]
+    Forbidden,
+    /// 401, as Azure Service Bus.
+    Unauthorized,
 }
 
 /// A tier of the service.

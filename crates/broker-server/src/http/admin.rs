@@ -14,8 +14,13 @@ use hyper::{
     header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, ETAG, HOST, HeaderValue, IF_MATCH},
 };
 
-use super::{Visitor, access, answer::Refusal, core::Guest, pieces::Pieces};
-use crate::audit::Entry;
+use super::{
+    Visitor, access,
+    answer::{Refusal, Unproven},
+    core::Guest,
+    pieces::Pieces,
+};
+use crate::{audit::Entry, config::MissingRight};
 
 /// Tokens for the entities that messages and dead letters are forwarded to.
 const SUPPLEMENTARY: [&str; 2] =
@@ -44,7 +49,7 @@ pub(super) async fn answer(
     let answer = answered.unwrap_or_else(|refusal| {
         is_of_rights = refusal.is_of_rights();
         who = who.take().or_else(|| refusal.who().map(Box::from));
-        said(&refusal)
+        said(visitor, &refusal)
     });
     // Who looks leaves no trace, who is not let in does.
     if let Some(action) = change.or(is_of_rights.then_some("read")) {
@@ -64,7 +69,7 @@ pub(super) fn answer_nowhere(
 ) -> Response<Pieces> {
     let answer = match admit(visitor, request.headers(), &Scope::of(request.uri().path())) {
         Ok(_) => Answer::bad_request(&error.to_string()),
-        Err(refusal) => said(&refusal),
+        Err(refusal) => said(visitor, &refusal),
     };
     let (host, path) = (request.headers().get(HOST), request.uri().path().trim_matches('/'));
     http(tracked(visitor, answer, host, path), wanted_id(request.headers()))
@@ -178,14 +183,17 @@ fn admit_target(visitor: &Visitor, headers: &HeaderMap, target: &str) -> Result<
 }
 
 /// A refusal of the transport, as this API's clients read it.
-fn said(refusal: &Refusal) -> Answer {
-    let status = refusal.status().as_u16();
-    let code = match refusal {
-        Refusal::Unauthorized(_, code) => format!("SubCode={}. ", *code as u32),
-        Refusal::Forbidden { .. } => "SubCode=40301. ".to_owned(),
-        _ => String::new(),
+fn said(visitor: &Visitor, refusal: &Refusal) -> Answer {
+    let (status, code) = match refusal {
+        Refusal::Unauthorized(_, code) => (refusal.status(), format!("SubCode={}. ", *code as u32)),
+        // The service knows no other answer, and some clients of it no other exception.
+        Refusal::Forbidden { .. } if visitor.shared.missing_right == MissingRight::Unauthorized => {
+            (StatusCode::UNAUTHORIZED, format!("SubCode={}. ", Unproven::Generic as u32))
+        }
+        Refusal::Forbidden { .. } => (refusal.status(), "SubCode=40301. ".to_owned()),
+        _ => (refusal.status(), String::new()),
     };
-    Answer::error(status, &format!("{code}{refusal}."))
+    Answer::error(status.as_u16(), &format!("{code}{refusal}."))
 }
 
 fn http(answer: Answer, request_id: Option<HeaderValue>) -> Response<Pieces> {

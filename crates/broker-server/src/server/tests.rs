@@ -16,7 +16,7 @@ use broker_log::{DiskCall, DiskWorker, Durability, Faults, FaultyDisk, IoDone, J
 use testkit::Wire;
 
 use super::*;
-use crate::runner::Runner;
+use crate::{config::MissingRight, runner::Runner};
 
 fn config() -> ServerConfig {
     ServerConfig {
@@ -48,6 +48,7 @@ fn config() -> ServerConfig {
         shutdown_time_out: Duration::from_secs(60),
         io_threads: 2,
         foreign_origins: false,
+        missing_right: MissingRight::Forbidden,
         testing: false,
         observe: crate::ObserveConfig::default(),
         container_id: "ferrybus".to_owned(),

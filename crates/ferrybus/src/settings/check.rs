@@ -13,8 +13,8 @@ use broker_core::EntitySettings;
 use broker_server::{EntityPlan, KeySource, ObserveConfig};
 
 use super::{
-    Bounds, Durability, Expiry, Settings, Tls, bounds::queue, credentials::credentials, issuers::issuers,
-    topics,
+    Bounds, Durability, Expiry, MissingRight, Settings, Tls, bounds::queue, credentials::credentials,
+    issuers::issuers, topics,
 };
 use crate::{emulator, failure::Failure};
 
@@ -38,6 +38,7 @@ pub(crate) struct Limits {
     /// The credentials are the built-in ones.
     pub(crate) development: bool,
     pub(crate) bounds: Bounds,
+    pub(crate) missing_right: MissingRight,
     pub(crate) testing: bool,
     pub(crate) observe: ObserveConfig,
     /// What was understood but is not done, to be said at start.
@@ -114,6 +115,7 @@ impl Settings {
             issuers,
             key_sources,
             development,
+            missing_right: self.missing_right.unwrap_or_default(),
             testing: self.testing.unwrap_or_default(),
             notices,
         })

@@ -24,6 +24,7 @@ fn the_default_listens_on_loopback_with_the_development_key() {
     assert_eq!(limits.credentials.keys[0].name, "RootManageSharedAccessKey");
     assert_eq!(limits.credentials.anonymous, Anonymous::Deny);
     assert_eq!(limits.expiry, Expiry::Prompt);
+    assert_eq!(limits.missing_right, MissingRight::Forbidden);
     assert_eq!((limits.bounds.max_message_bytes, limits.bounds.max_frame_bytes), (1_048_576, 65_536));
     assert_eq!(limits.durability, Durability::Fsync);
     assert_eq!(limits.data_dir, PathBuf::from("ferrybus-data"));
@@ -258,4 +259,15 @@ fn the_emulators_variable_stands_in_for_the_usual_port_of_http() {
         // Nobody brought the emulator's configuration.
         assert!(limits.notices.is_empty(), "{:?}", limits.notices);
     }
+}
+
+#[test]
+fn a_missing_right_is_answered_as_the_operator_says() {
+    for (word, expected) in
+        [("forbidden", MissingRight::Forbidden), ("unauthorized", MissingRight::Unauthorized)]
+    {
+        assert_eq!(limits(&format!("missing_right = \"{word}\"")).missing_right, expected);
+    }
+    let unknown = Settings::parse("missing_right = \"401\"", "f").unwrap_err().to_string();
+    assert!(unknown.contains("expected `forbidden` or `unauthorized`"), "{unknown}");
 }
