@@ -197,3 +197,17 @@ fn answering_a_settlement_in_mode_second_allocates_nothing() {
     });
     assert!(costs.iter().all(|cost| *cost <= PER_READ), "{SHORT} and {LONG} messages: {costs:?}");
 }
+
+/// The engine's share of what an idle connection takes: 12 KB are the goal for all of it
+/// (`cargo xtask bench --scenario idle-5000`).
+#[test]
+fn an_idle_connection_with_a_session_and_a_link_holds_at_most_2_kib() {
+    let mut idle = None;
+    let held = measure(|| {
+        let mut pair = Pair::begun(plain());
+        pair.attach("link", 0, Role::Receiver);
+        idle = Some(pair.engine);
+    });
+    let bytes = u64::try_from(held.bytes_current).expect("something is held") + size_of_val(&idle) as u64;
+    assert!((500..=2_048).contains(&bytes), "{bytes} bytes: {held:?}");
+}
