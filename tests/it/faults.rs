@@ -9,6 +9,7 @@ use amqp_codec::{
 
 use crate::{
     broker::{Broker, QUEUE},
+    client::Client,
     http::ask,
     testing::advance,
 };
@@ -172,4 +173,72 @@ fn faults_are_listed_cleared_and_end_with_the_brokers_time() {
     let mut client = broker.plain();
     client.sender(1, QUEUE);
     client.accepted(1, &["tea"]);
+}
+
+const DELAY: Duration = Duration::from_millis(500);
+const KINDS: [&str; 6] =
+    ["lose-lock", "server-busy", "drop-link", "drop-connection", "reject-settlement", "delay-settlement"];
+
+/// A client with what a fault strikes; those that drop links and connections strike who comes later.
+fn victim(broker: &Broker, kind: &str) -> Client {
+    let mut client = broker.plain();
+    if !kind.starts_with("drop") {
+        client.sender(1, QUEUE);
+        client.receiver(2, QUEUE, SECOND);
+    }
+    client
+}
+
+/// Whether something goes wrong when a client does what this fault is about.
+fn struck(broker: &Broker, client: &mut Client, kind: &str) -> bool {
+    if kind.starts_with("drop") {
+        let mut late = broker.plain();
+        let mut attach = Attach::new("late", 1, Role::Sender);
+        attach.source = Some(Source::new("here"));
+        attach.target = Some(Target::new(QUEUE));
+        attach.initial_delivery_count = Some(0);
+        late.wire.script.attach(0, attach);
+        // A connection that ends without a word answers nothing.
+        return late.wire.attached().map_or(true, |answer| answer.target.is_none());
+    }
+    if kind == "server-busy" {
+        client.send(1, false, &crate::message::message("tea"));
+        return matches!(client.wire.disposed().unwrap().state, Some(DeliveryState::Rejected(_)));
+    }
+    client.accepted(1, &["tea"]);
+    let received = client.receive(2, 1).remove(0);
+    let began = Instant::now();
+    let answer = client.outcome(0, received.id(), DeliveryState::Accepted);
+    let is_rejected = matches!(answer.state, Some(DeliveryState::Rejected(_)));
+    if kind == "delay-settlement" { began.elapsed() >= DELAY } else { is_rejected }
+}
+
+#[test]
+fn each_fault_ends_with_its_count_or_its_time_whichever_is_first() {
+    let minutes = |count: u64| Duration::from_secs(60 * count);
+    let cases = [
+        // What is ordered, and how far the clock is moved before each strike, and before there are no more.
+        (r#""count":2"#, vec![0, 0], 0),
+        (r#""for_ms":3600000"#, vec![0, 59], 1),
+        (r#""count":1,"for_ms":3600000"#, vec![59], 0),
+        (r#""count":9,"for_ms":3600000"#, vec![0], 60),
+    ];
+    for kind in KINDS {
+        for (limits, strikes, left) in &cases {
+            let broker = Broker::start();
+            let mut client = victim(&broker, kind);
+            let delay = if kind == "delay-settlement" { r#","delay_ms":500"# } else { "" };
+            order(&broker, kind, &format!("{limits}{delay}"));
+            for before in strikes {
+                advance(broker.address, minutes(*before));
+                assert!(struck(&broker, &mut client, kind), "{kind} {limits} after {before} minutes");
+            }
+            advance(broker.address, minutes(*left));
+            // A busy machine may be slow by itself, but not each time.
+            let tries = if kind == "delay-settlement" { 10 } else { 1 };
+            let over = (0..tries).any(|_| !struck(&broker, &mut client, kind));
+            assert!(over, "{kind} {limits}: it is over");
+            assert_eq!(listed(&broker), r#"{"faults":[]}"#, "{kind} {limits}");
+        }
+    }
 }

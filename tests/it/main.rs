@@ -1,6 +1,8 @@
 //! The whole broker in one process, seen through its sockets by scripted clients.
 
 #[cfg(test)]
+mod absurd_times;
+#[cfg(test)]
 mod administration;
 #[cfg(test)]
 mod bad_administration;

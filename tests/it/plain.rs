@@ -352,6 +352,18 @@ fn a_client_that_is_silent_beyond_the_idle_time_out_is_closed() {
 }
 
 #[test]
+fn a_link_that_is_idle_for_its_time_out_is_detached_and_its_connection_goes_on() {
+    let broker = Broker::with(|config| config.link_idle_time_out = Some(Duration::from_secs(1)));
+    let mut client = broker.plain();
+    let started = Instant::now();
+    client.sender(1, QUEUE);
+    let detach = client.wire.detached().unwrap();
+    assert!(started.elapsed() >= Duration::from_secs(1), "{:?}", started.elapsed());
+    assert_eq!(detach.error.unwrap().condition, "amqp:link:detach-forced");
+    client.begin(1);
+}
+
+#[test]
 fn a_graceful_shutdown_closes_every_connection_with_its_reason() {
     let broker = Broker::start();
     let mut clients: Vec<Client> = (0..5).map(|_| broker.plain()).collect();

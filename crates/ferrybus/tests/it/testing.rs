@@ -62,7 +62,7 @@ fn what_has_expired_lies_until_somebody_receives_where_expiry_is_lazy() {
 }
 
 #[test]
-fn a_clock_is_not_moved_by_who_may_not_or_where_it_may_not() {
+fn no_clock_is_moved_and_no_fault_ordered_by_who_may_not_or_where_it_may_not() {
     let folder = Folder::new("clock-refused");
     let broker = Broker::start(&folder.0, &serve(&[]));
     let refused = |line: &[&str], string: &str, expected: &str, exit: i32| {
@@ -75,9 +75,15 @@ fn a_clock_is_not_moved_by_who_may_not_or_where_it_may_not() {
     let good = broker.connection_string.clone();
     refused(&["clock", "show"], &good, "the broker was not started with `--testing`", 1);
     refused(&["clock", "advance", "5m"], &good, "the broker was not started with `--testing`", 1);
+    let orders = ["fault", "add", "server-busy", "--count", "1"];
+    refused(&orders, &good, "the broker was not started with `--testing`", 1);
+    refused(&["fault", "list"], &good, "the broker was not started with `--testing`", 1);
+    refused(&["fault", "clear"], &good, "the broker was not started with `--testing`", 1);
+    refused(&["fault", "clear", "1"], &good, "the broker was not started with `--testing`", 1);
     refused(&["clock", "advance", "P99999999D"], &good, "cannot be moved for ever", 2);
     let wrong = good.replace("SAS_KEY_VALUE", "another");
     refused(&["clock", "advance", "5m"], &wrong, "InvalidSignature", 1);
+    refused(&orders, &wrong, "InvalidSignature", 1);
     let output = ferrybus(&folder.0, &["clock", "advance", "5"]);
     assert_eq!(code(&output), 2, "a number without a unit is no time");
     refused(
@@ -86,6 +92,48 @@ fn a_clock_is_not_moved_by_who_may_not_or_where_it_may_not() {
         "cannot ask 127.0.0.1:1",
         1,
     );
+}
+
+#[test]
+fn each_fault_is_ordered_from_the_command_line_with_a_count_or_a_time_or_both() {
+    let folder = Folder::new("fault-kinds");
+    let broker = Broker::start(&folder.0, &serve(&["--testing"]));
+    let ask = |line: &[&str]| {
+        let mut line = line.to_vec();
+        line.extend(["--connection-string", &broker.connection_string]);
+        let output = ferrybus(&folder.0, &line);
+        assert_eq!(code(&output), 0, "{line:?}: {}", stderr(&output));
+        stdout(&output)
+    };
+    let kinds =
+        ["lose-lock", "server-busy", "drop-link", "drop-connection", "reject-settlement", "delay-settlement"];
+    let limits: [(&[&str], &str); 3] = [
+        (&["--count", "3"], "  3 more"),
+        (&["--for", "1h"], "  3600000 ms"),
+        (&["--count", "3", "--for", "PT1H"], "  3 more  3600000 ms"),
+    ];
+    let mut number = 0;
+    for kind in kinds {
+        for (options, shown) in limits {
+            // Nobody sends to it or receives from it, so nothing is used up.
+            let mut line = vec!["fault", "add", kind, "--entity", "elsewhere"];
+            line.extend(options);
+            let delay = if kind == "delay-settlement" { "  2000 ms each" } else { "" };
+            if !delay.is_empty() {
+                line.extend(["--delay", "2s"]);
+            }
+            number += 1;
+            assert_eq!(ask(&line), format!("{number}  {kind}  elsewhere{shown}{delay}\n"), "{line:?}");
+        }
+    }
+    assert_eq!(ask(&["fault", "list"]).lines().count(), kinds.len() * limits.len());
+    ask(&["clock", "advance", "1h"]);
+    let left = ask(&["fault", "list"]);
+    assert_eq!(left.lines().count(), kinds.len(), "what has a time is over: {left}");
+    for kind in kinds {
+        assert!(left.contains(&format!("  {kind}  elsewhere  3 more")), "{kind}: {left}");
+    }
+    assert_eq!(ask(&["fault", "clear"]), "cleared 6\n");
 }
 
 #[test]
