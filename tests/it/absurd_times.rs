@@ -12,6 +12,7 @@ use amqp_codec::{
 
 use crate::{
     broker::{Broker, QUEUE},
+    message::Delivery,
     testing::advance,
 };
 
@@ -42,9 +43,8 @@ fn times_beyond_all_calendars_harm_nobody() {
     }
     advance(broker.address, Duration::from_secs(3_600));
     client.receiver(2, QUEUE, SECOND);
-    let received: Vec<String> =
-        client.drain(0, 2, 100).iter().map(|delivery| delivery.text().to_owned()).collect();
-    let of = |text: &str| received.iter().filter(|received| received.as_str() == text).count();
+    let received: Vec<String> = client.drain(0, 2, 100).iter().map(Delivery::text).collect();
+    let of = |text: &str| received.iter().filter(|found| found.as_str() == text).count();
     assert_eq!(of("scheduled"), 2 * begun_by_now.len(), "a time that has passed is now");
     // Where the header says how long, that counts; else the end does.
     assert_eq!(of("expiring"), begun_by_now.len() + 2 * never.len());

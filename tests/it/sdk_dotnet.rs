@@ -2,7 +2,7 @@
 //! are settled and carry an empty tag, a session for each link.
 
 use amqp_codec::{
-    performative::{Attach, DeliveryState, Modified, Open, Performative, Source, Target},
+    performative::{Attach, DeliveryState, Error, Modified, Open, Performative, Source, Target},
     raw::{AnnotationValue, RawMap},
     types::{ReceiverSettleMode, Role, SenderSettleMode},
     value::{Described, Descriptor, OrderedMap, Value},
@@ -13,6 +13,7 @@ use testkit::Incoming;
 use crate::{
     broker::{Broker, QUEUE},
     dialect::{Dialect, Sdk, dead_letter, modified, plain_session},
+    numbers::{longs, map, messages},
     service_bus, sessions, topics, transactions,
 };
 
@@ -185,25 +186,42 @@ fn dotnet_finds_its_mechanism_first_and_an_idle_time_out_it_takes() {
 }
 
 #[test]
-fn dotnet_modifies_properties_while_it_abandons() {
-    let broker = Broker::start();
-    let mut sender = broker.plain();
-    sender.sender(1, QUEUE);
-    sender.accepted(1, &["m"]);
+fn dotnet_modifies_properties_however_it_settles() {
+    let broker = service_bus::filled(&["abandon", "defer", "dead-letter"]);
     let mut sdk = Sdk::connect(&broker, &DOTNET);
     let channel = sdk.receiver(QUEUE, 3, DOTNET.locking);
-    let delivery = sdk.receive(channel, 3, 1).remove(0);
-    let annotations = Some(RawMap::with_symbol_keys(&[("note", AnnotationValue::Str("seen"))]));
-    let state = DeliveryState::Modified(Box::new(Modified {
-        delivery_failed: None,
-        undeliverable_here: None,
-        message_annotations: annotations,
-    }));
-    let answer = sdk.client.outcome(channel, delivery.id(), state);
-    assert!(matches!(answer.state, Some(DeliveryState::Modified(_))));
+    let received = sdk.receive(channel, 3, 3);
+    let seen = || ("note", AnnotationValue::Str("seen"));
+    let noted = |undeliverable_here| {
+        let message_annotations = Some(RawMap::with_symbol_keys(&[seen()]));
+        DeliveryState::Modified(Box::new(Modified {
+            delivery_failed: None,
+            undeliverable_here,
+            message_annotations,
+        }))
+    };
+    let reason = ("DeadLetterReason", AnnotationValue::Str("broken"));
+    let info = Some(RawMap::with_symbol_keys(&[reason, seen()]));
+    let error = Error { condition: "com.microsoft:dead-letter".into(), description: None, info };
+    let states = [noted(None), noted(Some(true)), DeliveryState::Rejected(Some(Box::new(error)))];
+    for (delivery, state) in received.iter().zip(states) {
+        sdk.settle(channel, delivery, state);
+    }
     let again = sdk.receive(channel, 3, 1).remove(0);
-    assert_eq!(again.property("note").as_deref(), Some("seen"));
-    assert_eq!(again.header().delivery_count, 1);
+    assert_eq!((again.text().as_str(), again.header().delivery_count), ("abandon", 1));
+    let node = sdk.management();
+    let numbers = longs(&[received[1].sequence_number()]);
+    let body = map(&[("sequence-numbers", numbers), ("receiver-settle-mode", Value::Uint(1))]);
+    let answer = sdk.manage(node, "com.microsoft:receive-by-sequence-number", &body);
+    let deferred = messages(&answer).remove(0);
+    assert_eq!((deferred.text().as_str(), deferred.header().delivery_count), ("defer", 0));
+    let dead = sdk.receiver("orders/$DeadLetterQueue", 13, DOTNET.locking);
+    let letter = sdk.receive(dead, 13, 1).remove(0);
+    assert_eq!(letter.property("DeadLetterReason").as_deref(), Some("broken"));
+    for delivery in [again, deferred, letter] {
+        assert_eq!(delivery.property("note").as_deref(), Some("seen"), "{}", delivery.text());
+    }
+    sdk.client.close();
 }
 
 #[test]

@@ -172,7 +172,7 @@ async fn peek_lock_dead_letter(setting: &Setting) -> Outcome {
     let why = DeadLetterOptions {
         dead_letter_reason: Some("unreadable".into()),
         dead_letter_error_description: Some("the total is not a number".into()),
-        properties_to_modify: None,
+        properties_to_modify: Some([("line".to_owned(), Value::Int(5))].into_iter().collect()),
     };
     receiver.dead_letter_message(&message, why).await?;
     let message = one(&mut receiver).await?;
@@ -189,6 +189,7 @@ async fn peek_lock_dead_letter(setting: &Setting) -> Outcome {
     assert_eq!(text(&bad), "bad");
     assert_eq!(bad.dead_letter_reason(), Some("unreadable"));
     assert_eq!(bad.dead_letter_error_description(), Some("the total is not a number"));
+    assert!(bad.application_properties().is_some_and(|own| own.contains_key("line")), "{bad:?}");
     dead_letters.complete_message(&bad).await?;
     let worse = one(&mut dead_letters).await?;
     assert_eq!(text(&worse), "worse");
@@ -244,7 +245,8 @@ async fn deferred_by_number(setting: &Setting) -> Outcome {
     let mut numbers = Vec::new();
     for message in many(&mut receiver, bodies.len()).await? {
         numbers.push(message.sequence_number());
-        receiver.defer_message(&message, None).await?;
+        let changes = [("deferred".to_owned(), Value::from("once"))].into_iter().collect();
+        receiver.defer_message(&message, Some(changes)).await?;
     }
     assert_empty(&mut receiver).await?;
     let mut got = receiver.receive_deferred_messages(numbers.clone()).await?;
@@ -252,6 +254,7 @@ async fn deferred_by_number(setting: &Setting) -> Outcome {
     for message in &got {
         assert_eq!(message.state(), ServiceBusMessageState::Deferred);
         assert_eq!(message.delivery_count(), Some(1), "this SDK counts the delivery itself");
+        assert!(message.application_properties().is_some_and(|own| own.contains_key("deferred")));
     }
     assert!(receiver.receive_deferred_message(numbers[0]).await.is_err(), "it is locked");
     receiver.complete_message(&got[0]).await?;
