@@ -9,7 +9,8 @@ const { Broker } = require("../lib/broker.js");
 const { Suite } = require("../lib/cases.js");
 const { trustedCertificate } = require("../lib/trusted.js");
 
-const suite = new Suite("azure-javascript-administration", { certificate: trustedCertificate() });
+const certificate = trustedCertificate();
+const suite = new Suite("azure-javascript-administration", { certificate });
 
 function admin({ broker, tls }, { key, keyName } = {}) {
   const { ServiceBusAdministrationClient } = tls ? stable : preview;

@@ -18,7 +18,8 @@ const SESSIONS = { requires_session: true };
 const WAIT = 30_000; // ms that a message which must come may take
 const SILENCE = 1_000; // ms after which a queue counts as empty
 
-const suite = new Suite("azure-javascript", { certificate: trustedCertificate() });
+const certificate = trustedCertificate();
+const suite = new Suite("azure-javascript", { certificate });
 
 /** Runs `use` with a client and closes it, whatever happens. */
 async function withClient({ broker, tls }, use, { key, ...options } = {}) {
