@@ -56,7 +56,7 @@ struct Message {
     lock: Option<Lock>,
     delivery_count: u32,
     sequence: Option<u64>,
-    /// How often it was seen.
+    /// How often it was seen, or asked to go away.
     visits: u32,
     /// The last holder of its session that saw it.
     holding: u64,
@@ -202,8 +202,11 @@ impl Model {
 
     /// A delivery that its client does not take, because its lock has ended.
     fn passed_by(&mut self, seen: &Seen) {
+        let holding =
+            seen.session.and_then(|session| self.sessions.holding(seen.place, session, seen.holder));
         if let Some(message) = self.messages.get_mut(&(seen.id, seen.place)) {
             message.sequence.get_or_insert(seen.sequence);
+            message.holding = holding.unwrap_or(message.holding);
         }
     }
 
@@ -237,6 +240,7 @@ impl Model {
     pub(crate) fn settling(&mut self, (id, place): (Id, Place), holder: u64, deed: Deed) {
         let Some(message) = self.messages.get_mut(&(id, place)) else { return };
         message.lock.take_if(|lock| lock.holder == holder);
+        message.visits += u32::from(deed == Deed::Complete);
         match deed {
             Deed::Complete if message.fate == Fate::Open => message.fate = Fate::Completing(None),
             Deed::DeadLetter => message.aside = true,

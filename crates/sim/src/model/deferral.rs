@@ -46,14 +46,14 @@ impl Model {
         here.filter_map(|((id, _), message)| Some((*id, message.sequence?))).collect()
     }
 
-    /// It is being received for good by number: the answer may be lost. Says how often it was seen before.
+    /// It is being received for good by number: the answer may be lost. Says how often it was seen or asked to go before.
     pub(crate) fn taking(&mut self, id: Id, place: Place) -> Option<u32> {
         let message = self.messages.get_mut(&(id, place)).filter(|message| message.fate == Fate::Open)?;
         message.fate = Fate::Completing(None);
         Some(message.visits)
     }
 
-    /// There was nothing under its number, so that it was not received.
+    /// There was nothing under its number, so that it was not received; whoever had it meanwhile may have completed it.
     pub(crate) fn not_taken(&mut self, id: Id, place: Place, visits: u32) {
         let message = self.messages.get_mut(&(id, place));
         if let Some(message) = message.filter(|message| message.visits == visits)

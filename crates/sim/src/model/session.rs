@@ -40,6 +40,12 @@ impl Sessions {
         self.0.entry((place, session)).or_insert_with(new)
     }
 
+    /// Which holding of the session this holder's is, if it has it.
+    pub(super) fn holding(&self, place: Place, session: Session, holder: u64) -> Option<u64> {
+        let known = self.0.get(&(place, session))?;
+        known.is_held_by(holder).then_some(known.holding)
+    }
+
     pub(super) fn restarted(&mut self) {
         self.0.values_mut().for_each(|known| known.holder = None);
     }

@@ -209,6 +209,27 @@ fn a_message_that_came_too_late_is_not_new_when_it_comes_again() {
 }
 
 #[test]
+fn who_was_shown_a_message_too_late_may_have_the_next_one_of_its_session() {
+    for came_again in [true, false] {
+        let mut model = session_of(2);
+        assert_eq!(model.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
+        assert_eq!(model.delivered(in_session(1, 1)), Ok(true));
+        assert_eq!(model.released((0, 0), 1), Ok(()));
+        assert_eq!(model.granted((0, 0), 2, NOW + 100, NOW), Ok(()));
+        if came_again {
+            let late = Seen { locked_until: Some(NOW - 1), ..in_session(1, 2) };
+            assert_eq!(model.delivered(late), Ok(false));
+        }
+        let next = model.delivered(in_session(2, 2));
+        if came_again {
+            assert_eq!(next, Ok(true));
+        } else {
+            assert_broken(next, "its order when messages come again");
+        }
+    }
+}
+
+#[test]
 fn a_transaction_that_commits_without_its_session_is_noticed() {
     for told_before in [false, true] {
         let mut model = session_of(1);
@@ -423,15 +444,24 @@ fn a_message_of_the_order_that_comes_by_its_number_is_noticed() {
 }
 
 #[test]
-fn a_deferred_message_that_was_not_there_is_missed() {
-    let mut model = Model::default();
-    let id = sent(&mut model, &[1]);
-    assert_eq!(model.delivered(seen(id, 1)), Ok(true));
-    model.settling((id, 1), 1, Deed::Defer);
-    let visits = model.taking(id, 1).expect("it is there to be asked for");
-    assert_eq!(model.check_drained(NOW), Ok(()), "the answer may be lost");
-    model.not_taken(id, 1, visits);
-    assert_broken(model.check_drained(NOW), "an accepted message survives");
+fn a_deferred_message_that_was_not_there_is_missed_unless_somebody_else_completes_it_meanwhile() {
+    for completed in [false, true] {
+        let mut model = Model::default();
+        let id = sent(&mut model, &[1]);
+        assert_eq!(model.delivered(seen(id, 1)), Ok(true));
+        model.settling((id, 1), 1, Deed::Defer);
+        let visits = model.taking(id, 1).expect("it is there to be asked for");
+        assert_eq!(model.check_drained(NOW), Ok(()), "the answer may be lost");
+        if completed {
+            model.settling((id, 1), 2, Deed::Complete);
+        }
+        model.not_taken(id, 1, visits);
+        if completed {
+            assert_eq!(model.check_drained(NOW), Ok(()));
+        } else {
+            assert_broken(model.check_drained(NOW), "an accepted message survives");
+        }
+    }
 }
 
 /// A message with so many milliseconds to live from `NOW` on, at place 1.
