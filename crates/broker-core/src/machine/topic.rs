@@ -80,7 +80,7 @@ impl Core {
     }
 
     /// Gives a message to the subscriptions of a topic. Says its number; one that no rule lets in is gone, and leaves
-    /// its number to the next.
+    /// its number to the next, unless whoever told it to somebody keeps it.
     pub(super) fn fan_out(
         &mut self,
         now: Timestamp,
