@@ -371,6 +371,11 @@ impl Pending {
         targets.flatten().map(|target| &**target).collect()
     }
 
+    /// Whether the commands ask for one slice of a list.
+    pub const fn lists(&self) -> bool {
+        matches!(self.want, Want::Page(_) | Want::RulePage { .. })
+    }
+
     /// Goes on with the effect that answers the last command, or with the refusal of one.
     pub fn resume(self, effect: Effect) -> Step {
         let Self { context, want } = self;

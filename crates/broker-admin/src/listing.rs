@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Entities of one question to the core.
-const SLICE: u64 = 25;
+const SLICE: u64 = 10;
 
 /// What is listed.
 #[derive(Clone, Debug)]

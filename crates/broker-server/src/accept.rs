@@ -68,6 +68,8 @@ pub(crate) struct Shared {
     pub(crate) missing_right: MissingRight,
     pub(crate) observe: ObserveConfig,
     pub(crate) audit: Arc<Audit>,
+    /// Who looks gives way to who sends and receives.
+    pub(crate) courtesy: http::Courtesy,
     /// One scrape at a time.
     pub(crate) scrapes: http::Scrapes,
     pub(crate) last_look: http::LastLook,

@@ -292,6 +292,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             return false;
         }
         self.mailbox.attend();
+        self.inbox.note_traffic();
         submit(&self.mailbox, &self.inbox, self.client, commands);
         true
     }

@@ -35,6 +35,7 @@ mod admin;
 mod answer;
 mod connections;
 mod core;
+mod courtesy;
 mod faults;
 mod health;
 mod limits;
@@ -44,6 +45,7 @@ mod routes;
 mod testing;
 mod upgrade;
 
+pub(crate) use courtesy::Courtesy;
 pub(crate) use health::LastLook;
 pub(crate) use metrics::Scrapes;
 

@@ -6,7 +6,10 @@ use std::{
     cell::Cell,
     mem,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -118,6 +121,8 @@ pub(crate) struct Inbox {
     /// Calls the caretaker.
     call: Condvar,
     in_flight: Arc<InFlight>,
+    /// Batches that AMQP connections have brought.
+    traffic: AtomicU64,
     /// Locked by the one whose turn it is; `None` before it begins and after it has ended.
     node: Mutex<Option<Runner>>,
 }
@@ -132,6 +137,16 @@ impl Inbox {
     /// A mailbox for one who brings commands.
     pub(crate) fn mailbox(&self) -> Arc<Mailbox> {
         Arc::new(Mailbox::new(Arc::clone(&self.in_flight)))
+    }
+
+    /// An AMQP connection brings a batch.
+    pub(crate) fn note_traffic(&self) {
+        self.traffic.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Batches that AMQP connections have brought so far.
+    pub(crate) fn traffic(&self) -> u64 {
+        self.traffic.load(Ordering::Relaxed)
     }
 
     /// Puts the node in its place. What was brought before waits for [`Self::take_care`].

@@ -54,6 +54,20 @@ impl Broker {
         Self { core: Core::new(config), now: Timestamp::from_millis(1_735_689_600_000) }
     }
 
+    fn begin(&self, method: Method, path: &str, condition: Option<&str>, body: &str) -> Step {
+        let (path, query) = path.split_once('?').unwrap_or((path, "api-version=2021-05"));
+        begin(Request {
+            method,
+            route: Route::parse(path).unwrap(),
+            query: Query::parse(query).unwrap(),
+            condition: condition.map(Match::parse),
+            body: body.as_bytes(),
+            host: Host::new(true, "ns.example:5300"),
+            namespace: Namespace { tier: "Standard", created_at: self.now },
+            now: self.now,
+        })
+    }
+
     fn request(&mut self, method: Method, path: &str, condition: Option<&str>, body: &str) -> Answer {
         self.request_beside(method, path, condition, body, |_, _| {})
     }
@@ -67,20 +81,9 @@ impl Broker {
         body: &str,
         mut beside: impl FnMut(&mut Self, u32),
     ) -> Answer {
-        let (path, query) = path.split_once('?').unwrap_or((path, "api-version=2021-05"));
-        let request = Request {
-            method,
-            route: Route::parse(path).unwrap(),
-            query: Query::parse(query).unwrap(),
-            condition: condition.map(Match::parse),
-            body: body.as_bytes(),
-            host: Host::new(true, "ns.example:5300"),
-            namespace: Namespace { tier: "Standard", created_at: self.now },
-            now: self.now,
-        };
-        let mut step = begin(request);
-        // A page of the most entities takes twenty slices.
-        for asked in 0..=20 {
+        let mut step = self.begin(method, path, condition, body);
+        // A page of the most entities takes fifty slices.
+        for asked in 0..=50 {
             let (commands, pending) = match step {
                 Step::Answer(answer) => return answer.whole(),
                 Step::Ask(commands, pending) => (commands, pending),

@@ -54,13 +54,14 @@ fn page(count: u64, skip: u64, top: u64) -> (Vec<u64>, String) {
 #[test]
 fn a_page_is_asked_for_in_slices_and_knows_whether_more_follow() {
     let slice = SLICE;
+    let whole = [vec![slice; 9], vec![slice + 1]].concat();
     let cases: [(u64, u64, u64, &[u64], bool); 10] = [
         (0, 0, 100, &[slice], false),
-        (10, 0, 100, &[slice], false),
+        (9, 0, 100, &[slice], false),
         (slice, 0, 100, &[slice, slice], false),
-        (100, 0, 100, &[slice, slice, slice, slice + 1], false),
-        (101, 0, 100, &[slice, slice, slice, slice + 1], true),
-        (100, 50, 100, &[slice, slice, slice], false),
+        (100, 0, 100, &whole, false),
+        (101, 0, 100, &whole, true),
+        (100, 50, 100, &[slice; 6], false),
         (5, 0, 1, &[2], true),
         (1, 0, 1, &[2], false),
         (100, 0, slice + 1, &[slice, 2], true),

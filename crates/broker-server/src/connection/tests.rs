@@ -325,3 +325,29 @@ fn while_the_node_is_busy_all_connections_together_hand_over_so_much_and_nothing
     assert_eq!(numbers.len(), NAMES.len());
     assert!(numbers.values().all(|numbers| *numbers == expected), "in their order");
 }
+
+#[test]
+fn those_who_look_learn_that_a_connection_is_at_work_from_what_it_hands_over() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let _context = runtime.enter();
+    let (clock, socket, stop) = (Arc::default(), Socket::default(), watch::Sender::new(Stop::No));
+    let (inbox, other) = begun(&clock);
+    let mut running: Running = Box::pin(driver(ClientId(1), &socket, &inbox, &clock, &stop).run());
+    let mut script = Script::new();
+    script.sasl_plain(DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY).open("client").begin(0);
+    script.attach_sender(0, 1, "sender", Some("q"));
+    socket.network().input.extend(script.take_output());
+    assert!(poll(&mut running).is_pending());
+    let attached = inbox.traffic();
+    // It is polled, and nothing has come.
+    assert!(poll(&mut running).is_pending());
+    assert_eq!(inbox.traffic(), attached);
+    script.transfer(0, 1, 0, false, &testkit::data(b"a message"));
+    socket.network().input.extend(script.take_output());
+    assert!(poll(&mut running).is_pending());
+    assert!(inbox.traffic() > attached);
+    // What somebody brings who is no connection of AMQP is not counted.
+    let sent = inbox.traffic();
+    assert_eq!(received(&inbox, &other).len(), 1);
+    assert_eq!(inbox.traffic(), sent);
+}

@@ -142,6 +142,9 @@ async fn follow(visitor: &Visitor, headers: &HeaderMap, mut step: Step) -> Resul
         for target in Pending::targets(&commands) {
             admit_target(visitor, headers, target)?;
         }
+        if pending.lists() {
+            visitor.shared.courtesy.give_way(&visitor.shared.inbox).await;
+        }
         step = pending.resume(guest.ask(commands).await?);
         if matches!(step, Step::Ask(..)) {
             // The other connections of this thread have their turn.

@@ -89,6 +89,7 @@ async fn entities(visitor: &Visitor) -> Result<(Vec<ShownEntity>, bool), Refusal
     let mut shown: Vec<ShownEntity> = Vec::new();
     loop {
         let after = shown.last().map(|entity| entity.name.to_ascii_lowercase()).unwrap_or_default();
+        visitor.shared.courtesy.give_way(&visitor.shared.inbox).await;
         let look = Look::All { after: after.into(), top: PAGE };
         let answer = guest.ask(vec![Command::Describe { look, ticket: Ticket(0) }]).await?;
         let Effect::Described { entities: page, .. } = answer else { return Ok((shown, true)) };
@@ -101,8 +102,6 @@ async fn entities(visitor: &Visitor) -> Result<(Vec<ShownEntity>, bool), Refusal
         if is_last {
             return Ok((shown, true));
         }
-        // The other connections of this thread have their turn.
-        tokio::task::yield_now().await;
     }
 }
 

@@ -49,3 +49,23 @@ fn every_kind_of_list_comes_in_pages_without_gaps_or_repetitions() {
         assert_eq!(counts, [100], "{path}");
     }
 }
+
+#[test]
+fn who_lists_is_known_before_the_core_is_asked() {
+    let broker = Broker::new();
+    let cases: [(Method, &str, bool); 9] = [
+        (Method::Get, "/$Resources/queues", true),
+        (Method::Get, "/$Resources/topics?api-version=2021-05&$top=1", true),
+        (Method::Get, "/t/Subscriptions", true),
+        (Method::Get, "/t/Subscriptions/s/Rules", true),
+        (Method::Get, "/q", false),
+        (Method::Get, "/t/Subscriptions/s", false),
+        (Method::Get, "/t/Subscriptions/s/Rules/r", false),
+        (Method::Delete, "/q", false),
+        (Method::Delete, "/t/Subscriptions/s/Rules/r", false),
+    ];
+    for (method, path, expected) in cases {
+        let Step::Ask(_, pending) = broker.begin(method, path, None, "") else { panic!("{path}") };
+        assert_eq!(pending.lists(), expected, "{path}");
+    }
+}
