@@ -15,7 +15,7 @@ fn runtime() -> Runtime {
 fn others_are_at_work_until_nothing_has_come_for_a_while() {
     let begin = clock::instant();
     let mut traffic = Traffic::default();
-    let almost = LINGER - Duration::from_nanos(1);
+    let almost = LINGER.saturating_sub(Duration::from_nanos(1));
     let looks: [(Duration, u64, bool); 8] = [
         (Duration::ZERO, 0, false),
         (LINGER, 1, true),
