@@ -37,10 +37,14 @@ pub(crate) enum Purpose {
     TakeSessions(Place),
     /// Sends to and receives from all places, in transactions.
     Transact,
+    /// The same with one place, and what stands first.
+    TransactWith(Place),
     /// Schedules and cancels; where it can receive, it defers, and receives by number.
     Desk(Target),
     /// Receives from a place, or from its dead letters, and completes everything.
     Drain(Place, bool),
+    /// The same of the dead letters of a queue that should have forwarded to the place.
+    Collect(usize, Place),
     /// Looks whether anything is left.
     Look(Target),
 }
@@ -102,6 +106,7 @@ impl Client {
                     client.add_requests(&scene.places.address(place));
                 }
             }
+            Purpose::Collect(way, place) => client.add_keeper(way, place, scene),
             Purpose::TakeSessions(place) => {
                 client.add_receiver(place, false, Mode::Second, scene);
                 client.add_requests(&scene.places.address(place));
@@ -122,14 +127,22 @@ impl Client {
                 }
                 client.coordinator = Some(Coordinator::new(COORDINATOR));
             }
+            Purpose::TransactWith(place) => {
+                for target in [Target::Queue(place), Target::Queue(0)] {
+                    if scene.places.targets().contains(&target) {
+                        client.add_sender(target, scene);
+                    }
+                }
+                client.add_receiver(place, false, Mode::Second, scene);
+                client.coordinator = Some(Coordinator::new(COORDINATOR));
+            }
         }
         client
     }
 
     fn add_sender(&mut self, target: Target, scene: &Scene<'_>) {
         let handle = SENDERS + u32::try_from(self.senders.len()).unwrap_or(0);
-        let address = scene.places.target_address(target);
-        self.senders.push(Sender::attach(&mut self.wires, handle, target, &address));
+        self.senders.push(Sender::new(&mut self.wires, handle, target, scene));
     }
 
     fn add_requests(&mut self, address: &str) {
@@ -142,8 +155,15 @@ impl Client {
         let address = scene.places.address(place);
         let mut receiver = Receiver::new(handle, (place, address), dead_letter, mode, takes_sessions);
         if !takes_sessions {
-            receiver.attach(&mut self.wires, None);
+            receiver.attach(&mut self.wires, scene.model, None);
         }
+        self.receivers.push(receiver);
+    }
+
+    fn add_keeper(&mut self, way: usize, place: Place, scene: &Scene<'_>) {
+        let address = scene.places.target_address(Target::Way(way));
+        let mut receiver = Receiver::kept(RECEIVERS, (way, address), place);
+        receiver.attach(&mut self.wires, scene.model, None);
         self.receivers.push(receiver);
     }
 
@@ -208,12 +228,13 @@ impl Client {
         if let Some(receiver) = self.receivers.iter_mut().find(|receiver| receiver.handle == handle) {
             return receiver.on_attach(attach, &self.wires, scene);
         }
+        if let Some(sender) = self.senders.iter_mut().find(|sender| sender.handle == handle) {
+            return sender.on_attach(attach, scene);
+        }
         if attach.target.is_none() {
             return Err("the broker refused the link".into());
         }
-        if let Some(sender) = self.senders.iter_mut().find(|sender| sender.handle == handle) {
-            sender.attached = true;
-        } else if handle == COORDINATOR
+        if handle == COORDINATOR
             && let Some(coordinator) = &mut self.coordinator
         {
             coordinator.on_attach();
@@ -243,6 +264,9 @@ impl Client {
         if let Some(receiver) = self.receivers.iter_mut().find(|receiver| receiver.handle == handle) {
             return receiver.on_detach(detach, &mut self.wires, scene);
         }
+        if let Some(sender) = self.senders.iter_mut().find(|sender| sender.handle == handle) {
+            return sender.on_detach(detach, &mut self.wires, scene);
+        }
         match &mut self.coordinator {
             Some(coordinator) if handle == COORDINATOR => coordinator.on_detach(),
             _ => Err(format!("the broker detached the link: {:?}", detach.error)),
@@ -266,7 +290,7 @@ impl Client {
             }
             return Ok(());
         }
-        match self.wires.unanswered.remove(&delivery) {
+        match self.wires.unanswered.remove(&delivery).map(|(_, waiting)| waiting) {
             Some(Waiting::Sent(parcel)) if accepted => {
                 scene.model.accepted(parcel).map_err(|broken| broken.to_string())
             }
@@ -283,26 +307,31 @@ impl Client {
     pub(crate) fn act(&mut self, scene: &mut Scene<'_>) -> Result<(), String> {
         match self.purpose {
             Purpose::Publish(_) => {
-                if let Some(sender) = self.senders.first().filter(|sender| sender.attached) {
+                self.restore(scene);
+                if let Some(sender) = self.senders.first().filter(|sender| sender.is_open()) {
                     sender.publish(&mut self.wires, scene);
                 }
             }
             Purpose::Consume(..) => {
+                self.restore(scene);
                 if let Some(receiver) = self.receivers.first_mut().filter(|receiver| receiver.is_open()) {
                     receiver.consume(&mut self.wires, scene);
                 }
             }
             // Much has to happen before the next crash.
-            Purpose::Transact => return (0..=scene.rng.below(4)).try_for_each(|_| self.transact(scene)),
+            Purpose::Transact | Purpose::TransactWith(_) => {
+                return (0..=scene.rng.below(4)).try_for_each(|_| self.transact(scene));
+            }
             Purpose::TakeSessions(place) => {
                 return (0..=scene.rng.below(4)).try_for_each(|_| self.take_sessions(place, scene));
             }
             Purpose::Desk(target) => {
+                self.restore(scene);
                 for _ in 0..=scene.rng.below(4) {
                     self.serve(target, scene);
                 }
             }
-            Purpose::Drain(place, _) => return self.drain(place, scene),
+            Purpose::Drain(place, _) | Purpose::Collect(_, place) => return self.drain(place, scene),
             Purpose::Look(_) => {
                 if let Some(requests) = self.requests.as_mut().filter(|requests| requests.is_free()) {
                     requests.peek(&mut self.wires);
@@ -310,6 +339,22 @@ impl Client {
             }
         }
         Ok(())
+    }
+
+    /// Asks anew for the links that went with their entities.
+    fn restore(&mut self, scene: &Scene<'_>) {
+        self.senders.iter_mut().for_each(|sender| sender.attach(&mut self.wires, scene));
+        for receiver in &mut self.receivers {
+            if receiver.is_closed() && !receiver.takes_sessions {
+                receiver.attach(&mut self.wires, scene.model, None);
+            }
+        }
+    }
+
+    /// Whether no link has outlived its entity.
+    pub(crate) fn check_links(&self, scene: &Scene<'_>) -> Result<(), String> {
+        self.senders.iter().try_for_each(|sender| sender.check(scene))?;
+        self.receivers.iter().try_for_each(|receiver| receiver.check(scene))
     }
 
     fn drain(&mut self, place: Place, scene: &mut Scene<'_>) -> Result<(), String> {
@@ -320,7 +365,7 @@ impl Client {
         match receivers.first_mut() {
             Some(receiver) if receiver.is_open() => return receiver.drain(wires, scene),
             // Only sessions are left and taken again.
-            Some(receiver) if receiver.is_closed() => receiver.attach(wires, None),
+            Some(receiver) if receiver.is_closed() => receiver.attach(wires, scene.model, None),
             _ => {}
         }
         Ok(())
@@ -339,7 +384,8 @@ impl Client {
                 None => receiver.ask(wires, scene),
             },
             (5..=6, Some(receiver)) => requests.use_deferred(receiver.place, wires, scene),
-            (7 | 8, _) => requests.cancel(target, wires, scene),
+            // Under its number another schedule may stand by then.
+            (7 | 8, _) if !scene.places.is_fleeting_target(target) => requests.cancel(target, wires, scene),
             _ => requests.schedule(target, wires, scene),
         }
     }
@@ -368,6 +414,7 @@ impl Client {
     }
 
     fn transact(&mut self, scene: &mut Scene<'_>) -> Result<(), String> {
+        self.restore(scene);
         let Self { wires, senders, receivers, coordinator, .. } = self;
         // Those that take sessions are never without one for long.
         if let Some(receiver) = receivers.iter_mut().find(|receiver| receiver.is_closed()) {

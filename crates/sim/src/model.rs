@@ -3,6 +3,7 @@
 //! Invariant: the model knows only what clients sent and saw. An oracle that fails names the message and the promise.
 
 mod deferral;
+mod ground;
 mod parcel;
 mod session;
 
@@ -12,6 +13,8 @@ use bytes::Bytes;
 
 use deferral::Deferral;
 pub(crate) use deferral::Life;
+use ground::Ground;
+pub(crate) use ground::{Age, Course, Span};
 use parcel::Parcel;
 pub(crate) use parcel::ParcelId;
 pub(crate) use session::Session;
@@ -60,6 +63,24 @@ struct Message {
     visits: u32,
     /// The last holder of its session that saw it.
     holding: u64,
+    /// Where it was seen last, or will be.
+    shelf: Shelf,
+    /// In which entity of its place it is.
+    span: Span,
+    /// It arrives later than it is accepted.
+    late: bool,
+    /// There was an entity for it to come to.
+    sure: bool,
+}
+
+/// Where a message stands that was to come to a place.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Shelf {
+    /// There, or among its dead letters.
+    #[default]
+    Own,
+    /// Among the dead letters of the queue that should have forwarded it.
+    Kept(usize),
 }
 
 impl Message {
@@ -76,6 +97,10 @@ impl Message {
             sequence: None,
             visits: 0,
             holding: 0,
+            shelf: Shelf::Own,
+            span: Span::default(),
+            late: false,
+            sure: true,
         }
     }
 
@@ -90,6 +115,9 @@ impl Message {
 pub(crate) struct Seen {
     pub(crate) id: Id,
     pub(crate) place: Place,
+    pub(crate) shelf: Shelf,
+    /// Which entity of the place the client has found.
+    pub(crate) span: Span,
     pub(crate) dead_letter: bool,
     /// It was not the link's turn: it was asked for by number.
     pub(crate) by_number: bool,
@@ -144,8 +172,9 @@ pub(crate) struct Model {
     /// By name and place: a topic's message has a copy in each subscription that wants it.
     messages: BTreeMap<(Id, Place), Message>,
     parcels: BTreeMap<ParcelId, Parcel>,
-    sequences: BTreeMap<(Place, u64), Id>,
+    sequences: BTreeMap<(Shelf, Place, u64), Id>,
     sessions: Sessions,
+    grounds: BTreeMap<Place, Ground>,
     /// Messages of a place that were perhaps handed out settled to a connection that broke: gone, and nobody saw them.
     may_be_lost: BTreeMap<Place, u64>,
     /// Schedules that the broker has accepted: what they are, and the numbers by which they can be cancelled.
@@ -171,12 +200,18 @@ impl Model {
     /// message since, and all promises about it with it.
     pub(crate) fn delivered(&mut self, seen: Seen) -> Result<bool, Broken> {
         self.delivered += 1;
+        if matches!(seen.shelf, Shelf::Kept(_)) {
+            self.count("messages kept back");
+        }
         let Some(message) = self.messages.get(&(seen.id, seen.place)) else {
             return broken(seen.id, "a message arrives only where it belongs", &seen);
         };
         let (parcel, session) = (message.parcel, message.session);
         self.found(parcel, seen.id, seen.now)?;
         self.check_life(&seen)?;
+        if seen.shelf == Shelf::Own {
+            self.check_ground((seen.id, seen.place), seen.span)?;
+        }
         if seen.locked_until.is_some_and(|until| until <= seen.now) {
             // It is not new any more, though: where its session is renewed meanwhile, the others of it go on coming.
             self.passed_by(&seen);
@@ -191,6 +226,7 @@ impl Model {
         }
         if let Some(message) = self.messages.get_mut(&(seen.id, seen.place)) {
             message.sequence = Some(seen.sequence);
+            message.shelf = seen.shelf;
             message.delivery_count = seen.delivery_count;
             message.fate = if seen.locked_until.is_some() { Fate::Open } else { Fate::Gone };
             message.aside = seen.dead_letter;
@@ -206,14 +242,14 @@ impl Model {
             seen.session.and_then(|session| self.sessions.holding(seen.place, session, seen.holder));
         if let Some(message) = self.messages.get_mut(&(seen.id, seen.place)) {
             message.sequence.get_or_insert(seen.sequence);
+            message.shelf = seen.shelf;
             message.holding = holding.unwrap_or(message.holding);
         }
     }
 
     fn check_message(&mut self, seen: &Seen) -> Result<(), Broken> {
-        let Self { messages, sequences, .. } = self;
-        let Some(message) = messages.get_mut(&(seen.id, seen.place)) else { return Ok(()) };
-        let broken = |promise| broken(seen.id, promise, &(seen, &*message));
+        let Some(message) = self.messages.get(&(seen.id, seen.place)) else { return Ok(()) };
+        let broken = |promise| broken(seen.id, promise, &(seen, message));
         if message.fate == Fate::Gone {
             return broken("settled stays settled");
         }
@@ -223,14 +259,20 @@ impl Model {
         if seen.delivery_count < message.delivery_count {
             return broken("delivery counts never fall");
         }
+        if message.sequence.is_some() && message.shelf != seen.shelf {
+            return broken("a message is in one place");
+        }
         if message.sequence.is_some_and(|sequence| sequence != seen.sequence) {
             return broken("there is one copy at each place, and it keeps its sequence number");
         }
-        if *sequences.entry((seen.place, seen.sequence)).or_insert(seen.id) != seen.id {
+        let other = self.sequences.get(&(seen.shelf, seen.place, seen.sequence)).copied();
+        if other.is_some_and(|other| other != seen.id && self.share_ground(seen.place, seen.id, other)) {
             return broken("sequence numbers never repeat");
         }
+        let fate = message.fate;
+        self.sequences.insert((seen.shelf, seen.place, seen.sequence), seen.id);
         // Nobody else gets what a transaction holds: it has lost the lock, and so it cannot commit.
-        match message.fate {
+        match fate {
             Fate::Completing(Some(parcel)) => self.undone(parcel),
             _ => Ok(()),
         }
@@ -287,7 +329,7 @@ impl Model {
     pub(crate) fn check_drained(&self, now: u64) -> Result<(), Broken> {
         let mut may_be_lost = self.may_be_lost.clone();
         for (&(id, place), message) in &self.messages {
-            if message.has_faded(now) {
+            if message.has_faded(now) || self.may_be_buried(place, message) {
                 continue;
             }
             let exists = self.must_arrive(message.parcel);

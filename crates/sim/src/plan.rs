@@ -2,6 +2,7 @@
 //!
 //! Invariant: everything a run may vary stands here, so that two plans differ only in what they say.
 
+mod more;
 mod places;
 
 use std::time::Duration;
@@ -53,6 +54,8 @@ pub struct Plan {
     pub(crate) round_bytes: u64,
     /// Bytes that may wait for the disk before no more commands are handled.
     pub(crate) unwritten_bytes: u64,
+    /// Whether what may be deleted is.
+    pub(crate) deletes: bool,
 }
 
 impl Plan {
@@ -65,7 +68,7 @@ impl Plan {
         // What is forwarded needs space before it gives space back: a full disk would hold it up for good.
         let small = rng.chance(25) && places.ways.is_empty();
         let max_disk_bytes = small.then(|| segment_bytes * (8 + rng.below(8)));
-        Self {
+        let plan = Self {
             seed,
             steps: 300 + u32::try_from(rng.below(900)).unwrap_or(0),
             durable: Durable::Yes,
@@ -84,7 +87,9 @@ impl Plan {
             body_max: 1 << (4 + rng.below(10)),
             round_bytes: if rng.chance(50) { 1 << rng.below(14) } else { 4 << 20 },
             unwritten_bytes: if rng.chance(30) { 1 << rng.below(16) } else { 64 << 20 },
-        }
+            deletes: true,
+        };
+        plan.with_more(seed)
     }
 }
 
@@ -95,17 +100,17 @@ fn trouble(rng: &mut Rng) -> u64 {
 
 /// A queue at least; the first has no sessions. Half of the runs have a topic.
 fn places(rng: &mut Rng) -> Places {
-    let mut places = vec![Entity { kind: Kind::Queue, settings: settings(rng, false) }];
+    let mut places = vec![entity(Kind::Queue, settings(rng, false))];
     if rng.chance(60) {
         let sessions = rng.chance(70);
-        places.push(Entity { kind: Kind::Queue, settings: settings(rng, sessions) });
+        places.push(entity(Kind::Queue, settings(rng, sessions)));
     }
     if rng.chance(50) {
         for _ in 0..=rng.below(3) {
             let interest = usize::try_from(rng.below(Interest::EACH.len() as u64)).unwrap_or(0);
             let interest = Interest::EACH.get(interest).copied().unwrap_or(Interest::All);
             let sessions = rng.chance(20);
-            places.push(Entity { kind: Kind::Subscription(interest), settings: settings(rng, sessions) });
+            places.push(entity(Kind::Subscription(interest), settings(rng, sessions)));
         }
     }
     // A way leads to a queue, to the topic, or to another way.
@@ -118,6 +123,10 @@ fn places(rng: &mut Rng) -> Places {
         }
     }
     places
+}
+
+fn entity(kind: Kind, settings: EntitySettings) -> Entity {
+    Entity { kind, settings, is_fleeting: false }
 }
 
 fn settings(rng: &mut Rng, requires_session: bool) -> EntitySettings {

@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use crate::{
     client::Scene,
-    model::{Id, Place, Seen, Session},
+    model::{Id, Place, Seen, Session, Shelf, Span},
 };
 
 /// How many sessions messages belong to: so many that those who take one after the other leave some to others.
@@ -96,6 +96,8 @@ impl Read {
         Seen {
             id: self.id,
             place,
+            shelf: Shelf::Own,
+            span: Span::default(),
             dead_letter: false,
             by_number: false,
             expired: self.expired,

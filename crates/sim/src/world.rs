@@ -22,6 +22,9 @@ use crate::{
     rng::Rng,
 };
 
+use deletions::Deletions;
+
+mod deletions;
 mod drain;
 
 /// Why a run failed.
@@ -95,6 +98,7 @@ struct World<'a> {
     next_client: u64,
     model: Model,
     report: Report,
+    deletions: Deletions,
 }
 
 /// Virtual time of the start, in milliseconds since the epoch.
@@ -122,6 +126,7 @@ impl<'a> World<'a> {
             next_client: 1,
             model: Model::default(),
             report: Report::default(),
+            deletions: Deletions::default(),
             rng,
         }
     }
@@ -133,7 +138,9 @@ impl<'a> World<'a> {
 
     /// Starts the broker on what is on the disk, and creates the queues where they are missing.
     fn boot(&mut self) -> Result<(), String> {
-        self.process.boot((self.plan, self.now), &mut self.rng, self.plan.places.setup())
+        self.process.boot((self.plan, self.now), &mut self.rng, self.plan.places.setup())?;
+        self.after_boot();
+        Ok(())
     }
 
     fn populate(&mut self) {
@@ -165,6 +172,7 @@ impl<'a> World<'a> {
                 self.connect(Purpose::Desk(*target));
             }
         }
+        self.populate_fleeting();
     }
 
     fn receives(&mut self, place: Place) -> Purpose {
@@ -208,6 +216,7 @@ impl<'a> World<'a> {
             self.crash();
             return self.boot();
         }
+        self.delete_or_make();
         let line = self.below(self.lines.len() as u64);
         if self.rng.below(10_000) < self.plan.cut {
             self.cut(line);
@@ -284,7 +293,9 @@ impl<'a> World<'a> {
         line.to_client.extend_from_slice(&out);
         let count = cut_length(rng, line.to_client.len(), all);
         let bytes: Bytes = line.to_client.split_to(count).freeze();
-        report.trace = hash(report.trace, &bytes);
+        if !bytes.is_empty() {
+            report.trace = hash(report.trace, &bytes);
+        }
         let mut scene = Scene {
             rng,
             model,
@@ -308,7 +319,9 @@ impl<'a> World<'a> {
 
     fn release(&mut self) {
         for released in self.process.released() {
-            if let Some(line) = self.lines.iter_mut().find(|line| line.id == released.client) {
+            if released.client == SETUP {
+                self.deletions_done(released.effects);
+            } else if let Some(line) = self.lines.iter_mut().find(|line| line.id == released.client) {
                 line.effects.extend(released.effects);
             }
         }
@@ -347,6 +360,7 @@ impl<'a> World<'a> {
         self.report.crashes += 1;
         self.process.crash(&mut self.rng);
         self.model.restarted();
+        self.deletions = Deletions::default();
         let lines = std::mem::take(&mut self.lines);
         for line in lines {
             line.client.lost(&mut self.model);

@@ -145,6 +145,9 @@ impl Coordinator {
             }
             (Waiting::Discharged(parcel), _) => {
                 model.count("commits refused");
+                if model.is_spoilt(parcel) {
+                    model.count("commits that a deletion has spoilt");
+                }
                 model.undone(parcel).map_err(|broken| broken.to_string())?;
                 Standing::Idle
             }
@@ -169,7 +172,7 @@ impl Coordinator {
 
 fn post(name: &TxnId, parcel: ParcelId, wires: &mut Wires, senders: &[Sender], scene: &mut Scene<'_>) {
     let place = scene.index(senders.len().max(1));
-    if let Some(sender) = senders.get(place).filter(|sender| sender.attached) {
+    if let Some(sender) = senders.get(place).filter(|sender| sender.is_open()) {
         let state = DeliveryState::Transactional { txn_id: name.clone(), outcome: None };
         sender.post(wires, scene, parcel, state);
     }

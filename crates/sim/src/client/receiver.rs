@@ -12,10 +12,10 @@ use amqp_codec::{
 
 use super::{
     Mode,
-    wires::{Scene, Wires},
+    wires::{Scene, Wires, check_departure},
 };
 use crate::{
-    model::{Deed, Id, Place, Seen, Session},
+    model::{Age, Deed, Id, Model, Place, Seen, Session, Shelf, Span},
     reader,
 };
 
@@ -43,13 +43,19 @@ enum Standing {
 pub(super) struct Receiver {
     pub(super) handle: u32,
     pub(super) place: Place,
+    /// What is seen here was sent to the place, and kept elsewhere.
+    shelf: Shelf,
     address: String,
     dead_letter: bool,
     mode: Mode,
     /// Takes one session after the other.
-    takes_sessions: bool,
+    pub(super) takes_sessions: bool,
     pub(super) session: Option<Session>,
     standing: Standing,
+    /// The first entity that it may find.
+    first: Age,
+    /// Which one it has found.
+    span: Span,
     pub(super) credit: u32,
     received: u32,
     /// Deliveries not yet settled, by delivery-id.
@@ -73,12 +79,15 @@ impl Receiver {
         Self {
             handle,
             place,
+            shelf: Shelf::Own,
             address: if dead_letter { format!("{address}/$DeadLetterQueue") } else { address },
             dead_letter,
             mode,
             takes_sessions,
             session: None,
             standing: Standing::Closed,
+            first: 0,
+            span: Span::default(),
             credit: 0,
             received: 0,
             held: BTreeMap::new(),
@@ -86,6 +95,16 @@ impl Receiver {
             last_first_delivery: 0,
             idle: 0,
         }
+    }
+
+    /// The same of the dead letters of a queue that should have forwarded to the place.
+    pub(super) fn kept(handle: u32, (way, address): (usize, String), place: Place) -> Self {
+        Self { shelf: Shelf::Kept(way), ..Self::new(handle, (place, address), true, Mode::Second, false) }
+    }
+
+    /// Whether its entity is deleted now and then.
+    fn is_fleeting(&self, scene: &Scene<'_>) -> bool {
+        self.shelf == Shelf::Own && scene.places.is_fleeting(self.place)
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -97,7 +116,7 @@ impl Receiver {
     }
 
     /// Asks for the link, with this session where it takes sessions; `None` is the next one.
-    pub(super) fn attach(&mut self, wires: &mut Wires, wanted: Option<Session>) {
+    pub(super) fn attach(&mut self, wires: &mut Wires, model: &Model, wanted: Option<Session>) {
         let mut attach = Attach::new(wires.name(self.handle), self.handle, Role::Receiver);
         let mut source = Source::new(self.address.as_str());
         if self.takes_sessions {
@@ -114,12 +133,14 @@ impl Receiver {
         wires.attach(attach);
         self.standing = Standing::Attaching;
         (self.session, self.credit, self.received) = (None, 0, 0);
+        (self.first, self.last_first_delivery) = (model.first_at(self.place), 0);
     }
 
     /// Asks for a session, or for any.
     pub(super) fn take_session(&mut self, wires: &mut Wires, scene: &mut Scene<'_>) {
-        let wanted = scene.rng.chance(50).then(|| scene.rng.below(reader::SESSIONS));
-        self.attach(wires, wanted);
+        let takes_one = self.takes_sessions && scene.rng.chance(50);
+        let wanted = takes_one.then(|| scene.rng.below(reader::SESSIONS));
+        self.attach(wires, scene.model, wanted);
     }
 
     pub(super) fn on_attach(
@@ -129,13 +150,14 @@ impl Receiver {
         scene: &mut Scene<'_>,
     ) -> Result<(), String> {
         let Some(source) = attach.source.as_ref() else {
-            if self.takes_sessions {
+            if self.takes_sessions || self.is_fleeting(scene) {
                 self.standing = Standing::Refused;
                 return Ok(());
             }
             return Err("the broker refused the link".into());
         };
         self.standing = Standing::Open;
+        self.span = scene.model.found_at(self.place, self.first);
         if self.takes_sessions {
             let filter = source.filter.as_ref().and_then(|filter| filter.get(SESSION_FILTER));
             let session =
@@ -158,6 +180,9 @@ impl Receiver {
         wires: &mut Wires,
         scene: &mut Scene<'_>,
     ) -> Result<(), String> {
+        if self.is_fleeting(scene) {
+            return self.on_deletion(detach, wires, scene);
+        }
         if !self.takes_sessions {
             return Err(format!("the broker detached the link: {:?}", detach.error));
         }
@@ -167,6 +192,31 @@ impl Receiver {
         }
         self.standing = Standing::Closed;
         Ok(())
+    }
+
+    /// The entity is gone, or was not there.
+    fn on_deletion(
+        &mut self,
+        detach: &Detach,
+        wires: &mut Wires,
+        scene: &mut Scene<'_>,
+    ) -> Result<(), String> {
+        check_departure(detach, self.is_open())?;
+        wires.script.detach(0, self.handle, true);
+        self.held.clear();
+        if std::mem::replace(&mut self.standing, Standing::Closed) == Standing::Refused {
+            return Ok(());
+        }
+        let left = scene.model.left_ground(self.place, self.span, wires.holder);
+        left.map_err(|broken| broken.to_string())
+    }
+
+    /// Whether the link has outlived its entity.
+    pub(super) fn check(&self, scene: &Scene<'_>) -> Result<(), String> {
+        if !self.is_open() || !self.is_fleeting(scene) {
+            return Ok(());
+        }
+        scene.model.check_link(self.place, self.span).map_err(|broken| broken.to_string())
     }
 
     /// Gives the session back.
@@ -212,6 +262,8 @@ impl Receiver {
         let seen = Seen {
             id: read.id,
             place: self.place,
+            shelf: self.shelf,
+            span: self.span,
             dead_letter: self.dead_letter,
             session: self.session,
             locked_until: read.locked_until.filter(|_| !settled),

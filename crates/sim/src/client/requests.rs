@@ -15,7 +15,7 @@ use bytes::Bytes;
 
 use super::wires::{Scene, Waiting, Wires};
 use crate::{
-    model::{Deed, Id, Model, ParcelId, Place, Session},
+    model::{Age, Deed, Id, Model, ParcelId, Place, Session},
     plan::Target,
     reader,
 };
@@ -36,8 +36,9 @@ enum Asked {
     Schedule(Target, ParcelId),
     /// That a schedule is gone.
     Cancel(ParcelId),
-    /// A deferred message: under a lock, or for good, and how often it had been seen then.
-    Fetch { id: Id, place: Place, delete: bool, visits: Option<u32> },
+    /// A deferred message: under a lock, or for good, how often it had been seen then, and the first entity that can be
+    /// asked for it.
+    Fetch { id: Id, place: Place, delete: bool, visits: Option<u32>, first: Age },
     /// That this was done with a message that was fetched.
     Settle(Id, Place, Deed),
     /// Whether anything is left.
@@ -142,7 +143,7 @@ impl Requests {
         let due = scene.now + 1 + scene.rng.below(20_000);
         scene.model.scheduling(parcel, due);
         let messages: Vec<Bytes> =
-            (0..=scene.rng.below(2)).map(|_| scene.letter(parcel, target, Some(due))).collect();
+            (0..=scene.rng.below(2)).map(|_| scene.letter(parcel, target, Some(due), None)).collect();
         if let Some(body) = words::schedule(&messages) {
             self.ask("com.microsoft:schedule-message", &body, Asked::Schedule(target, parcel), wires);
         }
@@ -178,7 +179,8 @@ impl Requests {
         }
         let known = scene.model.to_fetch(place);
         if let Some((id, number)) = known.get(scene.index(known.len().max(1))) {
-            let delete = scene.rng.chance(20);
+            // Under its number another message may stand by then, which nobody would miss.
+            let delete = scene.rng.chance(20) && !scene.places.is_fleeting(place);
             self.fetch((*id, place), *number, delete, wires, scene.model);
         }
     }
@@ -194,7 +196,7 @@ impl Requests {
         let visits = delete.then(|| model.taking(id, place)).flatten();
         let number = i64::try_from(number).unwrap_or(i64::MAX);
         if let Some(body) = words::numbers(&[number], Some(delete)) {
-            let asked = Asked::Fetch { id, place, delete, visits };
+            let asked = Asked::Fetch { id, place, delete, visits, first: model.first_at(place) };
             self.ask("com.microsoft:receive-by-sequence-number", &body, asked, wires);
         }
     }
@@ -254,9 +256,9 @@ impl Requests {
                 return scene.model.cancelled(parcel).map_err(|broken| broken.to_string());
             }
             Asked::Cancel(parcel) if status == 404 => scene.model.not_cancelled(parcel),
-            Asked::Fetch { id, place, delete, .. } if done => {
+            Asked::Fetch { id, place, delete, first, .. } if done => {
                 let holder = wires.holder;
-                let fetched = fetched::read(body.as_ref(), (id, place), delete, holder, scene)?;
+                let fetched = fetched::read(body.as_ref(), (id, place), (delete, first), holder, scene)?;
                 self.held.extend(fetched);
             }
             Asked::Fetch { id, place, visits: Some(visits), .. } => {

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use testkit::Script;
 
 use crate::{
-    model::{Deed, Id, Life, Model, ParcelId, Place, Session},
+    model::{Age, Course, Deed, Id, Life, Model, ParcelId, Place, Session},
     plan::{Places, Target},
     reader::{self, Letter},
     rng::Rng,
@@ -38,8 +38,8 @@ impl Scene<'_> {
         usize::try_from(self.rng.below(end as u64)).unwrap_or(0)
     }
 
-    /// A new message of a parcel.
-    pub(super) fn letter(&mut self, parcel: ParcelId, target: Target, due: Due) -> Bytes {
+    /// A new message of a parcel; on a link it comes to no younger entity than the one that the link has found.
+    pub(super) fn letter(&mut self, parcel: ParcelId, target: Target, due: Due, until: Option<Age>) -> Bytes {
         let (number, session) = (self.rng.below(10), self.rng.below(reader::SESSIONS));
         let places = self.places.of(target, number);
         // Where a message begins to live anew, or may leave its session unseen, none has a time to live.
@@ -51,7 +51,9 @@ impl Scene<'_> {
         let steady = steady || places.iter().any(|place| self.places.has_sessions(*place));
         let ttl = (!steady && self.rng.chance(self.mortal)).then(|| 1 + self.rng.below(10_000));
         let places: Vec<_> = places.into_iter().map(|place| self.stay(place, session, ttl)).collect();
-        let id = self.model.sending(parcel, &places);
+        let copies = self.places.reaches_topic(target);
+        let course = Course { until, late: forwarded || (copies && due.is_some()), copies };
+        let id = self.model.sending(parcel, &places, course);
         let length = self.rng.below(self.body_max);
         reader::write(&Letter { id, number, session, ttl, due, length })
     }
@@ -94,7 +96,8 @@ pub(super) struct Wires {
     /// Speaks as a Service Bus client does: its locks outlive its connection.
     pub(super) service_bus: bool,
     next_delivery: u32,
-    pub(super) unanswered: BTreeMap<u32, Waiting>,
+    /// With the link on which it was sent.
+    pub(super) unanswered: BTreeMap<u32, (u32, Waiting)>,
     /// Settlements sent with `settled=false` whose answers matter, by delivery-id.
     pub(super) settling: BTreeMap<u32, (Id, Place, Deed)>,
     /// Our handles, by the name of the link and by the broker's handle.
@@ -152,6 +155,11 @@ impl Wires {
         self.remotes.remove(&detach.handle)
     }
 
+    /// A link is gone, and with it the answers that were to come on it.
+    pub(super) fn forget(&mut self, handle: u32) {
+        self.unanswered.retain(|_, (other, _)| *other != handle);
+    }
+
     /// Grants credit, counted from `received`.
     pub(super) fn credit(&mut self, handle: u32, received: u32, credit: u32) {
         let flow = Flow {
@@ -180,8 +188,22 @@ impl Wires {
         frame.state = state;
         self.script.transfer_with(0, frame, payload);
         if let Some(waiting) = waiting {
-            self.unanswered.insert(self.next_delivery, waiting);
+            self.unanswered.insert(self.next_delivery, (handle, waiting));
         }
         self.next_delivery += 1;
     }
+}
+
+/// Why the broker has detached a link.
+pub(super) fn condition(detach: &Detach) -> &str {
+    detach.error.as_ref().map_or("", |error| error.condition.as_str())
+}
+
+/// Whether a link that was refused, or was open, goes for the reason for which links of deleted entities go.
+pub(super) fn check_departure(detach: &Detach, was_open: bool) -> Result<(), String> {
+    let expected = if was_open { "amqp:resource-deleted" } else { "amqp:not-found" };
+    if condition(detach) == expected {
+        return Ok(());
+    }
+    Err(format!("a link of a deleted entity goes with {expected}, not with {:?}", detach.error))
 }

@@ -41,7 +41,8 @@ impl Model {
     /// What may be received by number, and which number it has.
     pub(crate) fn to_fetch(&self, place: Place) -> Vec<(Id, u64)> {
         let here = self.messages.iter().filter(|((_, other), message)| {
-            *other == place && message.deferral != Deferral::No && message.fate != Fate::Gone
+            let is_there = *other == place && !self.may_be_buried(place, message);
+            is_there && message.deferral != Deferral::No && message.fate != Fate::Gone
         });
         here.filter_map(|((id, _), message)| Some((*id, message.sequence?))).collect()
     }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a parcel exists whole or not at all. What proves one part of it proves all of it.
 
-use super::{Broken, Fate, Id, Life, Message, Model, Place, Session, broken};
+use super::{Broken, Course, Fate, Id, Life, Message, Model, Place, Session, broken};
 
 /// Names a parcel.
 pub(crate) type ParcelId = u64;
@@ -24,7 +24,7 @@ pub(super) struct Parcel {
     sent: Sent,
     messages: Vec<(Id, Place)>,
     /// Completions in the same transaction.
-    completes: Vec<(Id, Place)>,
+    pub(super) completes: Vec<(Id, Place)>,
     /// It must not arrive before, in milliseconds.
     due: u64,
     /// Cancelling was asked for, and may have happened.
@@ -54,10 +54,12 @@ impl Model {
         &mut self,
         parcel: ParcelId,
         places: &[(Place, Option<Session>, Option<Life>)],
+        course: Course,
     ) -> Id {
         self.next_id += 1;
         for (place, session, life) in places {
-            self.messages.insert((self.next_id, *place), Message::new(parcel, *session, *life));
+            let message = Message::new(parcel, *session, *life).sent_on(course, self.ground(*place));
+            self.messages.insert((self.next_id, *place), message);
             if let Some(parcel) = self.parcels.get_mut(&parcel) {
                 parcel.messages.push((self.next_id, *place));
             }
@@ -156,6 +158,9 @@ impl Model {
                 (message.fate, message.lock) = (Fate::Gone, None);
             }
         }
+        for copy in self.parcels.get(&parcel).map(|known| known.messages.clone()).unwrap_or_default() {
+            self.arrived(copy);
+        }
     }
 
     /// A message of it was seen.
@@ -238,7 +243,8 @@ impl Model {
             return false;
         };
         known.messages.iter().any(|copy| {
-            let lasts = self.messages.get(copy).is_some_and(|message| !message.has_faded(now));
+            let lasts = |message: &Message| !message.has_faded(now) && !self.may_be_buried(copy.1, message);
+            let lasts = self.messages.get(copy).is_some_and(lasts);
             lasts && !self.may_be_lost.contains_key(&copy.1)
         })
     }

@@ -2,13 +2,15 @@
 
 use super::*;
 
-const NOW: u64 = 1_000;
+pub(super) const NOW: u64 = 1_000;
 
 /// What a receiver sees of the only copy of a message.
-fn seen(id: Id, place: Place) -> Seen {
+pub(super) fn seen(id: Id, place: Place) -> Seen {
     Seen {
         id,
         place,
+        shelf: Shelf::Own,
+        span: Span { first: 0, last: Some(0) },
         dead_letter: false,
         by_number: false,
         expired: false,
@@ -28,10 +30,10 @@ fn in_session(id: Id, holder: u64) -> Seen {
 }
 
 /// A message that the broker has accepted, at these places.
-fn sent(model: &mut Model, places: &[Place]) -> Id {
+pub(super) fn sent(model: &mut Model, places: &[Place]) -> Id {
     let parcel = model.new_parcel();
     let places: Vec<_> = places.iter().map(|place| (*place, None, None)).collect();
-    let id = model.sending(parcel, &places);
+    let id = model.sending(parcel, &places, Course::default());
     model.accepted(parcel).expect("nothing was seen");
     id
 }
@@ -41,20 +43,20 @@ fn session_of(count: usize) -> Model {
     let mut model = Model::default();
     for _ in 0..count {
         let parcel = model.new_parcel();
-        model.sending(parcel, &[(0, Some(0), None)]);
+        model.sending(parcel, &[(0, Some(0), None)], Course::default());
         model.accepted(parcel).expect("nothing was seen");
     }
     model
 }
 
 /// Received and completed.
-fn taken(model: &mut Model, id: Id, place: Place) {
+pub(super) fn taken(model: &mut Model, id: Id, place: Place) {
     assert_eq!(model.delivered(seen(id, place)), Ok(true));
     model.settling((id, place), 1, Deed::Complete);
     model.completed(id, place);
 }
 
-fn assert_broken<T: Debug>(found: Result<T, Broken>, promise: &str) {
+pub(super) fn assert_broken<T: Debug>(found: Result<T, Broken>, promise: &str) {
     let broken = found.expect_err(promise);
     assert!(broken.promise.contains(promise), "{broken}");
 }
@@ -92,7 +94,7 @@ fn a_second_copy_is_noticed_before_and_after_the_first_is_completed() {
 fn a_copy_that_shows_that_its_message_was_stored_demands_the_others() {
     let mut model = Model::default();
     let parcel = model.new_parcel();
-    let id = model.sending(parcel, &[(1, None, None), (2, None, None)]);
+    let id = model.sending(parcel, &[(1, None, None), (2, None, None)], Course::default());
     assert_eq!(model.check_drained(NOW), Ok(()), "nobody knows whether it was stored");
     taken(&mut model, id, 1);
     assert_broken(model.check_drained(NOW), "an accepted message survives");
@@ -254,8 +256,8 @@ fn transaction(model: &mut Model) -> (ParcelId, [Id; 3]) {
     let done = sent(model, &[0]);
     assert_eq!(model.delivered(seen(done, 0)), Ok(true));
     let parcel = model.new_parcel();
-    let first = model.sending(parcel, &[(1, None, None)]);
-    let second = model.sending(parcel, &[(2, None, None)]);
+    let first = model.sending(parcel, &[(1, None, None)], Course::default());
+    let second = model.sending(parcel, &[(2, None, None)], Course::default());
     assert_eq!(model.enlisting(parcel, (done, 0), 1, false), Ok(()));
     model.ending(parcel);
     (parcel, [first, second, done])
@@ -313,7 +315,11 @@ fn a_transaction_whose_message_may_have_expired_can_have_committed() {
     let done = sent(&mut model, &[0]);
     assert_eq!(model.delivered(seen(done, 0)), Ok(true));
     let parcel = model.new_parcel();
-    model.sending(parcel, &[(1, None, Some(Life { since: NOW, ttl: 10, dead_letters: false }))]);
+    model.sending(
+        parcel,
+        &[(1, None, Some(Life { since: NOW, ttl: 10, dead_letters: false }))],
+        Course::default(),
+    );
     assert_eq!(model.enlisting(parcel, (done, 0), 1, false), Ok(()));
     assert_broken(model.check_drained(NOW + 9), "has completed nothing");
     assert_eq!(model.check_drained(NOW + 10), Ok(()));
@@ -366,7 +372,7 @@ fn what_a_transaction_holds_may_come_again_and_then_it_does_not_commit() {
 fn schedule(model: &mut Model) -> (ParcelId, [Id; 2]) {
     let parcel = model.new_parcel();
     model.scheduling(parcel, NOW);
-    let ids = [(); 2].map(|()| model.sending(parcel, &[(1, None, None)]));
+    let ids = [(); 2].map(|()| model.sending(parcel, &[(1, None, None)], Course::default()));
     (parcel, ids)
 }
 
@@ -467,7 +473,8 @@ fn a_deferred_message_that_was_not_there_is_missed_unless_somebody_else_complete
 /// A message with so many milliseconds to live from `NOW` on, at place 1.
 fn mortal(model: &mut Model, ttl: u64, dead_letters: bool) -> Id {
     let parcel = model.new_parcel();
-    let id = model.sending(parcel, &[(1, None, Some(Life { since: NOW, ttl, dead_letters }))]);
+    let id =
+        model.sending(parcel, &[(1, None, Some(Life { since: NOW, ttl, dead_letters }))], Course::default());
     model.accepted(parcel).expect("nothing was seen");
     id
 }

@@ -94,6 +94,8 @@ pub(crate) enum Kind {
 pub(crate) struct Entity {
     pub(crate) kind: Kind,
     pub(crate) settings: EntitySettings,
+    /// It is deleted now and then, and made again.
+    pub(crate) is_fleeting: bool,
 }
 
 /// All of them.
@@ -161,9 +163,44 @@ impl Places {
         }
     }
 
+    /// Whether the entity of a place is deleted now and then.
+    pub(crate) fn is_fleeting(&self, place: Place) -> bool {
+        self.entities.get(place).is_some_and(|entity| entity.is_fleeting)
+    }
+
+    /// All places whose entities are deleted now and then.
+    pub(crate) fn fleeting(&self) -> Vec<Place> {
+        (0..self.count()).filter(|place| self.is_fleeting(*place)).collect()
+    }
+
+    /// The same of what is sent to.
+    pub(crate) fn is_fleeting_target(&self, target: Target) -> bool {
+        matches!(target, Target::Queue(place) if self.is_fleeting(place))
+    }
+
+    /// The queues that forward straight to one that is deleted now and then, with its place: what comes when it is gone
+    /// they keep among their dead letters.
+    pub(crate) fn keepers(&self) -> Vec<(usize, Place)> {
+        let ways = self.ways.iter().enumerate();
+        ways.filter_map(|(way, onward)| match onward {
+            Target::Queue(place) if self.is_fleeting(*place) => Some((way, *place)),
+            _ => None,
+        })
+        .collect()
+    }
+
     pub(crate) fn drops_duplicates(&self, target: Target) -> bool {
         let Target::Queue(place) = target else { return false };
         self.settings(place).is_some_and(|settings| settings.requires_duplicate_detection)
+    }
+
+    /// Whether what is sent there comes to the topic in the end.
+    pub(crate) fn reaches_topic(&self, target: Target) -> bool {
+        match target {
+            Target::Queue(_) => false,
+            Target::Topic => true,
+            Target::Way(way) => self.ways.get(way).is_some_and(|onward| self.reaches_topic(*onward)),
+        }
     }
 
     /// Everything that can be sent to.
@@ -194,36 +231,38 @@ impl Places {
         }
     }
 
+    /// Makes what stands at a place.
+    pub(crate) fn create(&self, place: Place, ticket: Ticket) -> Option<Command> {
+        let entity = self.entities.get(place)?;
+        let name = self.address(place);
+        Some(match entity.kind {
+            Kind::Queue => create(name, EntityKind::Queue, &entity.settings, ticket),
+            Kind::Subscription(interest) => {
+                let (name, settings) = (name.into(), Box::new(entity.settings.clone()));
+                Command::CreateSubscription { name, settings, rules: interest.rules(self.acts), ticket }
+            }
+        })
+    }
+
     /// Creates what is missing.
     pub(crate) fn setup(&self) -> Batch {
         let ticket = Ticket(0);
-        let create = |name: String, kind, settings: &EntitySettings| Command::CreateEntity {
-            name: name.into(),
-            kind,
-            settings: Box::new(settings.clone()),
-            ticket,
-        };
         let mut commands = vec![Command::Connect];
         if self.targets().contains(&Target::Topic) {
-            commands.push(create(TOPIC.into(), EntityKind::Topic, &EntitySettings::default()));
+            commands.push(create(TOPIC.into(), EntityKind::Topic, &EntitySettings::default(), ticket));
         }
-        commands.extend((0..).zip(&self.entities).map(|(place, entity)| {
-            let name = self.address(place);
-            match entity.kind {
-                Kind::Queue => create(name, EntityKind::Queue, &entity.settings),
-                Kind::Subscription(interest) => {
-                    let (name, settings) = (name.into(), Box::new(entity.settings.clone()));
-                    Command::CreateSubscription { name, settings, rules: interest.rules(self.acts), ticket }
-                }
-            }
-        }));
+        commands.extend((0..self.count()).filter_map(|place| self.create(place, ticket)));
         commands.extend((0..).zip(&self.ways).map(|(way, onward)| {
             let forward_to = Some(self.target_address(*onward).into());
             let status = if self.forwards { EntityStatus::Active } else { EntityStatus::ReceiveDisabled };
             let settings = EntitySettings { forward_to, status, ..EntitySettings::default() };
-            create(self.target_address(Target::Way(way)), EntityKind::Queue, &settings)
+            create(self.target_address(Target::Way(way)), EntityKind::Queue, &settings, ticket)
         }));
         commands.push(Command::Disconnect);
         Batch { client: SETUP, commands }
     }
+}
+
+fn create(name: String, kind: EntityKind, settings: &EntitySettings, ticket: Ticket) -> Command {
+    Command::CreateEntity { name: name.into(), kind, settings: Box::new(settings.clone()), ticket }
 }

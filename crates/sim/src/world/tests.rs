@@ -45,6 +45,19 @@ fn a_broker_that_keeps_what_it_should_forward_is_caught() {
 }
 
 #[test]
+fn a_broker_that_keeps_what_it_should_delete_is_caught() {
+    let mut caught = Vec::new();
+    for seed in 1..100 {
+        let plan = Plan { deletes: false, ..Plan::from_seed(seed) };
+        caught.extend(run(&plan).err().map(|failure| failure.what));
+    }
+    for promise in ["nothing of a deleted entity comes again", "a link goes with its entity"] {
+        let found = caught.iter().any(|what| what.contains(promise));
+        assert!(found, "entities stayed, and no oracle noticed: {promise}");
+    }
+}
+
+#[test]
 fn a_broker_whose_rules_change_nothing_is_caught() {
     let caught = (1..200).any(|seed| {
         let mut plan = Plan::from_seed(seed);
@@ -97,6 +110,11 @@ fn the_seeds_bring_every_kind_of_mischief() {
             happened("session messages completed in transactions"),
         ),
         ("transactions that lost a session", happened("transactions that lost a session")),
+        ("entities deleted", happened("entities deleted")),
+        ("links detached by deletions", happened("links detached by deletions")),
+        ("transactions that lost an entity", happened("transactions that lost an entity")),
+        ("commits that a deletion has spoilt", happened("commits that a deletion has spoilt")),
+        ("messages kept back", happened("messages kept back")),
     ] {
         assert!(count > 0, "none: {what}");
     }

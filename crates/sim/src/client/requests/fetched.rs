@@ -6,7 +6,7 @@ use amqp_codec::raw::RawMap;
 
 use super::{Scene, words};
 use crate::{
-    model::{Id, Place, Seen},
+    model::{Age, Id, Place, Seen},
     reader,
 };
 
@@ -21,20 +21,22 @@ pub(super) struct Fetched {
 pub(super) fn read(
     body: Option<&RawMap>,
     (id, place): (Id, Place),
-    delete: bool,
+    (delete, first): (bool, Age),
     holder: u64,
     scene: &mut Scene<'_>,
 ) -> Result<Option<Fetched>, String> {
     let messages = words::messages(body).ok_or("an answer without messages")?;
     let [(payload, token)] = messages.as_slice() else { return Err("one number, one message".into()) };
     let read = reader::read(payload)?;
-    if read.id != id {
+    // Numbers begin anew in an entity that is made again.
+    if read.id != id && !scene.places.is_fleeting(place) {
         return Err(format!("message {} came under the number of {id}", read.id));
     }
     let locked_until = read.locked_until.filter(|_| !delete);
-    let seen = Seen { by_number: true, locked_until, ..read.seen(place, holder, scene) };
+    let span = scene.model.found_at(place, first);
+    let seen = Seen { by_number: true, locked_until, span, ..read.seen(place, holder, scene) };
     scene.places.check_properties(place, &read)?;
     scene.model.count("messages received by number");
     let live = scene.model.delivered(seen).map_err(|broken| broken.to_string())?;
-    Ok((live && !delete).then_some(Fetched { id, token: *token }))
+    Ok((live && !delete).then_some(Fetched { id: read.id, token: *token }))
 }

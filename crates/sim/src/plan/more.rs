@@ -1,0 +1,41 @@
+//! What some runs have besides: entities that are deleted now and then.
+//!
+//! Invariant: it is drawn from a sequence of its own, so that a run without it is what its seed always gave.
+
+use broker_core::EntitySettings;
+
+use super::{Entity, Interest, Kind, Plan, Target, settings};
+use crate::rng::Rng;
+
+impl Plan {
+    /// The plan, with what its seed adds to it.
+    pub(super) fn with_more(mut self, seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ 0x4D0_5E7);
+        if rng.chance(40) {
+            self.add_fleeting(&mut rng);
+        }
+        self
+    }
+
+    /// A queue that is deleted now and then, perhaps a queue that forwards to it, and perhaps a subscription.
+    fn add_fleeting(&mut self, rng: &mut Rng) {
+        let has_topic = self.places.targets().contains(&Target::Topic);
+        let queue = self.places.count();
+        let fleeting = |kind, settings| Entity { kind, settings, is_fleeting: true };
+        // What is sent once more would be new to the one that is made again.
+        let plain =
+            |rng: &mut Rng| EntitySettings { requires_duplicate_detection: false, ..settings(rng, false) };
+        self.places.entities.push(fleeting(Kind::Queue, plain(rng)));
+        if has_topic && rng.chance(60) {
+            self.places.entities.push(fleeting(Kind::Subscription(Interest::All), plain(rng)));
+        }
+        if rng.chance(60) {
+            self.places.ways.push(Target::Queue(queue));
+            // What is forwarded needs space before it gives space back: a full disk would hold it up for good.
+            self.max_disk_bytes = None;
+        }
+        // As many crashes, with as much done by everybody between them.
+        self.steps *= 3;
+        (self.crash, self.cut) = (self.crash.div_ceil(3), self.cut.div_ceil(3));
+    }
+}
