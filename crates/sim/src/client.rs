@@ -16,7 +16,7 @@ use bytes::Bytes;
 use testkit::{Incoming, Received, Script};
 
 use crate::{
-    model::{Deed, Model, Place},
+    model::{Deed, Model, Place, Shelf},
     plan::Target,
 };
 use coordinator::Coordinator;
@@ -43,10 +43,12 @@ pub(crate) enum Purpose {
     Desk(Target),
     /// Receives from a place, or from its dead letters, and completes everything.
     Drain(Place, bool),
-    /// The same of the dead letters of a queue that should have forwarded to the place.
-    Collect(usize, Place),
+    /// The same of where messages of the place are kept that could not be forwarded.
+    Collect(Shelf, Place),
     /// Looks whether anything is left.
     Look(Target),
+    /// The same of the dead letters of a place, which are forwarded.
+    LookDead(Place),
 }
 
 /// How a consumer receives.
@@ -106,7 +108,7 @@ impl Client {
                     client.add_requests(&scene.places.address(place));
                 }
             }
-            Purpose::Collect(way, place) => client.add_keeper(way, place, scene),
+            Purpose::Collect(shelf, place) => client.add_keeper(shelf, place, scene),
             Purpose::TakeSessions(place) => {
                 client.add_receiver(place, false, Mode::Second, scene);
                 client.add_requests(&scene.places.address(place));
@@ -118,6 +120,9 @@ impl Client {
                 client.add_requests(&scene.places.target_address(target));
             }
             Purpose::Look(target) => client.add_requests(&scene.places.target_address(target)),
+            Purpose::LookDead(place) => {
+                client.add_requests(&format!("{}/$DeadLetterQueue", scene.places.address(place)));
+            }
             Purpose::Transact => {
                 for target in scene.places.targets() {
                     client.add_sender(target, scene);
@@ -160,9 +165,8 @@ impl Client {
         self.receivers.push(receiver);
     }
 
-    fn add_keeper(&mut self, way: usize, place: Place, scene: &Scene<'_>) {
-        let address = scene.places.target_address(Target::Way(way));
-        let mut receiver = Receiver::kept(RECEIVERS, (way, address), place);
+    fn add_keeper(&mut self, kept: Shelf, place: Place, scene: &Scene<'_>) {
+        let mut receiver = Receiver::kept(RECEIVERS, kept, place, scene.places);
         receiver.attach(&mut self.wires, scene.model, None);
         self.receivers.push(receiver);
     }
@@ -332,7 +336,7 @@ impl Client {
                 }
             }
             Purpose::Drain(place, _) | Purpose::Collect(_, place) => return self.drain(place, scene),
-            Purpose::Look(_) => {
+            Purpose::Look(_) | Purpose::LookDead(_) => {
                 if let Some(requests) = self.requests.as_mut().filter(|requests| requests.is_free()) {
                     requests.peek(&mut self.wires);
                 }
@@ -380,7 +384,7 @@ impl Client {
             (3, Some(receiver)) => receiver.consume(wires, scene),
             _ if !requests.is_free() => {}
             (4, Some(receiver)) => match receiver.pick_lock(scene) {
-                Some(lock) => requests.renew(receiver.place, lock, wires),
+                Some(lock) => requests.renew(lock, wires),
                 None => receiver.ask(wires, scene),
             },
             (5..=6, Some(receiver)) => requests.use_deferred(receiver.place, wires, scene),

@@ -3,6 +3,7 @@
 //! Invariant: the model knows only what clients sent and saw. An oracle that fails names the message and the promise.
 
 mod deferral;
+mod grave;
 mod ground;
 mod parcel;
 mod session;
@@ -67,6 +68,10 @@ struct Message {
     shelf: Shelf,
     /// In which entity of its place it is.
     span: Span,
+    /// In which entity of the place to which dead letters are forwarded it is, or will be.
+    onward: Span,
+    /// The first number that it had.
+    origin: Option<u64>,
     /// It arrives later than it is accepted.
     late: bool,
     /// There was an entity for it to come to.
@@ -81,6 +86,21 @@ pub(crate) enum Shelf {
     Own,
     /// Among the dead letters of the queue that should have forwarded it.
     Kept(usize),
+    /// At the place to which its dead letters are forwarded.
+    Grave(Place),
+    /// Among its transfer dead letters: there was no place to forward to.
+    Transfer,
+}
+
+impl Shelf {
+    /// What says for whom numbers are different.
+    fn numbers(self, place: Place) -> (Self, Place) {
+        match self {
+            Self::Own | Self::Transfer => (Self::Own, place),
+            Self::Kept(_) => (self, place),
+            Self::Grave(grave) => (Self::Own, grave),
+        }
+    }
 }
 
 impl Message {
@@ -99,6 +119,8 @@ impl Message {
             holding: 0,
             shelf: Shelf::Own,
             span: Span::default(),
+            onward: Span::default(),
+            origin: None,
             late: false,
             sure: true,
         }
@@ -130,6 +152,8 @@ pub(crate) struct Seen {
     /// Which the link holds.
     pub(crate) session: Option<Session>,
     pub(crate) sequence: u64,
+    /// Its first number, where that is told.
+    pub(crate) origin: Option<u64>,
     pub(crate) delivery_count: u32,
     /// End of the lock in milliseconds; `None`: handed out settled.
     pub(crate) locked_until: Option<u64>,
@@ -167,14 +191,20 @@ fn broken<T>(id: u64, promise: &'static str, detail: &impl Debug) -> Result<T, B
     Err(Broken { id, promise, detail: format!("{detail:?}") })
 }
 
+/// A message that has had a number, and in which entity of its place, where that is sure.
+type Numbered = ((Id, Place), Option<Age>);
+
 #[derive(Debug, Default)]
 pub(crate) struct Model {
     /// By name and place: a topic's message has a copy in each subscription that wants it.
     messages: BTreeMap<(Id, Place), Message>,
     parcels: BTreeMap<ParcelId, Parcel>,
-    sequences: BTreeMap<(Shelf, Place, u64), Id>,
+    /// By whose numbers they are: who had them last.
+    sequences: BTreeMap<((Shelf, Place), u64), Numbered>,
     sessions: Sessions,
     grounds: BTreeMap<Place, Ground>,
+    /// Where the dead letters of a place are forwarded to.
+    graves: BTreeMap<Place, Place>,
     /// Messages of a place that were perhaps handed out settled to a connection that broke: gone, and nobody saw them.
     may_be_lost: BTreeMap<Place, u64>,
     /// Schedules that the broker has accepted: what they are, and the numbers by which they can be cancelled.
@@ -200,8 +230,11 @@ impl Model {
     /// message since, and all promises about it with it.
     pub(crate) fn delivered(&mut self, seen: Seen) -> Result<bool, Broken> {
         self.delivered += 1;
-        if matches!(seen.shelf, Shelf::Kept(_)) {
-            self.count("messages kept back");
+        match seen.shelf {
+            Shelf::Own => {}
+            Shelf::Kept(_) => self.count("messages kept back"),
+            Shelf::Grave(_) => self.count("dead letters forwarded"),
+            Shelf::Transfer => self.count("dead letters kept back"),
         }
         let Some(message) = self.messages.get(&(seen.id, seen.place)) else {
             return broken(seen.id, "a message arrives only where it belongs", &seen);
@@ -209,9 +242,7 @@ impl Model {
         let (parcel, session) = (message.parcel, message.session);
         self.found(parcel, seen.id, seen.now)?;
         self.check_life(&seen)?;
-        if seen.shelf == Shelf::Own {
-            self.check_ground((seen.id, seen.place), seen.span)?;
-        }
+        self.check_ground(&seen)?;
         if seen.locked_until.is_some_and(|until| until <= seen.now) {
             // It is not new any more, though: where its session is renewed meanwhile, the others of it go on coming.
             self.passed_by(&seen);
@@ -220,16 +251,17 @@ impl Model {
         self.check_message(&seen)?;
         self.check_way(&seen)?;
         if let Some(session) = session
+            && seen.shelf == Shelf::Own
             && !seen.dead_letter
         {
             self.check_session(&seen, session)?;
         }
         if let Some(message) = self.messages.get_mut(&(seen.id, seen.place)) {
             message.sequence = Some(seen.sequence);
-            message.shelf = seen.shelf;
+            message.origin = message.origin.or(seen.origin);
             message.delivery_count = seen.delivery_count;
             message.fate = if seen.locked_until.is_some() { Fate::Open } else { Fate::Gone };
-            message.aside = seen.dead_letter;
+            message.aside = seen.dead_letter || seen.shelf != Shelf::Own;
             message.visits += 1;
             message.lock = seen.locked_until.map(|until| Lock { holder: seen.holder, until, may_end: false });
         }
@@ -241,36 +273,46 @@ impl Model {
         let holding =
             seen.session.and_then(|session| self.sessions.holding(seen.place, session, seen.holder));
         if let Some(message) = self.messages.get_mut(&(seen.id, seen.place)) {
+            if message.may_move_to(seen.shelf) {
+                message.move_to(seen.shelf);
+            }
             message.sequence.get_or_insert(seen.sequence);
-            message.shelf = seen.shelf;
             message.holding = holding.unwrap_or(message.holding);
         }
     }
 
     fn check_message(&mut self, seen: &Seen) -> Result<(), Broken> {
-        let Some(message) = self.messages.get(&(seen.id, seen.place)) else { return Ok(()) };
-        let broken = |promise| broken(seen.id, promise, &(seen, message));
+        let Some(message) = self.messages.get_mut(&(seen.id, seen.place)) else { return Ok(()) };
+        let broken = |promise| broken(seen.id, promise, &(seen, &*message));
         if message.fate == Fate::Gone {
             return broken("settled stays settled");
         }
         if message.lock.as_ref().is_some_and(|lock| lock.until > seen.now && !lock.may_end) {
             return broken("no message has two live locks");
         }
+        if message.shelf != seen.shelf {
+            if !message.may_move_to(seen.shelf) {
+                return broken("a message is in one place");
+            }
+            message.move_to(seen.shelf);
+        }
+        let broken = |promise| self::broken(seen.id, promise, &(seen, &*message));
         if seen.delivery_count < message.delivery_count {
             return broken("delivery counts never fall");
-        }
-        if message.sequence.is_some() && message.shelf != seen.shelf {
-            return broken("a message is in one place");
         }
         if message.sequence.is_some_and(|sequence| sequence != seen.sequence) {
             return broken("there is one copy at each place, and it keeps its sequence number");
         }
-        let other = self.sequences.get(&(seen.shelf, seen.place, seen.sequence)).copied();
-        if other.is_some_and(|other| other != seen.id && self.share_ground(seen.place, seen.id, other)) {
-            return broken("sequence numbers never repeat");
+        if message.origin.zip(seen.origin).is_some_and(|(origin, told)| origin != told) {
+            return broken("a message keeps its first number");
         }
         let fate = message.fate;
-        self.sequences.insert((seen.shelf, seen.place, seen.sequence), seen.id);
+        let number = (seen.shelf.numbers(seen.place), seen.sequence);
+        let now = ((seen.id, seen.place), message.age());
+        let before = self.sequences.insert(number, now);
+        if before.is_some_and(|before| before.0 != now.0 && before.1.is_some() && before.1 == now.1) {
+            return self::broken(seen.id, "sequence numbers never repeat", &(seen, before));
+        }
         // Nobody else gets what a transaction holds: it has lost the lock, and so it cannot commit.
         match fate {
             Fate::Completing(Some(parcel)) => self.undone(parcel),
@@ -340,10 +382,12 @@ impl Model {
             } else {
                 continue;
             };
-            let allowed = may_be_lost.entry(place).or_default();
-            if *allowed == 0 {
+            let spots = [Some(place), self.graves.get(&place).copied()];
+            let spot =
+                spots.into_iter().flatten().find(|spot| may_be_lost.get(spot).is_some_and(|left| *left > 0));
+            let Some(allowed) = spot.and_then(|spot| may_be_lost.get_mut(&spot)) else {
                 return broken(id, promise, &(place, message, self.parcels.get(&message.parcel)));
-            }
+            };
             *allowed -= 1;
         }
         Ok(())

@@ -114,7 +114,7 @@ fn places(rng: &mut Rng) -> Places {
         }
     }
     // A way leads to a queue, to the topic, or to another way.
-    let mut places = Places { entities: places, ways: Vec::new(), forwards: true, acts: true };
+    let mut places = Places { entities: places, ways: Vec::new(), forwards: true, buries: true, acts: true };
     if rng.chance(30) {
         for _ in 0..=rng.below(2) {
             let onward = places.targets();
@@ -126,7 +126,7 @@ fn places(rng: &mut Rng) -> Places {
 }
 
 fn entity(kind: Kind, settings: EntitySettings) -> Entity {
-    Entity { kind, settings, is_fleeting: false }
+    Entity { kind, settings, is_fleeting: false, grave: None }
 }
 
 fn settings(rng: &mut Rng, requires_session: bool) -> EntitySettings {

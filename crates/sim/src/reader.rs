@@ -84,19 +84,28 @@ pub(crate) struct Read {
     pub(crate) label: String,
     enqueued: u64,
     expired: bool,
+    /// Its first number, and where it was dead-lettered; told to clients of Service Bus only.
+    origin: Option<u64>,
+    source: Option<String>,
 }
 
 impl Read {
-    /// As a client sees it that asks the place for it, not in a session, and gets it under a lock.
-    pub(crate) fn seen(&self, place: Place, holder: u64, scene: &Scene<'_>) -> Seen {
+    /// As a client sees it that asks the place for it, not in a session, and gets it under a lock. `Err`: it is not said
+    /// rightly where it was dead-lettered.
+    pub(crate) fn seen(&self, at: Place, holder: u64, scene: &Scene<'_>) -> Result<Seen, String> {
+        let (place, stands) = scene.model.home(self.id, at);
+        let source = matches!(stands, Shelf::Grave(_)).then(|| scene.places.address(place));
+        if self.origin.is_some() && self.source != source {
+            return Err(format!("message {} has the source {:?}, not {source:?}", self.id, self.source));
+        }
         // The lock of a session is older than the delivery.
-        let duration = scene.places.settings(place).filter(|settings| !settings.requires_session);
+        let duration = scene.places.settings(at).filter(|settings| !settings.requires_session);
         let duration = duration.map(|settings| settings.lock_duration.as_millis());
         let duration = duration.and_then(|duration| u64::try_from(duration).ok());
-        Seen {
+        Ok(Seen {
             id: self.id,
             place,
-            shelf: Shelf::Own,
+            shelf: stands,
             span: Span::default(),
             dead_letter: false,
             by_number: false,
@@ -108,11 +117,12 @@ impl Read {
                 .map(|(until, duration)| until.saturating_sub(duration)),
             session: None,
             sequence: self.sequence,
+            origin: self.origin,
             delivery_count: self.delivery_count,
             locked_until: self.locked_until,
             holder,
             now: scene.now,
-        }
+        })
     }
 }
 
@@ -151,6 +161,8 @@ pub(crate) fn read(payload: &[u8]) -> Result<Read, String> {
         has_spare: properties.get("spare").and_then(RawValue::as_str) == Some("as it was"),
         label: sections.properties_view(payload).subject().unwrap_or_default().to_owned(),
         enqueued: number("x-opt-enqueued-time").ok_or("there is no enqueued time")?,
+        origin: number("x-opt-enqueue-sequence-number"),
+        source: annotations.get("x-opt-deadletter-source").and_then(RawValue::as_str).map(str::to_owned),
         expired: properties.get("DeadLetterReason").and_then(RawValue::as_str) == Some("TTLExpiredException"),
     })
 }

@@ -124,7 +124,7 @@ impl<'a> World<'a> {
             config: Arc::new(config),
             authority: Arc::new(Authority::new(Credentials::development(Anonymous::Deny))),
             next_client: 1,
-            model: Model::default(),
+            model: Model::with_graves(plan.places.graves()),
             report: Report::default(),
             deletions: Deletions::default(),
             rng,
@@ -183,6 +183,8 @@ impl<'a> World<'a> {
         };
         match self.rng.chance(10) {
             false if self.plan.places.has_sessions(place) => Purpose::TakeSessions(place),
+            // Nobody receives dead letters that are forwarded.
+            true if self.plan.places.grave(place).is_some() => self.receives(place),
             dead_letter => Purpose::Consume(place, dead_letter, mode),
         }
     }

@@ -191,7 +191,7 @@ fn complete(
     let Some(receiver) = receivers.get_mut(place).filter(|receiver| receiver.is_open()) else {
         return Ok(());
     };
-    let Some((delivery, id)) = receiver.pick(scene) else {
+    let Some((delivery, copy)) = receiver.pick(scene) else {
         receiver.ask(wires, scene);
         return Ok(());
     };
@@ -199,7 +199,7 @@ fn complete(
     if receiver.session.is_some() {
         scene.model.count("session messages completed in transactions");
     }
-    let enlisted = scene.model.enlisting(parcel, (id, receiver.place), wires.holder, !wires.service_bus);
+    let enlisted = scene.model.enlisting(parcel, copy, wires.holder, !wires.service_bus);
     enlisted.map_err(|broken| broken.to_string())?;
     let outcome = Some(Box::new(DeliveryState::Accepted));
     let state = DeliveryState::Transactional { txn_id: name.clone(), outcome };

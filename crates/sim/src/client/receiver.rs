@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     model::{Age, Deed, Id, Model, Place, Seen, Session, Shelf, Span},
+    plan::{Places, Target::Way},
     reader,
 };
 
@@ -59,9 +60,9 @@ pub(super) struct Receiver {
     pub(super) credit: u32,
     received: u32,
     /// Deliveries not yet settled, by delivery-id.
-    held: BTreeMap<u32, Id>,
+    held: BTreeMap<u32, (Id, Place)>,
     /// The tokens of their locks.
-    tokens: BTreeMap<Id, [u8; 16]>,
+    tokens: BTreeMap<(Id, Place), [u8; 16]>,
     last_first_delivery: u64,
     /// How often a drain found nothing to do.
     idle: u32,
@@ -97,14 +98,18 @@ impl Receiver {
         }
     }
 
-    /// The same of the dead letters of a queue that should have forwarded to the place.
-    pub(super) fn kept(handle: u32, (way, address): (usize, String), place: Place) -> Self {
-        Self { shelf: Shelf::Kept(way), ..Self::new(handle, (place, address), true, Mode::Second, false) }
+    /// The same of where messages of the place are kept that could not be forwarded.
+    pub(super) fn kept(handle: u32, shelf: Shelf, place: Place, places: &Places) -> Self {
+        let address = match shelf {
+            Shelf::Kept(way) => places.target_address(Way(way)),
+            _ => format!("{}/$Transfer", places.address(place)),
+        };
+        Self { shelf, ..Self::new(handle, (place, address), true, Mode::Second, false) }
     }
 
     /// Whether its entity is deleted now and then.
     fn is_fleeting(&self, scene: &Scene<'_>) -> bool {
-        self.shelf == Shelf::Own && scene.places.is_fleeting(self.place)
+        !matches!(self.shelf, Shelf::Kept(_)) && scene.places.is_fleeting(self.place)
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -244,9 +249,6 @@ impl Receiver {
             return Ok(());
         }
         let read = reader::read(payload)?;
-        if scene.places.check_properties(self.place, &read)? {
-            scene.model.count("copies that an action has changed");
-        }
         self.received += 1;
         self.credit = self.credit.saturating_sub(1);
         let settled = self.mode == Mode::Delete;
@@ -259,21 +261,24 @@ impl Receiver {
             }
             self.last_first_delivery = read.sequence;
         }
+        let seen = read.seen(self.place, wires.holder, scene)?;
+        if scene.places.check_properties(seen.place, &read)? {
+            scene.model.count("copies that an action has changed");
+        }
         let seen = Seen {
-            id: read.id,
-            place: self.place,
-            shelf: self.shelf,
+            shelf: if self.shelf == Shelf::Own { seen.shelf } else { self.shelf },
             span: self.span,
             dead_letter: self.dead_letter,
             session: self.session,
             locked_until: read.locked_until.filter(|_| !settled),
-            ..read.seen(self.place, wires.holder, scene)
+            ..seen
         };
+        let copy = (seen.id, seen.place);
         if scene.model.delivered(seen).map_err(|broken| broken.to_string())? && !settled {
             // An earlier delivery of it is stale.
-            self.held.retain(|_, id| *id != read.id);
-            self.held.insert(delivery, read.id);
-            self.tokens.extend(read.token.map(|token| (read.id, token)));
+            self.held.retain(|_, other| *other != copy);
+            self.held.insert(delivery, copy);
+            self.tokens.extend(read.token.map(|token| (copy, token)));
         }
         Ok(())
     }
@@ -303,8 +308,11 @@ impl Receiver {
     }
 
     fn settle(&mut self, wires: &mut Wires, scene: &mut Scene<'_>) {
-        let Some((delivery, id)) = self.pick(scene) else { return self.ask(wires, scene) };
+        let Some((delivery, copy)) = self.pick(scene) else { return self.ask(wires, scene) };
+        let has_grave = scene.places.grave(self.place).is_some();
         let (state, deed) = match scene.rng.below(10) {
+            // Where dead letters go somewhere there are more of them.
+            0..=2 if has_grave => (DeliveryState::Rejected(None), Deed::DeadLetter),
             0..=5 => (DeliveryState::Accepted, Deed::Complete),
             6 => (DeliveryState::Released, Deed::Return),
             7 => (DeliveryState::Rejected(None), Deed::DeadLetter),
@@ -319,21 +327,21 @@ impl Receiver {
             // Say nothing, and let the lock run out.
             _ => return,
         };
-        self.dispose((delivery, id), self.mode == Mode::First, (state, deed), wires, scene);
+        self.dispose((delivery, copy), self.mode == Mode::First, (state, deed), wires, scene);
     }
 
     fn dispose(
         &mut self,
-        (delivery, id): (u32, Id),
+        (delivery, copy): (u32, (Id, Place)),
         settled: bool,
         (state, deed): (DeliveryState, Deed),
         wires: &mut Wires,
         scene: &mut Scene<'_>,
     ) {
         self.held.remove(&delivery);
-        scene.model.settling((id, self.place), wires.holder, deed);
+        scene.model.settling(copy, wires.holder, deed);
         if !settled {
-            wires.settling.insert(delivery, (id, self.place, deed));
+            wires.settling.insert(delivery, (copy.0, copy.1, deed));
         }
         wires.script.disposition(0, delivery, delivery, settled, Some(state));
     }
@@ -344,18 +352,18 @@ impl Receiver {
     }
 
     /// One of the deliveries that are not settled.
-    pub(super) fn pick(&self, scene: &mut Scene<'_>) -> Option<(u32, Id)> {
+    pub(super) fn pick(&self, scene: &mut Scene<'_>) -> Option<(u32, (Id, Place))> {
         let count = self.held.len();
         if count == 0 {
             return None;
         }
-        self.held.iter().nth(scene.index(count)).map(|(delivery, id)| (*delivery, *id))
+        self.held.iter().nth(scene.index(count)).map(|(delivery, copy)| (*delivery, *copy))
     }
 
     /// One of the locks that it has.
-    pub(super) fn pick_lock(&self, scene: &mut Scene<'_>) -> Option<(Id, [u8; 16])> {
-        let (_, id) = self.pick(scene)?;
-        Some((id, *self.tokens.get(&id)?))
+    pub(super) fn pick_lock(&self, scene: &mut Scene<'_>) -> Option<((Id, Place), [u8; 16])> {
+        let (_, copy) = self.pick(scene)?;
+        Some((copy, *self.tokens.get(&copy)?))
     }
 
     /// A transaction has a delivery now.
@@ -366,8 +374,8 @@ impl Receiver {
     /// Completes everything, and asks for more.
     pub(super) fn drain(&mut self, wires: &mut Wires, scene: &mut Scene<'_>) -> Result<(), String> {
         let busy = !self.held.is_empty();
-        while let Some((&delivery, &id)) = self.held.first_key_value() {
-            self.dispose((delivery, id), false, (DeliveryState::Accepted, Deed::Complete), wires, scene);
+        while let Some((&delivery, &copy)) = self.held.first_key_value() {
+            self.dispose((delivery, copy), false, (DeliveryState::Accepted, Deed::Complete), wires, scene);
         }
         if self.credit == 0 {
             self.credit = 50;

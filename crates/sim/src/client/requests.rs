@@ -38,7 +38,7 @@ enum Asked {
     Cancel(ParcelId),
     /// A deferred message: under a lock, or for good, how often it had been seen then, and the first entity that can be
     /// asked for it.
-    Fetch { id: Id, place: Place, delete: bool, visits: Option<u32>, first: Age },
+    Fetch { copy: (Id, Place), at: Place, delete: bool, visits: Option<u32>, first: Age },
     /// That this was done with a message that was fetched.
     Settle(Id, Place, Deed),
     /// Whether anything is left.
@@ -56,7 +56,7 @@ pub(super) struct Requests {
     /// Messages that were received by number and are locked.
     held: Vec<Fetched>,
     /// What a drain has asked for already.
-    tried: Vec<Id>,
+    tried: Vec<(Id, Place)>,
 }
 
 const CREDIT: u32 = 10;
@@ -124,9 +124,9 @@ impl Requests {
     }
 
     /// Renews the lock of a message that a link has.
-    pub(super) fn renew(&mut self, place: Place, (id, token): (Id, [u8; 16]), wires: &mut Wires) {
+    pub(super) fn renew(&mut self, (copy, token): ((Id, Place), [u8; 16]), wires: &mut Wires) {
         if let Some(body) = words::tokens(token) {
-            self.ask("com.microsoft:renew-lock", &body, Asked::Renew(id, place), wires);
+            self.ask("com.microsoft:renew-lock", &body, Asked::Renew(copy.0, copy.1), wires);
         }
     }
 
@@ -170,43 +170,43 @@ impl Requests {
                 _ => (Deed::DeadLetter, "suspended"),
             };
             // Abandoned it is deferred again, as it is when its lock ends.
-            scene.model.settling((fetched.id, place), wires.holder, deed);
+            scene.model.settling(fetched.copy, wires.holder, deed);
             if let Some(body) = words::settle(status, fetched.token) {
-                let asked = Asked::Settle(fetched.id, place, deed);
+                let asked = Asked::Settle(fetched.copy.0, fetched.copy.1, deed);
                 self.ask("com.microsoft:update-disposition", &body, asked, wires);
             }
             return;
         }
         let known = scene.model.to_fetch(place);
-        if let Some((id, number)) = known.get(scene.index(known.len().max(1))) {
+        if let Some((copy, number)) = known.get(scene.index(known.len().max(1))) {
             // Under its number another message may stand by then, which nobody would miss.
             let delete = scene.rng.chance(20) && !scene.places.is_fleeting(place);
-            self.fetch((*id, place), *number, delete, wires, scene.model);
+            self.fetch((*copy, place), *number, delete, wires, scene.model);
         }
     }
 
     fn fetch(
         &mut self,
-        (id, place): (Id, Place),
+        (copy, at): ((Id, Place), Place),
         number: u64,
         delete: bool,
         wires: &mut Wires,
         model: &mut Model,
     ) {
-        let visits = delete.then(|| model.taking(id, place)).flatten();
+        let visits = delete.then(|| model.taking(copy.0, copy.1)).flatten();
         let number = i64::try_from(number).unwrap_or(i64::MAX);
         if let Some(body) = words::numbers(&[number], Some(delete)) {
-            let asked = Asked::Fetch { id, place, delete, visits, first: model.first_at(place) };
+            let asked = Asked::Fetch { copy, at, delete, visits, first: model.first_at(at) };
             self.ask("com.microsoft:receive-by-sequence-number", &body, asked, wires);
         }
     }
 
     /// Receives what is deferred, for good, each once.
     pub(super) fn drain(&mut self, place: Place, wires: &mut Wires, scene: &mut Scene<'_>) {
-        let known = scene.model.to_fetch(place).into_iter().find(|(id, _)| !self.tried.contains(id));
-        if let Some((id, number)) = known {
-            self.tried.push(id);
-            self.fetch((id, place), number, true, wires, scene.model);
+        let known = scene.model.to_fetch(place).into_iter().find(|(copy, _)| !self.tried.contains(copy));
+        if let Some((copy, number)) = known {
+            self.tried.push(copy);
+            self.fetch((copy, place), number, true, wires, scene.model);
         }
     }
 
@@ -256,13 +256,13 @@ impl Requests {
                 return scene.model.cancelled(parcel).map_err(|broken| broken.to_string());
             }
             Asked::Cancel(parcel) if status == 404 => scene.model.not_cancelled(parcel),
-            Asked::Fetch { id, place, delete, first, .. } if done => {
+            Asked::Fetch { copy, at, delete, first, .. } if done => {
                 let holder = wires.holder;
-                let fetched = fetched::read(body.as_ref(), (id, place), (delete, first), holder, scene)?;
+                let fetched = fetched::read(body.as_ref(), (copy.0, at), (delete, first), holder, scene)?;
                 self.held.extend(fetched);
             }
-            Asked::Fetch { id, place, visits: Some(visits), .. } => {
-                scene.model.not_taken(id, place, visits);
+            Asked::Fetch { copy, visits: Some(visits), .. } => {
+                scene.model.not_taken(copy.0, copy.1, visits);
             }
             Asked::Settle(id, place, deed) if done && deed == Deed::Complete => {
                 scene.model.completed(id, place);

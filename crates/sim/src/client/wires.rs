@@ -49,6 +49,8 @@ impl Scene<'_> {
         }
         let steady = due.is_some() || forwarded;
         let steady = steady || places.iter().any(|place| self.places.has_sessions(*place));
+        let fades = |grave| self.places.settings(grave).is_none_or(|there| !there.dead_letter_on_expiration);
+        let steady = steady || places.iter().any(|place| self.places.grave(*place).is_some_and(fades));
         let ttl = (!steady && self.rng.chance(self.mortal)).then(|| 1 + self.rng.below(10_000));
         let places: Vec<_> = places.into_iter().map(|place| self.stay(place, session, ttl)).collect();
         let copies = self.places.reaches_topic(target);

@@ -39,12 +39,12 @@ impl Model {
     }
 
     /// What may be received by number, and which number it has.
-    pub(crate) fn to_fetch(&self, place: Place) -> Vec<(Id, u64)> {
-        let here = self.messages.iter().filter(|((_, other), message)| {
-            let is_there = *other == place && !self.may_be_buried(place, message);
+    pub(crate) fn to_fetch(&self, place: Place) -> Vec<((Id, Place), u64)> {
+        let here = self.messages.iter().filter(|((_, home), message)| {
+            let is_there = message.spot(*home) == place && !self.may_be_buried(*home, message);
             is_there && message.deferral != Deferral::No && message.fate != Fate::Gone
         });
-        here.filter_map(|((id, _), message)| Some((*id, message.sequence?))).collect()
+        here.filter_map(|(copy, message)| Some((*copy, message.sequence?))).collect()
     }
 
     /// It is being received for good by number: the answer may be lost. Says how often it was seen or asked to go before.

@@ -3,7 +3,7 @@
 //! Invariant: nothing that was in an entity when its deletion was asked for comes out of one that was found after the
 //! broker had confirmed it.
 
-use super::{Broken, Fate, Id, Message, Model, ParcelId, Place, Shelf, broken};
+use super::{Broken, Fate, Id, Message, Model, ParcelId, Place, Seen, Shelf, broken};
 
 /// Counts the deletions of a place: the entity that stands there now is younger than so many.
 pub(crate) type Age = u32;
@@ -55,11 +55,22 @@ pub(crate) struct Course {
 }
 
 impl Message {
-    pub(super) fn sent_on(mut self, course: Course, ground: Ground) -> Self {
+    /// The ground is that of its place; `onward` that of the place to which its dead letters are forwarded.
+    pub(super) fn sent_on(mut self, course: Course, ground: Ground, onward: Ground) -> Self {
         self.span = Span { first: ground.done, last: course.until };
+        self.onward = Span { first: onward.done, last: None };
         self.late = course.late;
         self.sure = !(course.copies && ground.missing);
         self
+    }
+
+    /// In which entity of its place it is, where that is sure.
+    pub(super) fn age(&self) -> Option<Age> {
+        match self.shelf {
+            Shelf::Own | Shelf::Transfer => self.span.only(),
+            Shelf::Grave(_) => self.onward.only(),
+            Shelf::Kept(_) => Some(0),
+        }
     }
 }
 
@@ -101,7 +112,9 @@ impl Model {
     /// Whether an open transaction is to complete something of a place.
     pub(crate) fn is_enlisted(&self, place: Place) -> bool {
         self.messages.iter().any(|((_, other), message)| {
-            *other == place && message.lock.is_some() && matches!(message.fate, Fate::Completing(Some(_)))
+            message.spot(*other) == place
+                && message.lock.is_some()
+                && matches!(message.fate, Fate::Completing(Some(_)))
         })
     }
 
@@ -138,7 +151,7 @@ impl Model {
         self.check_left(place, span)?;
         let mut spoilt = Vec::new();
         for ((_, other), message) in &mut self.messages {
-            if *other == place
+            if message.spot(*other) == place
                 && message.lock.take_if(|lock| lock.holder == holder).is_some()
                 && let Fate::Completing(Some(parcel)) = message.fate
             {
@@ -171,27 +184,36 @@ impl Model {
     }
 
     /// Whether a message is in the entity in which it is seen.
-    pub(super) fn check_ground(&mut self, (id, place): (Id, Place), span: Span) -> Result<(), Broken> {
-        let Some(message) = self.messages.get_mut(&(id, place)) else { return Ok(()) };
-        match message.span.meet(span) {
-            Some(span) => message.span = span,
-            None => return broken(id, "nothing of a deleted entity comes again", &(span, message)),
-        }
+    pub(super) fn check_ground(&mut self, seen: &Seen) -> Result<(), Broken> {
+        let Some(message) = self.messages.get_mut(&(seen.id, seen.place)) else { return Ok(()) };
+        let span = match seen.shelf {
+            Shelf::Own | Shelf::Transfer => &mut message.span,
+            Shelf::Grave(_) => &mut message.onward,
+            Shelf::Kept(_) => return Ok(()),
+        };
+        let Some(common) = span.meet(seen.span) else {
+            return broken(seen.id, "nothing of a deleted entity comes again", &(seen, message));
+        };
+        *span = common;
         Ok(())
-    }
-
-    /// Whether two messages are known to be in one entity.
-    pub(super) fn share_ground(&self, place: Place, one: Id, other: Id) -> bool {
-        let span = |id| self.messages.get(&(id, place)).map(|message| message.span.only());
-        span(one).zip(span(other)).is_some_and(|(one, other)| one.is_some() && one == other)
     }
 
     /// Whether it may be gone with its entity, or come when there was none.
     pub(super) fn may_be_buried(&self, place: Place, message: &Message) -> bool {
-        let asked = self.ground(place).asked;
-        let stays = Span { first: asked, last: None };
-        let leaves = !message.sure || message.span.first < asked || message.span.meet(stays).is_none();
-        leaves && message.shelf == Shelf::Own
+        let goes = |place, span: Span| {
+            let asked = self.ground(place).asked;
+            span.first < asked || span.meet(Span { first: asked, last: None }).is_none()
+        };
+        let grave_goes = |grave: &Place| goes(*grave, message.onward);
+        match message.shelf {
+            Shelf::Own => {
+                let unseen = self.graves.get(&place).is_some_and(grave_goes);
+                unseen || !message.sure || goes(place, message.span)
+            }
+            Shelf::Transfer => goes(place, message.span),
+            Shelf::Grave(grave) => grave_goes(&grave),
+            Shelf::Kept(_) => false,
+        }
     }
 }
 

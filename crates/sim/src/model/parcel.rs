@@ -58,7 +58,9 @@ impl Model {
     ) -> Id {
         self.next_id += 1;
         for (place, session, life) in places {
-            let message = Message::new(parcel, *session, *life).sent_on(course, self.ground(*place));
+            let onward = self.graves.get(place).map(|grave| self.ground(*grave)).unwrap_or_default();
+            let message = Message::new(parcel, *session, *life);
+            let message = message.sent_on(course, self.ground(*place), onward);
             self.messages.insert((self.next_id, *place), message);
             if let Some(parcel) = self.parcels.get_mut(&parcel) {
                 parcel.messages.push((self.next_id, *place));
@@ -245,7 +247,8 @@ impl Model {
         known.messages.iter().any(|copy| {
             let lasts = |message: &Message| !message.has_faded(now) && !self.may_be_buried(copy.1, message);
             let lasts = self.messages.get(copy).is_some_and(lasts);
-            lasts && !self.may_be_lost.contains_key(&copy.1)
+            let spots = [Some(&copy.1), self.graves.get(&copy.1)];
+            lasts && !spots.into_iter().flatten().any(|spot| self.may_be_lost.contains_key(spot))
         })
     }
 }

@@ -18,6 +18,7 @@ pub(super) fn seen(id: Id, place: Place) -> Seen {
         handed_out: Some(NOW),
         session: None,
         sequence: id,
+        origin: None,
         delivery_count: 0,
         locked_until: Some(NOW + 100),
         holder: 1,
@@ -437,7 +438,7 @@ fn a_deferred_message_in_the_order_is_noticed() {
     model.deferred(id, 1);
     assert_broken(model.delivered(seen(id, 1)), "by its number only");
     assert_broken(model.check_drained(NOW), "an accepted message survives");
-    assert_eq!(model.to_fetch(1), [(id, id)]);
+    assert_eq!(model.to_fetch(1), [((id, 1), id)]);
     assert_eq!(model.delivered(Seen { by_number: true, locked_until: None, ..seen(id, 1) }), Ok(true));
     assert_eq!(model.check_drained(NOW), Ok(()));
 }
@@ -477,6 +478,107 @@ fn mortal(model: &mut Model, ttl: u64, dead_letters: bool) -> Id {
         model.sending(parcel, &[(1, None, Some(Life { since: NOW, ttl, dead_letters }))], Course::default());
     model.accepted(parcel).expect("nothing was seen");
     id
+}
+
+/// A model in which the dead letters of places 0 and 1 are forwarded to place 2.
+fn with_grave() -> Model {
+    Model::with_graves([(0, 2), (1, 2)].into())
+}
+
+/// A message of place 0 as it is seen where its dead letters go.
+fn buried(id: Id) -> Seen {
+    Seen { shelf: Shelf::Grave(2), sequence: 40 + id, ..seen(id, 0) }
+}
+
+#[test]
+fn a_dead_letter_that_is_where_it_was_and_where_it_was_forwarded_to_is_noticed() {
+    let transfer = |id| Seen { shelf: Shelf::Transfer, dead_letter: true, ..seen(id, 0) };
+    let second: [fn(Id) -> Seen; 4] = [
+        |id| seen(id, 0),
+        |id| Seen { dead_letter: true, ..seen(id, 0) },
+        transfer,
+        |id| Seen { sequence: 77, ..buried(id) },
+    ];
+    for (row, second) in second.into_iter().enumerate() {
+        let mut model = with_grave();
+        let id = sent(&mut model, &[0]);
+        assert_eq!(model.delivered(seen(id, 0)), Ok(true));
+        model.settling((id, 0), 1, Deed::DeadLetter);
+        assert_eq!(model.home(id, 2), (0, Shelf::Grave(2)));
+        assert_eq!(model.delivered(buried(id)), Ok(true));
+        model.settling((id, 0), 1, Deed::Return);
+        let promise = if row < 3 { "a message is in one place" } else { "one copy at each place" };
+        assert_broken(model.delivered(second(id)), promise);
+        model.completed(id, 0);
+        assert_broken(model.delivered(second(id)), "settled stays settled");
+    }
+}
+
+#[test]
+fn a_dead_letter_that_was_forwarded_and_is_not_there_is_missed() {
+    let mut model = with_grave();
+    let id = sent(&mut model, &[0]);
+    assert_eq!(model.delivered(seen(id, 0)), Ok(true));
+    model.settling((id, 0), 1, Deed::DeadLetter);
+    assert_broken(model.check_drained(NOW), "an accepted message survives");
+    assert_eq!(model.delivered(Seen { locked_until: None, ..buried(id) }), Ok(true));
+    assert_eq!(model.check_drained(NOW), Ok(()));
+}
+
+#[test]
+fn a_dead_letter_is_told_apart_from_what_was_sent_to_the_same_place() {
+    let mut model = with_grave();
+    let [own, forwarded] = [2, 1].map(|place| sent(&mut model, &[place]));
+    assert_eq!(model.home(own, 2), (2, Shelf::Own));
+    assert_eq!(model.home(forwarded, 2), (1, Shelf::Grave(2)));
+    assert_eq!(model.home(forwarded, 1), (1, Shelf::Own));
+    let there = Seen { shelf: Shelf::Grave(2), ..seen(forwarded, 1) };
+    assert_eq!(model.delivered(Seen { sequence: 5, ..there }), Ok(true));
+    assert_broken(model.delivered(Seen { sequence: 5, ..seen(own, 2) }), "never repeat");
+}
+
+#[test]
+fn a_dead_letter_that_is_forwarded_under_lock_is_noticed() {
+    let mut model = with_grave();
+    let id = sent(&mut model, &[0]);
+    assert_eq!(model.delivered(seen(id, 0)), Ok(true));
+    assert_broken(model.delivered(buried(id)), "two live locks");
+}
+
+#[test]
+fn a_dead_letter_that_forgets_its_first_number_is_noticed() {
+    let mut model = with_grave();
+    let id = sent(&mut model, &[0]);
+    assert_eq!(model.delivered(Seen { origin: Some(id), ..seen(id, 0) }), Ok(true));
+    model.settling((id, 0), 1, Deed::DeadLetter);
+    let forgets = Seen { origin: Some(40 + id), ..buried(id) };
+    assert_broken(model.delivered(forgets), "keeps its first number");
+    assert_eq!(model.delivered(Seen { origin: Some(id), ..buried(id) }), Ok(true));
+}
+
+#[test]
+fn a_dead_letter_is_gone_with_where_it_went_and_not_with_where_it_came_from() {
+    for (deleted, missed) in [(0, true), (2, false)] {
+        let mut model = with_grave();
+        let id = sent(&mut model, &[0]);
+        assert_eq!(model.delivered(buried(id)), Ok(true));
+        model.settling((id, 0), 1, Deed::Return);
+        model.deleting(deleted);
+        model.deleted(deleted);
+        assert_eq!(model.check_drained(NOW).is_err(), missed, "place {deleted}");
+    }
+}
+
+#[test]
+fn a_dead_letter_that_comes_out_of_a_deleted_place_is_noticed() {
+    let mut model = with_grave();
+    let id = sent(&mut model, &[0]);
+    assert_eq!(model.delivered(buried(id)), Ok(true));
+    model.settling((id, 0), 1, Deed::Return);
+    model.deleting(2);
+    model.deleted(2);
+    let again = Seen { span: Span { first: 1, last: Some(1) }, ..buried(id) };
+    assert_broken(model.delivered(again), "nothing of a deleted entity");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What some runs have besides: entities that are deleted now and then.
+//! What some runs have besides: entities that are deleted now and then, and forwarded dead letters.
 //!
 //! Invariant: it is drawn from a sequence of its own, so that a run without it is what its seed always gave.
 
@@ -14,14 +14,37 @@ impl Plan {
         if rng.chance(40) {
             self.add_fleeting(&mut rng);
         }
+        if rng.chance(40) {
+            self.add_grave(&mut rng);
+        }
         self
+    }
+
+    /// A queue to which dead letters are forwarded; sometimes it is deleted now and then.
+    fn add_grave(&mut self, rng: &mut Rng) {
+        let settings = EntitySettings { requires_duplicate_detection: false, ..settings(rng, false) };
+        let grave = self.places.count();
+        // By which way a copy came can be told of one subscription only.
+        let mut may_be_copies = true;
+        for entity in &mut self.places.entities {
+            let is_copy = matches!(entity.kind, Kind::Subscription(_));
+            if (may_be_copies || !is_copy) && rng.chance(70) {
+                entity.grave = Some(grave);
+                may_be_copies &= !is_copy;
+            }
+        }
+        let is_fleeting = rng.chance(50);
+        self.places.entities.push(Entity { kind: Kind::Queue, settings, is_fleeting, grave: None });
+        // What is forwarded needs space before it gives space back: a full disk would hold it up for good.
+        self.max_disk_bytes = None;
+        self.steps += self.steps / 2;
     }
 
     /// A queue that is deleted now and then, perhaps a queue that forwards to it, and perhaps a subscription.
     fn add_fleeting(&mut self, rng: &mut Rng) {
         let has_topic = self.places.targets().contains(&Target::Topic);
         let queue = self.places.count();
-        let fleeting = |kind, settings| Entity { kind, settings, is_fleeting: true };
+        let fleeting = |kind, settings| Entity { kind, settings, is_fleeting: true, grave: None };
         // What is sent once more would be new to the one that is made again.
         let plain =
             |rng: &mut Rng| EntitySettings { requires_duplicate_detection: false, ..settings(rng, false) };

@@ -2,6 +2,8 @@
 //!
 //! Invariant: what a message's places are is decided here, by its number alone; the broker decides it by its rules.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use broker_core::{Batch, Command, EntityKind, EntitySettings, EntityStatus, Rule, Ticket};
 use broker_filter::{CorrelationFilter, Filter, Parameters, SqlAction, SqlFilter, SystemProperty, Value};
 
@@ -96,6 +98,8 @@ pub(crate) struct Entity {
     pub(crate) settings: EntitySettings,
     /// It is deleted now and then, and made again.
     pub(crate) is_fleeting: bool,
+    /// Where its dead letters are forwarded to.
+    pub(crate) grave: Option<Place>,
 }
 
 /// All of them.
@@ -107,6 +111,8 @@ pub(crate) struct Places {
     pub(crate) ways: Vec<Target>,
     /// Otherwise they keep them, and the oracle must see it.
     pub(crate) forwards: bool,
+    /// The same of dead letters.
+    pub(crate) buries: bool,
     /// Otherwise no rule changes anything, and the oracle must see it.
     pub(crate) acts: bool,
 }
@@ -166,6 +172,16 @@ impl Places {
     /// Whether the entity of a place is deleted now and then.
     pub(crate) fn is_fleeting(&self, place: Place) -> bool {
         self.entities.get(place).is_some_and(|entity| entity.is_fleeting)
+    }
+
+    /// Where the dead letters of a place are forwarded to.
+    pub(crate) fn grave(&self, place: Place) -> Option<Place> {
+        self.entities.get(place)?.grave
+    }
+
+    /// All places whose dead letters are forwarded, with where to.
+    pub(crate) fn graves(&self) -> BTreeMap<Place, Place> {
+        (0..self.count()).filter_map(|place| Some((place, self.grave(place)?))).collect()
     }
 
     /// All places whose entities are deleted now and then.
@@ -235,10 +251,13 @@ impl Places {
     pub(crate) fn create(&self, place: Place, ticket: Ticket) -> Option<Command> {
         let entity = self.entities.get(place)?;
         let name = self.address(place);
+        let grave = entity.grave.filter(|_| self.buries);
+        let forward_dead_lettered_to = grave.map(|grave| self.address(grave).into());
+        let settings = EntitySettings { forward_dead_lettered_to, ..entity.settings.clone() };
         Some(match entity.kind {
-            Kind::Queue => create(name, EntityKind::Queue, &entity.settings, ticket),
+            Kind::Queue => create(name, EntityKind::Queue, &settings, ticket),
             Kind::Subscription(interest) => {
-                let (name, settings) = (name.into(), Box::new(entity.settings.clone()));
+                let (name, settings) = (name.into(), Box::new(settings));
                 Command::CreateSubscription { name, settings, rules: interest.rules(self.acts), ticket }
             }
         })
@@ -251,7 +270,11 @@ impl Places {
         if self.targets().contains(&Target::Topic) {
             commands.push(create(TOPIC.into(), EntityKind::Topic, &EntitySettings::default(), ticket));
         }
-        commands.extend((0..self.count()).filter_map(|place| self.create(place, ticket)));
+        // What others forward to comes first.
+        let graves: BTreeSet<Place> = self.graves().into_values().collect();
+        let others = (0..self.count()).filter(|place| !graves.contains(place));
+        let places = graves.iter().copied().chain(others);
+        commands.extend(places.filter_map(|place| self.create(place, ticket)));
         commands.extend((0..).zip(&self.ways).map(|(way, onward)| {
             let forward_to = Some(self.target_address(*onward).into());
             let status = if self.forwards { EntityStatus::Active } else { EntityStatus::ReceiveDisabled };

@@ -18,7 +18,9 @@ const DELETE_EVERY: u64 = 500;
 /// The same while a transaction works with it.
 const DISTURB_EVERY: u64 = 4;
 /// One step in so many makes something again that is gone, or asks again for a deletion without an answer.
-const MAKE_EVERY: u64 = 20;
+const MAKE_EVERY: u64 = 60;
+/// Both, of a place to which dead letters are forwarded.
+const GRAVE_EVERY: u64 = 200;
 
 /// What was asked for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -61,15 +63,18 @@ impl World<'_> {
     /// Perhaps deletes something, or makes it again.
     pub(super) fn delete_or_make(&mut self) {
         for place in self.plan.places.fleeting() {
-            let chore = if self.model.is_deleting(place) {
-                Some(Chore::Delete).filter(|_| self.rng.below(MAKE_EVERY) == 0)
+            // What others forward to goes sooner and is missed for longer, so that something comes meanwhile.
+            let is_grave = self.plan.places.graves().values().any(|grave| *grave == place);
+            let (chore, every) = if self.model.is_deleting(place) {
+                (Chore::Delete, MAKE_EVERY)
             } else if self.model.is_missing(place) {
-                Some(Chore::Make).filter(|_| self.rng.below(MAKE_EVERY) == 0)
+                (Chore::Make, if is_grave { GRAVE_EVERY } else { MAKE_EVERY })
+            } else if self.model.is_enlisted(place) {
+                (Chore::Delete, DISTURB_EVERY)
             } else {
-                let every = if self.model.is_enlisted(place) { DISTURB_EVERY } else { DELETE_EVERY };
-                Some(Chore::Delete).filter(|_| self.rng.below(every) == 0)
+                (Chore::Delete, if is_grave { GRAVE_EVERY } else { DELETE_EVERY })
             };
-            if let Some(chore) = chore {
+            if self.rng.below(every) == 0 {
                 self.ask_chore(chore, place);
             }
         }

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use super::World;
 use crate::{
     client::{Purpose, Scene},
+    model::Shelf,
     plan::Target,
 };
 
@@ -27,10 +28,14 @@ impl World<'_> {
         self.now += 20_000;
         for place in 0..self.plan.places.count() {
             self.connect(Purpose::Drain(place, false));
-            self.connect(Purpose::Drain(place, true));
+            if self.plan.places.grave(place).is_some() {
+                self.connect(Purpose::Collect(Shelf::Transfer, place));
+            } else {
+                self.connect(Purpose::Drain(place, true));
+            }
         }
         for (way, place) in self.plan.places.keepers() {
-            self.connect(Purpose::Collect(way, place));
+            self.connect(Purpose::Collect(Shelf::Kept(way), place));
         }
         let mut idle_rounds = 0;
         while idle_rounds < 4 {
@@ -50,6 +55,9 @@ impl World<'_> {
         self.lines.clear();
         for way in 0..self.plan.places.ways.len() {
             self.connect(Purpose::Look(Target::Way(way)));
+        }
+        for place in self.plan.places.graves().into_keys() {
+            self.connect(Purpose::LookDead(place));
         }
         (0..4).try_for_each(|_| self.round())
     }

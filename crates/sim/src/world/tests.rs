@@ -58,6 +58,16 @@ fn a_broker_that_keeps_what_it_should_delete_is_caught() {
 }
 
 #[test]
+fn a_broker_that_keeps_dead_letters_that_it_should_forward_is_caught() {
+    let caught = (1..200).any(|seed| {
+        let mut plan = Plan::from_seed(seed);
+        plan.places.buries = false;
+        run(&plan).is_err_and(|failure| failure.what.contains("keeps nothing for itself"))
+    });
+    assert!(caught, "dead letters stayed where they were, and no oracle noticed");
+}
+
+#[test]
 fn a_broker_whose_rules_change_nothing_is_caught() {
     let caught = (1..200).any(|seed| {
         let mut plan = Plan::from_seed(seed);
@@ -115,6 +125,8 @@ fn the_seeds_bring_every_kind_of_mischief() {
         ("transactions that lost an entity", happened("transactions that lost an entity")),
         ("commits that a deletion has spoilt", happened("commits that a deletion has spoilt")),
         ("messages kept back", happened("messages kept back")),
+        ("dead letters forwarded", happened("dead letters forwarded")),
+        ("dead letters kept back", happened("dead letters kept back")),
     ] {
         assert!(count > 0, "none: {what}");
     }

@@ -13,7 +13,7 @@ use crate::{
 /// A message under a lock that no link has.
 #[derive(Debug)]
 pub(super) struct Fetched {
-    pub(super) id: Id,
+    pub(super) copy: (Id, Place),
     pub(super) token: [u8; 16],
 }
 
@@ -34,9 +34,9 @@ pub(super) fn read(
     }
     let locked_until = read.locked_until.filter(|_| !delete);
     let span = scene.model.found_at(place, first);
-    let seen = Seen { by_number: true, locked_until, span, ..read.seen(place, holder, scene) };
-    scene.places.check_properties(place, &read)?;
+    let seen = Seen { by_number: true, locked_until, span, ..read.seen(place, holder, scene)? };
+    scene.places.check_properties(seen.place, &read)?;
     scene.model.count("messages received by number");
     let live = scene.model.delivered(seen).map_err(|broken| broken.to_string())?;
-    Ok((live && !delete).then_some(Fetched { id: read.id, token: *token }))
+    Ok((live && !delete).then_some(Fetched { copy: (seen.id, seen.place), token: *token }))
 }
