@@ -35,9 +35,6 @@ LEFT_OUT = (
     "resume_after_link_timeout",
     "github_issue_6178",
     "large_messages_w_sleep",
-    # They wait for five seconds under a session's lock of five seconds.
-    "test_session_by_queue_client_conn_str_receive_handler_receiveanddelete",
-    "test_async_session_by_queue_client_conn_str_receive_handler_receiveanddelete",
 )
 
 # How many run side by side: those that fail are played again with fewer beside them, for some measure times to the
