@@ -8,6 +8,7 @@ the same calls with the same arguments on both clients.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from typing import Any
 
@@ -15,7 +16,7 @@ from azure.servicebus import ServiceBusClient, TransportType
 from azure.servicebus.aio import ServiceBusClient as AsyncServiceBusClient
 
 from broker import KEY, KEY_NAME
-from cases import Context
+from cases import Context, Suite
 
 
 class Awaited:
@@ -79,3 +80,20 @@ def client(
         text = context.broker.connection_string(key=key, key_name=key_name, entity=entity, tls=context.tls)
         made = kind.from_connection_string(text, **options)
     return made if style == "async" else Awaited(made)
+
+
+def in_both_styles(suite: Suite):
+    """What declares a case of the suite once for the synchronous and once for the asynchronous client."""
+
+    def case(name: str, **settings: object):
+        def declare(body):
+            for style in ("sync", "async"):
+                def run(context: Context, style=style):
+                    asyncio.run(body(context, style))
+
+                suite.case(f"{style}/{name}", **settings)(run)
+            return body
+
+        return declare
+
+    return case

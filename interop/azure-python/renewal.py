@@ -13,9 +13,10 @@ from azure.servicebus import AutoLockRenewer, ServiceBusMessage
 from azure.servicebus.aio import AutoLockRenewer as AsyncAutoLockRenewer
 
 from cases import SHORT_LOCK
+from declared import case
 from facade import client
+from steps import WAIT
 
-WAIT = 30  # seconds that a message which must come may take
 WORK = 7  # seconds of work on one message
 
 
@@ -39,34 +40,32 @@ async def renewer(style):
         made.close()
 
 
-def declare(case):
-    """Adds the cases to a suite."""
+@case("lock-renewal-automatic", **SHORT_LOCK)
+async def of_messages(context, style):
+    async with client(context, style) as bus, renewer(style) as (renews, failures):
+        async with bus.get_queue_sender(context.queue) as sender:
+            await sender.send_messages(ServiceBusMessage("long work"))
+        async with bus.get_queue_receiver(context.queue, auto_lock_renewer=renews) as receiver:
+            [message] = await receiver.receive_messages(1, max_wait_time=WAIT)
+            first_end = message.locked_until_utc
+            async with bus.get_queue_receiver(context.queue) as other:
+                # Whoever else asks gets nothing while the work goes on.
+                assert await other.receive_messages(1, max_wait_time=WORK) == []
+            assert message.locked_until_utc > first_end
+            await receiver.complete_message(message)
+            assert await receiver.peek_messages(1) == []
+        assert failures == [], failures
 
-    @case("lock-renewal-automatic", **SHORT_LOCK)
-    async def of_messages(context, style):
-        async with client(context, style) as bus, renewer(style) as (renews, failures):
-            async with bus.get_queue_sender(context.queue) as sender:
-                await sender.send_messages(ServiceBusMessage("long work"))
-            async with bus.get_queue_receiver(context.queue, auto_lock_renewer=renews) as receiver:
-                [message] = await receiver.receive_messages(1, max_wait_time=WAIT)
-                first_end = message.locked_until_utc
-                async with bus.get_queue_receiver(context.queue) as other:
-                    # Whoever else asks gets nothing while the work goes on.
-                    assert await other.receive_messages(1, max_wait_time=WORK) == []
-                assert message.locked_until_utc > first_end
-                await receiver.complete_message(message)
-                assert await receiver.peek_messages(1) == []
-            assert failures == [], failures
 
-    @case("session-renewal-automatic", requires_session=True, **SHORT_LOCK)
-    async def of_sessions(context, style):
-        async with client(context, style) as bus, renewer(style) as (renews, failures):
-            async with bus.get_queue_sender(context.queue) as sender:
-                await sender.send_messages(ServiceBusMessage("long work", session_id="s"))
-            async with bus.get_queue_receiver(context.queue, session_id="s", auto_lock_renewer=renews) as receiver:
-                [message] = await receiver.receive_messages(1, max_wait_time=WAIT)
-                first_end = receiver.session.locked_until_utc
-                await asyncio.sleep(WORK)
-                assert receiver.session.locked_until_utc > first_end
-                await receiver.complete_message(message)
-            assert failures == [], failures
+@case("session-renewal-automatic", requires_session=True, **SHORT_LOCK)
+async def of_sessions(context, style):
+    async with client(context, style) as bus, renewer(style) as (renews, failures):
+        async with bus.get_queue_sender(context.queue) as sender:
+            await sender.send_messages(ServiceBusMessage("long work", session_id="s"))
+        async with bus.get_queue_receiver(context.queue, session_id="s", auto_lock_renewer=renews) as receiver:
+            [message] = await receiver.receive_messages(1, max_wait_time=WAIT)
+            first_end = receiver.session.locked_until_utc
+            await asyncio.sleep(WORK)
+            assert receiver.session.locked_until_utc > first_end
+            await receiver.complete_message(message)
+        assert failures == [], failures

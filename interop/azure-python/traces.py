@@ -14,6 +14,7 @@ from azure.servicebus import ServiceBusMessage
 
 from broker import KEY, Broker
 from cases import Context
+from declared import case
 from facade import client
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -58,57 +59,57 @@ class Collector:
         self._server.server_close()
 
 
-def declare(case):
-    @case("trace-context")
-    async def trace_context(context, style):
-        collector = Collector()
-        config = f'\n[telemetry]\notlp_endpoint = "{collector.url}"\n'
-        broker = Broker({context.queue: {}}, more_config=config).start()
-        try:
-            there = Context(broker, context.transport, context.queue)
-            async with client(there, style) as bus:
-                async with bus.get_queue_sender(context.queue) as sender:
-                    for name in ("traceparent", "Diagnostic-Id"):
-                        properties = {name: f"00-{TRACE}-{PARENT}-01"}
-                        await sender.send_messages(ServiceBusMessage("tea", application_properties=properties))
-                    await sender.send_messages(ServiceBusMessage("untraced"))
-                async with bus.get_queue_receiver(context.queue) as receiver:
-                    taken = []
-                    while len(taken) < 3:
-                        taken += await receiver.receive_messages(3 - len(taken), max_wait_time=WAIT)
-                    for message in taken:
-                        await receiver.complete_message(message)
-            spans = collector.spans(6)
-            names = sorted(span["name"] for span in spans)
-            kinds = ("deliver", "publish", "settle")
-            assert names == sorted(f"{kind} {context.queue}" for kind in kinds for _ in range(2)), names
-            for span in spans:
-                assert (span["traceId"], span["parentSpanId"]) == (TRACE, PARENT), span
-            assert len({span["spanId"] for span in spans}) == 6, spans
-        finally:
-            broker.close()
-            collector.close()
+@case("trace-context")
+async def trace_context(context, style):
+    collector = Collector()
+    config = f'\n[telemetry]\notlp_endpoint = "{collector.url}"\n'
+    broker = Broker({context.queue: {}}, more_config=config).start()
+    try:
+        there = Context(broker, context.transport, context.queue)
+        async with client(there, style) as bus:
+            async with bus.get_queue_sender(context.queue) as sender:
+                for name in ("traceparent", "Diagnostic-Id"):
+                    properties = {name: f"00-{TRACE}-{PARENT}-01"}
+                    await sender.send_messages(ServiceBusMessage("tea", application_properties=properties))
+                await sender.send_messages(ServiceBusMessage("untraced"))
+            async with bus.get_queue_receiver(context.queue) as receiver:
+                taken = []
+                while len(taken) < 3:
+                    taken += await receiver.receive_messages(3 - len(taken), max_wait_time=WAIT)
+                for message in taken:
+                    await receiver.complete_message(message)
+        spans = collector.spans(6)
+        names = sorted(span["name"] for span in spans)
+        kinds = ("deliver", "publish", "settle")
+        assert names == sorted(f"{kind} {context.queue}" for kind in kinds for _ in range(2)), names
+        for span in spans:
+            assert (span["traceId"], span["parentSpanId"]) == (TRACE, PARENT), span
+        assert len({span["spanId"] for span in spans}) == 6, spans
+    finally:
+        broker.close()
+        collector.close()
 
-    @case("sdk-tracing")
-    async def sdk_tracing(context, style):
-        collector = Collector()
-        config = f'\n[telemetry]\notlp_endpoint = "{collector.url}"\n'
-        broker = Broker({context.queue: {}}, more_config=config).start()
-        try:
-            there = Context(broker, context.transport, context.queue)
-            texts = ["tea", "milk"]
-            made = traced(there, style, texts)
-            (trace,) = {span["trace"] for span in made}
-            messages = [span["id"] for span in made if span["name"] == "ServiceBus.message"]
-            assert len(set(messages)) == len(texts), made
-            found = collector.spans(3 * len(texts))
-            assert {span["traceId"] for span in found} == {trace}, (found, made)
-            kinds = ("deliver", "publish", "settle")
-            expected = sorted((f"{kind} {context.queue}", message) for kind in kinds for message in messages)
-            assert sorted((span["name"], span["parentSpanId"]) for span in found) == expected, (found, made)
-        finally:
-            broker.close()
-            collector.close()
+
+@case("sdk-tracing")
+async def sdk_tracing(context, style):
+    collector = Collector()
+    config = f'\n[telemetry]\notlp_endpoint = "{collector.url}"\n'
+    broker = Broker({context.queue: {}}, more_config=config).start()
+    try:
+        there = Context(broker, context.transport, context.queue)
+        texts = ["tea", "milk"]
+        made = traced(there, style, texts)
+        (trace,) = {span["trace"] for span in made}
+        messages = [span["id"] for span in made if span["name"] == "ServiceBus.message"]
+        assert len(set(messages)) == len(texts), made
+        found = collector.spans(3 * len(texts))
+        assert {span["traceId"] for span in found} == {trace}, (found, made)
+        kinds = ("deliver", "publish", "settle")
+        expected = sorted((f"{kind} {context.queue}", message) for kind in kinds for message in messages)
+        assert sorted((span["name"], span["parentSpanId"]) for span in found) == expected, (found, made)
+    finally:
+        broker.close()
+        collector.close()
 
 
 def traced(context: Context, style: str, texts: list[str]) -> list[dict]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from proton import UNDESCRIBED, Array, Condition, Data, Delivery, Message, SSLDomain, Timeout
-from proton import int32, symbol
+from proton import UNDESCRIBED, Array, Condition, ConnectionException, Data, Delivery, Message, SSLDomain
+from proton import Timeout, int32, symbol
 from proton.handlers import TransactionHandler
 from proton.reactor import LinkOption
 from proton.utils import BlockingConnection, BlockingReceiver, BlockingSender
@@ -213,3 +213,19 @@ def lock_token(message: Message) -> Any:
     return message.instructions[symbol("x-opt-lock-token")]
 
 
+def send(connection, queue, *bodies):
+    sender = connection.create_sender(queue)
+    for body in bodies:
+        sender.send(Message(body=body))
+    sender.close()
+
+
+def lose_connection(connection):
+    """Takes the socket away, without detach or close."""
+    transport = connection.conn.transport
+    transport.close_tail()
+    transport.close_head()
+    try:
+        connection.wait(lambda: False, msg="the socket to go", timeout=WAIT)
+    except ConnectionException:
+        pass

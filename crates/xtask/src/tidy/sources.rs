@@ -14,21 +14,36 @@ const LINES_MAX: usize = 450;
 /// Past this many it is listed: look for a seam.
 const LINES_NOTE: usize = 350;
 
+/// The same for the programs of foreign clients in other languages.
+const PROGRAM_LINES_MAX: usize = 600;
+
 /// Endings of files that hold code of ours.
-const CODE: [&str; 9] = ["rs", "py", "js", "mjs", "cpp", "h", "sh", "toml", "yml"];
+const CODE: [&str; 11] = ["rs", "py", "js", "mjs", "cpp", "hpp", "h", "go", "sh", "toml", "yml"];
+/// Those of programs in other languages.
+const PROGRAMS: [&str; 7] = ["py", "js", "mjs", "cpp", "hpp", "h", "go"];
 
 /// Written in two pieces so that this file does not find itself.
 const MARKS: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
 
 pub(super) fn check(workspace: &Workspace, files: &[PathBuf], findings: &mut Findings) -> Fallible<()> {
-    for file in files.iter().filter(|file| ending(file).is_some_and(|ending| CODE.contains(&ending))) {
+    for file in files.iter().filter(|file| is_one_of(&CODE, file)) {
         let text = workspace.read(file)?;
         unfinished(file, &text, findings);
-        if ending(file) == Some("rs") {
+        if is_one_of(&["rs"], file) {
             rust(file, &text, findings);
+        } else if is_one_of(&PROGRAMS, file) {
+            program(file, &text, findings);
         }
     }
     Ok(())
+}
+
+fn program(file: &Path, text: &str, findings: &mut Findings) {
+    let lines = text.lines().count();
+    if lines > PROGRAM_LINES_MAX {
+        let shown = file.display();
+        findings.broken.push(format!("{shown}: {lines} lines, at most {PROGRAM_LINES_MAX}"));
+    }
 }
 
 fn rust(file: &Path, text: &str, findings: &mut Findings) {
@@ -55,9 +70,9 @@ fn states_invariants(file: &Path) -> bool {
     arrows::below_server().any(|name| file.starts_with(Path::new("crates").join(name).join("src")))
 }
 
-/// Tests, the programs of foreign clients among them, benches, examples and fuzz targets.
+/// Tests, benches, examples and fuzz targets. The programs of foreign clients are as long as production.
 fn is_test(file: &Path) -> bool {
-    let beside = ["tests", "benches", "examples", "fuzz", "interop"];
+    let beside = ["tests", "benches", "examples", "fuzz"];
     file.components().any(|part| part.as_os_str().to_str().is_some_and(|part| beside.contains(&part)))
         || file
             .file_stem()
@@ -93,8 +108,8 @@ fn names_an_issue(rest: &str) -> bool {
     rest.strip_prefix("(#").is_some_and(|rest| rest.starts_with(|digit: char| digit.is_ascii_digit()))
 }
 
-fn ending(file: &Path) -> Option<&str> {
-    file.extension().and_then(OsStr::to_str)
+fn is_one_of(endings: &[&str], file: &Path) -> bool {
+    file.extension().and_then(OsStr::to_str).is_some_and(|ending| endings.contains(&ending))
 }
 
 #[cfg(test)]
