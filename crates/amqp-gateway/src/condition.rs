@@ -7,7 +7,7 @@ mod text;
 use std::{borrow::Cow, time::Duration};
 
 use broker_core::{
-    AttachError, CommitError, EntityError, PublishError, SessionError, SettleError, TransactionError,
+    AttachError, CommitError, EntityError, NoRoom, PublishError, SessionError, SettleError, TransactionError,
 };
 
 use crate::{address::AddressError, faults::FaultKind, selector::SelectorError};
@@ -238,14 +238,21 @@ fn publish(error: &PublishError) -> Name {
         | PublishError::SessionRequired(_)
         | PublishError::PartitionKey(_) => ("amqp:not-allowed", 400),
         PublishError::SessionIdTooLong { .. } => ("com.microsoft:argument-out-of-range", 400),
-        PublishError::EntityFull { .. }
-        | PublishError::StorageFull
-        | PublishError::TooManyCopies { .. }
-        | PublishError::TooMuchAtOnce { .. } => ("amqp:resource-limit-exceeded", 403),
+        PublishError::NoRoom(error) => no_room(error),
+        PublishError::TooManyCopies { .. } | PublishError::TooMuchAtOnce { .. } => {
+            ("amqp:resource-limit-exceeded", 403)
+        }
         PublishError::HistoryFull { .. } => ("com.microsoft:server-busy", 503),
         PublishError::TooLarge { .. } => ("amqp:link:message-size-exceeded", 400),
         PublishError::Disabled(_) => ("com.microsoft:entity-disabled", 403),
         PublishError::Transaction(error) => transaction(*error),
+    }
+}
+
+/// Nothing more is stored for now, whatever it is.
+const fn no_room(error: &NoRoom) -> Name {
+    match error {
+        NoRoom::Entity { .. } | NoRoom::Storage => ("amqp:resource-limit-exceeded", 403),
     }
 }
 
@@ -298,7 +305,7 @@ fn session(error: &SessionError) -> Name {
         SessionError::NoSessions(_) => ("amqp:not-allowed", 400),
         SessionError::LockLost => SESSION_LOST,
         SessionError::StateTooLarge { .. } => ("amqp:link:message-size-exceeded", 400),
-        SessionError::EntityFull { .. } | SessionError::StorageFull => ("amqp:resource-limit-exceeded", 403),
+        SessionError::NoRoom(error) => no_room(error),
         SessionError::Storage => ("amqp:internal-error", 500),
     }
 }

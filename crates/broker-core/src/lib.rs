@@ -23,6 +23,7 @@ mod machine;
 mod merge;
 mod message;
 mod name;
+mod no_room;
 mod open_transactions;
 mod output;
 mod partition;
@@ -55,6 +56,7 @@ pub use ids::{ClientId, LinkId, LockId, LockToken, Position, QueueId, SequenceNu
 pub use look::{Look, Start};
 pub use machine::{Core, EntityView, ReplayError};
 pub use message::{Forwarded, Message, More, Properties, PropertyValue, SYSTEM};
+pub use no_room::NoRoom;
 pub use output::{Output, StorageError, StoredRecord};
 pub use path::{EntityPath, SubQueue};
 pub use profile::Profile;

@@ -3,7 +3,9 @@
 //! Invariant: the state after replaying the records equals the state that wrote them, but for locks, links, credit
 //! and what only one process knows (`acquired_before`, unreadable messages).
 
+mod admission;
 mod approach;
+mod arrival;
 mod copies;
 mod dead_letter;
 mod deadline;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: whoever gets one of these knows that nothing of what was sent is stored.
 
-use crate::TransactionError;
+use crate::{NoRoom, TransactionError};
 
 /// Why a publish was refused.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -23,19 +23,9 @@ pub enum PublishError {
         /// The entity's limit.
         limit: u64,
     },
-    /// The entity is full.
-    #[error("`{entity}` holds {bytes} bytes and takes at most {limit}")]
-    EntityFull {
-        /// The entity's name.
-        entity: Box<str>,
-        /// What it holds.
-        bytes: u64,
-        /// Its limit.
-        limit: u64,
-    },
-    /// The disk's reserve is reached: sends wait until space is freed.
-    #[error("the broker's storage is full")]
-    StorageFull,
+    /// There is no room: sends wait until some is freed.
+    #[error(transparent)]
+    NoRoom(#[from] NoRoom),
     /// A batch for a topic with so many rules that its copies are more than one send may have.
     #[error("{messages} messages may have {copies} copies at `{entity}`, at most {limit} are made at once")]
     TooManyCopies {

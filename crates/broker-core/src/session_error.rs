@@ -2,6 +2,8 @@
 //!
 //! Invariant: whoever gets one of these knows that the session and its state are as they were.
 
+use crate::NoRoom;
+
 /// Why a request about a session was refused.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum SessionError {
@@ -25,19 +27,9 @@ pub enum SessionError {
         /// The entity's limit for a message.
         limit: u64,
     },
-    /// The entity is full.
-    #[error("`{entity}` holds {bytes} bytes and takes at most {limit}")]
-    EntityFull {
-        /// The entity's name.
-        entity: Box<str>,
-        /// What it holds.
-        bytes: u64,
-        /// Its limit.
-        limit: u64,
-    },
-    /// The disk's reserve is reached.
-    #[error("the broker's storage is full")]
-    StorageFull,
+    /// There is no room for the state.
+    #[error(transparent)]
+    NoRoom(#[from] NoRoom),
     /// The stored state could not be read back.
     #[error("the broker's storage failed")]
     Storage,

@@ -13,7 +13,8 @@ fn refusals_have_the_names_that_the_sdks_map_to_their_exceptions() {
         (Refusal::Settle(SettleError::EntityGone), "amqp:not-found", 404),
         (Refusal::Settle(SettleError::TooMuchAtOnce { limit: 1 }), "amqp:resource-limit-exceeded", 403),
         (Refusal::Attach(AttachError::SubQueueSend(name())), "amqp:not-allowed", 400),
-        (Refusal::Publish(PublishError::StorageFull), "amqp:resource-limit-exceeded", 403),
+        (Refusal::Publish(NoRoom::Storage.into()), "amqp:resource-limit-exceeded", 403),
+        (Refusal::Session(NoRoom::Storage.into()), "amqp:resource-limit-exceeded", 403),
         (
             Refusal::Publish(PublishError::TooMuchAtOnce { entity: name(), messages: 2, limit: 1 }),
             "amqp:resource-limit-exceeded",
@@ -29,7 +30,7 @@ fn refusals_have_the_names_that_the_sdks_map_to_their_exceptions() {
             400,
         ),
         (
-            Refusal::Publish(PublishError::EntityFull { entity: name(), bytes: 2, limit: 1 }),
+            Refusal::Publish(NoRoom::Entity { entity: name(), bytes: 2, limit: 1 }.into()),
             "amqp:resource-limit-exceeded",
             403,
         ),

@@ -10,9 +10,9 @@ use bytes::Bytes;
 
 use super::{
     Core,
+    arrival::{arrival, more_of},
     deadline::BYTES_LIKE_A_MESSAGE,
     partitions::Together,
-    publish::{arrival, more_of},
     sessions::{SESSION_ID_CHARS_MAX, check_session_id},
     topic::{Incoming, lifetime},
 };

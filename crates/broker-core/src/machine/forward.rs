@@ -23,7 +23,7 @@ use super::{
 use broker_filter::{SystemProperty, Value};
 
 use crate::{
-    ClientId, Effect, EntityError, EntityKind, EntitySettings, Forwarded, LinkId, Message, Output,
+    ClientId, Effect, EntityError, EntityKind, EntitySettings, Forwarded, LinkId, Message, NoRoom, Output,
     Properties, PropertyValue, PublishError, QueueId, SYSTEM, Timestamp,
     client::Link,
     name,
@@ -349,14 +349,14 @@ impl Failure {
     pub(super) fn of(error: &PublishError) -> Option<Self> {
         let reason = match error {
             // What is forwarded belongs to no transaction.
-            PublishError::StorageFull | PublishError::HistoryFull { .. } | PublishError::Transaction(_) => {
-                return None;
-            }
+            PublishError::NoRoom(NoRoom::Storage)
+            | PublishError::HistoryFull { .. }
+            | PublishError::Transaction(_) => return None,
             PublishError::NotFound(_) | PublishError::SubQueueSend(_) | PublishError::SubscriptionSend(_) => {
                 "MessagingEntityNotFoundException"
             }
             PublishError::Disabled(_) => "MessagingEntityDisabledException",
-            PublishError::EntityFull { .. }
+            PublishError::NoRoom(NoRoom::Entity { .. })
             | PublishError::TooManyCopies { .. }
             | PublishError::TooMuchAtOnce { .. } => "QuotaExceededException",
             PublishError::TooLarge { .. } => "MessageSizeExceededException",

@@ -1,12 +1,17 @@
-//! Numbers of partitioned entities, and the keys that say which partition a message belongs to
-//! (`service-bus-entities` 20).
+//! Numbers of partitioned entities, the keys that say which partition a message belongs to, and messages that come in
+//! there (`service-bus-entities` 20).
 //!
 //! Invariant: a number that one of the entity's messages has is not given out again. Messages of one key get rising
 //! numbers of one partition. An entity without partitions has one row of numbers and pays nothing.
 
-use super::Core;
+use super::{
+    Core,
+    arrival::{Arrival, arrival, more_of},
+    publish::Numbers,
+    wake,
+};
 use crate::{
-    Message, PartitionKeyError, QueueId,
+    Message, Output, PartitionKeyError, QueueId, Timestamp,
     partition::PartitionId,
     record::{Definition, Stores},
     store::{Entity, Role, Store},
@@ -98,6 +103,35 @@ impl Core {
         let fair = fair?;
         let detects_duplicates = self.stores.get(&queue).is_some_and(|store| store.history.is_some());
         Some(message.key(detects_duplicates).map_or(fair, PartitionId::of_key))
+    }
+
+    /// Stores messages that were checked in a queue with partitions, where each has to get its number first.
+    pub(super) fn store_in_partitions(
+        &mut self,
+        now: Timestamp,
+        queue: QueueId,
+        messages: &[Message],
+        mut numbers: Numbers<'_>,
+        out: &mut impl Output,
+    ) {
+        let fair = self.fair_partition(queue);
+        for message in messages {
+            let partition = self.partition_of(queue, message, fair);
+            let Some(store) = self.stores.get_mut(&queue) else { return };
+            if !store.is_first_copy(now, message) {
+                numbers.tell(0);
+                continue;
+            }
+            store.traffic.incoming += 1;
+            let more = more_of(message, store.sessions.is_some());
+            let arrival = Arrival { partition, ..arrival(now, message, more) };
+            numbers.tell(self.accept_numbered(now, queue, arrival, message.stored(), out));
+        }
+        if let Some(store) = self.stores.get_mut(&queue) {
+            store.arm(&mut self.timers);
+            wake(store, &mut self.active);
+        }
+        self.note_history(queue);
     }
 }
 

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use super::{
     Core,
+    arrival::{Arrival, arrival, more_of, store_message},
     partitions::Together,
-    publish::{Arrival, Numbers},
+    publish::Numbers,
     status::Use,
     topic::{Incoming, overlay},
     wake,
@@ -82,6 +83,33 @@ impl Core {
                 Err(EntityError::MessageNotFound { entity, sequence: *sequence })
             }
         }
+    }
+
+    /// Stores messages whose numbers were told before. One whose time has come meanwhile arrives as if it were sent now.
+    pub(super) fn store_scheduled(
+        &mut self,
+        now: Timestamp,
+        queue: QueueId,
+        messages: &[Message],
+        numbers: &[u64],
+        out: &mut impl Output,
+    ) {
+        let Some(kind) = self.kind_of(queue) else { return };
+        self.touch(queue);
+        for (message, number) in messages.iter().zip(numbers) {
+            if message.scheduled_enqueue_time.is_none_or(|due| due <= now) {
+                self.store_checked(now, (queue, kind), std::slice::from_ref(message), Numbers::Untold, out);
+                continue;
+            }
+            let Some(store) = self.stores.get_mut(&queue) else { return };
+            if store.is_first_copy(now, message) {
+                store.traffic.incoming += 1;
+                let more = more_of(message, store.sessions.is_some());
+                store_message(store, *number, now, arrival(now, message, more), message.stored(), out);
+            }
+        }
+        self.rearm(queue);
+        self.note_history(queue);
     }
 
     /// A scheduled message arrives, as if it were sent now (SEQ-9). One that cannot be read stays, hidden.

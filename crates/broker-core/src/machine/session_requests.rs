@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::{Core, status::Use};
 use crate::{
-    ClientId, Effect, EntityPath, Output, QueueId, SessionError, Ticket, Timestamp,
+    ClientId, Effect, EntityPath, NoRoom, Output, QueueId, SessionError, Ticket, Timestamp,
     merge::Answer,
     record::{encode_session_state, session_state_of},
     sessions::{Session, SessionNumber, SessionState},
@@ -134,17 +134,12 @@ impl Core {
             return Err(SessionError::StateTooLarge { bytes, limit });
         }
         if out.storage_full() {
-            return Err(SessionError::StorageFull);
+            return Err(NoRoom::Storage.into());
         }
         let Some(limit) = settings.max_size_bytes else { return Ok(()) };
         let before = self.stores.get(&queue).and_then(|store| store.session(number)?.state());
         let before = before.map_or(0, |state| u64::from(state.length));
-        let held = self.entity_bytes(queue);
-        if held.saturating_sub(before).saturating_add(bytes) > limit {
-            let entity = entity.definition.name.clone();
-            return Err(SessionError::EntityFull { entity, bytes: held, limit });
-        }
-        Ok(())
+        Ok(self.check_size(queue, limit, bytes, before)?)
     }
 
     pub(super) fn get_session_state(

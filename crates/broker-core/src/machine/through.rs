@@ -6,8 +6,8 @@
 use broker_filter::SystemProperty;
 
 use super::{
-    Core, dead_letter::with_reason, forward::Failure, partitions::Together, publish::Numbers,
-    publish::more_of, status::Use, wake,
+    Core, arrival::more_of, dead_letter::with_reason, forward::Failure, partitions::Together,
+    publish::Numbers, status::Use, wake,
 };
 use crate::{
     ClientId, EntityPath, Message, Output, PartitionKeyError, Properties, PublishError, QueueId, Ticket,

@@ -10,9 +10,10 @@ use bytes::Bytes;
 
 use super::{
     Core,
+    arrival::{Arrival, arrival, enter_session, more_of, shorter},
     copies::Copy,
     dead_letter::{HEADER_SIZE, HEADER_SIZE_TEXT, NO_SESSION_ID, with_reason},
-    publish::{Arrival, enter_session},
+    publish::Numbers,
     sessions::check_session_id,
     wake,
 };
@@ -41,8 +42,45 @@ pub(super) struct Incoming<'a> {
 }
 
 impl Core {
+    /// Stores messages that were checked: subscriptions get copies.
+    pub(super) fn store_at_topic(
+        &mut self,
+        now: Timestamp,
+        topic: QueueId,
+        messages: &[Message],
+        mut numbers: Numbers<'_>,
+        out: &mut impl Output,
+    ) {
+        let fair = self.fair_partition(topic);
+        let mut left_no_trace = false;
+        for message in messages {
+            let partition = self.partition_of(topic, message, fair);
+            let is_new = self.stores.get_mut(&topic).is_some_and(|store| {
+                let is_new = store.is_first_copy(now, message);
+                store.traffic.incoming += u64::from(is_new);
+                is_new
+            });
+            if !is_new {
+                numbers.tell(0);
+                continue;
+            }
+            let arrival = Arrival { partition, ..arrival(now, message, more_of(message, false)) };
+            let number = self.publish_to_topic(now, topic, message, arrival, out);
+            if matches!(numbers, Numbers::Told(_)) && !self.has_slot(topic, number) {
+                left_no_trace = true;
+                self.pass_number(topic, number);
+            }
+            numbers.tell(number);
+        }
+        if left_no_trace {
+            // A number is told once: who cancels a message that has come and gone must not meet another one.
+            self.rewrite_definition(topic, out);
+        }
+        self.note_history(topic);
+    }
+
     /// A message is published to a topic: now, or when it is due. Says its number.
-    pub(super) fn publish_to_topic(
+    fn publish_to_topic(
         &mut self,
         now: Timestamp,
         topic: QueueId,
@@ -50,7 +88,7 @@ impl Core {
         arrival: Arrival,
         out: &mut impl Output,
     ) -> u64 {
-        let rest = message.forwarded.as_ref().map_or(&message.payload, |from| &from.rest);
+        let rest = message.stored();
         if arrival.due.is_some() {
             let number = self.accept_numbered(now, topic, arrival, rest, out);
             self.rearm(topic);
@@ -71,7 +109,7 @@ impl Core {
             Some(properties) => PropertySet::clone(properties),
             None => (self.config.describe)(now, &message.payload).properties.map(|p| *p).unwrap_or_default(),
         };
-        let rest = message.forwarded.as_ref().map_or(&message.payload, |from| &from.rest);
+        let rest = message.stored();
         if arrival.properties_length > 0 {
             let stored = rest.slice(..(arrival.properties_length as usize).min(rest.len()));
             overlay(&mut facts, &decode_properties(&stored).unwrap_or_default());
@@ -146,7 +184,7 @@ impl Core {
             Some(_) => (definition.stores.dead_letter, None),
             None => (subscription, session.filter(|_| needs_session)),
         };
-        let more = more_of(incoming.arrival.more.as_deref(), session);
+        let more = more_of_copy(incoming.arrival.more.as_deref(), session);
         let mut encoded = changed.map_or_else(Bytes::new, |changed| changed.properties);
         if let Some((reason, text)) = dead {
             let properties = decode_properties(&encoded).unwrap_or_default();
@@ -204,7 +242,7 @@ fn store_body(
         due: None,
         own_ttl: None,
         body: None,
-        more: more_of(incoming.arrival.more.as_deref(), None),
+        more: more_of_copy(incoming.arrival.more.as_deref(), None),
     };
     let (position, length) = out.record(index.encode().as_slice(), &[incoming.rest]);
     let mut slot = Slot::new(position, length, now, Timestamp::MAX);
@@ -216,7 +254,7 @@ fn store_body(
 }
 
 /// What only some messages have, of a copy in this session.
-fn more_of(brought: Option<&More>, session: Option<&str>) -> Option<Box<More>> {
+fn more_of_copy(brought: Option<&More>, session: Option<&str>) -> Option<Box<More>> {
     if brought.is_none() && session.is_none() {
         return None;
     }
@@ -241,14 +279,6 @@ impl Incoming<'_> {
         facts.set_system(SystemProperty::DeliveryCount, Value::Int(0));
         facts.set_system(SystemProperty::State, Value::Int(0));
         facts.set_system(SystemProperty::DeadLetterSource, source.map_or(Value::Null, Value::from));
-    }
-}
-
-/// The shorter of two lifetimes, of which each may be for ever.
-fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
     }
 }
 

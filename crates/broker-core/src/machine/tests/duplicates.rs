@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{harness::*, recovery::clean, transacting::*};
 use crate::{
-    Command, CoreConfig, Effect, EntitySettings, Message, Outcome, PublishError, QueueId, SequenceNumber,
-    Ticket, Timestamp,
+    Command, CoreConfig, Effect, EntitySettings, Message, NoRoom, Outcome, PublishError, QueueId,
+    SequenceNumber, Ticket, Timestamp,
 };
 
 const WINDOW: u64 = 20_000;
@@ -176,7 +176,7 @@ fn each_queue_has_its_own_history() {
 fn a_refused_send_leaves_no_history() {
     let mut broker = Broker::with_queue(EntitySettings { max_size_bytes: Some(10), ..detecting() });
     let refused = batch(&mut broker, vec![named("id", "far too large for it")]);
-    assert!(matches!(refused, Err(PublishError::EntityFull { .. })));
+    assert!(matches!(refused, Err(PublishError::NoRoom(NoRoom::Entity { .. }))));
     batch(&mut broker, vec![named("id", "small")]).unwrap();
     assert_eq!(broker.active(), 1);
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::harness::*;
 use crate::{
-    Command, CoreConfig, Effect, EntityPath, EntitySettings, LinkId, Message, Outcome, PublishError, QueueId,
-    ReceiveMode, Ticket, Timestamp,
+    Command, CoreConfig, Effect, EntityPath, EntitySettings, LinkId, Message, NoRoom, Outcome, PublishError,
+    QueueId, ReceiveMode, Ticket, Timestamp,
 };
 
 fn publish_as(broker: &mut Broker, commands: &[(u64, &str)]) -> Vec<Effect> {
@@ -149,11 +149,11 @@ fn a_full_queue_refuses_and_takes_again_when_messages_are_gone() {
     let queue = broker.queue("q");
     broker.publish(message(&"x".repeat(100)));
     let told = send(&mut broker, queue, vec![message(&"x".repeat(100))]);
-    assert!(matches!(refusal(&told), PublishError::EntityFull { limit: 200, .. }));
+    assert!(matches!(refusal(&told), PublishError::NoRoom(NoRoom::Entity { limit: 200, .. })));
     let delivery = broker.lock_one();
     broker.settle(&delivery, Outcome::DeadLetter(properties(&[]))).unwrap();
     let told = send(&mut broker, queue, vec![message(&"x".repeat(100))]);
-    assert!(matches!(refusal(&told), PublishError::EntityFull { .. }), "dead letters count");
+    assert!(matches!(refusal(&told), PublishError::NoRoom(NoRoom::Entity { .. })), "dead letters count");
     broker.receive(dead_letters("q"), ReceiveMode::ReceiveAndDelete, 1);
     broker.publish(message(&"x".repeat(100)));
 }
@@ -166,7 +166,7 @@ fn a_full_disk_refuses_sends_while_settlements_go_on() {
     let delivery = broker.lock_one();
     broker.journal.full = true;
     let told = send(&mut broker, queue, vec![message("b")]);
-    assert_eq!(refusal(&told), PublishError::StorageFull);
+    assert_eq!(refusal(&told), PublishError::NoRoom(NoRoom::Storage));
     assert_eq!(broker.settle(&delivery, Outcome::Complete), Ok(()));
 }
 

@@ -7,8 +7,8 @@ use bytes::Bytes;
 
 use super::{harness::*, recovery::clean};
 use crate::{
-    AttachError, Command, CoreConfig, Effect, EntityKind, EntitySettings, LinkId, Message, More, Outcome,
-    PublishError, ReceiveMode, Rule, SYSTEM, UnsettledPolicy,
+    AttachError, Command, CoreConfig, Effect, EntityKind, EntitySettings, LinkId, Message, More, NoRoom,
+    Outcome, PublishError, ReceiveMode, Rule, SYSTEM, UnsettledPolicy,
 };
 
 const REASON: &str = "DeadLetterReason";
@@ -508,7 +508,9 @@ fn a_topic_counts_what_it_stores() {
     let ticket = broker.ticket();
     let again = |ticket| Command::Publish { queue, message: message(&big), ticket: Some(ticket) };
     let told = broker.tell(ME, again(ticket));
-    let Some(Effect::PublishRefused { error: PublishError::EntityFull { .. }, .. }) = told.first() else {
+    let Some(Effect::PublishRefused { error: PublishError::NoRoom(NoRoom::Entity { .. }), .. }) =
+        told.first()
+    else {
         panic!("{told:?}")
     };
     for name in ["a", "b"] {

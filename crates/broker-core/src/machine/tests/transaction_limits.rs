@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{harness::*, transacting::*};
 use crate::{
-    Command, CommitError, Delivery, EntitySettings, LockId, Operation, Outcome, PublishError, PublishTarget,
-    SettleError, TransactionError, TransactionId,
+    Command, CommitError, Delivery, EntitySettings, LockId, NoRoom, Operation, Outcome, PublishError,
+    PublishTarget, SettleError, TransactionError, TransactionId,
 };
 
 const TWO_MINUTES: u64 = 120_000;
@@ -195,6 +195,11 @@ fn an_operation_nobody_waits_for_fails_its_transaction_all_the_same() {
     assert_eq!(broker.commit(TX), transaction(TransactionError::Failed));
 }
 
+/// The commit is refused because an entity of a thousand bytes is full.
+fn full(entity: &str, bytes: u64) -> CommitError {
+    PublishError::from(NoRoom::Entity { entity: entity.into(), bytes, limit: 1_000 }).into()
+}
+
 #[test]
 fn what_has_become_impossible_fails_the_commit() {
     type Change = fn(&mut Broker);
@@ -214,9 +219,9 @@ fn what_has_become_impossible_fails_the_commit() {
                 let (queue, message) = (broker.queue("other"), message(&"x".repeat(900)));
                 broker.tell(ME, Command::Publish { queue, message, ticket });
             },
-            PublishError::EntityFull { entity: "other".into(), bytes: 944, limit: 1_000 }.into(),
+            full("other", 944),
         ),
-        ("the disk is full", |broker| broker.journal.full = true, PublishError::StorageFull.into()),
+        ("the disk is full", |broker| broker.journal.full = true, PublishError::from(NoRoom::Storage).into()),
     ];
     for (case, change, error) in cases {
         let mut broker = Broker::with_queue(EntitySettings::default());
@@ -242,8 +247,7 @@ fn what_goes_to_one_queue_must_fit_together() {
     let half = "x".repeat(600);
     assert_eq!(broker.send_in(TX, "q", &[&half]), Answered::Done);
     assert_eq!(broker.send_in(TX, "q", &[&half]), Answered::Done, "each alone fits");
-    let refused = PublishError::EntityFull { entity: "q".into(), bytes: 0, limit: 1_000 };
-    assert_eq!(broker.commit(TX), Answered::Transaction(CommitError::Publish(refused)));
+    assert_eq!(broker.commit(TX), Answered::Transaction(full("q", 0)));
     assert_eq!(broker.active(), 0);
 }
 

@@ -1,0 +1,21 @@
+//! Why nothing more is stored for now.
+//!
+//! Invariant: whoever gets one of these may ask for the same again once something is gone.
+
+/// What has no room.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum NoRoom {
+    /// The entity is full.
+    #[error("`{entity}` holds {bytes} bytes and takes at most {limit}")]
+    Entity {
+        /// The entity's name.
+        entity: Box<str>,
+        /// What it holds.
+        bytes: u64,
+        /// Its limit.
+        limit: u64,
+    },
+    /// The disk's reserve is reached.
+    #[error("the broker's storage is full")]
+    Storage,
+}
