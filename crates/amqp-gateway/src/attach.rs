@@ -19,7 +19,7 @@ use crate::{
     intake::Wants,
     link::{Consumer, Link, LinkRole, NodeName, Producer, Replies, Requests},
     sessions,
-    settlement::{Face, Said},
+    settlement::{Face, WireOutcome},
     spans,
     tickets::SessionNumber,
     tracking,
@@ -137,7 +137,7 @@ impl Gateway {
         let source = attach.source.as_ref();
         let session = sessions::wanted(&attach)?;
         let default_outcome = source.and_then(|source| source.default_outcome.as_ref());
-        let default_outcome = default_outcome.map_or(Said::Nothing, Said::of);
+        let default_outcome = default_outcome.and_then(WireOutcome::of);
         let mode = attach.snd_settle_mode.unwrap_or_default();
         let receive_mode = receive_mode(mode, source);
         let subscriber = if session.is_none() { self.subscriber(&attach, face, &path)? } else { None };

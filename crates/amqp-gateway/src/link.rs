@@ -18,7 +18,7 @@ use crate::{
     forgetting::Forgetting,
     intake::Wants,
     locks::Locks,
-    settlement::{Face, Said},
+    settlement::{Face, WireOutcome},
     slab::Slab,
     subscribing::{Lookup, Subscribing},
     tickets::SessionNumber,
@@ -179,7 +179,7 @@ pub(crate) struct Consumer {
     /// The link's sender settle mode.
     pub(crate) mode: SenderSettleMode,
     /// What settling without a word means.
-    pub(crate) default_outcome: Said,
+    pub(crate) default_outcome: Option<WireOutcome>,
     /// First half of the message-ids made for messages without one.
     pub(crate) id_base: u64,
     /// Largest message the peer takes, in bytes; `None`: any.

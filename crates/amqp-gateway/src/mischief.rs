@@ -10,15 +10,8 @@ use amqp_engine::IncomingDelivery;
 use broker_core::{Command, LinkId, Outcome, Properties, SettleError};
 
 use crate::{
-    condition::Refusal,
-    config::Now,
-    faults::FaultKind,
-    gateway::Gateway,
-    link::LinkRole,
-    locks::Held,
-    outbound::Word,
-    settlement::Said,
-    tickets::{Echo, SessionNumber},
+    condition::Refusal, config::Now, faults::FaultKind, gateway::Gateway, link::LinkRole, locks::Held,
+    outbound::Word, settlement::Said, tickets::SessionNumber,
 };
 
 /// Settlements of one connection that may be held up at the same time; more are done at once.
@@ -81,9 +74,8 @@ impl Gateway {
         let due: Vec<Late> = self.mischief.late.extract_if(.., |late| late.due <= now).collect();
         for Late { session, id, held, settled, state, .. } in due {
             let state = state.as_ref();
-            let said = state.map_or(Said::Nothing, Said::of);
-            let echo = state.and_then(Echo::of);
-            self.settle(session, id, held, Word { settled, said, echo, state, transaction: None });
+            let said = Said::of(state);
+            self.settle(session, id, held, Word { settled, said, state, transaction: None });
         }
     }
 

@@ -22,7 +22,7 @@ use crate::{
     outcome,
     requests::Pending,
     settlement::{self, Answer, Deed, Said},
-    tickets::{Echo, Errand, SessionNumber},
+    tickets::{Errand, SessionNumber},
 };
 
 /// What the peer says of a delivery.
@@ -32,8 +32,6 @@ pub(crate) struct Word<'a> {
     pub(crate) settled: bool,
     /// The state, or the outcome that waits for the transaction.
     pub(crate) said: Said,
-    /// What to repeat of it.
-    pub(crate) echo: Option<Echo>,
     /// With its data.
     pub(crate) state: Option<&'a DeliveryState>,
     /// The transaction it waits for.
@@ -132,19 +130,18 @@ impl Gateway {
             Some(DeliveryState::Transactional { txn_id, outcome }) => (Some(txn_id), outcome.as_deref()),
             state => (None, state),
         };
-        let said = state.map_or(Said::Nothing, Said::of);
+        let said = Said::of(state);
         let unknown = transaction.is_some_and(|name| !self.knows_transaction(name));
         if !settled && !unknown && matches!(said, Said::Nothing | Said::Received) {
             return;
         }
         let Some(number) = self.by_session.find(session) else { return };
         let number = SessionNumber(number);
-        let echo = state.and_then(Echo::of);
         let mut range = IdRange::new(first.0, last.0);
         loop {
             let Some(session) = self.sessions.get_mut(number.0) else { return };
             let Some((id, held)) = session.locks.take_next(&mut range) else { return };
-            let word = Word { settled, said, echo, state, transaction };
+            let word = Word { settled, said, state, transaction };
             let spared = match transaction {
                 None if self.config.faults.is_some() => self.trip(number, id, held, &word),
                 _ => Some(held),
@@ -165,7 +162,7 @@ impl Gateway {
     }
 
     pub(crate) fn settle(&mut self, session: SessionNumber, id: u32, held: Held, word: Word<'_>) {
-        let Word { settled, said, echo, state, transaction } = word;
+        let Word { settled, said, state, transaction } = word;
         let transaction = transaction.filter(|_| held.lock.is_some());
         let said = match transaction {
             Some(name) if !self.knows_transaction(name) => Said::Transactional,
@@ -185,17 +182,14 @@ impl Gateway {
         if verdict.answer == Answer::Detach {
             return self.detach_link(held.consumer, &Refusal::ForeignState);
         }
+        let repeated = said.outcome().filter(|_| verdict.answer == Answer::WhenDone);
         if let (Some(name), Some(lock), true) = (transaction, held.lock, verdict.deed != Deed::Nothing)
             && said != Said::Transactional
         {
             let outcome = outcome::of(verdict.deed, face, state);
-            let wanted = echo.filter(|_| verdict.answer == Answer::WhenDone);
-            return self.settle_transacted(name, (session, id), &held, (lock, outcome), wanted);
+            return self.settle_transacted(name, (session, id), &held, (lock, outcome), repeated);
         }
-        let ticket = match (verdict.answer, echo) {
-            (Answer::WhenDone, Some(echo)) => Some(Errand::Sent(session, id, echo).pack()),
-            _ => None,
-        };
+        let ticket = repeated.map(|outcome| Errand::Sent(session, id, outcome).pack());
         self.trace_settle((session, id), ticket.is_some() && held.lock.is_some());
         match held.lock {
             Some(lock) if verdict.deed != Deed::Nothing => {
@@ -210,8 +204,8 @@ impl Gateway {
             }
             // A copy: there is nothing to do, and so nothing to wait for.
             _ => {
-                if let (Answer::WhenDone, Some(echo)) = (verdict.answer, echo) {
-                    self.settle_sent(session, id, echo.state());
+                if let Some(outcome) = repeated {
+                    self.settle_sent(session, id, outcome.state());
                 }
             }
         }

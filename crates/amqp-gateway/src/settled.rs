@@ -12,10 +12,10 @@ impl Gateway {
     /// A settlement under each of these tickets is done.
     pub(crate) fn on_settled(&mut self, first: Ticket, last: Ticket) {
         match (Errand::unpack(first), Errand::unpack(last)) {
-            (Some(Errand::Sent(session, from, echo)), Some(Errand::Sent(_, to, _))) => {
+            (Some(Errand::Sent(session, from, outcome)), Some(Errand::Sent(_, to, _))) => {
                 self.trace_settled(session, (from, to), false);
                 let Some(session) = self.sessions.get_mut(session.0) else { return };
-                let state = Some(echo.state());
+                let state = Some(outcome.state());
                 self.engine.settle_outgoing_range(session.id, DeliveryId(from), DeliveryId(to), state);
                 if let Some(oldest) = session.forgetting.answer(to.wrapping_sub(from).wrapping_add(1)) {
                     self.engine.forget_outgoing(session.id, oldest);

@@ -4,7 +4,10 @@
 //!
 //! Invariant: the only place that knows both an AMQP outcome and a queue outcome.
 
-use amqp_codec::{performative::DeliveryState, types::SenderSettleMode};
+use amqp_codec::{
+    performative::{DeliveryState, Modified},
+    types::SenderSettleMode,
+};
 
 /// How the peer's words are read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -15,36 +18,28 @@ pub(crate) enum Face {
     Plain,
 }
 
-/// The state in a disposition, without its data.
+/// An outcome of the protocol, without its data: what a peer makes of a delivery, and what the answer repeats.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Said {
-    /// No state at all.
-    Nothing,
-    /// `received`: how far the peer has read; not an outcome.
-    Received,
+pub(crate) enum WireOutcome {
     /// `accepted`.
     Accepted,
-    /// `rejected`.
+    /// `rejected`, answered without error.
     Rejected,
     /// `released`.
     Released,
-    /// `modified`.
+    /// `modified` with its two flags.
     Modified {
         /// It counts as a failed delivery.
         delivery_failed: Option<bool>,
         /// Not to this receiver again.
         undeliverable_here: Option<bool>,
     },
-    /// `transactional-state` of a transaction that does not exist. Of one that does, the outcome in it is said.
-    Transactional,
-    /// `declared`, or a state nobody defined.
-    Foreign,
 }
 
-impl Said {
-    /// The state without its data.
-    pub(crate) fn of(state: &DeliveryState) -> Self {
-        match state {
+impl WireOutcome {
+    /// The outcome in a state; `None` for a state that is no outcome.
+    pub(crate) fn of(state: &DeliveryState) -> Option<Self> {
+        Some(match state {
             DeliveryState::Accepted => Self::Accepted,
             DeliveryState::Rejected(_) => Self::Rejected,
             DeliveryState::Released => Self::Released,
@@ -52,10 +47,56 @@ impl Said {
                 delivery_failed: modified.delivery_failed,
                 undeliverable_here: modified.undeliverable_here,
             },
+            _ => return None,
+        })
+    }
+
+    /// The state of the answering disposition.
+    pub(crate) fn state(self) -> DeliveryState {
+        match self {
+            Self::Accepted => DeliveryState::Accepted,
+            Self::Rejected => DeliveryState::Rejected(None),
+            Self::Released => DeliveryState::Released,
+            Self::Modified { delivery_failed, undeliverable_here } => {
+                DeliveryState::Modified(Box::new(Modified {
+                    delivery_failed,
+                    undeliverable_here,
+                    message_annotations: None,
+                }))
+            }
+        }
+    }
+}
+
+/// The state in a disposition, without its data.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Said {
+    /// No state at all.
+    Nothing,
+    /// `received`: how far the peer has read; not an outcome.
+    Received,
+    /// An outcome.
+    Outcome(WireOutcome),
+    /// `transactional-state` of a transaction that does not exist. Of one that does, the outcome in it is said.
+    Transactional,
+    /// `declared`, or a state nobody defined.
+    Foreign,
+}
+
+impl Said {
+    /// The state, if there is one, without its data.
+    pub(crate) fn of(state: Option<&DeliveryState>) -> Self {
+        let Some(state) = state else { return Self::Nothing };
+        match state {
             DeliveryState::Received { .. } => Self::Received,
             DeliveryState::Transactional { .. } => Self::Transactional,
-            DeliveryState::Declared { .. } | DeliveryState::Other(_) => Self::Foreign,
+            state => WireOutcome::of(state).map_or(Self::Foreign, Self::Outcome),
         }
+    }
+
+    /// The outcome that is said, if one is.
+    pub(crate) const fn outcome(self) -> Option<WireOutcome> {
+        if let Self::Outcome(outcome) = self { Some(outcome) } else { None }
     }
 }
 
@@ -104,13 +145,13 @@ pub(crate) struct Verdict {
 /// `mode` is the link's sender settle mode: deliveries of a `settled` link were never open, so nothing said of
 /// them counts. The receiver settle mode is no argument: in both modes a state with `settled=false` asks for an
 /// answer and one with `settled=true` does not. `default_outcome` is the source's, for a peer that settles
-/// without a word.
+/// without a word; where it has none, the message is released.
 pub(crate) fn settlement(
     face: Face,
     mode: SenderSettleMode,
     settled: bool,
     said: Said,
-    default_outcome: Said,
+    default_outcome: Option<WireOutcome>,
 ) -> Verdict {
     const IGNORED: Verdict = Verdict { deed: Deed::Nothing, answer: Answer::Nothing };
     if mode == SenderSettleMode::Settled {
@@ -119,34 +160,34 @@ pub(crate) fn settlement(
     match (said, settled) {
         (Said::Nothing | Said::Received, false) => IGNORED,
         (Said::Nothing | Said::Received, true) => {
-            Verdict { deed: deed_by_default(face, default_outcome), ..IGNORED }
+            let deed = default_outcome.map_or(Deed::Release, |outcome| deed(face, outcome));
+            Verdict { deed, ..IGNORED }
         }
         (Said::Transactional, true) => Verdict { deed: unknown_transaction(face), ..IGNORED },
         (Said::Transactional, false) => {
             Verdict { deed: unknown_transaction(face), answer: Answer::NoTransaction }
         }
         (Said::Foreign, _) => Verdict { deed: Deed::Nothing, answer: Answer::Detach },
-        (outcome, true) => Verdict { deed: deed(face, outcome), ..IGNORED },
-        (outcome, false) => Verdict { deed: deed(face, outcome), answer: Answer::WhenDone },
+        (Said::Outcome(outcome), true) => Verdict { deed: deed(face, outcome), ..IGNORED },
+        (Said::Outcome(outcome), false) => Verdict { deed: deed(face, outcome), answer: Answer::WhenDone },
     }
 }
 
 /// What an outcome does.
 #[expect(clippy::match_same_arms, reason = "one row of the table each")]
-fn deed(face: Face, outcome: Said) -> Deed {
+fn deed(face: Face, outcome: WireOutcome) -> Deed {
     match (outcome, face) {
-        (Said::Accepted, _) => Deed::Complete,
-        (Said::Rejected, _) => Deed::DeadLetter,
-        (Said::Released, _) => Deed::Release,
-        (Said::Modified { undeliverable_here: Some(true), .. }, Face::ServiceBus) => Deed::Defer,
+        (WireOutcome::Accepted, _) => Deed::Complete,
+        (WireOutcome::Rejected, _) => Deed::DeadLetter,
+        (WireOutcome::Released, _) => Deed::Release,
+        (WireOutcome::Modified { undeliverable_here: Some(true), .. }, Face::ServiceBus) => Deed::Defer,
         // Most Service Bus SDKs leave `delivery-failed` away and still mean it.
-        (Said::Modified { .. }, Face::ServiceBus) => Deed::Abandon,
+        (WireOutcome::Modified { .. }, Face::ServiceBus) => Deed::Abandon,
         // The queue does not remember who refused a message; where this receiver may not see it again, nobody
         // should be handed it in a loop. RabbitMQ does the same.
-        (Said::Modified { undeliverable_here: Some(true), .. }, Face::Plain) => Deed::DeadLetter,
-        (Said::Modified { delivery_failed: Some(true), .. }, Face::Plain) => Deed::Abandon,
-        (Said::Modified { .. }, Face::Plain) => Deed::Release,
-        (Said::Nothing | Said::Received | Said::Transactional | Said::Foreign, _) => Deed::Nothing,
+        (WireOutcome::Modified { undeliverable_here: Some(true), .. }, Face::Plain) => Deed::DeadLetter,
+        (WireOutcome::Modified { delivery_failed: Some(true), .. }, Face::Plain) => Deed::Abandon,
+        (WireOutcome::Modified { .. }, Face::Plain) => Deed::Release,
     }
 }
 
@@ -156,14 +197,6 @@ const fn unknown_transaction(face: Face) -> Deed {
     match face {
         Face::ServiceBus => Deed::Nothing,
         Face::Plain => Deed::Release,
-    }
-}
-
-/// What the source's default outcome does; `Release` where it has none.
-fn deed_by_default(face: Face, default_outcome: Said) -> Deed {
-    match deed(face, default_outcome) {
-        Deed::Nothing => Deed::Release,
-        deed => deed,
     }
 }
 

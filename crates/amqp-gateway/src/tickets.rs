@@ -16,8 +16,9 @@
 //! Invariant: unpacking gives what was packed, and two tickets are neighbours only if they differ in nothing
 //! but neighbouring delivery-ids or request numbers.
 
-use amqp_codec::performative::{DeliveryState, Modified};
 use broker_core::Ticket;
+
+use crate::settlement::WireOutcome;
 
 /// The gateway's own number of a session, at most [`SessionNumber::MAX`].
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -34,27 +35,9 @@ pub(crate) enum Errand {
     /// A delivery that the peer sent and waits to have settled.
     Received(SessionNumber, u32),
     /// A delivery that the broker sent, and the outcome to answer with.
-    Sent(SessionNumber, u32, Echo),
+    Sent(SessionNumber, u32, WireOutcome),
     /// A number in a table.
     Request(u64),
-}
-
-/// The outcome a peer settles with, as far as the answer repeats it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Echo {
-    /// `accepted`.
-    Accepted,
-    /// `rejected`, answered without error.
-    Rejected,
-    /// `released`.
-    Released,
-    /// `modified` with its two flags.
-    Modified {
-        /// As sent.
-        delivery_failed: Option<bool>,
-        /// As sent.
-        undeliverable_here: Option<bool>,
-    },
 }
 
 const SESSION_BITS: u32 = 23;
@@ -79,8 +62,8 @@ impl Errand {
         Ticket(match self {
             Self::Received(session, id) => RECEIVED << KIND_SHIFT | at(session, id),
             Self::Request(number) => REQUEST << KIND_SHIFT | number,
-            Self::Sent(session, id, echo) => {
-                echo.kind() << KIND_SHIFT | echo.flags() << FLAGS_SHIFT | at(session, id)
+            Self::Sent(session, id, outcome) => {
+                outcome.kind() << KIND_SHIFT | outcome.flags() << FLAGS_SHIFT | at(session, id)
             }
         })
     }
@@ -98,41 +81,11 @@ impl Errand {
         if kind == RECEIVED {
             return Some(Self::Received(session, id));
         }
-        Some(Self::Sent(session, id, Echo::from_bits(kind, bits >> FLAGS_SHIFT & 0xf)?))
+        Some(Self::Sent(session, id, WireOutcome::from_bits(kind, bits >> FLAGS_SHIFT & 0xf)?))
     }
 }
 
-impl Echo {
-    /// The outcome to repeat; `None` for a state that is no outcome.
-    pub(crate) fn of(state: &DeliveryState) -> Option<Self> {
-        Some(match state {
-            DeliveryState::Accepted => Self::Accepted,
-            DeliveryState::Rejected(_) => Self::Rejected,
-            DeliveryState::Released => Self::Released,
-            DeliveryState::Modified(modified) => Self::Modified {
-                delivery_failed: modified.delivery_failed,
-                undeliverable_here: modified.undeliverable_here,
-            },
-            _ => return None,
-        })
-    }
-
-    /// The state of the answering disposition.
-    pub(crate) fn state(self) -> DeliveryState {
-        match self {
-            Self::Accepted => DeliveryState::Accepted,
-            Self::Rejected => DeliveryState::Rejected(None),
-            Self::Released => DeliveryState::Released,
-            Self::Modified { delivery_failed, undeliverable_here } => {
-                DeliveryState::Modified(Box::new(Modified {
-                    delivery_failed,
-                    undeliverable_here,
-                    message_annotations: None,
-                }))
-            }
-        }
-    }
-
+impl WireOutcome {
     const fn kind(self) -> u64 {
         match self {
             Self::Accepted => ACCEPTED,

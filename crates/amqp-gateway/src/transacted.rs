@@ -16,7 +16,8 @@ use crate::{
     locks::Held,
     management::{self, Ask},
     requests::{Caller, Pending},
-    tickets::{Echo, SessionNumber},
+    settlement::WireOutcome,
+    tickets::SessionNumber,
 };
 
 impl Gateway {
@@ -90,7 +91,7 @@ impl Gateway {
         (session, delivery): (SessionNumber, u32),
         held: &Held,
         (lock, outcome): (LockId, Outcome),
-        wanted: Option<Echo>,
+        wanted: Option<WireOutcome>,
     ) {
         let entity = self.links.get(held.consumer.0).map(|link| link.place().to_owned()).unwrap_or_default();
         let transaction = match self.transaction(name, held.consumer, &entity) {
@@ -104,8 +105,8 @@ impl Gateway {
                 return;
             }
         };
-        let ticket = wanted.map(|echo| {
-            let state = inside(name, echo.state());
+        let ticket = wanted.map(|repeated| {
+            let state = inside(name, repeated.state());
             self.await_answer(Pending::Settle(TrackedSettlement { session, delivery, state }))
         });
         let (queue, sequence) = (held.queue, held.sequence);

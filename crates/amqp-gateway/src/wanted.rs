@@ -12,7 +12,7 @@ use crate::{
     address::{self, Node},
     condition::Refusal,
     link::NodeName,
-    settlement::{Face, Said},
+    settlement::{Face, WireOutcome},
 };
 
 const TRANSFER_DESTINATION: &str = "com.microsoft:transfer-destination-address";
@@ -112,10 +112,12 @@ pub(crate) fn receive_mode(mode: SenderSettleMode, source: Option<&Source>) -> R
 }
 
 /// What becomes of locks when the link goes.
-pub(crate) fn unsettled_policy(face: Face, default_outcome: Said) -> UnsettledPolicy {
+pub(crate) fn unsettled_policy(face: Face, default_outcome: Option<WireOutcome>) -> UnsettledPolicy {
     match (face, default_outcome) {
         (Face::ServiceBus, _) => UnsettledPolicy::KeepLocks,
-        (Face::Plain, Said::Modified { delivery_failed: Some(true), .. }) => UnsettledPolicy::Fail,
+        (Face::Plain, Some(WireOutcome::Modified { delivery_failed: Some(true), .. })) => {
+            UnsettledPolicy::Fail
+        }
         (Face::Plain, _) => UnsettledPolicy::Release,
     }
 }

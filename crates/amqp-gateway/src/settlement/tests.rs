@@ -1,3 +1,5 @@
+use amqp_codec::performative::TxnId;
+
 use super::*;
 
 use Answer::{Detach, NoTransaction, WhenDone};
@@ -5,8 +7,12 @@ use Deed::{Abandon, Complete, DeadLetter, Defer, Release};
 use Face::{Plain, ServiceBus};
 use SenderSettleMode::{Mixed, Settled, Unsettled};
 
+const ACCEPTED: Said = Said::Outcome(WireOutcome::Accepted);
+const REJECTED: Said = Said::Outcome(WireOutcome::Rejected);
+const RELEASED: Said = Said::Outcome(WireOutcome::Released);
+
 const fn modified(delivery_failed: Option<bool>, undeliverable_here: Option<bool>) -> Said {
-    Said::Modified { delivery_failed, undeliverable_here }
+    Said::Outcome(WireOutcome::Modified { delivery_failed, undeliverable_here })
 }
 
 /// What is said, then deed and answer for Service Bus and plain AMQP, first unsettled then settled: the rows of
@@ -19,9 +25,9 @@ fn rows() -> Vec<Row> {
     let mut rows = vec![
         (Said::Nothing, [nothing, (Release, Answer::Nothing)], [nothing, (Release, Answer::Nothing)]),
         (Said::Received, [nothing, (Release, Answer::Nothing)], [nothing, (Release, Answer::Nothing)]),
-        (Said::Accepted, both(Complete), both(Complete)),
-        (Said::Rejected, both(DeadLetter), both(DeadLetter)),
-        (Said::Released, both(Release), both(Release)),
+        (ACCEPTED, both(Complete), both(Complete)),
+        (REJECTED, both(DeadLetter), both(DeadLetter)),
+        (RELEASED, both(Release), both(Release)),
         (
             Said::Transactional,
             [(Deed::Nothing, NoTransaction), nothing],
@@ -47,18 +53,18 @@ fn rows() -> Vec<Row> {
 /// The words of the page for what is said: how the first cell of a row begins, and the rows here that it stands for.
 fn documented(cell: &str) -> Option<fn(Said, bool) -> bool> {
     Some(match cell {
-        "`accepted`" => |said, _| said == Said::Accepted,
-        "`rejected`" => |said, _| said == Said::Rejected,
-        "`released`" => |said, _| said == Said::Released,
-        "`modified`, `undeliverable-here` true" => {
-            |said, _| matches!(said, Said::Modified { undeliverable_here: Some(true), .. })
-        }
+        "`accepted`" => |said, _| said == ACCEPTED,
+        "`rejected`" => |said, _| said == REJECTED,
+        "`released`" => |said, _| said == RELEASED,
+        "`modified`, `undeliverable-here` true" => |said, _| {
+            matches!(said.outcome(), Some(WireOutcome::Modified { undeliverable_here: Some(true), .. }))
+        },
         "`modified`, `delivery-failed` true" => |said, _| {
-            matches!(said, Said::Modified { delivery_failed: Some(true), undeliverable_here }
+            matches!(said.outcome(), Some(WireOutcome::Modified { delivery_failed: Some(true), undeliverable_here })
                 if undeliverable_here != Some(true))
         },
         "`modified`, otherwise" => |said, _| {
-            matches!(said, Said::Modified { delivery_failed, undeliverable_here }
+            matches!(said.outcome(), Some(WireOutcome::Modified { delivery_failed, undeliverable_here })
                 if delivery_failed != Some(true) && undeliverable_here != Some(true))
         },
         "none, or `received`, with `settled=false`" => {
@@ -108,7 +114,7 @@ fn the_page_says_what_the_table_does() {
             for settled in [false, true].into_iter().filter(|settled| is_meant(said, *settled)) {
                 for (at, (face, words)) in [(ServiceBus, service_bus), (Plain, plain)].into_iter().enumerate()
                 {
-                    let verdict = settlement(face, Unsettled, settled, said, Said::Nothing);
+                    let verdict = settlement(face, Unsettled, settled, said, None);
                     assert_eq!(verdict.deed, deed_in_words(words), "{line}: {said:?}");
                     let (detached, unknown) =
                         (words.contains("detached"), state.contains("no open transaction"));
@@ -128,7 +134,7 @@ fn every_combination_has_its_row() {
         for mode in [Unsettled, Mixed] {
             for (face, expected) in [(ServiceBus, service_bus), (Plain, plain)] {
                 for (settled, (deed, answer)) in [(false, expected[0]), (true, expected[1])] {
-                    let verdict = settlement(face, mode, settled, said, Said::Nothing);
+                    let verdict = settlement(face, mode, settled, said, None);
                     assert_eq!(
                         verdict,
                         Verdict { deed, answer },
@@ -145,7 +151,7 @@ fn nothing_said_about_a_pre_settled_delivery_counts() {
     for (said, ..) in rows() {
         for face in [ServiceBus, Plain] {
             for settled in [false, true] {
-                let verdict = settlement(face, Settled, settled, said, Said::Accepted);
+                let verdict = settlement(face, Settled, settled, said, Some(WireOutcome::Accepted));
                 assert_eq!(verdict, Verdict { deed: Deed::Nothing, answer: Answer::Nothing }, "{said:?}");
             }
         }
@@ -156,16 +162,13 @@ fn nothing_said_about_a_pre_settled_delivery_counts() {
 fn settling_without_a_word_means_the_default_outcome() {
     let cases = [
         // default outcome, deed for Service Bus and plain AMQP
-        (Said::Nothing, Release, Release),
-        (Said::Accepted, Complete, Complete),
-        (Said::Released, Release, Release),
-        (Said::Rejected, DeadLetter, DeadLetter),
-        (modified(Some(true), None), Abandon, Abandon),
-        (modified(Some(false), None), Abandon, Release),
-        (modified(None, Some(true)), Defer, DeadLetter),
-        (Said::Received, Release, Release),
-        (Said::Transactional, Release, Release),
-        (Said::Foreign, Release, Release),
+        (None, Release, Release),
+        (ACCEPTED.outcome(), Complete, Complete),
+        (RELEASED.outcome(), Release, Release),
+        (REJECTED.outcome(), DeadLetter, DeadLetter),
+        (modified(Some(true), None).outcome(), Abandon, Abandon),
+        (modified(Some(false), None).outcome(), Abandon, Release),
+        (modified(None, Some(true)).outcome(), Defer, DeadLetter),
     ];
     for (default_outcome, service_bus, plain) in cases {
         for (face, deed) in [(ServiceBus, service_bus), (Plain, plain)] {
@@ -179,5 +182,34 @@ fn settling_without_a_word_means_the_default_outcome() {
                 assert_eq!(settlement(face, Mixed, false, said, default_outcome).deed, Deed::Nothing);
             }
         }
+    }
+}
+
+#[test]
+fn a_state_that_is_no_outcome_is_none_by_default_either() {
+    let cases = [
+        (DeliveryState::Received { section_number: 0, section_offset: 0 }, Said::Received),
+        (DeliveryState::Declared { txn_id: TxnId::from(&b"t"[..]) }, Said::Foreign),
+        (DeliveryState::Transactional { txn_id: TxnId::from(&b"t"[..]), outcome: None }, Said::Transactional),
+    ];
+    for (state, said) in cases {
+        assert_eq!((Said::of(Some(&state)), WireOutcome::of(&state)), (said, None), "{state:?}");
+    }
+    assert_eq!(Said::of(None), Said::Nothing);
+}
+
+#[test]
+fn the_answer_repeats_the_outcome_without_its_error() {
+    let error = amqp_codec::performative::Error {
+        condition: amqp_codec::types::Symbol::from_static("com.microsoft:dead-letter"),
+        description: None,
+        info: None,
+    };
+    let rejected = DeliveryState::Rejected(Some(Box::new(error)));
+    assert_eq!(Said::of(Some(&rejected)), REJECTED);
+    assert_eq!(REJECTED.outcome().map(WireOutcome::state), Some(DeliveryState::Rejected(None)));
+    for said in [ACCEPTED, RELEASED, modified(Some(true), None), modified(None, Some(false))] {
+        let repeated = said.outcome().map(WireOutcome::state);
+        assert_eq!(Said::of(repeated.as_ref()), said);
     }
 }
