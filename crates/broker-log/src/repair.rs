@@ -3,8 +3,6 @@
 //! Invariant: nothing is destroyed: what a repair overwrites is kept in `.cut` files first. What it leaves is a
 //! journal that [`crate::check`] finds whole.
 
-use std::io::IoSlice;
-
 use crate::{
     Disk, FileId, Position, RecoveryError, Report,
     check::{check, missing_segments, report},
@@ -77,7 +75,7 @@ impl Repair<'_> {
             chain = segment.holes.last().map_or(segment.chain, |hole| {
                 if hole.to >= segment.end { hole.after } else { segment.chain }
             });
-            self.sync(segment.present.file)?;
+            work::sync_now(self.disk, segment.present.file)?;
         }
         for hole in missing {
             self.bridge(&hole)?;
@@ -90,7 +88,7 @@ impl Repair<'_> {
         let present = &segment.present;
         self.keep(present, 0, HEADER)?;
         let header = SegmentHeader { previous, tail: self.examined.tail, ..present.header };
-        self.write(present.file, 0, &header.encode())
+        work::write_now(self.disk, present.file, 0, &header.encode())
     }
 
     /// Puts what can be saved, or a gap, in place of a hole.
@@ -99,7 +97,7 @@ impl Repair<'_> {
         let offset = hole.from - present.header.base;
         self.keep(present, offset, hole.to - hole.from)?;
         if let Some(saved) = salvage(self.disk, segment, hole)? {
-            return self.write(present.file, offset, &saved.bytes);
+            return work::write_now(self.disk, present.file, offset, &saved.bytes);
         }
         self.gap(present.file, &present.header, hole)
     }
@@ -119,7 +117,7 @@ impl Repair<'_> {
             extra: encode_resume(Some(hole.after)),
         };
         let (bytes, _) = batch.encode(RecordsChecksum::new(Seed::of(header.incarnation)));
-        self.write(file, hole.from - header.base, &bytes)
+        work::write_now(self.disk, file, hole.from - header.base, &bytes)
     }
 
     /// A summary lists records that are given up: recovery must read the segment itself.
@@ -155,10 +153,10 @@ impl Repair<'_> {
             return Ok(());
         }
         work::create(self.disk, file, HEADER).map_err(RecoveryError::from)?;
-        self.write(file, 0, &header.encode())?;
+        work::write_now(self.disk, file, 0, &header.encode())?;
         let inside = Hole { from: hole.from + HEADER, before: header.chain(), ..hole.clone() };
         self.gap(file, &header, &inside)?;
-        self.sync(file)
+        work::sync_now(self.disk, file)
     }
 
     /// Ends the journal at `position`.
@@ -169,7 +167,7 @@ impl Repair<'_> {
             let length = segment.present.length;
             if base >= position.0 {
                 self.keep(&segment.present, 0, length)?;
-                self.write(file, 0, &spare_header())?;
+                work::write_now(self.disk, file, 0, &spare_header())?;
                 self.erase(file, HEADER, length)?;
             } else if base + length > position.0 {
                 let offset = position.0 - base;
@@ -185,10 +183,10 @@ impl Repair<'_> {
         let mut at = from;
         while at < to {
             let length = usize::try_from((to - at).min(ERASE_BYTES)).unwrap_or_default();
-            self.write(file, at, zeros.get(..length).unwrap_or_default())?;
+            work::write_now(self.disk, file, at, zeros.get(..length).unwrap_or_default())?;
             at += length as u64;
         }
-        self.sync(file)
+        work::sync_now(self.disk, file)
     }
 
     /// Keeps bytes that are about to be overwritten.
@@ -212,16 +210,6 @@ impl Repair<'_> {
             }
         }
         Err(failed(std::io::ErrorKind::AlreadyExists.into()))
-    }
-
-    fn write(&self, file: FileId, offset: u64, bytes: &[u8]) -> Result<(), RecoveryError> {
-        self.disk
-            .write_at(file, offset, &[IoSlice::new(bytes)])
-            .map_err(|error| RecoveryError::disk("writing", Some(file), &error))
-    }
-
-    fn sync(&self, file: FileId) -> Result<(), RecoveryError> {
-        self.disk.sync_data(file).map_err(|error| RecoveryError::disk("syncing", Some(file), &error))
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::IoSlice;
 
 use bytes::Bytes;
 
-use crate::{Disk, DiskFailure, DiskOperation, FileId, format};
+use crate::{Disk, DiskFailure, DiskOperation, FileId, RecoveryError, format};
 
 /// A unit of disk work, from [`crate::Journal::poll_io`].
 #[derive(Debug)]
@@ -167,6 +167,22 @@ impl<D: Disk> DiskWorker<D> {
     fn free_space(&self) -> Option<u64> {
         self.disk.free_space().ok()
     }
+}
+
+/// Writes one piece, for who opens or repairs a journal.
+pub(crate) fn write_now(
+    disk: &dyn Disk,
+    file: FileId,
+    offset: u64,
+    bytes: &[u8],
+) -> Result<(), RecoveryError> {
+    disk.write_at(file, offset, &[IoSlice::new(bytes)])
+        .map_err(|error| RecoveryError::disk("writing", Some(file), &error))
+}
+
+/// The same for a sync.
+pub(crate) fn sync_now(disk: &dyn Disk, file: FileId) -> Result<(), RecoveryError> {
+    disk.sync_data(file).map_err(|error| RecoveryError::disk("syncing", Some(file), &error))
 }
 
 /// Creates a file so that it is there after a crash.

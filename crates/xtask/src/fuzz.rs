@@ -3,11 +3,11 @@
 //! Invariant: a run adds nothing to the stored corpora; what it finds stays under the target folder.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use crate::args::Args;
-use crate::process::{self, Ran};
+use crate::process::{self, Ran, succeeds};
 use crate::workspace::Workspace;
 use crate::{Fallible, Verdict};
 
@@ -42,7 +42,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Fallible<Verdict> {
 
 /// Makes sure that `cargo fuzz` can run; the error says what is missing.
 pub(crate) fn install() -> Fallible<()> {
-    if quiet(cargo().args(["fuzz", "--version"])) {
+    if succeeds(cargo().args(["fuzz", "--version"])) {
         return Ok(());
     }
     println!("installing cargo-fuzz");
@@ -113,7 +113,7 @@ pub(crate) fn runs(text: &str) -> Option<u64> {
 /// sanitizers and coverage need. `cargo +nightly` would not do: inside `cargo xtask` the variable that names the outer
 /// toolchain is set, and `rustup run` replaces it.
 fn cargo() -> Command {
-    if quiet(Command::new("rustup").args(["run", "nightly", "rustc", "--version"])) {
+    if succeeds(Command::new("rustup").args(["run", "nightly", "rustc", "--version"])) {
         let mut command = Command::new("rustup");
         command.args(["run", "nightly", "cargo"]);
         return command;
@@ -121,15 +121,6 @@ fn cargo() -> Command {
     let mut command = Command::new("cargo");
     command.env("RUSTC_BOOTSTRAP", "1");
     command
-}
-
-fn quiet(command: &mut Command) -> bool {
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
 }
 
 #[cfg(test)]

@@ -22,6 +22,16 @@ pub(crate) struct Ran {
     pub(crate) text: String,
 }
 
+/// Whether a program is there and says yes. Nobody hears what else it says.
+pub(crate) fn succeeds(command: &mut Command) -> bool {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
 /// A child that exited may leave a grandchild holding the pipe: we listen to it this long.
 const LINGER: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(100);

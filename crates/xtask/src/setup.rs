@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::Fallible;
+use crate::process::succeeds;
 use crate::workspace::Workspace;
 
 /// What a file, in a suite's folder or in its commands, says about the tools it needs: Debian packages.
@@ -90,27 +91,20 @@ fn is_there(package: &str) -> bool {
     match program {
         Some(program) => has(program),
         // `python3 -m venv` and the headers may come with a Python that no package installed.
-        None if package == "python3-venv" => silent(Command::new("python3").args(["-c", "import ensurepip"])),
-        None if package == "python3-dev" => silent(Command::new("python3").args([
+        None if package == "python3-venv" => {
+            succeeds(Command::new("python3").args(["-c", "import ensurepip"]))
+        }
+        None if package == "python3-dev" => succeeds(Command::new("python3").args([
             "-c",
             "import os, sysconfig; os.stat(os.path.join(sysconfig.get_paths()['include'], 'Python.h'))",
         ])),
-        None => silent(Command::new("dpkg").args(["--status", package])),
+        None => succeeds(Command::new("dpkg").args(["--status", package])),
     }
 }
 
 fn has(program: &str) -> bool {
     std::env::var_os("PATH")
         .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(program).is_file()))
-}
-
-fn silent(command: &mut Command) -> bool {
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
 }
 
 fn is_root() -> bool {

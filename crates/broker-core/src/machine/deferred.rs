@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::{
     Core,
-    pump::{Bound, read_message, stored, with_bodies},
+    pump::{Bound, read_stored, with_bodies},
     settle::Addition,
     status::Use,
 };
@@ -142,9 +142,7 @@ impl Core {
         }
         let mut messages = Vec::with_capacity(slots.len());
         for (sequence, slot) in slots {
-            let read = read_message(store, sequence.0, &slot, bodies.as_deref(), out)
-                .and_then(|record| stored(&slot, record));
-            let Ok(stored) = read else {
+            let Ok(stored) = read_stored(store, sequence.0, &slot, bodies.as_deref(), out) else {
                 store.set_damaged(sequence.0);
                 return Err(EntityError::Storage);
             };

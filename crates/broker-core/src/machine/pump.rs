@@ -160,6 +160,18 @@ pub(super) fn read_message(
     Ok(record.with_body(read_record(body.topic, body.sequence, shared, out)?))
 }
 
+/// The same as a client sees it.
+#[inline]
+pub(super) fn read_stored(
+    store: &Store,
+    sequence: u64,
+    slot: &Slot,
+    bodies: Option<&Store>,
+    out: &mut impl Output,
+) -> Result<Stored, StorageError> {
+    read_message(store, sequence, slot, bodies, out).and_then(|record| stored(slot, record))
+}
+
 /// Reads one record back and makes sure that it is the one.
 fn read_record(
     queue: QueueId,
@@ -238,9 +250,7 @@ impl Hand<'_> {
                 continue;
             }
             let Some(number) = self.next_consumer(store) else { return Stop::NoConsumer };
-            let read = read_message(store, sequence, &slot, bodies.as_deref(), out)
-                .and_then(|record| stored(&slot, record));
-            if let Ok(stored) = read {
+            if let Ok(stored) = read_stored(store, sequence, &slot, bodies.as_deref(), out) {
                 bound.spend(stored.payload.len());
                 self.hand_out(store, bodies.as_deref_mut(), (number, sequence), stored, out);
             } else {
@@ -276,9 +286,7 @@ impl Hand<'_> {
             if !self.may_take(store, number) {
                 continue;
             }
-            let read = read_message(store, sequence, &slot, bodies.as_deref(), out)
-                .and_then(|record| stored(&slot, record));
-            if let Ok(stored) = read {
+            if let Ok(stored) = read_stored(store, sequence, &slot, bodies.as_deref(), out) {
                 bound.spend(stored.payload.len());
                 self.hand_out(store, bodies.as_deref_mut(), (number, sequence), stored, out);
             } else {

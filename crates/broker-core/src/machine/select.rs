@@ -8,7 +8,7 @@ use broker_filter::PropertySet;
 
 use super::{
     Core,
-    pump::{Bound, Hand, read_message, stored},
+    pump::{Bound, Hand, read_stored},
     topic::overlay,
 };
 use crate::{
@@ -112,8 +112,7 @@ impl Hand<'_> {
         if Core::is_over(&slot, store.is_dead_letter(), self.now) {
             return Looked::Other;
         }
-        let read = read_message(store, sequence, &slot, bodies, out).and_then(|record| stored(&slot, record));
-        let Ok(found) = read else {
+        let Ok(found) = read_stored(store, sequence, &slot, bodies, out) else {
             store.set_damaged(sequence);
             return Looked::Other;
         };
@@ -168,9 +167,7 @@ impl Hand<'_> {
         if slot.state != State::Active || slot.is_damaged() || is_over {
             return true;
         }
-        let Ok(stored) =
-            read_message(store, sequence, &slot, bodies, out).and_then(|record| stored(&slot, record))
-        else {
+        let Ok(stored) = read_stored(store, sequence, &slot, bodies, out) else {
             store.set_damaged(sequence);
             return true;
         };

@@ -3,8 +3,9 @@
 //! Invariant: when it returns, everything that was shown is durable, what was cut can never come back, and the
 //! disk says so: with a batch that claims it.
 
-use bytes::Bytes;
 use std::io::IoSlice;
+
+use bytes::Bytes;
 
 use crate::{
     Disk, FileId, JournalConfig, RecoveryError,
@@ -42,8 +43,8 @@ impl Opening<'_> {
     fn drop_cut_segments(&mut self) -> Result<(), RecoveryError> {
         for present in std::mem::take(&mut self.replay.dropped) {
             let header = spare_header();
-            self.write(present.file, 0, &header)?;
-            self.sync(present.file)?;
+            work::write_now(self.disk, present.file, 0, &header)?;
+            work::sync_now(self.disk, present.file)?;
             self.survey.spares.push((present.file, present.length));
         }
         Ok(())
@@ -62,11 +63,11 @@ impl Opening<'_> {
             self.disk
                 .read_at(newest.file, at - newest.base, &mut buffer)
                 .map_err(|error| RecoveryError::disk("reading", Some(newest.file), &error))?;
-            self.write(newest.file, at - newest.base, &buffer)?;
+            work::write_now(self.disk, newest.file, at - newest.base, &buffer)?;
             at += length;
         }
         for segment in self.replay.segments.iter().filter(|segment| segment.end > synced) {
-            self.sync(segment.file)?;
+            work::sync_now(self.disk, segment.file)?;
         }
         self.disk.sync_dir().map_err(|error| RecoveryError::disk("syncing the directory", None, &error))
     }
@@ -98,7 +99,7 @@ impl Opening<'_> {
             self.disk
                 .write_at(newest.file, group.position - newest.base, &parts)
                 .map_err(|error| RecoveryError::disk("writing", Some(newest.file), &error))?;
-            self.sync(newest.file)?;
+            work::sync_now(self.disk, newest.file)?;
             writer.finish();
         }
         newest.end = writer.end;
@@ -136,16 +137,6 @@ impl Opening<'_> {
             .and_then(|()| work::write_zeros(self.disk, file, 0, length))
             .map_err(RecoveryError::from)?;
         Ok((file, length))
-    }
-
-    fn write(&self, file: FileId, offset: u64, bytes: &[u8]) -> Result<(), RecoveryError> {
-        self.disk
-            .write_at(file, offset, &[IoSlice::new(bytes)])
-            .map_err(|error| RecoveryError::disk("writing", Some(file), &error))
-    }
-
-    fn sync(&self, file: FileId) -> Result<(), RecoveryError> {
-        self.disk.sync_data(file).map_err(|error| RecoveryError::disk("syncing", Some(file), &error))
     }
 }
 
