@@ -24,8 +24,8 @@ pub struct Batch {
 pub enum Command {
     /// First command of a client.
     Connect,
-    /// Last command of a client: its transactions roll back, and all its producers and consumers close. Consumers close as the policy given with
-    /// each `OpenConsumer` says.
+    /// Last command of a client: its transactions roll back, and all its producers and consumers close. Consumers close
+    /// as the policy given with each `OpenConsumer` says.
     Disconnect,
     /// Ask to publish to an entity. Answer: `Effect::ProducerOpened` or `Effect::AttachRefused`.
     OpenProducer {
@@ -69,8 +69,9 @@ pub enum Command {
         /// Create the queue with defaults when missing.
         auto_create: bool,
     },
-    /// The same, of those messages only that the subscriber's filter takes; and where the path names a topic, from the subscriber's own subscription of it: made, or made anew, if
-    /// there is none like it. Answer as of `OpenConsumer`, with the subscription's name.
+    /// The same, of those messages only that the subscriber's filter takes; and where the path names a topic, from the
+    /// subscriber's own subscription of it: made, or made anew, if there is none like it. Answer as of `OpenConsumer`,
+    /// with the subscription's name.
     OpenSubscriber {
         /// The new link.
         consumer: LinkId,
