@@ -177,7 +177,8 @@ impl Node {
     }
 
     /// What waits, deadlines, deliveries and a step of cleaning; then everything of this round waits for its position.
-    /// True when there is more to do at once.
+    /// True when there is more to do at once. While the node is behind, what time brings waits like what clients ask: it
+    /// may copy every message of a queue.
     pub fn work(&mut self, now: Timestamp) -> bool {
         if self.closing {
             return false;
@@ -186,13 +187,13 @@ impl Node {
         if !self.waiting.is_empty() {
             self.handle_waiting(now);
         }
-        let round = self.round();
+        let (round, has_time) = (self.round(), !self.is_behind());
         let mut out = Surroundings { journal: &mut self.journal, outbox: &mut self.outbox, round };
-        let mut more = self.core.handle_deadline(now, &mut out);
+        let mut more = has_time && self.core.handle_deadline(now, &mut out);
         // The deadline's records (dead-lettered copies) must be readable for the deliveries that follow.
         out.journal.commit();
         more |= self.core.pump(now, &mut out);
-        more |= self.clean();
+        more |= has_time && self.clean();
         self.close_round(now);
         more || (self.has_waiting() && !self.is_full())
     }
@@ -201,7 +202,7 @@ impl Node {
     fn close_round(&mut self, now: Timestamp) {
         let until = self.journal.commit();
         self.round_start = None;
-        if self.has_waiting() {
+        if self.has_waiting() || self.is_behind() {
             self.journal.request_sync(until);
         }
         if self.outbox.is_empty() {
@@ -322,9 +323,10 @@ impl Node {
         self.waiting.has(client)
     }
 
-    /// When [`Self::work`] has something to do by itself.
+    /// When [`Self::work`] has something to do by itself. While the node is behind, only the disk brings what is due.
     pub fn deadline(&self) -> Option<Timestamp> {
-        match (self.core.deadline(), self.flush.map(|(_, at)| at)) {
+        let due = self.core.deadline().filter(|_| !self.is_behind());
+        match (due, self.flush.map(|(_, at)| at)) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         }

@@ -196,9 +196,9 @@ impl Runner {
         }
     }
 
-    /// Answers those who moved the time, unless something is due still.
+    /// Answers those who moved the time, unless something is due still, or waits for the disk.
     fn tell_moved(&mut self, now: Timestamp) {
-        if self.node.deadline().is_none_or(|deadline| deadline > now) {
+        if !self.node.is_behind() && self.node.deadline().is_none_or(|deadline| deadline > now) {
             for answer in self.moved.drain(..) {
                 answer.send(Some(now)).ok();
             }

@@ -60,8 +60,12 @@ impl Bench {
     }
 
     fn recover(disk: &FaultyDisk) -> Node {
+        Self::recover_as(disk, CoreConfig::default())
+    }
+
+    fn recover_as(disk: &FaultyDisk, core: CoreConfig) -> Node {
         let journal = JournalConfig { segment_bytes: 65_536, reserve_bytes: 0, ..JournalConfig::default() };
-        recover(disk.clone(), journal, CoreConfig::default()).expect("the disk holds a journal")
+        recover(disk.clone(), journal, core).expect("the disk holds a journal")
     }
 
     fn handle(&mut self, commands: Vec<Command>) {

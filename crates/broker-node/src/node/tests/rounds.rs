@@ -133,6 +133,54 @@ fn what_the_disk_has_not_written_bounds_what_is_handled() {
 }
 
 #[test]
+fn what_time_brings_waits_for_the_disk_as_well() {
+    const LATE: u64 = 200;
+    let mut bench = Bench::new();
+    bench.finish_io();
+    let core = CoreConfig { pump_messages_max: 16, ..CoreConfig::default() };
+    bench.node = Bench::recover_as(&bench.disk, core);
+    let settings = EntitySettings { dead_letter_on_expiration: true, ..EntitySettings::default() };
+    let late = EntityPath { entity: "late".into(), sub_queue: SubQueue::Main };
+    let message = Message {
+        payload: Bytes::from([&b"\x00\x53\x75\xb0\x00\x00\x03\xe8"[..], &[7; 1_000]].concat()),
+        time_to_live: Some(Duration::from_secs(1)),
+        ..Message::default()
+    };
+    let one = message.payload.len() as u64 + 300;
+    bench.handle(vec![
+        Command::Connect,
+        Command::CreateEntity {
+            name: "late".into(),
+            kind: EntityKind::Queue,
+            settings: Box::new(settings),
+            ticket: Ticket(1),
+        },
+        Command::PublishTo {
+            path: late,
+            messages: vec![message; usize::try_from(LATE).unwrap()],
+            auto_create: false,
+            ticket: None,
+        },
+    ]);
+    bench.finish_io();
+    bench.effects();
+    bench.node = bench.node.with_limits(NodeLimits { unwritten_bytes_max: ROUND, ..NodeLimits::default() });
+    let later = NOW.after(Duration::from_secs(2));
+    let dead = |bench: &Bench| bench.node.core().entity("late").map_or(0, |queue| queue.dead_letter);
+    let mut times = 0;
+    while dead(&bench) < LATE {
+        while bench.node.work(later) {}
+        let unwritten = bench.node.journal().unwritten_bytes();
+        assert!(unwritten <= ROUND + 16 * one + 4_096, "{unwritten} bytes wait for the disk");
+        assert!(bench.node.deadline().is_none_or(|at| at > later), "only the disk can help");
+        bench.finish_io();
+        times += 1;
+        assert!(times < 100, "it does not end");
+    }
+    assert!(times >= 5, "the disk was waited for {times} times");
+}
+
+#[test]
 fn what_a_client_brings_later_waits_behind_what_it_brought_before() {
     let mut bench = with_topic(NodeLimits { round_bytes_max: ROUND, ..NodeLimits::default() });
     let commands = to_topic((1..=MESSAGES).map(Some));
