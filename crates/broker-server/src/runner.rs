@@ -30,6 +30,9 @@ pub(crate) struct Runner {
     clients: BTreeMap<ClientId, Arc<Mailbox>>,
     /// What handled commands weighed, owed to their clients, also to those that are over: all share one account.
     owed: Vec<(ClientId, Arc<Mailbox>, usize)>,
+    /// How many of them were looked at.
+    #[cfg(test)]
+    looked_at: usize,
     /// There is more to do at once.
     more: bool,
     stopping: bool,
@@ -74,6 +77,8 @@ impl Runner {
             disk,
             clients: BTreeMap::new(),
             owed: Vec::new(),
+            #[cfg(test)]
+            looked_at: 0,
             more: false,
             stopping: false,
             warned: false,
@@ -159,7 +164,10 @@ impl Runner {
                     slow.handles(&batch);
                 }
                 self.node.handle_batch(now, batch);
-                self.pay();
+                // Where much waits, who is owed is looked through once, at the end of the turn.
+                if !self.node.has_waiting() {
+                    self.pay();
+                }
             }
             Item::Io(done) => self.node.handle_io(done),
             Item::Register(client, mailbox) => {
@@ -209,6 +217,10 @@ impl Runner {
     fn pay(&mut self) {
         if self.node.is_behind() {
             return;
+        }
+        #[cfg(test)]
+        {
+            self.looked_at += self.owed.len();
         }
         let node = &self.node;
         self.owed.retain(|(client, mailbox, weight)| {

@@ -142,6 +142,29 @@ fn a_client_reads_on_only_when_no_command_of_its_own_waits() {
 }
 
 #[test]
+fn what_many_clients_wait_for_is_looked_at_once_in_a_turn() {
+    const CLIENTS: usize = 200;
+    let (mut runner, _mailbox) = one_by_one();
+    let clients: Vec<_> =
+        (0..CLIENTS as u64).map(|number| (ClientId(100 + number), Arc::new(Mailbox::default()))).collect();
+    for (client, mailbox) in &clients {
+        runner.handle(now(), Item::Register(*client, Arc::clone(mailbox)));
+        mailbox.handed_over(IN_FLIGHT_MAX);
+    }
+    let batches = clients.iter().map(|(client, _)| {
+        let Item::Batch(batch, weight) = three_messages() else { unreachable!("it is one") };
+        Item::Batch(Batch { client: *client, ..batch }, weight)
+    });
+    let mut items: Vec<_> = batches.collect();
+    runner.looked_at = 0;
+    runner.turn(&mut items, Duration::ZERO, || true);
+    assert!(runner.looked_at <= 2 * CLIENTS, "{} looks for {CLIENTS} clients", runner.looked_at);
+    turns(&mut runner, Vec::new());
+    assert!(clients.iter().all(|(_, mailbox)| mailbox.may_read()));
+    assert_eq!(stored(&runner), 3 * CLIENTS as u64);
+}
+
+#[test]
 fn what_waits_is_handled_before_the_end() {
     let (mut runner, _mailbox) = one_by_one();
     assert_eq!(turns(&mut runner, vec![three_messages(), Item::Stop]), Some(Ended::Stopped));
