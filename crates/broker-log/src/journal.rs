@@ -191,6 +191,7 @@ impl Journal {
             self.committed = self.writer.end;
             if self.disk.is_none() {
                 self.durable = self.committed;
+                self.recent.note_written(self.durable);
                 self.free_waiting();
             }
         }
@@ -257,6 +258,7 @@ impl Journal {
         let bytes = RECORD_HEADER + u64::from(length);
         self.released += bytes;
         self.segments.release(at, bytes);
+        self.recent.release(at.0, bytes);
     }
 
     /// Counts as live the given records and no others. After recovery, where everything counts as live, this

@@ -1,7 +1,7 @@
 //! The newest records in memory: where they are collected for writing, and read without the disk.
 //!
-//! Invariant: holds the records of one stretch of positions that ends at the journal's end; forgets only from its
-//! beginning, and nothing that is not written.
+//! Invariant: holds the living records of one stretch of positions that ends at the journal's end; forgets them only
+//! from its beginning, and nothing that is not written.
 
 use std::{collections::VecDeque, hint::black_box, ops::BitXor as _};
 
@@ -12,26 +12,38 @@ use crate::format::RECORD_HEADER_LEN;
 /// Records as they lie on disk, without the headers of batches between them.
 #[derive(Debug)]
 pub(crate) struct Recent {
-    /// Every record from this position on is here.
+    /// Every record from this position on is here, or dead.
     start: u64,
     chunks: VecDeque<Chunk>,
     /// The chunk in which something was found last: the next is looked for there, for readers go on in order.
     found: usize,
-    /// Bytes in `chunks`.
+    /// The same for the chunk in which something died last.
+    died: usize,
+    /// So many chunks, the oldest ones, are full and written: nothing comes to them any more.
+    written: usize,
+    /// Bytes of all records from `start` on.
     bytes: u64,
+    /// Those among them whose memory is given back.
+    given_back: u64,
     /// Records not yet frozen; its allocation is the last chunk's.
     open: BytesMut,
     /// Position of the first byte of `open`.
     open_start: u64,
-    /// Buffers of forgotten chunks, to be used again: fresh memory costs a page fault for each 4 KiB.
-    unused: Vec<BytesMut>,
+    /// Memory of dead and of forgotten chunks, to be used again, the last first: fresh memory costs a page fault for
+    /// each 4 KiB, and what was used long ago has left the processor's caches. Readers may still hold some of it.
+    unused: Vec<Bytes>,
 }
 
 /// One allocation and what is frozen of it. Pieces hold whole records and ascend.
 #[derive(Debug)]
 struct Chunk {
     start: u64,
+    /// Position behind its last record.
+    end: u64,
     bytes: u64,
+    /// Bytes of its records that are not dead.
+    live: u64,
+    /// None when all of it is dead and its memory is given back.
     pieces: Vec<Piece>,
 }
 
@@ -55,7 +67,10 @@ impl Recent {
             start: end,
             chunks: VecDeque::new(),
             found: 0,
+            died: 0,
+            written: 0,
             bytes: 0,
+            given_back: 0,
             open: BytesMut::new(),
             open_start: end,
             unused: Vec::new(),
@@ -73,17 +88,60 @@ impl Recent {
         debug_assert!(self.open.is_empty(), "freeze before going on elsewhere");
         if self.chunks.is_empty() || self.open.capacity() < stored {
             self.open = self.buffer(stored);
-            self.chunks.push_back(Chunk { start: at, bytes: 0, pieces: Vec::new() });
+            self.chunks.push_back(Chunk { start: at, end: at, bytes: 0, live: 0, pieces: Vec::new() });
         }
         self.open_start = at;
     }
 
     /// Adds a record. There is room: see [`Recent::continues`].
     pub(crate) fn push(&mut self, header: [u8; RECORD_HEADER_LEN], index: &[u8], rest: &[&[u8]]) {
+        let before = self.open.len();
         self.open.extend_from_slice(&header);
         self.open.extend_from_slice(index);
         for part in rest {
             self.open.extend_from_slice(part);
+        }
+        if let Some(chunk) = self.chunks.back_mut() {
+            chunk.live += (self.open.len() - before) as u64;
+        }
+    }
+
+    /// The record at `at`, of so many bytes with its header, is dead: nobody will read it.
+    pub(crate) fn release(&mut self, at: u64, bytes: u64) {
+        if at < self.start {
+            return;
+        }
+        let Some(index) = self.chunk_of(at, self.died) else { return };
+        self.died = index;
+        let Some(chunk) = self.chunks.get_mut(index) else { return };
+        debug_assert!(chunk.live >= bytes, "released twice: {at}");
+        chunk.live = chunk.live.saturating_sub(bytes);
+        if chunk.live == 0 && index < self.written {
+            self.give_back(index);
+        }
+    }
+
+    /// Everything before this position is written.
+    pub(crate) fn note_written(&mut self, up_to: u64) {
+        while self.written + 1 < self.chunks.len()
+            && let Some(chunk) = self.chunks.get(self.written)
+            && chunk.end <= up_to
+        {
+            self.written += 1;
+            if chunk.live == 0 {
+                self.give_back(self.written - 1);
+            }
+        }
+    }
+
+    /// Gives back the memory of a chunk of which nothing lives.
+    fn give_back(&mut self, index: usize) {
+        let Some(chunk) = self.chunks.get_mut(index) else { return };
+        // The others of its pieces go: memory is had back through its only reference.
+        let Some(last) = std::mem::take(&mut chunk.pieces).pop() else { return };
+        self.given_back += chunk.bytes;
+        if self.unused.len() < UNUSED_MAX && chunk.bytes <= CHUNK_BYTES as u64 {
+            self.unused.push(last.bytes);
         }
     }
 
@@ -99,6 +157,7 @@ impl Recent {
         self.bytes += length;
         let chunk = self.chunks.back_mut()?;
         chunk.bytes += length;
+        chunk.end = self.open_start;
         chunk.pieces.push(Piece { start, bytes: bytes.clone() });
         Some(bytes)
     }
@@ -152,8 +211,8 @@ impl Recent {
         chunk.and_then(|chunk| self.chunks.get(chunk)).map_or(&[], |chunk| &chunk.pieces)
     }
 
-    /// The piece that holds `at`, or the first one behind it. `None` when `at` lies before everything here: the
-    /// disk has it, or behind everything.
+    /// The piece that holds `at`, or the first one behind it: what lies between is dead. `None` when `at` lies before
+    /// everything here: the disk has it, or behind everything.
     pub(crate) fn piece_at_or_after(&self, at: u64) -> Option<&Piece> {
         if at < self.start {
             return None;
@@ -162,17 +221,18 @@ impl Recent {
         self.chunks.range(holding..).flat_map(|chunk| &chunk.pieces).find(|piece| piece.end() > at)
     }
 
-    /// Whether every record from `at` on is here.
+    /// Whether every living record from `at` on is here.
     pub(crate) fn is_held(&self, at: u64) -> bool {
         at >= self.start
     }
 
     /// Bytes held.
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+        self.bytes - self.given_back
     }
 
-    /// Forgets the oldest chunks that end at or before `written`, until at most `keep` bytes are held.
+    /// Forgets the oldest chunks that end at or before `written`, until at most the last `keep` bytes of records are
+    /// held.
     pub(crate) fn shrink(&mut self, keep: u64, written: u64) {
         while self.bytes > keep && self.chunks.len() > 1 && self.oldest_end() <= written {
             self.forget_oldest();
@@ -187,30 +247,26 @@ impl Recent {
     }
 
     fn oldest_end(&self) -> u64 {
-        self.chunks.front().and_then(|chunk| chunk.pieces.last()).map_or(u64::MAX, Piece::end)
+        self.chunks.front().map_or(u64::MAX, |chunk| chunk.end)
     }
 
     fn forget_oldest(&mut self) {
-        let Some(mut chunk) = self.chunks.pop_front() else { return };
+        self.give_back(0);
+        let Some(chunk) = self.chunks.pop_front() else { return };
         self.found = self.found.saturating_sub(1);
-        self.start = chunk.pieces.last().map_or(self.start, Piece::end);
+        self.died = self.died.saturating_sub(1);
+        self.written = self.written.saturating_sub(1);
+        self.start = chunk.end;
         self.bytes -= chunk.bytes;
-        let (last, bytes) = (chunk.pieces.pop(), chunk.bytes);
-        // The other pieces of the allocation must be gone before it can be had back.
-        drop(chunk);
-        if let Some(Ok(mut buffer)) = last.map(|last| last.bytes.try_into_mut())
-            && self.unused.len() < UNUSED_MAX
-            && bytes <= CHUNK_BYTES as u64
-        {
-            buffer.clear();
-            self.unused.push(buffer);
-        }
+        self.given_back -= chunk.bytes;
     }
 
     fn buffer(&mut self, stored: usize) -> BytesMut {
         if stored <= CHUNK_BYTES
-            && let Some(mut buffer) = self.unused.pop()
+            && let Some(free) = self.unused.iter().rposition(Bytes::is_unique)
+            && let Ok(mut buffer) = self.unused.remove(free).try_into_mut()
         {
+            buffer.clear();
             buffer.reserve(CHUNK_BYTES);
             return buffer;
         }
@@ -218,12 +274,14 @@ impl Recent {
     }
 
     fn piece(&mut self, at: u64) -> Option<&Piece> {
-        let near = [self.found, self.found + 1];
-        self.found = match near.into_iter().find(|index| self.covers(*index, at)) {
-            Some(index) => index,
-            None => self.chunks.partition_point(|chunk| chunk.start <= at).checked_sub(1)?,
-        };
+        self.found = self.chunk_of(at, self.found)?;
         piece_before(&self.chunks.get(self.found)?.pieces, at)
+    }
+
+    /// The chunk that holds `at`; it is looked for at `near` first.
+    fn chunk_of(&self, at: u64, near: usize) -> Option<usize> {
+        let found = [near, near + 1].into_iter().find(|index| self.covers(*index, at));
+        found.or_else(|| self.chunks.partition_point(|chunk| chunk.start <= at).checked_sub(1))
     }
 
     /// Whether `at` lies between the starts of this chunk and the next.

@@ -195,17 +195,16 @@ impl Journal {
         if walk.at >= walk.end {
             return Ok(false);
         }
-        if walk.scanner.is_none()
-            && let Some(piece) = self.recent.piece_at_or_after(walk.at)
-        {
-            if piece.start >= walk.end {
-                walk.at = walk.end;
-                return Ok(false);
-            }
-            walk.ready = Some(Records::new(piece.bytes.clone(), piece.start));
-            return Ok(true);
+        if walk.scanner.is_some() || !self.recent.is_held(walk.at) {
+            return self.refill_from_disk(walk);
         }
-        self.refill_from_disk(walk)
+        let piece = self.recent.piece_at_or_after(walk.at).filter(|piece| piece.start < walk.end);
+        walk.ready = piece.map(|piece| Records::new(piece.bytes.clone(), piece.start));
+        if walk.ready.is_none() {
+            // What is left of the segment is dead.
+            walk.at = walk.end;
+        }
+        Ok(walk.ready.is_some())
     }
 
     fn refill_from_disk(&self, walk: &mut Walk) -> Result<bool, ReadError> {

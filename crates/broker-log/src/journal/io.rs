@@ -148,6 +148,7 @@ impl Journal {
             }
             self.tail_known = self.tail_known.max(finished.tail);
         }
+        self.recent.note_written(self.durable);
         self.recent.shrink(self.config.cache_bytes, self.durable);
         self.free_waiting();
         self.recycle_retired();

@@ -1,5 +1,8 @@
+use std::collections::VecDeque;
+
 use crate::{
-    CleanStep, Disk, DiskWorker, Durability, Journal, JournalConfig, MemDisk, Position, ReadError, recover,
+    CleanStep, Disk, DiskWorker, Durability, Journal, JournalConfig, MemDisk, Position, ReadError,
+    recent::CHUNK_BYTES, recover,
 };
 
 pub(crate) fn small() -> JournalConfig {
@@ -203,6 +206,76 @@ fn a_segment_in_which_hardly_anything_lives_is_cleaned_early_if_that_takes_no_re
     for case @ (live, cached, cleaned) in cases {
         let mut journal = hardly_alive(live, if cached { 1 << 20 } else { 0 });
         assert_eq!(journal.poll_clean(4096).is_some(), cleaned, "{case:?}");
+    }
+}
+
+/// A journal with segments of `segment_bytes` and a large cache, on a disk or without one.
+fn journal_with(segment_bytes: u64, on_disk: bool) -> (Journal, Option<DiskWorker<MemDisk>>) {
+    let config = JournalConfig { segment_bytes, cache_bytes: 64 << 20, ..small() };
+    if !on_disk {
+        return (Journal::in_memory(config), None);
+    }
+    let disk = MemDisk::new();
+    (reopened(&disk, &config).0, Some(DiskWorker::new(disk)))
+}
+
+fn commit_and_drive(journal: &mut Journal, worker: &mut Option<DiskWorker<MemDisk>>) {
+    let until = journal.commit();
+    journal.request_sync(until);
+    if let Some(worker) = worker {
+        drive(journal, worker);
+    }
+}
+
+#[test]
+fn memory_of_what_is_dead_is_used_again_while_its_segment_stands() {
+    for on_disk in [false, true] {
+        let (mut journal, mut worker) = journal_with(4 << 20, on_disk);
+        let mut waiting = VecDeque::new();
+        for _ in 0..3_000 {
+            waiting.push_back(journal.append(b"i", &[&[7; 999]]));
+            if waiting.len() > 100
+                && let Some((at, length)) = waiting.pop_front()
+            {
+                journal.release(at, length);
+            }
+            commit_and_drive(&mut journal, &mut worker);
+            assert!(journal.stats().cache_bytes <= 3 * CHUNK_BYTES as u64, "{on_disk}");
+        }
+        assert_eq!(journal.stats().segments_freed, 0, "{on_disk}");
+    }
+}
+
+#[test]
+fn cleaning_passes_over_what_is_dead_and_has_left_memory() {
+    // A segment of four chunks; the one that lives lies in each of them once.
+    for (on_disk, lives) in
+        [false, true].into_iter().flat_map(|on_disk| [1, 300, 600, 900].map(|n| (on_disk, n)))
+    {
+        let (mut journal, mut worker) = journal_with(1 << 20, on_disk);
+        let mut live = Vec::new();
+        for number in 0.. {
+            let (at, length) = journal.append(b"body", &[&[7; 996]]);
+            if number == lives {
+                live.push((at, [&b"body"[..], &[7; 996]].concat()));
+            } else {
+                journal.release(at, length);
+            }
+            commit_and_drive(&mut journal, &mut worker);
+            if journal.stats().segments == 3 {
+                break;
+            }
+        }
+        let place = live[0].0;
+        while journal.stats().segments_freed == 0 {
+            clean(&mut journal, &mut live);
+            commit_and_drive(&mut journal, &mut worker);
+        }
+        let stats = journal.stats();
+        assert_eq!(stats.disk_reads, 0, "{on_disk}, {lives}");
+        assert!(stats.cleaned_bytes <= CHUNK_BYTES as u64, "{on_disk}, {lives}: {stats:?}");
+        assert_ne!(live[0].0, place, "{on_disk}, {lives}: it was moved");
+        assert_eq!(&journal.read(live[0].0, 1_000).unwrap()[..], live[0].1, "{on_disk}, {lives}");
     }
 }
 

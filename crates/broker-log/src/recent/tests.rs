@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -15,25 +17,34 @@ fn append(recent: &mut Recent, at: u64, length: usize, fill: u8) -> u64 {
 
 proptest! {
     #[test]
-    fn every_record_from_the_first_that_is_held_is_found_at_its_position(
-        records in prop::collection::vec((0_usize..60_000, 0_u64..3, any::<bool>()), 1..60),
+    fn every_living_record_from_the_first_that_is_held_is_found_at_its_position(
+        records in prop::collection::vec((0_usize..60_000, 0_u64..3, any::<bool>(), 0_usize..20), 1..60),
         keep in 0_u64..500_000,
     ) {
         let mut recent = Recent::new(64);
         let mut at = 64;
         let mut placed = Vec::new();
-        for (number, (length, gap, freeze)) in records.iter().enumerate() {
+        let mut dead = BTreeSet::new();
+        for (number, (length, gap, freeze, dies)) in records.iter().enumerate() {
             at += gap * 64;
             let fill = u8::try_from(number).unwrap();
             placed.push((at, length + RECORD_HEADER_LEN, fill));
             at = append(&mut recent, at, *length, fill);
+            if let Some((at, stored, _)) = placed.iter().rev().nth(*dies)
+                && dead.insert(*at)
+            {
+                recent.release(*at, *stored as u64);
+            }
             if *freeze {
                 recent.freeze();
+                recent.note_written(at);
                 recent.shrink(keep, at);
             }
         }
         recent.freeze();
         let start = recent.start;
+        let held: u64 = recent.chunks.iter().flat_map(|chunk| &chunk.pieces).map(|piece| piece.bytes.len() as u64).sum();
+        prop_assert_eq!(recent.bytes(), held);
         // In order, as readers go, and then back and forth.
         let again: Vec<_> = placed.iter().copied().rev().collect();
         for (at, stored, fill) in placed.into_iter().chain(again) {
@@ -45,11 +56,12 @@ proptest! {
                     prop_assert!(bytes[place..place + stored].iter().all(|byte| *byte == fill));
                 }
                 Some(_) => prop_assert!(false, "{} is before {}", at, start),
-                None => prop_assert!(at < start),
+                None => prop_assert!(at < start || dead.contains(&at)),
             }
             match recent.piece_at_or_after(at) {
+                Some(piece) if dead.contains(&at) => prop_assert!(at < piece.end()),
                 Some(piece) => prop_assert!(piece.start <= at && at < piece.end()),
-                None => prop_assert!(at < start),
+                None => prop_assert!(at < start || dead.contains(&at)),
             }
         }
     }
@@ -71,7 +83,7 @@ fn unwritten_records_are_never_forgotten() {
 }
 
 #[test]
-fn buffers_are_used_again_unless_somebody_reads_them() {
+fn memory_is_used_again_as_soon_as_nobody_reads_it() {
     let mut recent = Recent::new(0);
     let mut at = 0;
     for _ in 0..40 {
@@ -79,13 +91,74 @@ fn buffers_are_used_again_unless_somebody_reads_them() {
         recent.freeze();
     }
     let held = recent.holding(0).unwrap().0.clone();
-    let chunks = recent.chunks.len();
     recent.shrink(0, at);
-    assert_eq!(recent.unused.len(), chunks - 2, "the last stays, the first is held");
-    assert!(recent.unused.iter().all(BytesMut::is_empty));
-    append(&mut recent, at, CHUNK_BYTES / 2, 2);
-    append(&mut recent, at, CHUNK_BYTES / 2, 2);
+    assert_eq!(recent.chunks.len(), 1, "the last stays");
+    let kept = recent.unused.len();
+    for _ in 1..kept {
+        at = append(&mut recent, at, CHUNK_BYTES - RECORD_HEADER_LEN, 2);
+    }
+    assert_eq!(recent.unused.len(), 1, "the first is read");
+    at = append(&mut recent, at, CHUNK_BYTES - RECORD_HEADER_LEN, 2);
+    assert_eq!(recent.unused.len(), 1);
     assert!(held.iter().all(|byte| *byte == 1));
+    let place = held.as_ptr();
+    drop(held);
+    append(&mut recent, at, CHUNK_BYTES - RECORD_HEADER_LEN, 3);
+    assert!(recent.unused.is_empty());
+    assert_eq!(recent.open.as_ptr(), place);
+}
+
+/// Appends records that fill a chunk, each of which is frozen at once; says where they lie, and where the last one ends.
+fn fill_chunk(recent: &mut Recent, at: u64) -> (Vec<u64>, u64) {
+    const SIZE: usize = CHUNK_BYTES / 8 - RECORD_HEADER_LEN;
+    let places = (0..8).map(|number| at + number * (CHUNK_BYTES / 8) as u64).collect();
+    let mut end = at;
+    for _ in 0..8 {
+        end = append(recent, end, SIZE, 1);
+        recent.freeze();
+    }
+    (places, end)
+}
+
+#[test]
+fn what_is_dead_and_written_gives_its_memory_back_before_it_is_forgotten() {
+    const RECORD: u64 = (CHUNK_BYTES / 8) as u64;
+    let mut recent = Recent::new(0);
+    let (first, end) = fill_chunk(&mut recent, 0);
+    let (second, end) = fill_chunk(&mut recent, end);
+    let (third, end) = fill_chunk(&mut recent, end);
+    assert_eq!(recent.bytes(), end);
+    for at in second.iter().chain(&third) {
+        recent.release(*at, RECORD);
+    }
+    assert_eq!(recent.bytes(), end, "the disk may still need it");
+    recent.note_written(end);
+    assert_eq!(recent.bytes(), 2 * CHUNK_BYTES as u64, "the second is dead, to the last more may come");
+    assert_eq!(recent.unused.len(), 1);
+    assert!(recent.is_held(0), "what lives is here");
+    assert!(recent.holding(first[7]).is_some() && recent.holding(second[0]).is_none());
+    assert_eq!(recent.piece_at_or_after(second[0]).map(|piece| piece.start), Some(third[0]));
+    for at in &first {
+        recent.release(*at, RECORD);
+    }
+    assert_eq!(recent.bytes(), CHUNK_BYTES as u64, "written before it died");
+    assert_eq!(recent.unused.len(), 2);
+    recent.forget_before(third[0]);
+    assert_eq!((recent.chunks.len(), recent.bytes(), recent.given_back), (1, CHUNK_BYTES as u64, 0));
+    assert!(!recent.is_held(first[7]) && recent.is_held(third[0]));
+}
+
+#[test]
+fn one_living_record_keeps_its_chunk() {
+    let mut recent = Recent::new(0);
+    let (places, end) = fill_chunk(&mut recent, 0);
+    let (_, end) = fill_chunk(&mut recent, end);
+    recent.note_written(end);
+    for at in places.iter().skip(1) {
+        recent.release(*at, (CHUNK_BYTES / 8) as u64);
+    }
+    assert_eq!(recent.bytes(), end);
+    assert!(recent.holding(places[0]).is_some());
 }
 
 #[test]
