@@ -14,6 +14,7 @@ use crate::ids::serial_distance;
 #[derive(Debug, Default)]
 pub(crate) struct Unsettled {
     entries: VecDeque<Entry>,
+    /// Only where the peer is held to the specification; else nobody looks for a tag.
     tags: TagIndex,
     /// Entries that are not settled; the others wait for those before them.
     open: usize,
@@ -30,7 +31,7 @@ struct Entry {
     wire: u32,
     /// Our handle of its link, or [`SETTLED`].
     link: u32,
-    /// Hash of link and tag.
+    /// Hash of link and tag, by which the index has it.
     hash: u32,
     tag: DeliveryTag,
 }
@@ -88,11 +89,14 @@ impl Unsettled {
             // A delivery is still unsettled after 2^31 others: ids no longer tell their order.
             return Err(UnsettledError::IdNotNext { last: front.id });
         }
-        let hash = hash_tag(seed, link, &tag);
-        if strict && self.tags.find(hash).any(|other| self.matches(other, link, &tag)) {
-            return Err(UnsettledError::DuplicateTag);
+        let mut hash = 0;
+        if strict {
+            hash = hash_tag(seed, link, &tag);
+            if self.tags.find(hash).any(|other| self.matches(other, link, &tag)) {
+                return Err(UnsettledError::DuplicateTag);
+            }
+            self.tags.insert(hash, id);
         }
-        self.tags.insert(hash, id);
         self.entries.push_back(Entry { id, wire, link, hash, tag });
         self.open += 1;
         Ok(())
