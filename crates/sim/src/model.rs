@@ -6,6 +6,7 @@ mod deferral;
 mod grave;
 mod ground;
 mod parcel;
+mod partition;
 mod session;
 
 use std::{collections::BTreeMap, fmt::Debug};
@@ -18,6 +19,7 @@ use ground::Ground;
 pub(crate) use ground::{Age, Course, Span};
 use parcel::Parcel;
 pub(crate) use parcel::ParcelId;
+use partition::Partitions;
 pub(crate) use session::Session;
 use session::Sessions;
 
@@ -72,6 +74,8 @@ struct Message {
     onward: Span,
     /// The first number that it had.
     origin: Option<u64>,
+    /// What says to which partition it belongs.
+    key: Option<Session>,
     /// It arrives later than it is accepted.
     late: bool,
     /// There was an entity for it to come to.
@@ -121,6 +125,7 @@ impl Message {
             span: Span::default(),
             onward: Span::default(),
             origin: None,
+            key: None,
             late: false,
             sure: true,
         }
@@ -205,6 +210,7 @@ pub(crate) struct Model {
     grounds: BTreeMap<Place, Ground>,
     /// Where the dead letters of a place are forwarded to.
     graves: BTreeMap<Place, Place>,
+    partitions: Partitions,
     /// Messages of a place that were perhaps handed out settled to a connection that broke: gone, and nobody saw them.
     may_be_lost: BTreeMap<Place, u64>,
     /// Schedules that the broker has accepted: what they are, and the numbers by which they can be cancelled.
@@ -243,6 +249,7 @@ impl Model {
         self.found(parcel, seen.id, seen.now)?;
         self.check_life(&seen)?;
         self.check_ground(&seen)?;
+        self.check_partition(&seen)?;
         if seen.locked_until.is_some_and(|until| until <= seen.now) {
             // It is not new any more, though: where its session is renewed meanwhile, the others of it go on coming.
             self.passed_by(&seen);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use broker_core::EntitySettings;
 
-pub(crate) use places::{Entity, Interest, Kind, Places, Target};
+pub(crate) use places::{Entity, Fault, Interest, Kind, Places, Target};
 
 use crate::rng::Rng;
 
@@ -54,8 +54,6 @@ pub struct Plan {
     pub(crate) round_bytes: u64,
     /// Bytes that may wait for the disk before no more commands are handled.
     pub(crate) unwritten_bytes: u64,
-    /// Whether what may be deleted is.
-    pub(crate) deletes: bool,
 }
 
 impl Plan {
@@ -87,7 +85,6 @@ impl Plan {
             body_max: 1 << (4 + rng.below(10)),
             round_bytes: if rng.chance(50) { 1 << rng.below(14) } else { 4 << 20 },
             unwritten_bytes: if rng.chance(30) { 1 << rng.below(16) } else { 64 << 20 },
-            deletes: true,
         };
         plan.with_more(seed)
     }
@@ -114,7 +111,7 @@ fn places(rng: &mut Rng) -> Places {
         }
     }
     // A way leads to a queue, to the topic, or to another way.
-    let mut places = Places { entities: places, ways: Vec::new(), forwards: true, buries: true, acts: true };
+    let mut places = Places { entities: places, ways: Vec::new(), parted_topic: false, fault: None };
     if rng.chance(30) {
         for _ in 0..=rng.below(2) {
             let onward = places.targets();

@@ -29,6 +29,7 @@ pub(crate) struct Letter {
     /// For rules to look at.
     pub(crate) number: u64,
     pub(crate) session: Session,
+    pub(crate) key: Key,
     /// Time to live in milliseconds.
     pub(crate) ttl: Option<u64>,
     /// When it shall be enqueued, in milliseconds.
@@ -37,23 +38,45 @@ pub(crate) struct Letter {
     pub(crate) length: u64,
 }
 
+/// What says to which partition a message belongs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Key {
+    /// Its session.
+    Session,
+    /// Its partition key, which has the same name; it has no session.
+    Own,
+    /// Both.
+    Both,
+    /// Nothing.
+    Nothing,
+}
+
+impl Key {
+    pub(crate) const EACH: [Self; 4] = [Self::Session, Self::Both, Self::Own, Self::Nothing];
+}
+
 /// A letter as bytes.
 pub(crate) fn write(letter: &Letter) -> Bytes {
-    let Letter { id, number, session, ttl, due, length } = *letter;
+    let Letter { id, number, session, key, ttl, due, length } = *letter;
+    let name = session_name(session);
     let mut message = MessageBuilder::new()
         .message_id(&id.to_string())
         .subject(&format!("n{number}"))
-        .property(PropertyField::GroupId, AnnotationValue::Str(&session_name(session)))
         .application_property("number", AnnotationValue::Uint(u32::try_from(number).unwrap_or(0)))
         .application_property("spare", AnnotationValue::Str("as it was"))
         .data(&body(id, length));
     if let Some(ttl) = ttl {
         message = message.header(Header { ttl: u32::try_from(ttl).ok(), ..Header::default() });
     }
-    if let Some(due) = due {
-        let due = AnnotationValue::Timestamp(i64::try_from(due).unwrap_or(i64::MAX));
-        message =
-            message.message_annotations(RawMap::with_symbol_keys(&[("x-opt-scheduled-enqueue-time", due)]));
+    if matches!(key, Key::Session | Key::Both) {
+        message = message.property(PropertyField::GroupId, AnnotationValue::Str(&name));
+    }
+    let due = due.map(|due| AnnotationValue::Timestamp(i64::try_from(due).unwrap_or(i64::MAX)));
+    let own = matches!(key, Key::Own | Key::Both).then_some(AnnotationValue::Str(&name));
+    let due = due.map(|due| ("x-opt-scheduled-enqueue-time", due));
+    let annotations: Vec<_> = due.into_iter().chain(own.map(|own| ("x-opt-partition-key", own))).collect();
+    if !annotations.is_empty() {
+        message = message.message_annotations(RawMap::with_symbol_keys(&annotations));
     }
     message.build()
 }
@@ -87,6 +110,7 @@ pub(crate) struct Read {
     /// Its first number, and where it was dead-lettered; told to clients of Service Bus only.
     origin: Option<u64>,
     source: Option<String>,
+    partition: Option<i64>,
 }
 
 impl Read {
@@ -94,6 +118,10 @@ impl Read {
     /// rightly where it was dead-lettered.
     pub(crate) fn seen(&self, at: Place, holder: u64, scene: &Scene<'_>) -> Result<Seen, String> {
         let (place, stands) = scene.model.home(self.id, at);
+        let partition = i64::try_from(self.sequence >> 48).ok().filter(|partition| *partition != 0);
+        if self.origin.is_some() && self.partition != partition {
+            return Err(format!("message {} is said to be of partition {:?}", self.id, self.partition));
+        }
         let source = matches!(stands, Shelf::Grave(_)).then(|| scene.places.address(place));
         if self.origin.is_some() && self.source != source {
             return Err(format!("message {} has the source {:?}, not {source:?}", self.id, self.source));
@@ -163,6 +191,7 @@ pub(crate) fn read(payload: &[u8]) -> Result<Read, String> {
         enqueued: number("x-opt-enqueued-time").ok_or("there is no enqueued time")?,
         origin: number("x-opt-enqueue-sequence-number"),
         source: annotations.get("x-opt-deadletter-source").and_then(RawValue::as_str).map(str::to_owned),
+        partition: annotations.get("x-opt-partition-id").and_then(RawValue::as_i64),
         expired: properties.get("DeadLetterReason").and_then(RawValue::as_str) == Some("TTLExpiredException"),
     })
 }

@@ -124,7 +124,7 @@ impl<'a> World<'a> {
             config: Arc::new(config),
             authority: Arc::new(Authority::new(Credentials::development(Anonymous::Deny))),
             next_client: 1,
-            model: Model::with_graves(plan.places.graves()),
+            model: Model::with_graves(plan.places.graves()).with_partitions(plan.places.parted()),
             report: Report::default(),
             deletions: Deletions::default(),
             rng,

@@ -63,7 +63,8 @@ pub(super) struct Receiver {
     held: BTreeMap<u32, (Id, Place)>,
     /// The tokens of their locks.
     tokens: BTreeMap<(Id, Place), [u8; 16]>,
-    last_first_delivery: u64,
+    /// Of each partition.
+    last_first_delivery: BTreeMap<u64, u64>,
     /// How often a drain found nothing to do.
     idle: u32,
 }
@@ -93,7 +94,7 @@ impl Receiver {
             received: 0,
             held: BTreeMap::new(),
             tokens: BTreeMap::new(),
-            last_first_delivery: 0,
+            last_first_delivery: BTreeMap::new(),
             idle: 0,
         }
     }
@@ -138,7 +139,7 @@ impl Receiver {
         wires.attach(attach);
         self.standing = Standing::Attaching;
         (self.session, self.credit, self.received) = (None, 0, 0);
-        (self.first, self.last_first_delivery) = (model.first_at(self.place), 0);
+        (self.first, self.last_first_delivery) = (model.first_at(self.place), BTreeMap::new());
     }
 
     /// Asks for a session, or for any.
@@ -256,10 +257,11 @@ impl Receiver {
             return Err("a delivery does not say how long its lock lasts".into());
         }
         if read.first_acquirer && !self.dead_letter && !self.takes_sessions {
-            if read.sequence <= self.last_first_delivery {
+            let last = self.last_first_delivery.entry(read.sequence >> 48).or_default();
+            if read.sequence <= *last {
                 return Err(format!("message {} came before one with a lower number", read.id));
             }
-            self.last_first_delivery = read.sequence;
+            *last = read.sequence;
         }
         let seen = read.seen(self.place, wires.holder, scene)?;
         if scene.places.check_properties(seen.place, &read)? {

@@ -13,7 +13,7 @@ use amqp_codec::{
 };
 use bytes::Bytes;
 
-use super::wires::{Scene, Waiting, Wires};
+use super::wires::{Scene, Together, Waiting, Wires};
 use crate::{
     model::{Age, Deed, Id, Model, ParcelId, Place, Session},
     plan::Target,
@@ -142,8 +142,9 @@ impl Requests {
         let parcel = scene.model.new_parcel();
         let due = scene.now + 1 + scene.rng.below(20_000);
         scene.model.scheduling(parcel, due);
-        let messages: Vec<Bytes> =
-            (0..=scene.rng.below(2)).map(|_| scene.letter(parcel, target, Some(due), None)).collect();
+        let messages: Vec<Bytes> = (0..=scene.rng.below(2))
+            .map(|_| scene.letter(parcel, target, Some(due), (None, Together::Yes)))
+            .collect();
         if let Some(body) = words::schedule(&messages) {
             self.ask("com.microsoft:schedule-message", &body, Asked::Schedule(target, parcel), wires);
         }

@@ -7,7 +7,7 @@ use amqp_codec::types::Role;
 
 use bytes::Bytes;
 
-use super::wires::{Scene, Waiting, Wires, check_departure};
+use super::wires::{Scene, Together, Waiting, Wires, check_departure};
 use crate::{
     model::{Age, ParcelId, Place, Span},
     plan::Target,
@@ -106,9 +106,9 @@ impl Sender {
         }
     }
 
-    /// The last entity that what is sent can reach.
-    fn until(&self) -> Option<Age> {
-        if let Standing::Open(span) = self.standing { span.last } else { None }
+    /// Which entity what is sent can reach.
+    fn span(&self) -> Option<Span> {
+        if let (Some(_), Standing::Open(span)) = (self.place(), self.standing) { Some(span) } else { None }
     }
 
     /// Some messages, each by itself.
@@ -125,7 +125,7 @@ impl Sender {
 
     fn fresh(&self, scene: &mut Scene<'_>) -> (ParcelId, Bytes) {
         let parcel = scene.model.new_parcel();
-        let payload = scene.letter(parcel, self.target, None, self.until());
+        let payload = scene.letter(parcel, self.target, None, (self.span(), Together::No));
         if scene.places.drops_duplicates(self.target) {
             scene.model.repeats.push((self.target, parcel, payload.clone()));
         }
@@ -150,7 +150,7 @@ impl Sender {
         parcel: ParcelId,
         state: DeliveryState,
     ) {
-        let payload = scene.letter(parcel, self.target, None, self.until());
+        let payload = scene.letter(parcel, self.target, None, (self.span(), Together::Yes));
         let waiting = (!scene.rng.chance(10)).then_some(Waiting::Enlisted);
         wires.transfer(self.handle, Some(state), &payload, waiting);
     }

@@ -12,9 +12,9 @@ use bytes::Bytes;
 use testkit::Script;
 
 use crate::{
-    model::{Age, Course, Deed, Id, Life, Model, ParcelId, Place, Session},
+    model::{Course, Deed, Id, Life, Model, ParcelId, Place, Session, Span},
     plan::{Places, Target},
-    reader::{self, Letter},
+    reader::{self, Key, Letter},
     rng::Rng,
 };
 
@@ -32,6 +32,13 @@ pub(crate) struct Scene<'a> {
 /// When a letter shall arrive, where that is later.
 type Due = Option<u64>;
 
+/// Whether a letter is one of several that come together.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Together {
+    No,
+    Yes,
+}
+
 impl Scene<'_> {
     /// An index below `end`, which is not 0.
     pub(super) fn index(&mut self, end: usize) -> usize {
@@ -39,9 +46,16 @@ impl Scene<'_> {
     }
 
     /// A new message of a parcel; on a link it comes to no younger entity than the one that the link has found.
-    pub(super) fn letter(&mut self, parcel: ParcelId, target: Target, due: Due, until: Option<Age>) -> Bytes {
+    pub(super) fn letter(
+        &mut self,
+        parcel: ParcelId,
+        target: Target,
+        due: Due,
+        (link, together): (Option<Span>, Together),
+    ) -> Bytes {
         let (number, session) = (self.rng.below(10), self.rng.below(reader::SESSIONS));
         let places = self.places.of(target, number);
+        let (key, session) = self.key((parcel, together), target, session);
         // Where a message begins to live anew, or may leave its session unseen, none has a time to live.
         let forwarded = matches!(target, Target::Way(_));
         if forwarded {
@@ -54,10 +68,36 @@ impl Scene<'_> {
         let ttl = (!steady && self.rng.chance(self.mortal)).then(|| 1 + self.rng.below(10_000));
         let places: Vec<_> = places.into_iter().map(|place| self.stay(place, session, ttl)).collect();
         let copies = self.places.reaches_topic(target);
-        let course = Course { until, late: forwarded || (copies && due.is_some()), copies };
+        let course = Course { link, late: forwarded || (copies && due.is_some()), copies };
         let id = self.model.sending(parcel, &places, course);
+        if key != Key::Nothing {
+            self.model.keyed(id, session);
+        }
         let length = self.rng.below(self.body_max);
-        reader::write(&Letter { id, number, session, ttl, due, length })
+        reader::write(&Letter { id, number, session, key, ttl, due, length })
+    }
+
+    /// What says to which partition a message belongs. Without partitions it is its session.
+    fn key(
+        &mut self,
+        (parcel, together): (ParcelId, Together),
+        target: Target,
+        session: Session,
+    ) -> (Key, Session) {
+        if !self.places.is_parted(target) {
+            return (Key::Session, session);
+        }
+        // Only a message of its own can do without, and only where there are no sessions.
+        let places = self.places.all_of(target);
+        let has_sessions = places.iter().any(|place| self.places.has_sessions(*place));
+        let choice = match together {
+            _ if has_sessions => 2,
+            Together::Yes => 3,
+            Together::No => 4,
+        };
+        let key = Key::EACH.get(self.index(choice)).copied().unwrap_or(Key::Session);
+        // What comes together belongs to one partition.
+        (key, if together == Together::Yes { parcel % reader::SESSIONS } else { session })
     }
 
     /// What the model has to know of a message at one place.

@@ -46,8 +46,8 @@ impl Span {
 /// How what is sent gets to its places.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Course {
-    /// The last entity that it can reach, where it is sent on a link.
-    pub(crate) until: Option<Age>,
+    /// Which entity it can reach, where it is sent on a link.
+    pub(crate) link: Option<Span>,
     /// It arrives later than the broker says yes.
     pub(crate) late: bool,
     /// What is not there gets no copy.
@@ -57,10 +57,12 @@ pub(crate) struct Course {
 impl Message {
     /// The ground is that of its place; `onward` that of the place to which its dead letters are forwarded.
     pub(super) fn sent_on(mut self, course: Course, ground: Ground, onward: Ground) -> Self {
-        self.span = Span { first: ground.done, last: course.until };
+        self.span = Span { first: ground.done, last: course.link.and_then(|link| link.last) };
         self.onward = Span { first: onward.done, last: None };
         self.late = course.late;
-        self.sure = !(course.copies && ground.missing);
+        // In a transaction what is sent on a link that was of a deleted entity is overlooked, and the rest may be committed.
+        let may_be_late = course.link.is_some_and(|link| link.first < ground.done);
+        self.sure = !(may_be_late || course.copies && ground.missing);
         self
     }
 

@@ -480,6 +480,38 @@ fn mortal(model: &mut Model, ttl: u64, dead_letters: bool) -> Id {
     id
 }
 
+/// A message with a key, as it is seen with a number of this partition.
+fn of_partition(model: &mut Model, key: Session, partition: u64) -> Seen {
+    let id = sent(model, &[0]);
+    model.keyed(id, key);
+    Seen { sequence: partition << 48 | id, ..seen(id, 0) }
+}
+
+#[test]
+fn a_number_outside_of_its_partition_is_noticed() {
+    let parted = || Model::default().with_partitions([0].into());
+    for (partition, fits) in [(0, false), (1, true), (16, true), (17, false)] {
+        let mut model = parted();
+        let seen = of_partition(&mut model, 1, partition);
+        assert_eq!(model.delivered(seen).is_ok(), fits, "partition {partition}");
+    }
+    let mut model = parted();
+    let seen = of_partition(&mut model, 1, 5);
+    assert_eq!(model.delivered(seen), Ok(true));
+    model.restarted();
+    let seen = of_partition(&mut model, 1, 6);
+    assert_broken(model.delivered(seen), "one key, one partition");
+    let seen = of_partition(&mut model, 2, 6);
+    assert_eq!(model.delivered(seen), Ok(true), "another key");
+}
+
+#[test]
+fn a_number_of_a_partition_where_there_is_none_is_noticed() {
+    let mut model = Model::default();
+    let seen = of_partition(&mut model, 1, 1);
+    assert_broken(model.delivered(seen), "only where there are some");
+}
+
 /// A model in which the dead letters of places 0 and 1 are forwarded to place 2.
 fn with_grave() -> Model {
     Model::with_graves([(0, 2), (1, 2)].into())

@@ -1,4 +1,4 @@
-//! What some runs have besides: entities that are deleted now and then, and forwarded dead letters.
+//! What some runs have besides: entities that are deleted now and then, forwarded dead letters, and partitions.
 //!
 //! Invariant: it is drawn from a sequence of its own, so that a run without it is what its seed always gave.
 
@@ -16,6 +16,9 @@ impl Plan {
         }
         if rng.chance(40) {
             self.add_grave(&mut rng);
+        }
+        if rng.chance(35) {
+            self.add_partitions(&mut rng);
         }
         self
     }
@@ -38,6 +41,17 @@ impl Plan {
         // What is forwarded needs space before it gives space back: a full disk would hold it up for good.
         self.max_disk_bytes = None;
         self.steps += self.steps / 2;
+    }
+
+    /// Some of the entities have partitions; subscriptions have them with their topic.
+    fn add_partitions(&mut self, rng: &mut Rng) {
+        self.places.parted_topic = rng.chance(50);
+        for entity in &mut self.places.entities {
+            entity.settings.enable_partitioning = match entity.kind {
+                Kind::Queue => rng.chance(60),
+                Kind::Subscription(_) => self.places.parted_topic,
+            };
+        }
     }
 
     /// A queue that is deleted now and then, perhaps a queue that forwards to it, and perhaps a subscription.

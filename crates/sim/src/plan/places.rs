@@ -102,6 +102,21 @@ pub(crate) struct Entity {
     pub(crate) grave: Option<Place>,
 }
 
+/// What a broker may fail to do.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Fault {
+    /// What should forward keeps its messages.
+    Forwards,
+    /// The same of dead letters.
+    Buries,
+    /// What should have partitions has none.
+    Parts,
+    /// No rule changes anything.
+    Acts,
+    /// Nothing is deleted.
+    Deletes,
+}
+
 /// All of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
@@ -109,15 +124,18 @@ pub(crate) struct Places {
     pub(crate) entities: Vec<Entity>,
     /// Where the queues that forward send their messages.
     pub(crate) ways: Vec<Target>,
-    /// Otherwise they keep them, and the oracle must see it.
-    pub(crate) forwards: bool,
-    /// The same of dead letters.
-    pub(crate) buries: bool,
-    /// Otherwise no rule changes anything, and the oracle must see it.
-    pub(crate) acts: bool,
+    /// Whether the topic has partitions, and so its subscriptions.
+    pub(crate) parted_topic: bool,
+    /// What the broker does not do, so that an oracle must see it.
+    pub(crate) fault: Option<Fault>,
 }
 
 impl Places {
+    /// Whether the broker does what it should.
+    pub(crate) fn does(&self, fault: Fault) -> bool {
+        self.fault != Some(fault)
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.entities.len()
     }
@@ -210,6 +228,21 @@ impl Places {
         self.settings(place).is_some_and(|settings| settings.requires_duplicate_detection)
     }
 
+    /// All places with partitions.
+    pub(crate) fn parted(&self) -> BTreeSet<Place> {
+        let is_parted = |place: &Place| self.settings(*place).is_some_and(|it| it.enable_partitioning);
+        (0..self.count()).filter(is_parted).collect()
+    }
+
+    /// Whether what is sent there comes to an entity with partitions.
+    pub(crate) fn is_parted(&self, target: Target) -> bool {
+        match target {
+            Target::Queue(place) => self.settings(place).is_some_and(|it| it.enable_partitioning),
+            Target::Topic => self.parted_topic,
+            Target::Way(way) => self.ways.get(way).is_some_and(|onward| self.is_parted(*onward)),
+        }
+    }
+
     /// Whether what is sent there comes to the topic in the end.
     pub(crate) fn reaches_topic(&self, target: Target) -> bool {
         match target {
@@ -229,6 +262,14 @@ impl Places {
         }
         targets.extend((0..self.ways.len()).map(Target::Way));
         targets
+    }
+
+    /// Where messages arrive, whatever their number is.
+    pub(crate) fn all_of(&self, target: Target) -> Vec<Place> {
+        let mut places: Vec<Place> = (0..10).flat_map(|number| self.of(target, number)).collect();
+        places.sort_unstable();
+        places.dedup();
+        places
     }
 
     /// Where a message with this number arrives: exactly one copy at each.
@@ -251,14 +292,17 @@ impl Places {
     pub(crate) fn create(&self, place: Place, ticket: Ticket) -> Option<Command> {
         let entity = self.entities.get(place)?;
         let name = self.address(place);
-        let grave = entity.grave.filter(|_| self.buries);
+        let grave = entity.grave.filter(|_| self.does(Fault::Buries));
         let forward_dead_lettered_to = grave.map(|grave| self.address(grave).into());
-        let settings = EntitySettings { forward_dead_lettered_to, ..entity.settings.clone() };
+        let enable_partitioning = entity.settings.enable_partitioning && self.does(Fault::Parts);
+        let settings =
+            EntitySettings { forward_dead_lettered_to, enable_partitioning, ..entity.settings.clone() };
         Some(match entity.kind {
             Kind::Queue => create(name, EntityKind::Queue, &settings, ticket),
             Kind::Subscription(interest) => {
                 let (name, settings) = (name.into(), Box::new(settings));
-                Command::CreateSubscription { name, settings, rules: interest.rules(self.acts), ticket }
+                let rules = interest.rules(self.does(Fault::Acts));
+                Command::CreateSubscription { name, settings, rules, ticket }
             }
         })
     }
@@ -268,7 +312,9 @@ impl Places {
         let ticket = Ticket(0);
         let mut commands = vec![Command::Connect];
         if self.targets().contains(&Target::Topic) {
-            commands.push(create(TOPIC.into(), EntityKind::Topic, &EntitySettings::default(), ticket));
+            let enable_partitioning = self.parted_topic && self.does(Fault::Parts);
+            let settings = EntitySettings { enable_partitioning, ..EntitySettings::default() };
+            commands.push(create(TOPIC.into(), EntityKind::Topic, &settings, ticket));
         }
         // What others forward to comes first.
         let graves: BTreeSet<Place> = self.graves().into_values().collect();
@@ -277,7 +323,8 @@ impl Places {
         commands.extend(places.filter_map(|place| self.create(place, ticket)));
         commands.extend((0..).zip(&self.ways).map(|(way, onward)| {
             let forward_to = Some(self.target_address(*onward).into());
-            let status = if self.forwards { EntityStatus::Active } else { EntityStatus::ReceiveDisabled };
+            let forwards = self.does(Fault::Forwards);
+            let status = if forwards { EntityStatus::Active } else { EntityStatus::ReceiveDisabled };
             let settings = EntitySettings { forward_to, status, ..EntitySettings::default() };
             create(self.target_address(Target::Way(way)), EntityKind::Queue, &settings, ticket)
         }));

@@ -10,7 +10,7 @@ use super::{SETUP, World};
 use crate::{
     client::{Mode, Purpose},
     model::Place,
-    plan::Target,
+    plan::{Fault, Target},
 };
 
 /// One step in so many deletes something that is there.
@@ -98,7 +98,7 @@ impl World<'_> {
         let mut commands = vec![Command::Connect];
         if chore == Chore::Delete {
             self.model.deleting(place);
-            if self.plan.deletes {
+            if self.plan.places.does(Fault::Deletes) {
                 let (name, ticket) = (self.plan.places.address(place).into(), self.ticket(chore, place));
                 commands.push(Command::DeleteEntity { name, expected: None, ticket });
             } else {

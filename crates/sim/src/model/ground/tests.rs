@@ -57,11 +57,31 @@ fn a_message_on_a_link_of_a_deleted_entity_need_not_come_and_must_not() {
     let link = model.found_at(0, model.first_at(0));
     replace(&mut model, 0);
     let parcel = model.new_parcel();
-    let course = Course { until: link.last, ..Course::default() };
+    let course = Course { link: Some(link), ..Course::default() };
     let id = model.sending(parcel, &[(0, None, None)], course);
     assert_eq!(model.accepted(parcel), Ok(()));
     assert_eq!(model.check_drained(NOW), Ok(()));
     assert_broken(model.delivered(seen_after(1, id, 0)), "nothing of a deleted entity");
+}
+
+#[test]
+fn a_message_on_a_link_that_may_be_of_a_deleted_entity_need_not_come() {
+    for late in [false, true] {
+        let mut model = Model::default();
+        model.deleting(0);
+        let first = model.first_at(0);
+        if !late {
+            model.deleted(0);
+        }
+        let link = model.found_at(0, if late { first } else { model.first_at(0) });
+        model.deleted(0);
+        model.made(0);
+        let parcel = model.new_parcel();
+        let course = Course { link: Some(link), ..Course::default() };
+        model.sending(parcel, &[(0, None, None)], course);
+        assert_eq!(model.accepted(parcel), Ok(()));
+        assert_eq!(model.check_drained(NOW).is_err(), !late, "the link began before the answer: {late}");
+    }
 }
 
 #[test]
