@@ -111,9 +111,16 @@ async fn carry_out(management: &mut Management<'_>, step: &Step) -> Result<(), F
     let place = &step.place;
     match step.verdict {
         Verdict::Unchanged | Verdict::Refused => Ok(()),
-        Verdict::Delete => match &step.rule {
-            Some(rule) => management.delete_rule(place, &rule.name).await,
-            None => management.delete(place).await,
+        Verdict::Delete => match (&step.rule, &step.entity) {
+            (Some(rule), _) => {
+                let state = rule_state(management, step).await?;
+                management.delete_rule(place, &rule.name, &state).await
+            }
+            (None, Some(entity)) => {
+                let state = entity_state(management, step, entity).await?;
+                management.delete(place, &state).await
+            }
+            (None, None) => Ok(()),
         },
         Verdict::Create | Verdict::Update => match (&step.rule, &step.entity) {
             (Some(rule), _) => {
@@ -140,13 +147,18 @@ async fn entity_state(
     }
     let (found, state) = management.get_state(&step.place).await?;
     let is_same = ["CreatedAt", "UpdatedAt"].iter().all(|time| found.text(time) == planned.text(time));
-    if is_same { Ok(state) } else { Err(changed_meanwhile(&format!("cannot update {}", step.place.told()))) }
+    if is_same { Ok(state) } else { Err(changed_meanwhile(&what(step, &step.place.told()))) }
 }
 
 async fn rule_state(management: &mut Management<'_>, step: &Step) -> Result<State, Failure> {
     let Some(planned) = &step.rule_before else { return Ok(State::New) };
     match management.find_rule(&step.place, &planned.name).await? {
         Some((found, state)) if found == *planned => Ok(state),
-        _ => Err(changed_meanwhile(&format!("cannot update rule `{}`", planned.name))),
+        _ => Err(changed_meanwhile(&what(step, &format!("rule `{}`", planned.name)))),
     }
+}
+
+/// What a step cannot do.
+fn what(step: &Step, name: &str) -> String {
+    format!("cannot {} {name}", step.verdict.word())
 }

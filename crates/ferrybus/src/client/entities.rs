@@ -186,7 +186,9 @@ fn sibling(like: &Place, entity: &Described) -> Place {
 
 /// Deletes an entity.
 pub(crate) async fn delete(target: Target, place: Place, as_json: bool) -> Result<(), Failure> {
-    target.management().delete(&place).await?;
+    let mut management = target.management();
+    management.get(&place).await?;
+    management.delete(&place, &State::Any).await?;
     if as_json {
         return output::line(json!({ "deleted": place.short() }));
     }

@@ -229,10 +229,10 @@ impl Management<'_> {
         stored.ok_or_else(|| unreadable(&what, &AnswerError::Nothing))
     }
 
-    pub(crate) async fn delete(&mut self, place: &Place) -> Result<(), Failure> {
-        // The path alone does not say what would be deleted.
-        self.get(place).await?;
-        let reply = self.send(Ask::new(Method::DELETE, &url(&place.path))).await?;
+    /// Deletes an entity that is in this state. The path alone does not say of what kind it is: look before.
+    pub(crate) async fn delete(&mut self, place: &Place, state: &State) -> Result<(), Failure> {
+        let url = url(&place.path);
+        let reply = self.send(Ask::new(Method::DELETE, &url).of_state(state.if_match())).await?;
         good(&reply, &format!("cannot delete {}", place.told())).map(drop)
     }
 
@@ -282,8 +282,15 @@ impl Management<'_> {
         good(&reply, &what).map(drop)
     }
 
-    pub(crate) async fn delete_rule(&mut self, subscription: &Place, name: &str) -> Result<(), Failure> {
-        let reply = self.send(Ask::new(Method::DELETE, &rule_url(subscription, name))).await?;
+    /// Deletes a rule that is in this state.
+    pub(crate) async fn delete_rule(
+        &mut self,
+        subscription: &Place,
+        name: &str,
+        state: &State,
+    ) -> Result<(), Failure> {
+        let url = rule_url(subscription, name);
+        let reply = self.send(Ask::new(Method::DELETE, &url).of_state(state.if_match())).await?;
         good(&reply, &format!("cannot delete rule `{name}`")).map(drop)
     }
 

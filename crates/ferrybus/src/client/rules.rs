@@ -102,7 +102,7 @@ pub(crate) async fn delete(target: Target, rule: &RulePlace, as_json: bool) -> R
     let place = subscription(rule);
     let mut management = target.management();
     let (found, _) = find(&mut management, rule).await?;
-    management.delete_rule(&place, &found.name).await?;
+    management.delete_rule(&place, &found.name, &State::Any).await?;
     if as_json {
         return output::line(json!({ "deleted": &*found.name }));
     }

@@ -185,3 +185,29 @@ fn rules_and_files_overwrite_nothing_that_they_have_not_read() {
     assert_eq!((exit, sql()), (1, json!("amount>6")), "{complaint}");
     assert!(complaint.contains(&format!("cannot update rule `big`: {CHANGED}")), "{complaint}");
 }
+
+#[test]
+fn a_file_deletes_nothing_that_another_has_changed() {
+    let it = Setting::new("two-operators-prune");
+    it.run("queue create orders");
+    it.run("topic create events");
+    it.run("subscription create events audit");
+    it.run("rule create events audit big --sql amount>1");
+    let events = "[[topic]]\nname = \"events\"\n[[topic.subscription]]\nname = \"audit\"\n";
+    it.folder.write("prune.toml", events);
+    let theirs = "rule update events audit big --sql amount>2";
+    let (exit, complaint) = it.beside("DELETE", theirs, "config apply prune.toml");
+    assert_eq!(exit, 1, "{complaint}");
+    assert!(complaint.contains(&format!("cannot delete rule `big`: {CHANGED}")), "{complaint}");
+    assert_eq!(it.shown("rule show events audit big")["filter"]["sql"], "amount>2");
+    it.run("config apply prune.toml");
+    let theirs = "queue update orders --max-delivery-count 7";
+    let (exit, complaint) = it.beside("DELETE", theirs, "config apply prune.toml --prune");
+    assert_eq!(exit, 1, "{complaint}");
+    assert!(complaint.contains(&format!("cannot delete queue `orders`: {CHANGED}")), "{complaint}");
+    assert_eq!(it.shown("queue show orders")["max_delivery_count"], 7);
+    // Who deletes it by its name means it as it is.
+    let (exit, complaint) =
+        it.beside("DELETE", "queue update orders --max-delivery-count 8", "queue delete orders");
+    assert_eq!(exit, 0, "{complaint}");
+}

@@ -34,7 +34,7 @@ pub(super) enum Verdict {
 impl Verdict {
     const ALL: [Self; 5] = [Self::Create, Self::Update, Self::Delete, Self::Refused, Self::Unchanged];
 
-    const fn word(self) -> &'static str {
+    pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Create => "create",
             Self::Update => "update",
@@ -63,9 +63,9 @@ pub(super) struct Step {
     pub(super) place: Place,
     /// The rule, where it is about one.
     pub(super) rule: Option<Rule>,
-    /// That rule as it was, where it is changed.
+    /// That rule as it was, where it is changed or deleted.
     pub(super) rule_before: Option<Rule>,
-    /// What to send.
+    /// What to send; where it is deleted, what it was like.
     pub(super) entity: Option<Described>,
     changes: Vec<Change>,
 }
@@ -144,7 +144,10 @@ impl Plan {
         // A topic takes its subscriptions along: they go first, each with its own line.
         let others: Vec<&Place> = found.all().rev().filter(|place| !is_named(place)).collect();
         if prune {
-            steps.extend(others.iter().map(|place| Step::of(Verdict::Delete, place)));
+            steps.extend(others.iter().map(|place| Step {
+                entity: found.get(place).map(|(_, entity)| entity.clone()),
+                ..Step::of(Verdict::Delete, place)
+            }));
         }
         Self { steps, others: if prune { 0 } else { others.len() } }
     }
@@ -268,7 +271,12 @@ fn rule_steps(wanted: &[Rule], found: &[Rule], place: &Place) -> Vec<Step> {
         steps.push(step);
     }
     let surplus = found.iter().filter(|rule| named(wanted, &rule.name).is_none());
-    steps.extend(surplus.map(|rule| Step::of_rule(Verdict::Delete, place, rule)));
+    steps.extend(
+        surplus.map(|rule| Step {
+            rule_before: Some(rule.clone()),
+            ..Step::of_rule(Verdict::Delete, place, rule)
+        }),
+    );
     steps
 }
 
