@@ -3,7 +3,7 @@
 //! Invariant: an event names only sessions and links whose begin and attach were told before and
 //! whose end was not, but for the end of a link that was detached on our side first.
 
-use amqp_codec::performative::{Attach, DeliveryState, Error, Open};
+use amqp_codec::performative::{Attach, DeliveryState, Error, Open, TxnId};
 use amqp_codec::raw::RawMap;
 use amqp_codec::types::{DeliveryTag, ReceiverSettleMode, Symbol};
 use bytes::Bytes;
@@ -138,6 +138,14 @@ pub enum Event {
         /// The link.
         link: LinkKey,
     },
+    /// Work that the peer sent in a transaction is not done, and nothing else says so: a message or an
+    /// outcome for a link or session that is gone on our side, or that cost its link or session; or the
+    /// front of a message whose link or session goes on our side. The transaction must not succeed
+    /// without it (transactions 4.4.1).
+    WorkLost {
+        /// The transaction that it names.
+        txn_id: TxnId,
+    },
     /// A session is gone, and with it all its links. Not told of sessions that the layer above has
     /// ended itself.
     SessionEnded {
@@ -156,6 +164,18 @@ pub enum Event {
         /// Whose doing it was.
         by: Origin,
     },
+}
+
+impl Event {
+    /// That work in this state is lost, if it is in a transaction.
+    pub(crate) fn work_lost(state: Option<&DeliveryState>) -> Option<Self> {
+        match state {
+            Some(DeliveryState::Transactional { txn_id, .. }) => {
+                Some(Self::WorkLost { txn_id: txn_id.clone() })
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Who ended something.

@@ -20,6 +20,7 @@ use amqp_codec::types::{ReceiverSettleMode, Role, SenderSettleMode};
 pub(crate) use receiver::Receiver;
 pub(crate) use sender::Sender;
 
+use crate::event::Event;
 use crate::ids::LinkKey;
 
 /// A link, seen from our side.
@@ -93,6 +94,16 @@ impl Link {
     #[inline]
     pub(crate) const fn is_live(&self) -> bool {
         !matches!(self.state, LinkState::Detached { .. })
+    }
+
+    /// What is to be told of the delivery that is being gathered, when we drop it.
+    pub(crate) fn partial_work(&self) -> Option<Event> {
+        match &self.end {
+            LinkEnd::Receiver(Receiver { partial: Some(partial), .. }) => {
+                Event::work_lost(partial.state.as_ref())
+            }
+            LinkEnd::Receiver(_) | LinkEnd::Sender(_) => None,
+        }
     }
 
     /// Bytes of the delivery that is being gathered.

@@ -3,6 +3,8 @@
 //! Invariant: each attach is answered once, with the peer's own source and target but for filters that are not
 //! applied, or refused with an error.
 
+use std::collections::BTreeMap;
+
 use amqp_codec::{
     performative::Attach,
     raw::{AnnotationValue, RawMap},
@@ -14,6 +16,7 @@ use broker_core::{AttachError, Command, EntityPath, LinkId, QueueInfo, SessionGr
 use tracing::{Span, debug};
 
 use crate::{
+    answers::Unread,
     condition::Refusal,
     gateway::Gateway,
     intake::Wants,
@@ -74,6 +77,7 @@ impl Gateway {
                     limit: 0,
                     sent: 0,
                     waiting: std::collections::VecDeque::new(),
+                    unread: Unread::default(),
                 };
                 self.attach_node(key, &attach, &node, LinkRole::Replies(Box::new(replies)))
             }
@@ -103,6 +107,7 @@ impl Gateway {
             attach: None,
             max_message_bytes: self.config.max_message_bytes,
             takes_rejected: takes_rejected(&attach),
+            unanswered: BTreeMap::new(),
         };
         let name = attach.name.as_str().into();
         let role = LinkRole::Producer(Box::new(producer));

@@ -77,6 +77,8 @@ pub(crate) enum Refusal {
     ForeignState,
     /// More open requests than a management link may have.
     TooManyRequests { limit: usize },
+    /// More bytes of answers than a client may leave unread.
+    UnreadAnswers { limit: u64 },
     /// A link beyond the connection's limit.
     TooManyLinks { limit: usize },
     /// A connection beyond the broker's limit.
@@ -137,9 +139,10 @@ impl Refusal {
             }
             Self::NoSubscription { .. } => ("amqp:not-found", 404),
             Self::SeveralEntities | Self::NotInTransaction => ("amqp:not-allowed", 400),
-            Self::TooManyRequests { .. } | Self::TooManyLinks { .. } | Self::TooManyConnections { .. } => {
-                ("amqp:resource-limit-exceeded", 403)
-            }
+            Self::TooManyRequests { .. }
+            | Self::UnreadAnswers { .. }
+            | Self::TooManyLinks { .. }
+            | Self::TooManyConnections { .. } => ("amqp:resource-limit-exceeded", 403),
             Self::TooLarge { .. } | Self::PropertyTooLarge { .. } | Self::PropertiesTooLarge { .. } => {
                 ("amqp:link:message-size-exceeded", 400)
             }

@@ -65,6 +65,10 @@ pub struct GatewayConfig {
     pub max_peek_bytes: u64,
     /// Answers of a management node that may wait for credit on one link.
     pub max_waiting_replies: usize,
+    /// Bytes of answers of `$cbs` that a client may leave unread; beyond it the link that they go on is detached.
+    pub max_unread_cbs_bytes: u64,
+    /// The same of answers of management nodes, of which each may be as large as [`max_peek_bytes`](Self::max_peek_bytes).
+    pub max_unread_answer_bytes: u64,
     /// Make spans of the messages that belong to a trace.
     pub traces: bool,
     /// Faults that tests may order; `None`: nobody can.
@@ -90,6 +94,8 @@ impl Default for GatewayConfig {
             max_batch_messages: 65_536,
             max_peek_bytes: 1 << 20,
             max_waiting_replies: 64,
+            max_unread_cbs_bytes: 1 << 20,
+            max_unread_answer_bytes: 64 << 20,
             traces: false,
             faults: None,
         }

@@ -225,8 +225,15 @@ impl Gateway {
 
     /// The gateway refuses an operation of a transaction, so nothing of it may be done.
     pub(crate) fn spoil(&mut self, name: &TxnId) {
-        if let Some(number) = self.transactions.number(name) {
-            self.spoil_number(number);
+        if let Some(name) = read_name(name) {
+            self.spoil_named(name);
+        }
+    }
+
+    /// The same of a transaction whose name was read.
+    pub(crate) fn spoil_named(&mut self, name: u128) {
+        if let Some(begun) = self.transactions.begun.get(&name) {
+            self.spoil_number(begun.number);
         }
     }
 
@@ -242,7 +249,7 @@ impl Gateway {
 }
 
 /// The name that the wire's bytes are.
-fn read_name(name: &TxnId) -> Option<u128> {
+pub(crate) fn read_name(name: &TxnId) -> Option<u128> {
     Some(u128::from_be_bytes(name.as_bytes()[..].try_into().ok()?))
 }
 

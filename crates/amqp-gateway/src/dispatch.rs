@@ -2,7 +2,6 @@
 //!
 //! Invariant: each kind of event, and each kind of effect, has one place that handles it.
 
-use amqp_codec::performative::DeliveryState;
 use amqp_engine::Event;
 use broker_core::Effect;
 
@@ -17,11 +16,10 @@ impl Gateway {
                 self.on_disposition(session, first, last, settled, state.as_ref());
             }
             Event::TooLarge { link, delivery_id, tag, state, bytes, limit } => {
-                if let Some(DeliveryState::Transactional { txn_id, .. }) = &state {
-                    self.spoil(txn_id);
-                }
+                self.lose_work(state.as_ref());
                 self.on_too_large(link, delivery_id, tag, &Refusal::TooLarge { bytes, limit });
             }
+            Event::WorkLost { txn_id } => self.spoil(&txn_id),
             Event::LinkFlow { link, limit, drain, properties, .. } => {
                 self.on_flow(link, limit, drain, properties.as_ref());
             }
@@ -34,7 +32,7 @@ impl Gateway {
             Event::SessionBegun { session } => self.on_session(session),
             Event::SessionEnded { session, error, by } => {
                 telling::by_engine(by, error.as_ref());
-                self.on_session_ended(session);
+                self.on_session_ended(session, by);
             }
             Event::SaslInit { mechanism, initial_response, .. } => {
                 self.on_sasl(mechanism, initial_response.as_ref());

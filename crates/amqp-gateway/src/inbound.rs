@@ -28,8 +28,11 @@ use crate::{
 impl Gateway {
     /// A whole delivery has come.
     pub(crate) fn on_transfer(&mut self, delivery: IncomingDelivery) {
-        let Some(number) = self.by_key.find(delivery.link) else { return };
-        let Some(link) = self.links.get(number) else { return };
+        let number = self.by_key.find(delivery.link);
+        let Some((number, link)) = number.and_then(|number| Some((number, self.links.get(number)?))) else {
+            // It was detached when this had come already.
+            return self.lose_work(delivery.state.as_ref());
+        };
         let (id, key) = (LinkId(number), link.key);
         match &link.role {
             LinkRole::Producer(_) => {
@@ -97,10 +100,8 @@ impl Gateway {
         if self.config.faults.is_some()
             && let Some(refusal) = self.throttle(id, &delivery)
         {
-            if let Some(DeliveryState::Transactional { txn_id, .. }) = &delivery.state {
-                // Or it would commit without this message.
-                self.spoil(txn_id);
-            }
+            // Or its transaction would commit without this message.
+            self.lose_work(delivery.state.as_ref());
             return self.refuse_message(id, &delivery, &refusal);
         }
         if let Some(DeliveryState::Transactional { txn_id, .. }) = delivery.state.take() {
@@ -218,6 +219,7 @@ impl Gateway {
                     if let Some(Pending::Publish(tracked)) = self.pending.remove(&number)
                         && !tracked.settled
                     {
+                        self.note_answered(&tracked);
                         let state = DeliveryState::Accepted;
                         let state = match &tracked.transaction {
                             Some(name) => inside(name, state),
@@ -239,7 +241,10 @@ impl Gateway {
                 self.settle_received(session, delivery, DeliveryState::Rejected(Some(Box::new(error))));
             }
             Some(Errand::Request(number)) => match self.pending.remove(&number) {
-                Some(Pending::Publish(tracked)) => self.refuse_tracked(&tracked, refusal),
+                Some(Pending::Publish(tracked)) => {
+                    self.note_answered(&tracked);
+                    self.refuse_tracked(&tracked, refusal);
+                }
                 Some(Pending::Request(caller, _)) => self.reply_refused(&caller, refusal),
                 _ => {}
             },

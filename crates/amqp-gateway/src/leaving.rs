@@ -4,7 +4,7 @@
 //! own detach is answered like anything else. The core says what is still locked.
 //!
 //! Invariant: a link whose detach is out asks the core for nothing more; what is kept of it goes with the peer's detach, or
-//! with its session.
+//! with its session. A transaction of which the broker's own doing leaves a message unanswered cannot be committed.
 
 use amqp_codec::performative::{DeliveryState, Error};
 use amqp_engine::{LinkKey, Origin, SessionId};
@@ -37,7 +37,7 @@ impl Gateway {
     }
 
     /// A session is over, and all its links with it.
-    pub(crate) fn on_session_ended(&mut self, id: SessionId) {
+    pub(crate) fn on_session_ended(&mut self, id: SessionId, by: Origin) {
         let Some(number) = self.by_session.find(id) else { return };
         // Gone first, so that no link cleans up in its table.
         self.sessions.remove(number);
@@ -46,6 +46,9 @@ impl Gateway {
         let of_session = self.links.iter().filter(|(_, link)| link.session.0 == number);
         let links: Vec<u32> = of_session.map(|(link, _)| link).collect();
         for link in links {
+            if by == Origin::Engine {
+                self.spoil_unanswered(LinkId(link));
+            }
             self.drop_link(LinkId(link));
         }
     }
@@ -102,8 +105,18 @@ impl Gateway {
         self.depart(id);
     }
 
+    /// What a sender has put into transactions and has no answer to will not be answered, and not because it gave up: its
+    /// transactions must not succeed before it has heard of all of them (transactions 4.4.1).
+    fn spoil_unanswered(&mut self, id: LinkId) {
+        let Some(Link { role: LinkRole::Producer(producer), .. }) = self.links.get_mut(id.0) else { return };
+        for (name, _) in std::mem::take(&mut producer.unanswered) {
+            self.spoil_named(name);
+        }
+    }
+
     /// Our detach is out: the core is told that the link is gone, and what its peer has not settled stays known.
     fn depart(&mut self, id: LinkId) {
+        self.spoil_unanswered(id);
         let Some(link) = self.links.get_mut(id.0) else { return };
         let ends = link.role.ends(false);
         match &mut link.role {

@@ -13,12 +13,13 @@
 //! | How does a message come in, how does it go out? | `intake`, `quota`, `inbound`; `delivery`, `outbound` |
 //! | What does a transaction need? | `coordinator`, `transacted` |
 //! | What goes wrong because a test ordered it? | `faults`, `mischief` |
-//! | How are the nodes asked? | `requests`, `cbs`, `management` |
+//! | How are the nodes asked? | `requests`, `cbs`, `management`; what is not read of their answers: `answers` |
 //!
 //! Invariant: the only crate that names both a performative and a queue outcome. It reads no clock, no socket and
 //! no file, and never decides durability: what it tells a client, the core has told it.
 
 mod address;
+mod answers;
 mod approach;
 mod attach;
 mod budget;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a link is one of six kinds for as long as it lives.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use amqp_codec::{
     performative::{Attach, TxnId},
@@ -15,6 +15,7 @@ use bytes::Bytes;
 use tracing::Span;
 
 use crate::{
+    answers::Unread,
     forgetting::Forgetting,
     intake::Wants,
     locks::Locks,
@@ -159,9 +160,21 @@ pub(crate) struct Producer {
     pub(crate) max_message_bytes: u64,
     /// Whether the peer understands `rejected`; else a refusal detaches the link.
     pub(crate) takes_rejected: bool,
+    /// Messages in transactions that the peer waits for an answer to, by the name of their transaction.
+    pub(crate) unanswered: BTreeMap<u128, u32>,
 }
 
 impl Producer {
+    /// A message in a transaction is answered.
+    pub(crate) fn answered(&mut self, name: u128) {
+        if let Some(count) = self.unanswered.get_mut(&name) {
+            *count -= 1;
+            if *count == 0 {
+                self.unanswered.remove(&name);
+            }
+        }
+    }
+
     /// Whether the answer to a message must find its link, and not only its delivery-id: for the anonymous
     /// terminus, whose errors name the tag, and where a refusal detaches the link.
     pub(crate) const fn is_tracked(&self) -> bool {
@@ -248,6 +261,8 @@ pub(crate) struct Replies {
     pub(crate) sent: u64,
     /// Answers that wait for credit.
     pub(crate) waiting: VecDeque<Bytes>,
+    /// Bytes of answers that have not left.
+    pub(crate) unread: Unread,
 }
 
 /// A message that waits for the core's answer and cannot be told apart by its ticket alone.

@@ -180,6 +180,9 @@ impl Gateway {
             return transaction.into_iter().for_each(|name| self.spoil(name));
         }
         if verdict.answer == Answer::Detach {
+            if let Some(name) = transaction {
+                self.spoil(name);
+            }
             return self.detach_link(held.consumer, &Refusal::ForeignState);
         }
         let repeated = said.outcome().filter(|_| verdict.answer == Answer::WhenDone);

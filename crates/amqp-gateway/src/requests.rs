@@ -89,7 +89,10 @@ impl Gateway {
         let (session, node) = (link.session, requests.node.clone());
         let mut request = match Request::read(&delivery.payload, session, &node) {
             Ok(request) => request,
-            Err(refusal) => return self.detach_link(id, &refusal),
+            Err(refusal) => {
+                self.lose_work(delivery.state.as_ref());
+                return self.detach_link(id, &refusal);
+            }
         };
         let mut state = DeliveryState::Accepted;
         if let Some(DeliveryState::Transactional { txn_id, .. }) = &delivery.state {
@@ -137,6 +140,9 @@ impl Gateway {
     /// Sends an answer to the link it belongs to.
     pub(crate) fn reply(&mut self, caller: &Caller, reply: &Reply<'_>) {
         let Some(id) = self.reply_link(caller) else { return };
+        if let Err(refusal) = self.check_unread(&caller.node) {
+            return self.detach_link(id, &refusal);
+        }
         let message = message(caller, reply);
         let most = self.config.max_waiting_replies;
         let Some(link) = self.links.get_mut(id.0) else { return };
@@ -144,6 +150,7 @@ impl Gateway {
         if replies.waiting.len() >= most {
             return self.detach_link(id, &Refusal::TooManyRequests { limit: most });
         }
+        replies.unread.wait(message.len());
         replies.waiting.push_back(message);
         self.send_replies(id, false);
     }
@@ -183,7 +190,9 @@ impl Gateway {
             let settled = replies.settled;
             let outgoing = OutgoingDelivery { settled, ..OutgoingDelivery::new(tag, message, Bytes::new()) };
             let size = outgoing.len();
-            if self.engine.send(key, outgoing).is_some()
+            let id = self.engine.send(key, outgoing);
+            replies.unread.give(id, size);
+            if id.is_some()
                 && let Some(session) = self.sessions.get_mut(link.session.0)
             {
                 session.given(size);

@@ -9,10 +9,10 @@ use broker_core::{Command, LinkId, LockId, Operation, Outcome, PublishTarget};
 
 use crate::{
     condition::Refusal,
-    coordinator::TrackedSettlement,
+    coordinator::{TrackedSettlement, read_name},
     gateway::Gateway,
     intake::Intake,
-    link::{LinkRole, TrackedPublish},
+    link::{Link, LinkRole, TrackedPublish},
     locks::Held,
     management::{self, Ask},
     requests::{Caller, Pending},
@@ -45,6 +45,7 @@ impl Gateway {
         let Some(session) = self.links.get(id.0).map(|link| link.session) else { return };
         let (settled, tag) = (delivery.settled, delivery.tag);
         let ticket = (!settled).then(|| {
+            self.note_unanswered(id, &name);
             let delivery = delivery.delivery_id.0;
             let transaction = Some(name);
             let tracked = TrackedPublish { link: id, session, delivery, tag, settled, transaction };
@@ -52,6 +53,29 @@ impl Gateway {
         });
         let operation = Box::new(Operation::Publish { target, messages, ticket });
         self.commands.push(Command::Enlist { transaction, operation });
+    }
+
+    /// A message has joined a transaction, and its sender waits for the answer.
+    fn note_unanswered(&mut self, id: LinkId, name: &TxnId) {
+        let Some(Link { role: LinkRole::Producer(producer), .. }) = self.links.get_mut(id.0) else { return };
+        if let Some(name) = read_name(name) {
+            *producer.unanswered.entry(name).or_default() += 1;
+        }
+    }
+
+    /// The core has answered for a message in a transaction.
+    pub(crate) fn note_answered(&mut self, tracked: &TrackedPublish) {
+        let Some(name) = tracked.transaction.as_ref().and_then(read_name) else { return };
+        if let Some(Link { role: LinkRole::Producer(producer), .. }) = self.links.get_mut(tracked.link.0) {
+            producer.answered(name);
+        }
+    }
+
+    /// What is in this state is not done: nor is the rest of its transaction.
+    pub(crate) fn lose_work(&mut self, state: Option<&DeliveryState>) {
+        if let Some(DeliveryState::Transactional { txn_id, .. }) = state {
+            self.spoil(txn_id);
+        }
     }
 
     /// The transaction that a message joins, and where it goes.

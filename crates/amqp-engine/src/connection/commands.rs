@@ -134,6 +134,12 @@ impl Connection {
         self.sessions.get(session).map(|found| DeliveryId(found.numbering.next_local()))
     }
 
+    /// The first delivery of the session that was handed over and is not sent to its end; `None` when there is none.
+    pub fn oldest_unsent(&self, session: SessionId) -> Option<DeliveryId> {
+        let waiting = &self.sessions.get(session)?.queue;
+        waiting.front().map(|queued| DeliveryId(queued.id))
+    }
+
     /// Deliveries of the session that were handed over before `oldest` will not be settled any more,
     /// and what the peer says of them does not matter: they are settled, or their links are gone.
     ///

@@ -1,7 +1,7 @@
 //! What an open connection does with each performative of the peer.
 //!
 //! Invariant: a frame for a session that we have ended, or a link that we have detached, changes
-//! nothing but the count of frames.
+//! nothing but the count of frames; a transaction that it names is told of.
 
 use amqp_codec::frame::{FrameError, FrameHeader, FrameKind};
 use amqp_codec::performative::{Begin, Close, Disposition, End, Flow, Performative, Transfer, decode_front};
@@ -85,7 +85,10 @@ impl Connection {
             self.fail_unmapped("transfer", channel);
             return None;
         };
-        let session = self.sessions.at_mut(ours).filter(|session| !session.ended)?;
+        let session = self.sessions.at_mut(ours)?;
+        if session.ended {
+            return Event::work_lost(transfer.state.as_ref());
+        }
         let mut intake = Intake { config: &self.config, partial_bytes: &mut self.partial_bytes };
         let result = session.on_transfer(&mut intake, transfer, payload);
         if session.windows.incoming_is_low() && session.may_renew_window(&self.config) {
@@ -95,6 +98,9 @@ impl Connection {
             Ok(event) => event,
             Err(fault) => {
                 self.on_fault(ours, fault);
+                if let Some(lost) = Event::work_lost(transfer.state.as_ref()) {
+                    self.tell(lost);
+                }
                 None
             }
         }
@@ -104,8 +110,11 @@ impl Connection {
     fn on_disposition(&mut self, channel: u16, disposition: &mut Disposition) -> Option<Event> {
         // Late dispositions of a session that has just ended do no harm.
         let ours = self.sessions.local_channel(channel)?;
-        let session = self.sessions.at_mut(ours).filter(|session| !session.ended)?;
+        let session = self.sessions.at_mut(ours)?;
         let Disposition { role, first, last, settled, .. } = *disposition;
+        if session.ended {
+            return Event::work_lost(disposition.state.as_ref().filter(|_| role == Role::Receiver));
+        }
         let last = last.unwrap_or(first);
         let state = disposition.state.take();
         if role == Role::Sender {

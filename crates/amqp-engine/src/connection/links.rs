@@ -127,6 +127,9 @@ impl Connection {
             return false;
         }
         self.take_back(link, 0, true);
+        if let Some(lost) = self.sessions.link(link).and_then(Link::partial_work) {
+            self.tell(lost);
+        }
         self.release_link(link);
         let refused = self.write_missing_attach(link);
         // Either of the two may have ended what the link was part of.
@@ -244,6 +247,11 @@ impl Connection {
 
     fn end_ours(&mut self, channel: u16, error: Option<Error>) {
         self.give_back_session(channel);
+        let links = self.sessions.at(channel).into_iter().flat_map(|session| session.links.iter());
+        let lost: Vec<Event> = links.filter_map(Link::partial_work).collect();
+        for lost in lost {
+            self.tell(lost);
+        }
         self.release_session(channel);
         let short = End { error: error.as_ref().map(shorten) };
         let end = End { error };

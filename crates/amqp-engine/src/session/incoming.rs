@@ -2,7 +2,7 @@
 //!
 //! Invariant: each delivery comes out once: whole, or as too large and without its bytes; or not at all.
 
-use amqp_codec::performative::Transfer;
+use amqp_codec::performative::{DeliveryState, Transfer};
 use amqp_codec::types::{DeliveryTag, ReceiverSettleMode, SenderSettleMode};
 use bytes::Bytes;
 
@@ -36,8 +36,7 @@ impl Session {
             return Err(unattached("transfer", transfer.handle));
         };
         if matches!(link.state, LinkState::Detached { .. }) {
-            self.skip(transfer);
-            return Ok(None);
+            return Ok(self.skip(transfer));
         }
         let ours = link.key.handle;
         let Some(receiver) = link.receiver_mut() else {
@@ -47,16 +46,24 @@ impl Session {
             None => self.begin_delivery(intake, ours, transfer, payload),
             Some(partial) => {
                 *intake.partial_bytes -= partial.len();
-                self.continue_delivery(intake, ours, partial, transfer, &payload)
+                let named = Event::work_lost(partial.state.as_ref().or(transfer.state.as_ref()));
+                let done = self.continue_delivery(intake, ours, partial, transfer, &payload);
+                if let (Err(_), Some(Event::WorkLost { txn_id })) = (&done, named) {
+                    // Whoever sees to the fault tells of it.
+                    transfer.state = Some(DeliveryState::Transactional { txn_id, outcome: None });
+                }
+                done
             }
         }
     }
 
-    /// A transfer on a link that is no longer: it counts for the session, and for nothing else.
-    fn skip(&mut self, transfer: &Transfer) {
+    /// A transfer on a link that is no longer: it counts for the session, and for nothing else. Its transaction hears of
+    /// it.
+    fn skip(&mut self, transfer: &Transfer) -> Option<Event> {
         if !transfer.more || transfer.aborted {
             self.windows.on_delivery_end();
         }
+        Event::work_lost(transfer.state.as_ref())
     }
 
     /// The first transfer of a delivery.
@@ -97,7 +104,8 @@ impl Session {
             if too_large {
                 partial.drop_payload(limit);
             }
-            reserve_partial(intake, handle, partial.len())?;
+            reserve_partial(intake, handle, partial.len())
+                .inspect_err(|_| transfer.state = partial.state.take())?;
             receiver.partial = Some(Box::new(partial));
             return Ok(None);
         }

@@ -34,3 +34,5 @@ mod splits;
 mod transfers;
 #[cfg(test)]
 mod wire;
+#[cfg(test)]
+mod work_lost;

@@ -39,8 +39,10 @@ fn an_attach() -> impl Strategy<Value = Attach> {
 
 fn a_transfer() -> impl Strategy<Value = Transfer> {
     let flags = (any::<bool>(), any::<bool>(), prop_oneof![9 => Just(false), 1 => Just(true)]);
-    (number(), maybe(number()), maybe(0u8..8), maybe(any::<bool>()), flags).prop_map(
-        |(handle, delivery_id, tag, settled, (more, resume, aborted))| Transfer {
+    let state = prop_oneof![4 => Just(None), 1 => any::<u8>().prop_map(|name| Some(in_transaction(name)))];
+    (number(), maybe(number()), maybe(0u8..8), maybe(any::<bool>()), flags, state).prop_map(
+        |(handle, delivery_id, tag, settled, (more, resume, aborted), state)| Transfer {
+            state,
             handle,
             delivery_id,
             delivery_tag: tag.map(|tag| DeliveryTag::try_from(&[tag][..]).unwrap()),
@@ -51,6 +53,10 @@ fn a_transfer() -> impl Strategy<Value = Transfer> {
             ..Transfer::default()
         },
     )
+}
+
+fn in_transaction(name: u8) -> DeliveryState {
+    DeliveryState::Transactional { txn_id: (&[name][..]).into(), outcome: None }
 }
 
 fn a_flow() -> impl Strategy<Value = Flow> {
@@ -73,13 +79,14 @@ fn a_flow() -> impl Strategy<Value = Flow> {
 }
 
 fn a_disposition() -> impl Strategy<Value = Disposition> {
-    (role(), number(), maybe(number()), any::<bool>(), any::<bool>()).prop_map(
-        |(role, first, last, settled, accepted)| Disposition {
+    let state = prop_oneof![Just(None), Just(Some(DeliveryState::Accepted)), Just(Some(in_transaction(7)))];
+    (role(), number(), maybe(number()), any::<bool>(), state).prop_map(
+        |(role, first, last, settled, state)| Disposition {
             role,
             first,
             last,
             settled,
-            state: accepted.then_some(DeliveryState::Accepted),
+            state,
             batchable: false,
         },
     )

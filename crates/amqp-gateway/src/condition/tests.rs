@@ -55,6 +55,7 @@ fn refusals_have_the_names_that_the_sdks_map_to_their_exceptions() {
             "com.microsoft:argument-out-of-range",
             400,
         ),
+        (Refusal::UnreadAnswers { limit: 1 }, "amqp:resource-limit-exceeded", 403),
         (Refusal::UnknownOperation { operation: "x".into() }, "amqp:not-implemented", 501),
         (Refusal::Unauthorized { claim: "Send", resource: "orders".into() }, "amqp:unauthorized-access", 401),
         (Refusal::NoTarget, "amqp:invalid-field", 400),

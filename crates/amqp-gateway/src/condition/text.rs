@@ -80,6 +80,7 @@ impl Refusal {
             Self::TooLarge { .. }
             | Self::BatchLength { .. }
             | Self::TooManyRequests { .. }
+            | Self::UnreadAnswers { .. }
             | Self::TooManyLinks { .. }
             | Self::TooManyConnections { .. }
             | Self::PropertyTooLarge { .. }
@@ -99,6 +100,9 @@ impl Refusal {
                 format!("The batch has {messages} messages; allowed are 1 to {limit}.")
             }
             Self::TooManyRequests { limit } => format!("More than {limit} requests wait on this link."),
+            Self::UnreadAnswers { limit } => {
+                format!("More than {limit} bytes of answers were asked for and are not read.")
+            }
             Self::TooManyLinks { limit } => format!("The connection has {limit} links, as many as it may."),
             Self::TooManyConnections { limit } => {
                 format!(

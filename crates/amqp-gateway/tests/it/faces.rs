@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use amqp_codec::{
     message::MessageBuilder,
-    performative::{Attach, DeliveryState, Modified, Source, Target},
+    performative::{Attach, DeliveryState, Modified, Open, Source, Target},
     raw::{AnnotationValue, RawMap},
     sections::Sections,
     types::{ReceiverSettleMode, Role, SenderSettleMode, Symbol},
@@ -12,7 +12,7 @@ use amqp_codec::{
 use broker_core::EntitySettings;
 use bytes::Bytes;
 
-use crate::harness::{World, text, texts};
+use crate::harness::{KEY_NAME, World, text, texts};
 
 const FIRST: Option<ReceiverSettleMode> = Some(ReceiverSettleMode::First);
 const SECOND: Option<ReceiverSettleMode> = Some(ReceiverSettleMode::Second);
@@ -368,4 +368,64 @@ fn reading_dead_letters_shows_reason_and_description() {
     assert_eq!(view.get("DeadLetterErrorDescription").unwrap().as_string(), Some("very bad"));
     assert_eq!(view.get("extra").unwrap().as_u64(), Some(5));
     assert_eq!(text(&payload), "m");
+}
+
+#[test]
+fn an_open_may_name_any_host() {
+    let hosts = [
+        None,
+        Some(""),
+        Some("localhost"),
+        Some("nobody.example"),
+        Some("vhost:x"),
+        Some("host/$servicebus"),
+    ];
+    for host in hosts {
+        let mut world = World::new();
+        let client = world.accept();
+        let mut open = Open::new("test");
+        open.hostname = host.map(str::to_owned);
+        world.script(client).sasl_plain(KEY_NAME, "SAS_KEY_VALUE").open_with(open).begin(0);
+        world.run();
+        world.received(client);
+        world.send(client, "q", &["m"]);
+        assert_eq!(texts(&world.receive(client, "q", 1)), ["m"], "{host:?}");
+    }
+}
+
+/// A map of one unsettled delivery, as a peer says it that would resume it.
+fn unsettled() -> RawMap {
+    let mut bytes = vec![0xc1, 7, 2, 0xa0, 1, b't', 0x00, 0x53, 0x24, 0x45];
+    bytes[1] = u8::try_from(bytes.len() - 2).unwrap();
+    RawMap::copy_from_slice(&bytes).unwrap()
+}
+
+#[test]
+fn an_unsettled_map_is_answered_with_none_and_a_resumed_delivery_is_a_message() {
+    let mut world = World::new();
+    let client = world.plain();
+    let mut sender = Attach::new("s", 1, Role::Sender);
+    (sender.source, sender.target) = (Some(Source::new("here")), Some(Target::new("q")));
+    sender.initial_delivery_count = Some(0);
+    let receiver = Attach { name: "r".into(), handle: 2, ..receiver(2, None) };
+    for attach in [sender, receiver] {
+        let name = attach.name.clone();
+        world.script(client).attach(0, Attach { unsettled: Some(unsettled()), ..attach });
+        world.run();
+        let (attaches, detaches) = world.link_frames(client);
+        assert_eq!(detaches, vec![], "{name}");
+        let answer = &attaches[0];
+        assert!(answer.unsettled.as_ref().is_none_or(|map| map.iter().next().is_none()), "{name}");
+        assert!(!answer.incomplete_unsettled, "{name}");
+    }
+    let id = world.next_delivery(client);
+    let mut frame = testkit::Script::transfer_frame(1, id, false);
+    frame.resume = true;
+    let message = MessageBuilder::new().message_id("m").data(b"m").build();
+    world.script(client).transfer_with(0, frame, &message);
+    world.run();
+    assert_eq!(world.dispositions(client)[0].state, Some(DeliveryState::Accepted));
+    world.credit(client, 0, 2, 0, 5, false);
+    world.run();
+    assert_eq!(texts(&world.transfers(client)), ["m"]);
 }

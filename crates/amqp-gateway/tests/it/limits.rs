@@ -2,7 +2,7 @@
 
 use amqp_codec::{
     message::{BATCH_FORMAT, MessageBuilder},
-    performative::{DeliveryState, Error, Transfer},
+    performative::{DeliveryState, Error, Performative, Transfer},
     raw::{AnnotationValue, RawMap},
     sections::PropertyField,
     types::ReceiverSettleMode,
@@ -165,4 +165,143 @@ fn a_full_entity_refuses_by_its_name_and_numbers() {
     assert!(held >= (taken * message.len()) as u64);
     let text = refused.description.unwrap();
     assert!(text.starts_with(&format!("'q' holds {held} bytes and takes at most 200.")), "{text}");
+}
+
+/// Asks `$cbs` for nothing that it knows, with a long message-id that the answer repeats.
+fn ask_cbs(world: &mut World, client: usize) {
+    let request = MessageBuilder::new().message_id(&"x".repeat(1_000)).body_null().build();
+    world.transfer(client, 100, true, &request);
+}
+
+#[test]
+fn answers_that_a_client_leaves_unread_are_bounded_and_cost_their_link() {
+    const LIMIT: u64 = 20_000;
+    let config = GatewayConfig { max_unread_cbs_bytes: LIMIT, ..GatewayConfig::default() };
+    let mut world = World::with(config, Anonymous::Deny);
+    // Nobody it knows: `$cbs` is for those who have yet to say who they are.
+    let client = world.accept();
+    world.script(client).sasl("ANONYMOUS", None).open("test").begin(0);
+    world.cbs_links(client);
+    world.credit(client, 0, 101, 0, u32::MAX >> 1, false);
+    ask_cbs(&mut world, client);
+    world.run();
+    let size = world.transfers(client)[0].1.len() as u64;
+    // As many as fit, and one more; what was read does not count.
+    let fit = LIMIT / size + 1;
+    for _ in 0..3 {
+        world.clients[client].reads = false;
+        for _ in 0..fit {
+            ask_cbs(&mut world, client);
+        }
+        world.run();
+        world.clients[client].reads = true;
+        world.script(client).heartbeat();
+        world.run();
+        assert_eq!(world.transfers(client).len() as u64, fit);
+    }
+    world.clients[client].reads = false;
+    for _ in 0..50 * fit {
+        ask_cbs(&mut world, client);
+    }
+    world.run();
+    world.clients[client].reads = true;
+    world.script(client).heartbeat();
+    world.run();
+    let (_, detaches) = world.link_frames(client);
+    assert_eq!(detaches.len(), 1);
+    let error = detaches[0].error.as_ref().unwrap();
+    assert_eq!(error.condition, "amqp:resource-limit-exceeded");
+    let text = error.description.as_ref().unwrap();
+    assert!(text.starts_with("More than 20000 bytes of answers were asked for and are not read."), "{text}");
+    // On another link it is answered again.
+    world.script(client).detach(0, 101, true);
+    world.script(client).attach_receiver(0, 102, "cbs-again", "$cbs", Some(ReceiverSettleMode::First));
+    world.credit(client, 0, 102, 0, 10, false);
+    ask_cbs(&mut world, client);
+    world.run();
+    assert_eq!(world.transfers(client).len(), 1);
+}
+
+#[test]
+fn links_that_are_given_up_make_no_room_for_answers_that_others_leave_unread() {
+    const LIMIT: u64 = 20_000;
+    let config = GatewayConfig { max_unread_cbs_bytes: LIMIT, ..GatewayConfig::default() };
+    let mut world = World::with(config, Anonymous::Deny);
+    let client = world.service_bus();
+    world.clients[client].reads = false;
+    let mut kept = 0;
+    // Each round leaves one answer on a link of its own, behind it a link with several that is given up.
+    for round in 0..40 {
+        for (handle, count) in [(200 + 2 * round, 1), (201 + 2 * round, 5)] {
+            let (name, reply_to) = (format!("r{handle}"), format!("r{handle}"));
+            world.script(client).attach_receiver(0, handle, &name, "$cbs", None);
+            world.credit(client, 0, handle, 0, 1_000, false);
+            for _ in 0..count {
+                let request =
+                    MessageBuilder::new().message_id(&"x".repeat(1_000)).reply_to(&reply_to).body_null();
+                world.transfer(client, 100, true, &request.build());
+            }
+            world.run();
+            if count > 1 {
+                world.script(client).detach(0, handle, true);
+            }
+        }
+        kept += 1;
+    }
+    world.clients[client].reads = true;
+    world.script(client).heartbeat();
+    world.run();
+    let answers = world.transfers(client).len() as u64;
+    assert!(answers * 1_000 <= LIMIT + 1_000 && answers < kept, "{answers} of {kept}");
+}
+
+#[test]
+fn answers_of_management_nodes_have_a_limit_of_their_own() {
+    let config = GatewayConfig {
+        max_unread_cbs_bytes: 0,
+        max_unread_answer_bytes: 20_000,
+        max_peek_bytes: 10_000,
+        deliver_window_bytes: 1 << 20,
+        ..GatewayConfig::default()
+    };
+    let mut world = World::with(config, Anonymous::Deny);
+    let client = world.service_bus();
+    // Its message-id is as long as its body, which only plain clients may do.
+    let sender = world.plain();
+    world.send(sender, "q", &["x".repeat(2_500).as_str()]);
+    world.management(client, "q");
+    world.credit(client, 0, 4, 0, u32::MAX >> 1, false);
+    let ask = RawMap::with_string_keys(&[
+        ("from-sequence-number", AnnotationValue::Long(1)),
+        ("message-count", AnnotationValue::Int(1)),
+    ]);
+    let reply = world.request(client, "com.microsoft:peek-message", &ask);
+    let size = reply.len() as u64;
+    let request = MessageBuilder::new()
+        .message_id("request")
+        .application_property("operation", AnnotationValue::Str("com.microsoft:peek-message"))
+        .body_raw(amqp_codec::raw::RawValue::first(ask.bytes()).unwrap())
+        .build();
+    for (count, detached) in [(20_000 / size + 1, false), (20_000 / size + 2, true)] {
+        world.clients[client].reads = false;
+        for _ in 0..count {
+            world.transfer(client, 3, true, &request);
+        }
+        world.run();
+        world.clients[client].reads = true;
+        world.script(client).heartbeat();
+        world.run();
+        let mut shown = 0;
+        let mut errors = Vec::new();
+        for frame in world.frames(client) {
+            match frame.performative {
+                Performative::Transfer(transfer) => shown += u64::from(!transfer.more),
+                Performative::Detach(detach) => errors.push(detach.error.unwrap().condition.to_string()),
+                _ => {}
+            }
+        }
+        let expected: &[&str] = if detached { &["amqp:resource-limit-exceeded"] } else { &[] };
+        assert_eq!(errors, expected, "{count}");
+        assert!(detached || shown == count, "{shown} of {count}");
+    }
 }

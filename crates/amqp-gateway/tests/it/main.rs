@@ -17,6 +17,8 @@ mod leaving;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
+mod lost_work;
+#[cfg(test)]
 mod management;
 #[cfg(test)]
 mod rules;

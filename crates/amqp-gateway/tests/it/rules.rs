@@ -195,7 +195,8 @@ fn rule_07_a_put_token_is_answered_by_202_and_no_condition() {
     world.put_token(client, "amqp://localhost/q", &TOKEN.replace("sig=VL", "sig=XX"));
     let (_, reply) = world.transfers(client).pop().unwrap();
     assert_eq!(status(&reply, "status-code"), 401);
-    assert!(property(&reply, "status-description").unwrap().starts_with("InvalidSignature"));
+    let told = property(&reply, "status-description").unwrap();
+    assert!(told.starts_with("InvalidSignature") && told.contains("TrackingId:"), "{told}");
     // A failure says no more than that.
     let sections = Sections::scan(&reply).unwrap();
     assert_eq!(sections.application_properties_view(&reply).iter().count(), 2);

@@ -215,6 +215,37 @@ fn a_sender_is_answered_as_the_table_says_in_every_mode() {
 }
 
 #[test]
+fn one_disposition_settles_what_came_over_several_links_from_several_queues() {
+    for is_plain in [false, true] {
+        let mut world = World::new();
+        world.create("other", broker_core::EntitySettings::default());
+        let client = if is_plain { world.plain() } else { world.service_bus() };
+        let mut ids = Vec::new();
+        for (handle, queue) in [(20, "q"), (21, "other"), (22, "q")] {
+            world.send(client, queue, &["m"]);
+            world.script(client).attach_receiver(0, handle, &format!("r{handle}"), queue, RECEIVER_MODES[2]);
+            world.credit(client, 0, handle, 0, 1, false);
+            world.run();
+            ids.extend(world.transfers(client).iter().map(|(transfer, _)| transfer.delivery_id.unwrap()));
+        }
+        assert_eq!(ids.len(), 3);
+        // Names that no delivery has are passed over.
+        let (first, last) = (ids[0].wrapping_sub(5), ids[2].wrapping_add(5));
+        world.script(client).disposition(0, first, last, false, Some(DeliveryState::Accepted));
+        world.run();
+        let answers = world.dispositions(client);
+        let answered: u32 = answers.iter().map(|it| it.last.unwrap_or(it.first) - it.first + 1).sum();
+        assert_eq!(answered, 3, "{answers:?}");
+        assert!(answers.iter().all(|it| it.settled && it.state == Some(DeliveryState::Accepted)));
+        world.script(client).detach(0, 20, true).detach(0, 21, true).detach(0, 22, true);
+        world.pass(std::time::Duration::from_secs(61));
+        for (handle, queue) in [(30, "q"), (31, "other")] {
+            assert!(delivered(&mut world, client, handle, queue).is_empty(), "{queue}");
+        }
+    }
+}
+
+#[test]
 fn what_is_received_and_deleted_is_lost_with_a_connection_that_did_not_read_it() {
     for (mode, left) in [(RECEIVER_MODES[0], 0), (RECEIVER_MODES[1], 1), (RECEIVER_MODES[2], 1)] {
         let mut world = World::new();

@@ -24,36 +24,36 @@ use crate::{
     management::{binary, due, ids, longs, map, nested},
 };
 
-const CONTROL: u32 = 40;
-const SENDER: u32 = 41;
+pub(crate) const CONTROL: u32 = 40;
+pub(crate) const SENDER: u32 = 41;
 
 /// A client that counts its deliveries itself, on one session or several.
-struct Peer {
-    client: usize,
-    next: u32,
+pub(crate) struct Peer {
+    pub(crate) client: usize,
+    pub(crate) next: u32,
 }
 
 /// What came back for one delivery.
 #[derive(Debug, PartialEq)]
-enum Answer {
+pub(crate) enum Answer {
     State(DeliveryState),
     Detached(String),
     Nothing,
 }
 
 impl Peer {
-    fn new(client: usize) -> Self {
+    pub(crate) fn new(client: usize) -> Self {
         Self { client, next: 1_000 }
     }
 
-    fn coordinate(&mut self, world: &mut World, channel: u16) {
+    pub(crate) fn coordinate(&mut self, world: &mut World, channel: u16) {
         world.script(self.client).attach(channel, coordinator("txn-ctrl", CONTROL));
         world.run();
         world.received(self.client);
     }
 
     /// Sends a message, and says how it was answered.
-    fn transfer(
+    pub(crate) fn transfer(
         &mut self,
         world: &mut World,
         channel: u16,
@@ -72,23 +72,29 @@ impl Peer {
         self.transfer(world, 0, |_| {}, body)
     }
 
-    fn declare(&mut self, world: &mut World) -> TxnId {
+    pub(crate) fn declare(&mut self, world: &mut World) -> TxnId {
         match self.control(world, &declare()) {
             Answer::State(DeliveryState::Declared { txn_id }) => txn_id,
             other => panic!("{other:?}"),
         }
     }
 
-    fn discharge(&mut self, world: &mut World, txn_id: &TxnId, fail: bool) -> Answer {
+    pub(crate) fn discharge(&mut self, world: &mut World, txn_id: &TxnId, fail: bool) -> Answer {
         self.control(world, &discharge(txn_id, fail))
     }
 
-    fn send(&mut self, world: &mut World, handle: u32, txn_id: &TxnId, text: &str) -> Answer {
+    pub(crate) fn send(&mut self, world: &mut World, handle: u32, txn_id: &TxnId, text: &str) -> Answer {
         let state = Some(posting(txn_id));
         self.transfer(world, 0, |frame| (frame.handle, frame.state) = (handle, state), &message(text))
     }
 
-    fn settle(&mut self, world: &mut World, id: u32, settled: bool, state: DeliveryState) -> Answer {
+    pub(crate) fn settle(
+        &mut self,
+        world: &mut World,
+        id: u32,
+        settled: bool,
+        state: DeliveryState,
+    ) -> Answer {
         world.script(self.client).disposition(0, id, id, settled, Some(state));
         world.run();
         answer(world, self.client)
@@ -117,7 +123,7 @@ fn answer(world: &mut World, client: usize) -> Answer {
 
 impl Answer {
     /// The condition of a `rejected`.
-    fn condition(&self) -> &str {
+    pub(crate) fn condition(&self) -> &str {
         match self {
             Self::State(DeliveryState::Rejected(Some(error))) => &error.condition,
             Self::Detached(condition) => condition,
@@ -151,32 +157,32 @@ fn discharge(txn_id: &TxnId, fail: bool) -> Bytes {
     value(&body)
 }
 
-fn message(text: &str) -> Bytes {
+pub(crate) fn message(text: &str) -> Bytes {
     MessageBuilder::new().message_id(text).data(text.as_bytes()).build()
 }
 
-fn posting(txn_id: &TxnId) -> DeliveryState {
+pub(crate) fn posting(txn_id: &TxnId) -> DeliveryState {
     DeliveryState::Transactional { txn_id: txn_id.clone(), outcome: None }
 }
 
-fn within(txn_id: &TxnId, outcome: DeliveryState) -> DeliveryState {
+pub(crate) fn within(txn_id: &TxnId, outcome: DeliveryState) -> DeliveryState {
     DeliveryState::Transactional { txn_id: txn_id.clone(), outcome: Some(Box::new(outcome)) }
 }
 
-fn accepted_within(txn_id: &TxnId) -> Answer {
+pub(crate) fn accepted_within(txn_id: &TxnId) -> Answer {
     Answer::State(within(txn_id, DeliveryState::Accepted))
 }
 
-fn done() -> Answer {
+pub(crate) fn done() -> Answer {
     Answer::State(DeliveryState::Accepted)
 }
 
 /// A broker with `texts` in `q`, and a client of either face with a coordinator and a sender to `q`.
-fn world(service_bus: bool, texts: &[&str]) -> (World, Peer) {
+pub(crate) fn world(service_bus: bool, texts: &[&str]) -> (World, Peer) {
     within_world(World::new(), service_bus, texts)
 }
 
-fn within_world(mut world: World, service_bus: bool, texts: &[&str]) -> (World, Peer) {
+pub(crate) fn within_world(mut world: World, service_bus: bool, texts: &[&str]) -> (World, Peer) {
     world.create("other", EntitySettings::default());
     let publisher = world.plain();
     world.send(publisher, "q", texts);
@@ -190,7 +196,7 @@ fn within_world(mut world: World, service_bus: bool, texts: &[&str]) -> (World, 
 }
 
 /// Texts of all messages of a queue, taken.
-fn left(world: &mut World, source: &str) -> Vec<String> {
+pub(crate) fn left(world: &mut World, source: &str) -> Vec<String> {
     let reader = world.plain();
     world.script(reader).attach_receiver(0, 9, "all", source, None);
     world.run();
