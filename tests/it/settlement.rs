@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use amqp_codec::{
-    message::MessageBuilder,
-    performative::{DeliveryState, Error},
+    message::{BATCH_FORMAT, MessageBuilder},
+    performative::{DeliveryState, Error, Transfer},
     raw::{AnnotationValue, RawMap},
     sections::PropertyField,
     types::{Kind, ReceiverSettleMode},
@@ -14,7 +14,7 @@ use broker_core::EntitySettings;
 use crate::{
     broker::{Broker, QUEUE},
     dialect::modified,
-    message::{Delivery, message},
+    message::{Delivery, batch, message},
 };
 
 const FIRST: Option<ReceiverSettleMode> = Some(ReceiverSettleMode::First);
@@ -46,6 +46,33 @@ fn a_full_queue_refuses_with_a_condition_and_a_tracking_id() {
     let Some(DeliveryState::Rejected(Some(error))) = client.wire.disposed().unwrap().state else { panic!() };
     assert_eq!(error.condition, "amqp:resource-limit-exceeded");
     assert!(error.description.unwrap().contains("TrackingId:"));
+}
+
+#[test]
+fn a_send_may_bring_what_the_configuration_says() {
+    let messages = batch(&vec![message("small"); 1_500]);
+    for (most, fits) in [(8 << 10, false), (1 << 20, true)] {
+        let broker = Broker::with(|config| {
+            // One message alone fits whatever the limit, with all that may be stored beside it.
+            config.max_message_bytes = 48 << 10;
+            config.quotas.max_send_bytes = most;
+        });
+        let mut client = broker.plain();
+        client.sender(1, QUEUE);
+        let transfer = |id| Transfer {
+            message_format: Some(BATCH_FORMAT),
+            ..testkit::Script::transfer_frame(1, id, false)
+        };
+        client.send_with(0, transfer, &messages);
+        match client.wire.disposed().unwrap().state {
+            Some(DeliveryState::Accepted) => assert!(fits, "{most}"),
+            Some(DeliveryState::Rejected(Some(error))) => {
+                assert!(!fits, "{most}: {error:?}");
+                assert_eq!(error.condition, "amqp:resource-limit-exceeded");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 #[test]

@@ -143,7 +143,7 @@ impl Gateway {
                 peek::command(&body, path, self.config.max_peek_bytes)
             }
             Operation::RenewLocks => locks::renew(&body, path),
-            Operation::UpdateDisposition => locks::update(&body, path, self.config.max_message_bytes),
+            Operation::UpdateDisposition => locks::update(&body, path),
             Operation::Schedule => {
                 let intake = Intake { face: Face::ServiceBus, utc: self.now.utc, wants: Wants::ALL };
                 let limit = self.config.max_batch_messages;

@@ -27,6 +27,10 @@ pub struct Quotas {
     pub max_selectors_per_entity: u64,
     /// Most messages sent in one transaction.
     pub max_transaction_messages: u64,
+    /// Most bytes that one send, or one transaction by what it sends, may bring.
+    pub max_send_bytes: u64,
+    /// Most bytes of messages that one settlement by tokens may write anew.
+    pub max_rewritten_bytes: u64,
     /// Time from the first operation of a transaction until it is rolled back.
     pub transaction_time_out: Duration,
 }
@@ -42,6 +46,8 @@ impl Default for Quotas {
             max_subscribers_per_topic: core.max_subscribers_per_topic,
             max_selectors_per_entity: core.max_selectors_per_entity,
             max_transaction_messages: core.max_transaction_messages,
+            max_send_bytes: core.max_send_bytes,
+            max_rewritten_bytes: core.max_rewritten_bytes,
             transaction_time_out: core.transaction_time_out,
         }
     }

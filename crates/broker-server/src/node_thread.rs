@@ -100,6 +100,8 @@ fn recover(config: &ServerConfig, clock: &Arc<Clock>, inbox: &Arc<Inbox>) -> Res
         max_subscribers_per_topic: config.quotas.max_subscribers_per_topic,
         max_selectors_per_entity: config.quotas.max_selectors_per_entity,
         max_transaction_messages: config.quotas.max_transaction_messages,
+        max_send_bytes: config.quotas.max_send_bytes,
+        max_rewritten_bytes: config.quotas.max_rewritten_bytes,
         transaction_time_out: config.quotas.transaction_time_out,
         describe: amqp_gateway::describe,
         ..CoreConfig::default()

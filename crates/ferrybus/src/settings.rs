@@ -187,6 +187,8 @@ pub(crate) struct LimitSettings {
     pub(crate) max_subscribers_per_topic: Option<u64>,
     pub(crate) max_selectors_per_entity: Option<u64>,
     pub(crate) max_transaction_messages: Option<u64>,
+    pub(crate) max_send_bytes: Option<Bytes>,
+    pub(crate) max_rewritten_bytes: Option<Bytes>,
     pub(crate) transaction_time_out: Option<Span>,
     pub(crate) max_message_bytes: Option<Bytes>,
     pub(crate) max_frame_bytes: Option<Bytes>,

@@ -18,11 +18,8 @@ pub(super) fn renew(body: &RawMap, path: EntityPath) -> Result<Ask, Refusal> {
     Ok(Box::new(move |ticket| Command::RenewLocks { path, tokens, ticket }))
 }
 
-/// Bytes of messages that one request may have written anew. All of it is one atomic step.
-const REWRITTEN_BYTES_MAX: u64 = 256 << 20;
-
-/// The command of `update-disposition`. A message has at most `message_bytes`.
-pub(super) fn update(body: &RawMap, path: EntityPath, message_bytes: u64) -> Result<Ask, Refusal> {
+/// The command of `update-disposition`.
+pub(super) fn update(body: &RawMap, path: EntityPath) -> Result<Ask, Refusal> {
     let tokens = lock_tokens(body)?;
     let status = body.get("disposition-status").and_then(RawValue::as_str).unwrap_or_default();
     let outcome = match status {
@@ -33,11 +30,6 @@ pub(super) fn update(body: &RawMap, path: EntityPath, message_bytes: u64) -> Res
         "suspended" => Outcome::DeadLetter(dead_letter(body)),
         _ => return Err(bad("'disposition-status' must be completed, abandoned, defered or suspended")),
     };
-    let most = (REWRITTEN_BYTES_MAX / message_bytes.max(1)).max(1);
-    if outcome != Outcome::Complete && tokens.len() as u64 > most {
-        let what = format!("'lock-tokens' may name {most} locks at most for this disposition");
-        return Err(Refusal::BadRequest { what: what.into() });
-    }
     Ok(Box::new(move |ticket| Command::SettleByToken { path, tokens, outcome, ticket }))
 }
 

@@ -68,7 +68,7 @@ fn every_disposition_status_has_its_outcome() {
             ("deadletter-description", AnnotationValue::Str("d")),
             ("properties-to-modify", AnnotationValue::Raw(modify)),
         ]);
-        let found = run(locks::update(&body, path(), 1 << 20)).ok().map(|command| match command {
+        let found = run(locks::update(&body, path())).ok().map(|command| match command {
             Command::SettleByToken { outcome, .. } => match outcome {
                 broker_core::Outcome::Complete => "Complete".to_owned(),
                 broker_core::Outcome::Release(p) => format!("Release({})", p.0.len()),
@@ -89,23 +89,4 @@ fn expirations_are_an_array_of_timestamps() {
     let items = map.get("expirations").unwrap().to_items().unwrap();
     let ends: Vec<_> = items.iter().map(|item| RawValue::first(item).unwrap().as_timestamp()).collect();
     assert_eq!(ends, vec![Some(1), Some(2)]);
-}
-
-#[test]
-fn so_many_locks_are_settled_at_once_as_may_be_written_in_one_step() {
-    let array = |count: u8| {
-        let mut array = vec![0xf0, 0, 0, 0, 0, 0, 0, 0, count, 0x98];
-        array.resize(10 + usize::from(count) * 16, 7);
-        let size = u32::try_from(array.len() - 5).unwrap();
-        array[1..5].copy_from_slice(&size.to_be_bytes());
-        array
-    };
-    for (count, status, taken) in [(4, "suspended", true), (5, "suspended", false), (5, "completed", true)] {
-        let array = array(count);
-        let body = RawMap::with_string_keys(&[
-            ("lock-tokens", AnnotationValue::Raw(RawValue::first(&array).unwrap())),
-            ("disposition-status", AnnotationValue::Str(status)),
-        ]);
-        assert_eq!(run(locks::update(&body, path(), 64 << 20)).is_ok(), taken, "{count} {status}");
-    }
 }

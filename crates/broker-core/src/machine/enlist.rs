@@ -7,9 +7,9 @@ use bytes::Bytes;
 
 use super::{Core, copies::COPY_BYTES, partitions::Together};
 use crate::{
-    ClientId, Effect, EntityPath, LockId, LockToken, Message, Operation, Outcome, Output, Properties,
-    PropertyValue, PublishError, PublishTarget, QueueId, SequenceNumber, SettleError, Timestamp,
-    TransactionError, TransactionId, UnsettledPolicy,
+    ClientId, Effect, EntityPath, LockId, LockToken, Message, Operation, Outcome, Output, PublishError,
+    PublishTarget, QueueId, SequenceNumber, SettleError, Timestamp, TransactionError, TransactionId,
+    UnsettledPolicy,
     merge::Answer,
     open_transactions::{Cost, Key, Settlement, Work},
 };
@@ -171,7 +171,9 @@ impl Core {
         for (queue, sequence, lock) in locks {
             let length = self.check_settle(now, (*queue, *sequence, *lock), outcome)?;
             let length = length.saturating_add(self.body_length(*queue, *sequence));
-            let cost = Cost { messages: 0, settlements: 1, bytes: OPERATION_BYTES + extent(outcome, length) };
+            // The record read back, and what is appended.
+            let bytes = OPERATION_BYTES + 2 * outcome.writes_at_most(u64::from(length));
+            let cost = Cost { messages: 0, settlements: 1, bytes };
             sum.settlements += 1;
             sum.bytes += cost.bytes;
             costs.push(cost);
@@ -228,31 +230,5 @@ fn cost_of(messages: &[Message]) -> Cost {
 fn keep(messages: &mut [Message]) {
     for message in messages {
         message.payload = Bytes::copy_from_slice(&message.payload);
-    }
-}
-
-/// Bytes that an outcome holds in memory and, where it writes the message anew, on disk.
-fn extent(outcome: &Outcome, length: u32) -> u64 {
-    let size = |Properties(properties): &Properties| -> u64 {
-        let one = |(name, value): &(Box<str>, PropertyValue)| {
-            name.len()
-                + match value {
-                    PropertyValue::Text(text) => text.len(),
-                    PropertyValue::Encoded(bytes) => bytes.len(),
-                    // No client sends these.
-                    PropertyValue::Value(_) | PropertyValue::Removed => 0,
-                }
-        };
-        properties.iter().map(one).sum::<usize>() as u64
-    };
-    match outcome {
-        Outcome::Complete => 0,
-        Outcome::Abandon(more)
-        | Outcome::Release(more)
-        | Outcome::Defer(more)
-        | Outcome::DeadLetter(more) => {
-            // The record read back, and what is appended.
-            2 * (u64::from(length) + size(more))
-        }
     }
 }

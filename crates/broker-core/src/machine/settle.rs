@@ -5,8 +5,8 @@
 
 use super::{Core, pump::release_reference, status::Use, wake};
 use crate::{
-    ClientId, Effect, EntityPath, LockId, LockToken, Outcome, Output, Properties, QueueId, Renewed,
-    SequenceNumber, SettleError, Ticket, Timestamp,
+    ClientId, Effect, EntityPath, LockId, LockToken, Outcome, Output, Properties, PropertyValue, QueueId,
+    Renewed, SequenceNumber, SettleError, Ticket, Timestamp,
     merge::Answer,
     record::{BodyRef, OpenRecord, encode_changed},
     slot::{Slot, State},
@@ -31,6 +31,31 @@ impl Outcome {
             Self::DeadLetter(_) => true,
         }
     }
+
+    /// Bytes that it may write of a message with so many. Whoever gives a message back may find that it has been
+    /// delivered too often or that its time is over, and then it is written anew among the dead letters.
+    pub(super) fn writes_at_most(&self, length: u64) -> u64 {
+        match self {
+            Self::Complete => 0,
+            Self::Abandon(more) | Self::Release(more) | Self::Defer(more) | Self::DeadLetter(more) => {
+                length + size_of(more)
+            }
+        }
+    }
+}
+
+/// Bytes of properties as a client sent them.
+fn size_of(properties: &Properties) -> u64 {
+    let one = |(name, value): &(Box<str>, PropertyValue)| {
+        name.len()
+            + match value {
+                PropertyValue::Text(text) => text.len(),
+                PropertyValue::Encoded(bytes) => bytes.len(),
+                // No client sends these.
+                PropertyValue::Value(_) | PropertyValue::Removed => 0,
+            }
+    };
+    properties.0.iter().map(one).sum::<usize>() as u64
 }
 
 impl Core {
@@ -117,13 +142,14 @@ impl Core {
     /// All that one request writes anew is written in one step. Messages may be larger than those that are taken today.
     fn check_rewritten(&self, locks: &[(QueueId, u64)], outcome: &Outcome) -> Result<(), SettleError> {
         let limit = self.config.max_rewritten_bytes;
-        if locks.len() < 2 || !outcome.writes_anew() {
+        if locks.len() < 2 || *outcome == Outcome::Complete {
             return Ok(());
         }
         let length = |(queue, sequence): &(QueueId, u64)| {
             let own =
                 self.stores.get(queue).and_then(|store| store.slots.get(*sequence)).map(|slot| slot.length);
-            u64::from(own.unwrap_or_default()) + u64::from(self.body_length(*queue, *sequence))
+            let length = u64::from(own.unwrap_or_default()) + u64::from(self.body_length(*queue, *sequence));
+            outcome.writes_at_most(length)
         };
         let bytes: u64 = locks.iter().map(length).sum();
         if bytes > limit { Err(SettleError::TooMuchAtOnce { limit }) } else { Ok(()) }

@@ -9,12 +9,13 @@ use super::{
     LimitSettings, Tier,
     bounds::{time, within},
 };
-use crate::failure::Failure;
+use crate::{failure::Failure, quantity::Bytes};
 
 /// How many there may be, and what entities may be like.
 pub(super) fn quotas(limits: &LimitSettings, tier: Tier) -> Result<Quotas, Failure> {
     let emulator = tier == Tier::Emulator;
     let count = |key, value, default, most, unit| within(key, value, default, 1, most, unit);
+    let (max_send_bytes, max_rewritten_bytes) = at_once(limits)?;
     Ok(Quotas {
         profile: match tier {
             Tier::Standard => Profile::STANDARD,
@@ -64,6 +65,8 @@ pub(super) fn quotas(limits: &LimitSettings, tier: Tier) -> Result<Quotas, Failu
             10_000,
             "messages",
         )?,
+        max_send_bytes,
+        max_rewritten_bytes,
         transaction_time_out: time(
             "limits.transaction_time_out",
             limits.transaction_time_out,
@@ -73,6 +76,23 @@ pub(super) fn quotas(limits: &LimitSettings, tier: Tier) -> Result<Quotas, Failu
         )?,
     })
 }
+
+/// What one send may bring and what one settlement by tokens may write anew, in bytes.
+fn at_once(limits: &LimitSettings) -> Result<(u64, u64), Failure> {
+    let size = |key, value: Option<Bytes>, default| {
+        within(key, value.map(|bytes| bytes.0), default, AT_ONCE_BYTES_MIN, AT_ONCE_BYTES_MAX, "bytes")
+    };
+    Ok((
+        size("limits.max_send_bytes", limits.max_send_bytes, 128 << 20)?,
+        size("limits.max_rewritten_bytes", limits.max_rewritten_bytes, 256 << 20)?,
+    ))
+}
+
+/// A batch of 1 MiB, as clients make them, fits into a queue whatever the size of its messages.
+const AT_ONCE_BYTES_MIN: u64 = 16 << 20;
+/// What is done at once lies in one batch of the journal, of less than 4 GiB. What the rules of a topic say of a message
+/// that is due, up to 1.5 KiB for each, comes on top.
+const AT_ONCE_BYTES_MAX: u64 = 1 << 30;
 
 #[cfg(test)]
 mod tests;

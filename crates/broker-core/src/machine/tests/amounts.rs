@@ -198,11 +198,15 @@ fn what_rules_write_for_scheduled_messages_counts_as_work() {
 #[test]
 fn what_one_request_writes_anew_has_a_limit() {
     let more = properties(&[("k", "v")]);
-    let cases: [(Outcome, u64, usize, bool); 6] = [
+    let cases: [(Outcome, u64, usize, bool); 8] = [
         (Outcome::DeadLetter(Properties::default()), 3_300, 3, true),
         (Outcome::DeadLetter(Properties::default()), 2_900, 3, false),
         (Outcome::Defer(more.clone()), 2_900, 3, false),
-        (Outcome::Abandon(Properties::default()), 0, 3, true),
+        // Those that have been delivered too often become dead letters.
+        (Outcome::Abandon(Properties::default()), 3_300, 3, true),
+        (Outcome::Abandon(Properties::default()), 2_900, 3, false),
+        // What is added to each counts, too.
+        (Outcome::Abandon(properties(&[("k", &"v".repeat(100))])), 3_300, 3, false),
         (Outcome::Complete, 0, 3, true),
         (Outcome::Abandon(more), 0, 1, true),
     ];
