@@ -3,10 +3,15 @@
 //! Invariant: behaves as a sorted map. Memory follows the number of messages, not the span of their numbers: at
 //! most about two slots' worth for each message, however the others were removed.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    hint::black_box,
+};
 
 /// Numbers per chunk: one bit each in a word.
 const CHUNK: u64 = 64;
+/// Slots that are looked for together at most.
+pub(crate) const TOGETHER: usize = 32;
 /// Slots that may be wasted before anything is done about it.
 const SLACK: usize = 256;
 /// Empty places in the ring that are always tolerated.
@@ -44,6 +49,23 @@ impl<T: Copy> Slots<T> {
     /// The slot of a message.
     pub(crate) fn get(&self, sequence: u64) -> Option<&T> {
         self.chunk(sequence / CHUNK)?.get(sequence % CHUNK)
+    }
+
+    /// The slots of several messages, for those that have one, in places of the same order. Where a slot lies is said by a
+    /// chunk that may be far away itself, so the chunks are looked at first, and all of them side by side.
+    pub(crate) fn look_for<'a>(
+        &'a self,
+        sequences: impl Iterator<Item = u64>,
+        found: &mut [Option<&'a T>; TOGETHER],
+    ) {
+        let mut chunks = [(None, 0); TOGETHER];
+        for (chunk, sequence) in chunks.iter_mut().zip(sequences) {
+            *chunk = (self.chunk(sequence / CHUNK), sequence % CHUNK);
+        }
+        black_box(chunks.iter().filter_map(|(chunk, _)| *chunk).fold(0, |sum, chunk| sum ^ chunk.live));
+        for (found, (chunk, bit)) in found.iter_mut().zip(chunks) {
+            *found = chunk.and_then(|chunk| chunk.get(bit));
+        }
     }
 
     /// The slot of a message, to change it.

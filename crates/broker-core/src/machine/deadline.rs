@@ -9,14 +9,12 @@ use crate::{
     Output, Position, QueueId, Timestamp,
     deadlines::{Deadlines, Run},
     slot::{Slot, State},
+    slots::TOGETHER,
 };
 
 /// Copying so many bytes counts as much as one more message, so that one call appends about as many bytes as it may
 /// treat kilobyte messages.
 pub(super) const BYTES_LIKE_A_MESSAGE: u32 = 1 << 10;
-
-/// Runs that are taken together.
-const TOGETHER: usize = 32;
 
 /// What an instant was kept for.
 #[derive(Clone, Copy, Debug)]
@@ -107,13 +105,15 @@ impl Core {
     fn approach(&self, queue: QueueId, kind: Kind, due: &[Run], out: &mut impl Output) {
         let Some(store) = self.stores.get(&queue).filter(|_| due.len() > 1) else { return };
         let mut slots = [None; TOGETHER];
-        for (slot, run) in slots.iter_mut().zip(due) {
-            *slot = store.slots.get(run.first);
-        }
+        store.slots.look_for(due.iter().map(|run| run.first), &mut slots);
         let mut records = [(Position::default(), 0); TOGETHER];
+        // A slot may lie on two lines of memory: its state is on the last.
+        let mut states = 0;
         for (record, slot) in records.iter_mut().zip(slots.iter().flatten()) {
             *record = (slot.position, slot.length);
+            states ^= slot.state as u8;
         }
+        black_box(states);
         let found = slots.iter().flatten().count();
         let records = black_box(&records).get(..found).unwrap_or_default();
         let are_read = match kind {

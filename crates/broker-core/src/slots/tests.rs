@@ -90,6 +90,12 @@ proptest! {
                 let end = probe + 100;
                 prop_assert_eq!(slots.next_before(*probe, end), model.range(*probe..end).next().map(|(n, _)| *n));
             }
+            let mut found = [None; TOGETHER];
+            slots.look_for(probes.iter().copied(), &mut found);
+            let found = found.map(|slot| slot.map(|slot| slot.position.0));
+            for (found, probe) in found.iter().zip(&probes) {
+                prop_assert_eq!(*found, model.get(probe).copied());
+            }
         }
         prop_assert_eq!(positions(&slots), model.into_iter().collect::<Vec<_>>());
         let (capacity, gaps) = footprint(&slots);
