@@ -1,14 +1,16 @@
 //! How a command ends when it does not succeed: a sentence, a hint, an exit code.
 //!
 //! Invariant: exit code 0 means done, 1 refused or failed, 2 misuse (arguments or configuration), or that a dry run found
-//! differences.
+//! differences. The sentence goes down to the first cause and says nothing twice.
 
 use std::{fmt, process::ExitCode};
+
+use anyhow::Error;
 
 /// What is printed and what the process exits with.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    message: String,
+    why: Error,
     hint: Option<String>,
     code: u8,
     is_silent: bool,
@@ -17,7 +19,12 @@ pub(crate) struct Failure {
 impl Failure {
     /// Something was refused or went wrong; exit code 1.
     pub(crate) fn new(message: impl fmt::Display) -> Self {
-        Self { message: message.to_string(), hint: None, code: 1, is_silent: false }
+        Self::of(Error::msg(message.to_string()))
+    }
+
+    /// The same with the causes that an error knows.
+    pub(crate) fn of(why: impl Into<Error>) -> Self {
+        Self { why: why.into(), hint: None, code: 1, is_silent: false }
     }
 
     /// The arguments or the configuration cannot be used; exit code 2.
@@ -49,7 +56,23 @@ impl Failure {
 
     /// Whether the broker has said over AMQP that something is not there: its condition or status is part of the text.
     pub(crate) fn is_of_what_is_missing(&self) -> bool {
-        ["(amqp:not-found)", "(status 404)"].iter().any(|said| self.message.ends_with(said))
+        let sentence = self.sentence();
+        ["(amqp:not-found)", "(status 404)"].iter().any(|said| sentence.ends_with(said))
+    }
+
+    /// What went wrong, down to the first cause. Some errors repeat their cause's words, and some leave them to it.
+    fn sentence(&self) -> String {
+        let mut sentence = String::new();
+        for cause in self.why.chain().map(ToString::to_string) {
+            if sentence.contains(&cause) {
+                continue;
+            }
+            if !sentence.is_empty() {
+                sentence.push_str(": ");
+            }
+            sentence.push_str(&cause);
+        }
+        sentence
     }
 
     /// What to do about it.
@@ -65,10 +88,13 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "error: {}", self.message)?;
+        write!(f, "error: {}", self.sentence())?;
         match &self.hint {
             Some(hint) => write!(f, "\nhint: {hint}"),
             None => Ok(()),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -92,17 +92,14 @@ fn open(folder: &Path) -> Result<RealDisk, Failure> {
         return Err(Failure::misuse(format_args!("`{}` holds no journal", folder.display()))
             .hint("name the folder that is `data_dir` in the broker's configuration"));
     }
-    RealDisk::open(folder).map_err(|error| not_opened(&error))
+    RealDisk::open(folder).map_err(not_opened)
 }
 
 /// Why a journal's folder cannot be opened, with the operating system's words.
-pub(crate) fn not_opened(error: &OpenError) -> Failure {
-    match error {
-        OpenError::InUse { .. } => {
-            Failure::new(error).hint("stop the broker that uses it first, or name another folder")
-        }
-        OpenError::Io { source, .. } => Failure::new(format_args!("{error}: {source}")),
-    }
+pub(crate) fn not_opened(error: OpenError) -> Failure {
+    let in_use = matches!(error, OpenError::InUse { .. });
+    let failure = Failure::of(error);
+    if in_use { failure.hint("stop the broker that uses it first, or name another folder") } else { failure }
 }
 
 fn unreadable(folder: &Path, error: &RecoveryError) -> Failure {

@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     }
     let banner = Banner::new(&limits);
     let data_dir = limits.data_dir.clone();
-    let mut server = Server::start(&config(limits)).map_err(|error| not_started(&error, &data_dir))?;
+    let mut server = Server::start(&config(limits)).map_err(|error| not_started(error, &data_dir))?;
     info!(version = env!("CARGO_PKG_VERSION"), after = ?began.elapsed(), "serving");
     server.heed_signals();
     banner.print(&server)?;
@@ -168,22 +168,24 @@ fn config(limits: Limits) -> ServerConfig {
     }
 }
 
-fn not_started(error: &StartError, data_dir: &Path) -> Failure {
-    let failure = Failure::new(error);
-    match error {
-        StartError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
-            failure.hint("another program listens there; stop it, or choose another address with `--listen`")
+fn not_started(error: StartError, data_dir: &Path) -> Failure {
+    let hint = match error {
+        StartError::Disk(error) => return journal::not_opened(error),
+        StartError::Listen { ref source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
+            "another program listens there; stop it, or choose another address with `--listen`".to_owned()
         }
-        StartError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrNotAvailable => failure
-            .hint("this machine does not have that address; `--listen [::]:5672` takes every address it has"),
-        StartError::Recovery(_) => failure.hint(format_args!(
+        StartError::Listen { ref source, .. } if source.kind() == io::ErrorKind::AddrNotAvailable => {
+            "this machine does not have that address; `--listen [::]:5672` takes every address it has"
+                .to_owned()
+        }
+        StartError::Recovery(_) => format!(
             "`ferrybus journal check {}` says what is wrong and what a repair would lose",
             data_dir.display()
-        )),
-        StartError::Disk(error) => journal::not_opened(error),
-        StartError::Tls(_) => failure.hint("`ferrybus cert dev` makes a certificate and key for development"),
-        _ => failure,
-    }
+        ),
+        StartError::Tls(_) => "`ferrybus cert dev` makes a certificate and key for development".to_owned(),
+        _ => return Failure::of(error),
+    };
+    Failure::of(error).hint(hint)
 }
 
 /// What is printed once the broker listens.

@@ -5,6 +5,7 @@
 mod arrows;
 mod bans;
 mod layout;
+mod libraries;
 mod reasons;
 mod requirements;
 mod sources;
@@ -25,6 +26,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Fallible<Verdict> {
     let files = workspace.files()?;
     let mut findings = Findings::default();
     arrows::check(&workspace.packages, &mut findings);
+    libraries::check(workspace, &files, &mut findings)?;
     reasons::check(workspace, &mut findings)?;
     bans::check(workspace, &mut findings)?;
     layout::check(&files, &mut findings);

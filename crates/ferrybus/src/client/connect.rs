@@ -10,6 +10,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use anyhow::Context as _;
 use broker_auth::{Scope, Secret, sign_token};
 use fe2o3_amqp::{
     Connection, Receiver, Sender, Session, connection::ConnectionHandle, link::receiver::CreditMode,
@@ -133,8 +134,8 @@ impl Target {
             }
         };
         let connected = timeout(PATIENCE, connecting).await.map_err(|_| too_slow(what))?;
-        let stream = connected.map_err(|error| {
-            Failure::new(format_args!("{what}: {error}"))
+        let stream = connected.with_context(|| what.to_owned()).map_err(|error| {
+            Failure::of(error)
                 .hint("is the broker running? `ferrybus` starts one; `--connection-string` names another")
         })?;
         // Small frames must not wait for company; that the setting is refused is no reason to give up.
@@ -145,15 +146,16 @@ impl Target {
     pub(super) async fn tls(&self, stream: TcpStream, what: &str) -> Result<impl Stream + use<>, Failure> {
         let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
-            .map_err(|error| Failure::new(format_args!("{what}: {error}")))?
+            .with_context(|| what.to_owned())
+            .map_err(Failure::of)?
             .with_root_certificates(self.authorities()?)
             .with_no_client_auth();
         let name = ServerName::try_from(self.string.host.clone())
             .map_err(|_| Failure::misuse(format_args!("`{}` is not a host name", self.string.host)))?;
         let handshake = TlsConnector::from(Arc::new(config)).connect(name, stream);
         let stream = timeout(PATIENCE, handshake).await.map_err(|_| too_slow(what))?;
-        stream.map_err(|error| {
-            Failure::new(format_args!("{what}: {error}"))
+        stream.with_context(|| what.to_owned()).map_err(|error| {
+            Failure::of(error)
                 .hint("`--ca FILE` names the authorities to trust; without TLS use `amqp://` or the emulator's flag")
         })
     }

@@ -4,6 +4,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use anyhow::{Context as _, Error};
 use broker_admin::client::read_refusal;
 use broker_auth::{Secret, sign_token};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -164,14 +165,14 @@ impl Http<'_> {
         let Some(sender) = &mut self.sender else {
             return Err(Failure::new(format_args!("{what}: the connection is gone")));
         };
-        let failed = |error: hyper::Error| Failure::new(format_args!("{what}: {error}"));
+        let failed = |error: Error| Failure::of(error.context(what.clone()));
         let answered = async {
-            sender.ready().await.map_err(failed)?;
-            let answer = sender.send_request(request).await.map_err(failed)?;
+            sender.ready().await.map_err(|error| failed(error.into()))?;
+            let answer = sender.send_request(request).await.map_err(|error| failed(error.into()))?;
             let status = answer.status();
             let etag = answer.headers().get(ETAG).and_then(|tag| tag.to_str().ok()).map(str::to_owned);
             let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
-            let body = body.map_err(|error| Failure::new(format_args!("{what}: {error}")))?.to_bytes();
+            let body = body.map_err(|error| failed(Error::from_boxed(error)))?.to_bytes();
             Ok(Reply { status, etag, body })
         };
         timeout(PATIENCE, answered).await.map_err(|_| too_slow(&what))?
@@ -213,7 +214,7 @@ impl Http<'_> {
 
 async fn open<S: Stream>(stream: S, what: &str) -> Result<SendRequest<Full<Bytes>>, Failure> {
     let opened = handshake(TokioIo::new(stream)).await;
-    let (sender, connection) = opened.map_err(|error| Failure::new(format_args!("{what}: {error}")))?;
+    let (sender, connection) = opened.with_context(|| what.to_owned()).map_err(Failure::of)?;
     // It has to run for answers to come. How it ends matters to nobody: the request that is lost says so.
     drop(tokio::spawn(connection));
     Ok(sender)

@@ -123,6 +123,30 @@ fn refusals_exit_with_1_and_say_why() {
 }
 
 #[test]
+fn clients_make_queues_where_the_operator_lets_them_and_nowhere_else() {
+    let folder = Folder::new("auto-create");
+    let send = |broker: &Broker, queue: &str| client(&folder, broker, &["send", queue, "--body", "x"]);
+    let broker = Broker::start(&folder.0, &LOCAL);
+    let refused = send(&broker, "made-by-a-client");
+    assert_eq!(code(&refused), 1);
+    let told = stderr(&refused);
+    assert!(told.contains("could not be found") && told.contains("--auto-create"), "{told}");
+    assert!(broker.stop().success());
+    let mut line = LOCAL.to_vec();
+    line.push("--auto-create");
+    let broker = Broker::start(&folder.0, &line);
+    let made = send(&broker, "made-by-a-client");
+    assert_eq!(code(&made), 0, "{}", stderr(&made));
+    assert!(broker.stop().success());
+    // What was made stays, and nothing more is.
+    let broker = Broker::start(&folder.0, &LOCAL);
+    assert_eq!(code(&send(&broker, "made-by-a-client")), 0);
+    assert_eq!(code(&send(&broker, "another")), 1);
+    let received = client(&folder, &broker, &["receive", "made-by-a-client", "--timeout", "500ms", "--json"]);
+    assert_eq!(numbers(&stdout(&received)), [1, 2]);
+}
+
+#[test]
 fn anonymous_clients_are_served_when_the_operator_says_so() {
     let folder = Folder::new("anonymous");
     let mut line = LOCAL.to_vec();

@@ -8,12 +8,16 @@ use std::{
     io::Write as _,
     net::{SocketAddr, TcpStream},
     thread,
+    time::Duration,
 };
 
 use amqp_codec::{
     frame::{FrameKind, ProtocolHeader},
+    message::MessageBuilder,
     performative::{DeliveryState, Flow, Performative, SaslFrame, SaslInit, SaslResponse, Transfer},
+    raw::AnnotationValue,
     types::ReceiverSettleMode,
+    value::Value,
 };
 use bytes::{Bytes, BytesMut};
 use testkit::{Script, Wire};
@@ -341,4 +345,73 @@ fn unfinished_messages_over_many_links_cost_two_messages_for_each_connection() {
     scene.innocent_works();
     // Twice the largest message, in buffers that may have doubled, and links.
     scene.bounded_by(CONNECTIONS * (4 * MESSAGE + 150 * 8 * KIB + IDLE));
+}
+
+/// A stranger with links to `$cbs`: what it sends goes on handle 0, and the answers come on handle 1, if it reads them.
+fn stranger(address: SocketAddr) -> Wire {
+    let mut wire = Wire::connect(address).unwrap();
+    wire.script.sasl("ANONYMOUS", None).open("stranger").begin(0);
+    wire.until(|performative| matches!(performative, Performative::Begin(_))).unwrap();
+    wire.script.attach_sender(0, 0, "out", Some("$cbs"));
+    wire.script.attach_receiver(0, 1, "in", "$cbs", None);
+    wire.script.credit(0, 1, 0, u32::MAX, false);
+    wire.flush().unwrap();
+    wire
+}
+
+/// A request to put a token, with a message-id that its answer repeats.
+fn put(token: &str, audience: &str, id: &str) -> Bytes {
+    MessageBuilder::new()
+        .message_id(id)
+        .application_property("operation", AnnotationValue::Str("put-token"))
+        .application_property("name", AnnotationValue::Str(audience))
+        .body_value(&Value::String(token.into()))
+        .build()
+}
+
+#[test]
+fn answers_that_are_not_read_cost_what_a_client_may_leave_unread() {
+    const REQUESTS: u32 = 3_000;
+    let mut scene = Scene::new("memory-answers");
+    let mut wire = stranger(scene.address());
+    wire.stream().set_write_timeout(Some(Duration::from_secs(2))).unwrap();
+    let request = put("no token", "q", &"x".repeat(50_000));
+    // 150 MB of answers, if all were kept.
+    for id in 0..REQUESTS {
+        wire.script.transfer(0, 0, id, true, &request);
+        if wire.flush().is_err() {
+            break;
+        }
+    }
+    scene.innocent_works();
+    // The limit of answers, one more, the buffers that they were read into, and what the socket would not take.
+    scene.bounded_by(IDLE + MIB + 2 * MIB);
+}
+
+#[test]
+fn endless_tokens_cost_what_a_connection_may_hold() {
+    const REQUESTS: u32 = 20_000;
+    let mut scene = Scene::new("memory-tokens");
+    let mut wire = stranger(scene.address());
+    swallow(wire.stream());
+    let key = broker_auth::Secret::new("SAS_KEY_VALUE");
+    let sign =
+        |audience: &str, ends| broker_auth::sign_token(audience, "RootManageSharedAccessKey", &key, ends);
+    for id in 0..REQUESTS {
+        // Good ones for as many places as there are, expired ones, and ones that nobody has signed.
+        let audience = format!("sb://localhost/{id:0>200}");
+        let token = match id % 3 {
+            0 => sign(&audience, u64::from(u32::MAX)),
+            1 => sign(&audience, 1_600_000_000),
+            _ => "SharedAccessSignature sr=x&sig=eA%3D%3D&se=4000000000&skn=RootManageSharedAccessKey".into(),
+        };
+        wire.script.transfer(0, 0, id, true, &put(&token, &audience, "m"));
+        if id % 100 == 0 && wire.flush().is_err() {
+            break;
+        }
+    }
+    drop(wire.flush());
+    scene.innocent_works();
+    // 4,096 tokens may be held at once, each with the name of its place, and answers wait on their way.
+    scene.bounded_by(IDLE + 4_096 * KIB + 2 * MIB);
 }

@@ -38,7 +38,8 @@ pub(super) const ARROWS: [(&str, &[&str]); 11] = [
 const OUTSIDE: [&str; 5] = ["bench", "sim", "system-tests", "testkit", "xtask"];
 
 /// Libraries that only these crates may name, because the others must stay free of what they bring.
-const KEPT: [(&str, &[&str]); 10] = [
+const KEPT: [(&str, &[&str]); 11] = [
+    ("anyhow", &["ferrybus"]),
     ("hyper", &["broker-server", "ferrybus"]),
     ("hyper-util", &["broker-server", "ferrybus"]),
     ("tokio-tungstenite", &["broker-server"]),

@@ -71,7 +71,7 @@ fn states_invariants(file: &Path) -> bool {
 }
 
 /// Tests, benches, examples and fuzz targets. The programs of foreign clients are as long as production.
-fn is_test(file: &Path) -> bool {
+pub(super) fn is_test(file: &Path) -> bool {
     let beside = ["tests", "benches", "examples", "fuzz"];
     file.components().any(|part| part.as_os_str().to_str().is_some_and(|part| beside.contains(&part)))
         || file

@@ -19,6 +19,8 @@ fn only_the_arrows_of_the_table_are_allowed() {
         ("broker-core", "tokio", Kind::Normal, false, false),
         ("broker-core", "tokio", Kind::Dev, false, true),
         ("broker-server", "tokio", Kind::Normal, false, true),
+        ("broker-server", "anyhow", Kind::Normal, false, false),
+        ("ferrybus", "anyhow", Kind::Normal, false, true),
         ("amqp-engine", "bytes", Kind::Normal, false, true),
         ("sim", "broker-node", Kind::Normal, true, true),
         ("ferrybus", "broker-node", Kind::Dev, true, true),
