@@ -160,6 +160,7 @@ fn endless_sasl_ends_at_its_first_wrong_frame() {
 #[test]
 fn wrong_passwords_and_unknown_mechanisms_are_an_auth_outcome() {
     let broker = Broker::start();
+    let mut innocent = broker.innocent();
     let cases: [(&'static str, &[u8]); 6] = [
         ("PLAIN", b"\0RootManageSharedAccessKey\0wrong"),
         ("PLAIN", b"\0nobody\0SAS_KEY_VALUE"),
@@ -175,6 +176,7 @@ fn wrong_passwords_and_unknown_mechanisms_are_an_auth_outcome() {
         let rest = wire.rest().unwrap();
         assert_eq!(rest, [], "{mechanism}: nothing after a failed log-in");
     }
+    innocent.works();
 }
 
 #[test]
@@ -359,6 +361,7 @@ fn attaching_and_detaching_for_ever_without_reading_harms_nobody() {
 #[test]
 fn the_largest_credit_is_credit() {
     let broker = Broker::start();
+    let mut innocent = broker.innocent();
     let mut sender = broker.plain();
     sender.sender(1, QUEUE);
     let mut client = broker.plain();
@@ -368,6 +371,7 @@ fn the_largest_credit_is_credit() {
         sender.accepted(1, &[text]);
         assert_eq!(client.delivery(2).text(), text);
     }
+    innocent.works();
 }
 
 #[test]
@@ -423,6 +427,7 @@ fn unknown_handles_end_the_session() {
 #[test]
 fn a_link_is_stolen_by_another_of_its_name_and_direction() {
     let broker = Broker::start();
+    let mut innocent = broker.innocent();
     let mut client = broker.plain();
     client.sender(1, QUEUE);
     client.begin(1);
@@ -432,6 +437,7 @@ fn a_link_is_stolen_by_another_of_its_name_and_direction() {
     assert_eq!(client.wire.attached().unwrap().name, "sender-1");
     client.send_with(1, |id| Script::transfer_frame(5, id, false), &message("m"));
     assert_eq!(client.wire.disposed().unwrap().state, Some(DeliveryState::Accepted));
+    innocent.works();
 }
 
 /// A frame of an unsettled message on handle 1.
@@ -492,6 +498,7 @@ fn a_message_that_is_none_detaches_its_link() {
 #[test]
 fn a_token_that_ends_takes_its_links_along() {
     let broker = Broker::start();
+    let mut innocent = broker.innocent();
     let mut sdk = crate::dialect::Sdk::connect(&broker, &crate::sdk_go::GO);
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
     assert_eq!(sdk.put_token(QUEUE, DEVELOPMENT_KEY, now + 3), 202);
@@ -505,6 +512,7 @@ fn a_token_that_ends_takes_its_links_along() {
     assert_eq!(detach.error.unwrap().condition, "amqp:unauthorized-access");
     // The connection and its `$cbs` links remain.
     sdk.authorize(QUEUE);
+    innocent.works();
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn put(broker: &Broker, path: &str, (element, inside): (&str, &str), exists: boo
     text
 }
 
-fn update(broker: &Broker, inside: &str) -> String {
+pub(crate) fn update(broker: &Broker, inside: &str) -> String {
     put(broker, QUEUE, ("QueueDescription", inside), true)
 }
 

@@ -301,6 +301,50 @@ fn a_lost_connection_rolls_its_transactions_back() {
     assert_eq!(everything(&broker, OTHER), [""; 0]);
 }
 
+#[test]
+fn what_is_on_its_way_when_the_broker_detaches_a_link_is_not_left_out_of_a_commit() {
+    for settled in [false, true] {
+        let broker = Broker::start();
+        let mut client = broker.plain();
+        coordinate(&mut client, 0, Source::new("here"));
+        client.sender(1, QUEUE);
+        client.sender(2, OTHER);
+        let txn = declare(&mut client, 0);
+        send(&mut client, 0, 1, &txn, "debit");
+        send(&mut client, 0, 2, &txn, "credit");
+        for inside in ["<Status>SendDisabled</Status>", ""] {
+            crate::live_changes::update(&broker, inside);
+        }
+        // The client has not read the detach yet, and says everything that it has to say.
+        for (handle, text) in [(1, "second debit"), (2, "second credit")] {
+            let transfer = |id| {
+                let mut transfer = Script::transfer_frame(handle, id, settled);
+                transfer.state = Some(within(&txn, None));
+                transfer
+            };
+            client.send_with(0, transfer, &message(text));
+        }
+        let mut body = BytesMut::new();
+        Discharge { txn_id: txn.clone(), fail: false }.encode(&mut body);
+        let body = MessageBuilder::new().body_raw(RawValue::first(&body).unwrap()).build();
+        let id = client.send_with(0, |id| Script::transfer_frame(CONTROL, id, false), &body);
+        let answer = loop {
+            let answer = client.wire.disposed().unwrap();
+            if answer.last.unwrap_or(answer.first) == id {
+                break answer.state.unwrap();
+            }
+        };
+        let DeliveryState::Rejected(Some(error)) = answer else { panic!("{answer:?}") };
+        assert_eq!(error.condition, "amqp:transaction:rollback");
+        assert_eq!((everything(&broker, QUEUE), everything(&broker, OTHER)), (vec![], vec![]), "{settled}");
+        // The connection has its other link, and a new transaction is a new one.
+        let next = declare(&mut client, 0);
+        send(&mut client, 0, 2, &next, "done");
+        assert_eq!(discharge(&mut client, 0, &next, false), DeliveryState::Accepted);
+        assert_eq!(everything(&broker, OTHER), ["done"]);
+    }
+}
+
 /// The attach property that names the final destination of what is sent through another entity.
 pub(crate) fn sent_via(destination: &str) -> RawMap {
     let destination = AnnotationValue::Str(destination);
