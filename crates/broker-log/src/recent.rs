@@ -207,8 +207,8 @@ impl Recent {
 
     /// The pieces among which the one is that holds `at`.
     fn pieces_around(&self, at: u64) -> &[Piece] {
-        let chunk = self.chunks.partition_point(|chunk| chunk.start <= at).checked_sub(1);
-        chunk.and_then(|chunk| self.chunks.get(chunk)).map_or(&[], |chunk| &chunk.pieces)
+        let chunk = self.chunk_around(at).and_then(|chunk| self.chunks.get(chunk));
+        chunk.map_or(&[], |chunk| &chunk.pieces)
     }
 
     /// The piece that holds `at`, or the first one behind it: what lies between is dead. `None` when `at` lies before
@@ -217,7 +217,7 @@ impl Recent {
         if at < self.start {
             return None;
         }
-        let holding = self.chunks.partition_point(|chunk| chunk.start <= at).saturating_sub(1);
+        let holding = self.chunk_around(at).unwrap_or_default();
         self.chunks.range(holding..).flat_map(|chunk| &chunk.pieces).find(|piece| piece.end() > at)
     }
 
@@ -281,6 +281,17 @@ impl Recent {
     /// The chunk that holds `at`; it is looked for at `near` first.
     fn chunk_of(&self, at: u64, near: usize) -> Option<usize> {
         let found = [near, near + 1].into_iter().find(|index| self.covers(*index, at));
+        found.or_else(|| self.chunk_around(at))
+    }
+
+    /// The chunk that holds `at`: as a rule they are about equally long, so it is hardly looked for among thousands.
+    fn chunk_around(&self, at: u64) -> Option<usize> {
+        let (first, last) = (self.chunks.front()?.start, self.chunks.back()?.start);
+        let most = self.chunks.len() - 1;
+        let length = (last - first) / most.max(1) as u64;
+        let guess = usize::try_from(at.checked_sub(first)? / length.max(1)).unwrap_or(usize::MAX).min(most);
+        let found =
+            [guess, guess.saturating_sub(1), guess + 1].into_iter().find(|index| self.covers(*index, at));
         found.or_else(|| self.chunks.partition_point(|chunk| chunk.start <= at).checked_sub(1))
     }
 

@@ -67,6 +67,30 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn chunks_are_found_however_long_each_is_and_wherever_it_begins(
+        lengths in prop::collection::vec((1_u64..5, 0_u64..3), 0..40),
+        looks in prop::collection::vec(0_u64..200, 20),
+    ) {
+        let mut recent = Recent::new(0);
+        let mut at = 3;
+        for (length, gap) in lengths {
+            at += gap * 7;
+            // Lengths that double and double again: the average says little of where one of them lies.
+            let end = at + (1 << (4 * length));
+            recent.chunks.push_back(Chunk { start: at, end, bytes: 0, live: 0, pieces: Vec::new() });
+            at = end;
+        }
+        for look in looks {
+            let at = at * look / 199;
+            let expected = recent.chunks.iter().rposition(|chunk| chunk.start <= at);
+            prop_assert_eq!(recent.chunk_around(at), expected, "{}", at);
+        }
+        prop_assert_eq!(recent.chunk_around(u64::MAX), recent.chunks.len().checked_sub(1));
+    }
+}
+
 #[test]
 fn unwritten_records_are_never_forgotten() {
     let mut recent = Recent::new(0);
