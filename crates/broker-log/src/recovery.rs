@@ -32,8 +32,8 @@ pub fn recover<D: Disk + 'static>(
     let mut survey = survey(&disk)?;
     let tip = Tip::find(&disk, &survey)?;
     let live = Live::select(&mut survey, &tip)?;
-    refuse_orphans(&disk, &survey, &tip)?;
     let replay = Replay::run(&disk, &config, &live, &tip, sink)?;
+    refuse_orphans(&disk, &survey, replay.end)?;
     let found = open(&disk, &config, survey, replay)?;
     Ok(Journal::new(config, Some(Box::new(disk)), found))
 }
@@ -116,17 +116,18 @@ impl Live {
     }
 }
 
-/// A file with a broken header may be a segment that was in use: then its batches say so.
-fn refuse_orphans(disk: &dyn Disk, survey: &Survey, tip: &Tip) -> Result<(), RecoveryError> {
+/// A file with a broken header may be a segment that was in use: then its batches say so. The journal goes on at `end`, which
+/// lies before the tip where segments behind a cut are dropped.
+fn refuse_orphans(disk: &dyn Disk, survey: &Survey, end: u64) -> Result<(), RecoveryError> {
     for (file, length) in &survey.unknown {
         let failed = |error| RecoveryError::disk("reading", Some(*file), &error);
         let Some(header) = Scanner::orphan(disk, *file, *length).map_err(failed)? else { continue };
         let claimed = Scanner::new(*file, &header, *length).claims_from(disk, header.base).map_err(failed)?;
-        if claimed > tip.position {
+        if claimed > end {
             return Err(RecoveryError::Damaged(Damage {
                 file: Some(*file),
                 offset: 0,
-                position: Position(tip.position),
+                position: Position(end),
                 fault: Fault::NoSegment,
                 durable: Position(claimed),
             }));
