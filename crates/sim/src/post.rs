@@ -83,7 +83,7 @@ struct Held {
 }
 
 /// Where a session receiver stands.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 enum Receiver {
     #[default]
     Closed,
@@ -304,9 +304,16 @@ impl<'a> Post<'a> {
             Effect::ConsumerOpened { consumer, session: Some(grant), .. } => {
                 self.on_session(consumer.0, &grant.id)
             }
-            Effect::AttachRefused { link, .. } | Effect::SessionLost { consumer: link, .. } => {
+            Effect::AttachRefused { link, .. } => {
                 self.receivers.insert(link.0, Receiver::Closed);
-                self.held.retain(|held| held.link != link.0);
+                Ok(())
+            }
+            Effect::SessionLost { consumer: link, .. } => {
+                // It may come late, when the link was closed and has asked for another session.
+                if self.receivers.get(&link.0) != Some(&Receiver::Opening) {
+                    self.receivers.insert(link.0, Receiver::Closed);
+                    self.held.retain(|held| held.link != link.0);
+                }
                 Ok(())
             }
             _ => Ok(()),
