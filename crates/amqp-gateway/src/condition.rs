@@ -252,7 +252,7 @@ fn publish(error: &PublishError) -> Name {
     }
 }
 
-/// Nothing more is stored for now, whatever it is.
+/// One condition for whatever has no room, until something is gone.
 const fn no_room(error: &NoRoom) -> Name {
     match error {
         NoRoom::Entity { .. } | NoRoom::Storage => ("amqp:resource-limit-exceeded", 403),

@@ -1,4 +1,4 @@
-//! Why nothing more is stored for now.
+//! Why there is no room for what was to be stored.
 //!
 //! Invariant: whoever gets one of these may ask for the same again once something is gone.
 
