@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use amqp_codec::{
     performative::{DeliveryState, TxnId},
     raw::RawMap,
-    types::DeliveryTag,
+    types::{DeliveryTag, SenderSettleMode},
 };
 use amqp_engine::{DeliveryId, LinkKey, OutgoingDelivery, SessionId};
 use broker_core::{Command, Delivery, LinkId, Outcome, Properties, SubQueue};
@@ -74,7 +74,9 @@ impl Gateway {
         let Some(id) = self.engine.send(link.key, outgoing) else { return self.give_back(delivery) };
         session.given(size);
         let session_number = link.session;
-        if !settled {
+        if settled {
+            self.commands.extend(consumer.raise(delivery.consumer, self.config.max_unsettled));
+        } else {
             consumer.unsettled += 1;
             let (consumer, queue, sequence) = (delivery.consumer, delivery.queue, delivery.sequence);
             session.locks.insert(id.0, Held { consumer, queue, sequence, lock: lock.map(|lock| lock.id) });
@@ -311,9 +313,9 @@ impl Consumer {
     /// Whether a delivery goes out settled.
     const fn sends_settled(&self, locked: bool) -> bool {
         match self.mode {
-            amqp_codec::types::SenderSettleMode::Settled => true,
-            amqp_codec::types::SenderSettleMode::Mixed => !locked,
-            amqp_codec::types::SenderSettleMode::Unsettled => false,
+            SenderSettleMode::Settled => true,
+            SenderSettleMode::Mixed => !locked,
+            SenderSettleMode::Unsettled => false,
         }
     }
 
@@ -322,8 +324,12 @@ impl Consumer {
         self.limit.saturating_add_signed(self.offset)
     }
 
-    /// The limit that the core may have: the peer's, as long as few enough deliveries are unsettled.
+    /// The limit that the core may have: the peer's, as long as few enough deliveries are unsettled. Where all go out
+    /// settled there is nothing to bound.
     fn allowed(&self, most: u32) -> u64 {
+        if self.mode == SenderSettleMode::Settled {
+            return self.wanted();
+        }
         self.wanted().min(self.delivered.saturating_add(u64::from(most.saturating_sub(self.unsettled))))
     }
 

@@ -2,9 +2,9 @@
 
 use amqp_codec::{
     message::{AnnotationValue, BATCH_FORMAT, MessageBuilder},
-    performative::{DeliveryState, Flow, Performative, Transfer},
+    performative::{Attach, DeliveryState, Flow, Performative, Source, Target, Transfer},
     raw::{RawMap, RawValue},
-    types::{ReceiverSettleMode, Role},
+    types::{ReceiverSettleMode, Role, SenderSettleMode},
 };
 use amqp_gateway::GatewayConfig;
 use broker_auth::Anonymous;
@@ -119,6 +119,35 @@ fn credit_may_be_taken_back_and_unsettled_deliveries_are_bounded() {
         received.extend(more);
     }
     assert_eq!(texts(&received), sent);
+}
+
+#[test]
+fn what_goes_out_settled_is_not_bounded_by_what_is_unsettled() {
+    // Received and gone in both modes that can say so, and shown to who only looks.
+    let modes = [
+        (SenderSettleMode::Settled, false),
+        (SenderSettleMode::Settled, true),
+        (SenderSettleMode::Mixed, true),
+    ];
+    for (mode, browses) in modes {
+        for drain in [false, mode == SenderSettleMode::Settled] {
+            let config = GatewayConfig { max_unsettled: 10, ..GatewayConfig::default() };
+            let mut world = World::with(config, Anonymous::Deny);
+            let client = world.plain();
+            let sent = numbered(95);
+            world.send(client, "q", &sent.iter().map(String::as_str).collect::<Vec<_>>());
+            let mut attach = Attach::new("r", 2, Role::Receiver);
+            attach.snd_settle_mode = Some(mode);
+            let mut source = Source::new("q");
+            source.distribution_mode = browses.then(|| "copy".into());
+            (attach.source, attach.target) = (Some(source), Some(Target::new("here")));
+            world.script(client).attach(0, attach);
+            // Credit once, and for more than there may be unsettled.
+            world.credit(client, 0, 2, 0, 1000, drain);
+            world.run();
+            assert_eq!(texts(&world.transfers(client)), sent, "{mode:?}, browses: {browses}, drain: {drain}");
+        }
+    }
 }
 
 #[test]
