@@ -49,7 +49,7 @@ impl Deadlines {
             Some(last) if last.at == at && last.count < RUN && last.sequences().end == sequence => {
                 last.count += 1;
             }
-            Some(last) if at < last.at => self.ahead.push(Run { at, first: sequence, count: 1 }),
+            Some(last) if at < last.at => self.ahead.push(at, sequence, 1),
             _ => self.runs.push_back(Run { at, first: sequence, count: 1 }),
         }
     }
@@ -78,7 +78,7 @@ impl Deadlines {
         let skipped = u32::try_from(from.saturating_sub(run.first)).unwrap_or(u32::MAX);
         let count = run.count.saturating_sub(skipped);
         if count > 0 {
-            self.ahead.push(Run { at: run.at, first: from, count });
+            self.ahead.push(run.at, from, count);
         }
     }
 

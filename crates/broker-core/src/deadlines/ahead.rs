@@ -37,10 +37,11 @@ impl Ahead {
         self.near.len() + self.far
     }
 
-    pub(super) fn push(&mut self, run: Run) {
-        if let Some((start, bucket)) = self.buckets.range_mut(..=run.at).next_back() {
+    /// Adds a run of `count` messages from number `first` on.
+    pub(super) fn push(&mut self, at: Timestamp, first: u64, count: u32) {
+        if let Some((start, bucket)) = self.buckets.range_mut(..=at).next_back() {
             let start = *start;
-            bucket.push(run);
+            bucket.push(Run { at, first, count });
             let length = bucket.len();
             self.far += 1;
             // At each doubling, for all of them may have the same instant.
@@ -49,7 +50,7 @@ impl Ahead {
             }
             return;
         }
-        self.near.push(Reverse(run));
+        self.near.push(Reverse(Run { at, first, count }));
         if self.near.len() >= self.near_max.max(2 * NEAR) {
             let runs: Vec<Run> = std::mem::take(&mut self.near).into_iter().map(|Reverse(run)| run).collect();
             self.far += runs.len();

@@ -36,9 +36,15 @@ impl Store {
         let expiries = if self.expires_now() { self.expiries.next() } else { None };
         let forget = self.history.as_ref().and_then(|history| history.forget_at());
         let sessions = self.sessions.as_ref().and_then(|sessions| sessions.deadline());
-        let next = [self.locks.next(), expiries, self.schedule.next(), forget, sessions];
-        let next = next.into_iter().flatten().min();
-        let Some(next) = next.filter(|next| *next < self.armed) else { return };
+        // One by one: an array of them would be written in small pieces and read in large ones, for which the processor
+        // waits until all it has written before is out.
+        let mut next = self.armed;
+        for other in [self.locks.next(), expiries, self.schedule.next(), forget, sessions] {
+            next = other.map_or(next, |other| next.min(other));
+        }
+        if next == self.armed {
+            return;
+        }
         timers.remove(&(self.armed, self.id));
         timers.insert((next, self.id));
         self.armed = next;

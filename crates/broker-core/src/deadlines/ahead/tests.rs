@@ -63,7 +63,7 @@ proptest! {
                 number += 1;
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 let run = run(time(shape, number, random >> 4), number);
-                ahead.push(run);
+                ahead.push(run.at, run.first, run.count);
                 model.insert(run);
             }
             check(&ahead);
@@ -90,7 +90,7 @@ fn no_bucket_of_many_instants_grows_without_being_divided() {
     // The first ones are spread over a year, the others come within an hour of it.
     for number in 0..200_000u64 {
         let at = if number < 3_000 { number * 10_000_000 } else { 20_000_000_000 + number * 18 };
-        ahead.push(run(at, number));
+        ahead.push(Timestamp::from_millis(at), number, 1);
     }
     check(&ahead);
     let longest = ahead.buckets.values().map(Vec::len).max();
