@@ -226,19 +226,23 @@ impl Client {
         self.complete()
     }
 
-    /// Takes what has come, without waiting for more than `patience`; says how many that were.
-    pub(super) fn take_what_came(&mut self, patience: Duration) -> Fallible<u64> {
-        let before = self.received;
-        self.wire.stream().set_read_timeout(Some(patience))?;
-        let end = loop {
+    /// Takes what comes within so long, even if more comes all the time; says how many that were.
+    pub(super) fn take_for(&mut self, spell: Duration) -> Fallible<u64> {
+        let (before, end) = (self.received, Instant::now() + spell);
+        let taken = loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break Ok(self.received - before);
+            }
+            self.wire.stream().set_read_timeout(Some(left))?;
             match self.wire.next_frame() {
                 Ok(received) => self.note(&received.performative)?,
-                Err(WireError::TimedOut) => break Ok(self.received - before),
+                Err(WireError::TimedOut) => {}
                 Err(error) => break Err(error.into()),
             }
         };
         self.wire.stream().set_read_timeout(Some(PATIENCE))?;
-        end
+        taken
     }
 
     fn complete(&mut self) -> Fallible<()> {

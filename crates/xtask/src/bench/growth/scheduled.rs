@@ -20,6 +20,9 @@ const TICK: u64 = 10;
 const PAUSE: Duration = Duration::from_millis(TICK);
 /// Messages that fill the schedule in a millisecond at the least; usually it is some hundreds.
 const FILLED: u64 = 100;
+/// Messages that come due before anything is measured, and the milliseconds that they wait.
+const BEFORE: u64 = 200_000;
+const SOON: u64 = 1_000;
 /// Stands where a time will be.
 const MARK: i64 = 0x0123_4567_89ab_cdef;
 
@@ -38,12 +41,17 @@ struct Moments {
 }
 
 impl Moments {
-    fn from(&mut self, start: u64) -> [u8; 8] {
+    /// One that is as likely anywhere in the window.
+    fn from(&mut self, start: u64) -> u64 {
         self.random =
             self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         // They come due together, so that waking up for them costs as much for few as for many.
-        let moment = start + (self.random >> 33) % self.window;
-        moment.next_multiple_of(TICK).to_be_bytes()
+        (start + (self.random >> 33) % self.window).next_multiple_of(TICK)
+    }
+
+    /// One of those that are left at `start` of what was scheduled evenly before it: the later the fewer.
+    fn left_at(&mut self, start: u64) -> u64 {
+        self.from(start).min(self.from(start))
     }
 }
 
@@ -56,24 +64,35 @@ pub(super) fn measure(running: &Running, waiting: u64) -> Fallible<Cost> {
     let mut receiver = Client::connect(running.port())?;
     receiver.receiver(0, "q", None, true)?;
 
-    // Those that wait: they come due at the rate, from a moment on at which all of them are there.
-    let mut moments = Moments { window: waiting / RATE, random: 1 };
-    let start = now()? + waiting / FILLED + 500;
+    // Those that wait: they come due at the rate, from a moment on at which all of them are there. One that is scheduled
+    // waits for half of the window, as a rule, so this many keep waiting.
+    let mut moments = Moments { window: 2 * waiting / RATE, random: 1 };
+    let start = now()? + (waiting + BEFORE) / FILLED + 500 + 2 * SOON;
     let mut missing = waiting;
     while missing > 0 {
         let count = missing.min(u64::from(BATCH));
-        sender.send(&template, (0..count).map(|_| moments.from(start)))?;
+        sender.send(&template, (0..count).map(|_| moments.left_at(start).to_be_bytes()))?;
         missing -= count;
     }
+    use_memory(&template, (&mut sender, &mut receiver))?;
     // Where filling is slow, some of them are gone by now.
-    if now()? > start + moments.window / 10 {
+    if now()? > start + moments.window / 20 {
         return Err("filling took too long".into());
     }
-    // With delays spread evenly over twice as long, as many wait as before.
-    moments.window *= 2;
     thread::sleep(Duration::from_millis(start.saturating_sub(now()?)));
-    receiver.take_what_came(MINIMUM)?;
+    // What came due meanwhile, if filling was slow: from here on as many come as are sent.
+    while receiver.take_for(PAUSE)? > 2 * RATE * TICK {}
     steady(running, &template, (&mut sender, &mut receiver), &mut moments)
+}
+
+/// Has the broker use memory and give it up again, more than it will need while it is measured. So it is with one that has been
+/// running for as long as messages wait. With fresh memory the kernel has to be asked for each page.
+fn use_memory(template: &Template, (sender, receiver): (&mut Client, &mut Client)) -> Fallible<()> {
+    let moment = (now()? + SOON).to_be_bytes();
+    for _ in 0..BEFORE / u64::from(BATCH) {
+        sender.send(template, vec![moment; BATCH as usize])?;
+    }
+    receiver.receive(BEFORE)
 }
 
 fn steady(
@@ -85,12 +104,15 @@ fn steady(
     let meter = Meter::start(running)?;
     let per_pause = RATE * TICK;
     let (mut sent, mut taken, mut pauses) = (0, 0, 0);
-    while meter.elapsed() < MEASURED {
+    while meter.elapsed() < 2 * MEASURED {
         let now = now()?;
-        sender.send(template, (0..per_pause).map(|_| moments.from(now)))?;
+        sender.send(template, (0..per_pause).map(|_| moments.from(now).to_be_bytes()))?;
         sent += per_pause;
         pauses += 1;
-        taken += receiver.take_what_came((PAUSE * pauses).saturating_sub(meter.elapsed()).max(MINIMUM))?;
+        taken += receiver.take_for((PAUSE * pauses).saturating_sub(meter.elapsed()).max(MINIMUM))?;
+    }
+    if taken.abs_diff(sent) > sent / 10 {
+        return Err(format!("{sent} messages were scheduled and {taken} came due").into());
     }
     // Half of a message's life is its sending, the other half its coming due.
     meter.cost(u64::midpoint(sent, taken))
