@@ -124,5 +124,6 @@ pub const MAX_ID_GAPS: usize = 1_024;
 /// [`wants_input`](crate::Connection::wants_input) says no.
 pub const CONTROL_BACKLOG_HIGH: usize = 65_536;
 
-/// Longest description of an error that we shorten no further when a frame is too small, in bytes.
-pub(crate) const SHORT_DESCRIPTION: usize = 128;
+/// Longest description of an error that we never shorten, in bytes: with all that may stand around it, it fits into the
+/// smallest frames that a peer may ask for, of 512 bytes.
+pub const SHORT_DESCRIPTION: usize = 320;

@@ -19,11 +19,11 @@ use amqp_codec::types::Symbol;
 use bytes::Bytes;
 
 use crate::condition;
-use crate::config::{CONTROL_BACKLOG_HIGH, Config};
+use crate::config::{CONTROL_BACKLOG_HIGH, Config, SHORT_DESCRIPTION};
 use crate::event::{Event, Origin};
 use crate::framing::FrameReader;
 use crate::ids::Generations;
-use crate::output::Output;
+use crate::output::{Output, cut};
 use crate::sasl::Sasl;
 use sessions::Sessions;
 use timers::Timers;
@@ -236,10 +236,13 @@ impl Connection {
         }
     }
 
-    /// An error that the engine raises itself, with what the configuration adds to those.
+    /// An error that the engine raises itself, with what the configuration adds to those. The text gives way to the
+    /// note, which small frames must not cost.
     #[cold]
     fn noted(&self, error: Error) -> Error {
-        let description = error.description.unwrap_or_default() + &self.config.error_note;
+        let note = &self.config.error_note;
+        let text = error.description.unwrap_or_default();
+        let description = cut(&text, SHORT_DESCRIPTION.saturating_sub(note.len())).to_owned() + note;
         Error { description: Some(description), ..error }
     }
 

@@ -101,11 +101,14 @@ pub(crate) fn write_bounded(
 
 /// The error with what it can do without left out.
 pub(crate) fn shorten(error: &Error) -> Error {
-    let description = error.description.as_deref().map(|text| {
-        let end = (0..=SHORT_DESCRIPTION.min(text.len())).rev().find(|&i| text.is_char_boundary(i));
-        text.get(..end.unwrap_or(0)).unwrap_or_default().to_owned()
-    });
+    let description = error.description.as_deref().map(|text| cut(text, SHORT_DESCRIPTION).to_owned());
     Error { condition: error.condition.clone(), description, info: None }
+}
+
+/// The front of a text: whole characters, `max` bytes at most.
+pub(crate) fn cut(text: &str, max: usize) -> &str {
+    let end = (0..=max.min(text.len())).rev().find(|&i| text.is_char_boundary(i));
+    text.get(..end.unwrap_or(0)).unwrap_or_default()
 }
 
 #[cfg(test)]

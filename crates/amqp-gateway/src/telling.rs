@@ -1,9 +1,10 @@
 //! What a client is told of a refusal, and the log too.
 //!
-//! Invariant: every error text that leaves is in the log at `debug`, with the tracking id that the client has.
+//! Invariant: every error text that leaves is in the log at `debug`, with the tracking id that the client has. No peer's
+//! frames are too small for that id.
 
 use amqp_codec::{performative::Error, types::Symbol};
-use amqp_engine::Origin;
+use amqp_engine::{Origin, config::SHORT_DESCRIPTION};
 use tracing::debug;
 
 use crate::{condition::Refusal, gateway::Gateway};
@@ -22,12 +23,17 @@ impl Gateway {
     pub(crate) fn told(&mut self, refusal: &Refusal, place: &str) -> String {
         let server = &self.config.server_name;
         let place = if place.is_empty() { server.clone() } else { format!("{server}:{place}") };
-        let text = self.tracking.tracked(&refusal.text(), &place, self.now.utc);
+        let frame = usize::try_from(self.engine.peer().max_frame_size).unwrap_or(usize::MAX);
+        let room = frame.saturating_sub(AROUND).max(SHORT_DESCRIPTION);
+        let text = self.tracking.tracked(&refusal.text(), &place, self.now.utc, room);
         // Whoever quotes its tracking id to the operator is found by it.
         debug!(condition = refusal.named().condition, text, "told");
         text
     }
 }
+
+/// Bytes of a frame that stand around the text of an error, at most: what it is in, its condition and a delivery-tag.
+const AROUND: usize = 256;
 
 /// What the engine told the peer by itself.
 pub(crate) fn by_engine(by: Origin, error: Option<&Error>) {

@@ -31,13 +31,14 @@ impl Tracking {
         mix(self.state)
     }
 
-    /// A text followed by reference, tracking id, place and time, like the service's.
-    pub(crate) fn tracked(&mut self, text: &str, place: &str, utc: Timestamp) -> String {
-        let mut tracked = String::with_capacity(text.len() + place.len() + 160);
-        tracked.push_str(text);
-        self.push_reference(&mut tracked, place);
-        tracked.push_str(", Timestamp:");
-        push_time(&mut tracked, utc);
+    /// A text followed by reference, tracking id, place and time, like the service's. Of more than `room` bytes it is the
+    /// place that gives way, and then the text.
+    pub(crate) fn tracked(&mut self, text: &str, place: &str, utc: Timestamp, room: usize) -> String {
+        let mut tail = self.reference(cut(place, room / 5));
+        tail.push_str(", Timestamp:");
+        push_time(&mut tail, utc);
+        let mut tracked = cut(text, room.saturating_sub(tail.len())).to_owned();
+        tracked.push_str(&tail);
         tracked
     }
 
@@ -69,6 +70,12 @@ pub fn http_trail(seed: u64, number: u64, place: &str, utc: Timestamp) -> String
     // To the second, and without a zone.
     trail.truncate(trail.len() - ".000Z".len());
     trail
+}
+
+/// The front of a text: whole characters, `max` bytes at most.
+fn cut(text: &str, max: usize) -> &str {
+    let end = (0..=max.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
+    text.get(..end.unwrap_or(0)).unwrap_or_default()
 }
 
 /// The finishing function of splitmix64.

@@ -352,6 +352,29 @@ fn a_peer_that_does_not_come_to_its_open_is_dropped_in_time() {
 }
 
 #[test]
+fn a_peer_that_comes_to_its_open_byte_by_byte_has_no_more_time_than_others() {
+    let open_timeout = Config::default().open_timeout;
+    // A frame of 4 KiB begins and goes on: in SASL, and before the open.
+    for (header, condition) in [(SASL, None), (AMQP, Some("amqp:resource-limit-exceeded"))] {
+        let mut pair = Pair::new(if header == SASL { mechanisms(&["PLAIN"]) } else { plain() });
+        pair.feed(&header);
+        pair.feed(&[0, 0, 16, 0, 2, u8::from(header == SASL), 0, 0]);
+        pair.read();
+        for _ in 0..99 {
+            pair.pass(open_timeout / 100);
+            pair.feed(&[0]);
+            assert!(pair.events.is_empty() && !pair.engine.is_closed(), "{header:?}");
+        }
+        pair.pass(open_timeout / 100);
+        assert!(matches!(pair.take_event(), Event::Closed { by: Origin::Engine, .. }), "{header:?}");
+        assert_eq!(closed_with(&pair.frames()).as_deref(), condition);
+        pair.feed(&[0]);
+        pair.pass(Config::default().close_timeout);
+        assert!(pair.engine.is_closed(), "{header:?}");
+    }
+}
+
+#[test]
 fn a_close_is_answered_and_ends_everything() {
     let mut pair = Pair::begun(plain());
     pair.feed_all(&[amqp(0, Close::default()), amqp(0, begin()), vec![0xff; 50]]);

@@ -415,3 +415,20 @@ fn errors_that_the_engine_raises_carry_the_configured_note_once() {
     let Some(Performative::Detach(detach)) = frames.last() else { panic!("{frames:?}") };
     assert_eq!(detach.error.as_ref().unwrap().description.as_deref(), Some("gone"));
 }
+
+#[test]
+fn a_note_outlives_the_text_it_stands_behind() {
+    let note = format!(" (see {})", "A7".repeat(70));
+    let config = Config { error_note: note.clone(), ..plain() };
+    let mut pair = Pair::open_as(config, Open { max_frame_size: 512, ..Open::new("client") });
+    pair.begin(0);
+    // The name is part of the text, and as long as the peer's frames let it be.
+    let name = "ü".repeat(150);
+    pair.attach(&name, 0, Role::Receiver);
+    pair.feed(&amqp(0, attach(&name, 1, Role::Receiver)));
+    let frames = pair.frames();
+    assert_eq!(detached_with(&frames[..1]).as_deref(), Some("amqp:link:stolen"));
+    let Performative::Detach(detach) = &frames[0] else { panic!("{frames:?}") };
+    let text = detach.error.as_ref().unwrap().description.as_deref().unwrap();
+    assert!(text.starts_with("link `üü") && text.ends_with(&note), "{text}");
+}

@@ -1,9 +1,12 @@
 use super::*;
 
+/// More than any text of these tests.
+const ROOM: usize = 10_000;
+
 #[test]
 fn a_text_ends_with_reference_tracking_id_place_and_time() {
     let mut tracking = Tracking::new(1, ClientId(7));
-    let text = tracking.tracked("No.", "ns:orders", Timestamp::from_millis(1_795_266_540_123));
+    let text = tracking.tracked("No.", "ns:orders", Timestamp::from_millis(1_795_266_540_123), ROOM);
     let (start, rest) = text.split_once(" Reference:").unwrap();
     assert_eq!(start, "No.");
     let (reference, rest) = rest.split_once(", TrackingId:").unwrap();
@@ -11,6 +14,23 @@ fn a_text_ends_with_reference_tracking_id_place_and_time() {
     let (id, rest) = rest.split_once("_G7, SystemTracker:").unwrap();
     assert_eq!(id.len(), 36);
     assert_eq!(rest, "ns:orders, Timestamp:2026-11-21T13:09:00.123Z");
+}
+
+#[test]
+fn what_has_too_little_room_keeps_its_tracking_id() {
+    let id = |text: &str| text.split_once(", TrackingId:").map(|(_, rest)| rest[..36].to_owned());
+    let mut tracking = Tracking::new(1, ClientId(u64::MAX));
+    let (text, place) = ("Nö! ".repeat(200), "ns:örders".repeat(50));
+    for room in 320..400 {
+        let mut same = tracking.clone();
+        let whole = tracking.tracked(&text, &place, Timestamp::MAX, ROOM);
+        let short = same.tracked(&text, &place, Timestamp::MAX, room);
+        assert!((room - 4..=room).contains(&short.len()), "{} of {room}", short.len());
+        assert!(short.starts_with("Nö! ") && id(&short).is_some() && id(&short) == id(&whole), "{short}");
+        assert!(short.contains(", SystemTracker:ns:ö"), "{short}");
+    }
+    let fits = tracking.tracked("No.", "ns", Timestamp::MAX, 320);
+    assert!(fits.starts_with("No. Reference:"), "{fits}");
 }
 
 #[test]
@@ -30,7 +50,7 @@ fn a_trail_over_http_has_tracking_id_place_and_second() {
 fn a_reference_is_the_tail_without_the_time() {
     let mut tracking = Tracking::new(1, ClientId(7));
     let reference = tracking.reference("ns");
-    let text = Tracking::new(1, ClientId(7)).tracked("", "ns", Timestamp::from_millis(0));
+    let text = Tracking::new(1, ClientId(7)).tracked("", "ns", Timestamp::from_millis(0), ROOM);
     assert_eq!(text, format!("{reference}, Timestamp:1970-01-01T00:00:00.000Z"));
     assert_ne!(tracking.reference("ns"), reference);
 }
@@ -64,5 +84,5 @@ fn dates_are_those_of_the_calendar() {
     for (days, date) in cases {
         assert_eq!(civil(days), date, "{days}");
     }
-    let _end_of_time = Tracking::new(0, ClientId(0)).tracked("", "", Timestamp::MAX);
+    let _end_of_time = Tracking::new(0, ClientId(0)).tracked("", "", Timestamp::MAX, ROOM);
 }

@@ -8,7 +8,7 @@ use std::{
 
 use amqp_codec::{
     message::MessageBuilder,
-    performative::{Attach, Detach, Disposition, Flow, Performative, Transfer},
+    performative::{Attach, DeliveryState, Detach, Disposition, Error, Flow, Performative, Transfer},
     raw::{AnnotationValue, RawMap, RawValue},
     sections::{PropertyField, Sections},
     types::ReceiverSettleMode,
@@ -369,7 +369,8 @@ impl World {
             client.raw.extend_from_slice(&out);
             client.script.handle_input(&out);
             assert_eq!(client.script.broken(), None);
-            client.received.extend(std::iter::from_fn(|| client.script.poll()));
+            let told = std::iter::from_fn(|| client.script.poll()).inspect(is_tracked);
+            client.received.extend(told);
         }
         moved
     }
@@ -498,6 +499,31 @@ impl World {
         self.transfer(client, 3, false, &request);
         self.run();
         self.transfers(client).pop().expect("an answer").1
+    }
+}
+
+/// Whatever is refused, whoever is told of it can say which refusal it was.
+fn is_tracked(told: &Incoming) {
+    let Incoming::Frame(frame) = told else { return };
+    let error = match &frame.performative {
+        Performative::Disposition(disposition) => rejection(disposition.state.as_ref()),
+        Performative::Detach(detach) => detach.error.as_ref(),
+        Performative::End(end) => end.error.as_ref(),
+        Performative::Close(close) => close.error.as_ref(),
+        _ => None,
+    };
+    let Some(error) = error else { return };
+    let description = error.description.as_deref().unwrap_or_default();
+    let id = description.split_once(", TrackingId:").map(|(_, rest)| rest.len());
+    assert!(id.is_some_and(|left| left > 36), "no tracking id: {error:?}");
+}
+
+/// The error in a state, inside of a transaction as well.
+fn rejection(state: Option<&DeliveryState>) -> Option<&Error> {
+    match state? {
+        DeliveryState::Rejected(error) => error.as_deref(),
+        DeliveryState::Transactional { outcome, .. } => rejection(outcome.as_deref()),
+        _ => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use amqp_codec::{
     message::{BATCH_FORMAT, MessageBuilder},
-    performative::{DeliveryState, Error, Performative, Transfer},
+    performative::{DeliveryState, Error, Flow, Open, Performative, Transfer},
     raw::{AnnotationValue, RawMap},
     sections::PropertyField,
     types::ReceiverSettleMode,
@@ -13,7 +13,7 @@ use broker_core::{EntitySettings, EntityStatus};
 use bytes::Bytes;
 use testkit::Script;
 
-use crate::harness::{World, property, status};
+use crate::harness::{KEY_NAME, World, property, status};
 
 const SECOND: Option<ReceiverSettleMode> = Some(ReceiverSettleMode::Second);
 const DISABLED: &str = "com.microsoft:entity-disabled";
@@ -165,6 +165,52 @@ fn a_full_entity_refuses_by_its_name_and_numbers() {
     assert!(held >= (taken * message.len()) as u64);
     let text = refused.description.unwrap();
     assert!(text.starts_with(&format!("'q' holds {held} bytes and takes at most 200.")), "{text}");
+}
+
+#[test]
+fn the_smallest_frames_leave_room_for_the_tracking_id_of_every_error() {
+    let mut world = World::new();
+    let client = world.accept();
+    let open = Open { max_frame_size: 512, ..Open::new("test") };
+    world.script(client).sasl_plain(KEY_NAME, "SAS_KEY_VALUE").open_with(open).begin(0).begin(1);
+    world.script(client).attach_sender(0, 1, "s", Some("q")).attach_sender(0, 2, "relay", None);
+    world.run();
+    world.received(client);
+    // Refused: a link to a name that is long, messages to the queue and to such a name; then a session and all.
+    let long = "n".repeat(200);
+    world.script(client).attach_sender(0, 3, "nowhere", Some(&long));
+    let lost = MessageBuilder::new().to(&long.repeat(20)).data(b"m").build();
+    world.transfer(client, 2, false, &lost);
+    world.fill_disk();
+    world.transfer(client, 1, false, &MessageBuilder::new().data(b"m").build());
+    world.script(client).flow(1, Flow { handle: Some(77), ..Flow::default() });
+    world.run();
+    let now = world.now;
+    world.clients[client].gateway.shut_down(now);
+    world.run();
+    let mut told = Vec::new();
+    // The harness demands the tracking id in each.
+    for frame in world.frames(client) {
+        match frame.performative {
+            Performative::Disposition(it) if matches!(it.state, Some(DeliveryState::Rejected(Some(_)))) => {
+                told.push("rejected");
+            }
+            Performative::Detach(detach) if detach.error.is_some() => told.push("detach"),
+            Performative::End(end) if end.error.is_some() => told.push("end"),
+            Performative::Close(close) if close.error.is_some() => told.push("close"),
+            _ => {}
+        }
+    }
+    told.sort_unstable();
+    assert_eq!(told, ["close", "detach", "end", "rejected", "rejected"]);
+    let raw = &world.clients[client].raw;
+    let opened = raw.windows(8).rposition(|bytes| bytes == b"AMQP\x00\x01\x00\x00").unwrap() + 8;
+    let mut rest = &raw[opened..];
+    while let Some((size, _)) = rest.split_first_chunk::<4>() {
+        let size = u32::from_be_bytes(*size) as usize;
+        assert!(size <= 512, "a frame of {size} bytes");
+        rest = &rest[size..];
+    }
 }
 
 /// Asks `$cbs` for nothing that it knows, with a long message-id that the answer repeats.

@@ -40,6 +40,39 @@ fn messages_come_in_the_order_they_were_sent_and_ranges_settle_them() {
 }
 
 #[test]
+fn ten_sends_and_ten_settlements_take_a_round_trip_each() {
+    for is_plain in [false, true] {
+        let mut world = World::new();
+        let client = if is_plain { world.plain() } else { world.service_bus() };
+        world.script(client).attach_sender(0, 1, "s", Some("q"));
+        world.run();
+        // What an obedient sender may send before it hears anything more.
+        let granted = world.flows(client).pop().unwrap();
+        assert!(granted.link_credit >= Some(10) && granted.incoming_window >= 10, "{granted:?}");
+        let body = MessageBuilder::new().message_id("m").data(b"m").build();
+        for _ in 0..10 {
+            world.transfer(client, 1, false, &body);
+        }
+        // All of it reaches the broker at once, and what comes back is the answer to all of it.
+        world.run();
+        let settled = |world: &mut World| -> u32 {
+            let answers = world.dispositions(client);
+            assert!(answers.iter().all(|it| it.settled && it.state == Some(DeliveryState::Accepted)));
+            answers.iter().map(|it| it.last.unwrap_or(it.first) - it.first + 1).sum()
+        };
+        assert_eq!(settled(&mut world), 10, "plain={is_plain}");
+        let received = world.receive(client, "q", 10);
+        assert_eq!(received.len(), 10, "plain={is_plain}");
+        for (transfer, _) in &received {
+            let id = transfer.delivery_id.unwrap();
+            world.script(client).disposition(0, id, id, false, Some(DeliveryState::Accepted));
+        }
+        world.run();
+        assert_eq!(settled(&mut world), 10, "plain={is_plain}");
+    }
+}
+
+#[test]
 fn transfers_right_behind_the_attach_are_taken() {
     let mut world = World::new();
     let client = world.plain();
