@@ -11,7 +11,7 @@ use crate::{
     ClientId, Effect, EntityPath, NoRoom, Output, QueueId, SessionError, Ticket, Timestamp,
     merge::Answer,
     record::{encode_session_state, session_state_of},
-    sessions::{Session, SessionNumber, SessionState},
+    sessions::{Session, SessionNumber, SessionState, Sessions},
     slot::State,
     store::Store,
 };
@@ -28,10 +28,7 @@ impl Core {
         path: &EntityPath,
         id: &str,
     ) -> Result<(QueueId, SessionNumber), SessionError> {
-        let queue = self.resolve(path).ok_or_else(|| SessionError::NotFound(path.entity.clone()))?;
-        self.check_use(queue, Use::Receive).map_err(|_| SessionError::Disabled(path.entity.clone()))?;
-        let sessions = self.stores.get(&queue).and_then(|store| store.sessions.as_ref());
-        let sessions = sessions.ok_or_else(|| SessionError::NoSessions(path.entity.clone()))?;
+        let (queue, _, sessions) = self.asked_sessions(path)?;
         let number = sessions.find(id).ok_or(SessionError::LockLost)?;
         let holder = sessions.get(number).and_then(|session| session.holder(now));
         let consumer = holder.and_then(|holder| self.consumers.get(&holder.consumer?));
@@ -40,6 +37,16 @@ impl Core {
         } else {
             Err(SessionError::LockLost)
         }
+    }
+
+    /// The sessions of an entity that may be received from, with the store that they are of.
+    fn asked_sessions(&self, path: &EntityPath) -> Result<(QueueId, &Store, &Sessions), SessionError> {
+        let missing = || SessionError::NotFound(path.entity.clone());
+        let queue = self.resolve(path).ok_or_else(missing)?;
+        self.check_use(queue, Use::Receive).map_err(|_| SessionError::Disabled(path.entity.clone()))?;
+        let store = self.stores.get(&queue).ok_or_else(missing)?;
+        let sessions = store.sessions.as_deref();
+        Ok((queue, store, sessions.ok_or_else(|| SessionError::NoSessions(path.entity.clone()))?))
     }
 
     pub(super) fn renew_session(
@@ -186,19 +193,14 @@ impl Core {
         ticket: Ticket,
         out: &mut impl Output,
     ) {
-        let store = self.resolve(path).and_then(|queue| self.stores.get(&queue));
-        let sessions = store.map(|store| (store, store.sessions.as_ref()));
-        let effect = match sessions {
-            None => Effect::SessionRefused { ticket, error: SessionError::NotFound(path.entity.clone()) },
-            Some((_, None)) => {
-                Effect::SessionRefused { ticket, error: SessionError::NoSessions(path.entity.clone()) }
-            }
-            Some((store, Some(sessions))) => {
-                let listed = sessions.iter().filter(|session| is_listed(store, session, updated_after));
-                let listed = listed.skip(skip as usize).take(top.min(LISTED_MAX) as usize);
-                let ids = listed.map(|session| Box::from(&**session.id())).collect();
-                Effect::SessionList { ticket, skip, ids }
-            }
+        let listed = self.asked_sessions(path).map(|(_, store, sessions)| {
+            let listed = sessions.iter().filter(|session| is_listed(store, session, updated_after));
+            let listed = listed.skip(skip as usize).take(top.min(LISTED_MAX) as usize);
+            listed.map(|session| Box::from(&**session.id())).collect()
+        });
+        let effect = match listed {
+            Ok(ids) => Effect::SessionList { ticket, skip, ids },
+            Err(error) => Effect::SessionRefused { ticket, error },
         };
         self.merge.effect(client, effect, out);
     }

@@ -3,7 +3,8 @@
 use super::harness::*;
 use crate::{
     AttachError, Command, CoreConfig, Effect, EntityError, EntityKind, EntitySettings, EntityStatus, LinkId,
-    Outcome, PublishError, ReceiveMode, SequenceNumber, SettleError, Timestamp, UnsettledPolicy,
+    Message, Outcome, PublishError, ReceiveMode, SequenceNumber, SessionError, SessionWanted, SettleError,
+    Timestamp, UnsettledPolicy,
 };
 
 fn with(status: EntityStatus) -> EntitySettings {
@@ -229,4 +230,55 @@ fn consumers_of_one_entity_are_limited() {
     broker.open(ME, 4, dead_letters("q"), ReceiveMode::PeekLock);
     broker.tell(OTHER, Command::Disconnect);
     assert!(matches!(broker.tell(ME, open(2)).pop(), Some(Effect::ConsumerOpened { .. })));
+}
+
+#[test]
+fn what_is_asked_about_sessions_is_receiving() {
+    let cases = [
+        (EntityStatus::Active, true),
+        (EntityStatus::SendDisabled, true),
+        (EntityStatus::ReceiveDisabled, false),
+        (EntityStatus::Disabled, false),
+    ];
+    for (status, receives) in cases {
+        let settings = EntitySettings { requires_session: true, ..EntitySettings::default() };
+        let mut broker = Broker::with_queue(settings.clone());
+        broker.publish(Message { session_id: Some("s".into()), ..message("m") });
+        let open = Command::OpenConsumer {
+            consumer: LinkId(1),
+            path: main_path("q"),
+            mode: ReceiveMode::PeekLock,
+            unsettled: UnsettledPolicy::KeepLocks,
+            session: Some(SessionWanted::Named("s".into())),
+            auto_create: false,
+        };
+        let told = broker.tell(ME, open);
+        assert!(matches!(told[..], [Effect::ConsumerOpened { .. }]), "{told:?}");
+        broker.update("q", EntitySettings { status, ..settings });
+        let (path, session, ticket) = (main_path("q"), Box::from("s"), broker.ticket());
+        let state = Some("state".into());
+        let requests = [
+            Command::SetSessionState { path: path.clone(), session: Box::clone(&session), state, ticket },
+            Command::GetSessionState { path: path.clone(), session: Box::clone(&session), ticket },
+            Command::RenewSession { path: path.clone(), session, ticket },
+            Command::ListSessions { path, updated_after: None, skip: 0, top: 9, ticket },
+        ];
+        for request in requests {
+            let what = format!("{status:?} {request:?}");
+            let allowed = match broker.tell(ME, request).pop() {
+                Some(Effect::SessionRefused { error: SessionError::Disabled(name), .. }) => {
+                    assert_eq!(&*name, "q", "{what}");
+                    false
+                }
+                Some(
+                    Effect::Settled { .. }
+                    | Effect::SessionState { .. }
+                    | Effect::SessionRenewed { .. }
+                    | Effect::SessionList { .. },
+                ) => true,
+                other => panic!("{what}: {other:?}"),
+            };
+            assert_eq!(allowed, receives, "{what}");
+        }
+    }
 }
