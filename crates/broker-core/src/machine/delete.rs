@@ -47,6 +47,7 @@ impl Core {
         let missing = || EntityError::NotFound(path.entity.clone());
         let queue = self.resolve(path).ok_or_else(missing)?;
         self.check_use(queue, Use::Receive)?;
+        self.touch(queue);
         self.check_no_partitions(queue)?;
         let mut deleted = 0;
         while deleted < count {
@@ -78,6 +79,7 @@ impl Core {
         let missing = || EntityError::NotFound(path.entity.clone());
         let queue = self.resolve(path).ok_or_else(missing)?;
         self.check_use(queue, Use::Receive)?;
+        self.touch(queue);
         self.check_no_partitions(queue)?;
         let sessions = self.stores.get(&queue).and_then(|store| store.sessions.as_deref());
         let sessions = sessions.ok_or_else(missing)?;

@@ -134,6 +134,43 @@ fn every_use_of_a_queue_begins_its_time_anew() {
 }
 
 #[test]
+fn what_is_done_by_number_or_in_bulk_begins_a_queues_time_anew() {
+    type Step = fn(&mut Broker);
+    let uses: [(&str, Step, Step); 2] = [
+        (
+            "receiving by number",
+            |broker| {
+                publish(broker, "q", message("a"));
+                let delivery = broker.lock_one();
+                broker.settle(&delivery, Outcome::Defer(properties(&[]))).unwrap();
+            },
+            |broker| assert_eq!(broker.fetch(main_path("q"), &[1], true).unwrap().len(), 1),
+        ),
+        (
+            "deletion in bulk",
+            |broker| publish(broker, "q", message("a")),
+            |broker| {
+                let (path, session, ticket) = (main_path("q"), None, broker.ticket());
+                let (count, before) = (9, Timestamp::MAX);
+                let told = broker.tell(ME, Command::DeleteMessages { path, session, count, before, ticket });
+                assert!(matches!(told[..], [Effect::Deleted { count: 1, .. }]), "{told:?}");
+            },
+        ),
+    ];
+    for (what, prepare, happens) in uses {
+        let mut broker = Broker::new();
+        create(&mut broker, "q", EntityKind::Queue, idle());
+        prepare(&mut broker);
+        wait(&mut broker, 150);
+        happens(&mut broker);
+        wait(&mut broker, 299);
+        assert!(is_there(&broker, "q"), "{what}: too early");
+        wait(&mut broker, 2);
+        assert!(!is_there(&broker, "q"), "{what}: after its time");
+    }
+}
+
+#[test]
 fn who_waits_for_messages_or_for_a_schedule_keeps_a_queue() {
     let mut broker = Broker::new();
     create(&mut broker, "q", EntityKind::Queue, idle());
