@@ -1,7 +1,10 @@
 //! The dead-letter store (`service-bus-entities` 12; SET-11, SET-14, SET-15).
 
 use super::harness::*;
-use crate::{CoreConfig, EntitySettings, Message, Outcome, ReceiveMode, SettleError};
+use crate::{
+    Command, CoreConfig, EntityPath, EntitySettings, EntityStatus, Message, Outcome, ReceiveMode, Rule,
+    SettleError,
+};
 
 fn queue_of(texts: &[&str]) -> Broker {
     let mut broker = Broker::with_queue(EntitySettings::default());
@@ -165,4 +168,117 @@ fn a_scheduled_message_that_cannot_be_read_waits_for_the_next_start() {
     broker.restart();
     broker.wait(0);
     assert_eq!(texts(&broker.lock(1)), ["a"]);
+}
+
+fn plain() -> EntitySettings {
+    EntitySettings::default()
+}
+
+fn expired() -> (Broker, EntityPath) {
+    let mut broker = Broker::with_queue(EntitySettings { dead_letter_on_expiration: true, ..plain() });
+    broker.publish(message_for("a", 1_000));
+    broker.wait(1_000);
+    (broker, dead_letters("q"))
+}
+
+fn delivered_too_often() -> (Broker, EntityPath) {
+    let mut broker = Broker::with_queue(EntitySettings { max_delivery_count: 2, ..plain() });
+    broker.publish(message("a"));
+    for _ in 0..2 {
+        let delivery = broker.lock_one();
+        broker.settle(&delivery, Outcome::Abandon(properties(&[]))).unwrap();
+    }
+    (broker, dead_letters("q"))
+}
+
+fn grown_too_large() -> (Broker, EntityPath) {
+    let mut broker = Broker::with(CoreConfig { max_properties_bytes: 300, ..CoreConfig::default() });
+    broker.create("q", plain());
+    broker.publish(message("a"));
+    let delivery = broker.lock_one();
+    broker.settle(&delivery, Outcome::Abandon(properties(&[("k", &"v".repeat(300))]))).unwrap();
+    (broker, dead_letters("q"))
+}
+
+fn without_a_session() -> (Broker, EntityPath) {
+    let mut broker = Broker::with_topic(plain());
+    let settings = EntitySettings { requires_session: true, ..plain() };
+    broker.subscribe("s", settings, vec![Rule::default_rule()]);
+    broker.send(vec![message("a")]);
+    (broker, dead_letters_of("s"))
+}
+
+fn of_a_filter_that_fails() -> (Broker, EntityPath) {
+    let mut broker = Broker::with_topic(plain());
+    let settings = EntitySettings { dead_letter_on_filter_error: true, ..plain() };
+    broker.subscribe("s", settings, vec![rule("r", "sys.Nope = 1", None)]);
+    broker.send(vec![message("a")]);
+    (broker, dead_letters_of("s"))
+}
+
+/// With a chain of queues that forward, the last of which is `q`.
+fn chain(names: &[&str]) -> Broker {
+    let mut broker = Broker::with_queue(plain());
+    let mut next = "q";
+    for name in names {
+        broker.create(name, EntitySettings { forward_to: Some(next.into()), ..plain() });
+        next = name;
+    }
+    broker
+}
+
+fn publish_to(broker: &mut Broker, name: &str) {
+    let (path, messages, ticket) = (main_path(name), vec![message("a")], Some(broker.ticket()));
+    broker.tell(ME, Command::PublishTo { path, messages, auto_create: false, ticket });
+    broker.run_deadlines();
+}
+
+fn forwarded_too_often() -> (Broker, EntityPath) {
+    let mut broker = chain(&["e", "d", "c", "b", "a"]);
+    publish_to(&mut broker, "a");
+    (broker, dead_letters("e"))
+}
+
+fn not_taken_by_the_target() -> (Broker, EntityPath) {
+    let mut broker = chain(&["a"]);
+    broker.update("q", EntitySettings { status: EntityStatus::Disabled, ..plain() });
+    publish_to(&mut broker, "a");
+    (broker, dead_letters("a"))
+}
+
+#[test]
+fn what_the_broker_dead_letters_says_why() {
+    type Case = (fn() -> (Broker, EntityPath), &'static str, &'static str);
+    let cases: [Case; 7] = [
+        (expired, "TTLExpiredException", "The message expired and was dead lettered."),
+        (
+            delivered_too_often,
+            "MaxDeliveryCountExceeded",
+            "Message could not be consumed after 2 delivery attempts.",
+        ),
+        (grown_too_large, "HeaderSizeExceeded", "The size of the message's properties exceeds the quota."),
+        (
+            without_a_session,
+            "Session id is null.",
+            "A session-enabled entity does not take a message whose session id is null.",
+        ),
+        (of_a_filter_that_fails, "FilterException", "there is no system property `Nope`"),
+        (
+            forwarded_too_often,
+            "MaxTransferHopCountExceeded",
+            "The message was forwarded 4 times, which is the most that is allowed.",
+        ),
+        (
+            not_taken_by_the_target,
+            "MessagingEntityDisabledException",
+            "The message could not be forwarded: the messaging entity `q` is disabled for this operation.",
+        ),
+    ];
+    for (make, reason, description) in cases {
+        let (mut broker, path) = make();
+        let peeked = broker.peek(path, 0, 9);
+        let told = |key| peeked.iter().map(|one| property(&one.stored.properties, key)).collect::<Vec<_>>();
+        assert_eq!(told("DeadLetterReason"), [Some(reason.to_owned())]);
+        assert_eq!(told("DeadLetterErrorDescription"), [Some(description.to_owned())], "{reason}");
+    }
 }

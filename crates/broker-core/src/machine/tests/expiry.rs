@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use super::harness::*;
-use crate::{CoreConfig, EntitySettings, Expiry, Message, Outcome, ReceiveMode, Timestamp};
+use crate::{
+    Command, CoreConfig, Effect, EntityPath, EntitySettings, EntityStatus, Expiry, Message, Outcome,
+    ReceiveMode, SubQueue, Timestamp,
+};
 
 fn settings(default_ttl: Option<u64>, dead_letter: bool) -> EntitySettings {
     EntitySettings {
@@ -301,4 +304,24 @@ fn lazy_expiry_goes_on_while_somebody_waits() {
     broker.credit(ME, 1, 2);
     broker.wait(1);
     assert_eq!(broker.dead(), [expired("a")]);
+}
+
+#[test]
+fn what_could_not_be_transferred_never_expires() {
+    let mut broker = Broker::with_queue(settings(Some(1_000), true));
+    broker.create("target", EntitySettings { status: EntityStatus::Disabled, ..EntitySettings::default() });
+    let (path, through, ticket) = (main_path("target"), main_path("q"), Some(broker.ticket()));
+    let messages = vec![message_for("a", 1_000)];
+    let told = broker.tell(ME, Command::PublishThrough { path, through, messages, ticket });
+    assert!(matches!(told[..], [Effect::Published { .. }]), "{told:?}");
+    let transfers = EntityPath { entity: "q".into(), sub_queue: SubQueue::TransferDeadLetter };
+    broker.wait(2_000);
+    broker.restart();
+    broker.wait(2_000);
+    assert_eq!(texts(&broker.receive(transfers.clone(), ReceiveMode::PeekLock, 9)), ["a"]);
+    // Nor does the end of its lock make it expire.
+    broker.wait(60_000);
+    assert_eq!(broker.shown_texts(transfers), ["a"]);
+    assert!(broker.dead().is_empty());
+    broker.check_liveness();
 }
