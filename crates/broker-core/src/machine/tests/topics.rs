@@ -237,6 +237,21 @@ fn an_action_may_change_lifetime_and_session() {
 }
 
 #[test]
+fn an_action_that_sets_a_time_to_enqueue_delays_no_copy() {
+    let mut broker = Broker::with_topic(plain());
+    let due = broker.now.after(Duration::from_secs(60));
+    let mut parameters = Parameters::new();
+    parameters.set("@due", Value::Timestamp(i64::try_from(due.as_millis()).unwrap()));
+    let action = Some(SqlAction::parse("SET sys.ScheduledEnqueueTimeUtc = @due", parameters).unwrap());
+    broker.subscribe("s", plain(), vec![Rule { name: "r".into(), filter: Filter::True, action }]);
+    broker.send(vec![message("m")]);
+    let view = broker.core.entity("t/Subscriptions/s").unwrap();
+    assert_eq!((view.active, view.scheduled), (1, 0));
+    assert_eq!(broker.peek(subscription("s"), 0, 1)[0].stored.state, 0);
+    assert_eq!(texts(&broker.receive(subscription("s"), ReceiveMode::PeekLock, 1)), ["m"]);
+}
+
+#[test]
 fn a_message_without_session_is_dead_on_arrival_where_sessions_are_required() {
     let mut broker = Broker::with_topic(plain());
     broker.subscribe("s", EntitySettings { requires_session: true, ..plain() }, everything());
