@@ -1,4 +1,4 @@
-//! The tests that `docs/requirements.md` names exist.
+//! The tests that `docs/requirements.md` and the engine's checklist name exist.
 //!
 //! Invariant: a name in the last column is a test of this repository, or the row is open.
 
@@ -10,6 +10,8 @@ use crate::Fallible;
 use crate::workspace::Workspace;
 
 const FILE: &str = "docs/requirements.md";
+/// The rules of AMQP row by row. Its tests stand behind the file that they are in, as `links::name` or `src/ids: name`.
+const CHECKLIST: &str = "docs/features/amqp-engine.md";
 
 /// Families of statements; a row begins with one of them.
 const FAMILIES: [&str; 5] = ["SET-", "EXP-", "SEQ-", "RTTL-", "CARD-"];
@@ -32,6 +34,10 @@ pub(super) fn check(workspace: &Workspace, files: &[PathBuf], findings: &mut Fin
             .broken
             .extend(unknown.map(|name| format!("{FILE}: {} names `{name}`, which is no test", row.id)));
     }
+    let checklist = workspace.read(CHECKLIST)?;
+    let unknown =
+        placed(&checklist).filter(|(whole, name)| !known.contains(*whole) && !known.contains(*name));
+    findings.broken.extend(unknown.map(|(whole, _)| format!("{CHECKLIST}: `{whole}` is no test")));
     if open > 0 {
         findings.notes.push(format!("{FILE}: {open} statements have no test yet"));
     }
@@ -45,6 +51,15 @@ fn rows(text: &str) -> impl Iterator<Item = Row<'_>> {
         let id = *cells.first()?;
         let tests = cells.last()?.split('`').skip(1).step_by(2).collect();
         FAMILIES.iter().any(|family| id.starts_with(family)).then_some(Row { id, tests })
+    })
+}
+
+/// The tests that a page names with their place: all that is between backticks, and the name alone.
+fn placed(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let spans = text.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
+    spans.filter_map(|span| {
+        let (_, name) = span.rsplit_once("::").or_else(|| span.rsplit_once(": "))?;
+        name.starts_with(|first: char| first.is_ascii_lowercase()).then_some((span, name))
     })
 }
 

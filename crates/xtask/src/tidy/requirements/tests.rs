@@ -1,4 +1,4 @@
-use super::{Row, quoted, rows, tests_in};
+use super::{Row, placed, quoted, rows, tests_in};
 
 #[test]
 fn the_last_column_names_the_tests_of_a_statement() {
@@ -14,6 +14,18 @@ fn the_last_column_names_the_tests_of_a_statement() {
         Row { id: "SET-2", tests: vec![] },
     ];
     assert_eq!(rows, expected);
+}
+
+#[test]
+fn tests_are_known_by_the_place_before_them() {
+    let text = "| a rule | `amqp:decode-error` | `links::one_thing`, `src/ids: another`, `interop: round-trip` |\n\
+                `Connection::LIMIT` and `performative/oracle` and `max_links` are no names of tests.";
+    let expected = [
+        ("links::one_thing", "one_thing"),
+        ("src/ids: another", "another"),
+        ("interop: round-trip", "round-trip"),
+    ];
+    assert_eq!(placed(text).collect::<Vec<_>>(), expected);
 }
 
 #[test]
