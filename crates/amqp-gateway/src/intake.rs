@@ -94,7 +94,7 @@ fn understand(payload: &[u8], sections: &Sections, intake: Intake) -> Result<(Me
             message.message_id = id.and_then(message_id::canonical);
         }
         message.session_id = properties.get(PropertyField::GroupId).and_then(RawValue::as_str).map(Box::from);
-        if message.time_to_live.is_none() {
+        if header.ttl.is_none() || (header.ttl == Some(u32::MAX) && means_more(&properties, intake)) {
             message.time_to_live = lifetime(&properties, intake);
         }
     }
@@ -184,8 +184,17 @@ fn scan(payload: Bytes) -> Result<(Bytes, Sections), Refusal> {
     Ok((ordered.freeze(), sections))
 }
 
-/// How long a message lives that says only when it ends. The Service Bus SDKs stamp both ends of a lifetime that
-/// does not fit the header, so there the client's clock does not matter.
+/// Whether the largest lifetime that a header can say stands for a longer one: the SDKs for .NET and JavaScript write it
+/// then, with both ends of what they mean.
+fn means_more(properties: &PropertiesView<'_>, intake: Intake) -> bool {
+    let time = |field| properties.get(field).and_then(RawValue::as_timestamp);
+    let ends = time(PropertyField::CreationTime).zip(time(PropertyField::AbsoluteExpiryTime));
+    intake.face == Face::ServiceBus
+        && ends.is_some_and(|(created, end)| end.saturating_sub(created) > i64::from(u32::MAX))
+}
+
+/// How long a message lives by when it ends. The Service Bus SDKs stamp both ends of a lifetime that does not fit the
+/// header, so there the client's clock does not matter.
 fn lifetime(properties: &PropertiesView<'_>, intake: Intake) -> Option<Duration> {
     let end = properties.get(PropertyField::AbsoluteExpiryTime)?.as_timestamp()?;
     if end >= NEVER {

@@ -107,6 +107,47 @@ fn a_missing_ttl_follows_from_the_absolute_expiry() {
 }
 
 #[test]
+fn the_largest_ttl_of_a_header_gives_way_to_a_longer_life_between_both_ends() {
+    const MOST: u32 = u32::MAX;
+    const DAYS_100: i64 = 100 * 86_400_000;
+    let most = Some(u64::from(MOST));
+    let cases = [
+        (MOST, Some(500_000), Some(500_000 + DAYS_100), most, Some(100 * 86_400_000)),
+        (MOST, Some(500_000), Some(NEVER), most, None),
+        (MOST, Some(i64::MIN), Some(i64::MAX), most, None),
+        (MOST, Some(500_000), Some(500_000 + i64::from(MOST)), most, most),
+        (MOST, Some(500_000), Some(600_000), most, most),
+        (MOST, None, Some(500_000 + DAYS_100), most, most),
+        (MOST, Some(500_000), None, most, most),
+        (
+            MOST - 1,
+            Some(500_000),
+            Some(500_000 + DAYS_100),
+            Some(u64::from(MOST) - 1),
+            Some(u64::from(MOST) - 1),
+        ),
+        (4_000, Some(500_000), Some(500_000 + DAYS_100), Some(4_000), Some(4_000)),
+    ];
+    for (ttl, created, end, plain, service_bus) in cases {
+        let mut message = MessageBuilder::new().header(Header { ttl: Some(ttl), ..Header::default() });
+        let ends = [(PropertyField::CreationTime, created), (PropertyField::AbsoluteExpiryTime, end)];
+        for (field, at) in ends {
+            if let Some(at) = at {
+                message = message.property(field, AnnotationValue::Timestamp(at));
+            }
+        }
+        let payload = message.data(b"x").build();
+        for (face, expected) in [(Face::Plain, plain), (Face::ServiceBus, service_bus)] {
+            let lifetime = read(face, &payload).unwrap().time_to_live;
+            assert_eq!(lifetime, expected.map(Duration::from_millis), "{face:?} {ttl} {created:?} {end:?}");
+        }
+        // When it is forwarded it lives as long again.
+        let again = describe(Timestamp::from_millis(1_000_000), &payload).time_to_live;
+        assert_eq!(again, service_bus.map(Duration::from_millis), "{ttl} {created:?} {end:?}");
+    }
+}
+
+#[test]
 fn a_service_bus_message_without_id_gets_one_of_32_hex_digits() {
     let payload = MessageBuilder::new().subject("s").data(b"body").build();
     let stored = read(Face::ServiceBus, &payload).unwrap().payload;
