@@ -197,12 +197,12 @@ impl Connection {
     }
 
     /// Takes waiting deliveries of a link back, beyond the first `keep`.
-    pub(super) fn take_back(&mut self, link: LinkKey, keep: u32, half_sent_too: bool) {
+    pub(super) fn take_back(&mut self, link: LinkKey, keep: u32, link_goes: bool) {
         let Some(session) = self.sessions.get_mut(link.session) else { return };
         if session.queue.is_empty() {
             return;
         }
-        match session.take_back(link.handle, keep, half_sent_too) {
+        match session.take_back(link.handle, keep, link_goes) {
             Ok(deliveries) if deliveries.is_empty() => {}
             Ok(deliveries) => self.tell(Event::Unsent { link, deliveries }),
             Err(_) => {

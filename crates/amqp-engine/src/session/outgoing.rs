@@ -65,23 +65,28 @@ impl Session {
         }
     }
 
-    /// Takes back what `link` has waiting beyond the first `keep` deliveries. Gives their ids. A
-    /// delivery of which a frame is out stays, unless `half_sent_too`.
+    /// Takes back what `link` has waiting beyond the first `keep` deliveries. Gives their ids. Unless the
+    /// link goes, a delivery of which a frame is out stays, and so does one that goes out settled: whoever
+    /// handed it over has given it away, and the peer takes what was on its way when it lowered its credit.
     pub(crate) fn take_back(
         &mut self,
         link: u32,
         mut keep: u32,
-        half_sent_too: bool,
+        link_goes: bool,
     ) -> Result<Vec<DeliveryId>, TooManyGaps> {
         let mut taken = Vec::new();
         let mut gaps = Ok(());
         let numbering = &mut self.numbering;
         self.queue.retain(|queued| {
-            if queued.link != link || (queued.sent.is_some() && !half_sent_too) {
+            let stays = !link_goes && queued.sent.is_some();
+            if queued.link != link || stays {
                 return true;
             }
             if keep > 0 {
                 keep -= 1;
+                return true;
+            }
+            if !link_goes && queued.delivery.settled {
                 return true;
             }
             if queued.sent.is_none() {
@@ -91,7 +96,7 @@ impl Session {
             false
         });
         // With the half-sent one the link goes too, and its counts.
-        if !half_sent_too && let Some(sender) = self.links.get_mut(link).and_then(Link::sender_mut) {
+        if !link_goes && let Some(sender) = self.links.get_mut(link).and_then(Link::sender_mut) {
             sender.taken_back(u32::try_from(taken.len()).unwrap_or(u32::MAX));
         }
         gaps.map(|()| taken)

@@ -1,6 +1,6 @@
 use amqp_codec::performative::{Attach, Flow, Open, Performative};
 use amqp_codec::types::Role;
-use amqp_engine::{AttachReply, Config, Event};
+use amqp_engine::{AttachReply, Config, Event, OutgoingDelivery};
 
 use crate::pair::*;
 
@@ -229,6 +229,34 @@ fn credit_that_is_lowered_takes_back_only_what_is_beyond_it() {
     assert!(matches!(events[1], Event::LinkFlow { limit: 3, credit: 0, .. }));
     pair.feed(&amqp(0, flow()));
     assert_eq!(pair.transfers().len(), 3);
+}
+
+#[test]
+fn credit_that_is_lowered_leaves_settled_deliveries_on_their_way() {
+    let mut pair = Pair::open(plain());
+    pair.feed(&amqp(0, amqp_codec::performative::Begin { incoming_window: 0, ..begin() }));
+    pair.events.clear();
+    let link = pair.attach("out", 0, Role::Receiver);
+    let no_window = |frame| Flow { incoming_window: 0, ..frame };
+    pair.feed(&amqp(0, no_window(credit(0, 0, 10))));
+    pair.events.clear();
+    for tag in 0..6 {
+        let settled = tag % 2 == 0;
+        pair.engine.send(link, OutgoingDelivery { settled, ..message(tag, 1) }).unwrap();
+    }
+    pair.feed(&amqp(0, no_window(credit(0, 0, 1))));
+    let events = pair.take_events();
+    // One may go, and the settled ones go besides.
+    assert_eq!(events[0], Event::Unsent { link, deliveries: ids([2, 4, 6]) });
+    assert!(matches!(events[1], Event::LinkFlow { limit: 1, credit: 0, .. }));
+    pair.feed(&amqp(0, flow()));
+    let sent: Vec<_> = pair.transfers().iter().map(|(transfer, _)| transfer.settled).collect();
+    assert_eq!(sent, [Some(true); 3]);
+    // The peer has counted them, and its next credit begins behind them.
+    pair.feed(&amqp(0, Flow { next_incoming_id: Some(4), echo: true, ..credit(0, 3, 2) }));
+    assert!(matches!(pair.take_event(), Event::LinkFlow { limit: 5, credit: 2, .. }));
+    let told = pair.flows().remove(0);
+    assert_eq!((told.delivery_count, told.link_credit), (Some(3), Some(2)));
 }
 
 #[test]

@@ -389,3 +389,29 @@ fn each_of_many_receivers_gets_its_message_and_settles_it() {
     world.run();
     assert_eq!(world.bytes_of("q"), 0);
 }
+
+#[test]
+fn credit_that_is_taken_back_loses_nothing_that_is_received_and_deleted() {
+    let mut world = World::new();
+    let client = world.plain();
+    world.send(client, "q", &["a", "b", "c", "d", "e"]);
+    let mut attach = Attach::new("r", 2, Role::Receiver);
+    attach.snd_settle_mode = Some(SenderSettleMode::Settled);
+    attach.source = Some(Source::new("q"));
+    attach.target = Some(Target::new("here"));
+    world.script(client).attach(0, attach);
+    world.run();
+    world.received(client);
+    world.clients[client].reads = false;
+    world.credit(client, 0, 2, 0, 4, false);
+    world.run();
+    // Four are gone from the queue, and wait for a peer that does not read and thinks better of it.
+    world.credit(client, 0, 2, 0, 1, false);
+    world.run();
+    world.clients[client].reads = true;
+    world.run();
+    assert_eq!(texts(&world.transfers(client)), ["a", "b", "c", "d"]);
+    world.credit(client, 0, 2, 4, 9, false);
+    world.run();
+    assert_eq!(texts(&world.transfers(client)), ["e"]);
+}
