@@ -73,7 +73,7 @@ use crate::{
 ///   journal cleans up, but not while [`Core::gives_back`].
 ///
 /// Each call is one atomic unit: its records belong into one journal batch. The node must make them readable
-/// (`Output::read`) before its next call. `now` never goes back: the node sees to it.
+/// (`Output::read`) before its next call. `now` never goes back: whoever owns the clock sees to it.
 #[derive(Debug)]
 pub struct Core {
     config: CoreConfig,

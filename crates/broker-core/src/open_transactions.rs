@@ -127,8 +127,8 @@ struct Usage {
 pub(crate) struct Transactions {
     all: BTreeMap<Key, Transaction>,
     clients: BTreeMap<ClientId, Usage>,
-    /// Locks whose settlement waits, and for which transaction.
-    enlisted: BTreeMap<(QueueId, u64), (LockId, Key)>,
+    /// Locks whose settlement waits, for which transaction, and its place in the transaction's work.
+    enlisted: BTreeMap<(QueueId, u64), (LockId, Key, usize)>,
     deadlines: BTreeSet<(Timestamp, Key)>,
     bytes: u64,
 }
@@ -136,15 +136,15 @@ pub(crate) struct Transactions {
 impl Transactions {
     /// Begins a transaction.
     pub(crate) fn declare(&mut self, key: Key, limits: &Limits) -> Result<(), TransactionError> {
-        let usage = self.clients.entry(key.0).or_default();
-        if usage.open >= limits.open {
+        // Who is refused leaves nothing behind.
+        if self.clients.get(&key.0).map_or(0, |usage| usage.open) >= limits.open {
             let limit = limits.open;
             return Err(TransactionError::LimitReached { what: "open transactions per connection", limit });
         }
         if self.all.contains_key(&key) {
             return Err(TransactionError::AlreadyDeclared);
         }
-        usage.open += 1;
+        self.clients.entry(key.0).or_default().open += 1;
         let cost = Cost::default();
         self.all.insert(
             key,
@@ -188,7 +188,8 @@ impl Transactions {
         self.bytes += cost.bytes;
         self.clients.entry(key.0).or_default().bytes += cost.bytes;
         if let Work::Settle(settlement) = &work {
-            self.enlisted.insert((settlement.queue, settlement.sequence), (settlement.lock, key));
+            let place = transaction.work.len();
+            self.enlisted.insert((settlement.queue, settlement.sequence), (settlement.lock, key, place));
         }
         transaction.work.push(work);
     }
@@ -201,7 +202,7 @@ impl Transactions {
     /// Whether the settlement under this lock waits for a transaction.
     pub(crate) fn holds(&self, queue: QueueId, sequence: u64, lock: LockId) -> bool {
         !self.enlisted.is_empty()
-            && self.enlisted.get(&(queue, sequence)).is_some_and(|(enlisted, _)| *enlisted == lock)
+            && self.enlisted.get(&(queue, sequence)).is_some_and(|(enlisted, ..)| *enlisted == lock)
     }
 
     /// What becomes of a lock when its transaction rolls back has changed.
@@ -212,16 +213,10 @@ impl Transactions {
         lock: LockId,
         otherwise: UnsettledPolicy,
     ) {
-        let Some((_, key)) = self.enlisted.get(&(queue, sequence)).filter(|(held, _)| *held == lock) else {
-            return;
-        };
-        let work = self.all.get_mut(key).into_iter().flat_map(|transaction| &mut transaction.work);
-        for work in work {
-            if let Work::Settle(settlement) = work
-                && (settlement.queue, settlement.sequence, settlement.lock) == (queue, sequence, lock)
-            {
-                settlement.otherwise = otherwise;
-            }
+        let found = self.enlisted.get(&(queue, sequence)).filter(|(held, ..)| *held == lock);
+        let work = found.and_then(|(_, key, place)| self.all.get_mut(key)?.work.get_mut(*place));
+        if let Some(Work::Settle(settlement)) = work {
+            settlement.otherwise = otherwise;
         }
     }
 
@@ -288,7 +283,7 @@ impl Transactions {
         for work in &work {
             let Work::Settle(Settlement { queue, sequence, .. }) = work else { continue };
             // After a lost lock the message may wait for another transaction by now.
-            if self.enlisted.get(&(*queue, *sequence)).is_some_and(|(_, holder)| *holder == key) {
+            if self.enlisted.get(&(*queue, *sequence)).is_some_and(|(_, holder, _)| *holder == key) {
                 self.enlisted.remove(&(*queue, *sequence));
             }
         }

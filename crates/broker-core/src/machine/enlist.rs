@@ -1,7 +1,8 @@
 //! What joins a transaction is checked and paid for (`service-bus-entities` 17).
 //!
-//! Invariant: nothing of a transaction is done here but that numbers of scheduled messages are given out, and that is
-//! recorded before they are told. An operation that is refused spoils its transaction.
+//! Invariant: nothing of a transaction is done here but that a queue is made that its sender may make by sending, and that
+//! numbers of scheduled messages are given out, which is recorded before they are told. An operation that is refused spoils
+//! its transaction.
 
 use bytes::Bytes;
 

@@ -1,7 +1,8 @@
 //! The locks of consumers that are gone end, and those that a transaction gives back.
 //!
-//! Invariant: one call ends a bounded number of them, and copies a bounded number of bytes to dead-letter stores; the
-//! others wait for [`Core::handle_deadline`], which is due as long as some wait. Meanwhile they are locks like others.
+//! Invariant: one call ends a bounded number of them, or leaves them to their transactions, and copies a bounded number of
+//! bytes to dead-letter stores; the others wait for [`Core::handle_deadline`], which is due as long as some wait. Meanwhile
+//! they are locks like others.
 
 use std::collections::VecDeque;
 
@@ -69,6 +70,7 @@ impl Core {
             if self.transactions.holds(queue, sequence, lock) {
                 // Its transaction ends it, one way or the other.
                 self.leave_to_transaction(lost);
+                left -= 1;
                 continue;
             }
             let slot = self.stores.get(&queue).and_then(|store| store.slots.get(sequence));

@@ -55,9 +55,11 @@ fn check(table: &Transactions) {
         assert!(transaction.cost.messages <= LIMITS.messages, "{key:?}");
         assert!(transaction.cost.settlements <= LIMITS.settlements, "{key:?}");
     }
-    for (lock, key) in table.enlisted.values() {
-        let waits = |work: &Work| matches!(work, Work::Settle(settlement) if settlement.lock == *lock);
-        assert!(table.all.get(key).is_some_and(|transaction| transaction.work.iter().any(waits)), "{key:?}");
+    for ((queue, sequence), (lock, key, place)) in &table.enlisted {
+        let held = (*queue, *sequence, *lock);
+        let waits =
+            |work: &Work| matches!(work, Work::Settle(it) if (it.queue, it.sequence, it.lock) == held);
+        assert!(table.all[key].work.get(*place).is_some_and(waits), "{key:?}");
     }
     let timed = table.all.values().filter(|transaction| transaction.deadline != Timestamp::MAX).count();
     assert_eq!(table.deadlines.len(), timed);
@@ -103,4 +105,40 @@ proptest! {
         check(&table);
         prop_assert!(table.clients.is_empty() && table.enlisted.is_empty() && table.deadlines.is_empty());
     }
+}
+
+#[test]
+fn who_may_declare_nothing_is_not_remembered() {
+    let mut table = Transactions::default();
+    let none = Limits { open: 0, ..LIMITS };
+    for client in 1..=3 {
+        let key = (ClientId(client), TransactionId(1));
+        assert!(matches!(table.declare(key, &none), Err(TransactionError::LimitReached { .. })));
+    }
+    assert!(table.clients.is_empty() && table.all.is_empty());
+}
+
+#[test]
+fn what_becomes_of_a_lock_changes_for_that_lock_alone() {
+    let mut table = Transactions::default();
+    let keys = [1, 2].map(|name| (ClientId(1), TransactionId(name)));
+    for key in keys {
+        table.declare(key, &LIMITS).unwrap();
+        let work = Work::Publish { queue: QueueId(1), messages: Vec::new(), through: None };
+        table.add(key, work, Cost::default(), Timestamp::from_millis(100));
+    }
+    // The second lock of message 1 came after the first was lost.
+    for (key, sequence, lock) in [(keys[0], 1, 1), (keys[0], 2, 2), (keys[1], 3, 3), (keys[1], 1, 4)] {
+        let cost = Cost { settlements: 1, ..Cost::default() };
+        table.add(key, Work::Settle(settlement(sequence, lock)), cost, Timestamp::from_millis(100));
+    }
+    for (sequence, lock) in [(1, 1), (2, 2), (3, 9), (1, 4)] {
+        table.set_otherwise(QueueId(1), sequence, LockId(lock), UnsettledPolicy::Fail);
+    }
+    let found = keys.iter().flat_map(|key| table.work(*key)).filter_map(|work| match work {
+        Work::Settle(settlement) => Some((settlement.lock.0, settlement.otherwise == UnsettledPolicy::Fail)),
+        _ => None,
+    });
+    // The first lock of message 1 is nobody's any more, and no lock has the number 9.
+    assert_eq!(found.collect::<Vec<_>>(), [(1, false), (2, true), (3, false), (4, true)]);
 }

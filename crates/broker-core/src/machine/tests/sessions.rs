@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::harness::*;
+use super::{harness::*, transacting::*};
 use crate::{
-    AttachError, ClientId, Command, CoreConfig, Delivery, Effect, EntityPath, EntitySettings, LinkId,
-    Message, Outcome, Properties, PublishError, ReceiveMode, SessionGrant, SessionWanted, SettleError,
-    SubQueue, UnsettledPolicy,
+    AttachError, ClientId, Command, CommitError, CoreConfig, Delivery, Effect, EntityPath, EntitySettings,
+    LinkId, Message, Outcome, Properties, PublishError, ReceiveMode, SessionGrant, SessionWanted,
+    SettleError, SubQueue, UnsettledPolicy,
 };
 
 const LOCK: u64 = 10_000;
@@ -554,6 +554,31 @@ fn the_end_of_a_large_session_is_cut_into_pieces_and_stays_whole() {
     assert!(answer(&broker.take(OTHER)).is_some());
     let told = broker.tell(OTHER, Command::Credit { consumer: LinkId(1), limit: 9, drain: false });
     assert_eq!(texts(&deliveries(told)), ["a1", "a2", "a3", "a4", "a5"]);
+}
+
+#[test]
+fn a_large_session_that_is_left_to_a_transaction_is_cut_into_pieces_too() {
+    let mut broker =
+        Broker::with(CoreConfig { token_key: [7; 16], pump_messages_max: 2, ..CoreConfig::default() });
+    broker.create("q", settings());
+    publish_to_sessions(&mut broker, &["a1", "a2", "a3", "a4", "a5"]);
+    let taken = take(&mut broker, 1, "a");
+    broker.declare(TX);
+    for delivery in &taken {
+        assert_eq!(broker.settle_in(TX, delivery, Outcome::Complete), Answered::Done);
+    }
+    close(&mut broker, 1);
+    assert!(!broker.core.leaving.is_empty(), "two of five in one call");
+    broker.wait(0);
+    assert!(broker.core.leaving.is_empty());
+    assert_eq!(accept(&mut broker, 2, named("a")), Err(AttachError::SessionLocked("a".into())));
+    let lost = Answered::Transaction(CommitError::Settle(SettleError::SessionLockLost));
+    assert_eq!(broker.commit(TX), lost);
+    broker.wait(0);
+    assert_eq!(accept(&mut broker, 2, named("a")).as_deref(), Ok("a"));
+    let again = broker.credit(ME, 2, 9);
+    assert_eq!(texts(&again), ["a1", "a2", "a3", "a4", "a5"]);
+    assert!(again.iter().all(|delivery| delivery.stored.delivery_count == 0), "it was given up, not lost");
 }
 
 #[test]
