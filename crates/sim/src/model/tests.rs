@@ -92,6 +92,22 @@ fn a_second_copy_is_noticed_before_and_after_the_first_is_completed() {
 }
 
 #[test]
+fn a_delivery_count_that_falls_is_noticed_and_one_that_stays_or_grows_is_not() {
+    let mut model = Model::default();
+    let id = sent(&mut model, &[1]);
+    // Released, abandoned, and lost three times unseen; then one failure is forgotten.
+    for (delivery_count, holds) in [(0, true), (0, true), (1, true), (4, true), (3, false)] {
+        let found = model.delivered(Seen { delivery_count, ..seen(id, 1) });
+        if holds {
+            assert_eq!(found, Ok(true), "{delivery_count}");
+            model.settling((id, 1), 1, Deed::Return);
+        } else {
+            assert_broken(found, "delivery counts never fall");
+        }
+    }
+}
+
+#[test]
 fn a_copy_that_shows_that_its_message_was_stored_demands_the_others() {
     let mut model = Model::default();
     let parcel = model.new_parcel();
