@@ -12,7 +12,9 @@ use amqp_codec::{
 
 use crate::{
     broker::{Broker, QUEUE},
+    dialect::{RECEIVER, Sdk},
     message::Delivery,
+    sdk_dotnet::DOTNET,
     testing::advance,
 };
 
@@ -49,4 +51,36 @@ fn times_beyond_all_calendars_harm_nobody() {
     // Where the header says how long, that counts; else the end does.
     assert_eq!(of("expiring"), begun_by_now.len() + 2 * never.len());
     innocent.works();
+}
+
+#[test]
+fn a_life_longer_than_a_header_can_say_is_as_long_as_its_sender_meant() {
+    const CREATED: i64 = 1_700_000_000_000;
+    const DAY: u64 = 86_400;
+    const LIFE: i64 = 100 * 86_400_000;
+    let broker = Broker::start();
+    let mut sdk = Sdk::connect(&broker, &DOTNET);
+    let channel = sdk.sender(QUEUE);
+    // So the SDK for .NET writes a hundred days.
+    let payload = MessageBuilder::new()
+        .header(Header { ttl: Some(u32::MAX), ..Header::default() })
+        .message_id("m")
+        .property(PropertyField::AbsoluteExpiryTime, AnnotationValue::Timestamp(CREATED + LIFE))
+        .property(PropertyField::CreationTime, AnnotationValue::Timestamp(CREATED))
+        .data(b"long")
+        .build();
+    for _ in 0..2 {
+        sdk.send(channel, 0, &payload);
+    }
+    advance(broker.address, Duration::from_secs(99 * DAY));
+    let channel = sdk.receiver(QUEUE, RECEIVER, DOTNET.locking);
+    let delivery = sdk.receive(channel, RECEIVER, 1).remove(0);
+    assert_eq!(
+        (delivery.text().as_str(), delivery.lifetime(), delivery.header().ttl),
+        ("long", Some(LIFE), None)
+    );
+    sdk.settle(channel, &delivery, DeliveryState::Accepted);
+    advance(broker.address, Duration::from_secs(DAY));
+    assert!(sdk.client.drain(channel, RECEIVER, 1).is_empty());
+    sdk.client.close();
 }

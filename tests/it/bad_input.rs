@@ -15,7 +15,7 @@ use amqp_codec::{
     },
     types::{ReceiverSettleMode, Role, SenderSettleMode},
 };
-use broker_auth::{DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME};
+use broker_auth::{DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME, Secret, sign_token};
 use bytes::{Bytes, BytesMut};
 use testkit::{Incoming, Script, Wire, WireError};
 
@@ -493,6 +493,36 @@ fn a_message_that_is_none_detaches_its_link() {
         assert_eq!(error.condition, "amqp:decode-error", "{payload:x?}");
     }
     innocent.works();
+}
+
+#[test]
+fn wrong_and_expired_tokens_open_nothing_and_leave_their_connection() {
+    let broker = Broker::start();
+    let mut innocent = broker.innocent();
+    let mut sdk = crate::dialect::Sdk::connect(&broker, &crate::sdk_go::GO);
+    let soon = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs() + 600;
+    let signed = |key: &str, entity: &str, until: u64| {
+        sign_token(&format!("amqp://localhost/{entity}"), DEVELOPMENT_KEY_NAME, &Secret::new(key), until)
+    };
+    let good = signed(DEVELOPMENT_KEY, QUEUE, soon);
+    let cases = [
+        ("another key", signed("another", QUEUE, soon)),
+        ("another entity", signed(DEVELOPMENT_KEY, "innocent", soon)),
+        ("its time is over", signed(DEVELOPMENT_KEY, QUEUE, soon - 3600)),
+        ("a longer time than was signed", good.replace(&format!("se={soon}"), &format!("se={}", soon + 1))),
+        ("cut", good[..good.len() / 2].to_owned()),
+        ("no words", String::new()),
+    ];
+    for (what, token) in cases {
+        assert_eq!(sdk.put("servicebus.windows.net:sastoken", QUEUE, token), 401, "{what}");
+        let channel = sdk.session();
+        let mut attach = Attach::new(what, 7, Role::Sender);
+        (attach.source, attach.target) = (Some(Source::new("here")), Some(Target::new(QUEUE)));
+        attach.initial_delivery_count = Some(0);
+        assert_eq!(sdk.client.refused(channel, attach).condition, "amqp:unauthorized-access", "{what}");
+        innocent.works();
+    }
+    assert_eq!(sdk.put("servicebus.windows.net:sastoken", QUEUE, good), 202);
 }
 
 #[test]

@@ -196,6 +196,9 @@ pub(crate) fn renews_and_settles_by_token(dialect: &Dialect) {
     let until = delivery.annotation("x-opt-locked-until", Kind::Timestamp).as_timestamp().unwrap();
     first.client.close();
 
+    // Time that the new lock has and the first had not.
+    let later = Duration::from_secs(20);
+    advance(broker.address, later);
     let mut sdk = Sdk::connect(&broker, dialect);
     let channel = sdk.management();
     let token = delivery.lock_token();
@@ -205,7 +208,8 @@ pub(crate) fn renews_and_settles_by_token(dialect: &Dialect) {
     let expirations = body.get("expirations").unwrap();
     assert_eq!(expirations.kind(), Some(Kind::Array));
     let expiration = expirations.to_items().unwrap().remove(0);
-    assert!(RawValue::first(&expiration).unwrap().as_timestamp().unwrap() >= until);
+    let gained = RawValue::first(&expiration).unwrap().as_timestamp().unwrap() - until;
+    assert!(gained >= i64::try_from(later.as_millis()).unwrap(), "{gained} ms");
     let settled = sdk.manage(channel, "com.microsoft:update-disposition", &update(token, "completed"));
     assert_eq!((settled.status("statusCode"), settled.error_condition()), (200, None));
     for (operation, body) in

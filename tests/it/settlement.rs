@@ -13,6 +13,7 @@ use broker_core::EntitySettings;
 
 use crate::{
     broker::{Broker, QUEUE},
+    client::Client,
     dialect::modified,
     message::{Delivery, batch, message},
 };
@@ -96,6 +97,30 @@ fn sends_and_settlements_are_pipelined() {
         settled += answer.last.unwrap_or(answer.first) - answer.first + 1;
     }
     client.nothing_on(2);
+}
+
+#[test]
+fn a_delivery_that_began_later_may_be_answered_first() {
+    let broker = Broker::start();
+    let mut client = broker.plain();
+    client.sender(1, QUEUE);
+    client.sender(2, QUEUE);
+    let long = message("long");
+    let (head, rest) = long.split_at(long.len() / 2);
+    let begun = |id| Transfer { more: true, ..testkit::Script::transfer_frame(1, id, false) };
+    let first = client.send_with(0, begun, head);
+    let second = client.send(2, false, &message("short"));
+    let answered = |client: &mut Client| {
+        let answer = client.wire.disposed().unwrap();
+        assert_eq!(answer.state, Some(DeliveryState::Accepted));
+        (answer.first, answer.last.unwrap_or(answer.first))
+    };
+    assert_eq!(answered(&mut client), (second, second));
+    client.wire.script.transfer_with(0, testkit::Script::transfer_frame(1, first, false), rest);
+    client.count_sent(0, 1);
+    assert_eq!(answered(&mut client), (first, first));
+    client.receiver(3, QUEUE, None);
+    assert_eq!(texts(&client.receive(3, 2)), ["short", "long"]);
 }
 
 #[test]

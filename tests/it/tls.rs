@@ -20,7 +20,7 @@ use broker_auth::{
 use broker_server::TlsFiles;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::{
-    ClientConfig, ClientConnection, RootCertStore, StreamOwned,
+    ClientConfig, ClientConnection, RootCertStore, ServerConfig, StreamOwned,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
 };
 use testkit::Wire;
@@ -69,6 +69,25 @@ impl Certificates {
             key: path("server-key.pem"),
             client_authorities: Some(path("ca.pem")),
         }
+    }
+
+    /// The authority's own certificate, in PEM.
+    pub(crate) fn authorities(&self) -> PathBuf {
+        self.folder.0.join("ca.pem")
+    }
+
+    /// What another server than the broker shows: a certificate for `localhost`.
+    pub(crate) fn server(&self) -> ServerConfig {
+        let (certificate, key) = self.sign("server");
+        ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(
+                vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()],
+                PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
+            )
+            .unwrap()
     }
 
     /// A broker with TLS on both kinds of ports, that knows the certificate `CN=till-7`.

@@ -1,8 +1,9 @@
 //! Tokens of an identity provider, whose keys come from a URL and change.
 
 use std::{
-    io::{BufRead, BufReader, Write},
-    net::TcpListener,
+    io::{self, BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    path::PathBuf,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -24,6 +25,7 @@ use ring::{
     rand::SystemRandom,
     signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _},
 };
+use rustls::{ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 
 use crate::{
@@ -31,6 +33,7 @@ use crate::{
     dialect::Sdk,
     http::{ask_over, connect},
     sdk_go::GO,
+    tls::Certificates,
 };
 
 const ISSUER: &str = "https://login.test/";
@@ -55,28 +58,51 @@ fn now() -> u64 {
 impl Provider {
     /// Serves its keys on a port of its own, for as long as the test runs.
     fn start() -> (Arc<Self>, String) {
+        Self::serve("http://127.0.0.1", |tcp| tcp)
+    }
+
+    /// The same over TLS, as `localhost`.
+    fn start_tls(certificates: &Certificates) -> (Arc<Self>, String) {
+        let config = Arc::new(certificates.server());
+        Self::serve("https://localhost", move |tcp| {
+            StreamOwned::new(ServerConnection::new(Arc::clone(&config)).unwrap(), tcp)
+        })
+    }
+
+    fn serve<S: Read + Write>(
+        host: &str,
+        over: impl Fn(TcpStream) -> S + Send + 'static,
+    ) -> (Arc<Self>, String) {
         let provider =
             Arc::new(Self { key: Mutex::new(("one".into(), new_key())), asked: AtomicUsize::new(0) });
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}/keys?version=2", listener.local_addr().unwrap());
+        let url = format!("{host}:{}/keys?version=2", listener.local_addr().unwrap().port());
         let serving = Arc::clone(&provider);
         thread::spawn(move || {
-            for stream in listener.incoming() {
-                let mut stream = stream.unwrap();
-                let mut head = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
-                assert_eq!(head.next().as_deref(), Some("GET /keys?version=2 HTTP/1.1"));
-                for _ in head.take_while(|line| !line.is_empty()) {}
-                serving.asked.fetch_add(1, Ordering::Relaxed);
-                let keys = serving.keys().to_string();
-                let length = keys.len();
-                write!(
-                    stream,
-                    "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{keys}"
-                )
-                .unwrap();
+            for tcp in listener.incoming() {
+                // Who does not trust the provider goes away before it has asked.
+                let _gone = serving.answer(over(tcp.unwrap()));
             }
         });
         (provider, url)
+    }
+
+    fn answer(&self, stream: impl Read + Write) -> io::Result<()> {
+        let mut stream = BufReader::new(stream);
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if stream.read_line(&mut head)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        assert!(head.starts_with("GET /keys?version=2 HTTP/1.1\r\n"), "{head}");
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let keys = self.keys().to_string();
+        let length = keys.len();
+        let answer =
+            format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{keys}");
+        stream.get_mut().write_all(answer.as_bytes())?;
+        stream.get_mut().flush()
     }
 
     fn keys(&self) -> Value {
@@ -103,6 +129,11 @@ impl Provider {
 
     /// A broker that takes its tokens.
     fn broker(url: &str) -> Broker {
+        Self::broker_that_trusts(url, None)
+    }
+
+    /// The same where certificates of these authorities are good.
+    fn broker_that_trusts(url: &str, authorities: Option<PathBuf>) -> Broker {
         let grant = |value: &str, right: Right, place: &[&str]| ClaimGrant {
             claim: "roles".into(),
             value: value.into(),
@@ -122,7 +153,7 @@ impl Provider {
         Broker::with(|broker| {
             let credentials = Credentials::development(Anonymous::Deny);
             broker.authority = Arc::new(Authority::new(credentials).with_issuers(issuers));
-            broker.key_sources = vec![KeySource { issuer: 0, url: url.to_owned(), authorities: None }];
+            broker.key_sources = vec![KeySource { issuer: 0, url: url.to_owned(), authorities }];
         })
     }
 }
@@ -220,5 +251,18 @@ fn http_takes_them_as_bearer_tokens() {
             let (said, body) = ask_over(&mut stream, &format!("GET {path}"), Some(&login), "");
             assert_eq!(said, status, "{role} {path}: {body}");
         }
+    }
+}
+
+#[test]
+fn keys_come_over_tls_from_whom_the_configured_authorities_know() {
+    let (own, other) = (Certificates::new(), Certificates::new());
+    for (authorities, status) in [(&own, 202), (&other, 401)] {
+        let (provider, url) = Provider::start_tls(&own);
+        let broker = Provider::broker_that_trusts(&url, Some(authorities.authorities()));
+        let mut sdk = Sdk::connect(&broker, &GO);
+        assert_eq!(sdk.put("jwt", QUEUE, provider.token(&["sender"], 600)), status);
+        assert_eq!(provider.asked.load(Ordering::Relaxed) > 0, status == 202, "asked by whom it is known to");
+        sdk.client.close();
     }
 }

@@ -1,4 +1,4 @@
-//! The SDKs over WebSocket: the path and the protocol that each asks for, and then all that it does over TCP.
+//! The SDKs over TLS, and over WebSocket by the path and the protocol that each asks for, do all that they do over TCP.
 
 use std::io::{Read, Write};
 
@@ -19,8 +19,8 @@ use crate::{
 };
 
 /// Sends, receives, renews, settles in each way, and finds the dead letter.
-fn works(dialect: &Dialect, socket: WebSocket<impl Read + Write>) {
-    let mut sdk = Sdk::connect_over(Wire::over(socket), dialect);
+fn works(dialect: &Dialect, stream: impl Read + Write) {
+    let mut sdk = Sdk::connect_over(Wire::over(stream), dialect);
     let sending = sdk.sender(QUEUE);
     for text in ["complete", "abandon", "dead-letter"] {
         sdk.send(sending, 0, &message(text));
@@ -55,6 +55,18 @@ fn works_plain_and_with_tls(dialect: &Dialect, path: &str, protocol: &str) {
     let broker = certificates.broker();
     let stream = certificates.stream(broker.tls_address(), None);
     works(dialect, WebSocket::upgrade_at(stream, path, protocol, usize::MAX));
+}
+
+#[test]
+fn dotnet_java_and_go_work_over_tls() {
+    let certificates = Certificates::new();
+    for dialect in [&DOTNET, &JAVA, &GO] {
+        // On the port for TLS alone, and on the one for both.
+        let broker = certificates.broker();
+        for address in [broker.tls_address(), broker.address] {
+            works(dialect, certificates.stream(address, None));
+        }
+    }
 }
 
 #[test]

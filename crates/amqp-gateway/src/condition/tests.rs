@@ -43,6 +43,13 @@ fn refusals_have_the_names_that_the_sdks_map_to_their_exceptions() {
         (Refusal::Publish(PublishError::Disabled(name())), "com.microsoft:entity-disabled", 403),
         (Refusal::Entity(EntityError::Disabled(name())), "com.microsoft:entity-disabled", 403),
         (Refusal::Settle(SettleError::EntityDisabled), "com.microsoft:entity-disabled", 403),
+        (Refusal::Session(SessionError::NotFound(name())), "amqp:not-found", 404),
+        (Refusal::Session(SessionError::Disabled(name())), "com.microsoft:entity-disabled", 403),
+        (
+            Refusal::Session(SessionError::StateTooLarge { bytes: 2, limit: 1 }),
+            "amqp:link:message-size-exceeded",
+            400,
+        ),
         (Refusal::EntityDisabled { entity: "orders".into() }, "com.microsoft:entity-disabled", 403),
         (Refusal::PropertiesTooLarge { bytes: 2, limit: 1 }, "amqp:link:message-size-exceeded", 400),
         (

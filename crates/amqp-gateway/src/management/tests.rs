@@ -43,6 +43,21 @@ fn peek_takes_any_integer_and_bounds_the_count() {
 }
 
 #[test]
+fn a_deletion_in_bulk_is_bounded() {
+    let cases =
+        [(1, Some(1)), (4000, Some(4000)), (4001, Some(4000)), (i32::MAX, Some(4000)), (0, None), (-1, None)];
+    for (asked, expected) in cases {
+        let body = RawMap::with_string_keys(&[("message-count", AnnotationValue::Int(asked))]);
+        let now = Timestamp::from_millis(7);
+        let found = run(delete::command(&body, path(), now)).ok().map(|command| match command {
+            Command::DeleteMessages { count, before, session: None, .. } if before == now => count,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(found, expected, "{asked}");
+    }
+}
+
+#[test]
 fn tokens_are_uuids_in_network_order() {
     let body = RawMap::with_string_keys(&[("lock-tokens", AnnotationValue::Raw(tokens()))]);
     let Ok(Command::RenewLocks { tokens, .. }) = run(locks::renew(&body, path())) else { panic!() };

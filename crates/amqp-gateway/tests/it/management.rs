@@ -11,7 +11,7 @@ use amqp_codec::{
     value::{Array, OrderedMap, Timestamp, Uuid, Value},
 };
 use broker_auth::Right;
-use broker_core::EntitySettings;
+use broker_core::{EntityKind, EntitySettings};
 use bytes::Bytes;
 
 use crate::harness::{World, body_map, property, status, text, texts};
@@ -380,6 +380,64 @@ fn messages_are_deleted_in_bulk_oldest_first() {
     assert_eq!(delete(&mut world, 10, None), (200, 1));
     let left: Vec<String> = peek(&mut world, client).iter().map(text).collect();
     assert_eq!(left, ["locked"]);
+}
+
+/// Receives this many messages of an entity, and leaves them under their locks: payloads and tokens.
+fn take(world: &mut World, client: usize, source: &str, count: u32) -> Vec<(Bytes, [u8; 16])> {
+    let got = world.receive(client, source, count);
+    world.script(client).detach(0, 2, true);
+    world.run();
+    world.received(client);
+    let token = |payload: &Bytes| {
+        let sections = Sections::scan(payload).unwrap();
+        sections.delivery_annotations_view(payload).get("x-opt-lock-token").unwrap().as_uuid().unwrap()
+    };
+    got.into_iter().map(|(_, payload)| (payload.clone(), token(&payload))).collect()
+}
+
+#[test]
+fn a_dead_letter_queue_has_a_management_node_of_its_own() {
+    for (entity, target) in [("q", "q"), ("t/Subscriptions/s", "t")] {
+        let mut world = World::new();
+        world.create_kind("t", EntityKind::Topic, EntitySettings::default());
+        world.create_kind("t/Subscriptions/s", EntityKind::Subscription, EntitySettings::default());
+        let (client, other) = (world.service_bus(), world.service_bus());
+        world.management(other, entity);
+        world.send(client, target, &["a", "b", "c", "d"]);
+        for (_, token) in take(&mut world, client, entity, 4) {
+            assert_eq!(outcome(&update(&mut world, other, "suspended", token)), ok(), "{entity}");
+        }
+        assert!(peek(&mut world, other).is_empty(), "{entity}");
+        let dead = format!("{entity}/$DeadLetterQueue");
+        world.management(client, &dead);
+        let shown = |world: &mut World| peek(world, client).iter().map(text).collect::<Vec<_>>();
+        assert_eq!(shown(&mut world), ["a", "b", "c", "d"], "{entity}");
+
+        let got = take(&mut world, client, &dead, 2);
+        let tokens = uuids(&[got[0].1]);
+        world.pass(Duration::from_secs(59));
+        let reply = world.request(client, "com.microsoft:renew-lock", &map(&[("lock-tokens", tokens)]));
+        assert_eq!(outcome(&reply), ok(), "{entity}");
+        assert_eq!(outcome(&update(&mut world, client, "defered", got[1].1)), ok(), "{entity}");
+        world.pass(Duration::from_secs(59));
+        assert_eq!(outcome(&update(&mut world, client, "completed", got[0].1)), ok(), "{entity}");
+
+        let number = annotation(&got[1].0, "x-opt-sequence-number").unwrap();
+        let missing = refused(404, "com.microsoft:message-not-found");
+        let reply = receive_deferred(&mut world, other, &[number], Value::Uint(0));
+        assert_eq!(outcome(&reply), missing, "{entity}: it is in the dead-letter queue");
+        let reply = receive_deferred(&mut world, client, &[number], Value::Uint(0));
+        assert_eq!(outcome(&reply), ok(), "{entity}");
+        assert_eq!(messages(&reply).iter().map(|(message, _)| text(message)).collect::<Vec<_>>(), ["b"]);
+
+        let delete = map(&[("message-count", Value::Int(9))]);
+        let reply = world.request(other, "com.microsoft:batch-delete-messages", &delete);
+        assert_eq!(status(&reply, "statusCode"), 204, "{entity}: nothing is left there");
+        assert_eq!(shown(&mut world), ["c", "d"], "{entity}");
+        let reply = world.request(client, "com.microsoft:batch-delete-messages", &delete);
+        assert_eq!(body_map(&reply).get("message-count").unwrap().as_i64(), Some(2), "{entity}");
+        assert!(shown(&mut world).is_empty(), "{entity}");
+    }
 }
 
 /// Operation, body, condition of the answer.

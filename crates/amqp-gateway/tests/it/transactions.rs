@@ -15,7 +15,7 @@ use amqp_codec::{
 };
 use amqp_gateway::{Fault, FaultKind, Faults, GatewayConfig};
 use broker_auth::{Anonymous, Scope};
-use broker_core::{EntitySettings, EntityStatus};
+use broker_core::{EntityKind, EntitySettings, EntityStatus};
 use bytes::{Bytes, BytesMut};
 use testkit::Script;
 
@@ -841,6 +841,43 @@ fn what_is_sent_via_an_entity_to_a_disabled_one_is_kept_among_the_transfer_dead_
         assert_eq!(peer.discharge(&mut world, &txn, false), done());
         assert_eq!(left(&mut world, "q"), Vec::<String>::new());
         assert_eq!(left(&mut world, "q/$Transfer/$DeadLetterQueue"), ["result"], "{transacted}");
+    }
+}
+
+#[test]
+fn who_received_from_a_subscription_sends_via_its_topic() {
+    for (status, arrives) in
+        [(EntityStatus::Active, "other"), (EntityStatus::Disabled, "t/$Transfer/$DeadLetterQueue")]
+    {
+        let (mut world, mut peer) = world(true, &[]);
+        let source = "t/Subscriptions/s";
+        world.create_kind("t", EntityKind::Topic, EntitySettings::default());
+        world.create_kind(source, EntityKind::Subscription, EntitySettings::default());
+        world.update("other", EntitySettings { status, ..EntitySettings::default() });
+        let publisher = world.plain();
+        world.send(publisher, "t", &["work"]);
+        let script = world.script(peer.client).begin(1).attach(1, sender_via("t", "other"));
+        script.attach_receiver(1, 51, "r", source, Some(ReceiverSettleMode::Second));
+        world.run();
+        let (_, detaches) = world.link_frames(peer.client);
+        assert_eq!(detaches, vec![]);
+        world.credit(peer.client, 1, 51, 0, 1, false);
+        world.run();
+        let id = world.transfers(peer.client)[0].0.delivery_id.unwrap();
+        let txn = peer.declare(&mut world);
+        let state = Some(posting(&txn));
+        let change = |frame: &mut Transfer| (frame.handle, frame.state) = (50, state);
+        assert_eq!(peer.transfer(&mut world, 1, change, &message("result")), accepted_within(&txn));
+        let completed = within(&txn, DeliveryState::Accepted);
+        world.script(peer.client).disposition(1, id, id, false, Some(completed));
+        world.run();
+        assert_eq!(answer(&mut world, peer.client), accepted_within(&txn), "{status:?}");
+        assert_eq!(peer.discharge(&mut world, &txn, false), done(), "{status:?}");
+        world.update("other", EntitySettings::default());
+        for (place, expected) in [(source, false), ("other", true), ("t/$Transfer/$DeadLetterQueue", true)] {
+            let expected = if expected && place == arrives { vec!["result"] } else { vec![] };
+            assert_eq!(left(&mut world, place), expected, "{status:?} {place}");
+        }
     }
 }
 

@@ -90,7 +90,9 @@ impl Core {
             let Some(definition) = self.main_of(queue).map(|entity| &entity.definition) else { continue };
             let Some(period) = definition.settings.auto_delete_on_idle else { continue };
             let name = definition.name.clone();
-            let idle_since = if self.is_in_use(queue) { now } else { self.used_at(queue) };
+            // From the first look on it is known since when nothing has happened.
+            let used_at = self.used_at(queue);
+            let idle_since = if self.is_in_use(queue) { now } else { used_at };
             let end = idle_since.after(period);
             if end > now {
                 self.idle.look_at(queue, end);

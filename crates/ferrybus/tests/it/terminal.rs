@@ -278,6 +278,33 @@ fn resubmitting_and_purging_dead_letters_show_how_far_they_are() {
 }
 
 #[test]
+fn sending_and_measuring_show_how_far_they_are() {
+    let folder = Folder::new("progress-of-sends");
+    let line = ["--listen", "127.0.0.1:0", "--durability", "none", "--queue", "orders"];
+    let broker = Broker::start(&folder.0, &line);
+    for (command, word, last) in [
+        ("send orders --body tea", "sent", "messages to `orders`"),
+        ("bench orders --size 100", "received", "p99"),
+    ] {
+        let bar = |count: u32| {
+            let count = count.to_string();
+            let words = command.split(' ').chain(["--count", &count]);
+            let words = words.chain(["--connection-string", &broker.connection_string]);
+            let mut terminal = Terminal::start(&folder, &words.collect::<Vec<_>>());
+            let shown = terminal.see(last);
+            assert!(terminal.end().success(), "{shown}");
+            let bar = shown.split('\r').find(|part| part.starts_with(&format!("{word} [")))?.to_owned();
+            // Nothing of it is left in front of the result.
+            assert!(shown.contains("\r\x1b[K") && bar.ends_with("\x1b[K"), "{shown:?}");
+            Some((bar, count))
+        };
+        // It is for what takes longer than a moment: the faster the machine, the more that is.
+        let (bar, count) = [2_000, 20_000, 200_000].into_iter().find_map(bar).expect(command);
+        assert!(bar.contains(&format!("of {count}")), "{bar}");
+    }
+}
+
+#[test]
 fn tables_and_errors_are_coloured_on_a_terminal_only() {
     let folder = Folder::new("colours");
     let line = ["--listen", "127.0.0.1:0", "--durability", "none", "--queue", "orders"];

@@ -115,6 +115,8 @@ pub(crate) enum Fault {
     Acts,
     /// Nothing is deleted.
     Deletes,
+    /// No id of a message is remembered: what is sent twice comes twice.
+    Remembers,
 }
 
 /// All of them.
@@ -295,8 +297,14 @@ impl Places {
         let grave = entity.grave.filter(|_| self.does(Fault::Buries));
         let forward_dead_lettered_to = grave.map(|grave| self.address(grave).into());
         let enable_partitioning = entity.settings.enable_partitioning && self.does(Fault::Parts);
-        let settings =
-            EntitySettings { forward_dead_lettered_to, enable_partitioning, ..entity.settings.clone() };
+        let requires_duplicate_detection =
+            entity.settings.requires_duplicate_detection && self.does(Fault::Remembers);
+        let settings = EntitySettings {
+            forward_dead_lettered_to,
+            enable_partitioning,
+            requires_duplicate_detection,
+            ..entity.settings.clone()
+        };
         Some(match entity.kind {
             Kind::Queue => create(name, EntityKind::Queue, &settings, ticket),
             Kind::Subscription(interest) => {

@@ -91,6 +91,16 @@ fn a_broker_whose_rules_change_nothing_is_caught() {
 }
 
 #[test]
+fn a_broker_that_remembers_no_ids_is_caught() {
+    let caught = (1..200).any(|seed| {
+        let mut plan = Plan::from_seed(seed);
+        plan.places.fault = Some(Fault::Remembers);
+        run(&plan).is_err_and(|failure| failure.what.contains("settled stays settled"))
+    });
+    assert!(caught, "duplicates came, and no oracle noticed");
+}
+
+#[test]
 fn the_seeds_bring_every_kind_of_mischief() {
     let mut all = Report::default();
     for seed in 1..80 {

@@ -195,6 +195,36 @@ fn the_answer_has_the_descriptors_that_the_sdks_compare() {
 }
 
 #[test]
+fn each_field_of_a_correlation_filter_is_read_and_shown_in_its_place() {
+    // The order of the list in which SDKs look for them (`service-bus-wire` 6).
+    let fields = [
+        ("correlation-id", SystemProperty::CorrelationId),
+        ("message-id", SystemProperty::MessageId),
+        ("to", SystemProperty::To),
+        ("reply-to", SystemProperty::ReplyTo),
+        ("label", SystemProperty::Label),
+        ("session-id", SystemProperty::SessionId),
+        ("reply-to-session-id", SystemProperty::ReplyToSessionId),
+        ("content-type", SystemProperty::ContentType),
+    ];
+    for (place, (key, property)) in fields.into_iter().enumerate() {
+        let given = map(&[(key, AnnotationValue::Str("x"))]);
+        let found = rule(&map(&[("correlation-filter", nested(&given))])).unwrap();
+        let mut expected = CorrelationFilter::new();
+        expected.system(property, Value::from("x"));
+        assert_eq!(found.filter, Filter::Correlation(expected), "{key}");
+        let shown = descriptions(&[stored(found.filter, None)], u64::MAX);
+        let (_, fields) = code_of(RawValue::first(&shown[0]).unwrap());
+        let (_, filter) = code_of(RawValue::first(&fields[0]).unwrap());
+        let texts: Vec<_> =
+            filter[..8].iter().map(|field| RawValue::first(field).unwrap().as_string()).collect();
+        let mut expected = [None; 8];
+        expected[place] = Some("x");
+        assert_eq!(texts, expected, "{key}");
+    }
+}
+
+#[test]
 fn an_answer_stops_before_it_grows_too_large_but_shows_one_rule() {
     let rules = vec![stored(Filter::True, None), stored(Filter::True, None), stored(Filter::True, None)];
     let two = answer(rules.get(..2).unwrap(), u64::MAX).len() as u64;

@@ -136,7 +136,12 @@ fn every_use_of_a_queue_begins_its_time_anew() {
 #[test]
 fn what_is_done_by_number_or_in_bulk_begins_a_queues_time_anew() {
     type Step = fn(&mut Broker);
-    let uses: [(&str, Step, Step); 2] = [
+    let uses: [(&str, Step, Step); 3] = [
+        (
+            "a schedule that is cancelled",
+            |broker| drop(broker.schedule(&["later"], 1_000_000_000)),
+            |broker| broker.cancel(&[1]).unwrap(),
+        ),
         (
             "receiving by number",
             |broker| {
