@@ -1,6 +1,6 @@
 use amqp_codec::performative::{Attach, Flow, Open, Performative};
 use amqp_codec::types::Role;
-use amqp_engine::{AttachReply, Config, Event, OutgoingDelivery};
+use amqp_engine::{AttachReply, Config, Event, LinkKey, OutgoingDelivery};
 
 use crate::pair::*;
 
@@ -211,15 +211,25 @@ fn a_flow_without_link_credit_changes_none() {
     assert!(matches!(pair.take_event(), Event::LinkFlow { limit: 10, credit: 10, .. }));
 }
 
-#[test]
-fn credit_that_is_lowered_takes_back_only_what_is_beyond_it() {
+/// A session that may bring nothing, whatever its flow says.
+fn no_window(frame: Flow) -> Flow {
+    Flow { incoming_window: 0, ..frame }
+}
+
+/// A peer that gives a link so much credit, and lets its session bring nothing.
+fn with_credit_and_no_window(count: u32) -> (Pair, LinkKey) {
     let mut pair = Pair::open(plain());
     pair.feed(&amqp(0, amqp_codec::performative::Begin { incoming_window: 0, ..begin() }));
     pair.events.clear();
     let link = pair.attach("out", 0, Role::Receiver);
-    let no_window = |frame| Flow { incoming_window: 0, ..frame };
-    pair.feed(&amqp(0, no_window(credit(0, 0, 10))));
+    pair.feed(&amqp(0, no_window(credit(0, 0, count))));
     pair.events.clear();
+    (pair, link)
+}
+
+#[test]
+fn credit_that_is_lowered_takes_back_only_what_is_beyond_it() {
+    let (mut pair, link) = with_credit_and_no_window(10);
     for tag in 0..5 {
         pair.engine.send(link, message(tag, 1)).unwrap();
     }
@@ -233,13 +243,7 @@ fn credit_that_is_lowered_takes_back_only_what_is_beyond_it() {
 
 #[test]
 fn credit_that_is_lowered_leaves_settled_deliveries_on_their_way() {
-    let mut pair = Pair::open(plain());
-    pair.feed(&amqp(0, amqp_codec::performative::Begin { incoming_window: 0, ..begin() }));
-    pair.events.clear();
-    let link = pair.attach("out", 0, Role::Receiver);
-    let no_window = |frame| Flow { incoming_window: 0, ..frame };
-    pair.feed(&amqp(0, no_window(credit(0, 0, 10))));
-    pair.events.clear();
+    let (mut pair, link) = with_credit_and_no_window(10);
     for tag in 0..6 {
         let settled = tag % 2 == 0;
         pair.engine.send(link, OutgoingDelivery { settled, ..message(tag, 1) }).unwrap();
