@@ -33,6 +33,7 @@ use crate::{
     connections::{Connections, Entry},
     http,
     inbox::Inbox,
+    limited::Limited,
     meters::{Seat, Transport},
     observe::ObserveConfig,
     otlp::Spans,
@@ -171,7 +172,7 @@ async fn serve_late(stream: TcpStream, address: SocketAddr, shared: Arc<Shared>)
     let facts = PeerFacts { tls: false, certificate_subject: None, loopback: address.ip().is_loopback() };
     let mut peer = Peer { facts, address, surplus: false };
     if let (Some(acceptor), [TLS_HANDSHAKE]) = (&shared.acceptor, first) {
-        let mut stream = acceptor.accept(stream).await?;
+        let mut stream = shake_hands(acceptor, stream).await?;
         let first = stream.fill_buf().await?.first().copied();
         peer.facts.tls = true;
         peer.facts.certificate_subject = subject(&stream);
@@ -224,13 +225,24 @@ async fn serve_tls(
     let Some(acceptor) = &shared.acceptor else {
         return Err(io::Error::other("the client speaks TLS, but no certificate is configured"));
     };
-    let mut stream = in_time(&shared, acceptor.accept(stream)).await?;
+    let mut stream = in_time(&shared, shake_hands(acceptor, stream)).await?;
     let first = in_time(&shared, stream.fill_buf()).await?.first().copied();
     let certificate_subject = subject(&stream);
     let loopback = address.ip().is_loopback();
     let facts = PeerFacts { tls: true, certificate_subject, loopback };
     speak(stream, first, shared, Peer { facts, address, surplus }).await
 }
+
+/// The TLS handshake. What the peer says in it is kept until it is whole, so it may not be long.
+async fn shake_hands(acceptor: &TlsAcceptor, stream: TcpStream) -> io::Result<TlsStream<Limited<TcpStream>>> {
+    let mut stream = acceptor.accept(Limited::new(stream, HANDSHAKE_BYTES_MAX)).await?;
+    stream.get_mut().0.lift();
+    Ok(stream)
+}
+
+/// Most bytes that a peer may say in a TLS handshake: its hello, which has 2 KiB at most where nobody is up to
+/// something, and a certificate with those that it is signed by.
+const HANDSHAKE_BYTES_MAX: usize = 16 << 10;
 
 /// What a peer's first words come to, which it owes us within the handshake's time and before the server ends.
 async fn in_time<T>(shared: &Shared, words: impl Future<Output = io::Result<T>>) -> io::Result<T> {
@@ -296,6 +308,6 @@ pub(crate) fn drive<S: AsyncRead + AsyncWrite + Unpin>(
 }
 
 /// The subject of the client's certificate, which rustls has verified.
-fn subject(stream: &TlsStream<TcpStream>) -> Option<String> {
+fn subject<S>(stream: &TlsStream<S>) -> Option<String> {
     broker_auth::certificate_subject(stream.get_ref().1.peer_certificates()?.first()?)
 }

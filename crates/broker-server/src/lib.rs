@@ -20,6 +20,7 @@ mod in_flight;
 mod inbox;
 mod keyring;
 mod keys;
+mod limited;
 mod mailbox;
 mod meters;
 mod node_thread;

@@ -17,6 +17,8 @@ mod letters;
 mod memory;
 #[cfg(target_os = "linux")]
 mod memory_http;
+#[cfg(target_os = "linux")]
+mod memory_tls;
 mod observe;
 mod support;
 #[cfg(target_os = "linux")]

@@ -57,9 +57,14 @@ impl Scene {
 
     /// The same with more in its configuration.
     pub(crate) fn with(name: &str, more: &str) -> Self {
+        Self::started(name, more, &[])
+    }
+
+    /// The same with more on its command line.
+    pub(crate) fn started(name: &str, more: &str, arguments: &[&str]) -> Self {
         let folder = Folder::new(name);
         folder.write("ferrybus.toml", &format!("{CONFIGURATION}{more}"));
-        let broker = Broker::start(&folder.0, &[]);
+        let broker = Broker::start(&folder.0, arguments);
         let mut innocent = log_in(address(&broker));
         innocent.sender(1, "in", "innocent").unwrap();
         innocent.receiver(2, "out", "innocent", Some(ReceiverSettleMode::First)).unwrap();
