@@ -20,9 +20,10 @@ pub use read::{Descriptor, Reader};
 pub use settle::{ReceiverSettleMode, Role, SenderSettleMode};
 pub use symbol::{NotAscii, Symbol};
 pub use write::{
-    write_binary, write_bool, write_byte, write_descriptor, write_double, write_float, write_int, write_list,
-    write_long, write_map, write_null, write_opt, write_short, write_str, write_symbol, write_symbols,
-    write_timestamp, write_ubyte, write_uint, write_ulong, write_ushort, write_uuid,
+    write_binary, write_binary_pieces, write_bool, write_byte, write_descriptor, write_double, write_float,
+    write_int, write_list, write_long, write_map, write_null, write_opt, write_short, write_str,
+    write_symbol, write_symbols, write_timestamp, write_ubyte, write_uint, write_ulong, write_ushort,
+    write_uuid,
 };
 
 /// Constructor bytes of the encodings (types 1.6).

@@ -37,7 +37,7 @@ impl Unread {
     }
 
     /// Bytes that have not left, where `oldest` is the first delivery of the session that has not.
-    fn bytes(&mut self, oldest: Option<DeliveryId>) -> u64 {
+    pub(crate) fn bytes(&mut self, oldest: Option<DeliveryId>) -> u64 {
         while let Some((id, bytes)) = self.given.front().copied()
             && oldest.is_none_or(|oldest| id.precedes(oldest))
         {

@@ -55,7 +55,7 @@ impl Gateway {
         match added {
             Ok(()) => {
                 let reply = Reply { status: 202, description: "Accepted", condition: None, body: NULL };
-                self.reply(&put.caller, &reply);
+                self.reply(&put.caller, reply);
             }
             Err(reason) => self.reply_refused(&put.caller, &Refusal::BadToken { reason }),
         }

@@ -26,6 +26,7 @@ use crate::{
     idling::Idling,
     index::Index,
     link::{Links, Session, Sessions},
+    lookups::Lookups,
     mischief::Mischief,
     requests::Pending,
     settlement::Face,
@@ -85,6 +86,8 @@ pub struct Gateway {
     /// Requests that wait for the core, by number.
     pub(crate) pending: BTreeMap<u64, Pending>,
     pub(crate) next_request: u64,
+    /// Those of them that bring messages.
+    pub(crate) lookups: Lookups,
     pub(crate) transactions: Transactions,
     pub(crate) budget: Budget,
     /// Tokens that wait for their provider's keys.
@@ -146,6 +149,7 @@ impl Gateway {
             by_session: Index::new(),
             pending: BTreeMap::new(),
             next_request: 0,
+            lookups: Lookups::default(),
             transactions: Transactions::default(),
             budget,
             waiting_tokens: Vec::new(),
@@ -197,6 +201,7 @@ impl Gateway {
             }
         }
         self.scratch = BytesMut::new();
+        self.look_further();
         self.raise_budget();
     }
 
@@ -240,6 +245,7 @@ impl Gateway {
     /// The transport has taken that many bytes of the output: as many more may be asked of the core.
     pub fn output_written(&mut self, bytes: usize) {
         self.budget.written(bytes);
+        self.look_further();
         self.raise_budget();
     }
 

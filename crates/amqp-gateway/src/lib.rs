@@ -42,6 +42,7 @@ mod intake;
 mod leaving;
 mod link;
 mod locks;
+mod lookups;
 mod management;
 mod message_id;
 mod mischief;

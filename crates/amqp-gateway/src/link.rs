@@ -259,8 +259,8 @@ pub(crate) struct Replies {
     pub(crate) limit: u64,
     /// Answers sent.
     pub(crate) sent: u64,
-    /// Answers that wait for credit.
-    pub(crate) waiting: VecDeque<Bytes>,
+    /// Answers that wait for credit: their sections, and the values of their bodies.
+    pub(crate) waiting: VecDeque<(Bytes, Bytes)>,
     /// Bytes of answers that have not left.
     pub(crate) unread: Unread,
 }

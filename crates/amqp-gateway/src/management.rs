@@ -16,9 +16,9 @@ use amqp_codec::{
 };
 use broker_auth::Right;
 use broker_core::{
-    Command, EntityPath, Fetched, LockToken, Renewed, SequenceNumber, StoredRule, Ticket, Timestamp,
+    Command, EntityPath, Fetched, LockToken, Renewed, SequenceNumber, Stored, StoredRule, Ticket, Timestamp,
 };
-use bytes::{BufMut, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::{
     condition::{NO_SESSION, Refusal},
@@ -125,7 +125,7 @@ impl Gateway {
             return self.reply_refused(&request.caller, &refusal);
         }
         if operation.has_large_answer()
-            && let Err(refusal) = self.room_for_messages(request.caller.session)
+            && let Err(refusal) = self.room_for(operation, request.caller.session)
         {
             return self.reply_refused(&request.caller, &refusal);
         }
@@ -166,26 +166,32 @@ impl Gateway {
         }
     }
 
-    /// Messages and session states are large. So many may be asked for as may wait, and none while the client leaves
-    /// unread what it is sent.
-    fn room_for_messages(&mut self, session: SessionNumber) -> Result<(), Refusal> {
+    /// Messages and session states are large. So many may be asked for as may wait; messages are looked up one request
+    /// after another, and no state while the client leaves unread what it is sent.
+    fn room_for(&mut self, operation: Operation, session: SessionNumber) -> Result<(), Refusal> {
         let limit = self.config.max_waiting_replies;
         let is_large =
             |pending: &&Pending| matches!(pending, Pending::Request(_, it) if it.has_large_answer());
         let asked = self.pending.values().filter(is_large).count();
+        if asked >= limit {
+            return Err(Refusal::TooManyRequests { limit });
+        }
+        if operation != Operation::GetSessionState {
+            return Ok(());
+        }
         let unread = self
             .sessions
             .get_mut(session.0)
             .map_or(0, |session| session.waiting(self.engine.unsent_deliveries(session.id)));
         let unread_max = self.config.deliver_window_bytes.saturating_add(self.config.max_peek_bytes);
-        if asked < limit && unread <= unread_max { Ok(()) } else { Err(Refusal::TooManyRequests { limit }) }
+        if unread <= unread_max { Ok(()) } else { Err(Refusal::TooManyRequests { limit }) }
     }
 
     /// Rules have been looked up.
     pub(crate) fn on_rules(&mut self, ticket: Ticket, found: &[StoredRule]) {
         if let Some((caller, _)) = self.answered(ticket) {
             let body = rules::answer(found, self.config.max_peek_bytes);
-            self.reply_ok(&caller, &body);
+            self.reply_ok(&caller, body);
         }
     }
 
@@ -193,7 +199,7 @@ impl Gateway {
     pub(crate) fn on_entity_done(&mut self, ticket: Ticket) {
         if let Some((caller, operation)) = self.answered(ticket) {
             self.note(&caller, operation, None);
-            self.reply_ok(&caller, RawMap::empty().bytes());
+            self.reply_ok(&caller, RawMap::empty().bytes().clone());
         }
     }
 
@@ -201,7 +207,7 @@ impl Gateway {
     pub(crate) fn on_renewed(&mut self, renewed: &Renewed) {
         if let Some((caller, _)) = self.answered(renewed.ticket) {
             let body = locks::expirations(&renewed.until);
-            self.reply_ok(&caller, &body);
+            self.reply_ok(&caller, body);
         }
     }
 
@@ -210,24 +216,24 @@ impl Gateway {
         let Some((caller, operation)) = self.answered(ticket) else { return };
         if messages.is_empty() {
             let reply = Reply { status: 204, description: "NoContent", condition: None, body: NULL };
-            return self.reply(&caller, &reply);
+            return self.reply(&caller, reply);
         }
         let with_body = operation != Operation::PeekWithoutBody;
         let body = peek::messages(messages, caller.node.place(), with_body);
-        self.reply_ok(&caller, &body);
+        self.reply_ok(&caller, body);
     }
 
     /// Deferred messages have been taken.
     pub(crate) fn on_fetched(&mut self, ticket: Ticket, messages: &[Fetched]) {
         let Some((caller, _)) = self.answered(ticket) else { return };
         let body = numbers::messages(messages, caller.node.place());
-        self.reply_ok(&caller, &body);
+        self.reply_ok(&caller, body);
     }
 
     /// Messages have been scheduled.
     pub(crate) fn on_scheduled(&mut self, ticket: Ticket, sequences: &[SequenceNumber]) {
         let Some((caller, _)) = self.answered(ticket) else { return };
-        self.reply_ok(&caller, &schedule::sequence_numbers(sequences));
+        self.reply_ok(&caller, schedule::sequence_numbers(sequences));
     }
 
     /// Messages have been deleted.
@@ -235,22 +241,22 @@ impl Gateway {
         let Some((mut caller, operation)) = self.answered(ticket) else { return };
         caller.subject = Some(format!("{count} messages").into());
         self.note(&caller, operation, None);
-        let body = delete::count(count);
         let (status, description) = if count == 0 { (204, "NoContent") } else { (200, "OK") };
-        self.reply(&caller, &Reply { status, description, condition: None, body: &body });
+        let body = delete::count(count).freeze();
+        self.reply(&caller, Reply { status, description, condition: None, body });
     }
 
     /// The lock of a session has been extended.
     pub(crate) fn on_session_renewed(&mut self, ticket: Ticket, until: Timestamp) {
         if let Some((caller, _)) = self.answered(ticket) {
-            self.reply_ok(&caller, &sessions::expiration(until));
+            self.reply_ok(&caller, sessions::expiration(until));
         }
     }
 
     /// The state of a session has been read.
     pub(crate) fn on_session_state(&mut self, ticket: Ticket, state: Option<&[u8]>) {
         if let Some((caller, _)) = self.answered(ticket) {
-            self.reply_ok(&caller, &sessions::state(state));
+            self.reply_ok(&caller, sessions::state(state));
         }
     }
 
@@ -260,9 +266,9 @@ impl Gateway {
         if ids.is_empty() {
             let condition = Some(NO_SESSION);
             let reply = Reply { status: 204, description: "NoContent", condition, body: NULL };
-            return self.reply(&caller, &reply);
+            return self.reply(&caller, reply);
         }
-        self.reply_ok(&caller, &sessions::ids(skip, ids));
+        self.reply_ok(&caller, sessions::ids(skip, ids));
     }
 
     /// A request without a result is done.
@@ -275,7 +281,7 @@ impl Gateway {
         }
         let ticket = crate::tickets::Errand::Request(number).pack();
         if let Some((caller, _)) = self.answered(ticket) {
-            self.reply_ok(&caller, RawMap::empty().bytes());
+            self.reply_ok(&caller, RawMap::empty().bytes().clone());
         }
     }
 
@@ -287,8 +293,9 @@ impl Gateway {
         }
     }
 
-    fn reply_ok(&mut self, caller: &Caller, body: &[u8]) {
-        self.reply(caller, &Reply { status: 200, description: "OK", condition: None, body });
+    fn reply_ok(&mut self, caller: &Caller, body: impl Into<Bytes>) {
+        let body = body.into();
+        self.reply(caller, Reply { status: 200, description: "OK", condition: None, body });
     }
 }
 
@@ -316,8 +323,7 @@ fn count_of(body: &RawMap, field: &'static str, what: &'static str, most: i64) -
 fn lock_tokens(body: &RawMap) -> Result<Vec<LockToken>, Refusal> {
     let what = "'lock-tokens' must be an array of uuid, with one token at least";
     let items = body.get("lock-tokens").and_then(RawValue::to_items).ok_or_else(|| bad(what))?;
-    let token =
-        |item: &bytes::Bytes| RawValue::first(item).ok()?.as_uuid().map(u128::from_be_bytes).map(LockToken);
+    let token = |item: &Bytes| RawValue::first(item).ok()?.as_uuid().map(u128::from_be_bytes).map(LockToken);
     let tokens: Option<Vec<_>> = items.iter().map(token).collect();
     tokens.filter(|tokens| !tokens.is_empty()).ok_or_else(|| bad(what))
 }
@@ -329,7 +335,7 @@ fn sequence_numbers_of(body: &RawMap) -> Result<Vec<SequenceNumber>, Refusal> {
     if items.is_empty() {
         return Err(bad(what));
     }
-    let number = |item: &bytes::Bytes| {
+    let number = |item: &Bytes| {
         let number = RawValue::first(item).ok().and_then(RawValue::as_i64).ok_or_else(|| bad(what))?;
         let range = || out_of_range("sequence-numbers", number, "0 and more");
         u64::try_from(number).map(SequenceNumber).map_err(|_| range())
@@ -341,7 +347,7 @@ fn sequence_numbers_of(body: &RawMap) -> Result<Vec<SequenceNumber>, Refusal> {
 fn one_array(key: &str, constructor: u8, values: impl ExactSizeIterator<Item = i64>) -> BytesMut {
     // What is answered was asked for in one message, which holds fewer than 2^29 values.
     let count = u32::try_from(values.len()).unwrap_or(u32::MAX);
-    one_entry(key, |out| {
+    one_entry(key, 0, |out| {
         out.put_u8(code::ARRAY_32);
         out.put_u32(count.saturating_mul(8).saturating_add(5));
         out.put_u32(count);
@@ -351,8 +357,17 @@ fn one_array(key: &str, constructor: u8, values: impl ExactSizeIterator<Item = i
 }
 
 /// A map with one entry.
-fn one_entry(key: &str, write: impl FnOnce(&mut BytesMut)) -> BytesMut {
-    let mut out = BytesMut::new();
+/// What these messages take in an answer, about.
+fn bytes_of<'a>(messages: impl Iterator<Item = &'a Stored>) -> usize {
+    messages.map(|stored| stored.payload.len() + SECTIONS_BYTES).sum()
+}
+
+/// What the broker says of a message in front of it, at most in most cases, in bytes.
+const SECTIONS_BYTES: usize = 512;
+
+/// A map of one entry, whose value has `bytes` bytes or so.
+fn one_entry(key: &str, bytes: usize, write: impl FnOnce(&mut BytesMut)) -> BytesMut {
+    let mut out = BytesMut::with_capacity(bytes);
     types::write_map(&mut out, 2, |out| {
         types::write_str(out, key);
         write(out);

@@ -78,7 +78,7 @@ pub(crate) struct Reply<'a> {
     /// The AMQP error condition of a failure.
     pub(crate) condition: Option<&'static str>,
     /// The value of the body, encoded.
-    pub(crate) body: &'a [u8],
+    pub(crate) body: Bytes,
 }
 
 impl Gateway {
@@ -119,6 +119,7 @@ impl Gateway {
     /// Takes the request that an answer of the core is for.
     pub(crate) fn answered(&mut self, ticket: Ticket) -> Option<(Box<Caller>, Operation)> {
         let Some(Errand::Request(number)) = Errand::unpack(ticket) else { return None };
+        self.lookups.done(number);
         match self.pending.remove(&number)? {
             Pending::Request(caller, operation) => Some((caller, operation)),
             Pending::Publish(_) | Pending::Declare(..) | Pending::Discharge(_) | Pending::Settle(_) => None,
@@ -134,30 +135,30 @@ impl Gateway {
         let description = self.told(refusal, &place);
         let named = refusal.named();
         let condition = Some(named.condition);
-        self.reply(caller, &Reply { status: named.status, description: &description, condition, body: NULL });
+        self.reply(caller, Reply { status: named.status, description: &description, condition, body: NULL });
     }
 
     /// Sends an answer to the link it belongs to.
-    pub(crate) fn reply(&mut self, caller: &Caller, reply: &Reply<'_>) {
+    pub(crate) fn reply(&mut self, caller: &Caller, reply: Reply<'_>) {
         let Some(id) = self.reply_link(caller) else { return };
         if let Err(refusal) = self.check_unread(&caller.node) {
             return self.detach_link(id, &refusal);
         }
-        let message = message(caller, reply);
+        let sections = sections(caller, &reply);
         let most = self.config.max_waiting_replies;
         let Some(link) = self.links.get_mut(id.0) else { return };
         let LinkRole::Replies(replies) = &mut link.role else { return };
         if replies.waiting.len() >= most {
             return self.detach_link(id, &Refusal::TooManyRequests { limit: most });
         }
-        replies.unread.wait(message.len());
-        replies.waiting.push_back(message);
+        replies.unread.wait(sections.len() + reply.body.len());
+        replies.waiting.push_back((sections, reply.body));
         self.send_replies(id, false);
     }
 
     /// The link an answer goes to: on the request's session, by the address of the peer's end, else by name, else
     /// the latest from the node itself.
-    fn reply_link(&self, caller: &Caller) -> Option<LinkId> {
+    pub(crate) fn reply_link(&self, caller: &Caller) -> Option<LinkId> {
         let mut by_address = None;
         let mut by_name = None;
         let mut by_node = None;
@@ -183,12 +184,12 @@ impl Gateway {
         let key = link.key;
         let LinkRole::Replies(replies) = &mut link.role else { return };
         while replies.sent < replies.limit
-            && let Some(message) = replies.waiting.pop_front()
+            && let Some((sections, body)) = replies.waiting.pop_front()
         {
             let tag =
                 DeliveryTag::try_from(&replies.sent.to_be_bytes()[..]).unwrap_or_else(|_| [0; 16].into());
             let settled = replies.settled;
-            let outgoing = OutgoingDelivery { settled, ..OutgoingDelivery::new(tag, message, Bytes::new()) };
+            let outgoing = OutgoingDelivery { settled, ..OutgoingDelivery::new(tag, sections, body) };
             let size = outgoing.len();
             let id = self.engine.send(key, outgoing);
             replies.unread.give(id, size);
@@ -216,7 +217,7 @@ impl<'a> Request<'a> {
             .map_err(|error| malformed(&error))?;
         let body = sections.body.of(payload);
         let body = RawValue::first(body).ok().and_then(RawValue::described);
-        let body = body.map_or_else(|| RawValue::first(NULL), |(_, value)| Ok(value));
+        let body = body.map_or_else(|| RawValue::first(&[types::code::NULL]), |(_, value)| Ok(value));
         Ok(Self {
             caller: Caller {
                 session,
@@ -252,10 +253,10 @@ impl NodeName {
     }
 }
 
-/// Encodes an answer. `$cbs` spells its keys with hyphens and names no condition, `$management` in camel case.
-fn message(caller: &Caller, reply: &Reply<'_>) -> Bytes {
+/// Encodes an answer up to the value of its body, which is not copied. `$cbs` spells its keys with hyphens and names no condition, `$management` in camel case.
+fn sections(caller: &Caller, reply: &Reply<'_>) -> Bytes {
     let keys = if caller.node == NodeName::Cbs { &CBS_KEYS } else { &MANAGEMENT_KEYS };
-    let mut out = BytesMut::with_capacity(256 + reply.body.len());
+    let mut out = BytesMut::with_capacity(256);
     section(&mut out, 0x70);
     // Durable, priority, ttl, first-acquirer, delivery-count: every message has a header.
     types::write_list(&mut out, 5, |out| {
@@ -295,7 +296,6 @@ fn message(caller: &Caller, reply: &Reply<'_>) -> Bytes {
         }
     });
     section(&mut out, 0x77);
-    out.extend_from_slice(reply.body);
     out.freeze()
 }
 
@@ -315,4 +315,4 @@ const MANAGEMENT_KEYS: Keys =
     Keys { status: "statusCode", description: "statusDescription", condition: Some("errorCondition") };
 const TRACKING_ID: &str = "com.microsoft:tracking-id";
 /// An encoded null.
-pub(crate) const NULL: &[u8] = &[types::code::NULL];
+pub(crate) const NULL: Bytes = Bytes::from_static(&[types::code::NULL]);

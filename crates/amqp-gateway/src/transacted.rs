@@ -146,7 +146,7 @@ impl Gateway {
         let ticket = self.await_answer(Pending::Request(Box::new(caller), operation));
         let command = ask(ticket);
         self.note_subject(ticket, &command);
-        let Some((link, name)) = transaction else { return self.commands.push(command) };
+        let Some((link, name)) = transaction else { return self.give(command) };
         let joined = match command {
             Command::SettleByToken { path, tokens, outcome, ticket } => {
                 let operation = Operation::SettleByToken { path, tokens, outcome, ticket };
@@ -157,7 +157,7 @@ impl Gateway {
                 self.transaction(&name, link, &entity).map(|transaction| (transaction, operation))
             }
             command @ (Command::RenewLocks { .. } | Command::Peek { .. }) => {
-                return self.commands.push(command);
+                return self.give(command);
             }
             _ => Err(Refusal::NotInTransaction),
         };
@@ -166,6 +166,16 @@ impl Gateway {
                 self.commands.push(Command::Enlist { transaction, operation: Box::new(operation) });
             }
             Err(refusal) => self.on_request_refused(ticket, &refusal),
+        }
+    }
+
+    /// Gives the core what a request asks for, when it is its turn.
+    fn give(&mut self, command: Command) {
+        match command {
+            Command::Peek { ticket, .. } | Command::ReceiveDeferred { ticket, .. } => {
+                self.look_up(ticket, command);
+            }
+            command => self.commands.push(command),
         }
     }
 }

@@ -223,6 +223,19 @@ fn numbers_are_written_in_their_shortest_form() {
 }
 
 #[test]
+fn a_binary_in_two_pieces_is_the_binary() {
+    let value: Vec<u8> = (0..=u8::MAX).collect();
+    for length in [0, 1, 255, 256] {
+        for cut in [0, length / 2, length] {
+            let (mut whole, mut pieces) = (BytesMut::new(), BytesMut::new());
+            write_binary(&mut whole, &value[..length]);
+            write_binary_pieces(&mut pieces, &value[..cut], &value[cut..length]);
+            assert_eq!(pieces, whole, "{length} cut at {cut}");
+        }
+    }
+}
+
+#[test]
 fn lists_grow_to_four_byte_sizes_exactly_when_they_must() {
     for (items, expected) in [(0, 0xc0), (253, 0xc0), (254, 0xc0), (255, 0xd0), (256, 0xd0), (1000, 0xd0)] {
         let mut out = BytesMut::from(&b"before"[..]);

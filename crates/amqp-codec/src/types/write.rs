@@ -118,6 +118,13 @@ pub fn write_binary(out: &mut BytesMut, value: &[u8]) {
     write_sized(out, code::BINARY_8, code::BINARY_32, value);
 }
 
+/// A binary that consists of two pieces, of which a large one need not be copied to the other first.
+pub fn write_binary_pieces(out: &mut BytesMut, first: &[u8], second: &[u8]) {
+    write_size(out, code::BINARY_8, code::BINARY_32, first.len() + second.len());
+    out.extend_from_slice(first);
+    out.extend_from_slice(second);
+}
+
 /// A string.
 #[inline]
 pub fn write_str(out: &mut BytesMut, value: &str) {
@@ -183,13 +190,18 @@ pub(crate) fn write_fixed<const N: usize>(out: &mut BytesMut, constructor: u8, v
 
 #[inline]
 fn write_sized(out: &mut BytesMut, short: u8, long: u8, value: &[u8]) {
-    if let Ok(len) = u8::try_from(value.len()) {
+    write_size(out, short, long, value.len());
+    out.extend_from_slice(value);
+}
+
+#[inline]
+fn write_size(out: &mut BytesMut, short: u8, long: u8, size: usize) {
+    if let Ok(len) = u8::try_from(size) {
         out.extend_from_slice(&[short, len]);
     } else {
         out.put_u8(long);
-        out.put_u32(wire_len(value.len()));
+        out.put_u32(wire_len(size));
     }
-    out.extend_from_slice(value);
 }
 
 /// A list, map or array: constructor, size, count, contents. Written with sizes of one byte and

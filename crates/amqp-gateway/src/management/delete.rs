@@ -28,5 +28,5 @@ pub(super) fn command(body: &RawMap, path: EntityPath, now: Timestamp) -> Result
 
 /// The body of the answer.
 pub(super) fn count(count: u32) -> BytesMut {
-    one_entry("message-count", |out| types::write_int(out, i32::try_from(count).unwrap_or(i32::MAX)))
+    one_entry("message-count", 0, |out| types::write_int(out, i32::try_from(count).unwrap_or(i32::MAX)))
 }

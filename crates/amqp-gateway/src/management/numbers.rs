@@ -9,7 +9,7 @@ use amqp_codec::{
 use broker_core::{Command, EntityPath, Fetched};
 use bytes::BytesMut;
 
-use super::{Ask, bad, one_entry, out_of_range, sequence_numbers_of, sessions};
+use super::{Ask, bad, bytes_of, one_entry, out_of_range, sequence_numbers_of, sessions};
 use crate::{
     condition::Refusal,
     delivery::{self, Recipient},
@@ -40,18 +40,17 @@ pub(super) fn command(body: &RawMap, path: EntityPath, bytes: u64) -> Result<Ask
 pub(super) fn messages(fetched: &[Fetched], entity: &str) -> BytesMut {
     let recipient = Recipient { face: Face::ServiceBus, id_base: crate::attach::id_base(entity) };
     let mut scratch = BytesMut::new();
-    one_entry("messages", |out| {
+    one_entry("messages", bytes_of(fetched.iter().map(|it| &it.stored)), |out| {
         types::write_list(out, fetched.len(), |out| {
             for message in fetched {
                 scratch.clear();
                 let lock = message.lock.as_ref();
                 let bare = delivery::write(&mut scratch, &message.stored, message.sequence, lock, &recipient);
-                scratch.extend_from_slice(&bare);
                 // The Rust SDK cannot read a message without a token, locked or not.
                 let token = lock.map_or([0; 16], |lock| lock.token.0.to_be_bytes());
                 types::write_map(out, 4, |out| {
                     types::write_str(out, "message");
-                    types::write_binary(out, &scratch);
+                    types::write_binary_pieces(out, &scratch, &bare);
                     types::write_str(out, "lock-token");
                     types::write_uuid(out, token);
                 });

@@ -11,7 +11,7 @@ use amqp_codec::{
 use broker_core::{Command, EntityPath, Peeked, SequenceNumber};
 use bytes::BytesMut;
 
-use super::{Ask, bad, count_of, one_entry, sessions};
+use super::{Ask, bad, bytes_of, count_of, one_entry, sessions};
 use crate::{
     condition::Refusal,
     delivery::{self, Recipient},
@@ -44,18 +44,21 @@ pub(super) fn omits_body(body: &RawMap) -> bool {
 pub(super) fn messages(peeked: &[Peeked], entity: &str, with_body: bool) -> BytesMut {
     let recipient = Recipient { face: Face::ServiceBus, id_base: crate::attach::id_base(entity) };
     let mut scratch = BytesMut::new();
-    one_entry("messages", |out| {
+    let bytes = if with_body { bytes_of(peeked.iter().map(|it| &it.stored)) } else { 0 };
+    one_entry("messages", bytes, |out| {
         types::write_list(out, peeked.len(), |out| {
             for message in peeked {
                 scratch.clear();
                 let bare = delivery::write(&mut scratch, &message.stored, message.sequence, None, &recipient);
-                scratch.extend_from_slice(&bare);
+                let mut bare = &bare[..];
                 if !with_body {
+                    scratch.extend_from_slice(bare);
                     drop_body(&mut scratch);
+                    bare = &[];
                 }
                 types::write_map(out, 2, |out| {
                     types::write_str(out, "message");
-                    types::write_binary(out, &scratch);
+                    types::write_binary_pieces(out, &scratch, bare);
                 });
             }
         });

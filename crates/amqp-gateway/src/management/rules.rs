@@ -142,7 +142,7 @@ pub(super) fn answer(rules: &[StoredRule], bytes_max: u64) -> BytesMut {
         }
         count += 1;
     }
-    one_entry("rules", |out| types::write_list(out, count, |out| out.extend_from_slice(&items)))
+    one_entry("rules", 0, |out| types::write_list(out, count, |out| out.extend_from_slice(&items)))
 }
 
 fn write_rule(out: &mut BytesMut, stored: &StoredRule) {

@@ -77,14 +77,14 @@ fn number(body: &RawMap, key: &'static str) -> Result<i64, Refusal> {
 
 /// The answer to `renew-session-lock`.
 pub(super) fn expiration(until: Timestamp) -> BytesMut {
-    one_entry("expiration", |out| {
+    one_entry("expiration", 0, |out| {
         types::write_timestamp(out, i64::try_from(until.as_millis()).unwrap_or(i64::MAX));
     })
 }
 
 /// The answer to `get-session-state`.
 pub(super) fn state(state: Option<&[u8]>) -> BytesMut {
-    one_entry("session-state", |out| types::write_opt(out, state, types::write_binary))
+    one_entry("session-state", 0, |out| types::write_opt(out, state, types::write_binary))
 }
 
 /// The answer to `get-message-sessions`: how many were passed over, and the ids as an array of strings. The key is

@@ -276,11 +276,8 @@ fn drains_that_come_together_are_answered_together_and_the_next_one_by_itself() 
     assert_eq!(world.transfers(client).len(), 1);
 }
 
-#[test]
-fn a_client_that_does_not_read_the_answers_to_its_peeks_gets_no_more_of_them() {
-    let config =
-        GatewayConfig { deliver_window_bytes: 50_000, max_peek_bytes: 50_000, ..GatewayConfig::default() };
-    let mut world = World::with(config, Anonymous::Deny);
+/// A client that has asked 200 times for 50 KB of messages of 1 KB and read nothing, and the request.
+fn greedy(world: &mut World) -> (usize, RawMap) {
     let client = world.service_bus();
     let sender = world.plain();
     let big = "x".repeat(1000);
@@ -302,14 +299,87 @@ fn a_client_that_does_not_read_the_answers_to_its_peeks_gets_no_more_of_them() {
         world.transfer(client, 3, false, &request);
         world.run();
     }
+    (client, ask)
+}
+
+/// How many of the answers that wait for a client that reads again have each status.
+fn read_again(world: &mut World, client: usize) -> [usize; 3] {
     world.clients[client].reads = true;
     world.run();
     let answers = world.transfers(client);
-    let shown = answers.iter().filter(|(_, answer)| status(answer, "statusCode") == 200).count();
-    let refused = answers.iter().filter(|(_, answer)| status(answer, "statusCode") == 403).count();
-    assert!((2..=4).contains(&shown) && shown + refused == 200, "{shown} shown, {refused} refused");
+    let count = |wanted| answers.iter().filter(|(_, answer)| status(answer, "statusCode") == wanted).count();
+    let counts = [200, 204, 403].map(count);
+    assert_eq!(counts.iter().sum::<usize>(), answers.len());
+    counts
+}
+
+/// Windows of 50 KB, so that two answers are more than one.
+fn narrow_windows() -> World {
+    let config =
+        GatewayConfig { deliver_window_bytes: 50_000, max_peek_bytes: 50_000, ..GatewayConfig::default() };
+    World::with(config, Anonymous::Deny)
+}
+
+#[test]
+fn a_client_that_does_not_read_the_answers_to_its_peeks_has_so_many_wait_and_gets_them_when_it_reads() {
+    let mut world = narrow_windows();
+    let (client, ask) = greedy(&mut world);
+    let [shown, none, refused] = read_again(&mut world, client);
+    assert!((64..=67).contains(&shown) && none == 0, "{shown} shown, {none} empty");
+    assert_eq!(shown + refused, 200);
     // Once it reads, it is answered again.
     assert_eq!(status(&world.request(client, "com.microsoft:peek-message", &ask), "statusCode"), 200);
+}
+
+#[test]
+fn messages_are_looked_up_only_when_their_answer_has_room() {
+    let mut world = narrow_windows();
+    let (client, _) = greedy(&mut world);
+    // What is gone by the time at which it is looked up is not shown.
+    let other = world.service_bus();
+    world.script(other).attach_receiver(0, 7, "r", "q", None);
+    world.credit(other, 0, 7, 0, 100, false);
+    world.run();
+    assert_eq!(world.transfers(other).len(), 100);
+    let [shown, none, refused] = read_again(&mut world, client);
+    assert!((1..=3).contains(&shown), "{shown} were looked up before they had room");
+    assert_eq!(shown + none + refused, 200);
+    assert!(none >= 60, "{none}");
+}
+
+#[test]
+fn answers_on_a_link_without_credit_hold_up_no_others() {
+    let mut world = narrow_windows();
+    let (client, ask) = greedy(&mut world);
+    let other = world.service_bus();
+    world.management(other, "q");
+    world.credit(other, 0, 4, 0, 10, false);
+    assert_eq!(status(&world.request(other, "com.microsoft:peek-message", &ask), "statusCode"), 200);
+    assert!(read_again(&mut world, client)[0] > 0);
+    // On the same connection: two links without credit have what they may, and the third is answered.
+    for (handle, name) in [(20, "first"), (21, "second"), (22, "third")] {
+        world.script(client).attach_receiver(
+            0,
+            handle,
+            name,
+            "q/$management",
+            Some(ReceiverSettleMode::First),
+        );
+        let request = MessageBuilder::new()
+            .message_id("request")
+            .reply_to(name)
+            .application_property("operation", AnnotationValue::Str("com.microsoft:peek-message"))
+            .body_raw(RawValue::first(ask.bytes()).unwrap())
+            .build();
+        let count = if name == "third" { 1 } else { 5 };
+        for _ in 0..count {
+            world.transfer(client, 3, true, &request);
+        }
+        world.run();
+    }
+    world.credit(client, 0, 22, 0, 1, false);
+    world.run();
+    assert_eq!(world.transfers(client).len(), 1);
 }
 
 /// Grants credit on a link while the session has room for so many transfers in all, counted from its start.

@@ -4,9 +4,12 @@
 use std::fs;
 
 use amqp_codec::{
+    message::MessageBuilder,
     performative::{DeliveryState, Flow, Performative, Transfer},
+    raw::{AnnotationValue, RawMap, RawValue},
     types::ReceiverSettleMode,
 };
+use bytes::{Bytes, BytesMut};
 use testkit::{Script, Wire};
 
 use crate::{
@@ -160,5 +163,69 @@ fn a_message_of_a_hundred_mebibytes_goes_in_and_out_whole_and_survives_a_kill() 
     send(&mut client(&broker), 0, &large);
     assert!(receive(&mut wire).ends_with(&large));
     shrinks_to(&folder, &broker, 150 * MIB);
+    assert!(broker.stop().success());
+}
+
+/// A request for the first message of the queue.
+fn peek() -> Bytes {
+    let ask = RawMap::with_string_keys(&[
+        ("from-sequence-number", AnnotationValue::Long(1)),
+        ("message-count", AnnotationValue::Int(1)),
+    ]);
+    MessageBuilder::new()
+        .message_id("peek")
+        .application_property("operation", AnnotationValue::Str("com.microsoft:peek-message"))
+        .body_raw(RawValue::first(ask.bytes()).unwrap())
+        .build()
+}
+
+#[test]
+fn large_answers_are_read_one_after_another_by_whoever_reads_them() {
+    const PEEKS: u32 = 24;
+    const BODY: usize = 20 << 20;
+    let folder = Folder::new("large-answers");
+    let broker = start(&folder);
+    let mut wire = client(&broker);
+    send(&mut wire, 0, &testkit::data(&body(0, BODY)));
+    // The broker's memory holds no message any more, and nothing of its way in.
+    broker.kill();
+    let broker = start(&folder);
+    let mut wire = client(&broker);
+    let mut innocent = client(&broker);
+    let before = peak(&broker);
+    wire.sender(3, "ask", "orders/$management").unwrap();
+    wire.receiver(4, "answers", "orders/$management", None).unwrap();
+    let flow = Flow {
+        next_incoming_id: Some(0),
+        incoming_window: u32::MAX >> 1,
+        next_outgoing_id: 0,
+        outgoing_window: u32::MAX >> 1,
+        handle: Some(4),
+        delivery_count: Some(0),
+        link_credit: Some(PEEKS),
+        ..Flow::default()
+    };
+    wire.script.flow(0, flow);
+    for id in 0..PEEKS {
+        wire.script.transfer(0, 3, id, true, &peek());
+    }
+    wire.flush().unwrap();
+    // Questions are answered in turn: when others have had theirs, so would these.
+    for id in 0..50 {
+        send(&mut innocent, id, &testkit::data(b"still here"));
+    }
+    for number in 0..PEEKS {
+        let mut answer = BytesMut::new();
+        while {
+            let received = wire.transferred().unwrap();
+            let Performative::Transfer(transfer) = received.performative else { panic!() };
+            answer.extend_from_slice(&received.payload);
+            transfer.more
+        } {}
+        assert!(answer.len() > BODY && answer.ends_with(&body(0, BODY)[BODY - 4..]), "answer {number}");
+    }
+    // One message as it was read, and the answer that is made of it, in which it moves.
+    let grown = peak(&broker) - before;
+    assert!(grown <= ALLOWANCE + 3 * BODY as u64, "{} KiB more", grown / KIB);
     assert!(broker.stop().success());
 }
