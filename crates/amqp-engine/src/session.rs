@@ -43,6 +43,9 @@ pub(crate) struct Session {
     pub(crate) numbering: Numbering,
     /// Deliveries to send.
     pub(crate) queue: VecDeque<Queued>,
+    /// How many have been in it since its room was last given back, and before: as many are likely to come again.
+    pub(crate) queue_most: usize,
+    pub(crate) queue_before: usize,
     pub(crate) dispositions: Dispositions,
     /// Whether a flow of the session itself is due.
     pub(crate) flow_due: bool,
@@ -79,6 +82,8 @@ impl Session {
             unsettled: Unsettled::default(),
             numbering: Numbering::new(config.initial_outgoing_id),
             queue: VecDeque::new(),
+            queue_most: 0,
+            queue_before: 0,
             dispositions: Dispositions::default(),
             flow_due: false,
             in_send_turn: false,

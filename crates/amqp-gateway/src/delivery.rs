@@ -5,6 +5,8 @@
 
 mod changes;
 
+use std::ops::Range;
+
 use amqp_codec::{
     message::{
         AnnotationValue, PropertyChanges, application_properties_changed, properties_with,
@@ -37,9 +39,20 @@ pub(crate) fn write(
     lock: Option<&Lock>,
     recipient: &Recipient,
 ) -> Bytes {
+    stored.payload.slice(write_front(out, stored, sequence, lock, recipient))
+}
+
+/// The same, and says where the rest of the stored bytes lies in the payload.
+pub(crate) fn write_front(
+    out: &mut BytesMut,
+    stored: &Stored,
+    sequence: SequenceNumber,
+    lock: Option<&Lock>,
+    recipient: &Recipient,
+) -> Range<usize> {
     let payload = &stored.payload;
     // Only checked messages are stored. Should one be unreadable all the same, it goes out as it is.
-    let Ok(sections) = Sections::scan(payload) else { return payload.clone() };
+    let Ok(sections) = Sections::scan(payload) else { return 0..payload.len() };
     let service_bus = recipient.face == Face::ServiceBus;
     let original = sections.read_header(payload).unwrap_or_default();
     let start = lives_from(stored, &sections);
@@ -57,7 +70,7 @@ pub(crate) fn write(
     let additions = changed.0.iter().any(|(name, _)| is_application_property(name));
     let fields = changes::fields(&changed);
     if !stamps && !additions && fields.is_empty() {
-        return payload.slice(sections.bare().range());
+        return sections.bare().range();
     }
     let properties = sections.properties.of(payload);
     if stamps {
@@ -74,7 +87,7 @@ pub(crate) fn write(
         out.extend_from_slice(application_properties);
     }
     let rest = Sections { body: sections.body, footer: sections.footer, ..Sections::default() };
-    payload.slice(rest.bare().range())
+    rest.bare().range()
 }
 
 /// The 16 bytes of a delivery-tag: the token as .NET writes a GUID, the first three fields little-endian.

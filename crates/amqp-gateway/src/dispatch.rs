@@ -52,7 +52,7 @@ impl Gateway {
     /// The core says what has become of something.
     pub(crate) fn handle_effect(&mut self, effect: Effect) {
         match effect {
-            Effect::Delivery(delivery) => self.on_delivery(&delivery),
+            Effect::Delivery(mut delivery) => self.on_delivery(&mut delivery),
             Effect::Published { first, last } => self.on_published(first, last),
             Effect::PublishRefused { ticket, error } => {
                 self.on_publish_refused(ticket, &Refusal::Publish(error));

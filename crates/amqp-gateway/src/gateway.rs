@@ -42,6 +42,9 @@ pub(crate) const SCRATCH_LOW: usize = 512;
 /// Most memory that is taken at once for sections, in bytes: it is freed when its last delivery is sent.
 const SCRATCH_MAX: usize = 16 << 10;
 
+/// Most commands that room is made for before they come.
+const COMMANDS_AHEAD_MAX: usize = 1_024;
+
 /// Who a client is and what it has open, for whoever looks after the broker.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct About {
@@ -103,6 +106,8 @@ pub struct Gateway {
     /// When the first claim of a link ends, in seconds since 1970.
     pub(crate) claims_end: Option<u64>,
     pub(crate) commands: Vec<Command>,
+    /// How many commands the last input became: the next is likely to become as many.
+    commands_before: usize,
     /// Whether the core knows the client.
     pub(crate) connected: bool,
     /// The connections that the broker takes, where this one is beyond them.
@@ -159,6 +164,7 @@ impl Gateway {
             notes: Vec::new(),
             claims_end: None,
             commands: Vec::new(),
+            commands_before: 0,
             connected: false,
             surplus: None,
             scratch: BytesMut::new(),
@@ -177,8 +183,13 @@ impl Gateway {
     /// Takes what was read from the socket.
     pub fn handle_input(&mut self, now: Now, input: Bytes) {
         self.now = now;
+        // Nothing is kept by a connection that is idle.
+        if self.commands.capacity() == 0 {
+            self.commands.reserve(self.commands_before);
+        }
         self.engine.handle_input(now.instant, input);
         self.handle_events();
+        self.commands_before = self.commands.len().min(COMMANDS_AHEAD_MAX);
     }
 
     /// The peer will send nothing more.
@@ -196,7 +207,16 @@ impl Gateway {
         let mut effects = effects.into_iter();
         while !effects.as_slice().is_empty() {
             self.approach(effects.as_slice());
-            for effect in effects.by_ref().take(AHEAD) {
+            let mut done = 0;
+            for effect in effects.as_mut_slice().iter_mut().take(AHEAD) {
+                // Those are large, and there are millions of them: they are not taken from where they lie.
+                let Effect::Delivery(delivery) = effect else { break };
+                self.on_delivery(delivery);
+                done += 1;
+            }
+            if let Some(last) = usize::checked_sub(done, 1) {
+                drop(effects.nth(last));
+            } else if let Some(effect) = effects.next() {
                 self.handle_effect(effect);
             }
         }

@@ -3,6 +3,8 @@
 //! Invariant: an unsettled message is answered once, `accepted` or `rejected` with an error, and settled; a
 //! settled one is not answered.
 
+use std::iter;
+
 use amqp_codec::{
     message::BATCH_FORMAT,
     performative::{DeliveryState, Error},
@@ -124,7 +126,10 @@ impl Gateway {
             return;
         }
         match intake::message(std::mem::take(&mut delivery.payload), intake, &mut self.tracking) {
-            Ok(message) => self.commands.push(Command::Publish { queue, message, ticket }),
+            // It is made in its place.
+            Ok(message) => {
+                self.commands.extend(iter::once_with(|| Command::Publish { queue, message, ticket }));
+            }
             Err(refusal) => self.refuse_taken(id, &delivery, &refusal),
         }
     }

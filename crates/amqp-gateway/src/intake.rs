@@ -51,11 +51,13 @@ impl Wants {
 }
 
 /// Reads one message.
+#[inline]
 pub(crate) fn message(payload: Bytes, intake: Intake, ids: &mut Tracking) -> Result<Message, Refusal> {
     message_or(payload, intake, None, ids)
 }
 
-/// Reads one message. A Service Bus client's message without a message-id gets `fallback`, or a new one.
+/// Reads one message. Inlined, for a message is large and would be copied from hand to hand. A Service Bus client's message without a message-id gets `fallback`, or a new one.
+#[inline]
 pub(crate) fn message_or(
     payload: Bytes,
     intake: Intake,
@@ -63,7 +65,8 @@ pub(crate) fn message_or(
     ids: &mut Tracking,
 ) -> Result<Message, Refusal> {
     let (payload, sections) = scan(payload)?;
-    let (mut message, has_id) = understand(&payload, &sections, intake)?;
+    let mut message = Message::default();
+    let has_id = understand(&mut message, &payload, &sections, intake)?;
     quota::check(&payload, &sections, intake.face)?;
     message.payload = match fallback {
         _ if intake.face != Face::ServiceBus || has_id => payload,
@@ -76,15 +79,17 @@ pub(crate) fn message_or(
     Ok(message)
 }
 
-/// What the sections say, the payload aside, and whether a message-id is among it.
-fn understand(payload: &[u8], sections: &Sections, intake: Intake) -> Result<(Message, bool), Refusal> {
+/// Notes in an empty message what the sections say, the payload aside; says whether a message-id is among it.
+fn understand(
+    message: &mut Message,
+    payload: &[u8],
+    sections: &Sections,
+    intake: Intake,
+) -> Result<bool, Refusal> {
     sections.check_contents(payload).map_err(|error| Refusal::Malformed(error.to_string()))?;
     let header = sections.read_header(payload).map_err(|error| Refusal::Malformed(error.to_string()))?;
-    let mut message = Message {
-        durable: header.durable,
-        time_to_live: header.ttl.map(|millis| Duration::from_millis(millis.into())),
-        ..Message::default()
-    };
+    message.durable = header.durable;
+    message.time_to_live = header.ttl.map(|millis| Duration::from_millis(millis.into()));
     let mut has_id = false;
     if !sections.properties.is_empty() {
         let properties = sections.properties_view(payload);
@@ -111,9 +116,9 @@ fn understand(payload: &[u8], sections: &Sections, intake: Intake) -> Result<(Me
         }
     }
     if intake.wants.rules {
-        message.properties = Some(Box::new(facts::read(payload, sections, &message)));
+        message.properties = Some(Box::new(facts::read(payload, sections, message)));
     }
-    Ok((message, has_id))
+    Ok(has_id)
 }
 
 /// An annotation in the type that it must have. Null stands for none, as everywhere in AMQP.
@@ -133,8 +138,10 @@ pub fn describe(now: Timestamp, payload: &Bytes) -> Message {
     // Both ends of a lifetime count where the sender gave both.
     let wants = Wants { rules: true, ..Wants::ALL };
     let intake = Intake { face: Face::ServiceBus, utc: now, wants };
-    let found = Sections::scan(payload).ok().and_then(|sections| understand(payload, &sections, intake).ok());
-    let message = found.map(|(message, _)| message).unwrap_or_default();
+    let mut message = Message::default();
+    let understood =
+        Sections::scan(payload).is_ok_and(|found| understand(&mut message, payload, &found, intake).is_ok());
+    let message = if understood { message } else { Message::default() };
     Message { payload: payload.clone(), ..message }
 }
 

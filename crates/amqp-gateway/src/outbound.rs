@@ -3,7 +3,7 @@
 //! Invariant: the core is asked for no more deliveries than the peer's credit and the limit of unsettled ones
 //! allow; every delivery that the peer was shown unsettled is in the session's table until it is settled.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, iter, mem};
 
 use amqp_codec::{
     performative::{DeliveryState, TxnId},
@@ -12,6 +12,7 @@ use amqp_codec::{
 };
 use amqp_engine::{DeliveryId, LinkKey, OutgoingDelivery, SessionId};
 use broker_core::{Command, Delivery, LinkId, Outcome, Properties, SubQueue};
+use bytes::Buf as _;
 
 use crate::{
     condition::Refusal,
@@ -45,8 +46,8 @@ const DRAINS_MAX: usize = 64;
 const TXN_ID: &str = "txn-id";
 
 impl Gateway {
-    /// The core hands out a message.
-    pub(crate) fn on_delivery(&mut self, delivery: &Delivery) {
+    /// The core hands out a message; its payload is taken.
+    pub(crate) fn on_delivery(&mut self, delivery: &mut Delivery) {
         self.budget.delivered(delivery.stored.payload.len());
         let Some(link) = self.links.get_mut(delivery.consumer.0) else { return self.give_back(delivery) };
         let LinkRole::Consumer(consumer) = &mut link.role else { return self.give_back(delivery) };
@@ -57,9 +58,10 @@ impl Gateway {
         if self.scratch.capacity() < SCRATCH_LOW {
             self.scratch.reserve(self.scratch_chunk);
         }
-        let bare = delivery::write(&mut self.scratch, &delivery.stored, delivery.sequence, lock, &recipient);
+        let rest =
+            delivery::write_front(&mut self.scratch, &delivery.stored, delivery.sequence, lock, &recipient);
         let sections = self.scratch.split().freeze();
-        let bytes = (sections.len() + bare.len()) as u64;
+        let bytes = (sections.len() + rest.len()) as u64;
         if consumer.sets_aside(bytes) && lock.is_some() {
             return self.withhold(delivery);
         }
@@ -69,6 +71,11 @@ impl Gateway {
             // Some SDKs read a token out of every tag, so it has the length of one.
             None => DeliveryTag::from(delivery::plain_tag(delivery.sequence, consumer.delivered)),
         };
+        // Whoever traces reads what is in it.
+        let payload = &mut delivery.stored.payload;
+        let mut bare = if self.config.traces { payload.clone() } else { mem::take(payload) };
+        bare.truncate(rest.end);
+        bare.advance(rest.start);
         let outgoing = OutgoingDelivery { settled, ..OutgoingDelivery::new(tag, sections, bare) };
         let size = outgoing.len();
         let Some(id) = self.engine.send(link.key, outgoing) else { return self.give_back(delivery) };
@@ -205,7 +212,14 @@ impl Gateway {
                 }
                 let outcome = outcome::of(verdict.deed, face, state);
                 let (queue, sequence) = (held.queue, held.sequence);
-                self.commands.push(Command::Settle { queue, sequence, lock, outcome, ticket });
+                // It is made in its place.
+                self.commands.extend(iter::once_with(|| Command::Settle {
+                    queue,
+                    sequence,
+                    lock,
+                    outcome,
+                    ticket,
+                }));
             }
             // A copy: there is nothing to do, and so nothing to wait for.
             _ => {
@@ -274,7 +288,7 @@ impl Gateway {
             LinkRole::Consumer(consumer) => {
                 consumer.limit = limit;
                 let limit = consumer.allowed(most);
-                let withdrawn = std::mem::replace(&mut consumer.draining, drain) && !drain;
+                let withdrawn = mem::replace(&mut consumer.draining, drain) && !drain;
                 if drain {
                     await_drained(&mut consumer.drains, (consumer.limit, limit));
                 } else if limit == consumer.told && !withdrawn {

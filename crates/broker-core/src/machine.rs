@@ -25,6 +25,7 @@ mod partitions;
 mod peek;
 mod publish;
 mod pump;
+mod reading;
 mod recovery;
 mod remains;
 mod rules;
@@ -164,13 +165,26 @@ impl Core {
         self.begin_states();
         let client = batch.client;
         let mut commands = batch.commands.into_iter();
-        'all: while !commands.as_slice().is_empty() {
+        while !commands.as_slice().is_empty() {
             self.approach_commands(commands.as_slice());
-            for command in commands.by_ref().take(AHEAD) {
-                self.dispatch(now, client, command, out);
-                if out.is_full() {
-                    break 'all;
+            let mut done = 0;
+            for command in commands.as_mut_slice().iter_mut().take(AHEAD) {
+                if !self.dispatch_in_place(now, client, command, out) {
+                    break;
                 }
+                done += 1;
+                if out.is_full() {
+                    break;
+                }
+            }
+            if let Some(last) = usize::checked_sub(done, 1) {
+                // They go where they lie.
+                drop(commands.nth(last));
+            } else if let Some(command) = commands.next() {
+                self.dispatch(now, client, command, out);
+            }
+            if out.is_full() {
+                break;
             }
         }
         self.finish_call(out);

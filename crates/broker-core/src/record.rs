@@ -14,7 +14,7 @@ mod value;
 pub(crate) use definition::{Definition, Stores};
 pub(crate) use history::{HISTORY_IDS_MAX, HistoryRun, encode_forgotten, encode_history};
 pub(crate) use message::BodyRef;
-pub(crate) use message::{ACQUIRED, DURABLE, MessageIndex, OWN_TTL, OpenRecord};
+pub(crate) use message::{ACQUIRED, DURABLE, MessageIndex, OWN_TTL, OpenRecord, Plain};
 pub(crate) use properties::{decode_properties, encode_properties};
 pub(crate) use rule::{RuleRecord, encode_rule, encode_rule_gone};
 pub(crate) use session_state::{SessionStateIndex, encode_session_state, session_state_of};

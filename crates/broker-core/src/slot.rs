@@ -63,6 +63,7 @@ const DAMAGED: u8 = 4;
 
 impl Slot {
     /// A message that nobody has seen yet.
+    #[inline]
     pub(crate) fn new(
         position: Position,
         length: u32,
@@ -85,6 +86,11 @@ impl Slot {
             flags: 0,
             enqueued,
         }
+    }
+
+    /// When its time to live ends, if it has one.
+    pub(crate) fn expires(&self) -> Option<Timestamp> {
+        Some(self.expires_at).filter(|at| *at != Timestamp::MAX)
     }
 
     /// When the broker took it.

@@ -79,6 +79,8 @@ impl<T: Copy> Slots<T> {
     }
 
     /// Puts a slot in; gives back the one that was there.
+    #[expect(clippy::inline_always, reason = "as for the store: the slot is written where it stays")]
+    #[inline(always)]
     pub(crate) fn insert(&mut self, sequence: u64, slot: T) -> Option<T> {
         let chunk = self.make_chunk(sequence / CHUNK);
         let kept_before = chunk.slots.len();
@@ -280,10 +282,16 @@ impl<T: Copy> Chunk<T> {
         self.slots.get_mut(index)
     }
 
+    #[expect(clippy::inline_always, reason = "as for the store: the slot is written where it stays")]
+    #[inline(always)]
     fn insert(&mut self, bit: u64, slot: T) -> Option<T> {
         let index = self.index(bit);
         if self.kept >> bit & 1 == 0 {
-            self.slots.insert(index, slot);
+            if index == self.slots.len() {
+                self.slots.push(slot);
+            } else {
+                self.slots.insert(index, slot);
+            }
             self.kept |= 1 << bit;
             self.live |= 1 << bit;
             return None;

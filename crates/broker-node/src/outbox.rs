@@ -2,7 +2,7 @@
 //!
 //! Invariant: a client's effects keep their order.
 
-use std::{collections::BTreeMap, mem};
+use std::{collections::BTreeMap, iter, mem};
 
 use broker_core::{ClientId, Effect};
 
@@ -29,6 +29,7 @@ pub(crate) struct Outbox {
 
 impl Outbox {
     /// Adds one effect.
+    #[inline]
     pub(crate) fn push(&mut self, client: ClientId, effect: Effect) {
         self.bytes += weight(&effect);
         if self.current != Some(client) {
@@ -37,7 +38,8 @@ impl Outbox {
         if self.effects.capacity() == 0 {
             self.effects.reserve(self.before);
         }
-        self.effects.push(effect);
+        // It is made in its place.
+        self.effects.extend(iter::once_with(|| effect));
     }
 
     fn switch(&mut self, client: ClientId) {
@@ -93,7 +95,7 @@ const ID_BYTES: u64 = 128;
 /// What the description of an entity or a rule takes, about.
 const DESCRIPTION_BYTES: u64 = 1 << 10;
 /// Most effects that room is made for before they come.
-const AHEAD_MAX: usize = 256;
+const AHEAD_MAX: usize = 1_024;
 
 #[cfg(test)]
 mod tests;

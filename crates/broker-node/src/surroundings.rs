@@ -29,15 +29,18 @@ impl Round {
 }
 
 impl Output for Surroundings<'_> {
+    #[inline]
     fn record(&mut self, index: &[u8], rest: &[&[u8]]) -> (Position, u32) {
         let (at, length) = self.journal.append(index, rest);
         (Position(at.0), length)
     }
 
+    #[inline]
     fn effect(&mut self, client: ClientId, effect: Effect) {
         self.outbox.push(client, effect);
     }
 
+    #[inline]
     fn read(&mut self, at: Position, length: u32) -> Result<StoredRecord, StorageError> {
         self.journal
             .read(broker_log::Position(at.0), length)
@@ -48,6 +51,7 @@ impl Output for Surroundings<'_> {
         self.journal.announce(records.iter().map(|(at, length)| (broker_log::Position(at.0), *length)));
     }
 
+    #[inline]
     fn release(&mut self, at: Position, length: u32) {
         self.journal.release(broker_log::Position(at.0), length);
     }

@@ -3,7 +3,10 @@
 //! Invariant: deliveries of one session go out one after the other, each whole, in frames that the
 //! peer's frame size and window allow.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    iter,
+};
 
 use amqp_codec::frame::{FrameKind, HEADER_LEN, write_frame};
 use amqp_codec::performative::Transfer;
@@ -22,6 +25,8 @@ const TRANSFER_OVERHEAD: usize = 96;
 
 /// Room for this many waiting deliveries is kept.
 const KEEP_QUEUE: usize = 256;
+/// Most deliveries that room is made for before they come.
+const QUEUE_AHEAD_MAX: usize = 1_024;
 
 impl Session {
     /// Takes a delivery to be sent on a link of ours.
@@ -31,7 +36,11 @@ impl Session {
         sender.credit.take();
         sender.queued += 1;
         let id = self.numbering.hand_over();
-        self.queue.push_back(Queued { link, id, sent: None, delivery });
+        if self.queue.capacity() == 0 {
+            self.queue.reserve(self.queue_before);
+        }
+        // It is made in its place.
+        self.queue.extend(iter::once_with(|| Queued { link, id, sent: None, delivery }));
         Some(DeliveryId(id))
     }
 
@@ -45,6 +54,7 @@ impl Session {
         out: &mut BytesMut,
         drained: &mut Vec<u32>,
     ) {
+        self.queue_most = self.queue_most.max(self.queue.len());
         while out.len() < soft_limit && self.windows.outgoing_left() > 0 {
             let Some(front) = self.queue.front_mut() else { break };
             let link = front.link;
@@ -62,6 +72,7 @@ impl Session {
         }
         if self.queue.is_empty() && self.queue.capacity() > KEEP_QUEUE {
             self.queue = VecDeque::new();
+            self.queue_before = std::mem::take(&mut self.queue_most).min(QUEUE_AHEAD_MAX);
         }
     }
 

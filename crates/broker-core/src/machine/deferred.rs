@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 
 use super::{
     Core,
-    pump::{Bound, read_stored, with_bodies},
+    pump::{Bound, with_bodies},
+    reading::read_stored,
     settle::Addition,
     status::Use,
 };

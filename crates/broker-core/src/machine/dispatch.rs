@@ -10,24 +10,44 @@ use super::{
     links::How,
     peek::{Lookup, PeekRequest, What},
 };
-use crate::{ClientId, Command, Effect, Output, Timestamp};
+use crate::{ClientId, Command, Effect, Outcome, Output, Timestamp};
 
 impl Core {
+    /// Does what carries a message or a settlement without taking it from where it lies: commands are large, and there
+    /// are millions of these. Says whether it was one.
     #[inline]
+    pub(super) fn dispatch_in_place(
+        &mut self,
+        now: Timestamp,
+        client: ClientId,
+        command: &mut Command,
+        out: &mut impl Output,
+    ) -> bool {
+        match command {
+            Command::Publish { queue, message, ticket } => {
+                self.publish(now, client, *queue, std::slice::from_ref(message), *ticket, out);
+            }
+            Command::Settle { queue, sequence, lock, outcome, ticket } => {
+                let outcome = std::mem::replace(outcome, Outcome::Complete);
+                self.settle(now, client, (*queue, *sequence, *lock), outcome, *ticket, out);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Does any other.
     pub(super) fn dispatch(
         &mut self,
         now: Timestamp,
         client: ClientId,
-        command: Command,
+        mut command: Command,
         out: &mut impl Output,
     ) {
+        if self.dispatch_in_place(now, client, &mut command, out) {
+            return;
+        }
         match command {
-            Command::Publish { queue, message, ticket } => {
-                self.publish(now, client, queue, std::slice::from_ref(&message), ticket, out);
-            }
-            Command::Settle { queue, sequence, lock, outcome, ticket } => {
-                self.settle(now, client, (queue, sequence, lock), outcome, ticket, out);
-            }
             Command::PublishBatch { queue, messages, ticket } => {
                 self.publish(now, client, queue, &messages, ticket, out);
             }

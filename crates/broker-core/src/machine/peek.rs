@@ -8,7 +8,8 @@ use std::time::Duration;
 use super::{
     Core,
     deferred::FetchRequest,
-    pump::{Bound, read_message, stored, with_bodies},
+    pump::{Bound, with_bodies},
+    reading::{read_message, stored},
     status::Use,
 };
 use crate::{

@@ -3,16 +3,15 @@
 //! Invariant: messages leave in the retrieval order; each goes to the consumer that has waited longest. A message
 //! that is received and deleted is recorded as gone before it is handed out.
 
-use super::{Core, approach::AHEAD, wake};
+use super::{Core, approach::AHEAD, reading::read_stored, wake};
 use crate::{
     ClientId, CoreConfig, Delivery, Effect, Lock, LockId, Output, QueueId, ReceiveMode, SequenceNumber,
-    StorageError, Stored, Timestamp,
+    Stored, Timestamp,
     client::{Client, Consumer, Place},
     config::Describe,
     id_map::IdMap,
     merge::Merge,
-    record::OpenRecord,
-    slot::{ConsumerNumber, Slot},
+    slot::ConsumerNumber,
     store::Store,
     token::Tokens,
 };
@@ -117,97 +116,6 @@ pub(super) fn with_bodies(
     };
     let [store, topic] = stores.get_disjoint_mut([&queue, &topic]);
     Some((store?, topic.map(|topic| &mut **topic)))
-}
-
-impl Core {
-    /// Reads a message of a store back.
-    pub(super) fn read_message(
-        &self,
-        queue: QueueId,
-        sequence: u64,
-        out: &mut impl Output,
-    ) -> Result<OpenRecord, StorageError> {
-        let gone = || StorageError { at: crate::Position::default(), reason: "no such message".into() };
-        let store = self.stores.get(&queue).ok_or_else(gone)?;
-        let slot = store.slots.get(sequence).ok_or_else(gone)?;
-        let bodies = store.copies.as_ref().and_then(|copies| self.stores.get(&copies.topic));
-        read_message(store, sequence, slot, bodies.map(|bodies| &**bodies), out)
-    }
-}
-
-impl Core {
-    /// Bytes that a copy shares with others; 0 for a message that is no copy.
-    pub(super) fn body_length(&self, queue: QueueId, sequence: u64) -> u32 {
-        let body = self.stores.get(&queue).and_then(|store| store.body_of(sequence));
-        let shared = body.and_then(|body| self.stores.get(&body.topic)?.slots.get(body.sequence));
-        shared.map_or(0, |slot| slot.length)
-    }
-}
-
-/// Reads a message of a store back, a copy with its body from the topic's store `bodies`.
-pub(super) fn read_message(
-    store: &Store,
-    sequence: u64,
-    slot: &Slot,
-    bodies: Option<&Store>,
-    out: &mut impl Output,
-) -> Result<OpenRecord, StorageError> {
-    let record = read_record(store.id, sequence, slot, out)?;
-    let Some(body) = record.index.body else { return Ok(record) };
-    let lost = || StorageError { at: slot.position, reason: "the body of the copy is lost".into() };
-    let bodies = bodies.filter(|bodies| bodies.id == body.topic).ok_or_else(lost)?;
-    let shared = bodies.slots.get(body.sequence).ok_or_else(lost)?;
-    Ok(record.with_body(read_record(body.topic, body.sequence, shared, out)?))
-}
-
-/// The same as a client sees it.
-#[inline]
-pub(super) fn read_stored(
-    store: &Store,
-    sequence: u64,
-    slot: &Slot,
-    bodies: Option<&Store>,
-    out: &mut impl Output,
-) -> Result<Stored, StorageError> {
-    read_message(store, sequence, slot, bodies, out).and_then(|record| stored(slot, record))
-}
-
-/// Reads one record back and makes sure that it is the one.
-fn read_record(
-    queue: QueueId,
-    sequence: u64,
-    slot: &Slot,
-    out: &mut impl Output,
-) -> Result<OpenRecord, StorageError> {
-    let at = slot.position;
-    let record = out.read(at, slot.length)?;
-    let record =
-        OpenRecord::open(record).map_err(|error| StorageError { at, reason: error.to_string().into() })?;
-    if record.index.sequence != sequence || record.index.queue != queue {
-        return Err(StorageError { at, reason: "another message lies there".into() });
-    }
-    Ok(record)
-}
-
-/// A message as a client sees it.
-pub(super) fn stored(slot: &Slot, mut record: OpenRecord) -> Result<Stored, StorageError> {
-    let broken =
-        |error: crate::RecordError| StorageError { at: slot.position, reason: error.to_string().into() };
-    let properties = record.properties().map_err(broken)?;
-    if record.index.body.is_some() {
-        let sequence = record.enqueued_sequence();
-        record.index.more().enqueued_sequence = sequence;
-    }
-    Ok(Stored {
-        enqueued_at: record.index.enqueued_at,
-        expires_at: (slot.expires_at != Timestamp::MAX).then_some(slot.expires_at),
-        delivery_count: slot.delivery_count,
-        state: slot.state as u8,
-        acquired_before: slot.is_acquired(),
-        properties,
-        more: record.index.more.take(),
-        payload: record.into_payload(),
-    })
 }
 
 /// One copy less refers to a body of this store; without any it goes. It needs no record: replay counts again.
@@ -326,6 +234,7 @@ impl Hand<'_> {
         true
     }
 
+    #[inline]
     pub(super) fn hand_out(
         &mut self,
         store: &mut Store,
@@ -352,8 +261,7 @@ impl Hand<'_> {
             consumer.place = Place::Idle;
         }
         let sequence_number = SequenceNumber(sequence);
-        let mut delivery =
-            Delivery { consumer: link, queue: store.id, sequence: sequence_number, lock: None, stored };
+        let queue = store.id;
         if consumer.mode == ReceiveMode::ReceiveAndDelete {
             store.traffic.completed += 1;
             if let Some((slot, body)) = store.remove(sequence) {
@@ -363,6 +271,7 @@ impl Hand<'_> {
                     release_reference(bodies, body.sequence, out);
                 }
             }
+            let delivery = Delivery { consumer: link, queue, sequence: sequence_number, lock: None, stored };
             self.held.push((client, delivery));
             return;
         }
@@ -382,8 +291,11 @@ impl Hand<'_> {
             until
         };
         let token = self.tokens.seal(store.id, id, sequence_number);
-        delivery.lock = Some(Lock { id, token, until });
-        out.effect(client, Effect::Delivery(delivery));
+        let lock = Some(Lock { id, token, until });
+        out.effect(
+            client,
+            Effect::Delivery(Delivery { consumer: link, queue, sequence: sequence_number, lock, stored }),
+        );
     }
 
     /// Answers those whose drain is complete: the credit is used, or there is nothing left to use it for.

@@ -8,7 +8,8 @@ use broker_filter::PropertySet;
 
 use super::{
     Core,
-    pump::{Bound, Hand, read_stored},
+    pump::{Bound, Hand},
+    reading::read_stored,
     topic::overlay,
 };
 use crate::{

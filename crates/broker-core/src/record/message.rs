@@ -231,6 +231,43 @@ fn extensions_length(length: usize) -> [u8; 2] {
     u16::try_from(length - FIXED).unwrap_or_default().to_le_bytes()
 }
 
+/// What the record of most messages says: an active one of its own, without properties of the broker's and without
+/// extensions, so that its payload is all that follows.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Plain {
+    pub(crate) queue: QueueId,
+    pub(crate) sequence: u64,
+    pub(crate) enqueued_at: Timestamp,
+}
+
+impl Plain {
+    /// Length of the record in front of the payload, in bytes.
+    pub(crate) const LENGTH: usize = FIXED;
+
+    /// Reads such a record; `None` for any other, and for what is none: [`OpenRecord::open`] says what it is.
+    #[inline]
+    pub(crate) fn read(record: &[u8]) -> Option<Self> {
+        let fixed = record.first_chunk::<FIXED>()?;
+        let is_plain = word(fixed, 0) & 0x00ff_ffff == PLAIN
+            && word(fixed, 36) == 0
+            && fixed.get(40..42) == Some(&[0; 2]);
+        let long = |at| u64::from(word(fixed, at)) | u64::from(word(fixed, at + 4)) << 32;
+        is_plain.then(|| Self {
+            queue: QueueId(word(fixed, 4)),
+            sequence: long(8),
+            enqueued_at: Timestamp::from_millis(long(16)),
+        })
+    }
+}
+
+/// Version, kind and state of a plain record.
+const PLAIN: u32 = u32::from_le_bytes([VERSION, kind::MESSAGE, State::Active as u8, 0]);
+
+/// Four bytes of the fixed part.
+fn word(fixed: &[u8; FIXED], at: usize) -> u32 {
+    fixed.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
 /// A whole message record, read back.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenRecord {

@@ -239,6 +239,30 @@ proptest! {
     }
 
     #[test]
+    fn a_plain_record_is_read_in_one_step_and_no_other(index in message_index(), plainly: bool, payload: Vec<u8>) {
+        let index = if plainly {
+            let plain = MessageIndex { state: State::Active, properties_length: 0, due: None, own_ttl: None, ..index };
+            MessageIndex { body: None, more: None, ..plain }
+        } else {
+            MessageIndex { properties_length: u32::try_from(payload.len() / 2).unwrap(), ..index }
+        };
+        let record = Bytes::from([index.encode().as_slice(), &payload].concat());
+        let is_plain = index.state == State::Active
+            && (index.properties_length, index.due, index.own_ttl, index.body) == (0, None, None, None)
+            && index.more.is_none();
+        prop_assert_eq!(Plain::read(&record).is_some(), is_plain);
+        if let Some(plain) = Plain::read(&record) {
+            let open = OpenRecord::open(record.clone()).unwrap();
+            let found = (plain.queue, plain.sequence, plain.enqueued_at);
+            prop_assert_eq!(found, (open.index.queue, open.index.sequence, open.index.enqueued_at));
+            prop_assert_eq!(&record[Plain::LENGTH..], &payload[..]);
+        }
+        for end in 0..Plain::LENGTH {
+            prop_assert_eq!(Plain::read(&record[..end]), None);
+        }
+    }
+
+    #[test]
     fn the_other_records_come_back_whole(
         definition in definition(),
         stores in stores(),
@@ -284,7 +308,9 @@ proptest! {
         drop(Fact::decode(&bytes));
         let bytes = Bytes::from(bytes);
         drop(decode_properties(&bytes));
-        if let Ok(open) = OpenRecord::open(bytes.clone()) {
+        let open = OpenRecord::open(bytes.clone());
+        prop_assert!(open.is_ok() || Plain::read(&bytes).is_none_or(|plain| plain.sequence == 0 || plain.sequence >= SEQUENCE_END));
+        if let Ok(open) = open {
             drop(open.properties());
             prop_assert!(open.own_payload().len() <= bytes.len());
         }

@@ -29,6 +29,7 @@ pub(crate) struct Counts {
 }
 
 impl Store {
+    #[inline]
     pub(super) fn count_in(&mut self, slot: &Slot) {
         *self.counts.of(slot.state) += 1;
         self.counts.locked += usize::from(slot.is_locked());
@@ -47,6 +48,7 @@ impl Store {
 }
 
 impl Counts {
+    #[inline]
     fn of(&mut self, state: State) -> &mut usize {
         match state {
             State::Active => &mut self.active,

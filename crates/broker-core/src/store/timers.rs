@@ -13,6 +13,7 @@ use crate::{
 
 impl Store {
     /// Notes when a message is to become active, or to expire.
+    #[inline]
     pub(super) fn remind(&mut self, sequence: u64, slot: &Slot) {
         if slot.state == State::Scheduled {
             self.schedule.push(slot.until, sequence);
