@@ -47,6 +47,8 @@ pub struct Plan {
     /// Chances in 10,000 for each step.
     pub(crate) crash: u64,
     pub(crate) cut: u64,
+    /// Chance in 100 that something happens to a start, and to the one after it.
+    pub(crate) disturb: u64,
     /// Chance in 10,000 of each disk call to fail.
     pub(crate) disk_fails: u64,
     pub(crate) body_max: u64,
@@ -81,6 +83,7 @@ impl Plan {
             max_disk_bytes,
             crash: if calm { 0 } else { trouble(&mut rng) },
             cut: if calm { 0 } else { trouble(&mut rng) },
+            disturb: 0,
             disk_fails: if rng.chance(30) { rng.below(60) } else { 0 },
             body_max: 1 << (4 + rng.below(10)),
             round_bytes: if rng.chance(50) { 1 << rng.below(14) } else { 4 << 20 },

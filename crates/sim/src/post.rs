@@ -132,6 +132,7 @@ pub fn run_post(plan: &Plan) -> Result<Report, Failure> {
     post.drain().map_err(failed(step))?;
     post.report.accepted = post.parcels.accepted;
     post.report.delivered = post.parcels.delivered;
+    post.report.events.append(&mut post.process.events);
     post.report.disk_failures = post.process.mischief.failures.load(Ordering::Relaxed);
     Ok(post.report)
 }
@@ -143,7 +144,7 @@ impl<'a> Post<'a> {
         Self {
             plan,
             now: EPOCH,
-            process: Process::new(mischief),
+            process: Process::new(mischief, plan.seed ^ 0x0050_0575),
             client: 0,
             tickets: BTreeMap::new(),
             next_ticket: 1,
@@ -170,7 +171,7 @@ impl<'a> Post<'a> {
             _ => Profile::STANDARD,
         };
         let setup = Batch { client: ClientId(0), commands: entities(self.plan.seed) };
-        self.process.boot((self.plan, self.now), &mut self.rng, setup)?;
+        self.process.boot((self.plan, self.now), &mut self.rng, &setup)?;
         self.client += 1;
         self.commands = vec![Command::Connect, Command::ByteBudget { limit: u64::MAX }];
         for (link, name) in (0..PLACE_LINKS).zip(PLACES) {

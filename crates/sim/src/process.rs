@@ -2,23 +2,25 @@
 //!
 //! Invariant: what a crash leaves is what the disk kept; the process itself remembers nothing.
 
-use std::{collections::VecDeque, sync::atomic::Ordering};
+use std::collections::{BTreeMap, VecDeque};
 
-use broker_core::{Batch, CoreConfig, Profile, Timestamp};
-use broker_log::{DiskWorker, Durability, FaultyDisk, IoRequest, JournalConfig};
-use broker_node::{Node, NodeLimits, Released};
+use broker_core::{Batch, Profile, Timestamp};
+use broker_log::{DiskWorker, FaultyDisk, IoRequest};
+use broker_node::{Node, Released};
 
-use crate::{
-    disk::Mischief,
-    plan::{Durable, Plan},
-    rng::Rng,
-};
+use crate::{disk::Mischief, rng::Rng};
+
+mod start;
 
 /// A broker that can be killed and started again on what its disk kept.
 pub(crate) struct Process {
     pub(crate) mischief: Mischief,
     /// Of the next start.
     pub(crate) profile: Profile,
+    /// What happened to its starts, and how often.
+    pub(crate) events: BTreeMap<&'static str, u64>,
+    /// A sequence of its own: a run whose starts are left alone is what its seed always gave.
+    starts: Rng,
     disk: FaultyDisk,
     node: Option<Node>,
     inbox: VecDeque<Batch>,
@@ -28,63 +30,19 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) fn new(mischief: Mischief) -> Self {
+    /// On an empty disk. `seed`: of what happens to its starts.
+    pub(crate) fn new(mischief: Mischief, seed: u64) -> Self {
         Self {
             disk: FaultyDisk::new(mischief.clone()),
             mischief,
             profile: Profile::STANDARD,
+            events: BTreeMap::new(),
+            starts: Rng::new(seed ^ 0x057A_2700),
             node: None,
             inbox: VecDeque::new(),
             writes: VecDeque::new(),
             others: VecDeque::new(),
         }
-    }
-
-    /// Starts on what is on the disk, and does what `setup` asks.
-    pub(crate) fn boot(
-        &mut self,
-        (plan, now): (&Plan, u64),
-        rng: &mut Rng,
-        setup: Batch,
-    ) -> Result<(), String> {
-        self.mischief.calm.store(true, Ordering::Relaxed);
-        let mut token_key = [0; 16];
-        for byte in &mut token_key {
-            *byte = rng.next().to_le_bytes()[0];
-        }
-        let profile = self.profile;
-        let core =
-            CoreConfig { token_key, describe: amqp_gateway::describe, profile, ..CoreConfig::default() };
-        let journal = JournalConfig {
-            segment_bytes: plan.segment_bytes,
-            cache_bytes: plan.cache_bytes,
-            durability: if plan.durable == Durable::Yes { Durability::Fsync } else { Durability::None },
-            reserve_bytes: 0,
-            max_disk_bytes: plan.max_disk_bytes,
-            salt: rng.next(),
-            ..JournalConfig::default()
-        };
-        let node = match plan.durable {
-            Durable::No => broker_node::in_memory(journal, core),
-            Durable::Yes => {
-                broker_node::recover(self.disk.clone(), journal, core).map_err(|error| error.to_string())?
-            }
-        };
-        let limits = NodeLimits {
-            round_bytes_max: plan.round_bytes,
-            unwritten_bytes_max: plan.unwritten_bytes,
-            ..NodeLimits::default()
-        };
-        self.node = Some(node.with_limits(limits));
-        self.inbox.push_back(setup);
-        // Nobody waits for the answers: what a crash takes away the next start creates.
-        while self.is_busy() {
-            self.node_step(now, rng);
-            self.disk_step(rng);
-            drop(self.released());
-        }
-        self.mischief.calm.store(false, Ordering::Relaxed);
-        Ok(())
     }
 
     /// Hands commands over.

@@ -72,6 +72,7 @@ pub fn run(plan: &Plan) -> Result<Report, Failure> {
     world.report.refused = world.model.refused;
     world.report.delivered = world.model.delivered;
     world.report.events = std::mem::take(&mut world.model.events);
+    world.report.events.append(&mut world.process.events);
     world.report.disk_failures = world.process.mischief.failures.load(Ordering::Relaxed);
     Ok(world.report)
 }
@@ -119,7 +120,7 @@ impl<'a> World<'a> {
             // Only differences to it count.
             start: Instant::now(),
             now: EPOCH,
-            process: Process::new(mischief),
+            process: Process::new(mischief, plan.seed),
             lines: Vec::new(),
             config: Arc::new(config),
             authority: Arc::new(Authority::new(Credentials::development(Anonymous::Deny))),
@@ -138,7 +139,7 @@ impl<'a> World<'a> {
 
     /// Starts the broker on what is on the disk, and creates the queues where they are missing.
     fn boot(&mut self) -> Result<(), String> {
-        self.process.boot((self.plan, self.now), &mut self.rng, self.plan.places.setup())?;
+        self.process.boot((self.plan, self.now), &mut self.rng, &self.plan.places.setup())?;
         self.after_boot();
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! What some runs have besides: entities that are deleted now and then, forwarded dead letters, and partitions.
+//! What some runs have besides: entities that are deleted now and then, forwarded dead letters, partitions, and
+//! starts that something happens to.
 //!
 //! Invariant: it is drawn from a sequence of its own, so that a run without it is what its seed always gave.
 
@@ -19,6 +20,9 @@ impl Plan {
         }
         if rng.chance(35) {
             self.add_partitions(&mut rng);
+        }
+        if rng.chance(50) {
+            self.disturb = 10 + rng.below(60);
         }
         self
     }

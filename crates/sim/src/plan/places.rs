@@ -117,6 +117,8 @@ pub(crate) enum Fault {
     Deletes,
     /// No id of a message is remembered: what is sent twice comes twice.
     Remembers,
+    /// What a start in vain leaves on the disk is lost.
+    Returns,
 }
 
 /// All of them.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::plan::Durable;
+use crate::plan::{Durable, Fault};
 
 #[test]
 fn promises_hold_under_every_seed() {
@@ -29,6 +29,16 @@ fn a_broker_without_durability_is_caught() {
         run_post(&plan).is_err_and(|failure| failure.what.contains("what was accepted arrives"))
     });
     assert!(caught, "crashes without a journal lose messages, and no oracle noticed");
+}
+
+#[test]
+fn a_broker_that_loses_what_a_start_in_vain_has_left_is_caught() {
+    let caught = (1..200).any(|seed| {
+        let mut plan = Plan::from_seed(seed);
+        plan.places.fault = Some(Fault::Returns);
+        run_post(&plan).is_err_and(|failure| failure.what.contains("what was accepted arrives"))
+    });
+    assert!(caught, "starts began anew, and no oracle noticed");
 }
 
 #[test]

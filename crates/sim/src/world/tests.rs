@@ -101,6 +101,16 @@ fn a_broker_that_remembers_no_ids_is_caught() {
 }
 
 #[test]
+fn a_broker_that_loses_what_a_start_in_vain_has_left_is_caught() {
+    let caught = (1..200).any(|seed| {
+        let mut plan = Plan::from_seed(seed);
+        plan.places.fault = Some(Fault::Returns);
+        run(&plan).is_err_and(|failure| failure.what.contains("survives"))
+    });
+    assert!(caught, "starts began anew, and no oracle noticed");
+}
+
+#[test]
 fn the_seeds_bring_every_kind_of_mischief() {
     let mut all = Report::default();
     for seed in 1..80 {
@@ -151,6 +161,11 @@ fn the_seeds_bring_every_kind_of_mischief() {
         ("messages kept back", happened("messages kept back")),
         ("dead letters forwarded", happened("dead letters forwarded")),
         ("dead letters kept back", happened("dead letters kept back")),
+        ("starts in vain", happened("starts in vain")),
+        ("starts in vain after another", happened("starts in vain after another")),
+        ("starts that were killed", happened("starts that were killed")),
+        ("starts that a disk error ended", happened("starts that a disk error ended")),
+        ("starts that a full disk ended", happened("starts that a full disk ended")),
     ] {
         assert!(count > 0, "none: {what}");
     }

@@ -1,0 +1,133 @@
+//! How the process starts: undisturbed, or killed at any call of its disk, or on a disk that fails or is full, several
+//! times in a row.
+//!
+//! Invariant: however many starts came to nothing, one in which nothing fails succeeds.
+
+use std::sync::atomic::Ordering;
+
+use broker_core::{Batch, CoreConfig};
+use broker_log::{Durability, FaultyDisk, JournalConfig};
+use broker_node::{Node, NodeLimits, RecoveryError};
+
+use super::Process;
+use crate::{
+    disk::{Mishap, Trap},
+    plan::{Durable, Fault, Plan},
+    rng::Rng,
+};
+
+impl Process {
+    /// Starts on what is on the disk, and does what `setup` asks. Some starts before may come to nothing.
+    pub(crate) fn boot(
+        &mut self,
+        (plan, now): (&Plan, u64),
+        rng: &mut Rng,
+        setup: &Batch,
+    ) -> Result<(), String> {
+        self.mischief.calm.store(true, Ordering::Relaxed);
+        let mut vain = 0;
+        while self.starts.chance(plan.disturb) {
+            if self.disturbed_start((plan, now), setup)? {
+                self.mischief.calm.store(false, Ordering::Relaxed);
+                return Ok(());
+            }
+            vain += 1;
+            self.count_start(if vain == 1 { "starts in vain" } else { "starts in vain after another" });
+        }
+        if !self.start((plan, now), rng, setup)? {
+            return Err(format!("nothing failed, and the start did: {:?}", self.fault()));
+        }
+        self.mischief.calm.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// A start to which something happens. True: the broker runs nevertheless.
+    fn disturbed_start(&mut self, (plan, now): (&Plan, u64), setup: &Batch) -> Result<bool, String> {
+        let mut rng = self.starts.fork();
+        let trap = Trap::draw(&mut rng);
+        self.mischief.set_trap(trap);
+        let runs = self.start((plan, now), &mut rng, setup)?;
+        if self.mischief.take_trap() {
+            self.count_start(match (trap.mishap, runs) {
+                (Mishap::Killed, _) => "starts that were killed",
+                (Mishap::Fails, false) => "starts that a disk error ended",
+                (Mishap::Fails, true) => "starts in spite of a disk error",
+                (Mishap::Full, false) => "starts that a full disk ended",
+                (Mishap::Full, true) => "starts in spite of a full disk",
+            });
+            self.mischief.failures.fetch_add(u64::from(trap.mishap != Mishap::Killed), Ordering::Relaxed);
+        }
+        if !runs {
+            self.crash(&mut rng);
+            if !plan.places.does(Fault::Returns) {
+                // The planted fault: what a start in vain has left is taken for nothing.
+                self.disk = FaultyDisk::new(self.mischief.clone());
+            }
+        }
+        Ok(runs)
+    }
+
+    /// True: the broker runs. False: something happened before it did.
+    fn start(&mut self, (plan, now): (&Plan, u64), rng: &mut Rng, setup: &Batch) -> Result<bool, String> {
+        let Some(node) = self.recovered(plan, rng)? else { return Ok(false) };
+        self.mischief.opened();
+        let limits = NodeLimits {
+            round_bytes_max: plan.round_bytes,
+            unwritten_bytes_max: plan.unwritten_bytes,
+            ..NodeLimits::default()
+        };
+        self.node = Some(node.with_limits(limits));
+        self.inbox.push_back(setup.clone());
+        // Nobody waits for the answers: what a crash takes away the next start creates.
+        while self.is_busy() && !self.is_broken() {
+            self.node_step(now, rng);
+            self.disk_step(rng);
+            drop(self.released());
+            if self.mischief.is_killed() {
+                return Ok(false);
+            }
+        }
+        Ok(!self.is_broken())
+    }
+
+    /// `None`: it refuses, because the disk failed.
+    fn recovered(&mut self, plan: &Plan, rng: &mut Rng) -> Result<Option<Node>, String> {
+        let mut token_key = [0; 16];
+        for byte in &mut token_key {
+            *byte = rng.next().to_le_bytes()[0];
+        }
+        let profile = self.profile;
+        let core =
+            CoreConfig { token_key, describe: amqp_gateway::describe, profile, ..CoreConfig::default() };
+        let journal = JournalConfig {
+            segment_bytes: plan.segment_bytes,
+            cache_bytes: plan.cache_bytes,
+            durability: if plan.durable == Durable::Yes { Durability::Fsync } else { Durability::None },
+            reserve_bytes: 0,
+            max_disk_bytes: plan.max_disk_bytes,
+            salt: rng.next(),
+            ..JournalConfig::default()
+        };
+        if plan.durable == Durable::No {
+            return Ok(Some(broker_node::in_memory(journal, core)));
+        }
+        match broker_node::recover(self.disk.clone(), journal, core) {
+            Ok(node) => Ok(Some(node)),
+            // What the disk failed to do is never taken for damage.
+            Err(RecoveryError::Journal(broker_log::RecoveryError::Disk { .. }))
+                if self.mischief.has_trapped() =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn count_start(&mut self, event: &'static str) {
+        *self.events.entry(event).or_default() += 1;
+    }
+
+    fn fault(&self) -> Option<String> {
+        self.node.as_ref().and_then(Node::fault).map(|fault| fault.to_string())
+    }
+}
