@@ -1,6 +1,8 @@
 //! Reads records back from disk, more than was asked for when the reader goes on in order.
 //!
-//! Invariant: at most [`WINDOWS_MAX`] windows are held; what they hold is durable and never changes.
+//! Invariant: at most [`WINDOWS_MAX`] windows are held; what they hold is durable and never changes. A record shares its
+//! window's memory only where a quarter of a window is wanted, of this one or of the one before it: of others it gets a copy,
+//! for it may be kept long after the window.
 
 use std::io;
 
@@ -21,13 +23,41 @@ struct Window {
     bytes: Bytes,
     /// Number of the read that used it last.
     used: u64,
-    /// How much to read when a reader goes on behind this window.
-    next_bytes: u64,
+    /// How much was to be read at once.
+    asked: u64,
+    /// Reads that it was used for, and their bytes.
+    served: u64,
+    served_bytes: u64,
+    /// Whether of the window before it so much was wanted that it was worth its memory.
+    follows_worthy: bool,
 }
 
 impl Window {
     fn end(&self) -> u64 {
         self.start + self.bytes.len() as u64
+    }
+
+    /// Whether so much of it was wanted that it is worth its memory.
+    fn is_worthy(&self) -> bool {
+        self.served_bytes.saturating_mul(WORTH) >= self.bytes.len() as u64
+    }
+
+    /// How much to read when a reader goes on behind this window. One that found less than a record in each 16 KiB of it
+    /// skips: what is read for the next is as much as for a single one.
+    fn next_bytes(&self) -> u64 {
+        let goes_on = self.served > 1 && self.served * WINDOW_BYTES_FIRST >= self.bytes.len() as u64;
+        if goes_on || self.is_worthy() { (self.asked * 4).min(WINDOW_BYTES_MAX) } else { WINDOW_BYTES_FIRST }
+    }
+
+    /// The record at `at`; `None` when the file ends before its end.
+    fn record(&mut self, at: u64, length: u64) -> Option<Bytes> {
+        let start = usize::try_from(at - self.start).ok()?;
+        let end = start.checked_add(usize::try_from(length).ok()?)?;
+        let record = self.bytes.get(start..end)?;
+        self.served += 1;
+        self.served_bytes = self.served_bytes.saturating_add(length);
+        let shares = self.follows_worthy || self.is_worthy();
+        Some(if shares { self.bytes.slice(start..end) } else { Bytes::copy_from_slice(record) })
     }
 }
 
@@ -47,27 +77,28 @@ impl Ahead {
         let held = self.windows.iter_mut().find(|window| window.start <= at && at + length <= window.end());
         if let Some(window) = held {
             window.used = reads;
-            return Ok(part(window, at, length));
+            return Ok(window.record(at, length));
         }
         let goes_on = |window: &Window| window.start < at && at <= window.end() + SKIP_BYTES;
         let before = self.windows.iter().position(goes_on);
-        let window_bytes = match before {
-            Some(index) => self.windows.swap_remove(index).next_bytes,
-            None => WINDOW_BYTES_FIRST,
-        };
-        let end = (at + length.max(window_bytes)).min(readable.max(at + length));
+        let before = before.map(|index| self.windows.swap_remove(index));
+        let asked = before.as_ref().map_or(WINDOW_BYTES_FIRST, Window::next_bytes);
+        let end = (at + length.max(asked)).min(readable.max(at + length));
         let mut buffer = vec![0; usize::try_from(end - at).unwrap_or(usize::MAX)];
         let read = disk.read_at(segment.file, at - segment.base, &mut buffer)?;
         buffer.truncate(read);
-        let window = Window {
+        let mut window = Window {
             start: at,
             bytes: buffer.into(),
             used: reads,
-            next_bytes: (window_bytes * 4).min(WINDOW_BYTES_MAX),
+            asked,
+            served: 0,
+            served_bytes: 0,
+            follows_worthy: before.is_some_and(|before| before.is_worthy()),
         };
-        let found = part(&window, at, length);
+        let record = window.record(at, length);
         self.keep(window);
-        Ok(found)
+        Ok(record)
     }
 
     fn keep(&mut self, window: Window) {
@@ -81,18 +112,14 @@ impl Ahead {
     }
 }
 
-fn part(window: &Window, at: u64, length: u64) -> Option<Bytes> {
-    let start = usize::try_from(at - window.start).ok()?;
-    let end = start.checked_add(usize::try_from(length).ok()?)?;
-    (end <= window.bytes.len()).then(|| window.bytes.slice(start..end))
-}
-
 /// As many readers can go on side by side, each in its own queue.
 const WINDOWS_MAX: usize = 16;
 /// What is read around a single record: a page or four cost the disk the same as one.
 const WINDOW_BYTES_FIRST: u64 = 16 << 10;
 /// What is read at once for a reader that goes on: large enough to hide the call, small enough for the cache.
 const WINDOW_BYTES_MAX: u64 = 256 << 10;
+/// A window is worth its memory when one byte of so many was wanted.
+const WORTH: u64 = 4;
 /// A reader goes on when it skips at most this much: records of other queues lie between its own.
 const SKIP_BYTES: u64 = 256 << 10;
 
