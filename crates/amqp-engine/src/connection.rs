@@ -40,7 +40,8 @@ use timers::Timers;
 /// 3. *Commands* are named for what they do: [`accept_link`](Self::accept_link),
 ///    [`send`](Self::send), [`settle_incoming`](Self::settle_incoming) … They may be called at any
 ///    time; with the id of something that is gone they do nothing.
-/// 4. [`poll_output`](Self::poll_output) gives the bytes to write. Afterwards
+/// 4. [`poll_output`](Self::poll_output) gives the bytes to write. When no more can be written,
+///    [`unshare_waiting`](Self::unshare_waiting) makes the rest ready to wait. Afterwards
 ///    [`deadline`](Self::deadline) says when to call `handle_deadline`.
 ///
 /// The socket is to be read while [`wants_input`](Self::wants_input), and to be closed when

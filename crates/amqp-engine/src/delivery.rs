@@ -3,11 +3,13 @@
 //!
 //! Invariant: nothing is kept of a delivery that both sides have settled.
 
+mod apart;
 mod outgoing;
 mod partial;
 mod tags;
 mod unsettled;
 
+pub(crate) use apart::Apart;
 pub use outgoing::OutgoingDelivery;
 pub(crate) use outgoing::Queued;
 pub(crate) use partial::{Mismatch, Partial};

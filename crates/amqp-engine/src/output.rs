@@ -23,6 +23,8 @@ pub(crate) struct Output {
     pub(crate) disposing: Vec<u16>,
     /// Sessions, by our channel, with transfers that can go out, in turn.
     pub(crate) sending: VecDeque<u16>,
+    /// Sessions, by our channel, that were handed deliveries since it was looked at what waits.
+    pub(crate) fresh: Vec<u16>,
     /// Whether the peer must hear something from us.
     pub(crate) heartbeat_due: bool,
     /// Largest frame the peer accepts, in bytes.
@@ -44,6 +46,7 @@ impl Output {
             flows: Vec::new(),
             disposing: Vec::new(),
             sending: VecDeque::new(),
+            fresh: Vec::new(),
             heartbeat_due: false,
             max_frame: u32::MAX,
         }
@@ -67,6 +70,7 @@ impl Output {
         self.flows.shrink_to_fit();
         self.disposing.shrink_to_fit();
         self.sending.shrink_to_fit();
+        self.fresh.shrink_to_fit();
     }
 
     /// Drops everything but set-up frames: nothing else may go out any more.

@@ -23,7 +23,7 @@ pub(crate) use window::Windows;
 
 use crate::condition::error;
 use crate::config::Config;
-use crate::delivery::{Queued, Unsettled};
+use crate::delivery::{Apart, Queued, Unsettled};
 use crate::ids::SessionId;
 use crate::link::{Link, LinkEnd};
 
@@ -46,6 +46,9 @@ pub(crate) struct Session {
     /// How many have been in it since its room was last given back, and before: as many are likely to come again.
     pub(crate) queue_most: usize,
     pub(crate) queue_before: usize,
+    /// So many of them, the last, came since it was looked at what waits.
+    pub(crate) fresh: usize,
+    pub(crate) apart: Apart,
     pub(crate) dispositions: Dispositions,
     /// Whether a flow of the session itself is due.
     pub(crate) flow_due: bool,
@@ -84,6 +87,8 @@ impl Session {
             queue: VecDeque::new(),
             queue_most: 0,
             queue_before: 0,
+            fresh: 0,
+            apart: Apart::default(),
             dispositions: Dispositions::default(),
             flow_due: false,
             in_send_turn: false,

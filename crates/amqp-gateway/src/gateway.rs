@@ -262,6 +262,11 @@ impl Gateway {
         self.budget.built(out.len() - before);
     }
 
+    /// Nothing can be written for now: deliveries that are left let go of memory that they share.
+    pub fn unshare_waiting(&mut self) {
+        self.engine.unshare_waiting();
+    }
+
     /// The transport has taken that many bytes of the output: as many more may be asked of the core.
     pub fn output_written(&mut self, bytes: usize) {
         self.budget.written(bytes);

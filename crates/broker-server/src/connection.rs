@@ -176,6 +176,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         loop {
             self.exchange();
             poll_fn(|cx| Poll::Ready(self.write(cx))).await?;
+            self.gateway.unshare_waiting();
             if self.gateway.is_closed() && self.outgoing.is_empty() {
                 return Ok(End::Closed);
             }

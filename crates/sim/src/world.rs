@@ -291,6 +291,7 @@ impl<'a> World<'a> {
         let Some(line) = lines.get_mut(line) else { return Ok(()) };
         let mut out = BytesMut::new();
         line.gateway.poll_output(now, &mut out, 4096);
+        line.gateway.unshare_waiting();
         line.gateway.output_written(out.len());
         submit(process, line);
         line.to_client.extend_from_slice(&out);

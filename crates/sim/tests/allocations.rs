@@ -156,11 +156,17 @@ impl World {
             }
         }
         for line in &mut self.lines {
-            line.out.clear();
-            line.gateway.poll_output(self.now, &mut line.out, 256 << 10);
-            line.gateway.output_written(line.out.len());
-            line.written += line.out.len();
-            busy |= !line.out.is_empty();
+            loop {
+                line.out.clear();
+                line.gateway.poll_output(self.now, &mut line.out, 256 << 10);
+                if line.out.is_empty() {
+                    break;
+                }
+                line.gateway.output_written(line.out.len());
+                line.written += line.out.len();
+                busy = true;
+            }
+            line.gateway.unshare_waiting();
         }
         busy
     }

@@ -94,6 +94,9 @@ impl Connection {
             return None;
         }
         let id = session.enqueue(link.handle, delivery)?;
+        if session.fresh == 1 {
+            self.output.fresh.push(link.session.channel);
+        }
         self.take_send_turn(link.session.channel);
         Some(id)
     }

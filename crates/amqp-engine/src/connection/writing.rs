@@ -37,6 +37,16 @@ impl Connection {
         self.start_closing(now);
     }
 
+    /// What was handed over and is not sent has to wait: because of the peer's window, or because the socket takes
+    /// nothing. Where a delivery would keep much memory that it shares with what is not here, it gets its own.
+    pub fn unshare_waiting(&mut self) {
+        for channel in self.output.fresh.drain(..) {
+            if let Some(session) = self.sessions.at_mut(channel) {
+                session.unshare_waiting();
+            }
+        }
+    }
+
     /// Moves flows, dispositions and teardown that wait behind the set-up frames, so that a frame
     /// of set-up that is queued next comes behind them.
     pub(super) fn flush(&mut self) {

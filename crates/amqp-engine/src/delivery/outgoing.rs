@@ -20,7 +20,8 @@ pub struct OutgoingDelivery {
     pub state: Option<DeliveryState>,
     /// Whether it resumes an earlier delivery of the same tag.
     pub resume: bool,
-    /// The sections written for this delivery: header, annotations.
+    /// The sections written for this delivery: header, annotations. These and `bare` may be slices of something larger;
+    /// see [`Connection::unshare_waiting`](crate::Connection::unshare_waiting).
     pub sections: Bytes,
     /// The rest of the message as it was stored.
     pub bare: Bytes,

@@ -35,6 +35,7 @@ impl Session {
         let sender = self.links.get_mut(link)?.sender_mut()?;
         sender.credit.take();
         sender.queued += 1;
+        self.fresh += 1;
         let id = self.numbering.hand_over();
         if self.queue.capacity() == 0 {
             self.queue.reserve(self.queue_before);
@@ -73,6 +74,14 @@ impl Session {
         if self.queue.is_empty() && self.queue.capacity() > KEEP_QUEUE {
             self.queue = VecDeque::new();
             self.queue_before = std::mem::take(&mut self.queue_most).min(QUEUE_AHEAD_MAX);
+        }
+    }
+
+    /// What is left of what came since the last call has to wait: see [`Apart`](crate::delivery::Apart).
+    pub(crate) fn unshare_waiting(&mut self) {
+        let fresh = std::mem::take(&mut self.fresh).min(self.queue.len());
+        for queued in self.queue.iter_mut().rev().take(fresh).rev() {
+            self.apart.unshare(queued);
         }
     }
 

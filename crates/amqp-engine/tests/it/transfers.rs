@@ -1,6 +1,8 @@
-use amqp_codec::performative::{Attach, DeliveryState, Open, Performative, Transfer};
+use amqp_codec::performative::{Attach, DeliveryState, Flow, Open, Performative, Transfer};
 use amqp_codec::types::{DeliveryTag, ReceiverSettleMode, Role, SenderSettleMode};
-use amqp_engine::{AttachReply, Config, DeliveryId, Event, IncomingDelivery, LinkKey, Origin};
+use amqp_engine::{
+    AttachReply, Config, DeliveryId, Event, IncomingDelivery, LinkKey, Origin, OutgoingDelivery,
+};
 use bytes::Bytes;
 use proptest::prelude::*;
 
@@ -507,6 +509,37 @@ fn transfers_stop_at_the_soft_limit_and_go_on() {
 }
 
 #[test]
+fn what_waits_lets_go_of_memory_that_it_shares_and_goes_out_whole() {
+    // The first is half sent, the second waits behind it, and the third comes when that is known.
+    let mut pair = Pair::open_as(plain(), Open { max_frame_size: 512, ..Open::new("client") });
+    pair.feed(&amqp(0, amqp_codec::performative::Begin { incoming_window: 1, ..begin() }));
+    pair.events.clear();
+    let link = pair.attach("out", 0, Role::Receiver);
+    let stored: Vec<_> = (1..=3).map(|number| Bytes::from(vec![number; 900])).collect();
+    let written = Bytes::from_static(b"sections").slice(..);
+    let kept = |stored: &[Bytes]| stored.iter().map(|bytes| !bytes.is_unique()).collect::<Vec<_>>();
+    let delivery = |number: u8| {
+        let bare = stored[usize::from(number) - 1].slice(..);
+        OutgoingDelivery::new(tag(&[number; 16]), written.clone(), bare)
+    };
+    pair.engine.send(link, delivery(1)).unwrap();
+    pair.engine.send(link, delivery(2)).unwrap();
+    let mut payload = pair.transfers().into_iter().map(|(_, bytes)| bytes).collect::<Vec<_>>();
+    assert_eq!(kept(&stored), [true, true, false]);
+    pair.engine.unshare_waiting();
+    assert_eq!(kept(&stored), [false; 3]);
+    pair.engine.send(link, delivery(3)).unwrap();
+    assert_eq!(kept(&stored), [false, false, true]);
+    pair.engine.unshare_waiting();
+    assert_eq!(kept(&stored), [false; 3]);
+    let window = Flow { incoming_window: 100, next_incoming_id: Some(1), ..Flow::default() };
+    pair.feed(&amqp(0, window));
+    payload.extend(pair.transfers().into_iter().map(|(_, bytes)| bytes));
+    let expected: Vec<u8> = stored.iter().flat_map(|bare| written.iter().chain(bare)).copied().collect();
+    assert_eq!(payload.concat(), expected);
+}
+
+#[test]
 fn a_link_detached_in_the_midst_of_a_delivery_does_not_disturb_the_next() {
     let mut pair = Pair::open_as(plain(), Open { max_frame_size: 512, ..Open::new("client") });
     pair.feed(&amqp(0, amqp_codec::performative::Begin { incoming_window: 1, ..begin() }));
@@ -519,7 +552,7 @@ fn a_link_detached_in_the_midst_of_a_delivery_does_not_disturb_the_next() {
     pair.engine.detach(one, None);
     pair.poll();
     assert_eq!(pair.take_event(), Event::Unsent { link: one, deliveries: vec![first] });
-    pair.feed(&amqp(0, amqp_codec::performative::Flow { next_incoming_id: Some(2), ..flow() }));
+    pair.feed(&amqp(0, Flow { next_incoming_id: Some(2), ..flow() }));
     let transfers = pair.transfers();
     assert_eq!(transfers[0].0.delivery_id, Some(2), "the half-sent delivery has used its id");
     assert_eq!((transfers.len(), transfers[0].1.len()), (1, 10));

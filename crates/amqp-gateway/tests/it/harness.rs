@@ -364,6 +364,7 @@ impl World {
         for client in self.clients.iter_mut().filter(|client| client.reads) {
             let mut out = BytesMut::new();
             client.gateway.poll_output(self.now, &mut out, 16 << 10);
+            client.gateway.unshare_waiting();
             client.gateway.output_written(out.len());
             moved |= !out.is_empty();
             client.raw.extend_from_slice(&out);

@@ -18,6 +18,8 @@ mod memory;
 #[cfg(target_os = "linux")]
 mod memory_http;
 #[cfg(target_os = "linux")]
+mod memory_sparse;
+#[cfg(target_os = "linux")]
 mod memory_tls;
 mod observe;
 mod support;

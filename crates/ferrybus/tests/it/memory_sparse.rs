@@ -1,0 +1,94 @@
+//! Memory that deliveries keep which wait for their client and lie far apart in the journal.
+
+use amqp_codec::performative::{DeliveryState, Flow};
+use testkit::Wire;
+
+use crate::memory::{MIB, Scene, log_in};
+
+const MESSAGES: u32 = 400;
+/// What lies between two of them: less than the journal reads at once for one who goes on.
+const BETWEEN: u32 = 4;
+const BETWEEN_BYTES: usize = 50_000;
+
+/// What the client wants of the link 1, and how much its session may bring.
+fn wants(wire: &mut Wire, window: u32) {
+    let flow = Flow {
+        next_incoming_id: Some(0),
+        incoming_window: window,
+        outgoing_window: 1,
+        handle: Some(1),
+        delivery_count: Some(0),
+        link_credit: Some(MESSAGES),
+        echo: true,
+        ..Flow::default()
+    };
+    wire.script.flow(0, flow);
+    wire.flowed().unwrap();
+}
+
+/// Sends the messages to `orders`, each with what lies behind it to `others`, and waits until that is stored.
+fn fill(scene: &Scene) {
+    let mut sender = log_in(scene.address());
+    sender.sender(1, "s", "orders").unwrap();
+    sender.sender(2, "o", "others").unwrap();
+    let large = testkit::data(&vec![b'x'; BETWEEN_BYTES]);
+    for first in (0..MESSAGES).map(|number| number * (1 + BETWEEN)) {
+        sender.script.transfer(0, 1, first, false, &testkit::data(b"small"));
+        for id in first + 1..=first + BETWEEN {
+            sender.script.transfer(0, 2, id, false, &large);
+        }
+        let mut answered = first;
+        while answered <= first + BETWEEN {
+            let disposition = sender.disposed().unwrap();
+            assert_eq!(disposition.state, Some(DeliveryState::Accepted));
+            answered = disposition.last.unwrap_or(disposition.first) + 1;
+        }
+    }
+}
+
+/// Waits until all messages are on their way to somebody: another one gets nothing.
+fn await_nothing_left(scene: &Scene) {
+    let mut other = log_in(scene.address());
+    other.receiver(1, "r", "orders", None).unwrap();
+    other.script.credit(0, 1, 0, 1, true);
+    let nothing = other.flowed().unwrap();
+    assert_eq!((nothing.delivery_count, nothing.link_credit), (Some(1), Some(0)), "none was left");
+}
+
+#[test]
+fn small_messages_that_wait_for_a_client_keep_nothing_of_what_lies_between_them() {
+    let mut scene = Scene::with("memory-sparse", "[[queue]]\nname = \"others\"\n");
+    fill(&scene);
+    scene.measure();
+    let mut reader = log_in(scene.address());
+    reader.receiver(1, "r", "orders", None).unwrap();
+    // They are handed out, and none of them may be sent.
+    wants(&mut reader, 0);
+    await_nothing_left(&scene);
+    for _ in 0..20 {
+        scene.innocent_works();
+    }
+    wants(&mut reader, u32::MAX >> 1);
+    for _ in 0..MESSAGES {
+        reader.transferred().unwrap();
+    }
+    // 80 MiB lie between them.
+    scene.bounded_by(4 * MIB);
+}
+
+#[test]
+fn small_messages_that_wait_while_others_come_keep_nothing_of_those() {
+    let mut scene = Scene::with("memory-sparse-live", "[[queue]]\nname = \"others\"\n");
+    let mut reader = log_in(scene.address());
+    reader.receiver(1, "r", "orders", None).unwrap();
+    wants(&mut reader, 0);
+    scene.measure();
+    // Each is handed out at once, while it is the latest.
+    fill(&scene);
+    await_nothing_left(&scene);
+    wants(&mut reader, u32::MAX >> 1);
+    for _ in 0..MESSAGES {
+        reader.transferred().unwrap();
+    }
+    scene.bounded_by(4 * MIB);
+}
