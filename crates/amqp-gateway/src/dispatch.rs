@@ -11,7 +11,7 @@ impl Gateway {
     /// The engine says that something has come in.
     pub(crate) fn handle_event(&mut self, event: Event) {
         match event {
-            Event::Transfer(delivery) => self.on_transfer(delivery),
+            Event::Transfer(mut delivery) => self.on_transfer(&mut delivery),
             Event::Disposition { session, first, last, settled, state } => {
                 self.on_disposition(session, first, last, settled, state.as_ref());
             }

@@ -10,7 +10,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use amqp_codec::types::Symbol;
-use amqp_engine::{Connection, LinkKey, SessionId};
+use amqp_engine::{Connection, Event, LinkKey, SessionId};
 use broker_auth::{Authority, Grants, Identity, PeerFacts};
 use broker_core::{ClientId, Command, Effect};
 use bytes::{Bytes, BytesMut};
@@ -328,8 +328,13 @@ impl Gateway {
     }
 
     fn handle_events(&mut self) {
-        while let Some(event) = self.engine.poll_event() {
-            self.handle_event(event);
+        while let Some(mut event) = self.engine.poll_event() {
+            // Those are large, and there are millions of them: they are not taken from where they lie.
+            if let Event::Transfer(delivery) = &mut event {
+                self.on_transfer(delivery);
+            } else {
+                self.handle_event(event);
+            }
         }
     }
 

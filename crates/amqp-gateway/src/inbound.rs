@@ -28,8 +28,8 @@ use crate::{
 };
 
 impl Gateway {
-    /// A whole delivery has come.
-    pub(crate) fn on_transfer(&mut self, delivery: IncomingDelivery) {
+    /// A whole delivery has come; its payload is taken.
+    pub(crate) fn on_transfer(&mut self, delivery: &mut IncomingDelivery) {
         let number = self.by_key.find(delivery.link);
         let Some((number, link)) = number.and_then(|number| Some((number, self.links.get(number)?))) else {
             // It was detached when this had come already.
@@ -41,17 +41,17 @@ impl Gateway {
                 let session = link.session;
                 self.top_up(key, self.config.credit_window);
                 if self.config.traces {
-                    self.trace_publish(id, session, &delivery);
+                    self.trace_publish(id, session, delivery);
                 }
                 self.publish(id, delivery);
             }
             LinkRole::Requests(_) => {
                 self.top_up(key, REQUEST_CREDIT);
-                self.on_request(id, &delivery);
+                self.on_request(id, delivery);
             }
             LinkRole::Coordinator { .. } => {
                 self.top_up(key, REQUEST_CREDIT);
-                self.on_control(id, &delivery);
+                self.on_control(id, delivery);
             }
             // The engine lets nobody send on a link that receives.
             LinkRole::Consumer(_) | LinkRole::Replies(_) | LinkRole::Lookup(_) => {}
@@ -95,16 +95,16 @@ impl Gateway {
         }
     }
 
-    fn publish(&mut self, id: LinkId, mut delivery: IncomingDelivery) {
+    fn publish(&mut self, id: LinkId, delivery: &mut IncomingDelivery) {
         let Some(link) = self.links.get(id.0) else { return };
         let LinkRole::Producer(producer) = &link.role else { return };
         let (session, face) = (link.session, link.face);
         if self.config.faults.is_some()
-            && let Some(refusal) = self.throttle(id, &delivery)
+            && let Some(refusal) = self.throttle(id, delivery)
         {
             // Or its transaction would commit without this message.
             self.lose_work(delivery.state.as_ref());
-            return self.refuse_message(id, &delivery, &refusal);
+            return self.refuse_message(id, delivery, &refusal);
         }
         if let Some(DeliveryState::Transactional { txn_id, .. }) = delivery.state.take() {
             let intake = Intake { face, utc: self.now.utc, wants: producer.wants };
@@ -112,7 +112,7 @@ impl Gateway {
         }
         let (bytes, limit) = (delivery.payload.len() as u64, producer.max_message_bytes);
         if bytes > limit {
-            return self.refuse_message(id, &delivery, &Refusal::TooLarge { bytes, limit });
+            return self.refuse_message(id, delivery, &Refusal::TooLarge { bytes, limit });
         }
         let intake = Intake { face, utc: self.now.utc, wants: producer.wants };
         let Some(queue) = producer.queue.filter(|_| !producer.is_tracked()) else {
@@ -120,7 +120,7 @@ impl Gateway {
         };
         let ticket = (!delivery.settled).then(|| Errand::Received(session, delivery.delivery_id.0).pack());
         if delivery.message_format == BATCH_FORMAT {
-            if let Some(messages) = self.take_in(id, &mut delivery, intake) {
+            if let Some(messages) = self.take_in(id, delivery, intake) {
                 self.commands.push(Command::PublishBatch { queue, messages, ticket });
             }
             return;
@@ -130,18 +130,18 @@ impl Gateway {
             Ok(message) => {
                 self.commands.extend(iter::once_with(|| Command::Publish { queue, message, ticket }));
             }
-            Err(refusal) => self.refuse_taken(id, &delivery, &refusal),
+            Err(refusal) => self.refuse_taken(id, delivery, &refusal),
         }
     }
 
     /// For the anonymous terminus, for a link that the core has not answered yet or that goes through another entity,
     /// and for one whose refusals must find it.
-    fn publish_by_path(&mut self, id: LinkId, mut delivery: IncomingDelivery, intake: Intake) {
-        let path = match self.destination(id, &delivery) {
+    fn publish_by_path(&mut self, id: LinkId, delivery: &mut IncomingDelivery, intake: Intake) {
+        let path = match self.destination(id, delivery) {
             Ok(path) => path,
-            Err(refusal) => return self.refuse_message(id, &delivery, &refusal),
+            Err(refusal) => return self.refuse_message(id, delivery, &refusal),
         };
-        let Some(messages) = self.take_in(id, &mut delivery, intake) else { return };
+        let Some(messages) = self.take_in(id, delivery, intake) else { return };
         let Some(link) = self.links.get(id.0) else { return };
         let LinkRole::Producer(producer) = &link.role else { return };
         let (session, delivery_id) = (link.session, delivery.delivery_id.0);

@@ -25,11 +25,11 @@ impl Gateway {
     pub(crate) fn publish_transacted(
         &mut self,
         id: LinkId,
-        mut delivery: IncomingDelivery,
+        delivery: &mut IncomingDelivery,
         intake: Intake,
         name: TxnId,
     ) {
-        let joined = self.join_publish(id, &delivery, &name);
+        let joined = self.join_publish(id, delivery, &name);
         let (transaction, target) = match joined {
             Ok(joined) => joined,
             Err(refusal) => {
@@ -38,10 +38,10 @@ impl Gateway {
                     // Nothing else would tell its sender.
                     return self.detach_link(id, &refusal);
                 }
-                return self.refuse_message(id, &delivery, &refusal);
+                return self.refuse_message(id, delivery, &refusal);
             }
         };
-        let Some(messages) = self.take_in(id, &mut delivery, intake) else { return self.spoil(&name) };
+        let Some(messages) = self.take_in(id, delivery, intake) else { return self.spoil(&name) };
         let Some(session) = self.links.get(id.0).map(|link| link.session) else { return };
         let (settled, tag) = (delivery.settled, delivery.tag);
         let ticket = (!settled).then(|| {

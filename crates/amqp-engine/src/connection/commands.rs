@@ -86,7 +86,8 @@ impl Connection {
     ///
     /// The credit of the link is the caller's to respect, see
     /// [`Event::LinkFlow`](crate::Event::LinkFlow).
-    #[inline]
+    #[expect(clippy::inline_always, reason = "measured: a delivery is large, and is made where it waits")]
+    #[inline(always)]
     pub fn send(&mut self, link: LinkKey, delivery: OutgoingDelivery) -> Option<DeliveryId> {
         let session = self.sessions.get_mut(link.session)?;
         let found = session.links.get(link.handle)?;

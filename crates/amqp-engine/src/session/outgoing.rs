@@ -30,7 +30,8 @@ const QUEUE_AHEAD_MAX: usize = 1_024;
 
 impl Session {
     /// Takes a delivery to be sent on a link of ours.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "as for its caller: the delivery is made where it waits")]
+    #[inline(always)]
     pub(crate) fn enqueue(&mut self, link: u32, delivery: OutgoingDelivery) -> Option<DeliveryId> {
         let sender = self.links.get_mut(link)?.sender_mut()?;
         sender.credit.take();
