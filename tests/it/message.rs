@@ -14,6 +14,11 @@ pub(crate) fn message(text: &str) -> Bytes {
     MessageBuilder::new().message_id(text.get(..32).unwrap_or(text)).data(text.as_bytes()).build()
 }
 
+/// A text of so many bytes of which no two stretches are the same.
+pub(crate) fn long_text(length: usize) -> String {
+    (0..length.div_ceil(8)).map(|at| format!("{at:07} ")).collect::<Vec<_>>().concat()[..length].to_owned()
+}
+
 /// The same, of the session that its first letter names.
 pub(crate) fn message_of_session(text: &str) -> Bytes {
     let session = AnnotationValue::Str(&text[..1]);

@@ -20,7 +20,7 @@ use testkit::{Incoming, Script, Wire, WireError};
 use crate::{
     broker::{Broker, QUEUE, authority},
     client::{Client, tag},
-    message::{message, message_to},
+    message::{Delivery, long_text, message, message_to},
 };
 
 const FIRST: Option<ReceiverSettleMode> = Some(ReceiverSettleMode::First);
@@ -312,6 +312,44 @@ fn large_messages_come_in_frames_that_the_client_takes() {
 }
 
 #[test]
+fn large_messages_of_several_frames_arrive_whole_and_leave_in_the_frames_of_each_reader() {
+    let broker = Broker::start();
+    let mut sender = broker.plain();
+    sender.sender(1, QUEUE);
+    // Bodies that just fill a frame, and larger ones; a small one between.
+    let texts = [65_536, 10, 200_000, 65_000, 131_072].map(long_text);
+    let readers = [4096, 65_536, 1 << 20];
+    let all = || readers.iter().flat_map(|_| &texts);
+    for (id, text) in (0..).zip(all()) {
+        let payload = message(text);
+        let frames = payload.chunks(65_000);
+        let last = frames.len() - 1;
+        for (number, piece) in frames.enumerate() {
+            let mut frame = Script::transfer_frame(1, id, false);
+            frame.more = number < last;
+            sender.wire.script.transfer_with(0, frame, piece);
+            sender.count_sent(0, 1);
+        }
+    }
+    let mut open = all().count();
+    while open > 0 {
+        let answer = sender.wire.disposed().unwrap();
+        assert_eq!(answer.state, Some(DeliveryState::Accepted));
+        open -= (answer.last.unwrap_or(answer.first) - answer.first) as usize + 1;
+    }
+    for max_frame_size in readers {
+        let response = format!("\0{DEVELOPMENT_KEY_NAME}\0{DEVELOPMENT_KEY}");
+        let open = Open { max_frame_size, ..Open::new("reader") };
+        let mut client = Client::connect(broker.address, "PLAIN", Some(response.as_bytes()), open);
+        client.begin(0);
+        client.receiver(1, QUEUE, None);
+        let received = client.receive(1, 5);
+        assert!(received.iter().map(Delivery::text).eq(texts.iter().cloned()), "{max_frame_size}");
+        assert_eq!(received[2].frames > 1, max_frame_size < 200_000);
+    }
+}
+
+#[test]
 fn heartbeats_come_at_half_of_the_clients_idle_time_out() {
     let broker = Broker::start();
     let mut open = Open::new("idle");
@@ -502,8 +540,7 @@ fn a_browser_sees_each_message_and_takes_none() {
         });
         attach.target = Some(Target::new("here"));
         client.attach(0, attach);
-        let texts: Vec<String> =
-            client.drain(0, handle, 10).iter().map(crate::message::Delivery::text).collect();
+        let texts: Vec<String> = client.drain(0, handle, 10).iter().map(Delivery::text).collect();
         assert_eq!(texts, ["a", "b"]);
     }
 }

@@ -29,6 +29,7 @@ use crate::{
     broker::{Broker, Folder, QUEUE},
     client::Client,
     http,
+    message::{Delivery, long_text},
 };
 
 pub(crate) type Stream = StreamOwned<ClientConnection, TcpStream>;
@@ -147,11 +148,14 @@ fn serves(mut wire: Wire<Stream>, mechanism: &'static str, response: &[u8]) {
     wire.until(|performative| matches!(performative, Performative::Begin(_))).unwrap();
     let mut client = Client::on(wire);
     client.sender(1, QUEUE);
-    let large = "x".repeat(50_000);
-    client.accepted(1, &["over tls", &large]);
+    let large = long_text(50_000);
+    client.accepted(1, &["over tls", &large, "and the next", &large]);
     client.receiver(2, QUEUE, Some(ReceiverSettleMode::Second));
-    let received = client.receive(2, 2);
-    assert_eq!((received[0].text().as_str(), received[1].text()), ("over tls", large));
+    let received = client.receive(2, 4);
+    assert_eq!(
+        received.iter().map(Delivery::text).collect::<Vec<_>>(),
+        ["over tls", &large, "and the next", &large]
+    );
     for delivery in &received {
         client.complete(delivery);
     }

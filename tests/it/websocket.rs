@@ -14,6 +14,7 @@ use crate::{
     broker::{Broker, QUEUE},
     client::Client,
     http::{ask, connect},
+    message::{Delivery, long_text},
     tls::Certificates,
 };
 
@@ -154,11 +155,12 @@ fn serves<S: Read + Write>(socket: WebSocket<S>) {
     wire.until(|performative| matches!(performative, Performative::Begin(_))).unwrap();
     let mut client = Client::on(wire);
     client.sender(1, QUEUE);
-    let large = "x".repeat(50_000);
-    client.accepted(1, &["over a web socket", &large]);
+    let large = long_text(50_000);
+    client.accepted(1, &["over a web socket", &large, "and the next", &large]);
     client.receiver(2, QUEUE, SECOND);
-    let received = client.receive(2, 2);
-    assert_eq!((received[0].text().as_str(), received[1].text()), ("over a web socket", large));
+    let received = client.receive(2, 4);
+    let texts: Vec<String> = received.iter().map(Delivery::text).collect();
+    assert_eq!(texts, ["over a web socket", &large, "and the next", &large]);
     for delivery in &received {
         client.complete(delivery);
     }

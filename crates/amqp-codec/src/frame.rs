@@ -150,7 +150,26 @@ pub fn write_frame(out: &mut BytesMut, kind: FrameKind, channel: u16, body: impl
     let [high, low] = channel.to_be_bytes();
     out.extend_from_slice(&[0, 0, 0, 0, 2, kind.code(), high, low]);
     body(out);
-    patch_size(out, start);
+    patch_size(out, start, 0);
+}
+
+/// Writes the front of a frame whose last `apart` bytes are sent behind it from elsewhere.
+///
+/// # Panics
+/// When the frame is longer than 4 GiB, which only our own bug can do.
+#[inline]
+pub fn write_frame_front(
+    out: &mut BytesMut,
+    kind: FrameKind,
+    channel: u16,
+    apart: usize,
+    front: impl FnOnce(&mut BytesMut),
+) {
+    let start = out.len();
+    let [high, low] = channel.to_be_bytes();
+    out.extend_from_slice(&[0, 0, 0, 0, 2, kind.code(), high, low]);
+    front(out);
+    patch_size(out, start, apart);
 }
 
 /// Writes the frame without a body that tells the peer we are alive.
@@ -158,10 +177,10 @@ pub fn write_heartbeat(out: &mut BytesMut) {
     out.put_slice(&[0, 0, 0, 8, 2, 0, 0, 0]);
 }
 
-/// Sets the size of the frame that starts at `start` and ends where `out` ends now.
+/// Sets the size of the frame that starts at `start` and ends `apart` bytes behind the end of `out`.
 #[inline]
-fn patch_size(out: &mut BytesMut, start: usize) {
-    let size = crate::types::wire_len(out.len() - start);
+fn patch_size(out: &mut BytesMut, start: usize, apart: usize) {
+    let size = crate::types::wire_len(out.len() - start + apart);
     if let Some(place) = out.get_mut(start..).and_then(|frame| frame.first_chunk_mut()) {
         *place = size.to_be_bytes();
     }

@@ -67,11 +67,17 @@ pub fn decode(body: &Bytes) -> Result<(Performative, Bytes), DecodeError> {
 /// more reference to the buffer. After an error `body` is unchanged.
 #[inline]
 pub fn decode_front(body: &mut Bytes) -> Result<Performative, DecodeError> {
+    let (performative, length) = decode_prefix(body)?;
+    body.advance(length);
+    Ok(performative)
+}
+
+/// Reads the performative at the start of `body` and says how many bytes of it that is.
+#[inline]
+pub fn decode_prefix(body: &[u8]) -> Result<(Performative, usize), DecodeError> {
     let mut reader = Reader::new(body);
     let performative = read(&mut reader)?;
-    let consumed = body.len() - reader.rest().len();
-    body.advance(consumed);
-    Ok(performative)
+    Ok((performative, body.len() - reader.rest().len()))
 }
 
 #[inline]

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use amqp_codec::performative::{Error, Open};
 use amqp_codec::types::Symbol;
-use bytes::Bytes;
+use bytes::BytesMut;
 
 use crate::condition;
 use crate::config::{CONTROL_BACKLOG_HIGH, Config, SHORT_DESCRIPTION};
@@ -123,8 +123,13 @@ impl Connection {
     /// Takes in what was read from the socket. Understanding it is left to
     /// [`poll_event`](Self::poll_event).
     ///
-    /// Payloads of transfers that lie whole in `input` will be slices of it. Nothing else keeps it.
-    pub fn handle_input(&mut self, now: Instant, input: Bytes) {
+    /// Payloads of transfers that lie whole in `input` will be slices of it. What is not whole keeps it only while a
+    /// large front of it waits for the rest, which is not copied either if it comes to lie behind it.
+    pub fn handle_input(&mut self, now: Instant, input: impl Into<BytesMut>) {
+        self.take_input(now, input.into());
+    }
+
+    fn take_input(&mut self, now: Instant, input: BytesMut) {
         self.timers.heard(now);
         if matches!(self.phase, Phase::Closed) || input.is_empty() {
             return;
@@ -162,7 +167,7 @@ impl Connection {
             }
             match self.phase {
                 Phase::Open => {
-                    let frame = self.reader.next_frame(self.config.max_frame_size)?;
+                    let frame = self.reader.next_whole_frame(self.config.max_frame_size)?;
                     if let Some(event) = self.on_frame(frame) {
                         return Some(event);
                     }

@@ -6,6 +6,7 @@
 mod apart;
 mod outgoing;
 mod partial;
+mod payload;
 mod tags;
 mod unsettled;
 
@@ -13,4 +14,5 @@ pub(crate) use apart::Apart;
 pub use outgoing::OutgoingDelivery;
 pub(crate) use outgoing::Queued;
 pub(crate) use partial::{Mismatch, Partial};
+pub(crate) use payload::Payload;
 pub(crate) use unsettled::{Unsettled, UnsettledError};

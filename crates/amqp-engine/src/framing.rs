@@ -3,32 +3,26 @@
 //! Invariant: what comes out depends on the bytes alone, never on how the network cut them.
 
 use amqp_codec::frame::{FrameError, FrameHeader, HEADER_LEN};
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 
 /// The bytes that were read and not yet understood.
 ///
-/// A frame that lies whole in one piece of input is a slice of it, without a copy. The start of a
+/// A frame that lies whole in one piece of input is a part of it, without a copy. The start of a
 /// frame whose end is still to come moves into a buffer of its own, so that a few bytes of it do
-/// not keep a large read buffer alive.
+/// not keep a large read buffer alive. From [`STAYS_FROM`] on it stays where it is, and where the
+/// input that follows lies behind it in the same memory nothing is copied either.
 #[derive(Debug, Default)]
 pub(crate) struct FrameReader {
     /// The front of a frame that `chunk` continues. Empty most of the time.
     tail: BytesMut,
     /// Input from its first unread byte on.
-    chunk: Bytes,
+    chunk: BytesMut,
 }
 
 impl FrameReader {
-    /// Adds what was read. Called with unread input left, it joins both by copying.
-    pub(crate) fn push(&mut self, input: Bytes) {
-        if self.chunk.is_empty() {
-            self.chunk = input;
-        } else {
-            let mut joined = BytesMut::with_capacity(self.chunk.len() + input.len());
-            joined.extend_from_slice(&self.chunk);
-            joined.extend_from_slice(&input);
-            self.chunk = joined.freeze();
-        }
+    /// Adds what was read. Called with unread input left, it joins both, as a rule by copying.
+    pub(crate) fn push(&mut self, input: BytesMut) {
+        self.chunk.unsplit(input);
     }
 
     /// How many bytes are held, in bytes.
@@ -53,8 +47,21 @@ impl FrameReader {
 
     /// The next frame, when it has arrived whole: its header, and its body behind the extended
     /// header.
-    #[inline]
     pub(crate) fn next_frame(&mut self, limit: u32) -> Option<Result<(FrameHeader, Bytes), FrameError>> {
+        let frame = self.next_whole_frame(limit)?;
+        Some(frame.map(|(header, frame)| {
+            let mut body = frame.freeze();
+            body.advance(header.body_offset());
+            (header, body)
+        }))
+    }
+
+    /// The same with the whole frame, from its header on.
+    #[inline]
+    pub(crate) fn next_whole_frame(
+        &mut self,
+        limit: u32,
+    ) -> Option<Result<(FrameHeader, BytesMut), FrameError>> {
         if !self.tail.is_empty() {
             return self.next_joined_frame(limit);
         }
@@ -71,13 +78,11 @@ impl FrameReader {
             self.save_rest(size);
             return None;
         }
-        let mut frame = self.chunk.split_to(size);
-        bytes::Buf::advance(&mut frame, header.body_offset());
-        Some(Ok((header, frame)))
+        Some(Ok((header, self.chunk.split_to(size))))
     }
 
     /// The same for a frame whose front lies in `tail`.
-    fn next_joined_frame(&mut self, limit: u32) -> Option<Result<(FrameHeader, Bytes), FrameError>> {
+    fn next_joined_frame(&mut self, limit: u32) -> Option<Result<(FrameHeader, BytesMut), FrameError>> {
         if !self.fill_tail(HEADER_LEN) {
             return None;
         }
@@ -88,18 +93,20 @@ impl FrameReader {
         if !self.fill_tail(header.size as usize) {
             return None;
         }
-        let mut frame = std::mem::take(&mut self.tail).freeze();
-        bytes::Buf::advance(&mut frame, header.body_offset());
-        Some(Ok((header, frame)))
+        Some(Ok((header, std::mem::take(&mut self.tail))))
     }
 
     /// Moves input behind `tail` until it has `wanted` bytes; false when the input is too short.
     fn fill_tail(&mut self, wanted: usize) -> bool {
         let missing = wanted.saturating_sub(self.tail.len());
         let front = self.chunk.split_to(missing.min(self.chunk.len()));
-        self.tail.extend_from_slice(&front);
+        if let Err(front) = self.tail.try_unsplit(front) {
+            let all_of_it = if self.tail.len() >= wanted / 4 { missing } else { 0 };
+            self.tail.reserve(all_of_it.max(front.len()));
+            self.tail.extend_from_slice(&front);
+        }
         if self.chunk.is_empty() {
-            self.chunk = Bytes::new();
+            self.chunk = BytesMut::new();
         }
         self.tail.len() >= wanted
     }
@@ -107,12 +114,20 @@ impl FrameReader {
     /// Keeps the front of a frame of `size` bytes. Where a good part of it is here there is room for all of it, so that
     /// it is copied once; a few bytes do not get a whole frame's memory.
     fn save_rest(&mut self, size: usize) {
-        let room = if self.chunk.len() >= size / 4 { size } else { self.chunk.len() };
+        let front = std::mem::take(&mut self.chunk);
+        if front.len() >= STAYS_FROM {
+            self.tail = front;
+            return;
+        }
+        let room = if front.len() >= size / 4 { size } else { front.len() };
         self.tail.reserve(room);
-        self.tail.extend_from_slice(&self.chunk);
-        self.chunk = Bytes::new();
+        self.tail.extend_from_slice(&front);
     }
 }
+
+/// The front of a frame, or of a delivery, of so many bytes stays where it was read until the rest comes: a connection
+/// keeps one read buffer by that at most.
+pub(crate) const STAYS_FROM: usize = 16 << 10;
 
 #[cfg(test)]
 mod tests;

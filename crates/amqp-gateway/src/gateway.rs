@@ -10,10 +10,10 @@
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use amqp_codec::types::Symbol;
-use amqp_engine::{Connection, Event, LinkKey, SessionId};
+use amqp_engine::{Connection, Event, GatherBuffer, LinkKey, SessionId};
 use broker_auth::{Authority, Grants, Identity, PeerFacts};
 use broker_core::{ClientId, Command, Effect};
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 
 use crate::{
     approach::AHEAD,
@@ -181,7 +181,7 @@ impl Gateway {
     }
 
     /// Takes what was read from the socket.
-    pub fn handle_input(&mut self, now: Now, input: Bytes) {
+    pub fn handle_input(&mut self, now: Now, input: impl Into<BytesMut>) {
         self.now = now;
         // Nothing is kept by a connection that is idle.
         if self.commands.capacity() == 0 {
@@ -259,6 +259,14 @@ impl Gateway {
         self.now = now;
         let before = out.len();
         self.engine.poll_output(now.instant, out, soft_limit);
+        self.budget.built(out.len() - before);
+    }
+
+    /// The same, with the payloads of large deliveries left where they lie.
+    pub fn poll_gathered(&mut self, now: Now, out: &mut GatherBuffer, soft_limit: usize) {
+        self.now = now;
+        let before = out.len();
+        self.engine.poll_gathered(now.instant, out, soft_limit);
         self.budget.built(out.len() - before);
     }
 

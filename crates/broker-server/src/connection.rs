@@ -14,7 +14,7 @@ use std::{
 
 use amqp_gateway::Gateway;
 use broker_core::{ClientId, Effect};
-use bytes::Bytes;
+use bytes::BytesMut;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::watch,
@@ -41,7 +41,7 @@ use crate::{
 struct Turn {
     effects: Vec<Effect>,
     errands: Vec<Errand>,
-    input: Option<Bytes>,
+    input: Option<BytesMut>,
     end_of_stream: bool,
     deadline: bool,
     stop: Option<Stop>,
@@ -310,7 +310,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             let (gateway, clock) = (&mut self.gateway, &self.clock);
             let mut built = 0;
             self.outgoing.fill_and_write(&mut self.stream, cx, |out| {
-                gateway.poll_output(clock.now(), out, WRITE_SOFT_LIMIT);
+                gateway.poll_gathered(clock.now(), out, WRITE_SOFT_LIMIT);
                 built = out.len();
             })?;
             if built == 0 {

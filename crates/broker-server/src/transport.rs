@@ -1,18 +1,20 @@
 //! Bytes in and out of a socket, through buffers that belong to the thread and not to the connection.
 //!
 //! Invariant: an idle connection owns no buffer: what it reads lands in the thread's read buffer, what it writes is
-//! built in the thread's write buffer, and only what the socket would not take stays with the connection.
+//! built in the thread's write buffer, and only what the socket would not take stays with the connection. A large payload
+//! is written from where it lies.
 
 use std::{
     cell::RefCell,
     future::poll_fn,
-    io,
+    io::{self, IoSlice},
     pin::{Pin, pin},
     task::{Context, Poll, ready},
     time::Duration,
 };
 
-use bytes::{Buf, Bytes, BytesMut};
+use amqp_engine::GatherBuffer;
+use bytes::{Buf, BufMut, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
 /// Bytes of one read buffer.
@@ -21,6 +23,11 @@ const READ_BUFFER: usize = 256 << 10;
 const READ_MIN: usize = 16 << 10;
 /// Bytes of output built before the socket is offered them; then more is built.
 pub(crate) const WRITE_SOFT_LIMIT: usize = 256 << 10;
+/// A payload of so many bytes is not copied into the write buffer, where the stream takes several pieces at once: that of
+/// a frame of 64 KiB. What waits for a slow reader may keep the memory that a payload is stored in, about four times as much.
+const GATHER_FROM: usize = 60 << 10;
+/// Pieces offered to the socket at once.
+const PIECES: usize = 32;
 /// A write buffer that one large message has grown beyond this is given back to the allocator.
 const WRITE_KEEP: usize = 1 << 20;
 
@@ -33,13 +40,13 @@ thread_local! {
 pub(crate) fn poll_read<S: AsyncRead + Unpin>(
     stream: &mut S,
     cx: &mut Context<'_>,
-) -> Poll<io::Result<Option<Bytes>>> {
+) -> Poll<io::Result<Option<BytesMut>>> {
     READ.with_borrow_mut(|buffer| {
         if buffer.capacity() - buffer.len() < READ_MIN {
             buffer.reserve(READ_BUFFER);
         }
         let count = ready!(pin!(stream.read_buf(buffer)).poll(cx))?;
-        Poll::Ready(Ok((count > 0).then(|| buffer.split().freeze())))
+        Poll::Ready(Ok((count > 0).then(|| buffer.split())))
     })
 }
 
@@ -67,7 +74,7 @@ pub(crate) async fn hang_up<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) {
 /// Output on its way to the socket.
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
-    rest: BytesMut,
+    rest: GatherBuffer,
     /// The stream has taken everything and still holds some of it: TLS encrypts what it takes, and the socket may
     /// have no room for that yet.
     unflushed: bool,
@@ -92,7 +99,7 @@ impl Outgoing {
         &mut self,
         stream: &mut S,
         cx: &mut Context<'_>,
-        fill: impl FnOnce(&mut BytesMut),
+        fill: impl FnOnce(&mut GatherBuffer),
     ) -> io::Result<()> {
         debug_assert!(self.is_empty(), "flush before filling again");
         let mut buffer = WRITE.take();
@@ -100,8 +107,9 @@ impl Outgoing {
             // At once, for what is smaller is not kept, and growing copies.
             buffer.reserve(WRITE_SOFT_LIMIT);
         }
-        fill(&mut buffer);
-        self.rest = buffer;
+        let gather_from = if stream.is_write_vectored() { GATHER_FROM } else { usize::MAX };
+        self.rest = GatherBuffer::new(buffer, gather_from);
+        fill(&mut self.rest);
         match self.poll_flush(stream, cx) {
             Poll::Ready(result) => result,
             Poll::Pending => {
@@ -111,12 +119,16 @@ impl Outgoing {
         }
     }
 
-    /// Gives the thread's buffer back where the socket has left little of it.
+    /// Gives the thread's buffer back where the socket has left little of it, and payloads where little is left at all.
     fn keep_only_rest(&mut self) {
-        if !self.rest.is_empty() && self.rest.len() < WRITE_SOFT_LIMIT / 4 {
-            let rest = BytesMut::from(&self.rest[..]);
+        let left = self.rest.len();
+        if left > 0 && left < WRITE_SOFT_LIMIT / 4 && !self.rest.is_contiguous() {
+            let mut rest = BytesMut::with_capacity(left);
+            rest.put(&mut self.rest);
             self.give_buffer_back();
-            self.rest = rest;
+            self.rest = GatherBuffer::new(rest, usize::MAX);
+        } else if left > 0 && self.rest.encoded().len() < WRITE_SOFT_LIMIT / 4 {
+            give_back(self.rest.move_encoded());
         }
     }
 
@@ -127,7 +139,7 @@ impl Outgoing {
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
         while !self.rest.is_empty() {
-            let written = ready!(Pin::new(&mut *stream).poll_write(cx, &self.rest))?;
+            let written = ready!(poll_write(stream, cx, &self.rest))?;
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
@@ -145,12 +157,31 @@ impl Outgoing {
     }
 
     fn give_buffer_back(&mut self) {
-        let mut buffer = std::mem::take(&mut self.rest);
-        buffer.clear();
-        // `advance` moved the start; reserving moves it back to the start of the allocation.
-        if buffer.try_reclaim(WRITE_SOFT_LIMIT) && buffer.capacity() <= WRITE_KEEP {
-            WRITE.set(buffer);
-        }
+        give_back(std::mem::take(&mut self.rest).into_encoded());
+    }
+}
+
+/// Offers the stream what waits: in one piece where it lies so, else in several.
+fn poll_write<S: AsyncWrite + Unpin>(
+    stream: &mut S,
+    cx: &mut Context<'_>,
+    rest: &GatherBuffer,
+) -> Poll<io::Result<usize>> {
+    let stream = Pin::new(stream);
+    if rest.is_contiguous() {
+        return stream.poll_write(cx, rest.chunk());
+    }
+    let mut pieces = [IoSlice::new(&[]); PIECES];
+    let count = rest.chunks_vectored(&mut pieces);
+    stream.poll_write_vectored(cx, pieces.get(..count).unwrap_or_default())
+}
+
+/// The thread has its buffer back.
+fn give_back(mut buffer: BytesMut) {
+    buffer.clear();
+    // `advance` moved the start; reserving moves it back to the start of the allocation.
+    if buffer.try_reclaim(WRITE_SOFT_LIMIT) && buffer.capacity() <= WRITE_KEEP {
+        WRITE.set(buffer);
     }
 }
 

@@ -4,12 +4,13 @@
 //! nothing but the count of frames; a transaction that it names is told of.
 
 use amqp_codec::frame::{FrameError, FrameHeader, FrameKind};
-use amqp_codec::performative::{Begin, Close, Disposition, End, Flow, Performative, Transfer, decode_front};
+use amqp_codec::performative::{Begin, Close, Disposition, End, Flow, Performative, Transfer, decode_prefix};
 use amqp_codec::types::Role;
-use bytes::Bytes;
+use bytes::BytesMut;
 
 use super::Connection;
 use crate::condition;
+use crate::delivery::Payload;
 use crate::event::{Event, Origin};
 use crate::ids::{DeliveryId, LinkKey, SessionId};
 use crate::link::LinkEnd;
@@ -19,8 +20,8 @@ impl Connection {
     /// A whole frame has come in, or bytes that are none. What it tells is returned when it is one
     /// event, and queued otherwise.
     #[inline]
-    pub(super) fn on_frame(&mut self, frame: Result<(FrameHeader, Bytes), FrameError>) -> Option<Event> {
-        let (header, mut body) = match frame {
+    pub(super) fn on_frame(&mut self, frame: Result<(FrameHeader, BytesMut), FrameError>) -> Option<Event> {
+        let (header, frame) = match frame {
             Ok(frame) => frame,
             Err(problem) => {
                 self.fail_framing(problem.to_string());
@@ -31,18 +32,23 @@ impl Connection {
             self.refuse_frame(header);
             return None;
         }
+        let body = frame.get(header.body_offset()..).unwrap_or_default();
         if body.is_empty() {
             return None;
         }
+        let whole = body.len();
         // The hot three are looked at where they lie: moving them about costs more than they do.
-        match &mut decode_front(&mut body) {
-            Ok(Performative::Transfer(transfer)) => self.on_transfer(header.channel, transfer, body),
-            Ok(Performative::Disposition(disposition)) if body.is_empty() => {
+        match &mut decode_prefix(body) {
+            Ok((Performative::Transfer(transfer), length)) => {
+                let payload = Payload::new(frame, header.body_offset() + *length);
+                self.on_transfer(header.channel, transfer, payload)
+            }
+            Ok((Performative::Disposition(disposition), length)) if *length == whole => {
                 self.on_disposition(header.channel, disposition)
             }
-            Ok(Performative::Flow(flow)) if body.is_empty() => self.on_flow(header.channel, flow),
-            Ok(other) => {
-                self.on_cold(header.channel, other, &body);
+            Ok((Performative::Flow(flow), length)) if *length == whole => self.on_flow(header.channel, flow),
+            Ok((other, length)) => {
+                self.on_cold(header.channel, other, *length < whole);
                 None
             }
             Err(problem) => {
@@ -63,8 +69,8 @@ impl Connection {
     }
 
     #[cold]
-    fn on_cold(&mut self, channel: u16, performative: &Performative, payload: &Bytes) {
-        if !payload.is_empty() {
+    fn on_cold(&mut self, channel: u16, performative: &Performative, has_payload: bool) {
+        if has_payload {
             let text = format!("{} with a payload", performative.kind());
             return self.fail(condition::DECODE_ERROR, text);
         }
@@ -80,7 +86,7 @@ impl Connection {
     }
 
     #[inline]
-    fn on_transfer(&mut self, channel: u16, transfer: &mut Transfer, payload: Bytes) -> Option<Event> {
+    fn on_transfer(&mut self, channel: u16, transfer: &mut Transfer, payload: Payload) -> Option<Event> {
         let Some(ours) = self.sessions.local_channel(channel) else {
             self.fail_unmapped("transfer", channel);
             return None;

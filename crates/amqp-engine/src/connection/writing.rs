@@ -9,6 +9,7 @@ use bytes::BytesMut;
 
 use super::{Connection, Phase};
 use crate::condition;
+use crate::gather::GatherBuffer;
 use crate::ids::LinkKey;
 use crate::link::{Link, LinkState};
 use crate::output::{FlowDue, write_bounded};
@@ -16,22 +17,31 @@ use crate::output::{FlowDue, write_bounded};
 impl Connection {
     /// Appends what waits to `out`: set-up, flow, transfers, dispositions, teardown. Transfers are
     /// added only while `out` is shorter than `soft_limit` bytes; sessions take turns.
-    #[inline]
     pub fn poll_output(&mut self, now: Instant, out: &mut BytesMut, soft_limit: usize) {
-        let start = out.len();
+        let mut gathered = GatherBuffer::new(std::mem::take(out), usize::MAX);
+        self.poll_gathered(now, &mut gathered, soft_limit);
+        *out = gathered.into_encoded();
+    }
+
+    /// The same, with the payloads of large transfers left where they lie.
+    #[inline]
+    pub fn poll_gathered(&mut self, now: Instant, gathered: &mut GatherBuffer, soft_limit: usize) {
+        let start = gathered.len();
+        let out = gathered.encoded_mut();
         if !self.output.setup.is_empty() {
             out.extend_from_slice(&std::mem::take(&mut self.output.setup));
         }
         self.write_flows(out);
-        self.write_transfers(out, soft_limit);
+        self.write_transfers(gathered, soft_limit);
+        let out = gathered.encoded_mut();
         self.write_dispositions(out);
         if !self.output.teardown.is_empty() {
             out.extend_from_slice(&std::mem::take(&mut self.output.teardown));
         }
-        if std::mem::take(&mut self.output.heartbeat_due) && out.len() == start {
-            write_heartbeat(out);
+        if std::mem::take(&mut self.output.heartbeat_due) && gathered.len() == start {
+            write_heartbeat(gathered.encoded_mut());
         }
-        if out.len() > start {
+        if gathered.len() > start {
             self.timers.spoke(now);
         }
         self.start_closing(now);
@@ -85,7 +95,7 @@ impl Connection {
     }
 
     #[inline]
-    fn write_transfers(&mut self, out: &mut BytesMut, soft_limit: usize) {
+    fn write_transfers(&mut self, out: &mut GatherBuffer, soft_limit: usize) {
         let mut drained = Vec::new();
         for _ in 0..self.output.sending.len() {
             if out.len() >= soft_limit {
@@ -97,7 +107,7 @@ impl Connection {
             session.write_transfers(self.output.max_frame, soft_limit, out, &mut drained);
             self.take_send_turn(channel);
             for handle in drained.drain(..) {
-                self.write_drain_answer(channel, handle, out);
+                self.write_drain_answer(channel, handle, out.encoded_mut());
             }
         }
     }

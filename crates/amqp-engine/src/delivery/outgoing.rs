@@ -3,9 +3,11 @@
 //! Invariant: the frames of a delivery carry the bytes of its two parts, each byte once and in
 //! order.
 
+use std::ops::Range;
+
 use amqp_codec::performative::DeliveryState;
 use amqp_codec::types::DeliveryTag;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 /// A message to be sent on a link.
 #[derive(Clone, Debug)]
@@ -58,18 +60,13 @@ pub(crate) struct Queued {
 }
 
 impl Queued {
-    /// Appends the next `count` bytes behind `offset`, out of both parts.
+    /// These bytes of the message, out of both parts.
     #[inline]
-    pub(crate) fn write_payload(&self, offset: usize, count: usize, out: &mut BytesMut) {
+    pub(crate) fn payload(&self, bytes: Range<usize>) -> (&[u8], &[u8]) {
         let (sections, bare) = (&self.delivery.sections, &self.delivery.bare);
-        let end = offset + count;
         let split = sections.len();
-        if offset < split {
-            out.extend_from_slice(sections.get(offset..end.min(split)).unwrap_or_default());
-        }
-        if end > split {
-            let bare_range = offset.saturating_sub(split)..end - split;
-            out.extend_from_slice(bare.get(bare_range).unwrap_or_default());
-        }
+        let in_bare = bytes.start.saturating_sub(split)..bytes.end.saturating_sub(split);
+        let in_sections = bytes.start.min(split)..bytes.end.min(split);
+        (sections.get(in_sections).unwrap_or_default(), bare.get(in_bare).unwrap_or_default())
     }
 }

@@ -5,9 +5,11 @@
 
 use amqp_codec::performative::{DeliveryState, Transfer};
 use amqp_codec::types::{DeliveryTag, ReceiverSettleMode};
-use bytes::BytesMut;
+use bytes::{Buf as _, BytesMut};
 
+use super::Payload;
 use crate::event::{Event, IncomingDelivery};
+use crate::framing::STAYS_FROM;
 use crate::ids::{DeliveryId, LinkKey};
 
 /// The front of a delivery.
@@ -25,7 +27,10 @@ pub(crate) struct Partial {
     pub(crate) resume: bool,
     pub(crate) mode: ReceiverSettleMode,
     pub(crate) state: Option<DeliveryState>,
+    /// The payload, and perhaps bytes of frames behind it: see [`Partial::append`].
     payload: BytesMut,
+    /// Length of the payload so far, in bytes.
+    length: usize,
     /// Bytes of all transfers so far, kept or not.
     bytes: u64,
     /// The limit it has exceeded: its payload is dropped.
@@ -44,14 +49,17 @@ pub(crate) enum Mismatch {
 }
 
 impl Partial {
+    /// The front of a delivery. A large one `stays` where it was read, which keeps that memory.
     pub(crate) fn new(
         (id, wire): (u32, u32),
         tag: DeliveryTag,
         message_format: u32,
         mode: ReceiverSettleMode,
         transfer: &mut Transfer,
-        payload: &[u8],
+        payload: Payload,
+        stays: bool,
     ) -> Self {
+        let length = payload.len();
         Self {
             id,
             wire,
@@ -62,8 +70,9 @@ impl Partial {
             resume: transfer.resume,
             mode,
             state: transfer.state.take(),
-            payload: begun(payload),
-            bytes: payload.len() as u64,
+            payload: begun(payload, stays),
+            length,
+            bytes: length as u64,
             exceeds: None,
         }
     }
@@ -82,8 +91,10 @@ impl Partial {
         Ok(())
     }
 
-    /// Takes in what a further transfer brings.
-    pub(crate) fn append(&mut self, transfer: &mut Transfer, payload: &[u8]) {
+    /// Takes in what a further transfer brings. Where its frame lies behind what is here, in the same memory, its payload
+    /// only moves to where its header was: of a body that just fills a frame, and the few bytes for which its sections
+    /// left no room, only these are copied.
+    pub(crate) fn append(&mut self, transfer: &mut Transfer, payload: Payload) {
         // Settled once is settled for good, even when a later frame leaves the field out.
         self.settled |= transfer.settled == Some(true);
         self.resume |= transfer.resume;
@@ -91,14 +102,25 @@ impl Partial {
             self.state = Some(state);
         }
         self.bytes += payload.len() as u64;
-        if self.exceeds.is_none() {
-            self.payload.extend_from_slice(payload);
+        if self.exceeds.is_some() {
+            return;
         }
+        let count = payload.len();
+        let (frame, start) = payload.into_parts();
+        let begin = self.payload.len() + start;
+        match self.payload.try_unsplit(frame) {
+            Ok(()) => self.payload.copy_within(begin.., self.length),
+            Err(frame) => {
+                self.payload.truncate(self.length);
+                self.payload.extend_from_slice(frame.get(start..).unwrap_or_default());
+            }
+        }
+        self.length += count;
     }
 
     /// Drops the payload, that so far and that to come: it exceeds `limit` bytes.
     pub(crate) fn drop_payload(&mut self, limit: u64) {
-        self.payload = BytesMut::new();
+        (self.payload, self.length) = (BytesMut::new(), 0);
         self.exceeds = Some(limit);
     }
 
@@ -112,18 +134,19 @@ impl Partial {
         self.bytes
     }
 
-    /// Bytes kept so far.
+    /// Bytes kept so far, with those of headers that lie behind them.
     pub(crate) fn len(&self) -> usize {
         self.payload.len()
     }
 
     /// What becomes of the whole delivery, which came on `link`.
-    pub(crate) fn into_event(self, link: LinkKey) -> Event {
+    pub(crate) fn into_event(mut self, link: LinkKey) -> Event {
         let (delivery_id, tag) = (DeliveryId(self.id), self.tag);
         if let Some(limit) = self.exceeds {
             let (state, bytes) = (self.state, self.bytes);
             return Event::TooLarge { link, delivery_id, tag, state, bytes, limit };
         }
+        self.payload.truncate(self.length);
         Event::Transfer(IncomingDelivery {
             link,
             delivery_id,
@@ -140,9 +163,15 @@ impl Partial {
 
 /// The front of a payload, with a little room: a body that just fills a frame needs no more for what its sections took
 /// of it, and is not moved again.
-fn begun(payload: &[u8]) -> BytesMut {
-    let mut begun = BytesMut::with_capacity(payload.len() + payload.len() / ROOM_SHARE);
-    begun.extend_from_slice(payload);
+fn begun(payload: Payload, stays: bool) -> BytesMut {
+    let length = payload.len();
+    if stays && length >= STAYS_FROM {
+        let (mut frame, start) = payload.into_parts();
+        frame.advance(start);
+        return frame;
+    }
+    let mut begun = BytesMut::with_capacity(length + length / ROOM_SHARE);
+    begun.extend_from_slice(payload.bytes());
     begun
 }
 

@@ -4,12 +4,11 @@
 
 use amqp_codec::performative::{DeliveryState, Transfer};
 use amqp_codec::types::{DeliveryTag, ReceiverSettleMode, SenderSettleMode};
-use bytes::Bytes;
 
 use super::{Fault, Session};
 use crate::condition::{self, error};
 use crate::config::Config;
-use crate::delivery::{Mismatch, Partial, UnsettledError};
+use crate::delivery::{Mismatch, Partial, Payload, UnsettledError};
 use crate::event::{Event, IncomingDelivery};
 use crate::ids::DeliveryId;
 use crate::link::{Link, LinkState, Receiver};
@@ -28,7 +27,7 @@ impl Session {
         &mut self,
         intake: &mut Intake<'_>,
         transfer: &mut Transfer,
-        payload: Bytes,
+        payload: Payload,
     ) -> Result<Option<Event>, Fault> {
         self.windows.on_transfer().map_err(|e| Fault::session(condition::WINDOW_VIOLATION, e.to_string()))?;
         let handle = self.links.local_handle(transfer.handle);
@@ -47,7 +46,7 @@ impl Session {
             Some(partial) => {
                 *intake.partial_bytes -= partial.len();
                 let named = Event::work_lost(partial.state.as_ref().or(transfer.state.as_ref()));
-                let done = self.continue_delivery(intake, ours, partial, transfer, &payload);
+                let done = self.continue_delivery(intake, ours, partial, transfer, payload);
                 if let (Err(_), Some(Event::WorkLost { txn_id })) = (&done, named) {
                     // Whoever sees to the fault tells of it.
                     transfer.state = Some(DeliveryState::Transactional { txn_id, outcome: None });
@@ -73,7 +72,7 @@ impl Session {
         intake: &mut Intake<'_>,
         handle: u32,
         transfer: &mut Transfer,
-        payload: Bytes,
+        payload: Payload,
     ) -> Result<Option<Event>, Fault> {
         let (Some(id), Some(tag)) = (transfer.delivery_id, transfer.delivery_tag) else {
             return Err(unnamed(handle, transfer));
@@ -100,7 +99,8 @@ impl Session {
                 .map_err(|e| tag_fault(handle, tag, e))?;
         }
         if transfer.more {
-            let mut partial = Partial::new((id, wire), tag, message_format, mode, transfer, &payload);
+            let stays = *intake.partial_bytes == 0;
+            let mut partial = Partial::new((id, wire), tag, message_format, mode, transfer, payload, stays);
             if too_large {
                 partial.drop_payload(limit);
             }
@@ -126,7 +126,7 @@ impl Session {
             state: transfer.state.take(),
             resume: transfer.resume,
             rcv_settle_mode: mode,
-            payload,
+            payload: payload.into_bytes(),
         })))
     }
 
@@ -137,7 +137,7 @@ impl Session {
         handle: u32,
         mut partial: Box<Partial>,
         transfer: &mut Transfer,
-        payload: &[u8],
+        payload: Payload,
     ) -> Result<Option<Event>, Fault> {
         partial.check(transfer).map_err(|mismatch| mismatch_fault(handle, &partial, mismatch))?;
         if transfer.aborted {

@@ -6,9 +6,10 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     iter,
+    ops::Range,
 };
 
-use amqp_codec::frame::{FrameKind, HEADER_LEN, write_frame};
+use amqp_codec::frame::{FrameKind, HEADER_LEN, write_frame, write_frame_front};
 use amqp_codec::performative::Transfer;
 use bytes::BytesMut;
 
@@ -17,6 +18,7 @@ use super::numbering::TooManyGaps;
 use crate::config::Config;
 use crate::delivery::{OutgoingDelivery, Queued};
 use crate::event::Event;
+use crate::gather::GatherBuffer;
 use crate::ids::DeliveryId;
 use crate::link::Link;
 
@@ -53,7 +55,7 @@ impl Session {
         &mut self,
         max_frame: u32,
         soft_limit: usize,
-        out: &mut BytesMut,
+        out: &mut GatherBuffer,
         drained: &mut Vec<u32>,
     ) {
         self.queue_most = self.queue_most.max(self.queue.len());
@@ -143,26 +145,50 @@ impl Session {
 
 /// Writes the next frame of a delivery; true when it was the last.
 #[inline]
-fn write_frame_of(queued: &mut Queued, channel: u16, id: u32, max_frame: u32, out: &mut BytesMut) -> bool {
+fn write_frame_of(
+    queued: &mut Queued,
+    channel: u16,
+    id: u32,
+    max_frame: u32,
+    out: &mut GatherBuffer,
+) -> bool {
     let offset = queued.sent.unwrap_or(0);
     let rest = queued.delivery.len() - offset;
     let mut transfer = transfer_of(queued, id);
     if rest + TRANSFER_OVERHEAD <= max_frame as usize && transfer.state.is_none() {
-        write_frame(out, FrameKind::Amqp, channel, |out| {
-            transfer.encode(out);
-            queued.write_payload(offset, rest, out);
-        });
+        write_transfer(queued, &transfer, channel, offset..offset + rest, out);
         return true;
     }
-    let room = room_for_payload(&mut transfer, max_frame, out);
+    let room = room_for_payload(&mut transfer, max_frame, out.encoded_mut());
     let count = rest.min(room);
     transfer.more = count < rest;
-    write_frame(out, FrameKind::Amqp, channel, |out| {
-        transfer.encode(out);
-        queued.write_payload(offset, count, out);
-    });
+    write_transfer(queued, &transfer, channel, offset..offset + count, out);
     queued.sent = Some(offset + count);
     !transfer.more
+}
+
+/// Writes a transfer with these bytes of its delivery. A large part of the message as it was stored stays where it lies.
+#[inline]
+fn write_transfer(
+    queued: &Queued,
+    transfer: &Transfer,
+    channel: u16,
+    payload: Range<usize>,
+    out: &mut GatherBuffer,
+) {
+    let (sections, bare) = queued.payload(payload);
+    if out.gathers(bare.len()) {
+        write_frame_front(out.encoded_mut(), FrameKind::Amqp, channel, bare.len(), |out| {
+            transfer.encode(out);
+            out.extend_from_slice(sections);
+        });
+        return out.place(queued.delivery.bare.slice_ref(bare));
+    }
+    write_frame(out.encoded_mut(), FrameKind::Amqp, channel, |out| {
+        transfer.encode(out);
+        out.extend_from_slice(sections);
+        out.extend_from_slice(bare);
+    });
 }
 
 /// How many bytes of payload fit behind `transfer` in a frame of the peer's. A state that leaves

@@ -19,7 +19,11 @@ mod driver;
 #[cfg(test)]
 mod framing;
 #[cfg(test)]
+mod gathering;
+#[cfg(test)]
 mod handshake;
+#[cfg(test)]
+mod joining;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]

@@ -24,9 +24,8 @@ fn kept(deliveries: impl IntoIterator<Item = ((usize, usize), (usize, usize))>) 
             let delivery = OutgoingDelivery::new(DeliveryTag::from([0; 16]), sections, bare);
             let mut queued = Queued { link: 1, id: 2, sent: None, delivery };
             apart.unshare(&mut queued);
-            let mut written = BytesMut::new();
-            queued.write_payload(0, whole.len(), &mut written);
-            assert_eq!(written, whole);
+            let (front, rest) = queued.payload(0..whole.len());
+            assert_eq!([front, rest].concat(), whole);
             (shares(&all_sections, &queued.delivery.sections), shares(&all_bare, &queued.delivery.bare))
         })
         .unzip()
