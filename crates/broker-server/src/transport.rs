@@ -6,6 +6,7 @@
 
 use std::{
     cell::RefCell,
+    collections::VecDeque,
     future::poll_fn,
     io::{self, IoSlice},
     pin::{Pin, pin},
@@ -21,6 +22,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 const READ_BUFFER: usize = 256 << 10;
 /// A read buffer with less room than this is exchanged.
 const READ_MIN: usize = 16 << 10;
+/// Buffers that a thread keeps to read into again.
+const READ_USED_MAX: usize = 4;
 /// Bytes of output built before the socket is offered them; then more is built.
 pub(crate) const WRITE_SOFT_LIMIT: usize = 256 << 10;
 /// A payload of so many bytes is not copied into the write buffer, where the stream takes several pieces at once: that of
@@ -32,8 +35,39 @@ const PIECES: usize = 32;
 const WRITE_KEEP: usize = 1 << 20;
 
 thread_local! {
-    static READ: RefCell<BytesMut> = RefCell::new(BytesMut::new());
+    static READ: RefCell<ReadMemory> = RefCell::new(ReadMemory::default());
     static WRITE: RefCell<BytesMut> = RefCell::new(BytesMut::new());
+}
+
+/// The memory that a thread reads into. What was read is a part of it, so some of it may still be held when all of it
+/// is used up.
+#[derive(Debug, Default)]
+struct ReadMemory {
+    buffer: BytesMut,
+    /// Buffers that are used up, the oldest first. Fresh memory costs a page fault for each 4 KiB.
+    used: VecDeque<BytesMut>,
+}
+
+impl ReadMemory {
+    /// A buffer with room for [`READ_MIN`] bytes at least.
+    fn with_room(&mut self) -> &mut BytesMut {
+        if self.buffer.capacity() - self.buffer.len() < READ_MIN && !self.buffer.try_reclaim(READ_BUFFER) {
+            self.exchange();
+        }
+        &mut self.buffer
+    }
+
+    #[cold]
+    fn exchange(&mut self) {
+        let free = (0..self.used.len())
+            .find(|at| self.used.get_mut(*at).is_some_and(|used| used.try_reclaim(READ_BUFFER)));
+        let next = free.and_then(|at| self.used.remove(at));
+        let next = next.unwrap_or_else(|| BytesMut::with_capacity(READ_BUFFER));
+        self.used.push_back(std::mem::replace(&mut self.buffer, next));
+        if self.used.len() > READ_USED_MAX {
+            self.used.pop_front();
+        }
+    }
 }
 
 /// Reads what the socket has. `Ok(None)` is the end of the stream.
@@ -41,10 +75,8 @@ pub(crate) fn poll_read<S: AsyncRead + Unpin>(
     stream: &mut S,
     cx: &mut Context<'_>,
 ) -> Poll<io::Result<Option<BytesMut>>> {
-    READ.with_borrow_mut(|buffer| {
-        if buffer.capacity() - buffer.len() < READ_MIN {
-            buffer.reserve(READ_BUFFER);
-        }
+    READ.with_borrow_mut(|memory| {
+        let buffer = memory.with_room();
         let count = ready!(pin!(stream.read_buf(buffer)).poll(cx))?;
         Poll::Ready(Ok((count > 0).then(|| buffer.split())))
     })

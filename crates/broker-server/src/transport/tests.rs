@@ -213,6 +213,32 @@ proptest! {
     }
 }
 
+/// Reads until nothing is left of the buffer; what was read.
+fn read_all(memory: &mut ReadMemory) -> Bytes {
+    let buffer = memory.with_room();
+    buffer.resize(buffer.capacity(), 7);
+    buffer.split().freeze()
+}
+
+#[test]
+fn memory_that_was_read_into_is_used_again_once_nobody_holds_what_was_read() {
+    let mut memory = ReadMemory::default();
+    // Nothing is held: it is the same memory each time.
+    let places = [(); 3].map(|()| read_all(&mut memory).as_ptr());
+    assert_eq!(places, [places[0]; 3]);
+    let [first, second] = [(); 2].map(|()| read_all(&mut memory));
+    assert!(!first.is_unique(), "the thread has not given it away");
+    let place = first.as_ptr();
+    drop(first);
+    assert_eq!(read_all(&mut memory).as_ptr(), place);
+    drop(second);
+    // Of what is held for long, no more than a few buffers are remembered.
+    let held: Vec<Bytes> = (0..10).map(|_| read_all(&mut memory)).collect();
+    let given_away = held.iter().filter(|read| read.is_unique()).count();
+    assert_eq!(given_away, held.len() - READ_USED_MAX - 1);
+    assert!(held.iter().all(|read| read.len() == READ_BUFFER));
+}
+
 /// A peer that sends on without end, or ends its stream after some bytes.
 struct Peer {
     left: usize,
