@@ -23,6 +23,8 @@ pub(super) struct Limits {
     pub(super) tcp_bytes: Option<f64>,
     /// A message at the pace of the paced scenarios through a thread that only passes it on, end to end.
     pub(super) relay: Option<Floor>,
+    /// The same through one that writes and syncs it before.
+    pub(super) durable_relay: Option<Floor>,
 }
 
 /// Seconds for each of its measurements.
@@ -34,16 +36,17 @@ const PACED: usize = 20_000;
 impl Limits {
     /// Measures on the disk of `folder`. Without the sibling nothing is known.
     pub(super) fn measure(load: &Path, folder: &Path) -> Fallible<Self> {
-        let relay = Some(relay::measure(PACE, PACED)?);
+        let relay = Some(relay::measure(PACE, PACED, None)?);
+        let durable_relay = Some(relay::measure(PACE, PACED, Some(folder))?);
         let program = load.with_file_name("limits");
         if !program.is_file() {
             println!("no `limits` beside the generator: few ratios to the machine");
-            return Ok(Self { relay, ..Self::default() });
+            return Ok(Self { relay, durable_relay, ..Self::default() });
         }
         println!("measuring the machine");
         let disk = output(Command::new(&program).arg("disk").arg(folder).arg(SECONDS))?;
         let tcp = output(Command::new(&program).args(["tcp", SECONDS]))?;
-        Ok(Self { relay, ..Self::read(&disk, &tcp) })
+        Ok(Self { relay, durable_relay, ..Self::read(&disk, &tcp) })
     }
 
     fn read(disk: &str, tcp: &str) -> Self {
@@ -61,6 +64,7 @@ impl Limits {
                 .and_then(|line| before(line, "GB/s"))
                 .map(|rate| rate * 1e9),
             relay: None,
+            durable_relay: None,
         }
     }
 
@@ -87,9 +91,13 @@ impl fmt::Display for Limits {
         );
         words.extend(self.disk_bytes.map(|rate| format!("disk {:.2} GB/s", rate / 1e9)));
         words.extend(self.tcp_bytes.map(|rate| format!("loopback TCP {:.2} GB/s", rate / 1e9)));
-        words.extend(self.relay.map(|Floor { p50, p99 }| {
-            format!("{PACE} messages/s through a thread that passes them on p50 {p50:.0} µs, p99 {p99:.0} µs")
-        }));
+        for (floor, does) in [(self.relay, "passes"), (self.durable_relay, "syncs and passes")] {
+            words.extend(floor.map(|Floor { p50, p99 }| {
+                format!(
+                    "{PACE} messages/s through a thread that {does} them on p50 {p50:.0} µs, p99 {p99:.0} µs"
+                )
+            }));
+        }
         if words.is_empty() {
             words.push("not measured".to_owned());
         }

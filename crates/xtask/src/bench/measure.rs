@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use super::broker::{Broker, Running};
 use super::limits::Limits;
 use super::load::{self, Outcome};
+use super::relay::Floor;
 use super::scenario::{Scenario, Work};
 use crate::Fallible;
 use crate::table::thousands;
@@ -112,7 +113,7 @@ impl Bench {
             ("--warmup", WARM_UP.to_owned()),
         ];
         let sync = limits.sync_us.filter(|_| scenario.durable);
-        let relay = limits.relay;
+        let relay = if scenario.durable { limits.durable_relay } else { limits.relay };
         self.repeated(scenario, broker, &words(&pairs, scenario.durable), |outcome| {
             let latency = outcome.latency("e2e_us").ok_or("no message arrived")?;
             let [_, p99, _] = latency;
@@ -121,9 +122,7 @@ impl Bench {
                 unit: "µs",
                 cpu_us: outcome.number("broker_cpu_us_per_msg"),
                 latency: Some(latency),
-                of_limit: sync
-                    .map(|sync| format!("{:.1} fdatasync", p99 / sync))
-                    .or(relay.map(|floor| format!("{:.1} × the relay's", p99 / floor.p99))),
+                of_limit: of_limit(p99, sync, relay),
                 ..Measured::of(scenario, broker)
             })
         })
@@ -325,6 +324,14 @@ fn one_queue(broker: &Broker) -> String {
 fn rss_kb(pid: u32) -> Option<f64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse().ok())
+}
+
+/// A 99th percentile beside what the machine alone takes.
+fn of_limit(p99: f64, sync: Option<f64>, relay: Option<Floor>) -> Option<String> {
+    let syncs = sync.map(|sync| format!("{:.1} fdatasync", p99 / sync));
+    let relays = relay.map(|floor| format!("{:.1} × the relay's", p99 / floor.p99));
+    let words: Vec<String> = syncs.into_iter().chain(relays).collect();
+    (!words.is_empty()).then(|| words.join(", "))
 }
 
 /// Bodies above this many bytes get a short backlog: a long one would measure reading back from disk.

@@ -1,12 +1,16 @@
 //! What a message at a steady pace costs the machine alone: a sender, a thread that passes on what it reads, a receiver.
 //!
-//! No broker can be faster than that here, for it does what every broker must: one connection in, one out.
+//! No broker can be faster than that here, for it does what every broker must: one connection in, one out. A durable one
+//! has to write and sync what it passes on first: what came meanwhile goes with the next sync, as in any group commit.
 //!
 //! Invariant: times count from when a message was to be sent, so a late wake-up of the sender counts too, as it does in
 //! the measure of the brokers.
 
+use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,8 +28,43 @@ pub(super) struct Floor {
     pub(super) p99: f64,
 }
 
-/// Passes `messages` on, `rate` of them a second.
-pub(super) fn measure(rate: u32, messages: usize) -> Fallible<Floor> {
+/// A file whose space is there, to write over again and again.
+struct Journal {
+    file: File,
+    at: u64,
+}
+
+/// Bytes of it.
+const SPACE: u64 = 64 << 20;
+
+impl Journal {
+    /// Made in `folder` and nowhere to be seen: it goes with the process.
+    fn new(folder: &Path) -> Fallible<Self> {
+        let path = folder.join("relay");
+        let file = File::create_new(&path)?;
+        std::fs::remove_file(&path)?;
+        let zeros = vec![0; 1 << 20];
+        for at in (0..SPACE).step_by(zeros.len()) {
+            file.write_all_at(&zeros, at)?;
+        }
+        file.sync_all()?;
+        Ok(Self { file, at: 0 })
+    }
+
+    /// Returns when `bytes` are on disk.
+    fn keep(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        if self.at + bytes.len() as u64 > SPACE {
+            self.at = 0;
+        }
+        self.file.write_all_at(bytes, self.at)?;
+        self.at += bytes.len() as u64;
+        self.file.sync_data()
+    }
+}
+
+/// Passes `messages` on, `rate` of them a second; each is kept on the disk of `folder` first, if there is one.
+pub(super) fn measure(rate: u32, messages: usize, folder: Option<&Path>) -> Fallible<Floor> {
+    let mut journal = folder.map(Journal::new).transpose()?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let address = listener.local_addr()?;
     let connect = || -> Fallible<(TcpStream, TcpStream)> {
@@ -43,7 +82,9 @@ pub(super) fn measure(rate: u32, messages: usize) -> Fallible<Floor> {
         scope.spawn(move || {
             let mut buffer = vec![0; 64 << 10];
             while let Ok(count @ 1..) = source.read(&mut buffer) {
-                if buffer.get(..count).is_none_or(|bytes| target.write_all(bytes).is_err()) {
+                let Some(bytes) = buffer.get(..count) else { return };
+                let kept = journal.as_mut().map_or(Ok(()), |journal| journal.keep(bytes));
+                if kept.and_then(|()| target.write_all(bytes)).is_err() {
                     return;
                 }
             }

@@ -22,6 +22,7 @@ fn the_figures_are_read_from_the_lines_that_hold_them() {
         disk_bytes: Some(1048.6 * 1e6),
         tcp_bytes: Some(4e9),
         relay: None,
+        durable_relay: None,
     };
     assert_eq!(limits, expected);
 }
