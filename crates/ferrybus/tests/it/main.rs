@@ -9,6 +9,8 @@ mod documented;
 mod entities;
 #[cfg(target_os = "linux")]
 mod failing_disk;
+#[cfg(target_os = "linux")]
+mod full_disk;
 mod journal;
 #[cfg(target_os = "linux")]
 mod large;

@@ -1,0 +1,208 @@
+//! The real process on a file system that is really full: one of its own in memory, so small that it fills up.
+//!
+//! Making it takes a name space of one's own (`unshare` of util-linux). Where the system forbids that, the tests fail.
+
+use std::{
+    fs::{self, File},
+    io::{BufRead as _, BufReader, ErrorKind, Write as _},
+    ops::Range,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use amqp_codec::{
+    performative::{DeliveryState, Performative, Transfer},
+    types::ReceiverSettleMode,
+};
+use testkit::Wire;
+
+use crate::{
+    memory::{address, log_in},
+    support::{Broker, Folder},
+};
+
+/// So much is kept free for settlements and cleaning.
+const RESERVE: &str = "disk_reserve_bytes = \"3 MiB\"";
+const CONFIGURATION: &str = "durability = \"fsync\"\nlisten = [\"127.0.0.1:0\"]\n\
+    [limits]\nshutdown_time_out = \"1s\"\n\
+    [journal]\nsegment_bytes = \"1 MiB\"\ncache_bytes = \"1 MiB\"\ndisk_reserve_bytes = \"3 MiB\"\n\
+    [[queue]]\nname = \"orders\"\n";
+/// Of the file system, in MiB.
+const SIZE: u32 = 16;
+/// Of a message.
+const BODY_BYTES: usize = 50_000;
+/// More messages than the file system has room for.
+const MOST: u32 = 400;
+/// How often a client asks whether there is room again.
+const ATTEMPTS: u32 = 20_000;
+
+/// A file system that lasts until it is dropped, whoever is killed meanwhile.
+struct SmallDisk {
+    holder: Child,
+    root: PathBuf,
+}
+
+impl SmallDisk {
+    fn new(folder: &Folder) -> Self {
+        let place = folder.0.join("disk");
+        fs::create_dir(&place).unwrap();
+        let mut holder = Command::new("unshare")
+            .args(["--user", "--map-root-user", "--mount", "sh", "-c", MOUNT])
+            .args([&place, Path::new(&SIZE.to_string())])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("`unshare` of util-linux is there");
+        let mut line = String::new();
+        BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "mounted\n", "users must be allowed to make name spaces and mount `tmpfs` in them");
+        let root = PathBuf::from(format!("/proc/{}/root", holder.id()));
+        Self { holder, root: root.join(place.strip_prefix("/").unwrap()) }
+    }
+
+    /// A file that takes so many bytes.
+    fn take(&self, bytes: usize) {
+        fs::write(self.others(), vec![7; bytes]).unwrap();
+    }
+
+    /// A file that takes all that is left.
+    fn fill(&self) {
+        let mut file = File::create(self.others()).unwrap();
+        let error = loop {
+            if let Err(error) = file.write(&[7; 4096]) {
+                break error;
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::StorageFull);
+    }
+
+    /// What was taken is given back.
+    fn relieve(&self) {
+        fs::remove_file(self.others()).unwrap();
+    }
+
+    fn others(&self) -> PathBuf {
+        self.root.join("of-somebody-else")
+    }
+
+    fn broker(&self, folder: &Folder) -> Broker {
+        Broker::logged(
+            &folder.0,
+            &["--data", self.root.join("data").to_str().unwrap()],
+            &folder.0.join("log"),
+        )
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        drop(self.holder.kill());
+        drop(self.holder.wait());
+    }
+}
+
+/// `cat` ends with the test that holds its input.
+const MOUNT: &str = "mount -t tmpfs -o size=\"$1\"m,mode=700 tmpfs \"$0\" && echo mounted && exec cat";
+
+fn body(number: u32) -> Vec<u8> {
+    let mut body = number.to_be_bytes().to_vec();
+    body.resize(BODY_BYTES, 0x5a);
+    body
+}
+
+/// Sends a message on link 1; whether it was accepted. There is one reason only not to.
+fn is_accepted(wire: &mut Wire, id: u32, number: u32) -> bool {
+    wire.script.transfer(0, 1, id, false, &testkit::data(&body(number)));
+    match wire.disposed().unwrap().state {
+        Some(DeliveryState::Accepted) => true,
+        Some(DeliveryState::Rejected(Some(error))) => {
+            assert_eq!(error.condition.as_str(), "amqp:resource-limit-exceeded", "{error:?}");
+            false
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Receives these messages in this order, and completes each.
+fn complete(broker: &Broker, numbers: Range<u32>) {
+    let mut wire = log_in(address(broker));
+    wire.receiver(1, "out", "orders", Some(ReceiverSettleMode::Second)).unwrap();
+    for (count, number) in (0..).zip(numbers) {
+        wire.script.credit(0, 1, count, 1, false);
+        let received = wire.transferred().unwrap();
+        let Performative::Transfer(Transfer { delivery_id: Some(id), more: false, .. }) =
+            received.performative
+        else {
+            panic!("{:?}", received.performative)
+        };
+        assert!(received.payload.ends_with(&body(number)), "message {number} is another one");
+        wire.script.disposition(0, id, id, false, Some(DeliveryState::Accepted));
+        // The broker settles when the completion is durable.
+        let settled = wire.disposed().unwrap();
+        assert_eq!((settled.first, settled.state), (id, Some(DeliveryState::Accepted)));
+    }
+    wire.script.detach(0, 1, true);
+    wire.detached().unwrap();
+}
+
+#[test]
+fn a_full_disk_refuses_sends_and_loses_nothing() {
+    let folder = Folder::new("full-disk");
+    folder.write("ferrybus.toml", CONFIGURATION);
+    let disk = SmallDisk::new(&folder);
+    let broker = disk.broker(&folder);
+    let mut wire = log_in(address(&broker));
+    wire.sender(1, "in", "orders").unwrap();
+    let stored = (0..MOST).find(|number| !is_accepted(&mut wire, *number, *number)).unwrap();
+    assert!(stored > 50, "{stored} messages fit");
+    disk.fill();
+    assert!(!is_accepted(&mut wire, stored + 1, stored));
+    complete(&broker, 0..10);
+    broker.kill();
+
+    // Not a byte is free.
+    let broker = disk.broker(&folder);
+    let mut wire = log_in(address(&broker));
+    wire.sender(1, "in", "orders").unwrap();
+    assert!(!is_accepted(&mut wire, 0, stored));
+    complete(&broker, 10..stored);
+    // What was completed has made room, though the other file is still there.
+    let id = (1..ATTEMPTS).find(|id| is_accepted(&mut wire, *id, stored)).expect("sends are taken again");
+    assert!(is_accepted(&mut wire, id + 1, stored + 1));
+    broker.kill();
+
+    let broker = disk.broker(&folder);
+    complete(&broker, stored..stored + 2);
+    assert!(broker.stop().success());
+}
+
+#[test]
+fn a_disk_that_is_full_without_a_reserve_ends_the_process_with_1_and_loses_nothing() {
+    let folder = Folder::new("no-reserve");
+    folder.write("ferrybus.toml", &CONFIGURATION.replace(RESERVE, "disk_reserve_bytes = 0"));
+    let disk = SmallDisk::new(&folder);
+    disk.take(4 << 20);
+    let broker = disk.broker(&folder);
+    let mut wire = log_in(address(&broker));
+    wire.sender(1, "in", "orders").unwrap();
+    let mut stored = 0;
+    let sends = &mut |number| {
+        wire.script.transfer(0, 1, number, false, &testkit::data(&body(number)));
+        wire.next_frame().is_ok_and(|frame| {
+            let answer = &frame.performative;
+            matches!(answer, Performative::Disposition(it) if it.state == Some(DeliveryState::Accepted))
+        })
+    };
+    while sends(stored) {
+        stored += 1;
+    }
+    assert!((50..MOST).contains(&stored), "{stored} messages fit");
+    assert_eq!(broker.end().code(), Some(1));
+    let log = fs::read_to_string(folder.0.join("log")).unwrap();
+    assert!(log.contains("no space left on its disk"), "{log}");
+
+    disk.relieve();
+    let broker = disk.broker(&folder);
+    complete(&broker, 0..stored);
+    assert!(broker.stop().success());
+}
