@@ -1,3 +1,5 @@
+use std::collections::{BTreeMap, BTreeSet};
+
 use broker_core::PartitionKeyError;
 
 use super::*;
@@ -95,4 +97,36 @@ fn a_missing_entity_is_told_in_the_services_words() {
     let text = Refusal::Attach(AttachError::NotFound("orders".into())).text();
     assert!(text.starts_with("The messaging entity 'orders' could not be found."), "{text}");
     assert!(text.contains("--auto-create"), "{text}");
+}
+
+/// Conditions with their status codes.
+type Listed<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
+
+/// Those that this module's source chooses.
+fn chosen() -> Listed<'static> {
+    let mut chosen = Listed::new();
+    let source = include_str!("../condition.rs");
+    let words = source.split('"').zip(source.split('"').skip(1)).skip(1).step_by(2);
+    for (name, behind) in words.filter(|(word, _)| word.starts_with("amqp:") || word.starts_with("com.")) {
+        let status = behind.strip_prefix(", ").and_then(|rest| rest.split(')').next());
+        // The one that stands alone is told beside a status of its own.
+        chosen.entry(name).or_default().insert(status.unwrap_or("204"));
+    }
+    chosen
+}
+
+#[test]
+fn the_page_lists_every_condition_with_its_status_and_no_other() {
+    let page = include_str!("../../../../docs/features/service-bus.md");
+    let mut listed = Listed::new();
+    let table = page.lines().skip_while(|line| !line.starts_with("| condition |")).skip(2);
+    for row in table.take_while(|line| line.starts_with('|')) {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let [_, name, status, ..] = cells.as_slice() else { panic!("{row}") };
+        assert!(
+            listed.insert(name.trim_matches('`'), status.split(", ").collect()).is_none(),
+            "twice: {row}"
+        );
+    }
+    assert_eq!(listed, chosen());
 }
