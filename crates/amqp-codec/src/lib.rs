@@ -6,6 +6,7 @@
 //!
 //! | module | question |
 //! |---|---|
+//! | [`text`] | What of a text fits? |
 //! | [`types`] | How is one primitive value read and written? |
 //! | [`guard`] | Is this encoded value safe to look into? |
 //! | [`raw`] | What does this still encoded value say, without building a tree of it? |
@@ -24,5 +25,6 @@ pub mod message;
 pub mod performative;
 pub mod raw;
 pub mod sections;
+pub mod text;
 pub mod types;
 pub mod value;

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use amqp_codec::performative::{Error, Open};
+use amqp_codec::text::cut;
 use amqp_codec::types::Symbol;
 use bytes::BytesMut;
 
@@ -23,7 +24,7 @@ use crate::config::{CONTROL_BACKLOG_HIGH, Config, SHORT_DESCRIPTION};
 use crate::event::{Event, Origin};
 use crate::framing::FrameReader;
 use crate::ids::Generations;
-use crate::output::{Output, cut};
+use crate::output::Output;
 use crate::sasl::Sasl;
 use sessions::Sessions;
 use timers::Timers;

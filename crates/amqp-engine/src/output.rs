@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use amqp_codec::frame::{FrameKind, write_frame};
 use amqp_codec::performative::Error;
+use amqp_codec::text::cut;
 use bytes::BytesMut;
 
 use crate::config::SHORT_DESCRIPTION;
@@ -107,12 +108,6 @@ pub(crate) fn write_bounded(
 pub(crate) fn shorten(error: &Error) -> Error {
     let description = error.description.as_deref().map(|text| cut(text, SHORT_DESCRIPTION).to_owned());
     Error { condition: error.condition.clone(), description, info: None }
-}
-
-/// The front of a text: whole characters, `max` bytes at most.
-pub(crate) fn cut(text: &str, max: usize) -> &str {
-    let end = (0..=max.min(text.len())).rev().find(|&i| text.is_char_boundary(i));
-    text.get(..end.unwrap_or(0)).unwrap_or_default()
 }
 
 #[cfg(test)]

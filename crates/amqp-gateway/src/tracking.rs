@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 
+use amqp_codec::text::cut;
 use broker_core::{ClientId, Timestamp};
 
 /// Makes tracking ids and message-ids. Not secret, only distinct: a splitmix64 sequence over the
@@ -70,12 +71,6 @@ pub fn http_trail(seed: u64, number: u64, place: &str, utc: Timestamp) -> String
     // To the second, and without a zone.
     trail.truncate(trail.len() - ".000Z".len());
     trail
-}
-
-/// The front of a text: whole characters, `max` bytes at most.
-fn cut(text: &str, max: usize) -> &str {
-    let end = (0..=max.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
-    text.get(..end.unwrap_or(0)).unwrap_or_default()
 }
 
 /// The finishing function of splitmix64.
