@@ -112,7 +112,7 @@ pub enum Event {
     },
     /// Deliveries that were handed over will not be sent (to the end): their link, session or
     /// connection is gone, or the peer took its credit back. For lost credit alone those that go out
-    /// settled are not taken back: they are sent.
+    /// settled, or are `given`, are not taken back: they are sent.
     Unsent {
         /// The link.
         link: LinkKey,

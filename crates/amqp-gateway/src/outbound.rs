@@ -76,7 +76,9 @@ impl Gateway {
         let mut bare = if self.config.traces { payload.clone() } else { mem::take(payload) };
         bare.truncate(rest.end);
         bare.advance(rest.start);
-        let outgoing = OutgoingDelivery { settled, ..OutgoingDelivery::new(tag, sections, bare) };
+        // A browsed copy is not shown again, and what is taken for good is gone.
+        let given = lock.is_none();
+        let outgoing = OutgoingDelivery { settled, given, ..OutgoingDelivery::new(tag, sections, bare) };
         let size = outgoing.len();
         let Some(id) = self.engine.send(link.key, outgoing) else { return self.give_back(delivery) };
         session.given(size);

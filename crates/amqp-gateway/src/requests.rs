@@ -189,7 +189,8 @@ impl Gateway {
             let tag =
                 DeliveryTag::try_from(&replies.sent.to_be_bytes()[..]).unwrap_or_else(|_| [0; 16].into());
             let settled = replies.settled;
-            let outgoing = OutgoingDelivery { settled, ..OutgoingDelivery::new(tag, sections, body) };
+            let outgoing =
+                OutgoingDelivery { settled, given: true, ..OutgoingDelivery::new(tag, sections, body) };
             let size = outgoing.len();
             let id = self.engine.send(key, outgoing);
             replies.unread.give(id, size);

@@ -18,6 +18,9 @@ pub struct OutgoingDelivery {
     pub message_format: u32,
     /// Whether it is sent settled.
     pub settled: bool,
+    /// Whether it is sent even when its credit is lowered before, as a settled one is: nobody else gets it, and whoever
+    /// handed it over will not do so again.
+    pub given: bool,
     /// A state to send with it: a transaction's, or what is known of a resumed delivery.
     pub state: Option<DeliveryState>,
     /// Whether it resumes an earlier delivery of the same tag.
@@ -32,7 +35,16 @@ pub struct OutgoingDelivery {
 impl OutgoingDelivery {
     /// A message of `sections` followed by `bare`, unsettled, with message-format 0.
     pub fn new(tag: DeliveryTag, sections: Bytes, bare: Bytes) -> Self {
-        Self { tag, message_format: 0, settled: false, state: None, resume: false, sections, bare }
+        Self {
+            tag,
+            message_format: 0,
+            settled: false,
+            given: false,
+            state: None,
+            resume: false,
+            sections,
+            bare,
+        }
     }
 
     /// Length of the encoded message, in bytes.

@@ -89,7 +89,7 @@ impl Session {
     }
 
     /// Takes back what `link` has waiting beyond the first `keep` deliveries. Gives their ids. Unless the
-    /// link goes, a delivery of which a frame is out stays, and so does one that goes out settled: whoever
+    /// link goes, a delivery of which a frame is out stays, and so does one that goes out settled or is `given`: whoever
     /// handed it over has given it away, and the peer takes what was on its way when it lowered its credit.
     pub(crate) fn take_back(
         &mut self,
@@ -109,7 +109,7 @@ impl Session {
                 keep -= 1;
                 return true;
             }
-            if !link_goes && queued.delivery.settled {
+            if !link_goes && (queued.delivery.settled || queued.delivery.given) {
                 return true;
             }
             if queued.sent.is_none() {

@@ -242,20 +242,20 @@ fn credit_that_is_lowered_takes_back_only_what_is_beyond_it() {
 }
 
 #[test]
-fn credit_that_is_lowered_leaves_settled_deliveries_on_their_way() {
+fn credit_that_is_lowered_leaves_on_their_way_what_is_settled_or_given_away() {
     let (mut pair, link) = with_credit_and_no_window(10);
     for tag in 0..6 {
-        let settled = tag % 2 == 0;
-        pair.engine.send(link, OutgoingDelivery { settled, ..message(tag, 1) }).unwrap();
+        let (settled, given) = (tag % 4 == 0, tag % 4 == 2);
+        pair.engine.send(link, OutgoingDelivery { settled, given, ..message(tag, 1) }).unwrap();
     }
     pair.feed(&amqp(0, no_window(credit(0, 0, 1))));
     let events = pair.take_events();
-    // One may go, and the settled ones go besides.
+    // One may go, and those go besides that nobody can take back.
     assert_eq!(events[0], Event::Unsent { link, deliveries: ids([2, 4, 6]) });
     assert!(matches!(events[1], Event::LinkFlow { limit: 1, credit: 0, .. }));
     pair.feed(&amqp(0, flow()));
     let sent: Vec<_> = pair.transfers().iter().map(|(transfer, _)| transfer.settled).collect();
-    assert_eq!(sent, [Some(true); 3]);
+    assert_eq!(sent, [Some(true), Some(false), Some(true)]);
     // The peer has counted them, and its next credit begins behind them.
     pair.feed(&amqp(0, Flow { next_incoming_id: Some(4), echo: true, ..credit(0, 3, 2) }));
     assert!(matches!(pair.take_event(), Event::LinkFlow { limit: 5, credit: 2, .. }));

@@ -485,3 +485,59 @@ fn credit_that_is_taken_back_loses_nothing_that_is_received_and_deleted() {
     world.run();
     assert_eq!(texts(&world.transfers(client)), ["e"]);
 }
+
+#[test]
+fn credit_that_is_taken_back_loses_no_answer_and_nothing_that_is_browsed() {
+    let mut world = World::new();
+    let client = world.plain();
+    world.send(client, "q", &["a", "b", "c", "d", "e"]);
+    let mut browser = Attach::new("r", 2, Role::Receiver);
+    browser.snd_settle_mode = Some(SenderSettleMode::Unsettled);
+    browser.source = Some(Source { distribution_mode: Some("copy".into()), ..Source::new("q") });
+    browser.target = Some(Target::new("here"));
+    world.script(client).attach(0, browser);
+    world.run();
+    world.received(client);
+    world.clients[client].reads = false;
+    world.credit(client, 0, 2, 0, 4, false);
+    world.run();
+    world.credit(client, 0, 2, 0, 1, false);
+    world.run();
+    world.clients[client].reads = true;
+    world.run();
+    assert_eq!(texts(&world.transfers(client)), ["a", "b", "c", "d"]);
+    world.credit(client, 0, 2, 4, 9, false);
+    world.run();
+    assert_eq!(texts(&world.transfers(client)), ["e"]);
+
+    // Answers that go out unsettled.
+    let client = world.plain();
+    world.script(client).attach_sender(0, 3, "m-out", Some("q/$management"));
+    world.script(client).attach_receiver(0, 4, "m-in", "q/$management", SECOND);
+    world.run();
+    world.received(client);
+    let ask = RawMap::with_string_keys(&[
+        ("from-sequence-number", AnnotationValue::Long(1)),
+        ("message-count", AnnotationValue::Int(1)),
+    ]);
+    let request = MessageBuilder::new()
+        .message_id("request")
+        .application_property("operation", AnnotationValue::Str("com.microsoft:peek-message"))
+        .body_raw(RawValue::first(ask.bytes()).unwrap())
+        .build();
+    world.clients[client].reads = false;
+    world.credit(client, 0, 4, 0, 4, false);
+    for _ in 0..4 {
+        world.transfer(client, 3, true, &request);
+    }
+    world.run();
+    world.credit(client, 0, 4, 0, 1, false);
+    world.run();
+    world.clients[client].reads = true;
+    world.run();
+    let answers = world.transfers(client);
+    assert_eq!(answers.len(), 4);
+    assert!(answers.iter().all(|(transfer, _)| transfer.settled != Some(true)));
+    world.credit(client, 0, 4, 4, 1, false);
+    assert_eq!(status(&world.request(client, "com.microsoft:peek-message", &ask), "statusCode"), 200);
+}
