@@ -10,7 +10,8 @@ use broker_core::{AccessRight, AuthorizationRule, EntityPath, LinkId};
 use bytes::Bytes;
 
 use crate::{
-    address, condition::Refusal, config::Now, gateway::Gateway, handshake::ANONYMOUS, settlement::Face,
+    address, condition::Refusal, config::Now, gateway::Gateway, handshake::ANONYMOUS, link::Link,
+    settlement::Face,
 };
 
 impl Gateway {
@@ -79,17 +80,15 @@ impl Gateway {
     /// Notes when the claim of a new link ends. A token that extends a claim later leaves the note as it is: it
     /// is looked at again when its time has come.
     pub(crate) fn note_claim_of(&mut self, link: u32) {
-        let Some((scope, right)) = self.links.get(link).and_then(|link| link.claim.as_ref()) else { return };
-        let end = self.grants.valid_until(scope, *right).filter(|end| *end != u64::MAX);
-        self.claims_end = self.claims_end.into_iter().chain(end).min();
+        let claims = self.links.get(link).into_iter().flat_map(Link::claims);
+        let ends = claims.filter_map(|(scope, right)| self.grants.valid_until(&scope, right));
+        self.claims_end = self.claims_end.into_iter().chain(ends.filter(|end| *end != u64::MAX)).min();
     }
 
     /// Finds when the first claim of all links ends.
     fn find_claims_end(&mut self) {
-        let ends = self.links.iter().filter(|(_, link)| !link.departed).filter_map(|(_, link)| {
-            let (scope, right) = link.claim.as_ref()?;
-            self.grants.valid_until(scope, *right)
-        });
+        let claims = self.links.iter().filter(|(_, link)| !link.departed).flat_map(|(_, link)| link.claims());
+        let ends = claims.filter_map(|(scope, right)| self.grants.valid_until(&scope, right));
         self.claims_end = ends.min().filter(|end| *end != u64::MAX);
     }
 
@@ -121,8 +120,8 @@ impl Gateway {
             .iter()
             .filter(|(_, link)| !link.departed)
             .filter_map(|(id, link)| {
-                let (scope, right) = link.claim.as_ref()?;
-                Some((id, self.lost_claim(scope, *right)?))
+                let lost = link.claims().find_map(|(scope, right)| self.lost_claim(&scope, right))?;
+                Some((id, lost))
             })
             .collect();
         for (id, refusal) in lost {

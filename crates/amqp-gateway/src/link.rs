@@ -2,7 +2,10 @@
 //!
 //! Invariant: a link is one of six kinds for as long as it lives.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, VecDeque},
+};
 
 use amqp_codec::{
     performative::{Attach, TxnId},
@@ -15,6 +18,7 @@ use bytes::Bytes;
 use tracing::Span;
 
 use crate::{
+    address,
     answers::Unread,
     forgetting::Forgetting,
     intake::Wants,
@@ -100,6 +104,16 @@ pub(crate) struct Link {
 }
 
 impl Link {
+    /// The rights that it lives by: where it leads to, and what it leads through.
+    pub(crate) fn claims(&self) -> impl Iterator<Item = (Cow<'_, Scope>, Right)> {
+        let via = match &self.role {
+            LinkRole::Producer(producer) => producer.via.as_ref(),
+            _ => None,
+        };
+        let via = via.map(|via| (Cow::Owned(Scope::of(&address::resource(via, false))), Right::Send));
+        self.claim.iter().map(|(scope, right)| (Cow::Borrowed(scope), *right)).chain(via)
+    }
+
     /// The entity or node that error texts name.
     pub(crate) fn place(&self) -> &str {
         match &self.role {

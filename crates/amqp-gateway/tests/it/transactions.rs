@@ -741,6 +741,34 @@ fn what_is_sent_via_an_entity_goes_to_its_destination_alone() {
 }
 
 #[test]
+fn a_sender_via_an_entity_goes_with_the_right_to_either_end() {
+    for (via, to) in [("q", "other"), ("other", "q")] {
+        let mut world = World::new();
+        world.create("other", EntitySettings::default());
+        let client = world.accept();
+        world.script(client).sasl("ANONYMOUS", None).open("test").begin(0);
+        world.cbs_links(client);
+        let key = broker_auth::Secret::new("SAS_KEY_VALUE");
+        for (entity, seconds) in [("q", 60), ("other", 6_000)] {
+            let audience = format!("amqp://localhost/{entity}");
+            let token = broker_auth::sign_token(&audience, KEY_NAME, &key, START / 1000 + seconds);
+            world.put_token(client, &audience, &token);
+        }
+        world.run();
+        world.received(client);
+        world.script(client).attach(0, sender_via(via, to));
+        world.run();
+        world.pass(Duration::from_secs(59));
+        let (attaches, detaches) = world.link_frames(client);
+        assert_eq!((attaches.len(), detaches), (1, vec![]), "{via} {to}");
+        world.pass(Duration::from_secs(2));
+        let (_, detaches) = world.link_frames(client);
+        assert_eq!(detaches.len(), 1, "{via} {to}");
+        assert_eq!(detaches[0].error.as_ref().unwrap().condition, "amqp:unauthorized-access");
+    }
+}
+
+#[test]
 fn a_sender_via_an_entity_needs_both_ends() {
     let cases = [
         ("missing", "q", "amqp:not-found"),
