@@ -327,7 +327,6 @@ impl Gateway {
 
     /// The last commands, however the connection ended.
     pub fn disconnected(&mut self) -> Vec<Command> {
-        self.give_up_temporary();
         let mut last = std::mem::take(&mut self.commands);
         if std::mem::take(&mut self.connected) {
             last.push(Command::Disconnect);

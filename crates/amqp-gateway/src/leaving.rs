@@ -58,9 +58,6 @@ impl Gateway {
     pub(crate) fn on_closed(&mut self, by: Origin) {
         self.sessions = Sessions::new();
         self.by_session = Index::new();
-        if by != Origin::Peer {
-            self.give_up_temporary();
-        }
         let links: Vec<u32> = self.links.iter().map(|(link, _)| link).collect();
         for link in links {
             if by == Origin::Peer {
@@ -118,14 +115,12 @@ impl Gateway {
     fn depart(&mut self, id: LinkId) {
         self.spoil_unanswered(id);
         let Some(link) = self.links.get_mut(id.0) else { return };
-        let ends = link.role.ends(false);
         match &mut link.role {
             LinkRole::Consumer(consumer) if consumer.unsettled > 0 => consumer.ask_no_more(),
             _ => return self.drop_link(id),
         }
         link.departed = true;
         self.commands.push(Command::CloseConsumer { consumer: id });
-        self.commands.extend(ends.map(|subscription| Command::Unsubscribe { subscription }));
     }
 
     /// Forgets a link and tells the core.

@@ -36,7 +36,6 @@ const UNSETTLED_STATE: u32 = 2;
 pub(crate) struct Subscribing {
     /// The filter that is in force, as the peer wrote it.
     filter: Option<RawMap>,
-    temporary: bool,
     /// The subscription, once the core has said that it is one.
     name: Option<Box<str>>,
 }
@@ -49,9 +48,9 @@ pub(crate) struct Lookup {
 }
 
 impl Subscribing {
-    /// What is given up when the link goes, which the peer has closed for good or not.
+    /// What is given up when the peer closes the link for good. A temporary subscription goes with its links anyway.
     pub(crate) fn ends(&self, closed: bool) -> Option<Box<str>> {
-        self.name.clone().filter(|_| self.temporary || closed)
+        self.name.clone().filter(|_| closed)
     }
 }
 
@@ -92,7 +91,7 @@ impl Gateway {
         let temporary = !is_durable;
         let owner = self.owner(path);
         let subscriber = Subscriber { container, name, owner, filter, mode, shared, temporary };
-        Ok(Some((subscriber, Subscribing { filter: in_force, temporary, name: None })))
+        Ok(Some((subscriber, Subscribing { filter: in_force, name: None })))
     }
 
     /// Who may take over what is this client's: how it has logged in, and as whom.
@@ -149,16 +148,6 @@ impl Gateway {
         };
         let key = link.key;
         self.engine.accept_link(key, reply);
-    }
-
-    /// Subscriptions that go with their links: those of all links, for the connection is gone.
-    pub(crate) fn give_up_temporary(&mut self) {
-        for (id, link) in self.links.iter() {
-            if let Some(subscription) = link.role.ends(false) {
-                self.commands.push(Command::CloseConsumer { consumer: LinkId(id) });
-                self.commands.push(Command::Unsubscribe { subscription });
-            }
-        }
     }
 }
 

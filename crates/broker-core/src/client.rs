@@ -66,6 +66,18 @@ pub(crate) enum Place {
     Blocked,
 }
 
+/// What a consumer has to do with its subscription, where that was made for it.
+#[derive(Debug, Default)]
+pub(crate) enum Standing {
+    /// Nothing, or it shares one that stays.
+    #[default]
+    Guest,
+    /// Who a durable subscriber is that shares its subscription with nobody: a link of the same one may take its place.
+    Owner(Box<str>),
+    /// The subscription goes with the last of those who receive from it.
+    Temporary,
+}
+
 /// One receiving link.
 #[derive(Debug)]
 pub(crate) struct Consumer {
@@ -89,8 +101,7 @@ pub(crate) struct Consumer {
     pub(crate) browsed: Onward,
     /// It wants some of the messages only.
     pub(crate) selection: Option<Box<Selection>>,
-    /// Who a durable subscriber is that shares its subscription with nobody: a link of the same one may take its place.
-    pub(crate) owner: Option<Box<str>>,
+    pub(crate) standing: Standing,
     /// The session that it holds. Such a consumer stands in no ring: its session stands in turn.
     pub(crate) session: Option<SessionNumber>,
 }

@@ -164,6 +164,16 @@ fn a_volatile_subscription_goes_with_its_link_however_that_goes() {
 }
 
 #[test]
+fn a_volatile_subscription_goes_with_a_link_that_goes_before_it_is_answered() {
+    let (mut world, client) = world();
+    let mut attach = Attach::new("r", 5, Role::Receiver);
+    (attach.source, attach.target) = (Some(volatile()), Some(Target::new("here")));
+    world.script(client).attach(0, attach).detach(0, 5, true);
+    world.run();
+    assert_eq!(world.entities(), BEFORE);
+}
+
+#[test]
 fn what_comes_while_a_durable_subscriber_is_away_waits_for_it() {
     let away: [Ending; 3] = [
         ("detached", |world, client| detach(world, client, 5, false)),

@@ -10,7 +10,7 @@ use super::{
     links::How,
     peek::{Lookup, PeekRequest, What},
 };
-use crate::{ClientId, Command, Effect, Outcome, Output, Timestamp};
+use crate::{ClientId, Command, Effect, Outcome, Output, Timestamp, client::Standing};
 
 impl Core {
     /// Does what carries a message or a settlement without taking it from where it lies: commands are large, and there
@@ -147,7 +147,7 @@ impl Core {
                 self.open_producer_through(now, client, producer, (&path, &through), auto_create, out);
             }
             Command::OpenConsumer { consumer, path, mode, unsettled, session, auto_create } => {
-                let how = How { mode, unsettled, session, filter: Filter::True, owner: None };
+                let how = How { mode, unsettled, session, filter: Filter::True, standing: Standing::Guest };
                 self.open_consumer(now, client, consumer, &path, how, auto_create, out);
             }
             Command::OpenSubscriber { consumer, path, mode, unsettled, subscriber, auto_create } => {

@@ -10,7 +10,7 @@ use super::{Core, status::Use, wake};
 use crate::{
     AttachError, ClientId, Effect, EntityError, EntityKind, EntityPath, LinkId, Output, QueueId, ReceiveMode,
     SessionWanted, SubQueue, Timestamp, UnsettledPolicy,
-    client::{Client, Consumer, Link, Place},
+    client::{Client, Consumer, Link, Place, Standing},
     partition::Onward,
     selection::Selection,
     sessions::SessionNumber,
@@ -26,7 +26,7 @@ pub(super) struct How {
     /// Which of the messages.
     pub(super) filter: Filter,
     /// See [`Consumer`].
-    pub(super) owner: Option<Box<str>>,
+    pub(super) standing: Standing,
 }
 
 impl Core {
@@ -40,6 +40,7 @@ impl Core {
         let links = std::mem::take(&mut state.links);
         (state.blocked, state.gone) = (Vec::new(), 0);
         let mut closed: BTreeMap<QueueId, Holders> = BTreeMap::new();
+        let temporary: Vec<_> = links.values().filter_map(|state| self.temporary_of(*state)).collect();
         for (link, state) in links {
             match self.detach(client, link, state) {
                 Some(Left::Locks(queue, number, fail)) => {
@@ -53,6 +54,9 @@ impl Core {
             self.end_locks(now, queue, &holders, out);
         }
         self.clients.remove(&client);
+        for subscription in temporary {
+            self.leave_temporary(subscription, out);
+        }
     }
 
     pub(super) fn open_producer(
@@ -120,7 +124,7 @@ impl Core {
         auto_create: bool,
         out: &mut impl Output,
     ) {
-        let How { mode, unsettled, session, filter, owner } = how;
+        let How { mode, unsettled, session, filter, standing } = how;
         let opened = self.prepare_link(now, client, link, path, auto_create, out);
         let opened = opened.and_then(|queue| match self.kind_of(queue) {
             Some(EntityKind::Topic) if path.sub_queue == SubQueue::Main => {
@@ -156,7 +160,7 @@ impl Core {
                 took_locks: false,
                 browsed: Onward::default(),
                 selection: (filter != Filter::True).then(|| Box::new(Selection::new(filter))),
-                owner,
+                standing,
                 session: None,
             };
             if consumer.selects()
@@ -270,6 +274,7 @@ impl Core {
         let Some(state) = self.clients.get_mut(&client).and_then(|client| client.links.remove(&link)) else {
             return;
         };
+        let temporary = self.temporary_of(state);
         match self.detach(client, link, state) {
             Some(Left::Locks(queue, number, fail)) => {
                 self.end_locks(now, queue, &Holders::from([(number, fail)]), out);
@@ -277,6 +282,16 @@ impl Core {
             Some(Left::Session(queue, number)) => self.release_session(now, queue, number, out),
             None => {}
         }
+        if let Some(subscription) = temporary {
+            self.leave_temporary(subscription, out);
+        }
+    }
+
+    /// The temporary subscription that a link receives from.
+    fn temporary_of(&self, state: Link) -> Option<QueueId> {
+        let Link::Consumer { number } = state else { return None };
+        let consumer = self.consumers.get(&number)?;
+        matches!(consumer.standing, Standing::Temporary).then_some(consumer.queue)
     }
 
     /// Takes a link out of everything but its client's list. Says what it leaves behind.

@@ -9,7 +9,7 @@ use super::{Core, pump::TURN, wake};
 use crate::{
     AttachError, ClientId, Effect, EntityPath, LinkId, LockId, Output, QueueId, ReceiveMode, SessionGrant,
     SessionWanted, SubQueue, Timestamp, UnsettledPolicy,
-    client::{Consumer, Link, Place},
+    client::{Consumer, Link, Place, Standing},
     partition::Onward,
     sessions::{Acceptor, Hold, Holder, Session, SessionNumber},
     slot::ConsumerNumber,
@@ -192,7 +192,7 @@ impl Core {
             took_locks: false,
             browsed: Onward::default(),
             selection: None,
-            owner: None,
+            standing: Standing::Guest,
             session: Some(session),
         };
         self.consumers.insert(number, consumer);

@@ -11,7 +11,9 @@ use sha2::{Digest as _, Sha256};
 use super::{Core, links::How};
 use crate::{
     AttachError, ClientId, Effect, EntityError, EntityKind, EntityPath, EntitySettings, LinkId, Output,
-    QueueId, ReceiveMode, Rule, SubQueue, Subscriber, Timestamp, UnsettledPolicy, client::Link, name,
+    QueueId, ReceiveMode, Rule, SubQueue, Subscriber, Timestamp, UnsettledPolicy,
+    client::{Link, Standing},
+    name,
 };
 
 /// What the names of such subscriptions begin with.
@@ -44,12 +46,17 @@ impl Core {
         auto_create: bool,
         out: &mut impl Output,
     ) {
-        let (mut path, mut mode, mut filter, mut owner) = (path, mode, Filter::True, None);
+        let (mut path, mut mode, mut filter) = (path, mode, Filter::True);
+        let mut standing = Standing::Guest;
         if path.sub_queue == SubQueue::Main && self.is_topic(&path.entity) {
             // It must not stand in its own way.
             self.close_link(now, client, link, out);
             mode = subscriber.mode;
-            owner = Some(subscriber.owner.clone()).filter(|_| !subscriber.shared && !subscriber.temporary);
+            standing = match (subscriber.temporary, subscriber.shared) {
+                (true, _) => Standing::Temporary,
+                (false, true) => Standing::Guest,
+                (false, false) => Standing::Owner(subscriber.owner.clone()),
+            };
             match self.subscription_for(now, &path.entity, subscriber, out) {
                 Ok(name) => path.entity = name,
                 Err(error) => {
@@ -59,8 +66,23 @@ impl Core {
         } else {
             filter = subscriber.filter;
         }
-        let how = How { mode, unsettled, session: None, filter, owner };
+        let temporary = matches!(standing, Standing::Temporary);
+        let how = How { mode, unsettled, session: None, filter, standing };
         self.open_consumer(now, client, link, &path, how, auto_create, out);
+        if temporary && let Some(id) = self.names.get(&name::key(&path.entity)) {
+            // It may have been refused.
+            self.leave_temporary(*id, out);
+        }
+    }
+
+    /// Deletes a temporary subscription, unless somebody receives from it.
+    pub(super) fn leave_temporary(&mut self, subscription: QueueId, out: &mut impl Output) {
+        let is_free = self.stores.get(&subscription).is_some_and(|store| store.consumers == 0);
+        let name = self.main_of(subscription).filter(|_| is_free).map(|it| it.definition.name.clone());
+        if let Some(name) = name {
+            // It is there, so this cannot be refused.
+            let _done = self.delete_entity(&name, None, out);
+        }
     }
 
     fn is_topic(&self, name: &str) -> bool {
@@ -126,8 +148,8 @@ impl Core {
         let links = &self.stores.get(&subscription)?.links;
         links.iter().find_map(|(client, link)| {
             let Link::Consumer { number } = self.clients.get(client)?.links.get(link)? else { return None };
-            let owner = self.consumers.get(number)?.owner.as_deref()?;
-            Some((owner, *client, *link))
+            let Standing::Owner(owner) = &self.consumers.get(number)?.standing else { return None };
+            Some((&**owner, *client, *link))
         })
     }
 

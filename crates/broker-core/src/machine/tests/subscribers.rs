@@ -228,6 +228,36 @@ fn unsubscribing_deletes_what_nobody_receives_from_and_nothing_else() {
 }
 
 #[test]
+fn a_temporary_one_goes_with_the_last_link_that_receives_from_it() {
+    let temporary = |name| Subscriber { temporary: true, ..shared(name) };
+    let mut broker = with_topic();
+    for (link, client) in [(1, ME), (2, ME), (3, OTHER)] {
+        open_as(&mut broker, client, link, "t", temporary("s")).unwrap();
+    }
+    open_as(&mut broker, OTHER, 4, "t", Subscriber { temporary: true, ..subscriber("alone") }).unwrap();
+    open_as(&mut broker, OTHER, 5, "t", subscriber("durable")).unwrap();
+    close(&mut broker, 1);
+    close(&mut broker, 2);
+    assert!(find(&mut broker, "s").is_some());
+    broker.tell(OTHER, Command::Disconnect);
+    assert_eq!((find(&mut broker, "s"), find(&mut broker, "alone")), (None, None));
+    assert!(find(&mut broker, "durable").is_some());
+    // Another link of the same number is another one.
+    open(&mut broker, 1, temporary("s")).unwrap();
+    open(&mut broker, 1, subscriber("durable")).unwrap();
+    assert_eq!(find(&mut broker, "s"), None);
+}
+
+#[test]
+fn who_is_refused_leaves_no_temporary_one_behind() {
+    let mut broker = Broker::with(CoreConfig { max_consumers_per_entity: 0, ..CoreConfig::default() });
+    broker.create_kind("t", EntityKind::Topic, EntitySettings::default());
+    let refused = open(&mut broker, 1, Subscriber { temporary: true, ..subscriber("s") });
+    assert!(matches!(refused, Err(AttachError::LimitReached { .. })), "{refused:?}");
+    assert_eq!(find(&mut broker, "s"), None);
+}
+
+#[test]
 fn what_a_crash_leaves_of_a_temporary_one_goes_after_five_minutes() {
     let mut broker = with_topic();
     open(&mut broker, 1, Subscriber { temporary: true, ..subscriber("s") }).unwrap();
