@@ -250,6 +250,12 @@ impl Transactions {
         Some(self.end(key, Phase::TimedOut))
     }
 
+    /// The same of one transaction.
+    pub(crate) fn time_out_of(&mut self, key: Key, now: Timestamp) -> Option<Vec<Work>> {
+        self.all.get(&key).filter(|transaction| transaction.deadline <= now)?;
+        Some(self.end(key, Phase::TimedOut))
+    }
+
     /// The transactions of one client.
     pub(crate) fn of(&self, client: ClientId) -> Vec<Key> {
         let keys = self.all.range((client, TransactionId(0))..=(client, TransactionId(u64::MAX)));

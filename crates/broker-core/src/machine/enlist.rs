@@ -35,6 +35,7 @@ impl Core {
         out: &mut impl Output,
     ) {
         let key = (client, transaction);
+        self.time_out_late(now, key, out);
         let (done, answer, ticket) = match operation {
             Operation::Publish { target, messages, ticket } => {
                 let done = self.enlist_publish(now, key, target, messages, out);

@@ -9,7 +9,7 @@ use super::{Core, partitions::Together};
 use crate::{
     ClientId, CommitError, Effect, LockId, Message, Output, QueueId, SettleError, Ticket, Timestamp,
     TransactionError, TransactionId, UnsettledPolicy,
-    open_transactions::{Limits, Settlement, Work},
+    open_transactions::{Key, Limits, Settlement, Work},
     record::OpenRecord,
 };
 
@@ -55,6 +55,7 @@ impl Core {
         ticket: Option<Ticket>,
         out: &mut impl Output,
     ) {
+        self.time_out_late(now, (client, transaction), out);
         let done = match self.transactions.discharge((client, transaction)) {
             Ok(work) if fail => {
                 self.undo(now, work, out);
@@ -166,6 +167,13 @@ impl Core {
             self.give_up(work);
         }
         left
+    }
+
+    /// Rolls a transaction back whose time is over: what time brings may wait for the disk, and its client need not.
+    pub(super) fn time_out_late(&mut self, now: Timestamp, key: Key, out: &mut impl Output) {
+        if let Some(work) = self.transactions.time_out_of(key, now) {
+            self.undo(now, work, out);
+        }
     }
 
     pub(super) fn transaction_limits(&self) -> Limits {

@@ -51,6 +51,30 @@ fn what_comes_too_late_for_its_transaction_is_told_so() {
     assert_eq!(broker.discharge(TX, true), Answered::Done, "it is rolled back, as asked");
 }
 
+/// What time brings waits while much waits for the disk, and whoever sends need not.
+#[test]
+fn a_transaction_whose_time_is_over_is_rolled_back_by_whoever_is_too_late() {
+    let late = TransactionError::TimedOut;
+    let in_time = |waited| {
+        let mut broker = Broker::with_queue(EntitySettings::default());
+        broker.publish(message("m"));
+        let delivery = broker.lock_one();
+        broker.declare(TX);
+        broker.settle_in(TX, &delivery, Outcome::Complete);
+        broker.now = broker.now.after(Duration::from_millis(waited));
+        (broker, delivery)
+    };
+    let (mut broker, _) = in_time(TWO_MINUTES);
+    assert_eq!(broker.commit(TX), transaction(late));
+    let (mut broker, delivery) = in_time(TWO_MINUTES);
+    assert_eq!(broker.send_in(TX, "q", &["late"]), Answered::Publish(PublishError::Transaction(late)));
+    assert_eq!(broker.settle(&delivery, Outcome::Complete), Err(SettleError::LockLost), "nothing holds it");
+    let (mut broker, _) = in_time(TWO_MINUTES);
+    assert_eq!(broker.discharge(TX, true), Answered::Done, "it is rolled back, as asked");
+    let (mut broker, _) = in_time(1);
+    assert_eq!(broker.commit(TX), Answered::Done);
+}
+
 #[test]
 fn a_hundred_messages_are_sent_in_one_transaction_and_not_one_more() {
     let mut broker = Broker::with_queue(EntitySettings::default());
