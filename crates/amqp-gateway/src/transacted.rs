@@ -148,8 +148,8 @@ impl Gateway {
         self.note_subject(ticket, &command);
         let Some((link, name)) = transaction else { return self.give(command) };
         let joined = match command {
-            Command::SettleByToken { path, tokens, outcome, ticket } => {
-                let operation = Operation::SettleByToken { path, tokens, outcome, ticket };
+            Command::SettleByToken { path, session, tokens, outcome, ticket } => {
+                let operation = Operation::SettleByToken { path, session, tokens, outcome, ticket };
                 self.transaction(&name, link, &entity).map(|transaction| (transaction, operation))
             }
             Command::Schedule { path, messages, ticket } => {

@@ -183,6 +183,8 @@ pub enum Command {
     SettleByToken {
         /// The store that the management node belongs to.
         path: EntityPath,
+        /// The session that its receiver says they are of: of a message that is gone nobody else knows.
+        session: Option<Box<str>>,
         /// Which locks.
         tokens: Vec<LockToken>,
         /// What to do with each.

@@ -66,6 +66,13 @@ pub(crate) struct Holder {
     pub(crate) since: LockId,
 }
 
+impl Holder {
+    /// Whether a lock is this holder's: those are later ones; ids may wrap.
+    pub(crate) const fn gave(&self, lock: LockId) -> bool {
+        lock.0.wrapping_sub(self.since.0) < 1 << 31
+    }
+}
+
 /// A session's state, which lies in the journal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct SessionState {

@@ -9,7 +9,7 @@ use amqp_codec::{
 use broker_core::{Command, EntityPath, Outcome, Properties, Timestamp};
 use bytes::BytesMut;
 
-use super::{Ask, bad, lock_tokens, one_array};
+use super::{Ask, bad, lock_tokens, one_array, sessions};
 use crate::{condition::Refusal, outcome, settlement::Face};
 
 /// The command of `renew-lock`.
@@ -30,7 +30,8 @@ pub(super) fn update(body: &RawMap, path: EntityPath) -> Result<Ask, Refusal> {
         "suspended" => Outcome::DeadLetter(dead_letter(body)),
         _ => return Err(bad("'disposition-status' must be completed, abandoned, defered or suspended")),
     };
-    Ok(Box::new(move |ticket| Command::SettleByToken { path, tokens, outcome, ticket }))
+    let session = sessions::optional_session_id(body)?;
+    Ok(Box::new(move |ticket| Command::SettleByToken { path, session, tokens, outcome, ticket }))
 }
 
 /// `properties-to-modify`.

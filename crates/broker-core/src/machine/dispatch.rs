@@ -72,8 +72,9 @@ impl Core {
         out: &mut impl Output,
     ) {
         match command {
-            Command::SettleByToken { path, tokens, outcome, ticket } => {
-                self.settle_by_token(now, client, &path, &tokens, &outcome, ticket, out);
+            Command::SettleByToken { path, session, tokens, outcome, ticket } => {
+                let which = (&path, session.as_deref(), &*tokens);
+                self.settle_by_token(now, client, which, &outcome, ticket, out);
             }
             Command::RenewLocks { path, tokens, ticket } => {
                 self.renew_locks(now, client, &path, &tokens, ticket, out);

@@ -6,11 +6,10 @@
 
 use bytes::Bytes;
 
-use super::{Core, copies::COPY_BYTES, partitions::Together};
+use super::{Core, copies::COPY_BYTES, partitions::Together, settle::Tokens};
 use crate::{
-    ClientId, Effect, EntityPath, LockId, LockToken, Message, Operation, Outcome, Output, PublishError,
-    PublishTarget, QueueId, SequenceNumber, SettleError, Timestamp, TransactionError, TransactionId,
-    UnsettledPolicy,
+    ClientId, Effect, EntityPath, LockId, Message, Operation, Outcome, Output, PublishError, PublishTarget,
+    QueueId, SequenceNumber, SettleError, Timestamp, TransactionError, TransactionId, UnsettledPolicy,
     merge::Answer,
     open_transactions::{Cost, Key, Settlement, Work},
 };
@@ -45,8 +44,9 @@ impl Core {
                 let done = self.enlist_settlements(now, key, &[(queue, sequence.0, lock)], &outcome);
                 (done.map_err(Refused::Settle), Answer::Settled, ticket)
             }
-            Operation::SettleByToken { path, tokens, outcome, ticket } => {
-                let done = self.enlist_tokens(now, key, &path, &tokens, &outcome);
+            Operation::SettleByToken { path, session, tokens, outcome, ticket } => {
+                let which = (&path, session.as_deref(), &*tokens);
+                let done = self.enlist_tokens(now, key, which, &outcome);
                 (done.map_err(Refused::Settle), Answer::Settled, Some(ticket))
             }
             Operation::Schedule { path, messages, ticket } => {
@@ -145,11 +145,10 @@ impl Core {
         &mut self,
         now: Timestamp,
         key: Key,
-        path: &EntityPath,
-        tokens: &[LockToken],
+        which: Tokens<'_>,
         outcome: &Outcome,
     ) -> Result<(), SettleError> {
-        let mut locks = self.check_tokens(now, path, tokens)?;
+        let mut locks = self.check_tokens(now, which)?;
         locks.sort_unstable();
         locks.dedup();
         let lock_of = |(queue, sequence)| {

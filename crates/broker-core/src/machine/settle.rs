@@ -58,6 +58,9 @@ fn size_of(properties: &Properties) -> u64 {
     properties.0.iter().map(one).sum::<usize>() as u64
 }
 
+/// Tokens, the entity whose management node they are given to, and the session that its receiver says they are of.
+pub(super) type Tokens<'a> = (&'a EntityPath, Option<&'a str>, &'a [LockToken]);
+
 impl Core {
     pub(super) fn settle(
         &mut self,
@@ -94,18 +97,16 @@ impl Core {
     }
 
     /// All or none.
-    #[expect(clippy::too_many_arguments, reason = "the fields of one command")]
     pub(super) fn settle_by_token(
         &mut self,
         now: Timestamp,
         client: ClientId,
-        path: &EntityPath,
-        tokens: &[LockToken],
+        which: Tokens<'_>,
         outcome: &Outcome,
         ticket: Ticket,
         out: &mut impl Output,
     ) {
-        match self.prepare_tokens(now, path, tokens, outcome, out) {
+        match self.prepare_tokens(now, which, outcome, out) {
             Ok(prepared) => {
                 for (queue, sequence, record) in prepared {
                     self.apply(now, queue, sequence, outcome.clone(), record, out);
@@ -120,12 +121,11 @@ impl Core {
     fn prepare_tokens(
         &mut self,
         now: Timestamp,
-        path: &EntityPath,
-        tokens: &[LockToken],
+        which: Tokens<'_>,
         outcome: &Outcome,
         out: &mut impl Output,
     ) -> Result<Vec<(QueueId, u64, Option<OpenRecord>)>, SettleError> {
-        let mut locks = self.check_tokens(now, path, tokens)?;
+        let mut locks = self.check_tokens(now, which)?;
         // A token given twice settles once.
         locks.sort_unstable();
         locks.dedup();
@@ -159,8 +159,7 @@ impl Core {
     pub(super) fn check_tokens(
         &self,
         now: Timestamp,
-        path: &EntityPath,
-        tokens: &[LockToken],
+        (path, session, tokens): Tokens<'_>,
     ) -> Result<Vec<(QueueId, u64)>, SettleError> {
         let addressed = self.resolve(path).ok_or(SettleError::EntityGone)?;
         let definition = &self.main_of(addressed).ok_or(SettleError::EntityGone)?.definition;
@@ -176,7 +175,12 @@ impl Core {
                 return Err(SettleError::LockLost);
             }
             let store = self.stores.get(&queue).ok_or(SettleError::LockLost)?;
-            store.check_lock(sequence.0, lock, now)?;
+            store.check_lock(sequence.0, lock, now).map_err(|error| {
+                // Of a message that is gone nobody knows its session but whoever says it.
+                let held = session.is_some_and(|id| store.is_held_since(id, lock, now));
+                let is_gone = store.slots.get(sequence.0).is_none();
+                if is_gone && held { SettleError::LockLost } else { error }
+            })?;
             Ok((queue, sequence.0))
         };
         tokens.iter().map(check).collect()
@@ -191,7 +195,9 @@ impl Core {
         ticket: Ticket,
         out: &mut impl Output,
     ) {
-        let effect = match self.check_tokens(now, path, tokens).and_then(|locks| self.check_own_locks(locks))
+        let effect = match self
+            .check_tokens(now, (path, None, tokens))
+            .and_then(|locks| self.check_own_locks(locks))
         {
             Err(error) => Effect::SettleRefused { ticket, error },
             Ok(locks) => {

@@ -48,11 +48,15 @@ impl Store {
         let slot = slot.ok_or(SettleError::SessionLockLost)?;
         let session = sessions.get(SessionNumber(slot.holder.0));
         let holder = session.and_then(|session| session.holder(now)).ok_or(SettleError::SessionLockLost)?;
-        slot.check_lock(lock, now).map_err(|error| {
-            // Locks of the present holder are later ones; ids may wrap.
-            let is_holders = lock.0.wrapping_sub(holder.since.0) < 1 << 31;
-            if is_holders { error } else { SettleError::SessionLockLost }
-        })
+        slot.check_lock(lock, now)
+            .map_err(|error| if holder.gave(lock) { error } else { SettleError::SessionLockLost })
+    }
+
+    /// Whether this session is held now and was when this lock was given.
+    pub(crate) fn is_held_since(&self, session: &str, lock: LockId, now: Timestamp) -> bool {
+        let Some(sessions) = &self.sessions else { return false };
+        let session = sessions.find(session).and_then(|number| sessions.get(number));
+        session.and_then(|session| session.holder(now)).is_some_and(|holder| holder.gave(lock))
     }
 
     /// Locks a message for the holder of its session; says when that lock ends.

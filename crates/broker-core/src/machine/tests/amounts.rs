@@ -217,7 +217,9 @@ fn what_one_request_writes_anew_has_a_limit() {
         let tokens = broker.lock(3).iter().take(count).map(|it| it.lock.unwrap().token).collect();
         let (before, ticket) = (broker.journal.end(), broker.ticket());
         let (path, told) = (main_path("q"), format!("{outcome:?} {limit} {count}"));
-        let answer = broker.tell(ME, Command::SettleByToken { path, tokens, outcome, ticket }).remove(0);
+        let answer = broker
+            .tell(ME, Command::SettleByToken { path, session: None, tokens, outcome, ticket })
+            .remove(0);
         if fits {
             assert!(matches!(answer, Effect::Settled { .. }), "{told}: {answer:?}");
         } else {

@@ -33,8 +33,10 @@ fn not_found(sequence: u64) -> EntityError {
 
 fn settle_by(broker: &mut Broker, token: LockToken, outcome: Outcome) -> Result<(), SettleError> {
     let ticket = broker.ticket();
-    let told = broker
-        .tell(OTHER, Command::SettleByToken { path: main_path("q"), tokens: vec![token], outcome, ticket });
+    let told = broker.tell(
+        OTHER,
+        Command::SettleByToken { path: main_path("q"), session: None, tokens: vec![token], outcome, ticket },
+    );
     match told.into_iter().next() {
         Some(Effect::Settled { .. }) => Ok(()),
         Some(Effect::SettleRefused { error, .. }) => Err(error),

@@ -40,7 +40,7 @@ fn settle_at(
     outcome: Outcome,
 ) -> Result<(), SettleError> {
     let ticket = broker.ticket();
-    match broker.tell(OTHER, Command::SettleByToken { path, tokens, outcome, ticket }).pop() {
+    match broker.tell(OTHER, Command::SettleByToken { path, session: None, tokens, outcome, ticket }).pop() {
         Some(Effect::Settled { .. }) => Ok(()),
         Some(Effect::SettleRefused { error, .. }) => Err(error),
         other => panic!("{other:?}"),

@@ -455,7 +455,13 @@ impl Test {
         let path = main.map(|name| main_path(&name)).filter(|_| by_token);
         if let Some(tx) = tx {
             let operation = match path {
-                Some(path) => Operation::SettleByToken { path, tokens: vec![lock.token], outcome, ticket },
+                Some(path) => Operation::SettleByToken {
+                    path,
+                    session: None,
+                    tokens: vec![lock.token],
+                    outcome,
+                    ticket,
+                },
                 None => Operation::Settle { queue, sequence, lock: lock.id, outcome, ticket: Some(ticket) },
             };
             let answered = self.broker.enlist(TransactionId(tx), operation, ticket);
@@ -465,7 +471,9 @@ impl Test {
             return;
         }
         let command = match path {
-            Some(path) => Command::SettleByToken { path, tokens: vec![lock.token], outcome, ticket },
+            Some(path) => {
+                Command::SettleByToken { path, session: None, tokens: vec![lock.token], outcome, ticket }
+            }
             None => Command::Settle { queue, sequence, lock: lock.id, outcome, ticket: Some(ticket) },
         };
         let told = self.broker.tell(ME, command);

@@ -277,7 +277,7 @@ impl Test {
         let ticket = self.broker.ticket();
         let command = if by_token {
             let tokens = vec![delivery.lock.unwrap().token];
-            Command::SettleByToken { path: main_path("q"), tokens, outcome, ticket }
+            Command::SettleByToken { path: main_path("q"), session: None, tokens, outcome, ticket }
         } else {
             let (queue, sequence, lock) = (delivery.queue, delivery.sequence, delivery.lock.unwrap().id);
             Command::Settle { queue, sequence, lock, outcome, ticket: Some(ticket) }

@@ -182,7 +182,8 @@ fn every_request_by_number_finds_the_message() {
     let told = broker.tell(ME, Command::RenewLocks { path: path.clone(), tokens: vec![token], ticket });
     assert!(matches!(told.as_slice(), [Effect::Renewed(_)]), "{told:?}");
     let outcome = Outcome::Complete;
-    let told = broker.tell(ME, Command::SettleByToken { path, tokens: vec![token], outcome, ticket });
+    let told =
+        broker.tell(ME, Command::SettleByToken { path, session: None, tokens: vec![token], outcome, ticket });
     assert!(matches!(told.as_slice(), [Effect::Settled { .. }]), "{told:?}");
     broker.restart();
     assert_eq!(numbers(&mut broker, dead_letters("q")), [(of_key("b"), 1)], "a dead letter keeps its number");

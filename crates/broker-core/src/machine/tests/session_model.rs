@@ -275,7 +275,7 @@ impl Test {
             }
         }
         let (path, tokens, ticket) = (main_path("q"), vec![token], self.broker.ticket());
-        let told = self.tell(1, Command::SettleByToken { path, tokens, outcome, ticket });
+        let told = self.tell(1, Command::SettleByToken { path, session: None, tokens, outcome, ticket });
         let refused = told.iter().find_map(|effect| match effect {
             Effect::SettleRefused { error, .. } => Some(*error),
             _ => None,

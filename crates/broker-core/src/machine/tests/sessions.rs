@@ -445,7 +445,10 @@ fn tokens_prove_locks_from_anywhere_while_the_session_is_held() {
     let settle = |broker: &mut Broker, token| {
         let (path, tokens, ticket) = (main_path("q"), vec![token], broker.ticket());
         match broker
-            .tell(OTHER, Command::SettleByToken { path, tokens, outcome: Outcome::Complete, ticket })
+            .tell(
+                OTHER,
+                Command::SettleByToken { path, session: None, tokens, outcome: Outcome::Complete, ticket },
+            )
             .pop()
         {
             Some(Effect::Settled { .. }) => Ok(()),
@@ -457,6 +460,18 @@ fn tokens_prove_locks_from_anywhere_while_the_session_is_held() {
     assert_eq!(broker.settle(&got[1], Outcome::Abandon(nothing())), Ok(()));
     // The session is held, but not this message any more.
     assert_eq!(settle(&mut broker, tokens[1]), Err(SettleError::LockLost));
+    // Of a message that is gone only its receiver knows the session, and may say another.
+    let settle_in = |broker: &mut Broker, session: Option<&str>| {
+        let (path, tokens, ticket) = (main_path("q"), vec![tokens[0]], broker.ticket());
+        let (session, outcome) = (session.map(Into::into), Outcome::Complete);
+        match broker.tell(OTHER, Command::SettleByToken { path, session, tokens, outcome, ticket }).pop() {
+            Some(Effect::SettleRefused { error, .. }) => error,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(settle_in(&mut broker, Some("a")), SettleError::LockLost);
+    assert_eq!(settle_in(&mut broker, Some("b")), SettleError::SessionLockLost);
+    assert_eq!(settle_in(&mut broker, None), SettleError::SessionLockLost);
     close(&mut broker, 1);
     take(&mut broker, 2, "a");
     assert_eq!(settle(&mut broker, tokens[1]), Err(SettleError::SessionLockLost), "an earlier holder's");

@@ -14,9 +14,8 @@ fn with(status: EntityStatus) -> EntitySettings {
 /// Whether each of these was allowed: attach to send, publish, schedule, cancel, attach to receive, attach to receive
 /// dead letters, peek, receive by number, delete, renew, settle by token.
 fn allowed(broker: &mut Broker, scheduled: u64, token: crate::LockToken) -> Vec<bool> {
-    let ticket = broker.ticket();
-    let (path, queue) = (main_path("q"), broker.queue("q"));
-    let sequences = vec![SequenceNumber(scheduled)];
+    let (ticket, path, queue) = (broker.ticket(), main_path("q"), broker.queue("q"));
+    let (sequences, tokens) = (vec![SequenceNumber(scheduled)], vec![token]);
     let (mode, unsettled, auto_create) = (ReceiveMode::PeekLock, UnsettledPolicy::KeepLocks, false);
     let open = |link, path| Command::OpenConsumer {
         session: None,
@@ -56,8 +55,8 @@ fn allowed(broker: &mut Broker, scheduled: u64, token: crate::LockToken) -> Vec<
             before: Timestamp::MAX,
             ticket,
         },
-        Command::RenewLocks { path: path.clone(), tokens: vec![token], ticket },
-        Command::SettleByToken { path, tokens: vec![token], outcome: Outcome::Complete, ticket },
+        Command::RenewLocks { path: path.clone(), tokens: tokens.clone(), ticket },
+        Command::SettleByToken { path, session: None, tokens, outcome: Outcome::Complete, ticket },
     ];
     let one = |command: Command| match broker.tell(ME, command).pop() {
         Some(

@@ -121,7 +121,11 @@ impl Broker {
         let ticket = self.ticket();
         let tokens = locks.iter().map(|lock| lock.token).collect();
         let path = main_path("q");
-        self.enlist(transaction, Operation::SettleByToken { path, tokens, outcome, ticket }, ticket)
+        self.enlist(
+            transaction,
+            Operation::SettleByToken { path, session: None, tokens, outcome, ticket },
+            ticket,
+        )
     }
 
     /// The client is lost, and comes back with nothing open.

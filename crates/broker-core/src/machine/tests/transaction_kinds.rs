@@ -366,12 +366,13 @@ impl Test {
         let (outcome, ticket) = (deed.outcome(), self.broker.ticket());
         let (path, tokens) = (main_path(PLACES[message.0]), vec![token]);
         let command = match (name.map(TransactionId), delivery.filter(|_| !by_token)) {
-            (None, None) => Command::SettleByToken { path, tokens, outcome, ticket },
+            (None, None) => Command::SettleByToken { path, session: None, tokens, outcome, ticket },
             (None, Some((queue, sequence, lock))) => {
                 Command::Settle { queue, sequence, lock, outcome, ticket: Some(ticket) }
             }
             (Some(transaction), None) => {
-                let operation = Box::new(Operation::SettleByToken { path, tokens, outcome, ticket });
+                let operation =
+                    Box::new(Operation::SettleByToken { path, session: None, tokens, outcome, ticket });
                 Command::Enlist { transaction, operation }
             }
             (Some(transaction), Some((queue, sequence, lock))) => {

@@ -143,7 +143,7 @@ fn a_message_settled_in_a_transaction_is_settled_by_nobody_else() {
     let ticket = broker.ticket();
     let (path, tokens) = (main_path("q"), vec![lock.token]);
     let outcome = Outcome::Abandon(properties(&[]));
-    let told = broker.tell(OTHER, Command::SettleByToken { path, tokens, outcome, ticket });
+    let told = broker.tell(OTHER, Command::SettleByToken { path, session: None, tokens, outcome, ticket });
     assert_eq!(broker.answer(OTHER, ticket, told), Some(Answered::Settle(in_use)));
     broker.declare(other);
     assert_eq!(broker.settle_in(other, &delivery, Outcome::Complete), Answered::Settle(in_use));
