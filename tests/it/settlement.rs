@@ -9,7 +9,8 @@ use amqp_codec::{
     sections::PropertyField,
     types::{Kind, ReceiverSettleMode},
 };
-use broker_core::EntitySettings;
+use broker_core::{EntityKind, EntitySettings};
+use broker_server::EntityPlan;
 
 use crate::{
     broker::{Broker, QUEUE},
@@ -65,6 +66,32 @@ fn a_send_may_bring_what_the_configuration_says() {
             ..testkit::Script::transfer_frame(1, id, false)
         };
         client.send_with(0, transfer, &messages);
+        match client.wire.disposed().unwrap().state {
+            Some(DeliveryState::Accepted) => assert!(fits, "{most}"),
+            Some(DeliveryState::Rejected(Some(error))) => {
+                assert!(!fits, "{most}: {error:?}");
+                assert_eq!(error.condition, "amqp:resource-limit-exceeded");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_send_has_as_many_copies_as_the_configuration_says() {
+    let plan = |name: &str, kind| EntityPlan { kind, ..EntityPlan::queue(name, EntitySettings::default()) };
+    for (most, fits) in [(1, false), (2, true)] {
+        let broker = Broker::with(|config| {
+            config.entities = vec![
+                plan("t", EntityKind::Topic),
+                plan("t/Subscriptions/a", EntityKind::Subscription),
+                plan("t/Subscriptions/b", EntityKind::Subscription),
+            ];
+            config.quotas.max_copies_per_send = most;
+        });
+        let mut client = broker.plain();
+        client.sender(1, "t");
+        client.send(1, false, &message("m"));
         match client.wire.disposed().unwrap().state {
             Some(DeliveryState::Accepted) => assert!(fits, "{most}"),
             Some(DeliveryState::Rejected(Some(error))) => {

@@ -2,7 +2,7 @@
 
 use amqp_codec::{
     message::MessageBuilder,
-    performative::{Attach, Declare, DeliveryState, Discharge, Source, Target, TxnId},
+    performative::{Attach, Declare, DeliveryState, Discharge, Source, Target, Transfer, TxnId},
     raw::{AnnotationValue, RawMap, RawValue},
     types::{ReceiverSettleMode, Role, Symbol},
 };
@@ -80,6 +80,30 @@ fn send(client: &mut Client, channel: u16, handle: u32, txn_id: &TxnId, text: &s
 fn complete(client: &mut Client, channel: u16, delivery: &Delivery, txn_id: &TxnId) {
     let state = within(txn_id, Some(DeliveryState::Accepted));
     assert_eq!(client.outcome(channel, delivery.id(), state.clone()).state, Some(state));
+}
+
+#[test]
+fn a_transaction_holds_as_many_bytes_as_the_configuration_says() {
+    for (most, fits) in [(200, false), (1 << 20, true)] {
+        let broker = Broker::with(|config| config.quotas.max_transaction_bytes = most);
+        let mut client = broker.plain();
+        coordinate(&mut client, 0, Source::new("me"));
+        client.sender(1, QUEUE);
+        let txn = declare(&mut client, 0);
+        let state = within(&txn, None);
+        let transfer = |id| Transfer { state: Some(state), ..Script::transfer_frame(1, id, false) };
+        client.send_with(0, transfer, &message("m"));
+        match client.wire.disposed().unwrap().state {
+            Some(DeliveryState::Rejected(Some(error))) => {
+                assert!(!fits, "{most}: {error:?}");
+                assert_eq!(error.condition, "amqp:resource-limit-exceeded");
+            }
+            answer => {
+                assert!(fits, "{most}: {answer:?}");
+                assert_eq!(answer, Some(within(&txn, Some(DeliveryState::Accepted))));
+            }
+        }
+    }
 }
 
 /// Everything in a queue, removed.

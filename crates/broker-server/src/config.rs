@@ -31,6 +31,10 @@ pub struct Quotas {
     pub max_send_bytes: u64,
     /// Most bytes of messages that one settlement by tokens may write anew.
     pub max_rewritten_bytes: u64,
+    /// Most bytes that the open transactions of one connection may hold.
+    pub max_transaction_bytes: u64,
+    /// Most copies that the messages of one send to a topic may have.
+    pub max_copies_per_send: u64,
     /// Time from the first operation of a transaction until it is rolled back.
     pub transaction_time_out: Duration,
 }
@@ -48,6 +52,8 @@ impl Default for Quotas {
             max_transaction_messages: core.max_transaction_messages,
             max_send_bytes: core.max_send_bytes,
             max_rewritten_bytes: core.max_rewritten_bytes,
+            max_transaction_bytes: core.max_transaction_bytes,
+            max_copies_per_send: core.max_copies_per_send,
             transaction_time_out: core.transaction_time_out,
         }
     }

@@ -102,6 +102,8 @@ fn recover(config: &ServerConfig, clock: &Arc<Clock>, inbox: &Arc<Inbox>) -> Res
         max_transaction_messages: config.quotas.max_transaction_messages,
         max_send_bytes: config.quotas.max_send_bytes,
         max_rewritten_bytes: config.quotas.max_rewritten_bytes,
+        max_transaction_bytes: config.quotas.max_transaction_bytes,
+        max_copies_per_send: config.quotas.max_copies_per_send,
         transaction_time_out: config.quotas.transaction_time_out,
         describe: amqp_gateway::describe,
         ..CoreConfig::default()

@@ -189,6 +189,8 @@ pub(crate) struct LimitSettings {
     pub(crate) max_transaction_messages: Option<u64>,
     pub(crate) max_send_bytes: Option<Bytes>,
     pub(crate) max_rewritten_bytes: Option<Bytes>,
+    pub(crate) max_transaction_bytes: Option<Bytes>,
+    pub(crate) max_copies_per_send: Option<u64>,
     pub(crate) transaction_time_out: Option<Span>,
     pub(crate) max_message_bytes: Option<Bytes>,
     pub(crate) max_frame_bytes: Option<Bytes>,

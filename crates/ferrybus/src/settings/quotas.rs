@@ -15,7 +15,7 @@ use crate::{failure::Failure, quantity::Bytes};
 pub(super) fn quotas(limits: &LimitSettings, tier: Tier) -> Result<Quotas, Failure> {
     let emulator = tier == Tier::Emulator;
     let count = |key, value, default, most, unit| within(key, value, default, 1, most, unit);
-    let (max_send_bytes, max_rewritten_bytes) = at_once(limits)?;
+    let at_once = at_once(limits)?;
     Ok(Quotas {
         profile: match tier {
             Tier::Standard => Profile::STANDARD,
@@ -65,8 +65,10 @@ pub(super) fn quotas(limits: &LimitSettings, tier: Tier) -> Result<Quotas, Failu
             10_000,
             "messages",
         )?,
-        max_send_bytes,
-        max_rewritten_bytes,
+        max_copies_per_send: at_once.copies,
+        max_send_bytes: at_once.sent,
+        max_rewritten_bytes: at_once.rewritten,
+        max_transaction_bytes: at_once.in_transactions,
         transaction_time_out: time(
             "limits.transaction_time_out",
             limits.transaction_time_out,
@@ -77,15 +79,29 @@ pub(super) fn quotas(limits: &LimitSettings, tier: Tier) -> Result<Quotas, Failu
     })
 }
 
-/// What one send may bring and what one settlement by tokens may write anew, in bytes.
-fn at_once(limits: &LimitSettings) -> Result<(u64, u64), Failure> {
+/// What may be done at once.
+struct AtOnce {
+    /// Copies of what one send brings.
+    copies: u64,
+    /// Bytes that one send brings.
+    sent: u64,
+    /// Bytes that one settlement by tokens writes anew.
+    rewritten: u64,
+    /// Bytes that the open transactions of one connection hold.
+    in_transactions: u64,
+}
+
+fn at_once(limits: &LimitSettings) -> Result<AtOnce, Failure> {
     let size = |key, value: Option<Bytes>, default| {
         within(key, value.map(|bytes| bytes.0), default, AT_ONCE_BYTES_MIN, AT_ONCE_BYTES_MAX, "bytes")
     };
-    Ok((
-        size("limits.max_send_bytes", limits.max_send_bytes, 128 << 20)?,
-        size("limits.max_rewritten_bytes", limits.max_rewritten_bytes, 256 << 20)?,
-    ))
+    let copies = limits.max_copies_per_send;
+    Ok(AtOnce {
+        copies: within("limits.max_copies_per_send", copies, 1_000_000, 1, 10_000_000, "copies")?,
+        sent: size("limits.max_send_bytes", limits.max_send_bytes, 128 << 20)?,
+        rewritten: size("limits.max_rewritten_bytes", limits.max_rewritten_bytes, 256 << 20)?,
+        in_transactions: size("limits.max_transaction_bytes", limits.max_transaction_bytes, 128 << 20)?,
+    })
 }
 
 /// A batch of 1 MiB, as clients make them, fits into a queue whatever the size of its messages.

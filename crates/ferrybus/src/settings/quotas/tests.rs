@@ -43,6 +43,18 @@ fn quotas_and_entities_outside_their_bounds_are_named_with_their_place() {
             "`limits.max_rewritten_bytes` is 1074790400, expected 16777216 to 1073741824 bytes",
         ),
         (
+            "[limits]\nmax_transaction_bytes = \"15 MiB\"",
+            "`limits.max_transaction_bytes` is 15728640, expected 16777216 to 1073741824 bytes",
+        ),
+        (
+            "[limits]\nmax_copies_per_send = 0",
+            "`limits.max_copies_per_send` is 0, expected 1 to 10000000 copies",
+        ),
+        (
+            "[limits]\nmax_copies_per_send = 10000001",
+            "`limits.max_copies_per_send` is 10000001, expected 1 to 10000000 copies",
+        ),
+        (
             "[limits]\ntransaction_time_out = \"2h\"",
             "`limits.transaction_time_out` is 7200s, expected 1s to 3600s",
         ),
@@ -104,13 +116,15 @@ fn subscribers_and_receivers_with_selectors_are_limited_as_the_operator_says() {
 fn what_is_done_at_once_is_bounded_as_the_operator_says() {
     let most = |text: &str| {
         let quotas = limits(text).bounds.quotas;
-        (quotas.max_send_bytes, quotas.max_rewritten_bytes)
+        (quotas.max_send_bytes, quotas.max_rewritten_bytes, quotas.max_transaction_bytes)
     };
-    assert_eq!(most(""), (128 << 20, 256 << 20));
-    assert_eq!(
-        most("[limits]\nmax_send_bytes = \"16 MiB\"\nmax_rewritten_bytes = \"1 GiB\""),
-        (16 << 20, 1 << 30)
-    );
+    assert_eq!(most(""), (128 << 20, 256 << 20, 128 << 20));
+    let text = "[limits]\nmax_send_bytes = \"16 MiB\"\nmax_rewritten_bytes = \"1 GiB\"\n\
+                max_transaction_bytes = \"17 MiB\"";
+    assert_eq!(most(text), (16 << 20, 1 << 30, 17 << 20));
+    let copies = |text: &str| limits(text).bounds.quotas.max_copies_per_send;
+    assert_eq!(copies(""), 1_000_000);
+    assert_eq!(copies("[limits]\nmax_copies_per_send = 10000000"), 10_000_000);
 }
 
 /// The parts of a batch that grow with the configuration, each as large as may be.
@@ -120,15 +134,16 @@ fn a_batch_of_the_journal_holds_the_most_that_can_be_allowed() {
         [limits]
         max_send_bytes = "1 GiB"
         max_rewritten_bytes = "1 GiB"
+        max_transaction_bytes = "1 GiB"
         max_rules_per_topic = 1000000
         max_message_bytes = "100 MiB"
     "#;
     let bounds = limits(MOST).bounds;
-    let core = broker_core::CoreConfig::default();
     let (round, open_batch, tokens) = (4 << 20, 8 << 20, 4_096);
     let due_at_a_topic =
         bounds.quotas.max_send_bytes + bounds.quotas.max_rules_per_topic * 1_536 + bounds.max_message_bytes;
-    let commit = bounds.quotas.max_send_bytes + core.max_transaction_bytes + bounds.max_message_bytes;
+    let commit =
+        bounds.quotas.max_send_bytes + bounds.quotas.max_transaction_bytes + bounds.max_message_bytes;
     let by_tokens = bounds.quotas.max_rewritten_bytes + tokens * 1_536 + bounds.max_message_bytes;
     for most in [due_at_a_topic, commit, by_tokens] {
         assert!(open_batch + round + most < u64::from(u32::MAX), "{most}");
