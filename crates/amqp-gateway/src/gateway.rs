@@ -37,6 +37,8 @@ use crate::{
 
 /// What the fresh sections of a usual delivery take, in bytes.
 const SECTIONS_BYTES: usize = 256;
+/// A delivery on its way counts as at least so many bytes: what is known of it takes as much, however short its message is.
+pub(crate) const DELIVERY_BYTES: u32 = 256;
 /// Below this much room new memory is taken before the next delivery is written, in bytes.
 pub(crate) const SCRATCH_LOW: usize = 512;
 /// Most memory that is taken at once for sections, in bytes: it is freed when its last delivery is sent.
@@ -373,7 +375,7 @@ impl Gateway {
         }
         let waiting = self.waiting_bytes();
         if let Some(limit) = self.budget.raise(waiting) {
-            self.commands.push(Command::ByteBudget { limit });
+            self.commands.push(Command::ByteBudget { limit, least: DELIVERY_BYTES });
         }
     }
 }

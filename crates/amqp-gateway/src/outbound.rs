@@ -17,7 +17,7 @@ use bytes::Buf as _;
 use crate::{
     condition::Refusal,
     delivery::{self, Recipient},
-    gateway::{Gateway, SCRATCH_LOW},
+    gateway::{DELIVERY_BYTES, Gateway, SCRATCH_LOW},
     link::{Consumer, LinkRole},
     locks::{Held, IdRange},
     outcome,
@@ -48,7 +48,7 @@ const TXN_ID: &str = "txn-id";
 impl Gateway {
     /// The core hands out a message; its payload is taken.
     pub(crate) fn on_delivery(&mut self, delivery: &mut Delivery) {
-        self.budget.delivered(delivery.stored.payload.len());
+        self.budget.delivered(delivery.stored.payload.len().max(DELIVERY_BYTES as usize));
         let Some(link) = self.links.get_mut(delivery.consumer.0) else { return self.give_back(delivery) };
         let LinkRole::Consumer(consumer) = &mut link.role else { return self.give_back(delivery) };
         let Some(session) = self.sessions.get_mut(link.session.0) else { return };
@@ -81,7 +81,7 @@ impl Gateway {
         let outgoing = OutgoingDelivery { settled, given, ..OutgoingDelivery::new(tag, sections, bare) };
         let size = outgoing.len();
         let Some(id) = self.engine.send(link.key, outgoing) else { return self.give_back(delivery) };
-        session.given(size);
+        session.given(size.max(DELIVERY_BYTES as usize));
         let session_number = link.session;
         if settled {
             self.commands.extend(consumer.raise(delivery.consumer, self.config.max_unsettled));

@@ -21,6 +21,8 @@ pub(crate) struct Client {
     pub(crate) budget: u64,
     /// Payload bytes handed out.
     pub(crate) handed: u64,
+    /// What a shorter payload counts as.
+    pub(crate) least: u32,
     /// Consumers that have credit but no budget; some of them may be gone.
     pub(crate) blocked: Vec<ConsumerNumber>,
     /// How many of them are.

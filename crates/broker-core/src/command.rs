@@ -122,6 +122,8 @@ pub enum Command {
     ByteBudget {
         /// Absolute number of payload bytes.
         limit: u64,
+        /// A payload that is shorter counts as so many bytes: what is known of a delivery takes room, too.
+        least: u32,
     },
     /// Enqueue one message. Answer with a ticket: `Effect::Published` or `Effect::PublishRefused`.
     Publish {

@@ -173,7 +173,7 @@ impl<'a> Post<'a> {
         let setup = Batch { client: ClientId(0), commands: entities(self.plan.seed) };
         self.process.boot((self.plan, self.now), &mut self.rng, &setup)?;
         self.client += 1;
-        self.commands = vec![Command::Connect, Command::ByteBudget { limit: u64::MAX }];
+        self.commands = vec![Command::Connect, Command::ByteBudget { limit: u64::MAX, least: 0 }];
         for (link, name) in (0..PLACE_LINKS).zip(PLACES) {
             self.commands.push(Command::OpenConsumer {
                 consumer: LinkId(link),

@@ -133,6 +133,27 @@ fn a_reader_that_stops_reading_stops_being_served() {
 }
 
 #[test]
+fn a_reader_that_stops_reading_is_served_as_few_of_the_shortest_messages_as_of_longer_ones() {
+    let config = GatewayConfig { deliver_window_bytes: 100_000, ..GatewayConfig::default() };
+    let mut world = World::with(config, Anonymous::Deny);
+    let sender = world.plain();
+    world.send(sender, "q", &vec![""; 1000]);
+    let reader = world.plain();
+    world.script(reader).attach_receiver(0, 2, "r", "q", None);
+    world.run();
+    world.clients[reader].reads = false;
+    world.credit(reader, 0, 2, 0, 1000, false);
+    world.run();
+    let other = world.plain();
+    let left = world.receive(other, "q", 1000).len();
+    // Each counts as 256 bytes.
+    assert!((600..620).contains(&left), "{left}");
+    world.clients[reader].reads = true;
+    world.run();
+    assert_eq!(world.transfers(reader).len() + left, 1000);
+}
+
+#[test]
 fn credit_may_be_taken_back_and_unsettled_deliveries_are_bounded() {
     let config = GatewayConfig { max_unsettled: 10, ..GatewayConfig::default() };
     let mut world = World::with(config, Anonymous::Deny);

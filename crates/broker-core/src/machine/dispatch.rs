@@ -58,7 +58,7 @@ impl Core {
                 self.publish_through(now, client, &path, &through, &messages, ticket, out);
             }
             Command::Credit { consumer, limit, drain } => self.credit(client, consumer, limit, drain),
-            Command::ByteBudget { limit } => self.byte_budget(client, limit),
+            Command::ByteBudget { limit, least } => self.byte_budget(client, limit, least),
             command => self.dispatch_request(now, client, command, out),
         }
     }

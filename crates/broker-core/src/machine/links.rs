@@ -372,9 +372,9 @@ impl Core {
         wake(store, &mut self.active);
     }
 
-    pub(super) fn byte_budget(&mut self, client: ClientId, limit: u64) {
+    pub(super) fn byte_budget(&mut self, client: ClientId, limit: u64, least: u32) {
         let Some(client) = self.clients.get_mut(&client) else { return };
-        client.budget = limit;
+        (client.budget, client.least) = (limit, least);
         if client.handed >= client.budget {
             return;
         }

@@ -249,7 +249,7 @@ impl Hand<'_> {
         store.traffic.outgoing += 1;
         consumer.count += 1;
         if let Some(client) = self.clients.get_mut(&client) {
-            client.handed += stored.payload.len() as u64;
+            client.handed += (stored.payload.len() as u64).max(u64::from(client.least));
         }
         let selects = consumer.selects();
         if consumer.session.is_none() && consumer.has_credit() {

@@ -182,7 +182,7 @@ impl Hand<'_> {
         }
         consumer.count += 1;
         if let Some(client) = self.clients.get_mut(&consumer.client) {
-            client.handed += stored.payload.len() as u64;
+            client.handed += (stored.payload.len() as u64).max(u64::from(client.least));
         }
         let sequence = SequenceNumber(sequence);
         let delivery = Delivery { consumer: consumer.link, queue: store.id, sequence, lock: None, stored };

@@ -111,7 +111,7 @@ fn begin(inbox: &Inbox, clock: &Arc<Clock>) -> Arc<Mailbox> {
         Box::new(EntitySettings { lock_duration: Duration::from_secs(300), ..EntitySettings::default() });
     let create =
         Command::CreateEntity { name: "q".into(), kind: EntityKind::Queue, settings, ticket: Ticket(0) };
-    bring(inbox, vec![Command::Connect, Command::ByteBudget { limit: u64::MAX }, create]);
+    bring(inbox, vec![Command::Connect, Command::ByteBudget { limit: u64::MAX, least: 0 }, create]);
     mailbox
 }
 

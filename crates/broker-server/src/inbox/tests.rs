@@ -26,7 +26,7 @@ fn client(inbox: &Inbox, client: ClientId, lock_duration: Duration) -> Arc<Mailb
     let settings = Box::new(EntitySettings { lock_duration, ..EntitySettings::default() });
     let create =
         Command::CreateEntity { name: "q".into(), kind: EntityKind::Queue, settings, ticket: Ticket(0) };
-    bring(inbox, client, vec![Command::Connect, Command::ByteBudget { limit: u64::MAX }, create]);
+    bring(inbox, client, vec![Command::Connect, Command::ByteBudget { limit: u64::MAX, least: 0 }, create]);
     mailbox
 }
 

@@ -20,7 +20,7 @@ fn delivering() -> (Runner, Arc<Mailbox>) {
     let consumer = LinkId(1);
     let commands = vec![
         Command::Connect,
-        Command::ByteBudget { limit: u64::MAX },
+        Command::ByteBudget { limit: u64::MAX, least: 0 },
         Command::CreateEntity {
             name: "q".into(),
             kind: EntityKind::Queue,

@@ -12,13 +12,17 @@ const BETWEEN_BYTES: usize = 50_000;
 
 /// What the client wants of the link 1, and how much its session may bring.
 fn wants(wire: &mut Wire, window: u32) {
+    wants_so_many(wire, MESSAGES, window);
+}
+
+fn wants_so_many(wire: &mut Wire, messages: u32, window: u32) {
     let flow = Flow {
         next_incoming_id: Some(0),
         incoming_window: window,
         outgoing_window: 1,
         handle: Some(1),
         delivery_count: Some(0),
-        link_credit: Some(MESSAGES),
+        link_credit: Some(messages),
         echo: true,
         ..Flow::default()
     };
@@ -90,5 +94,34 @@ fn small_messages_that_wait_while_others_come_keep_nothing_of_those() {
     for _ in 0..MESSAGES {
         reader.transferred().unwrap();
     }
+    scene.bounded_by(4 * MIB);
+}
+
+#[test]
+fn the_shortest_messages_that_wait_cost_no_more_than_longer_ones() {
+    const TINY: u32 = 100_000;
+    const AT_ONCE: u32 = 1_000;
+    let mut scene = Scene::with("memory-tiny", "");
+    let mut sender = log_in(scene.address());
+    sender.sender(1, "s", "orders").unwrap();
+    let tiny = testkit::data(b"");
+    for first in (0..TINY).step_by(AT_ONCE as usize) {
+        for id in first..first + AT_ONCE {
+            sender.script.transfer(0, 1, id, false, &tiny);
+        }
+        let mut answered = first;
+        while answered < first + AT_ONCE {
+            let disposition = sender.disposed().unwrap();
+            answered = disposition.last.unwrap_or(disposition.first) + 1;
+        }
+    }
+    scene.measure();
+    let mut reader = log_in(scene.address());
+    reader.receiver(1, "r", "orders", None).unwrap();
+    wants_so_many(&mut reader, TINY, 0);
+    for _ in 0..200 {
+        scene.innocent_works();
+    }
+    // All of them have half a megabyte, but 40 with what is known of each.
     scene.bounded_by(4 * MIB);
 }

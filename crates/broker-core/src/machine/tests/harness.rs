@@ -188,7 +188,7 @@ impl Broker {
         };
         for client in [ME, OTHER] {
             broker.tell(client, Command::Connect);
-            broker.tell(client, Command::ByteBudget { limit: u64::MAX });
+            broker.tell(client, Command::ByteBudget { limit: u64::MAX, least: 0 });
         }
         broker
     }
@@ -469,7 +469,7 @@ impl Broker {
         self.core = self.replayed();
         for client in [ME, OTHER] {
             self.tell(client, Command::Connect);
-            self.tell(client, Command::ByteBudget { limit: u64::MAX });
+            self.tell(client, Command::ByteBudget { limit: u64::MAX, least: 0 });
         }
         self.journal.effects.clear();
     }

@@ -275,7 +275,7 @@ impl Test {
                     self.open.clear();
                 }
                 self.tell(client, Command::Connect);
-                self.tell(client, Command::ByteBudget { limit: u64::MAX });
+                self.tell(client, Command::ByteBudget { limit: u64::MAX, least: 0 });
             }
             Step::Wait { millis } => self.broker.wait(u64::from(millis)),
             Step::Crash => {
@@ -581,7 +581,7 @@ impl Test {
         for client in [1, 2] {
             self.tell(client, Command::Disconnect);
             self.tell(client, Command::Connect);
-            self.tell(client, Command::ByteBudget { limit: u64::MAX });
+            self.tell(client, Command::ByteBudget { limit: u64::MAX, least: 0 });
         }
         for name in self.names() {
             let before = self.broker.core.entity(name).unwrap().settings.clone();

@@ -290,7 +290,7 @@ fn commands_of_a_client_that_left_do_no_harm() {
     let queue = broker.queue("q");
     let commands = vec![
         Command::Credit { consumer: LinkId(1), limit: 5, drain: true },
-        Command::ByteBudget { limit: 5 },
+        Command::ByteBudget { limit: 5, least: 0 },
         Command::CloseConsumer { consumer: LinkId(1) },
         Command::CloseProducer { producer: LinkId(1) },
         Command::OpenProducer { producer: LinkId(2), path: main_path("q"), auto_create: false },
