@@ -157,11 +157,15 @@ async fn answer_to_the_end(listener: TcpListener, shared: Arc<Shared>) {
         let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
         let serving = Arc::clone(&shared);
         shared.threads.spawn(async move {
-            // Whoever has not asked by then is left.
-            drop(timeout(http::FAREWELL_TIME, serve_late(stream, address, serving)).await);
+            drop(serve_to_the_end(stream, address, serving).await);
             drop(place);
         });
     }
+}
+
+/// Answers one request while the server ends. Whoever has not asked after a short time is left.
+async fn serve_to_the_end(stream: TcpStream, address: SocketAddr, shared: Arc<Shared>) -> io::Result<()> {
+    timeout(http::FAREWELL_TIME, serve_late(stream, address, shared)).await.unwrap_or(Ok(()))
 }
 
 /// Answers one request of HTTP; another protocol gets no answer any more.
@@ -202,7 +206,13 @@ async fn serve(
 ) -> io::Result<()> {
     let stream = on_this_thread(stream)?;
     let mut first = [0];
-    let count = in_time(&shared, stream.peek(&mut first)).await?;
+    let count = match in_time(&shared, stream.peek(&mut first)).await {
+        // It came just before the server began to end.
+        Err(_) if door == Door::Watched && *shared.stop.borrow() != Stop::No => {
+            return Box::pin(serve_to_the_end(stream, address, shared)).await;
+        }
+        count => count?,
+    };
     if count == 0 {
         return Ok(());
     }
