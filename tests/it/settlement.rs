@@ -66,14 +66,19 @@ fn a_send_may_bring_what_the_configuration_says() {
             ..testkit::Script::transfer_frame(1, id, false)
         };
         client.send_with(0, transfer, &messages);
-        match client.wire.disposed().unwrap().state {
-            Some(DeliveryState::Accepted) => assert!(fits, "{most}"),
-            Some(DeliveryState::Rejected(Some(error))) => {
-                assert!(!fits, "{most}: {error:?}");
-                assert_eq!(error.condition, "amqp:resource-limit-exceeded");
-            }
-            other => panic!("{other:?}"),
+        is_taken_where_it_fits(client.wire.disposed().unwrap().state, fits, most);
+    }
+}
+
+/// Demands that a send is accepted where it fits into the limit `most`, and refused where it does not.
+fn is_taken_where_it_fits(state: Option<DeliveryState>, fits: bool, most: impl std::fmt::Display) {
+    match state {
+        Some(DeliveryState::Accepted) => assert!(fits, "{most}"),
+        Some(DeliveryState::Rejected(Some(error))) => {
+            assert!(!fits, "{most}: {error:?}");
+            assert_eq!(error.condition, "amqp:resource-limit-exceeded");
         }
+        other => panic!("{other:?}"),
     }
 }
 
@@ -92,14 +97,7 @@ fn a_send_has_as_many_copies_as_the_configuration_says() {
         let mut client = broker.plain();
         client.sender(1, "t");
         client.send(1, false, &message("m"));
-        match client.wire.disposed().unwrap().state {
-            Some(DeliveryState::Accepted) => assert!(fits, "{most}"),
-            Some(DeliveryState::Rejected(Some(error))) => {
-                assert!(!fits, "{most}: {error:?}");
-                assert_eq!(error.condition, "amqp:resource-limit-exceeded");
-            }
-            other => panic!("{other:?}"),
-        }
+        is_taken_where_it_fits(client.wire.disposed().unwrap().state, fits, most);
     }
 }
 

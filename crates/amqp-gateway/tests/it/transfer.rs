@@ -490,13 +490,18 @@ fn credit_that_is_taken_back_loses_nothing_that_is_received_and_deleted() {
     attach.snd_settle_mode = Some(SenderSettleMode::Settled);
     attach.source = Some(Source::new("q"));
     attach.target = Some(Target::new("here"));
+    all_come_although_credit_is_lowered(&mut world, client, attach);
+}
+
+/// Attaches to a queue of five, `a` to `e`: four were handed out, and wait for a peer that does not read and thinks better
+/// of it.
+fn all_come_although_credit_is_lowered(world: &mut World, client: usize, attach: Attach) {
     world.script(client).attach(0, attach);
     world.run();
     world.received(client);
     world.clients[client].reads = false;
     world.credit(client, 0, 2, 0, 4, false);
     world.run();
-    // Four are gone from the queue, and wait for a peer that does not read and thinks better of it.
     world.credit(client, 0, 2, 0, 1, false);
     world.run();
     world.clients[client].reads = true;
@@ -516,20 +521,7 @@ fn credit_that_is_taken_back_loses_no_answer_and_nothing_that_is_browsed() {
     browser.snd_settle_mode = Some(SenderSettleMode::Unsettled);
     browser.source = Some(Source { distribution_mode: Some("copy".into()), ..Source::new("q") });
     browser.target = Some(Target::new("here"));
-    world.script(client).attach(0, browser);
-    world.run();
-    world.received(client);
-    world.clients[client].reads = false;
-    world.credit(client, 0, 2, 0, 4, false);
-    world.run();
-    world.credit(client, 0, 2, 0, 1, false);
-    world.run();
-    world.clients[client].reads = true;
-    world.run();
-    assert_eq!(texts(&world.transfers(client)), ["a", "b", "c", "d"]);
-    world.credit(client, 0, 2, 4, 9, false);
-    world.run();
-    assert_eq!(texts(&world.transfers(client)), ["e"]);
+    all_come_although_credit_is_lowered(&mut world, client, browser);
 
     // Answers that go out unsettled.
     let client = world.plain();
