@@ -2,6 +2,7 @@
 //!
 //! Invariant: nothing else in this crate touches a file.
 
+mod direct;
 mod faulty;
 mod memory;
 mod real;
@@ -25,6 +26,11 @@ pub trait Disk: fmt::Debug + Send + Sync {
     fn create(&self, file: FileId, reserve: u64) -> io::Result<()>;
     /// Writes all `parts`, one behind the other, from `offset` on. Extends the file where needed.
     fn write_at(&self, file: FileId, offset: u64, parts: &[IoSlice<'_>]) -> io::Result<()>;
+    /// Writes all `parts`, one behind the other, from `offset` on, where nothing is of use behind them: the file may have zeros
+    /// from there to the next multiple of [`BLOCK_BYTES`] afterwards. To be followed by [`Disk::sync_data`].
+    fn append(&self, file: FileId, offset: u64, parts: &[IoSlice<'_>]) -> io::Result<()> {
+        self.write_at(file, offset, parts)
+    }
     /// Reads from `offset` until `buffer` is full or the file ends; says how many bytes there were.
     fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
     /// Makes the file's contents durable, and of its metadata what reading them needs.
@@ -39,6 +45,9 @@ pub trait Disk: fmt::Debug + Send + Sync {
     fn free_space(&self) -> io::Result<u64>;
 }
 
+/// What a disk is written in, in bytes.
+pub(crate) const BLOCK_BYTES: usize = 4 << 10;
+
 impl<D: Disk + ?Sized> Disk for Arc<D> {
     fn list(&self) -> io::Result<Vec<(FileId, u64)>> {
         (**self).list()
@@ -48,6 +57,9 @@ impl<D: Disk + ?Sized> Disk for Arc<D> {
     }
     fn write_at(&self, file: FileId, offset: u64, parts: &[IoSlice<'_>]) -> io::Result<()> {
         (**self).write_at(file, offset, parts)
+    }
+    fn append(&self, file: FileId, offset: u64, parts: &[IoSlice<'_>]) -> io::Result<()> {
+        (**self).append(file, offset, parts)
     }
     fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         (**self).read_at(file, offset, buffer)

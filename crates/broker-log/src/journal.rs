@@ -174,7 +174,7 @@ impl Journal {
         let stored_bytes = RECORD_HEADER_LEN + bytes;
         if !self.recent.continues(at, stored_bytes) {
             self.freeze();
-            self.recent.begin(at, stored_bytes);
+            self.recent.begin(at, at - self.segments.newest().base, stored_bytes);
         }
         self.recent.push(header.encode(), index, rest);
         self.writer.add_record(&header);

@@ -5,9 +5,9 @@
 
 use std::{collections::VecDeque, hint::black_box, ops::BitXor as _};
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 
-use crate::format::RECORD_HEADER_LEN;
+use crate::{disk::BLOCK_BYTES, format::RECORD_HEADER_LEN};
 
 /// Records as they lie on disk, without the headers of batches between them.
 #[derive(Debug)]
@@ -83,12 +83,18 @@ impl Recent {
         self.open_start + open as u64 == at && self.open.capacity() - open >= stored
     }
 
-    /// Begins anew at `at`, with room for `stored` bytes. Everything before is frozen.
-    pub(crate) fn begin(&mut self, at: u64, stored: usize) {
+    /// Begins anew at `at`, which is `offset` in its file, with room for `stored` bytes. Everything before is frozen.
+    /// Records lie in memory as in the file, seen from the beginning of a block: so the disk can take them from there.
+    pub(crate) fn begin(&mut self, at: u64, offset: u64, stored: usize) {
         debug_assert!(self.open.is_empty(), "freeze before going on elsewhere");
-        if self.chunks.is_empty() || self.open.capacity() < stored {
+        if self.chunks.is_empty() || self.open.capacity() < ahead_of(offset, &self.open) + stored {
             self.open = self.buffer(stored);
+            skip_to(offset, &mut self.open);
+            // No more than that: a small record would keep the memory of a large one.
+            drop(self.open.split_off(stored.max(CHUNK_BYTES)));
             self.chunks.push_back(Chunk { start: at, end: at, bytes: 0, live: 0, pieces: Vec::new() });
+        } else {
+            skip_to(offset, &mut self.open);
         }
         self.open_start = at;
     }
@@ -267,10 +273,10 @@ impl Recent {
             && let Ok(mut buffer) = self.unused.remove(free).try_into_mut()
         {
             buffer.clear();
-            buffer.reserve(CHUNK_BYTES);
+            buffer.reserve(CHUNK_BYTES + BLOCK_BYTES);
             return buffer;
         }
-        BytesMut::with_capacity(stored.max(CHUNK_BYTES))
+        BytesMut::with_capacity(stored.max(CHUNK_BYTES) + BLOCK_BYTES)
     }
 
     fn piece(&mut self, at: u64) -> Option<&Piece> {
@@ -300,6 +306,20 @@ impl Recent {
         self.chunks.get(index).is_some_and(|chunk| chunk.start <= at)
             && self.chunks.get(index + 1).is_none_or(|next| at < next.start)
     }
+}
+
+/// How many bytes of `memory` to leave out, so that what follows lies in a block of memory as `offset` does in one of its
+/// file.
+fn ahead_of(offset: u64, memory: &BytesMut) -> usize {
+    let wanted = usize::try_from(offset % BLOCK_BYTES as u64).unwrap_or_default();
+    wanted.wrapping_sub(memory.as_ptr().addr()) % BLOCK_BYTES
+}
+
+/// Leaves them out; there is nothing in it yet.
+fn skip_to(offset: u64, memory: &mut BytesMut) {
+    let skipped = ahead_of(offset, memory);
+    memory.resize(skipped, 0);
+    memory.advance(skipped);
 }
 
 /// The piece that holds `at`, or the last one before it.

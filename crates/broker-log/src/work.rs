@@ -136,9 +136,11 @@ impl<D: Disk> DiskWorker<D> {
         }
         let parts: Vec<IoSlice<'_>> = write.parts.iter().map(|part| IoSlice::new(part)).collect();
         let failed = |operation| move |error| DiskFailure::new(operation, file, &error);
-        self.disk.write_at(file, write.offset, &parts).map_err(failed(DiskOperation::Write))?;
         if write.sync {
+            self.disk.append(file, write.offset, &parts).map_err(failed(DiskOperation::Write))?;
             self.disk.sync_data(file).map_err(failed(DiskOperation::Sync))?;
+        } else {
+            self.disk.write_at(file, write.offset, &parts).map_err(failed(DiskOperation::Write))?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use super::{Disk, MemDisk};
+use super::{BLOCK_BYTES, Disk, MemDisk};
 use crate::FileId;
 
 /// What was asked of the disk.
@@ -181,6 +181,14 @@ impl Disk for FaultyDisk {
         let sectors = start / SECTOR_BYTES..(start + length).div_ceil(SECTOR_BYTES);
         state.dirty.entry(file).or_default().extend(sectors);
         failure.map_or(Ok(()), |kind| Err(kind.into()))
+    }
+
+    fn append(&self, file: FileId, offset: u64, parts: &[IoSlice<'_>]) -> io::Result<()> {
+        // As the real disk does it: the last block is filled up with zeros.
+        let end = parts.iter().fold(offset, |end, part| end + part.len() as u64);
+        let missing = usize::try_from(end.wrapping_neg() % BLOCK_BYTES as u64).unwrap_or_default();
+        let zeros = vec![0; missing];
+        self.write_at(file, offset, &[parts, &[IoSlice::new(&zeros)]].concat())
     }
 
     fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {

@@ -6,7 +6,7 @@ use std::{
     collections::BTreeMap,
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, IoSlice, Write as _},
-    os::unix::fs::FileExt as _,
+    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -15,11 +15,11 @@ use std::{
 };
 
 use rustix::{
-    fs::{FallocateFlags, fallocate, statvfs},
+    fs::{FallocateFlags, OFlags, fallocate, statvfs},
     io::{Errno, ReadWriteFlags},
 };
 
-use super::Disk;
+use super::{Disk, direct::Direct};
 use crate::FileId;
 
 /// A journal's directory. Clones share the lock and the open files.
@@ -32,8 +32,10 @@ pub struct RealDisk {
 struct Inner {
     directory: PathBuf,
     files: Mutex<BTreeMap<FileId, Arc<File>>>,
-    /// Large writes need not stay in the page cache, as far as is known.
+    /// Large writes through the page cache need not stay there, as far as is known.
     past_cache: AtomicBool,
+    /// Writes what is synced at once past the page cache.
+    direct: Mutex<Direct>,
     /// Held, never read: the lock ends when it is dropped.
     _lock: File,
 }
@@ -77,7 +79,13 @@ impl RealDisk {
         }
         let files = Mutex::new(BTreeMap::new());
         Ok(Self {
-            inner: Arc::new(Inner { directory, files, past_cache: AtomicBool::new(true), _lock: lock }),
+            inner: Arc::new(Inner {
+                directory,
+                files,
+                past_cache: AtomicBool::new(true),
+                direct: Mutex::default(),
+                _lock: lock,
+            }),
         })
     }
 
@@ -93,6 +101,11 @@ impl RealDisk {
     fn files(&self) -> MutexGuard<'_, BTreeMap<FileId, Arc<File>>> {
         // The map is whole after every statement that changes it.
         self.inner.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn direct(&self) -> MutexGuard<'_, Direct> {
+        // After a panic in it, it begins anew.
+        self.inner.direct.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn file(&self, file: FileId) -> io::Result<Arc<File>> {
@@ -127,6 +140,7 @@ impl Disk for RealDisk {
     }
 
     fn create(&self, file: FileId, reserve: u64) -> io::Result<()> {
+        self.direct().forget(file);
         let path = self.path(file);
         let open = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
         // The length stays 0: it tells how far the file has been written ahead.
@@ -140,6 +154,7 @@ impl Disk for RealDisk {
     }
 
     fn write_at(&self, file: FileId, offset: u64, parts: &[IoSlice<'_>]) -> io::Result<()> {
+        self.direct().forget(file);
         let open = self.file(file)?;
         if let [only] = parts {
             return open.write_all_at(only, offset);
@@ -155,6 +170,21 @@ impl Disk for RealDisk {
             }
         }
         write_vectored_at(&open, offset, parts, ReadWriteFlags::empty())
+    }
+
+    fn append(&self, file: FileId, offset: u64, parts: &[IoSlice<'_>]) -> io::Result<()> {
+        let open = || {
+            let flags = OFlags::DIRECT.bits().cast_signed();
+            OpenOptions::new().write(true).custom_flags(flags).open(self.path(file))
+        };
+        let read = |offset, block: &mut [u8]| self.read_at(file, offset, block);
+        let mut direct = self.direct();
+        match direct.append(file, offset, parts, open, read) {
+            Err(error) if is_unknown(&error) => direct.give_up(),
+            done => return done,
+        }
+        drop(direct);
+        self.write_at(file, offset, parts)
     }
 
     fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
@@ -180,6 +210,7 @@ impl Disk for RealDisk {
     }
 
     fn delete(&self, file: FileId) -> io::Result<()> {
+        self.direct().forget(file);
         self.files().remove(&file);
         match fs::remove_file(self.path(file)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -214,7 +245,7 @@ fn is_unknown(error: &io::Error) -> bool {
 }
 
 /// `pwritev2` until everything is written.
-fn write_vectored_at(
+pub(super) fn write_vectored_at(
     file: &File,
     mut offset: u64,
     parts: &[IoSlice<'_>],
@@ -239,8 +270,9 @@ fn write_vectored_at(
     Ok(())
 }
 
-/// `RWF_DONTCACHE` (Linux 6.14): what is written leaves the page cache when it is on disk. Recent records are in our own
-/// cache, and under a load that writes so much at once fresh pages for all of it cost more than the disk does.
+/// `RWF_DONTCACHE` (Linux 6.14), for large writes that are not appended past the page cache: what is written leaves it when it
+/// is on disk. Recent records are in our own cache, and under a load that writes so much at once fresh pages for all of it
+/// cost more than the disk does.
 const PAST_CACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
 /// Writes of so many bytes go past the page cache. A smaller one shares its last page with the next.
 const PAST_CACHE_BYTES: usize = 256 << 10;

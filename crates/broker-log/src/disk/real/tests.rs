@@ -1,6 +1,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
+use crate::disk::BLOCK_BYTES;
 
 static DIRECTORIES: AtomicU32 = AtomicU32::new(0);
 
@@ -125,5 +126,50 @@ fn large_writes_past_the_page_cache_say_the_same_as_others() {
         let expected = [&b"head"[..], &body, b"tail"].concat();
         assert!(read[..100].iter().all(|byte| *byte == 0));
         assert!(read[100..] == [&expected[..], &expected].concat(), "{past_cache}");
+    }
+}
+
+#[test]
+fn what_is_appended_says_the_same_past_the_page_cache_and_through_it() {
+    let scratch = Scratch::new();
+    let disk = RealDisk::open(&scratch.0).unwrap();
+    let body = vec![7; 3 * BLOCK_BYTES];
+    let parts = [IoSlice::new(b"head"), IoSlice::new(&body), IoSlice::new(b"tail")];
+    let length = body.len() + 8;
+    for (number, knows) in [(1, true), (2, false)] {
+        let file = FileId(number);
+        disk.create(file, 0).unwrap();
+        if !knows {
+            disk.direct().give_up();
+        }
+        disk.append(file, 0, &parts).unwrap();
+        disk.append(file, length as u64, &parts).unwrap();
+        disk.sync_data(file).unwrap();
+        // Through the page cache, between two appends.
+        disk.write_at(file, 2 * length as u64 - 4, &[IoSlice::new(b"TAIL")]).unwrap();
+        disk.append(file, 2 * length as u64, &parts).unwrap();
+        disk.sync_data(file).unwrap();
+        let mut read = vec![1; 3 * length + BLOCK_BYTES];
+        let there = disk.read_at(file, 0, &mut read).unwrap();
+        assert!((3 * length..=(3 * length).next_multiple_of(BLOCK_BYTES)).contains(&there), "{there}");
+        let once = [&b"head"[..], &body, b"tail"].concat();
+        let second = [&b"head"[..], &body, b"TAIL"].concat();
+        assert!(read[..3 * length] == [&once[..], &second, &once].concat(), "{knows}");
+        assert!(read[3 * length..there].iter().all(|byte| *byte == 0));
+    }
+}
+
+#[test]
+fn a_file_that_is_created_anew_is_another_one() {
+    let scratch = Scratch::new();
+    let disk = RealDisk::open(&scratch.0).unwrap();
+    for life in [b"first", b"other"] {
+        disk.create(FILE, 0).unwrap();
+        disk.append(FILE, 0, &[IoSlice::new(life)]).unwrap();
+        disk.append(FILE, 5, &[IoSlice::new(b" life")]).unwrap();
+        let mut read = [0; 10];
+        disk.read_at(FILE, 0, &mut read).unwrap();
+        assert_eq!(read, *[&life[..], b" life"].concat());
+        disk.delete(FILE).unwrap();
     }
 }
