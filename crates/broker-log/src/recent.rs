@@ -9,7 +9,7 @@ use bytes::{Buf as _, Bytes, BytesMut};
 
 use crate::{disk::BLOCK_BYTES, format::RECORD_HEADER_LEN};
 
-/// Records as they lie on disk, without the headers of batches between them.
+/// Records as they lie on disk; the headers of batches between them are left out.
 #[derive(Debug)]
 pub(crate) struct Recent {
     /// Every record from this position on is here, or dead.
@@ -21,7 +21,7 @@ pub(crate) struct Recent {
     died: usize,
     /// So many chunks, the oldest ones, are full and written: nothing comes to them any more.
     written: usize,
-    /// Bytes of all records from `start` on.
+    /// Bytes of all records from `start` on, and what lies between them.
     bytes: u64,
     /// Those among them whose memory is given back.
     given_back: u64,
@@ -40,6 +40,7 @@ struct Chunk {
     start: u64,
     /// Position behind its last record.
     end: u64,
+    /// Bytes of its records, and what lies between them.
     bytes: u64,
     /// Bytes of its records that are not dead.
     live: u64,
@@ -93,8 +94,11 @@ impl Recent {
             // No more than that: a small record would keep the memory of a large one.
             drop(self.open.split_off(stored.max(CHUNK_BYTES)));
             self.chunks.push_back(Chunk { start: at, end: at, bytes: 0, live: 0, pieces: Vec::new() });
-        } else {
-            skip_to(offset, &mut self.open);
+        } else if let Some(chunk) = self.chunks.back_mut() {
+            // What lies between two records takes memory as they do.
+            let skipped = skip_to(offset, &mut self.open) as u64;
+            chunk.bytes += skipped;
+            self.bytes += skipped;
         }
         self.open_start = at;
     }
@@ -315,11 +319,12 @@ fn ahead_of(offset: u64, memory: &BytesMut) -> usize {
     wanted.wrapping_sub(memory.as_ptr().addr()) % BLOCK_BYTES
 }
 
-/// Leaves them out; there is nothing in it yet.
-fn skip_to(offset: u64, memory: &mut BytesMut) {
+/// Leaves them out; there is nothing in it yet. Says how many.
+fn skip_to(offset: u64, memory: &mut BytesMut) -> usize {
     let skipped = ahead_of(offset, memory);
     memory.resize(skipped, 0);
     memory.advance(skipped);
+    skipped
 }
 
 /// The piece that holds `at`, or the last one before it.
