@@ -167,7 +167,8 @@ pub enum Command {
         /// Who waits.
         ticket: Option<Ticket>,
     },
-    /// Settle one delivery by its lock. Answer: `Effect::Settled` or `Effect::SettleRefused`.
+    /// Settle one delivery by its lock. Answer: `Effect::Settled` or `Effect::SettleRefused`. A completion without a ticket
+    /// holds up nothing: if a crash comes before its record is durable, the message comes again.
     Settle {
         /// From the delivery.
         queue: QueueId,

@@ -1,7 +1,9 @@
 //! Gathers what can be said in one go: runs of answers and runs of removals.
 //!
 //! Invariant: removals are recorded before the answers that depend on them are given; nothing stays here after a
-//! public call of the core has ended.
+//! public call of the core has ended. One awaited removal makes the whole record awaited.
+
+use std::mem;
 
 use crate::{
     ClientId, Effect, Output, QueueId, Ticket,
@@ -23,12 +25,23 @@ struct Answers {
     last: Ticket,
 }
 
+/// Whether effects wait for the record of a removal.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Removal {
+    /// Somebody is told of it, or of what must not be true without it.
+    Awaited,
+    /// Its receiver asked for no answer: if a crash comes before the record is durable, the message comes again.
+    Unawaited,
+}
+
 /// What is gathered at the moment.
 #[derive(Debug, Default)]
 pub(crate) struct Merge {
     answers: Option<Answers>,
     removed_from: Option<QueueId>,
     removed: Vec<(u64, u32)>,
+    /// One of them is.
+    awaited: bool,
     record: Vec<u8>,
 }
 
@@ -46,11 +59,12 @@ impl Merge {
     }
 
     /// Records that a message is gone.
-    pub(crate) fn removed(&mut self, queue: QueueId, sequence: u64, out: &mut impl Output) {
+    pub(crate) fn removed(&mut self, queue: QueueId, sequence: u64, removal: Removal, out: &mut impl Output) {
         if self.removed_from != Some(queue) || self.removed.len() == REMOVED_RUNS_MAX {
             self.flush_removed(out);
             self.removed_from = Some(queue);
         }
+        self.awaited |= removal == Removal::Awaited;
         match self.removed.last_mut() {
             Some((first, count)) if *count < u32::MAX && *first + u64::from(*count) == sequence => {
                 *count += 1;
@@ -69,7 +83,11 @@ impl Merge {
     pub(crate) fn flush_removed(&mut self, out: &mut impl Output) {
         if let Some(queue) = self.removed_from.take().filter(|_| !self.removed.is_empty()) {
             encode_removed(&mut self.record, queue, &self.removed);
-            let (position, length) = out.record(&self.record, &[]);
+            let (position, length) = if mem::take(&mut self.awaited) {
+                out.record(&self.record, &[])
+            } else {
+                out.record_unawaited(&self.record)
+            };
             // Messages lie before their removal, and the journal forgets the oldest first: nobody needs to carry it.
             out.release(position, length);
             self.removed.clear();

@@ -1,4 +1,4 @@
-//! Effects that wait for their records.
+//! Effects that wait for the records that they depend on.
 //!
 //! Invariant: effects come out in the order they went in, each only when the journal is durable up to its position.
 

@@ -1,6 +1,8 @@
 //! The node: rounds of work, each a batch of commands, the deliveries that follow, and one journal position that
 //! both wait for.
 //!
+//! Invariant: no effect leaves before all awaited records that were appended before it are durable; unawaited ones
+//! (completions that nobody asked an answer for) are on their way to the disk within twice [`NodeLimits::flush_after`].
 //! Invariant: the same inputs in the same order give the same outputs; the journal's completions are inputs too. What a
 //! round brings is bounded, with one command more, which the core bounds: the rest of a batch waits for another round.
 
@@ -27,7 +29,8 @@ pub struct NodeLimits {
     /// Bytes of records and of large answers after which one round handles no more commands. A message to a topic may
     /// become ten thousand records.
     pub round_bytes_max: u64,
-    /// How long a record may wait for others when no effect waits for it.
+    /// How long a record waits for others when no effect waits for it. Rarely, when a sync for others has just missed it, up
+    /// to twice as long.
     pub flush_after: Duration,
 }
 
@@ -63,6 +66,10 @@ pub struct Node {
     released: VecDeque<Released>,
     /// Commands that no round had room for.
     waiting: Waiting,
+    /// Behind the last record that effects wait for. Never goes back.
+    awaited: Position,
+    /// What lies before it is durable or on its way to the disk.
+    asked: Position,
     /// Where the journal ended when this round began, if it did.
     round_start: Option<Position>,
     limits: NodeLimits,
@@ -77,9 +84,13 @@ impl Node {
     pub(crate) fn start(mut core: Core, mut journal: Journal) -> Self {
         journal.set_live(core.live_records().map(|(at, length)| (Position(at.0), length)));
         let mut outbox = Outbox::default();
+        // What was recovered is durable.
+        let asked = journal.durable();
+        let mut awaited = asked;
         core.recovered(&mut Surroundings {
             journal: &mut journal,
             outbox: &mut outbox,
+            awaited: &mut awaited,
             round: Round::default(),
         });
         journal.commit();
@@ -90,6 +101,8 @@ impl Node {
             held: Held::default(),
             released: VecDeque::new(),
             waiting: Waiting::default(),
+            awaited,
+            asked,
             round_start: None,
             limits: NodeLimits::default(),
             fault: None,
@@ -151,7 +164,12 @@ impl Node {
     /// Handles one unit; gives back what there was no room for.
     fn handle_unit(&mut self, now: Timestamp, unit: Batch) -> Option<Batch> {
         let round = self.round();
-        let mut out = Surroundings { journal: &mut self.journal, outbox: &mut self.outbox, round };
+        let mut out = Surroundings {
+            journal: &mut self.journal,
+            outbox: &mut self.outbox,
+            awaited: &mut self.awaited,
+            round,
+        };
         let rest = self.core.handle_batch(now, unit, &mut out);
         // Once committed, what was written can be read: the core reads nothing that it wrote in the same call.
         self.journal.commit();
@@ -188,7 +206,12 @@ impl Node {
             self.handle_waiting(now);
         }
         let (round, has_time) = (self.round(), !self.is_behind());
-        let mut out = Surroundings { journal: &mut self.journal, outbox: &mut self.outbox, round };
+        let mut out = Surroundings {
+            journal: &mut self.journal,
+            outbox: &mut self.outbox,
+            awaited: &mut self.awaited,
+            round,
+        };
         let mut more = has_time && self.core.handle_deadline(now, &mut out);
         // The deadline's records (dead-lettered copies) must be readable for the deliveries that follow.
         out.journal.commit();
@@ -203,33 +226,38 @@ impl Node {
         let until = self.journal.commit();
         self.round_start = None;
         if self.has_waiting() || self.is_behind() {
-            self.journal.request_sync(until);
+            self.request_sync(until);
         }
-        if self.outbox.is_empty() {
-            return self.flush_in_time(now, until);
+        if !self.outbox.is_empty() {
+            let effects = self.outbox.take();
+            if self.held.is_empty() && self.journal.durable() >= self.awaited {
+                self.released.extend(effects);
+            } else {
+                self.held.push(self.awaited, effects);
+                self.request_sync(self.awaited);
+            }
         }
-        let effects = self.outbox.take();
-        if self.held.is_empty() && self.journal.durable() >= until {
-            self.released.extend(effects);
-        } else {
-            self.held.push(until, effects);
-            self.journal.request_sync(until);
-        }
+        self.flush_in_time(now, until);
     }
 
-    /// What no effect waits for (settled dispositions) waits for company, but not for ever. A sync that others wait for
-    /// takes it along, and then the time begins anew for what came later.
+    fn request_sync(&mut self, until: Position) {
+        self.journal.request_sync(until);
+        self.asked = self.asked.max(until);
+    }
+
+    /// What no effect waits for (settled dispositions, sends without an answer) waits for company, but not for ever. A
+    /// sync that others wait for takes it along, and then the time begins anew for what came later.
     fn flush_in_time(&mut self, now: Timestamp, until: Position) {
-        let durable = self.journal.durable();
-        if durable >= until {
+        let on_its_way = self.journal.durable().max(self.asked);
+        if on_its_way >= until {
             self.flush = None;
             return;
         }
-        let waiting = self.flush.filter(|(first, _)| *first > durable);
+        let waiting = self.flush.filter(|(first, _)| *first > on_its_way);
         let (first, at) = waiting.unwrap_or_else(|| (until, now.after(self.limits.flush_after)));
         self.flush = Some((first, at)).filter(|_| at > now);
         if at <= now {
-            self.journal.request_sync(until);
+            self.request_sync(until);
         }
     }
 
@@ -241,7 +269,12 @@ impl Node {
         }
         let Some(step) = self.journal.poll_clean(self.limits.clean_bytes) else { return false };
         let round = self.round();
-        let mut out = Surroundings { journal: &mut self.journal, outbox: &mut self.outbox, round };
+        let mut out = Surroundings {
+            journal: &mut self.journal,
+            outbox: &mut self.outbox,
+            awaited: &mut self.awaited,
+            round,
+        };
         match step {
             CleanStep::Records(records) => {
                 for (at, record) in records {

@@ -11,6 +11,8 @@ use crate::outbox::Outbox;
 pub(crate) struct Surroundings<'a> {
     pub(crate) journal: &'a mut Journal,
     pub(crate) outbox: &'a mut Outbox,
+    /// Behind the last record that effects wait for: the end of the journal when it was appended.
+    pub(crate) awaited: &'a mut broker_log::Position,
     pub(crate) round: Round,
 }
 
@@ -32,6 +34,13 @@ impl Output for Surroundings<'_> {
     #[inline]
     fn record(&mut self, index: &[u8], rest: &[&[u8]]) -> (Position, u32) {
         let (at, length) = self.journal.append(index, rest);
+        *self.awaited = self.journal.end();
+        (Position(at.0), length)
+    }
+
+    #[inline]
+    fn record_unawaited(&mut self, index: &[u8]) -> (Position, u32) {
+        let (at, length) = self.journal.append(index, &[]);
         (Position(at.0), length)
     }
 

@@ -10,7 +10,10 @@ use broker_node::{Node, Released};
 
 use crate::{disk::Mischief, rng::Rng};
 
+mod haste;
 mod start;
+
+use haste::Haste;
 
 /// A broker that can be killed and started again on what its disk kept.
 pub(crate) struct Process {
@@ -24,6 +27,8 @@ pub(crate) struct Process {
     disk: FaultyDisk,
     node: Option<Node>,
     inbox: VecDeque<Batch>,
+    /// A planted fault.
+    haste: Haste,
     /// Writes of records, and other disk work: two threads, each in its order.
     writes: VecDeque<IoRequest>,
     others: VecDeque<IoRequest>,
@@ -40,6 +45,7 @@ impl Process {
             starts: Rng::new(seed ^ 0x057A_2700),
             node: None,
             inbox: VecDeque::new(),
+            haste: Haste::default(),
             writes: VecDeque::new(),
             others: VecDeque::new(),
         }
@@ -73,7 +79,7 @@ impl Process {
         let Some(node) = &mut self.node else { return };
         let now = Timestamp::from_millis(now);
         if let Some(batch) = self.inbox.pop_front() {
-            node.handle_batch(now, batch);
+            self.haste.handle_batch(node, now, batch);
         }
         node.work(now);
         if rng.chance(5) {
@@ -112,9 +118,10 @@ impl Process {
 
     /// What may be shown to clients now.
     pub(crate) fn released(&mut self) -> Vec<Released> {
-        let mut released = Vec::new();
+        let mut released = self.haste.take();
         if let Some(node) = &mut self.node {
-            while let Some(more) = node.poll_effects() {
+            while let Some(mut more) = node.poll_effects() {
+                self.haste.hand_out(node, &mut more);
                 released.push(more);
             }
         }
@@ -124,6 +131,7 @@ impl Process {
     /// The process is killed, and perhaps the machine with it.
     pub(crate) fn crash(&mut self, rng: &mut Rng) {
         self.node = None;
+        self.haste.forget();
         if rng.chance(50)
             && let Some(request) = self.next_io(rng)
         {

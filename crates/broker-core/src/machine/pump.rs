@@ -10,7 +10,7 @@ use crate::{
     client::{Client, Consumer, Place},
     config::Describe,
     id_map::IdMap,
-    merge::Merge,
+    merge::{Merge, Removal},
     slot::ConsumerNumber,
     store::Store,
     token::Tokens,
@@ -265,7 +265,8 @@ impl Hand<'_> {
         if consumer.mode == ReceiveMode::ReceiveAndDelete {
             store.traffic.completed += 1;
             if let Some((slot, body)) = store.remove(sequence) {
-                self.merge.removed(store.id, sequence, out);
+                // At most once: it is not handed out before it is surely gone.
+                self.merge.removed(store.id, sequence, Removal::Awaited, out);
                 out.release(slot.position, slot.length);
                 if let Some((body, bodies)) = body.zip(bodies) {
                     release_reference(bodies, body.sequence, out);

@@ -7,7 +7,7 @@ use super::{Core, pump::release_reference, status::Use, wake};
 use crate::{
     ClientId, Effect, EntityPath, LockId, LockToken, Outcome, Output, Properties, PropertyValue, QueueId,
     Renewed, SequenceNumber, SettleError, Ticket, Timestamp,
-    merge::Answer,
+    merge::{Answer, Removal},
     record::{BodyRef, OpenRecord, encode_changed},
     slot::{Slot, State},
 };
@@ -71,7 +71,9 @@ impl Core {
         ticket: Option<Ticket>,
         out: &mut impl Output,
     ) {
-        let done = self.try_settle(now, (queue, sequence.0, lock), outcome, out);
+        // Without an answer nobody learns when the message is gone for good.
+        let removal = if ticket.is_some() { Removal::Awaited } else { Removal::Unawaited };
+        let done = self.try_settle(now, (queue, sequence.0, lock), outcome, removal, out);
         match (done, ticket) {
             (Ok(()), Some(ticket)) => self.merge.answer(client, Answer::Settled, ticket, out),
             (Err(error), Some(ticket)) => {
@@ -86,13 +88,18 @@ impl Core {
         now: Timestamp,
         (queue, sequence, lock): (QueueId, u64, LockId),
         outcome: Outcome,
+        removal: Removal,
         out: &mut impl Output,
     ) -> Result<(), SettleError> {
         let store = self.stores.get(&queue).ok_or(SettleError::EntityGone)?;
         store.check_lock(sequence, lock, now)?;
         self.check_not_in_use(queue, sequence, lock)?;
         let record = self.record_for(queue, sequence, &outcome, out)?;
-        self.apply(now, queue, sequence, outcome, record, out);
+        if outcome == Outcome::Complete {
+            self.complete(queue, sequence, removal, out);
+        } else {
+            self.apply(now, queue, sequence, outcome, record, out);
+        }
         Ok(())
     }
 
@@ -261,7 +268,7 @@ impl Core {
             self.touch(queue);
         }
         match outcome {
-            Outcome::Complete => self.complete(queue, sequence, out),
+            Outcome::Complete => self.complete(queue, sequence, Removal::Awaited, out),
             Outcome::Release(properties) => {
                 self.give_back(now, queue, sequence, false, Addition { properties, record }, out);
             }
@@ -276,20 +283,20 @@ impl Core {
     }
 
     /// A message was processed.
-    fn complete(&mut self, queue: QueueId, sequence: u64, out: &mut impl Output) {
+    fn complete(&mut self, queue: QueueId, sequence: u64, removal: Removal, out: &mut impl Output) {
         let now = self.now;
         let removed = self.stores.get_mut(&queue).and_then(|store| {
             store.touched_at = now;
             store.traffic.completed += 1;
             store.remove(sequence)
         });
-        self.removed(queue, sequence, removed, out);
+        self.removed(queue, sequence, removed, removal, out);
     }
 
     /// A message is gone for good.
     pub(super) fn discard(&mut self, queue: QueueId, sequence: u64, out: &mut impl Output) {
         let removed = self.stores.get_mut(&queue).and_then(|store| store.remove(sequence));
-        self.removed(queue, sequence, removed, out);
+        self.removed(queue, sequence, removed, Removal::Awaited, out);
     }
 
     fn removed(
@@ -297,10 +304,11 @@ impl Core {
         queue: QueueId,
         sequence: u64,
         removed: Option<(Slot, Option<BodyRef>)>,
+        removal: Removal,
         out: &mut impl Output,
     ) {
         if let Some((slot, body)) = removed {
-            self.merge.removed(queue, sequence, out);
+            self.merge.removed(queue, sequence, removal, out);
             out.release(slot.position, slot.length);
             if let Some(body) = body {
                 self.drop_reference(body, out);

@@ -3,6 +3,7 @@
 mod accessed;
 mod activity;
 mod amounts;
+mod awaited;
 mod dead_letter;
 mod deferred;
 mod delete;

@@ -1,3 +1,4 @@
+mod awaited;
 mod rounds;
 
 use std::sync::{

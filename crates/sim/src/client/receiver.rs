@@ -342,6 +342,9 @@ impl Receiver {
     ) {
         self.held.remove(&delivery);
         scene.model.settling(copy, wires.holder, deed);
+        if settled && deed == Deed::Complete {
+            scene.model.count("completions without an answer");
+        }
         if !settled {
             wires.settling.insert(delivery, (copy.0, copy.1, deed));
         }

@@ -119,6 +119,10 @@ pub(crate) enum Fault {
     Remembers,
     /// What a start in vain leaves on the disk is lost.
     Returns,
+    /// A completion is confirmed before it is durable.
+    Confirms,
+    /// What is received and deleted is handed out before its removal is durable.
+    Hands,
 }
 
 /// All of them.

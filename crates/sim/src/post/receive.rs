@@ -74,7 +74,12 @@ impl Post<'_> {
         let Held { id, place, queue, sequence, lock, .. } = held;
         let (outcome, ticket) = if self.rng.chance(75) {
             self.parcels.completing(id, place);
-            (Outcome::Complete, Some(self.ticket(Asked::Complete(id, place))))
+            // Who asks for no answer may see the message again after a crash.
+            let asks = self.rng.chance(60);
+            if !asks {
+                self.count("completions without an answer");
+            }
+            (Outcome::Complete, asks.then(|| self.ticket(Asked::Complete(id, place))))
         } else if self.rng.chance(50) {
             (Outcome::Release(Properties::default()), None)
         } else {

@@ -42,6 +42,16 @@ fn a_broker_that_loses_what_a_start_in_vain_has_left_is_caught() {
 }
 
 #[test]
+fn a_broker_that_confirms_completions_too_early_is_caught() {
+    let caught = (1..200).any(|seed| {
+        let mut plan = Plan::from_seed(seed);
+        plan.places.fault = Some(Fault::Confirms);
+        run_post(&plan).is_err_and(|failure| failure.what.contains("what was completed never comes back"))
+    });
+    assert!(caught, "confirmed completions were undone by crashes, and no oracle noticed");
+}
+
+#[test]
 fn the_seeds_bring_every_kind_of_request() {
     let mut events = BTreeMap::new();
     for seed in 1..60 {
@@ -52,6 +62,7 @@ fn the_seeds_bring_every_kind_of_request() {
     }
     for event in [
         "transactions committed in the core",
+        "completions without an answer",
         "messages sent through an entity to one that is closed",
         BASIC_HAS_NO_TOPICS,
         EMULATOR_DELIVERS_TEN_TIMES,

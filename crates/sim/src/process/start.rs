@@ -25,6 +25,7 @@ impl Process {
         setup: &Batch,
     ) -> Result<(), String> {
         self.mischief.calm.store(true, Ordering::Relaxed);
+        self.haste.plant(&plan.places);
         let mut vain = 0;
         while self.starts.chance(plan.disturb) {
             if self.disturbed_start((plan, now), setup)? {

@@ -17,6 +17,8 @@ use crate::{
 pub(super) struct Journal {
     pub(super) records: BTreeMap<u64, (Bytes, usize)>,
     pub(super) released: BTreeMap<u64, u32>,
+    /// Records that no effect waits for.
+    pub(super) unawaited: Vec<u64>,
     end: u64,
     readable: u64,
     pub(super) effects: Vec<(ClientId, Effect)>,
@@ -51,6 +53,11 @@ impl Output for Journal {
         self.end += u64::from(length) + 8;
         self.records.insert(at, (bytes.into(), index.len()));
         (Position(at), length)
+    }
+
+    fn record_unawaited(&mut self, index: &[u8]) -> (Position, u32) {
+        self.unawaited.push(self.end);
+        self.record(index, &[])
     }
 
     fn release(&mut self, at: Position, length: u32) {
