@@ -290,7 +290,8 @@ fn a_crash_leaves_all_of_a_transaction_or_nothing() {
         send(&mut client, 0, 2, &txn, text);
     }
     // The files at this moment are what a crash would leave; nothing was closed.
-    let before = Broker::durable(&folder.image().0);
+    let image = folder.image();
+    let before = Broker::durable(&image.0);
     assert_eq!((everything(&before, QUEUE), everything(&before, OTHER)), (two(), vec![]));
     assert_eq!(discharge(&mut client, 0, &txn, false), DeliveryState::Accepted);
     let image = folder.image();
