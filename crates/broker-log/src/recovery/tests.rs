@@ -1,7 +1,14 @@
-use std::io::IoSlice;
+use std::{
+    io::{ErrorKind, IoSlice},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use crate::{
-    Disk, DiskWorker, Fault, FileId, Journal, JournalConfig, MemDisk, Position, RecoveryError,
+    Disk, DiskCall, DiskWorker, Fault, Faults, FaultyDisk, FileId, Journal, JournalConfig, MemDisk, Position,
+    RecoveryError,
     format::{HEADER_LEN, SegmentHeader, spare_header},
     recover,
 };
@@ -23,14 +30,14 @@ fn open(disk: &MemDisk) -> Result<(Journal, Vec<Vec<u8>>), RecoveryError> {
     Ok((journal, found))
 }
 
-fn drive(journal: &mut Journal, disk: &MemDisk) {
+fn drive(journal: &mut Journal, disk: &(impl Disk + Clone)) {
     let mut worker = DiskWorker::new(disk.clone());
     while let Some(request) = journal.poll_io() {
         journal.handle_io(worker.perform(request));
     }
 }
 
-fn put(journal: &mut Journal, disk: &MemDisk, bytes: &[u8]) -> Position {
+fn put(journal: &mut Journal, disk: &(impl Disk + Clone), bytes: &[u8]) -> Position {
     let (at, _) = journal.append(bytes, &[]);
     let until = journal.commit();
     journal.request_sync(until);
@@ -204,4 +211,55 @@ fn units_that_overrun_their_segment_are_whole_and_the_files_are_used_again() {
     // Were each file deleted and a new one made, their numbers would grow.
     let highest = disk.list().unwrap().into_iter().map(|(file, _)| file.0).max();
     assert!(highest < Some(12), "{highest:?}");
+}
+
+/// Once told to, syncs of the directory fail; a crash takes all that was not synced.
+#[derive(Clone, Default)]
+struct DirectoryFails(Arc<AtomicBool>);
+
+impl Faults for DirectoryFails {
+    fn fails(&mut self, call: DiskCall) -> Option<ErrorKind> {
+        (matches!(call, DiskCall::SyncDir) && self.0.load(Ordering::Relaxed)).then_some(ErrorKind::Other)
+    }
+
+    fn sector_survives(&mut self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_file_that_was_created_just_before_the_process_ended_is_made_durable_before_it_is_used() {
+    let fails = DirectoryFails::default();
+    let disk = FaultyDisk::new(fails.clone());
+    let open = |disk: &FaultyDisk| {
+        let mut found = Vec::new();
+        let journal =
+            recover(disk.clone(), config(), &mut |_, record| found.push(record.full().unwrap().to_vec()));
+        (journal.unwrap(), found)
+    };
+    let (mut journal, _) = open(&disk);
+    fails.0.store(true, Ordering::Relaxed);
+    journal.notice_idle();
+    drive(&mut journal, &disk);
+    assert!(journal.poisoned().is_some(), "a spare was created, and the directory could not be synced");
+    assert_eq!(disk.list().unwrap().len(), 2);
+    fails.0.store(false, Ordering::Relaxed);
+    // The next process finds the spare, which power would still take away.
+    let (mut journal, _) = open(&disk);
+    let mut worker = DiskWorker::new(disk.clone());
+    let mut expected = Vec::new();
+    while journal.stats().segments < 2 {
+        expected.push(vec![7; 400]);
+        journal.append(&[7; 400], &[]);
+        let until = journal.commit();
+        journal.request_sync(until);
+        // Power goes before another file is created, which would make this one durable as well.
+        while let Some(request) = journal.poll_io().filter(|request| !request.creates_file()) {
+            journal.handle_io(worker.perform(request));
+        }
+        assert!(journal.durable() >= until);
+    }
+    assert_eq!(disk.list().unwrap().len(), 2, "the spare is in use");
+    disk.crash();
+    assert!(open(&disk).1 == expected, "records are gone with their file");
 }
