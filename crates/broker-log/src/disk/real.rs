@@ -3,6 +3,7 @@
 //! Invariant: at most one process has it open; a lock file sees to that, and ends with the process.
 
 use std::{
+    cell::Cell,
     collections::BTreeMap,
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, IoSlice, Write as _},
@@ -173,14 +174,18 @@ impl Disk for RealDisk {
     }
 
     fn append(&self, file: FileId, offset: u64, parts: &[IoSlice<'_>]) -> io::Result<()> {
+        let refused = Cell::new(false);
         let open = || {
             let flags = OFlags::DIRECT.bits().cast_signed();
-            OpenOptions::new().write(true).custom_flags(flags).open(self.path(file))
+            let opened = OpenOptions::new().write(true).custom_flags(flags).open(self.path(file));
+            opened.inspect_err(|_| refused.set(true))
         };
         let read = |offset, block: &mut [u8]| self.read_at(file, offset, block);
         let mut direct = self.direct();
         match direct.append(file, offset, parts, open, read) {
             Err(error) if is_unknown(&error) => direct.give_up(),
+            // The file that is open already does as well: the process may have no descriptor left for another.
+            Err(_) if refused.get() => {}
             done => return done,
         }
         drop(direct);

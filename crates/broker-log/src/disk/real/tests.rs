@@ -173,3 +173,20 @@ fn a_file_that_is_created_anew_is_another_one() {
         disk.delete(FILE).unwrap();
     }
 }
+
+#[test]
+fn what_cannot_be_opened_once_more_is_appended_through_the_open_file() {
+    let scratch = Scratch::new();
+    let disk = RealDisk::open(&scratch.0).unwrap();
+    disk.create(FILE, 0).unwrap();
+    let (path, aside) = (disk.path(FILE), scratch.0.join("aside"));
+    fs::rename(&path, &aside).unwrap();
+    disk.append(FILE, 0, &[IoSlice::new(b"one ")]).unwrap();
+    // Then it can.
+    fs::rename(&aside, &path).unwrap();
+    disk.append(FILE, 4, &[IoSlice::new(b"two")]).unwrap();
+    disk.sync_data(FILE).unwrap();
+    let mut read = [0; 7];
+    disk.read_at(FILE, 0, &mut read).unwrap();
+    assert_eq!(read, *b"one two");
+}
