@@ -1,4 +1,5 @@
 //! The newest records in memory: where they are collected for writing, and read without the disk.
+//! They lie as in their file, seen from the beginning of a block, so that the disk can take them from here (`disk/direct.rs`).
 //!
 //! Invariant: holds the living records of one stretch of positions that ends at the journal's end; forgets them only
 //! from its beginning, and nothing that is not written.

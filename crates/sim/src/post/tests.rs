@@ -1,6 +1,15 @@
 use super::*;
 use crate::plan::{Durable, Fault};
 
+/// Whether one of many seeds breaks this promise when the fault is planted.
+fn is_caught(fault: Fault, promise: &str) -> bool {
+    (1..200).any(|seed| {
+        let mut plan = Plan::from_seed(seed);
+        plan.places.fault = Some(fault);
+        run_post(&plan).is_err_and(|failure| failure.what.contains(promise))
+    })
+}
+
 #[test]
 fn promises_hold_under_every_seed() {
     let seeds = match std::env::var("SIM_SEED").ok().and_then(|seed| seed.parse().ok()) {
@@ -33,22 +42,18 @@ fn a_broker_without_durability_is_caught() {
 
 #[test]
 fn a_broker_that_loses_what_a_start_in_vain_has_left_is_caught() {
-    let caught = (1..200).any(|seed| {
-        let mut plan = Plan::from_seed(seed);
-        plan.places.fault = Some(Fault::Returns);
-        run_post(&plan).is_err_and(|failure| failure.what.contains("what was accepted arrives"))
-    });
-    assert!(caught, "starts began anew, and no oracle noticed");
+    assert!(
+        is_caught(Fault::Returns, "what was accepted arrives"),
+        "starts began anew, and no oracle noticed"
+    );
 }
 
 #[test]
 fn a_broker_that_confirms_completions_too_early_is_caught() {
-    let caught = (1..200).any(|seed| {
-        let mut plan = Plan::from_seed(seed);
-        plan.places.fault = Some(Fault::Confirms);
-        run_post(&plan).is_err_and(|failure| failure.what.contains("what was completed never comes back"))
-    });
-    assert!(caught, "confirmed completions were undone by crashes, and no oracle noticed");
+    assert!(
+        is_caught(Fault::Confirms, "what was completed never comes back"),
+        "confirmed completions were undone by crashes, and no oracle noticed"
+    );
 }
 
 #[test]

@@ -8,6 +8,15 @@ fn seeds() -> std::ops::Range<u64> {
     }
 }
 
+/// Whether one of many seeds breaks this promise when the fault is planted.
+fn is_caught(fault: Fault, promise: &str) -> bool {
+    (1..200).any(|seed| {
+        let mut plan = Plan::from_seed(seed);
+        plan.places.fault = Some(fault);
+        run(&plan).is_err_and(|failure| failure.what.contains(promise))
+    })
+}
+
 #[test]
 fn promises_hold_under_every_seed() {
     for seed in seeds() {
@@ -36,12 +45,10 @@ fn a_broker_without_durability_is_caught() {
 
 #[test]
 fn a_broker_that_keeps_what_it_should_forward_is_caught() {
-    let caught = (1..200).any(|seed| {
-        let mut plan = Plan::from_seed(seed);
-        plan.places.fault = Some(Fault::Forwards);
-        run(&plan).is_err_and(|failure| failure.what.contains("keeps nothing for itself"))
-    });
-    assert!(caught, "queues that forward kept their messages, and no oracle noticed");
+    assert!(
+        is_caught(Fault::Forwards, "keeps nothing for itself"),
+        "queues that forward kept their messages, and no oracle noticed"
+    );
 }
 
 #[test]
@@ -62,22 +69,18 @@ fn a_broker_that_keeps_what_it_should_delete_is_caught() {
 
 #[test]
 fn a_broker_that_keeps_dead_letters_that_it_should_forward_is_caught() {
-    let caught = (1..200).any(|seed| {
-        let mut plan = Plan::from_seed(seed);
-        plan.places.fault = Some(Fault::Buries);
-        run(&plan).is_err_and(|failure| failure.what.contains("keeps nothing for itself"))
-    });
-    assert!(caught, "dead letters stayed where they were, and no oracle noticed");
+    assert!(
+        is_caught(Fault::Buries, "keeps nothing for itself"),
+        "dead letters stayed where they were, and no oracle noticed"
+    );
 }
 
 #[test]
 fn a_broker_without_partitions_is_caught() {
-    let caught = (1..200).any(|seed| {
-        let mut plan = Plan::from_seed(seed);
-        plan.places.fault = Some(Fault::Parts);
-        run(&plan).is_err_and(|failure| failure.what.contains("a number says its partition"))
-    });
-    assert!(caught, "numbers had no partitions, and no oracle noticed");
+    assert!(
+        is_caught(Fault::Parts, "a number says its partition"),
+        "numbers had no partitions, and no oracle noticed"
+    );
 }
 
 #[test]
@@ -92,42 +95,28 @@ fn a_broker_whose_rules_change_nothing_is_caught() {
 
 #[test]
 fn a_broker_that_remembers_no_ids_is_caught() {
-    let caught = (1..200).any(|seed| {
-        let mut plan = Plan::from_seed(seed);
-        plan.places.fault = Some(Fault::Remembers);
-        run(&plan).is_err_and(|failure| failure.what.contains("settled stays settled"))
-    });
-    assert!(caught, "duplicates came, and no oracle noticed");
+    assert!(is_caught(Fault::Remembers, "settled stays settled"), "duplicates came, and no oracle noticed");
 }
 
 #[test]
 fn a_broker_that_loses_what_a_start_in_vain_has_left_is_caught() {
-    let caught = (1..200).any(|seed| {
-        let mut plan = Plan::from_seed(seed);
-        plan.places.fault = Some(Fault::Returns);
-        run(&plan).is_err_and(|failure| failure.what.contains("survives"))
-    });
-    assert!(caught, "starts began anew, and no oracle noticed");
+    assert!(is_caught(Fault::Returns, "survives"), "starts began anew, and no oracle noticed");
 }
 
 #[test]
 fn a_broker_that_confirms_completions_too_early_is_caught() {
-    let caught = (1..200).any(|seed| {
-        let mut plan = Plan::from_seed(seed);
-        plan.places.fault = Some(Fault::Confirms);
-        run(&plan).is_err_and(|failure| failure.what.contains("settled stays settled"))
-    });
-    assert!(caught, "confirmed completions were undone by crashes, and no oracle noticed");
+    assert!(
+        is_caught(Fault::Confirms, "settled stays settled"),
+        "confirmed completions were undone by crashes, and no oracle noticed"
+    );
 }
 
 #[test]
 fn a_broker_that_hands_out_what_is_not_surely_gone_is_caught() {
-    let caught = (1..200).any(|seed| {
-        let mut plan = Plan::from_seed(seed);
-        plan.places.fault = Some(Fault::Hands);
-        run(&plan).is_err_and(|failure| failure.what.contains("settled stays settled"))
-    });
-    assert!(caught, "what was received and deleted came again, and no oracle noticed");
+    assert!(
+        is_caught(Fault::Hands, "settled stays settled"),
+        "what was received and deleted came again, and no oracle noticed"
+    );
 }
 
 #[test]
