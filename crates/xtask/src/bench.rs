@@ -19,6 +19,7 @@ mod ports;
 mod relay;
 mod report;
 mod scenario;
+mod wake;
 
 use std::path::{Path, PathBuf};
 

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use super::relay::{self, Floor};
 use super::scenario::{Scenario, Work};
+use super::wake;
 use crate::Fallible;
 
 /// The figures that ratios are taken against.
@@ -25,6 +26,8 @@ pub(super) struct Limits {
     pub(super) relay: Option<Floor>,
     /// The same through one that writes and syncs it before.
     pub(super) durable_relay: Option<Floor>,
+    /// Until a thread runs that was woken on a core with nothing to do, in microseconds.
+    pub(super) wake_us: Option<f64>,
 }
 
 /// Seconds for each of its measurements.
@@ -32,21 +35,24 @@ const SECONDS: &str = "1";
 /// Messages a second through the bare relay, and how many.
 const PACE: u32 = 10_000;
 const PACED: usize = 20_000;
+/// Wakes of an idle core.
+const WAKES: usize = 1_000;
 
 impl Limits {
     /// Measures on the disk of `folder`. Without the sibling nothing is known.
     pub(super) fn measure(load: &Path, folder: &Path) -> Fallible<Self> {
         let relay = Some(relay::measure(PACE, PACED, None)?);
         let durable_relay = Some(relay::measure(PACE, PACED, Some(folder))?);
+        let wake_us = Some(wake::measure(WAKES)?);
         let program = load.with_file_name("limits");
         if !program.is_file() {
             println!("no `limits` beside the generator: few ratios to the machine");
-            return Ok(Self { relay, durable_relay, ..Self::default() });
+            return Ok(Self { relay, durable_relay, wake_us, ..Self::default() });
         }
         println!("measuring the machine");
         let disk = output(Command::new(&program).arg("disk").arg(folder).arg(SECONDS))?;
         let tcp = output(Command::new(&program).args(["tcp", SECONDS]))?;
-        Ok(Self { relay, durable_relay, ..Self::read(&disk, &tcp) })
+        Ok(Self { relay, durable_relay, wake_us, ..Self::read(&disk, &tcp) })
     }
 
     fn read(disk: &str, tcp: &str) -> Self {
@@ -65,6 +71,7 @@ impl Limits {
                 .map(|rate| rate * 1e9),
             relay: None,
             durable_relay: None,
+            wake_us: None,
         }
     }
 
@@ -98,6 +105,7 @@ impl fmt::Display for Limits {
                 )
             }));
         }
+        words.extend(self.wake_us.map(|time| format!("a wake of an idle core {time:.0} µs (median)")));
         if words.is_empty() {
             words.push("not measured".to_owned());
         }

@@ -23,6 +23,7 @@ fn the_figures_are_read_from_the_lines_that_hold_them() {
         tcp_bytes: Some(4e9),
         relay: None,
         durable_relay: None,
+        wake_us: None,
     };
     assert_eq!(limits, expected);
 }
