@@ -3,7 +3,11 @@
 //! Invariant: what decodes is what was encoded, in this segment's present life; leftovers of a file's earlier
 //! life carry another incarnation and fail their checksum.
 
+use std::iter;
+
 use bytes::{Buf, BufMut};
+
+use crate::crc::{crc32c, crc32c_append, crc32c_of};
 
 /// Version of the format.
 pub(crate) const VERSION: u32 = 1;
@@ -73,7 +77,7 @@ impl SegmentHeader {
 
     pub(crate) fn decode(bytes: &[u8; HEADER_LEN]) -> Result<Self, NotASegment> {
         let (covered, checksum) = split_checksum(bytes);
-        if crc32c::crc32c(covered) != checksum {
+        if crc32c(covered) != checksum {
             return Err(NotASegment::Unknown);
         }
         let mut at = covered;
@@ -240,7 +244,7 @@ impl BatchHeader {
     /// The checksum, if it is right for a header of these bytes after `records`.
     pub(crate) fn verify(bytes: &[u8; HEADER_LEN], records: RecordsChecksum) -> Option<u32> {
         let (covered, checksum) = split_checksum(bytes);
-        (crc32c::crc32c_append(records.0, covered) == checksum).then_some(checksum)
+        (crc32c_append(records.0, covered) == checksum).then_some(checksum)
     }
 }
 
@@ -250,7 +254,7 @@ pub(crate) struct Seed(u32);
 
 impl Seed {
     pub(crate) fn of(incarnation: u64) -> Self {
-        Self(crc32c::crc32c(&incarnation.to_le_bytes()))
+        Self(crc32c(&incarnation.to_le_bytes()))
     }
 }
 
@@ -264,7 +268,7 @@ impl RecordsChecksum {
     }
 
     pub(crate) fn add(&mut self, record: u32) {
-        self.0 = crc32c::crc32c_append(self.0, &record.to_le_bytes());
+        self.0 = crc32c_append(self.0, &record.to_le_bytes());
     }
 }
 
@@ -283,10 +287,8 @@ impl RecordHeader {
     /// The header of a record given in parts.
     pub(crate) fn of(seed: Seed, length: u32, index: &[u8], rest: &[&[u8]]) -> Self {
         let index_length = u32::try_from(index.len()).unwrap_or(u32::MAX);
-        let mut checksum = Self::begin(seed, length, index_length);
-        for part in std::iter::once(&index).chain(rest) {
-            checksum = crc32c::crc32c_append(checksum, part);
-        }
+        let pieces = iter::once(index).chain(rest.iter().copied());
+        let checksum = crc32c_of(Self::begin(seed, length, index_length), pieces);
         Self { length, index: index_length, checksum }
     }
 
@@ -297,12 +299,12 @@ impl RecordHeader {
 
     /// Whether these are the bytes the header was made for.
     pub(crate) fn matches(&self, seed: Seed, bytes: &[u8]) -> bool {
-        crc32c::crc32c_append(Self::begin(seed, self.length, self.index), bytes) == self.checksum
+        crc32c_append(Self::begin(seed, self.length, self.index), bytes) == self.checksum
     }
 
     fn begin(seed: Seed, length: u32, index: u32) -> u32 {
         let numbers = u64::from(index) << 32 | u64::from(length);
-        crc32c::crc32c_append(seed.0, &numbers.to_le_bytes())
+        crc32c_append(seed.0, &numbers.to_le_bytes())
     }
 
     pub(crate) fn encode(&self) -> [u8; RECORD_HEADER_LEN] {
@@ -334,7 +336,7 @@ impl RecordHeader {
 
 fn with_checksum(mut bytes: [u8; HEADER_LEN], seed: u32) -> [u8; HEADER_LEN] {
     let (covered, place) = bytes.split_at_mut(COVERED);
-    place.copy_from_slice(&crc32c::crc32c_append(seed, covered).to_le_bytes());
+    place.copy_from_slice(&crc32c_append(seed, covered).to_le_bytes());
     bytes
 }
 

@@ -12,6 +12,7 @@ mod ahead;
 mod check;
 mod clean;
 mod config;
+mod crc;
 mod disk;
 mod error;
 mod examine;
