@@ -84,6 +84,12 @@ impl Direct {
     pub(super) fn give_up(&mut self) {
         *self = Self { is_unknown: true, ..Self::default() };
     }
+
+    /// Whether it was given up.
+    #[cfg(test)]
+    pub(super) const fn is_given_up(&self) -> bool {
+        self.is_unknown
+    }
 }
 
 /// The blocks to write: `head` begins the first of them, `parts` follow.

@@ -182,6 +182,7 @@ fn what_cannot_be_opened_once_more_is_appended_through_the_open_file() {
     let (path, aside) = (disk.path(FILE), scratch.0.join("aside"));
     fs::rename(&path, &aside).unwrap();
     disk.append(FILE, 0, &[IoSlice::new(b"one ")]).unwrap();
+    assert!(!disk.direct().is_given_up());
     // Then it can.
     fs::rename(&aside, &path).unwrap();
     disk.append(FILE, 4, &[IoSlice::new(b"two")]).unwrap();
@@ -189,4 +190,20 @@ fn what_cannot_be_opened_once_more_is_appended_through_the_open_file() {
     let mut read = [0; 7];
     disk.read_at(FILE, 0, &mut read).unwrap();
     assert_eq!(read, *b"one two");
+}
+
+#[test]
+fn where_nothing_is_written_past_the_page_cache_all_goes_through_it() {
+    let scratch = Scratch::new();
+    let disk = RealDisk::open(&scratch.0).unwrap();
+    disk.create(FILE, 0).unwrap();
+    let (path, aside) = (disk.path(FILE), scratch.0.join("aside"));
+    fs::rename(&path, &aside).unwrap();
+    // It cannot be opened with `O_DIRECT`: `EINVAL`, as on a file system that does not know how.
+    std::os::unix::fs::symlink("/dev/null", &path).unwrap();
+    disk.append(FILE, 0, &[IoSlice::new(b"one ")]).unwrap();
+    assert!(disk.direct().is_given_up());
+    disk.append(FILE, 4, &[IoSlice::new(b"two")]).unwrap();
+    disk.sync_data(FILE).unwrap();
+    assert_eq!(fs::read(aside).unwrap(), b"one two", "and without zeros behind");
 }
