@@ -1,4 +1,5 @@
-//! What the machine itself allows, as the generator's sibling `limits` measures it.
+//! What the machine itself allows: disk and loopback as the generator's sibling `limits` measures them, messages at a pace and
+//! wakes as measured here.
 //!
 //! Invariant: a limit that could not be read is absent, never zero.
 

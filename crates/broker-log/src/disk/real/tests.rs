@@ -174,13 +174,19 @@ fn a_file_that_is_created_anew_is_another_one() {
     }
 }
 
-#[test]
-fn what_cannot_be_opened_once_more_is_appended_through_the_open_file() {
+/// A disk that has [`FILE`] open, where it was and where it is now.
+fn moved_aside() -> (Scratch, RealDisk, [PathBuf; 2]) {
     let scratch = Scratch::new();
     let disk = RealDisk::open(&scratch.0).unwrap();
     disk.create(FILE, 0).unwrap();
-    let (path, aside) = (disk.path(FILE), scratch.0.join("aside"));
-    fs::rename(&path, &aside).unwrap();
+    let places = [disk.path(FILE), scratch.0.join("aside")];
+    fs::rename(&places[0], &places[1]).unwrap();
+    (scratch, disk, places)
+}
+
+#[test]
+fn what_cannot_be_opened_once_more_is_appended_through_the_open_file() {
+    let (_scratch, disk, [path, aside]) = moved_aside();
     disk.append(FILE, 0, &[IoSlice::new(b"one ")]).unwrap();
     assert!(!disk.direct().is_given_up());
     // Then it can.
@@ -194,11 +200,7 @@ fn what_cannot_be_opened_once_more_is_appended_through_the_open_file() {
 
 #[test]
 fn where_nothing_is_written_past_the_page_cache_all_goes_through_it() {
-    let scratch = Scratch::new();
-    let disk = RealDisk::open(&scratch.0).unwrap();
-    disk.create(FILE, 0).unwrap();
-    let (path, aside) = (disk.path(FILE), scratch.0.join("aside"));
-    fs::rename(&path, &aside).unwrap();
+    let (_scratch, disk, [path, aside]) = moved_aside();
     // It cannot be opened with `O_DIRECT`: `EINVAL`, as on a file system that does not know how.
     std::os::unix::fs::symlink("/dev/null", &path).unwrap();
     disk.append(FILE, 0, &[IoSlice::new(b"one ")]).unwrap();
