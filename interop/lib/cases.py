@@ -23,10 +23,10 @@ CASE_SECONDS_MAX = 90
 WORKERS = 4
 TRANSPORTS = ("plain", "tls")
 
-# Settings of queues. For cases that wait until a lock is over.
-SHORT_LOCK = {"lock_duration": "PT5S"}
+# Settings of queues. For cases that wait until a lock is over: `hold` gives locks with a timer to receivers of plain AMQP, too.
+SHORT_LOCK = {"lock_duration": "PT5S", "hold": "lock"}
 # Long enough that a busy machine does not let a renewed lock run out in the middle of a case.
-RENEWED_LOCK = {"lock_duration": "PT10S"}
+RENEWED_LOCK = {"lock_duration": "PT10S", "hold": "lock"}
 
 
 class Skip(Exception):

@@ -14,9 +14,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PROGRAM_SECONDS_MAX = 60
 
 
-def program(page: str, containing: str) -> str:
-    """The only Python program of a page that contains this text."""
-    parts = (ROOT / page).read_text(encoding="utf-8").split("```python\n")[1:]
+def program(page: str, containing: str, language: str = "python") -> str:
+    """The only program of a page in this language that contains this text."""
+    parts = (ROOT / page).read_text(encoding="utf-8").split(f"```{language}\n")[1:]
     found = [part.split("\n```\n")[0] for part in parts]
     found = [text for text in found if containing in text]
     assert len(found) == 1, f"{len(found)} programs of {page} contain {containing!r}"
@@ -24,12 +24,22 @@ def program(page: str, containing: str) -> str:
 
 
 def played(text: str, **instead: str) -> str:
-    """Runs a program, each word of `instead` in place of the other, and returns what it prints."""
+    """Runs a Python program, each word of `instead` in place of the other, and returns what it prints."""
+    return printed([sys.executable, "-c", changed(text, instead)])
+
+
+def changed(text: str, instead: dict[str, str]) -> str:
+    """A program with each word of `instead` in place of the other."""
     for shown, real in instead.items():
         assert shown in text, f"the program does not say {shown}"
         text = text.replace(shown, real)
+    return text
+
+
+def printed(command: list[str], **settings: object) -> str:
+    """What a program prints that must succeed; `settings` are those of its process."""
     done = subprocess.run(
-        [sys.executable, "-c", text], capture_output=True, text=True, timeout=PROGRAM_SECONDS_MAX, check=False
+        command, capture_output=True, text=True, timeout=PROGRAM_SECONDS_MAX, check=False, **settings
     )
     assert done.returncode == 0, f"the program failed:\n{done.stdout}{done.stderr}"
     return done.stdout

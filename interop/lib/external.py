@@ -42,6 +42,8 @@ def environment(context: Context) -> dict[str, str]:
         "FERRYBUS_TRANSPORT": context.transport,
         "FERRYBUS_HOST": "localhost",
         "FERRYBUS_PORT": str(context.port),
+        # For what a client does over TLS only, whatever the transport of the case.
+        "FERRYBUS_TLS_PORT": str(context.broker.tls_port),
         "FERRYBUS_CA": context.ca,
         "FERRYBUS_QUEUE": context.queue,
         "FERRYBUS_KEY_NAME": KEY_NAME,

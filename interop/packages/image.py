@@ -31,7 +31,7 @@ def serves(files: Files) -> None:
     process = broker.start(arguments)
     try:
         check = json.loads(stage["HEALTHCHECK"][0].split(" CMD ", 1)[1])
-        assert check[1:] == ["health"], check
+        assert check[1:] == ["health", "--live"], check
         deadline = time.monotonic() + START_SECONDS_MAX
         while (health := broker.run([*check, "--server", f"127.0.0.1:{http}"])).returncode != 0:
             assert process.poll() is None, f"the broker has ended: {process.communicate()[0]}"

@@ -76,6 +76,8 @@ def compose_read(files: Files) -> None:
     file = YAML(typ="safe").load(FILES / "compose.yaml")
     (service,) = file["services"].values()
     assert service["container_name"] == EMULATOR["container_name"]
+    label = "org.springframework.boot.service-connection"
+    assert service["labels"][label] == "azure-messaging/servicebus-emulator"
     assert set(service["ports"]) == {f"127.0.0.1:{port}:{port}" for port in EMULATOR["ports"]}
     assert EMULATOR["config"] in [volume["target"] for volume in service["volumes"] if isinstance(volume, dict)]
     context = (FILES / service["build"]["context"]).resolve()

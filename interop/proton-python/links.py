@@ -8,7 +8,7 @@ from proton import ConnectionException, Message
 from proton.utils import LinkDetached
 
 from broker import KEY, KEY_NAME, Broker
-from cases import SHORT_LOCK, Context
+from cases import Context
 from client import (
     WAIT,
     ServiceBusLink,
@@ -36,7 +36,7 @@ def connection_loss(context: Context):
     connection.close()
 
 
-@suite.case("connection-loss-with-lock", **SHORT_LOCK)
+@suite.case("connection-loss-with-lock", lock_duration="PT5S")
 def connection_loss_with_lock(context: Context):
     connection, holder = connect(context), connect(context)
     send(connection, context.queue, "mine for five seconds")

@@ -190,6 +190,23 @@ def lock_loss(context: Context):
     connection.close()
 
 
+@suite.case("held-without-timer", lock_duration="PT2S")
+def held_without_timer(context: Context):
+    connection = connect(context)
+    send(connection, context.queue, "long work")
+    receiver = connection.create_receiver(context.queue, name="one")
+    message = receiver.receive(WAIT)
+    assert message.annotations is None or "x-opt-locked-until" not in message.annotations
+    idle(connection, 3)
+    other = connection.create_receiver(context.queue, name="other")
+    assert_empty(other)
+    receiver.accept()
+    flush(receiver)
+    assert_empty(other)
+    assert Management(connection, context.queue).peek(1, 10) == []
+    connection.close()
+
+
 @suite.case("delivery-count-to-dead-letter", max_delivery_count=3)
 def delivery_count_to_dead_letter(context: Context):
     connection = connect(context)

@@ -174,7 +174,7 @@ fn java_administers_as_recorded() {
 }
 
 #[test]
-fn go_administers_as_recorded() {
+fn scripted_go_administers_as_recorded() {
     GO.replay(include_str!("administration/go.http"));
 }
 
@@ -266,7 +266,7 @@ fn java_makes_uses_and_deletes_everything() {
 
 /// It writes the first rule of a subscription without an action.
 #[test]
-fn go_makes_uses_and_deletes_everything() {
+fn scripted_go_makes_uses_and_deletes_everything() {
     let (makes, ends) =
         (include_str!("administration/go-makes.http"), include_str!("administration/go-ends.http"));
     makes_uses_and_ends(&GO, &sdk_go::GO, None, (makes, ends));

@@ -135,7 +135,6 @@ pub(crate) fn config() -> ServerConfig {
         handshake_time_out: Duration::from_secs(60),
         shutdown_time_out: Duration::from_secs(2),
         io_threads: 2,
-        foreign_origins: false,
         missing_right: MissingRight::Forbidden,
         testing: true,
         observe: broker_server::ObserveConfig::default(),

@@ -179,7 +179,8 @@ fn a_disabled_topic_takes_nothing_more_and_a_disabled_subscription_keeps_what_it
 #[test]
 fn another_lock_duration_is_for_later_deliveries() {
     let it = Changed::new();
-    it.create("q", QUEUE, "<LockDuration>PT5M</LockDuration>");
+    // The updates leave the element `Hold` out, and keep what it said.
+    it.create("q", QUEUE, "<LockDuration>PT5M</LockDuration><Hold>Lock</Hold>");
     let mut client = it.client("q", "q");
     client.accepted(INTO, &["long", "short"]);
     let long = client.receive(FROM, 1).remove(0);
@@ -268,13 +269,13 @@ fn a_deletion_takes_all_links_along_and_a_topics_those_of_its_subscriptions() {
 #[test]
 fn an_entity_of_the_same_name_is_another_one() {
     let it = Changed::new();
-    it.create("q", QUEUE, "<LockDuration>PT5M</LockDuration>");
+    it.create("q", QUEUE, "<LockDuration>PT5M</LockDuration><Hold>Lock</Hold>");
     let mut client = it.client("q", "q");
     client.accepted(INTO, &["old", "older"]);
     let locked = client.receive(FROM, 1).remove(0);
     assert_eq!(locked.sequence_number(), 1);
     it.delete("q");
-    it.create("q", QUEUE, "<RequiresSession>false</RequiresSession>");
+    it.create("q", QUEUE, "<RequiresSession>false</RequiresSession><Hold>Lock</Hold>");
     assert_eq!(detached(&mut client, 2), told(&[INTO, FROM], "amqp:resource-deleted"));
     let mut after = it.client("q", "q");
     after.accepted(INTO, &["new"]);

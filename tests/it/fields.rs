@@ -170,6 +170,6 @@ fn java_reads_partitions_sources_and_lifetimes() {
 }
 
 #[test]
-fn go_reads_partitions_sources_and_lifetimes() {
+fn scripted_go_reads_partitions_sources_and_lifetimes() {
     reads_all(&GO);
 }

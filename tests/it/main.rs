@@ -31,13 +31,19 @@ mod faults;
 #[cfg(test)]
 mod fields;
 #[cfg(test)]
+mod foreign_pages;
+#[cfg(test)]
 mod forwarding;
 #[cfg(test)]
 mod frameworks;
 #[cfg(test)]
+mod holding;
+#[cfg(test)]
 mod http;
 #[cfg(test)]
 mod live_changes;
+#[cfg(test)]
+mod malformed_http;
 #[cfg(test)]
 mod management;
 #[cfg(test)]

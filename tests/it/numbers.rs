@@ -191,7 +191,7 @@ fn java_schedules_defers_and_purges() {
 }
 
 #[test]
-fn go_schedules_defers_and_purges() {
+fn scripted_go_schedules_defers_and_purges() {
     schedules(&GO);
     defers(&GO);
     purges(&GO);

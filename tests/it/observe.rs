@@ -52,6 +52,7 @@ fn messages_show_in_the_metrics_as_they_come_and_go() {
     assert_eq!(of("outgoing_messages_total", ""), Some(2.0));
     assert_eq!(of("completed_messages_total", ""), Some(1.0));
     assert!(of("oldest_message_age_seconds", "").is_some_and(|age| (0.0..600.0).contains(&age)));
+    assert!(of("oldest_held_message_age_seconds", "").is_some_and(|age| (0.0..600.0).contains(&age)));
     let connections = "ferrybus_connections{transport=\"plain\",authentication=\"anonymous\"}";
     let connections =
         sample(&text, connections).or(sample(&text, &connections.replace("anonymous", "plain")));

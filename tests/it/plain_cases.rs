@@ -7,7 +7,7 @@ use amqp_codec::{
     types::SenderSettleMode,
 };
 use broker_auth::DEVELOPMENT_KEY_NAME;
-use broker_core::EntitySettings;
+use broker_core::{EntitySettings, Hold};
 use testkit::Wire;
 
 use crate::{
@@ -139,7 +139,7 @@ pub(crate) fn competes(sdk: &PlainSdk) {
 
 /// A settlement after the end of its lock completes nothing: the message comes again, counted.
 pub(crate) fn comes_too_late(sdk: &PlainSdk) {
-    let broker = Broker::start();
+    let broker = Broker::with_queue(EntitySettings { hold: Hold::Lock, ..EntitySettings::default() });
     let mut peer = connected(&broker, sdk);
     peer.send(&["slow"]);
     peer.flow(IN, 1, false);
@@ -149,6 +149,22 @@ pub(crate) fn comes_too_late(sdk: &PlainSdk) {
     let again = peer.drain(IN, 1);
     assert_eq!(again.iter().map(|(_, payload)| failures(payload)).collect::<Vec<_>>(), [1]);
     peer.settle(again[0].0.delivery_id.unwrap(), Some(DeliveryState::Accepted));
+    assert!(peer.drain(IN, 1).is_empty());
+    peer.close();
+}
+
+/// A settlement counts however late it comes: the link holds the message.
+pub(crate) fn settles_late(sdk: &PlainSdk) {
+    let broker = Broker::start();
+    let mut peer = connected(&broker, sdk);
+    peer.send(&["slow"]);
+    peer.flow(IN, 1, false);
+    let (transfer, _) = peer.delivery();
+    advance(broker.address, Duration::from_secs(3_600));
+    assert!(peer.drain(IN, 1).is_empty());
+    peer.settle(transfer.delivery_id.unwrap(), Some(DeliveryState::Accepted));
+    peer.close_link(IN);
+    peer.receiver(QUEUE);
     assert!(peer.drain(IN, 1).is_empty());
     peer.close();
 }

@@ -108,6 +108,11 @@ fn lite_settles_too_late_in_vain() {
 }
 
 #[test]
+fn lite_settles_late_what_it_holds() {
+    plain_cases::settles_late(&LITE);
+}
+
+#[test]
 fn lite_is_refused_with_a_wrong_key() {
     plain_cases::is_refused_with_a_wrong_key(&LITE);
 }

@@ -118,6 +118,11 @@ fn protonj2_settles_too_late_in_vain() {
 }
 
 #[test]
+fn protonj2_settles_late_what_it_holds() {
+    plain_cases::settles_late(&PROTONJ2);
+}
+
+#[test]
 fn protonj2_is_refused_with_a_wrong_key() {
     plain_cases::is_refused_with_a_wrong_key(&PROTONJ2);
 }

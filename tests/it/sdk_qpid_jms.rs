@@ -138,6 +138,11 @@ fn jms_settles_too_late_in_vain() {
 }
 
 #[test]
+fn jms_settles_late_what_it_holds() {
+    plain_cases::settles_late(&JMS);
+}
+
+#[test]
 fn jms_is_refused_with_a_wrong_key() {
     plain_cases::is_refused_with_a_wrong_key(&JMS);
 }
@@ -351,7 +356,7 @@ fn a_durable_jms_subscriber_finds_what_came_while_it_and_the_broker_were_away() 
 fn a_jms_consumer_of_a_queue_gets_what_its_selector_takes() {
     let broker = Broker::start();
     let mut peer = Peer::connect(&broker, &JMS);
-    publish_to(&mut peer, QUEUE, &[("a", "red"), ("b", "grey"), ("c", "red")]);
+    publish_to(&mut peer, QUEUE, "queue", &[("a", "red"), ("b", "grey"), ("c", "red")]);
     let chosen = durable_subscriber("any", false, Some("colour <> 'grey'")).source.unwrap().filter;
     let mut consumer = receiver("choosy", QUEUE);
     consumer.source = consumer.source.map(|source| source.with_filter(chosen));
@@ -375,14 +380,36 @@ fn jms_consumers_share_a_durable_subscription() {
     assert_eq!(texts(&taken), ["a", "b"]);
 }
 
-/// Sends text messages with a property to the topic.
-fn publish(peer: &mut Peer<'_>, messages: &[(&str, &str)]) {
-    publish_to(peer, TOPIC, messages);
+#[test]
+fn jms_consumers_of_a_missing_topic_get_each_message() {
+    let broker = Broker::with(|config| config.auto_create = true);
+    let mut peer = Peer::connect(&broker, &JMS);
+    for handle in [1, 2] {
+        let mut consumer = receiver(&format!("listener {handle}"), "fresh");
+        consumer.source =
+            consumer.source.map(|source| Source { capabilities: vec!["topic".into()], ..source });
+        peer.attach(handle, consumer);
+    }
+    publish_to(&mut peer, "fresh", "topic", &[("a", "red")]);
+    for handle in [1, 2] {
+        assert_eq!(texts(&peer.drain(handle, 10)), ["a"]);
+    }
+    // A sender that means a queue is told that there is a topic.
+    assert_eq!(peer.refused(7, sender("mistaken", "fresh")).condition, "amqp:not-allowed");
 }
 
-/// Sends text messages with a property.
-fn publish_to(peer: &mut Peer<'_>, target: &str, messages: &[(&str, &str)]) {
-    peer.attach(9, sender("publisher", target));
+/// Sends text messages with a property to the topic.
+fn publish(peer: &mut Peer<'_>, messages: &[(&str, &str)]) {
+    publish_to(peer, TOPIC, "topic", messages);
+}
+
+/// Sends text messages with a property to a node of a kind.
+fn publish_to(peer: &mut Peer<'_>, target: &str, kind: &'static str, messages: &[(&str, &str)]) {
+    let mut attach = sender("publisher", target);
+    if let Some(Target::Terminus(terminus)) = &mut attach.target {
+        terminus.capabilities = vec![kind.into()];
+    }
+    peer.attach(9, attach);
     for (text, colour) in messages {
         let message = MessageBuilder::new().message_id(&format!("ID:{text}")).to(target);
         let message = message.application_property("colour", AnnotationValue::Str(colour));

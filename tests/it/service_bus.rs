@@ -279,6 +279,24 @@ pub(crate) fn misses_an_entity(dialect: &Dialect) {
     sdk.client.close();
 }
 
+/// The token for an entity that is missing is refused with 404; those for the namespace and for what is there are taken.
+pub(crate) fn misses_an_entity_by_its_token(dialect: &Dialect) {
+    let broker = Broker::with(|config| config.auto_create = false);
+    let mut sdk = Sdk::connect(&broker, dialect);
+    for (entity, status) in [
+        ("nowhere", 404),
+        ("nowhere/$management", 404),
+        ("nowhere/Subscriptions/s", 404),
+        ("", 202),
+        (QUEUE, 202),
+        ("nowhere", 404),
+    ] {
+        let told = sdk.put_token(entity, DEVELOPMENT_KEY, u64::from(u32::MAX));
+        assert_eq!(told, status, "{entity}");
+    }
+    sdk.client.close();
+}
+
 /// Tokens of a wrong key, and tokens whose time is over, are refused; links without a claim, too.
 pub(crate) fn is_refused_without_a_good_token(dialect: &Dialect) {
     let broker = Broker::start();

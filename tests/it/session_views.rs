@@ -202,7 +202,7 @@ fn java_lists_sessions_and_looks_into_them() {
 }
 
 #[test]
-fn go_lists_sessions_and_looks_into_them() {
+fn scripted_go_lists_sessions_and_looks_into_them() {
     lists_sessions(&GO);
     looks_into_a_session(&GO);
 }

@@ -129,11 +129,16 @@ impl Provider {
 
     /// A broker that takes its tokens.
     fn broker(url: &str) -> Broker {
-        Self::broker_that_trusts(url, None)
+        Self::broker_with(url, |_| {})
     }
 
     /// The same where certificates of these authorities are good.
-    fn broker_that_trusts(url: &str, authorities: Option<PathBuf>) -> Broker {
+    fn broker_that_trusts(url: &str, authorities: PathBuf) -> Broker {
+        Self::broker_with(url, |broker| broker.key_sources[0].authorities = Some(authorities))
+    }
+
+    /// The same with changed settings.
+    fn broker_with(url: &str, change: impl FnOnce(&mut broker_server::ServerConfig)) -> Broker {
         let grant = |value: &str, right: Right, place: &[&str]| ClaimGrant {
             claim: "roles".into(),
             value: value.into(),
@@ -153,7 +158,8 @@ impl Provider {
         Broker::with(|broker| {
             let credentials = Credentials::development(Anonymous::Deny);
             broker.authority = Arc::new(Authority::new(credentials).with_issuers(issuers));
-            broker.key_sources = vec![KeySource { issuer: 0, url: url.to_owned(), authorities }];
+            broker.key_sources = vec![KeySource { issuer: 0, url: url.to_owned(), authorities: None }];
+            change(broker);
         })
     }
 }
@@ -180,6 +186,17 @@ fn a_token_opens_what_its_claims_are_granted_and_nothing_else() {
     let channel = sdk.session();
     assert_eq!(sdk.client.refused(channel, sender("innocent")).condition, "amqp:unauthorized-access");
     assert_eq!(sdk.put("jwt", "innocent", provider.token(&["admin"], 600)), 202);
+    sdk.client.close();
+}
+
+#[test]
+fn a_principal_without_a_right_is_not_told_that_an_entity_is_missing() {
+    let (provider, url) = Provider::start();
+    let broker = Provider::broker_with(&url, |broker| broker.auto_create = false);
+    let mut sdk = Sdk::connect(&broker, &GO);
+    assert_eq!(sdk.put("jwt", QUEUE, provider.token(&["sender"], 600)), 202);
+    assert_eq!(sdk.put("jwt", "missing", provider.token(&["sender"], 600)), 401);
+    assert_eq!(sdk.put("jwt", "missing", provider.token(&["admin"], 600)), 404);
     sdk.client.close();
 }
 
@@ -259,7 +276,7 @@ fn keys_come_over_tls_from_whom_the_configured_authorities_know() {
     let (own, other) = (Certificates::new(), Certificates::new());
     for (authorities, status) in [(&own, 202), (&other, 401)] {
         let (provider, url) = Provider::start_tls(&own);
-        let broker = Provider::broker_that_trusts(&url, Some(authorities.authorities()));
+        let broker = Provider::broker_that_trusts(&url, authorities.authorities());
         let mut sdk = Sdk::connect(&broker, &GO);
         assert_eq!(sdk.put("jwt", QUEUE, provider.token(&["sender"], 600)), status);
         assert_eq!(provider.asked.load(Ordering::Relaxed) > 0, status == 202, "asked by whom it is known to");

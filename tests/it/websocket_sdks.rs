@@ -80,6 +80,6 @@ fn java_works_over_websocket() {
 }
 
 #[test]
-fn go_works_over_a_websocket_that_the_application_opened() {
+fn scripted_go_works_over_a_websocket_that_the_application_opened() {
     works_plain_and_with_tls(&GO, "/$servicebus/websocket", "amqp");
 }

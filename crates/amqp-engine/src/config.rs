@@ -120,6 +120,10 @@ pub const MIN_PEER_IDLE_TIME_OUT: Duration = Duration::from_millis(20);
 /// [`Connection::forget_outgoing`](crate::Connection::forget_outgoing) left.
 pub const MAX_ID_GAPS: usize = 1_024;
 
+/// Most outcomes of a connection that wait for their time, see
+/// [`Connection::settle_incoming_at`](crate::Connection::settle_incoming_at). Beyond it the oldest goes out at once.
+pub const MAX_DELAYED_OUTCOMES: usize = 1_024;
+
 /// Backlog of set-up and tear-down frames, in bytes, beyond which
 /// [`wants_input`](crate::Connection::wants_input) says no.
 pub const CONTROL_BACKLOG_HIGH: usize = 65_536;

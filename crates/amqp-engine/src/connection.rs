@@ -21,6 +21,7 @@ use bytes::BytesMut;
 
 use crate::condition;
 use crate::config::{CONTROL_BACKLOG_HIGH, Config, SHORT_DESCRIPTION};
+use crate::delivery::DelayedOutcomes;
 use crate::event::{Event, Origin};
 use crate::framing::FrameReader;
 use crate::ids::Generations;
@@ -57,6 +58,7 @@ pub struct Connection {
     sessions: Sessions,
     output: Output,
     timers: Timers,
+    delayed: DelayedOutcomes,
     generations: Generations,
     /// Bytes of unfinished deliveries.
     partial_bytes: usize,
@@ -114,6 +116,7 @@ impl Connection {
             events: VecDeque::new(),
             sessions: Sessions::default(),
             output: Output::new(),
+            delayed: DelayedOutcomes::default(),
             generations: Generations::default(),
             partial_bytes: 0,
             link_count: 0,
@@ -152,6 +155,7 @@ impl Connection {
         }
         self.phase = Phase::Closed;
         self.output = Output::new();
+        self.delayed = DelayedOutcomes::default();
         self.reader.clear();
     }
 

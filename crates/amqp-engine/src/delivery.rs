@@ -4,6 +4,7 @@
 //! Invariant: nothing is kept of a delivery that both sides have settled.
 
 mod apart;
+mod delayed;
 mod outgoing;
 mod partial;
 mod payload;
@@ -11,6 +12,7 @@ mod tags;
 mod unsettled;
 
 pub(crate) use apart::Apart;
+pub(crate) use delayed::{DelayedOutcome, DelayedOutcomes};
 pub use outgoing::OutgoingDelivery;
 pub(crate) use outgoing::Queued;
 pub(crate) use partial::{Mismatch, Partial};

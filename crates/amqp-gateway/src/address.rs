@@ -1,13 +1,13 @@
 //! What an AMQP address names: an entity's store, its management node, or `$cbs`.
 //!
-//! All faces share one grammar (`docs/features/plain-amqp.md`): a full URI, a leading slash, RabbitMQ's
-//! `/queues/NAME`, or the bare name.
+//! All dialects share one grammar (`docs/features/plain-amqp.md`): a full URI, a leading slash, RabbitMQ's
+//! `/queues/NAME`, a prefix that names the kind of the node, or the bare name.
 //!
 //! Invariant: two spellings of one entity give the same path but for ASCII case, and parsing never panics.
 
 use std::borrow::Cow;
 
-use broker_core::{EntityPath, SubQueue};
+use broker_core::{EntityPath, NodeKind, SubQueue};
 
 /// What an address names.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -40,16 +40,42 @@ pub(crate) enum AddressError {
     NotAQueue,
 }
 
+/// Prefixes of addresses that name the kind of a node. `ActiveMQ` writes the first four, Artemis' manual proposes the others.
+const SCHEMES: [(&str, NodeKind); 6] = [
+    ("queue://", NodeKind::Queue),
+    ("topic://", NodeKind::Topic),
+    ("temp-queue://", NodeKind::TemporaryQueue),
+    ("temp-topic://", NodeKind::TemporaryTopic),
+    ("anycast://", NodeKind::Queue),
+    ("multicast://", NodeKind::Topic),
+];
+
+/// Those of Artemis 1 look like the beginning of a name. They stay part of it: an entity may have been called so.
+const NAME_PREFIXES: [(&str, NodeKind); 2] =
+    [("jms.queue.", NodeKind::Queue), ("jms.topic.", NodeKind::Topic)];
+
+/// The kind that an address names by a prefix.
+pub(crate) fn kind(address: &str) -> Option<NodeKind> {
+    let mut prefixes = SCHEMES.iter().chain(&NAME_PREFIXES);
+    prefixes.find(|(prefix, _)| address.starts_with(prefix)).map(|(_, kind)| *kind)
+}
+
 /// Reads an address.
 pub(crate) fn parse(address: &str) -> Result<Node, AddressError> {
+    if let Some(name) = SCHEMES.iter().find_map(|(prefix, _)| address.strip_prefix(prefix)) {
+        return bare(name);
+    }
     if let Some(name) = address.strip_prefix("/queues/") {
         return named(&decode(name).ok_or(AddressError::BadEscape)??);
     }
     if address.starts_with("/exchanges/") {
         return Err(AddressError::Exchange);
     }
-    let path = without_authority(address);
-    // A bare name is what the client typed: a stray `%` belongs to it.
+    bare(without_authority(address))
+}
+
+/// Reads a bare name. It is what the client typed: a stray `%` belongs to it.
+fn bare(path: &str) -> Result<Node, AddressError> {
     match decode(path) {
         Some(decoded) => named(&decoded?),
         None => named(path),

@@ -17,12 +17,13 @@ use tracing::{Span, debug};
 
 use crate::{
     answers::Unread,
+    asked_kind::{self, asking},
     condition::Refusal,
     gateway::Gateway,
     intake::Wants,
     link::{Consumer, Link, LinkRole, NodeName, Producer, Replies, Requests},
     sessions,
-    settlement::{Face, WireOutcome},
+    settlement::{Dialect, WireOutcome},
     spans,
     tickets::SessionNumber,
     tracking,
@@ -52,16 +53,16 @@ impl Gateway {
         };
         if matches!(&wanted, Wanted::Request(NodeName::Cbs) | Wanted::Reply(NodeName::Cbs)) {
             // Only Service Bus clients put tokens.
-            self.face = Face::ServiceBus;
+            self.dialect = Dialect::ServiceBus;
         }
-        let face = if has_service_bus_property(&attach) { Face::ServiceBus } else { self.face };
+        let dialect = if has_service_bus_property(&attach) { Dialect::ServiceBus } else { self.dialect };
         if let Wanted::Send(Some(path)) | Wanted::Receive(path) = &wanted {
             self.obstruct(&path.entity)?;
         }
         match wanted {
-            Wanted::Send(path) => self.attach_producer(key, attach, face, path),
-            Wanted::Receive(path) => self.attach_consumer(key, attach, face, path),
-            Wanted::Coordinate => self.attach_coordinator(key, &attach, face),
+            Wanted::Send(path) => self.attach_producer(key, attach, dialect, path),
+            Wanted::Receive(path) => self.attach_consumer(key, attach, dialect, path),
+            Wanted::Coordinate => self.attach_coordinator(key, &attach, dialect),
             Wanted::Lookup => self.attach_lookup(key, attach),
             Wanted::Request(node) => {
                 let requests = Requests { node: node.clone() };
@@ -88,7 +89,7 @@ impl Gateway {
         &mut self,
         key: LinkKey,
         attach: Box<Attach>,
-        face: Face,
+        dialect: Dialect,
         path: Option<EntityPath>,
     ) -> Result<(), Refusal> {
         let mut via = None;
@@ -98,9 +99,10 @@ impl Gateway {
         }
         let claim = path.as_ref().map(|path| self.claim(path, false, Right::Send)).transpose()?;
         via.as_ref().map(|via| self.claim(via, false, Right::Send)).transpose()?;
-        let anonymous = path.is_none();
+        let (anonymous, kind) = (path.is_none(), asked_kind::of_attach(&attach, true)?);
         let producer = Producer {
             path: path.clone(),
+            kind,
             via: via.clone(),
             queue: None,
             wants: Wants::ALL,
@@ -111,7 +113,7 @@ impl Gateway {
         };
         let name = attach.name.as_str().into();
         let role = LinkRole::Producer(Box::new(producer));
-        let id = self.add_link(key, name, face, claim, role)?;
+        let id = self.add_link(key, name, dialect, claim, role)?;
         if let Some(producer) = self.producer_mut(id) {
             producer.attach = Some(attach);
         }
@@ -121,7 +123,8 @@ impl Gateway {
                 self.commands.push(Command::OpenProducerThrough { producer, path, through, auto_create });
             }
             (Some(path), None) => {
-                self.commands.push(Command::OpenProducer { producer, path, auto_create });
+                let open = Command::OpenProducer { producer, path, auto_create };
+                self.commands.push(asking(kind, open));
             }
             (None, _) => {}
         }
@@ -135,17 +138,18 @@ impl Gateway {
         &mut self,
         key: LinkKey,
         attach: Box<Attach>,
-        face: Face,
+        dialect: Dialect,
         path: EntityPath,
     ) -> Result<(), Refusal> {
         let claim = self.claim(&path, false, Right::Listen)?;
         let source = attach.source.as_ref();
+        let kind = asked_kind::of_attach(&attach, false)?;
         let session = sessions::wanted(&attach)?;
         let default_outcome = source.and_then(|source| source.default_outcome.as_ref());
         let default_outcome = default_outcome.and_then(WireOutcome::of);
         let mode = attach.snd_settle_mode.unwrap_or_default();
         let receive_mode = receive_mode(mode, source);
-        let subscriber = if session.is_none() { self.subscriber(&attach, face, &path)? } else { None };
+        let subscriber = if session.is_none() { self.subscriber(&attach, dialect, &path)? } else { None };
         let (subscriber, subscribing) = subscriber.unzip();
         let consumer = Consumer {
             path: path.clone(),
@@ -153,7 +157,9 @@ impl Gateway {
             mode,
             default_outcome,
             id_base: id_base(&path.entity),
-            max_message_bytes: attach.max_message_size.filter(|limit| *limit > 0 && face == Face::Plain),
+            max_message_bytes: attach
+                .max_message_size
+                .filter(|limit| *limit > 0 && dialect == Dialect::Plain),
             delivered: 0,
             offset: 0,
             limit: 0,
@@ -166,19 +172,20 @@ impl Gateway {
         };
         let name = attach.name.as_str().into();
         let role = LinkRole::Consumer(Box::new(consumer));
-        let id = self.add_link(key, name, face, Some(claim), role)?;
+        let id = self.add_link(key, name, dialect, Some(claim), role)?;
         if let Some(consumer) = self.consumer_mut(id) {
             consumer.attach = Some(attach);
         }
-        let (mode, unsettled) = (receive_mode, unsettled_policy(face, default_outcome));
+        let (mode, unsettled) = (receive_mode, unsettled_policy(dialect, default_outcome));
         let auto_create = self.config.auto_create;
-        self.commands.push(match subscriber {
+        let open = match subscriber {
             None => Command::OpenConsumer { consumer: id, path, mode, unsettled, session, auto_create },
             Some(subscriber) => {
                 let subscriber = Box::new(subscriber);
                 Command::OpenSubscriber { consumer: id, path, mode, unsettled, subscriber, auto_create }
             }
-        });
+        };
+        self.commands.push(asking(kind, open));
         Ok(())
     }
 
@@ -197,12 +204,12 @@ impl Gateway {
                     .or_else(|refusal| self.claim(path, true, Right::Send).map_err(|_| refusal))?,
             ),
         };
-        self.add_link(key, attach.name.as_str().into(), Face::ServiceBus, claim, role)?;
+        self.add_link(key, attach.name.as_str().into(), Dialect::ServiceBus, claim, role)?;
         let limit = match node {
             NodeName::Cbs => NODE_MESSAGE_BYTES,
             NodeName::Management(_) => self.config.max_message_bytes.saturating_add(NODE_MESSAGE_BYTES),
         };
-        let reply = Self::reply_to(attach, limit, Face::ServiceBus);
+        let reply = Self::reply_to(attach, limit, Dialect::ServiceBus);
         self.engine.accept_link(key, reply);
         Ok(())
     }
@@ -211,12 +218,12 @@ impl Gateway {
         &mut self,
         key: LinkKey,
         name: Box<str>,
-        face: Face,
+        dialect: Dialect,
         claim: Option<(broker_auth::Scope, Right)>,
         role: LinkRole,
     ) -> Result<LinkId, Refusal> {
         let session = self.by_session.find(key.session()).map(SessionNumber).ok_or(Refusal::Unexpected)?;
-        let mut link = Link { key, session, name, face, claim, role, departed: false, span: Span::none() };
+        let mut link = Link { key, session, name, dialect, claim, role, departed: false, span: Span::none() };
         if let Some(session) = self.sessions.get(session.0) {
             link.span = spans::link(&session.span, &link.name, &link.role, link.place());
         }
@@ -245,9 +252,9 @@ impl Gateway {
         let Some(attach) = producer.attach.take() else { return };
         let limit = producer.max_message_bytes;
         let Some(link) = self.links.get(id.0) else { return };
-        let (key, face) = (link.key, link.face);
+        let (key, dialect) = (link.key, link.dialect);
         debug!(parent: &link.span, "attached");
-        let reply = Self::reply_to(&attach, limit, face);
+        let reply = Self::reply_to(&attach, limit, dialect);
         self.engine.accept_link(key, reply);
         self.engine.grant_credit(key, credit);
     }
@@ -265,9 +272,9 @@ impl Gateway {
         let Some(attach) = consumer.attach.take() else { return };
         let in_force = consumer.opened_on(queue);
         let Some(link) = self.links.get(id.0) else { return };
-        let (key, face) = (link.key, link.face);
+        let (key, dialect) = (link.key, link.dialect);
         debug!(parent: &link.span, "attached");
-        let mut reply = Self::reply_to(&attach, limit, face);
+        let mut reply = Self::reply_to(&attach, limit, dialect);
         if in_force.is_some() {
             reply.source = attach.source.clone().map(|source| source.with_filter(in_force));
         }
@@ -294,22 +301,25 @@ impl Gateway {
     }
 
     /// The attach that answers one of the peer's.
-    fn reply_to(attach: &Attach, max_message_bytes: u64, face: Face) -> AttachReply {
+    fn reply_to(attach: &Attach, max_message_bytes: u64, dialect: Dialect) -> AttachReply {
         let source = attach.source.as_ref().map(|source| match &source.filter {
             // What is not applied may not be claimed.
             Some(filter) if !filter.is_empty() => source.clone().with_filter(None),
             _ => source.clone(),
         });
-        let properties = (face == Face::ServiceBus && attach.role == Role::Sender).then(|| {
+        let properties = (dialect == Dialect::ServiceBus && attach.role == Role::Sender).then(|| {
             RawMap::with_symbol_keys(&[(
                 BATCH_SIZE,
                 AnnotationValue::Ulong(max_message_bytes.min(BATCH_BYTES_MAX)),
             )])
         });
+        // The limit is one of what the broker accepts. What it sends has no bound: a stored message grows by what the
+        // broker adds, and Microsoft.Azure.Amqp closes a link on which a message exceeds this field.
+        let max_message_size = if attach.role == Role::Receiver { UNBOUNDED } else { max_message_bytes };
         AttachReply {
             source,
             target: attach.target.clone(),
-            max_message_size: Some(max_message_bytes),
+            max_message_size: Some(max_message_size),
             properties,
             ..AttachReply::default()
         }
@@ -337,6 +347,9 @@ pub(crate) fn id_base(entity: &str) -> u64 {
     });
     tracking::mix(hash)
 }
+
+/// `max-message-size` of a link without a limit, in the form in which Azure Service Bus says it.
+pub(crate) const UNBOUNDED: u64 = u64::MAX;
 
 /// Requests a node takes before the next top-up at half.
 pub(crate) const REQUEST_CREDIT: u32 = 100;

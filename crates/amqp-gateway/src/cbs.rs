@@ -1,32 +1,51 @@
 //! `$cbs`: the client shows tokens for what it wants to do.
 //!
 //! Invariant: the answer is 202 only if the connection's grants have been extended; a token whose key is not known yet
-//! is answered within a bounded time.
+//! is answered within a bounded time; the others are answered in the order in which they came.
+
+mod answers;
 
 use std::time::{Duration, Instant};
 
 use amqp_codec::raw::RawValue;
-use broker_auth::{JwtError, TokenError};
+use broker_auth::{Grant, JwtError, Scope, TokenError};
+use broker_core::{Command, EntityPath, SubQueue, Ticket};
 
 use crate::{
+    address::{self, Node},
     condition::Refusal,
     gateway::Gateway,
     requests::{Caller, NULL, Reply, Request},
+    tickets::Errand,
 };
+
+/// What `$cbs` has not answered yet.
+#[derive(Debug, Default)]
+pub(crate) struct Cbs {
+    /// Tokens that wait for their provider's keys.
+    tokens: Vec<PutToken>,
+    /// Answers that wait for the core, and those behind them.
+    answers: answers::Answers,
+}
 
 impl Gateway {
     /// Answers a request to `$cbs`.
     pub(crate) fn on_cbs_request(&mut self, request: &Request<'_>) {
+        let limit = self.config.max_waiting_replies;
+        if self.cbs.answers.len() >= limit {
+            let Some(link) = self.reply_link(&request.caller) else { return };
+            return self.detach_link(link, &Refusal::TooManyRequests { limit });
+        }
         let text = |name: &str| request.properties.get(name).and_then(RawValue::as_str);
         let operation = text("operation").unwrap_or_default();
         if operation != "put-token" {
             let refusal = Refusal::UnknownOperation { operation: operation.to_owned() };
-            return self.reply_refused(&request.caller, &refusal);
+            return self.answer_cbs(request.caller.clone(), Err(refusal));
         }
         let (Some(token), Some(audience)) = (request.body.as_str(), text("name")) else {
             let what =
                 "put-token needs the token as a string in its body and the audience as property 'name'";
-            return self.reply_refused(&request.caller, &Refusal::BadRequest { what: what.into() });
+            return self.answer_cbs(request.caller.clone(), Err(Refusal::BadRequest { what: what.into() }));
         };
         let put = PutToken {
             caller: request.caller.clone(),
@@ -44,27 +63,91 @@ impl Gateway {
         let verified = self.authority.verify_token(&put.token, &put.kind, &put.audience, now);
         if let Err(TokenError::Jwt(JwtError::UnknownKey { refreshable: true })) = verified
             && self.now.instant < put.until
-            && self.waiting_tokens.len() < WAITING_TOKENS_MAX
+            && self.cbs.tokens.len() < WAITING_TOKENS_MAX
         {
             put.again = self.now.instant + KEYS_LOOK;
-            return self.waiting_tokens.push(put);
+            return self.cbs.tokens.push(put);
         }
-        let added = verified
-            .map_err(|error| error.to_string())
-            .and_then(|grant| self.grants.add(grant, now).map_err(|error| error.to_string()));
-        match added {
+        let taken = match verified {
+            Ok(grant) => match self.entity_to_find(&grant.scope) {
+                // Only who has shown a good token is told whether there is such an entity.
+                Some((path, or_below)) => return self.find_entity(put.caller, grant, path, or_below),
+                None => self.take_grant(grant),
+            },
+            Err(error) => Err(Refusal::BadToken { reason: error.to_string() }),
+        };
+        self.answer_cbs(put.caller, taken);
+    }
+
+    fn take_grant(&mut self, grant: Grant) -> Result<(), Refusal> {
+        let added = self.grants.add(grant, self.now.unix_seconds());
+        added.map_err(|error| Refusal::BadToken { reason: error.to_string() })
+    }
+
+    /// The entity that has to be there for a token to be taken, and whether one below its name will do: a token may be for
+    /// all that lies below a place, but no management node is.
+    fn entity_to_find(&self, scope: &Scope) -> Option<(EntityPath, bool)> {
+        if !self.library.learns_of_missing_entities_by_token() {
+            return None;
+        }
+        match address::parse(scope.as_str()) {
+            Ok(Node::Entity(path)) => {
+                let or_below = path.sub_queue == SubQueue::Main;
+                Some((path, or_below))
+            }
+            Ok(Node::Management(path)) => Some((path, false)),
+            // The namespace, or what no link can be attached to.
+            Ok(Node::Cbs) | Err(_) => None,
+        }
+    }
+
+    fn find_entity(&mut self, caller: Caller, grant: Grant, path: EntityPath, or_below: bool) {
+        let (number, ticket) = self.next_ticket();
+        self.cbs.answers.ask(caller, number, grant);
+        let auto_create = self.config.auto_create;
+        self.commands.push(Command::FindEntity { path, or_below, auto_create, ticket });
+    }
+
+    /// The core has looked for the entity of a token. Says whether the ticket is a token's.
+    pub(crate) fn on_entity_looked_for(&mut self, ticket: Ticket, missing: Option<&Refusal>) -> bool {
+        let Some(Errand::Request(number)) = Errand::unpack(ticket) else { return false };
+        if !self.cbs.answers.waits_for(number) {
+            return false;
+        }
+        let mut answers = std::mem::take(&mut self.cbs.answers);
+        answers.decide(number, |grant| match missing {
+            Some(refusal) => Err(refusal.clone()),
+            None => self.take_grant(grant),
+        });
+        while let Some((caller, answer)) = answers.pop() {
+            self.reply_to_token(&caller, answer);
+        }
+        self.cbs.answers = answers;
+        true
+    }
+
+    /// Answers now, or behind the answers that wait.
+    fn answer_cbs(&mut self, caller: Caller, answer: Result<(), Refusal>) {
+        if self.cbs.answers.len() > 0 {
+            return self.cbs.answers.know(caller, answer);
+        }
+        self.reply_to_token(&caller, answer);
+    }
+
+    fn reply_to_token(&mut self, caller: &Caller, answer: Result<(), Refusal>) {
+        match answer {
             Ok(()) => {
                 let reply = Reply { status: 202, description: "Accepted", condition: None, body: NULL };
-                self.reply(&put.caller, reply);
+                self.reply(caller, reply);
             }
-            Err(reason) => self.reply_refused(&put.caller, &Refusal::BadToken { reason }),
+            Err(refusal) => self.reply_refused(caller, &refusal),
         }
     }
 
     /// Looks again at the tokens that wait for a provider's keys, and whose time to look has come.
     pub(crate) fn look_at_tokens(&mut self) {
         let now = self.now.instant;
-        let due = self.waiting_tokens.extract_if(.., |put| put.again <= now);
+        let due = self.cbs.tokens.extract_if(.., |put| put.again <= now);
         for put in due.collect::<Vec<_>>() {
             self.put_token(put);
         }
@@ -72,7 +155,7 @@ impl Gateway {
 
     /// When to look at them again.
     pub(crate) fn tokens_deadline(&self) -> Option<Instant> {
-        self.waiting_tokens.iter().map(|put| put.again).min()
+        self.cbs.tokens.iter().map(|put| put.again).min()
     }
 }
 

@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use crate::{
     address, condition::Refusal, config::Now, gateway::Gateway, handshake::ANONYMOUS, link::Link,
-    settlement::Face,
+    settlement::Dialect,
 };
 
 impl Gateway {
@@ -21,7 +21,7 @@ impl Gateway {
             Ok(identity) => {
                 // Only the .NET SDK of Service Bus picks this one.
                 if mechanism == "MSSBCBS" {
-                    self.face = Face::ServiceBus;
+                    self.dialect = Dialect::ServiceBus;
                 }
                 self.log_in(identity, class_of(&mechanism));
                 self.engine.sasl_outcome(SaslCode::Ok);

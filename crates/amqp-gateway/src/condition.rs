@@ -41,6 +41,8 @@ pub(crate) enum Refusal {
     Selector(SelectorError),
     /// A dynamic terminus.
     Dynamic,
+    /// Capabilities, prefix or annotation that name a queue and a topic.
+    TwoKinds,
     /// A declaration that is part of a distributed transaction.
     GlobalTransaction,
     /// A declaration that was sent settled, so that its name could not be told.
@@ -159,6 +161,7 @@ impl Refusal {
             | Self::Selector(_)
             | Self::SessionFilter
             | Self::SettledDeclare
+            | Self::TwoKinds
             | Self::ForeignState => ("amqp:invalid-field", 400),
             Self::Address { error, .. } => match error {
                 AddressError::Exchange => ("amqp:not-implemented", 501),
@@ -221,9 +224,10 @@ fn attach(error: &AttachError) -> Name {
         | AttachError::TopicReceive(_)
         | AttachError::SessionRequired(_)
         | AttachError::NoSessions(_)
+        | AttachError::WrongKind { .. }
         | AttachError::SubQueueSession(_) => ("amqp:not-allowed", 400),
         AttachError::SubscriptionInUse(_) => ("amqp:resource-locked", 409),
-        AttachError::Subscription(error) => entity(error),
+        AttachError::Subscription(error) | AttachError::NotCreated(error) => entity(error),
         AttachError::SessionLocked(_) => ("com.microsoft:session-cannot-be-locked", 410),
         AttachError::SessionTimeout => ("com.microsoft:timeout", 408),
         AttachError::SessionIdTooLong { .. } => ("com.microsoft:argument-out-of-range", 400),
@@ -238,6 +242,7 @@ fn publish(error: &PublishError) -> Name {
         PublishError::NotFound(_) => ("amqp:not-found", 404),
         PublishError::SubQueueSend(_)
         | PublishError::SubscriptionSend(_)
+        | PublishError::WrongKind { .. }
         | PublishError::SessionRequired(_)
         | PublishError::PartitionKey(_) => ("amqp:not-allowed", 400),
         PublishError::SessionIdTooLong { .. } => ("com.microsoft:argument-out-of-range", 400),

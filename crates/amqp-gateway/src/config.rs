@@ -27,6 +27,11 @@ impl Now {
     pub(crate) const fn unix_seconds(self) -> u64 {
         self.wall.as_millis() / 1000
     }
+
+    /// Whole seconds since 1970 by the broker's time. They fit until the year 2106.
+    pub(crate) fn broker_seconds(self) -> u32 {
+        u32::try_from(self.utc.as_millis() / 1000).unwrap_or(u32::MAX)
+    }
 }
 
 /// Limits and names, the same for all connections of a server.

@@ -20,7 +20,7 @@ use crate::{
     gateway::Gateway,
     link::LinkRole,
     requests::Pending,
-    settlement::Face,
+    settlement::Dialect,
     tickets::{Errand, SessionNumber},
     wanted::takes_rejected,
 };
@@ -86,10 +86,10 @@ impl Gateway {
         &mut self,
         key: LinkKey,
         attach: &Attach,
-        face: Face,
+        dialect: Dialect,
     ) -> Result<(), Refusal> {
         let role = LinkRole::Coordinator { takes_rejected: takes_rejected(attach) };
-        self.add_link(key, attach.name.as_str().into(), face, None, role)?;
+        self.add_link(key, attach.name.as_str().into(), dialect, None, role)?;
         let capabilities = CAPABILITIES.map(Symbol::from_static).to_vec();
         let reply = AttachReply {
             source: attach.source.clone(),
@@ -212,7 +212,7 @@ impl Gateway {
         let link = self.links.get(link.0).ok_or(Refusal::Unexpected)?;
         let begun = read_name(name).and_then(|name| self.transactions.begun.get_mut(&name));
         let begun = begun.ok_or(Refusal::NoTransaction)?;
-        if link.face == Face::ServiceBus && link.session != begun.session {
+        if link.dialect == Dialect::ServiceBus && link.session != begun.session {
             let entity = root(entity);
             if *begun.entity.get_or_insert_with(|| entity.clone()) != entity {
                 let number = begun.number;

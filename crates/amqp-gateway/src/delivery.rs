@@ -1,7 +1,7 @@
 //! A stored message, written for a receiver: a fresh header and annotations in front of the bare message.
 //!
 //! Invariant: properties, application properties, body and footer go out as the bytes they came, but for what
-//! the broker was told to add and what Service Bus stamps.
+//! the broker was told to add and what Service Bus stamps; and keys of annotations and footers are symbols for Service Bus.
 
 mod changes;
 
@@ -9,24 +9,24 @@ use std::ops::Range;
 
 use amqp_codec::{
     message::{
-        AnnotationValue, PropertyChanges, application_properties_changed, properties_with,
+        AnnotationValue, PropertyChanges, application_properties_changed, properties_with, with_symbol_keys,
         write_delivery_annotations, write_header, write_lock_token_annotations, write_message_annotations,
     },
     raw::RawValue,
-    sections::{Header, PropertyField, Sections},
+    sections::{Header, PropertyField, Section, Sections},
 };
 use broker_core::{Lock, LockToken, Properties, PropertyValue, SYSTEM, SequenceNumber, Stored, Timestamp};
 use bytes::{Bytes, BytesMut};
 
 pub(crate) use changes::write_value;
 
-use crate::{intake::hex, outcome::ANNOTATION, settlement::Face};
+use crate::{intake::hex, outcome::ANNOTATION, settlement::Dialect};
 
 /// For whom a message is written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recipient {
     /// How it reads.
-    pub(crate) face: Face,
+    pub(crate) dialect: Dialect,
     /// First half of the message-ids made for messages without one.
     pub(crate) id_base: u64,
 }
@@ -53,14 +53,46 @@ pub(crate) fn write_front(
     let payload = &stored.payload;
     // Only checked messages are stored. Should one be unreadable all the same, it goes out as it is.
     let Ok(sections) = Sections::scan(payload) else { return 0..payload.len() };
-    let service_bus = recipient.face == Face::ServiceBus;
+    let rest = write_sections(out, stored, &sections, sequence, lock, recipient);
+    if recipient.dialect == Dialect::Plain || sections.footer.is_empty() {
+        return rest;
+    }
+    let footer = sections.footer.range();
+    let Some(symbols) = symbol_keys(Section::Footer, payload.get(footer.clone()).unwrap_or_default()) else {
+        return rest;
+    };
+    out.extend_from_slice(payload.get(rest.start..footer.start).unwrap_or_default());
+    out.extend_from_slice(&symbols);
+    payload.len()..payload.len()
+}
+
+/// A section with symbols as keys, where it has others. The SDKs for Service Bus read symbols only: the one for Java ends
+/// its receiver on a string.
+fn symbol_keys(section: Section, bytes: &[u8]) -> Option<Bytes> {
+    // What cannot be read as a map was checked when it came in, or goes out as it is.
+    with_symbol_keys(section, bytes).ok().flatten()
+}
+
+/// Appends the sections in front of the body that differ from what is stored, and says where the rest lies.
+fn write_sections(
+    out: &mut BytesMut,
+    stored: &Stored,
+    sections: &Sections,
+    sequence: SequenceNumber,
+    lock: Option<&Lock>,
+    recipient: &Recipient,
+) -> Range<usize> {
+    let payload = &stored.payload;
+    let service_bus = recipient.dialect == Dialect::ServiceBus;
     let original = sections.read_header(payload).unwrap_or_default();
-    let start = lives_from(stored, &sections);
+    let start = lives_from(stored, sections);
     write_header(out, &header(original, stored, start, service_bus));
     if service_bus {
         write_own_annotations(out, sections.delivery_annotations.of(payload), lock);
     }
     let annotations = sections.message_annotations.of(payload);
+    let symbols = if service_bus { symbol_keys(Section::MessageAnnotations, annotations) } else { None };
+    let annotations = symbols.as_deref().unwrap_or(annotations);
     let changed = changes::encoded(&stored.properties, sections.application_properties_view(payload));
     write_annotations(out, annotations, stored, &changed, sequence, lock, service_bus);
     let stamps = service_bus && {
@@ -145,6 +177,8 @@ fn write_own_annotations(out: &mut BytesMut, original: &[u8], lock: Option<&Lock
         return;
     }
     let ours = token.map(|token| (LOCK_TOKEN, AnnotationValue::Uuid(token)));
+    let symbols = symbol_keys(Section::DeliveryAnnotations, original);
+    let original = symbols.as_deref().unwrap_or(original);
     // A message that was received and sent on may bring the token of a lock that is long over.
     if write_delivery_annotations(out, Some(original), ours.as_slice(), &[LOCK_TOKEN]).is_err()
         && let Some(token) = token
@@ -179,7 +213,9 @@ fn write_annotations(
     ];
     let plain = [ours[0], enqueued, locked];
     let all: &[_] = if service_bus { &ours } else { &plain };
-    let all = if lock.is_some() { all } else { all.split_last().map_or(all, |(_, rest)| rest) };
+    // A lock without a timer has no end to tell.
+    let is_timed = lock.is_some_and(|lock| lock.until != Timestamp::MAX);
+    let all = if is_timed { all } else { all.split_last().map_or(all, |(_, rest)| rest) };
     let original = Some(original).filter(|section| !section.is_empty());
     let partition = sequence.partition().filter(|_| service_bus);
     if source.is_some()

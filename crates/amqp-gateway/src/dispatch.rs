@@ -76,7 +76,10 @@ impl Gateway {
             Effect::Fetched { ticket, messages } => self.on_fetched(ticket, &messages),
             Effect::Deleted { ticket, count } => self.on_deleted(ticket, count),
             Effect::RequestRefused { ticket, error } => {
-                self.on_request_refused(ticket, &Refusal::Entity(error));
+                let refusal = Refusal::Entity(error);
+                if !self.on_entity_looked_for(ticket, Some(&refusal)) {
+                    self.on_request_refused(ticket, &refusal);
+                }
             }
             Effect::EntityDisabled { link } => self.on_entity_disabled(link),
             Effect::TransactionDone { ticket } => self.on_transaction_done(ticket),
@@ -92,7 +95,11 @@ impl Gateway {
                 self.on_request_refused(ticket, &Refusal::Session(error));
             }
             Effect::Rules { ticket, rules } => self.on_rules(ticket, &rules),
-            Effect::EntityDone { ticket } => self.on_entity_done(ticket),
+            Effect::EntityDone { ticket } => {
+                if !self.on_entity_looked_for(ticket, None) {
+                    self.on_entity_done(ticket);
+                }
+            }
             // Nothing of ours asks what there is, or for keys.
             Effect::Described { .. } | Effect::KeysChanged { .. } => {}
         }

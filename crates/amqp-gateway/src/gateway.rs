@@ -12,13 +12,14 @@ use std::{collections::BTreeMap, sync::Arc, time::Instant};
 use amqp_codec::types::Symbol;
 use amqp_engine::{Connection, Event, GatherBuffer, LinkKey, SessionId};
 use broker_auth::{Authority, Grants, Identity, PeerFacts};
-use broker_core::{ClientId, Command, Effect};
+use broker_core::{ClientId, Command, Effect, Timestamp};
 use bytes::BytesMut;
 
 use crate::{
     approach::AHEAD,
     budget::Budget,
-    cbs::PutToken,
+    cbs::Cbs,
+    client_library::ClientLibrary,
     condition::Refusal,
     config::{GatewayConfig, Now},
     coordinator::Transactions,
@@ -29,7 +30,7 @@ use crate::{
     lookups::Lookups,
     mischief::Mischief,
     requests::Pending,
-    settlement::Face,
+    settlement::Dialect,
     spans,
     traces::Traces,
     tracking::Tracking,
@@ -62,6 +63,10 @@ pub struct About {
     pub sessions: usize,
     /// Links that are attached.
     pub links: usize,
+    /// Deliveries that the client has not settled.
+    pub unsettled: usize,
+    /// When the oldest of them went out, to the second by the broker's time.
+    pub oldest_unsettled: Option<Timestamp>,
 }
 
 /// One client's side of the broker.
@@ -74,9 +79,11 @@ pub struct Gateway {
     pub(crate) tracking: Tracking,
     /// What the peer calls itself.
     pub(crate) container: Box<str>,
+    /// What it is made with.
+    pub(crate) library: ClientLibrary,
     pub(crate) grants: Grants,
     /// Service Bus once the client has shown that it is one.
-    pub(crate) face: Face,
+    pub(crate) dialect: Dialect,
     /// Whether SASL has told who the client is.
     pub(crate) authenticated: bool,
     /// How SASL has told it.
@@ -95,8 +102,7 @@ pub struct Gateway {
     pub(crate) lookups: Lookups,
     pub(crate) transactions: Transactions,
     pub(crate) budget: Budget,
-    /// Tokens that wait for their provider's keys.
-    pub(crate) waiting_tokens: Vec<PutToken>,
+    pub(crate) cbs: Cbs,
     /// What ordered faults have left.
     pub(crate) mischief: Mischief,
     /// What the links had counted when they were looked at.
@@ -145,8 +151,9 @@ impl Gateway {
             engine,
             tracking,
             container: Box::default(),
+            library: ClientLibrary::default(),
             grants: Grants::new(Identity::nobody()),
-            face: Face::Plain,
+            dialect: Dialect::Plain,
             authenticated: false,
             log_in: "none",
             challenged: None,
@@ -159,7 +166,7 @@ impl Gateway {
             lookups: Lookups::default(),
             transactions: Transactions::default(),
             budget,
-            waiting_tokens: Vec::new(),
+            cbs: Cbs::default(),
             mischief: Mischief::default(),
             idling: Idling::default(),
             traces,
@@ -316,10 +323,17 @@ impl Gateway {
             container_id: self.engine.peer().container_id.as_str().into(),
             user: self.grants.identity().name().into(),
             keys: self.grants.keys().into_iter().map(Box::from).collect(),
-            is_service_bus: self.face == Face::ServiceBus,
+            is_service_bus: self.dialect == Dialect::ServiceBus,
             sessions: self.sessions.iter().count(),
             links: self.links.iter().filter(|(_, link)| !link.departed).count(),
+            unsettled: self.sessions.iter().map(|(_, session)| session.locks.len()).sum(),
+            oldest_unsettled: self.oldest_unsettled(),
         }
+    }
+
+    fn oldest_unsettled(&self) -> Option<Timestamp> {
+        let seconds = self.sessions.iter().filter_map(|(_, session)| session.locks.oldest_since()).min()?;
+        Some(Timestamp::from_millis(u64::from(seconds) * 1_000))
     }
 
     /// True when there is nothing more to read or write.
@@ -334,6 +348,11 @@ impl Gateway {
             last.push(Command::Disconnect);
         }
         last
+    }
+
+    /// Whether outcomes other than `accepted` wait before they go out.
+    pub(crate) fn delays_outcomes(&self) -> bool {
+        self.library.overwrites_early_outcomes() && self.dialect == Dialect::ServiceBus
     }
 
     fn handle_events(&mut self) {

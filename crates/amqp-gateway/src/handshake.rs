@@ -13,7 +13,10 @@ use amqp_engine::{Config, OpenReply};
 use broker_auth::{Authority, Identity, PeerFacts};
 use broker_core::Command;
 
-use crate::{condition::Refusal, config::GatewayConfig, gateway::Gateway};
+use crate::{
+    client_library::ClientLibrary, condition::Refusal, config::GatewayConfig, gateway::Gateway,
+    settlement::Dialect,
+};
 
 /// The engine's settings for one connection. `note` follows the errors that it raises itself.
 pub(crate) fn engine_config(
@@ -57,6 +60,11 @@ impl Gateway {
     /// The client's open has come.
     pub(crate) fn on_opened(&mut self, open: &Open) {
         self.container = open.container_id.as_str().into();
+        self.library = ClientLibrary::of(open);
+        if self.library.is_service_bus() {
+            // The receivers of .NET send no properties by which they could be known.
+            self.dialect = Dialect::ServiceBus;
+        }
         self.log_in_without_sasl();
         if let Some(limit) = self.surplus {
             self.engine.accept_open(OpenReply::default());

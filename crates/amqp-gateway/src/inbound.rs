@@ -13,12 +13,14 @@ use amqp_codec::{
 };
 use amqp_engine::{Connection, DeliveryId, IncomingDelivery, LinkKey, SessionId};
 use broker_auth::Right;
-use broker_core::{Command, EntityPath, LinkId, Message, Ticket};
+use broker_core::{Command, EntityPath, LinkId, Message, NodeKind, Ticket};
 
 use crate::{
     address::{self, AddressError, Node},
+    asked_kind::{self, asking},
     attach::REQUEST_CREDIT,
     condition::Refusal,
+    early_outcomes,
     gateway::Gateway,
     intake::{self, Intake},
     link::{LinkRole, TrackedPublish},
@@ -98,7 +100,7 @@ impl Gateway {
     fn publish(&mut self, id: LinkId, delivery: &mut IncomingDelivery) {
         let Some(link) = self.links.get(id.0) else { return };
         let LinkRole::Producer(producer) = &link.role else { return };
-        let (session, face) = (link.session, link.face);
+        let (session, dialect) = (link.session, link.dialect);
         if self.config.faults.is_some()
             && let Some(refusal) = self.throttle(id, delivery)
         {
@@ -107,14 +109,14 @@ impl Gateway {
             return self.refuse_message(id, delivery, &refusal);
         }
         if let Some(DeliveryState::Transactional { txn_id, .. }) = delivery.state.take() {
-            let intake = Intake { face, utc: self.now.utc, wants: producer.wants };
+            let intake = Intake { dialect, utc: self.now.utc, wants: producer.wants };
             return self.publish_transacted(id, delivery, intake, txn_id);
         }
         let (bytes, limit) = (delivery.payload.len() as u64, producer.max_message_bytes);
         if bytes > limit {
             return self.refuse_message(id, delivery, &Refusal::TooLarge { bytes, limit });
         }
-        let intake = Intake { face, utc: self.now.utc, wants: producer.wants };
+        let intake = Intake { dialect, utc: self.now.utc, wants: producer.wants };
         let Some(queue) = producer.queue.filter(|_| !producer.is_tracked()) else {
             return self.publish_by_path(id, delivery, intake);
         };
@@ -137,8 +139,8 @@ impl Gateway {
     /// For the anonymous terminus, for a link that the core has not answered yet or that goes through another entity,
     /// and for one whose refusals must find it.
     fn publish_by_path(&mut self, id: LinkId, delivery: &mut IncomingDelivery, intake: Intake) {
-        let path = match self.destination(id, delivery) {
-            Ok(path) => path,
+        let (path, kind) = match self.destination(id, delivery) {
+            Ok(destination) => destination,
             Err(refusal) => return self.refuse_message(id, delivery, &refusal),
         };
         let Some(messages) = self.take_in(id, delivery, intake) else { return };
@@ -162,7 +164,7 @@ impl Gateway {
         let auto_create = self.config.auto_create;
         self.commands.push(match through {
             Some(through) => Command::PublishThrough { path, through, messages, ticket },
-            None => Command::PublishTo { path, messages, auto_create, ticket },
+            None => asking(kind, Command::PublishTo { path, messages, auto_create, ticket }),
         });
     }
 
@@ -195,20 +197,24 @@ impl Gateway {
         }
     }
 
-    /// Where a message goes: where its link says, else where the message itself says.
-    pub(crate) fn destination(&self, id: LinkId, delivery: &IncomingDelivery) -> Result<EntityPath, Refusal> {
+    /// Where a message goes: where its link says, else where the message itself says, which may ask for a kind of node.
+    pub(crate) fn destination(
+        &self,
+        id: LinkId,
+        delivery: &IncomingDelivery,
+    ) -> Result<(EntityPath, Option<NodeKind>), Refusal> {
         let link = self.links.get(id.0).ok_or(Refusal::Unexpected)?;
         let LinkRole::Producer(producer) = &link.role else { return Err(Refusal::Unexpected) };
         if let Some(path) = &producer.path {
-            return Ok(path.clone());
+            return Ok((path.clone(), producer.kind));
         }
-        let to = intake::to(&delivery.payload).ok_or(Refusal::NoTo)?;
+        let (to, jms_destination) = intake::destination(&delivery.payload).ok_or(Refusal::NoTo)?;
         let bad = |error| Refusal::BadTo { to: to.clone(), error };
         let Node::Entity(path) = address::parse(&to).map_err(bad)? else {
             return Err(bad(AddressError::NotAQueue));
         };
         self.claim(&path, false, Right::Send)?;
-        Ok(path)
+        Ok((path, asked_kind::of_message(&to, jms_destination)?))
     }
 
     /// Messages are stored.
@@ -293,7 +299,12 @@ impl Gateway {
     pub(crate) fn settle_received(&mut self, session: SessionNumber, delivery: u32, state: DeliveryState) {
         self.trace_answered(session, (delivery, delivery), matches!(state, DeliveryState::Rejected(_)));
         let Some(session) = self.sessions.get(session.0) else { return };
-        self.engine.settle_incoming(session.id, DeliveryId(delivery), state);
+        let (session, delivery) = (session.id, DeliveryId(delivery));
+        if self.delays_outcomes() && early_outcomes::differs_from_accepted(&state) {
+            let due = self.now.instant + early_outcomes::DELAY;
+            return self.engine.settle_incoming_at(due, session, delivery, state);
+        }
+        self.engine.settle_incoming(session, delivery, state);
     }
 }
 

@@ -13,13 +13,13 @@ use amqp_codec::{
 use broker_core::{EntityKind, Message, QueueInfo, Timestamp};
 use bytes::{Bytes, BytesMut};
 
-use crate::{condition::Refusal, facts, message_id, quota, settlement::Face, tracking::Tracking};
+use crate::{condition::Refusal, facts, message_id, quota, settlement::Dialect, tracking::Tracking};
 
 /// Where and when a message comes in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Intake {
     /// How the sender's words are read.
-    pub(crate) face: Face,
+    pub(crate) dialect: Dialect,
     /// Now.
     pub(crate) utc: Timestamp,
     /// What its target needs beyond the rest.
@@ -67,9 +67,9 @@ pub(crate) fn message_or(
     let (payload, sections) = scan(payload)?;
     let mut message = Message::default();
     let has_id = understand(&mut message, &payload, &sections, intake)?;
-    quota::check(&payload, &sections, intake.face)?;
+    quota::check(&payload, &sections, intake.dialect)?;
     message.payload = match fallback {
-        _ if intake.face != Face::ServiceBus || has_id => payload,
+        _ if intake.dialect != Dialect::ServiceBus || has_id => payload,
         Some(id) => with_message_id(&payload, &sections, id),
         None => {
             let digits = hex(ids.next_id());
@@ -137,7 +137,7 @@ fn demanded<'a, T>(
 pub fn describe(now: Timestamp, payload: &Bytes) -> Message {
     // Both ends of a lifetime count where the sender gave both.
     let wants = Wants { rules: true, ..Wants::ALL };
-    let intake = Intake { face: Face::ServiceBus, utc: now, wants };
+    let intake = Intake { dialect: Dialect::ServiceBus, utc: now, wants };
     let mut message = Message::default();
     let understood =
         Sections::scan(payload).is_ok_and(|found| understand(&mut message, payload, &found, intake).is_ok());
@@ -159,11 +159,12 @@ pub(crate) fn batch(
     parts.into_iter().map(|part| message(part, intake, ids)).collect()
 }
 
-/// `properties.to`, if it is a text.
-pub(crate) fn to(payload: &[u8]) -> Option<String> {
+/// `properties.to`, if it is a text, and the kind of node that Qpid JMS says it names.
+pub(crate) fn destination(payload: &[u8]) -> Option<(String, Option<i64>)> {
     let sections = Sections::scan_tolerant(payload).ok()?;
-    let to = sections.properties_view(payload).get(PropertyField::To)?;
-    to.as_str().map(str::to_owned)
+    let to = sections.properties_view(payload).get(PropertyField::To)?.as_str()?.to_owned();
+    let annotations = sections.message_annotations_view(payload);
+    Some((to, annotations.get(JMS_DESTINATION).and_then(RawValue::as_i64)))
 }
 
 /// Finds the sections. Python's Service Bus SDK writes delivery-annotations after the footer, and rhea the footer
@@ -196,7 +197,7 @@ fn scan(payload: Bytes) -> Result<(Bytes, Sections), Refusal> {
 fn means_more(properties: &PropertiesView<'_>, intake: Intake) -> bool {
     let time = |field| properties.get(field).and_then(RawValue::as_timestamp);
     let ends = time(PropertyField::CreationTime).zip(time(PropertyField::AbsoluteExpiryTime));
-    intake.face == Face::ServiceBus
+    intake.dialect == Dialect::ServiceBus
         && ends.is_some_and(|(created, end)| end.saturating_sub(created) > i64::from(u32::MAX))
 }
 
@@ -209,11 +210,12 @@ fn lifetime(properties: &PropertiesView<'_>, intake: Intake) -> Option<Duration>
     }
     let created = properties.get(PropertyField::CreationTime).and_then(RawValue::as_timestamp);
     let now = i64::try_from(intake.utc.as_millis()).unwrap_or(i64::MAX);
-    let start = if intake.face == Face::ServiceBus { created.unwrap_or(now) } else { now };
+    let start = if intake.dialect == Dialect::ServiceBus { created.unwrap_or(now) } else { now };
     Some(Duration::from_millis(u64::try_from(end.saturating_sub(start)).unwrap_or(0)))
 }
 
 const SCHEDULED_ENQUEUE_TIME: &str = "x-opt-scheduled-enqueue-time";
+const JMS_DESTINATION: &str = "x-opt-jms-dest";
 const PARTITION_KEY: &str = "x-opt-partition-key";
 
 /// The last day of .NET's calendar, by which its SDK means never.

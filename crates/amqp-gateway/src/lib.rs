@@ -8,6 +8,7 @@
 //! | Who handles what comes in? | `dispatch` |
 //! | What does a settlement do to a message? | `settlement`, `outcome`, `settled` |
 //! | What does an address name? | `address` |
+//! | Which client library is it? | `client_library` |
 //! | What is a refusal called? | `condition`, `telling`, `tracking` |
 //! | How is a link opened? | `wanted`, `attach`, `claims`, `sessions`; from a topic: `subscribing`, `selector` |
 //! | How does a message come in, how does it go out? | `intake`, `quota`, `inbound`; `delivery`, `outbound` |
@@ -21,15 +22,18 @@
 mod address;
 mod answers;
 mod approach;
+mod asked_kind;
 mod attach;
 mod budget;
 mod cbs;
 mod claims;
+mod client_library;
 mod condition;
 mod config;
 mod coordinator;
 mod delivery;
 mod dispatch;
+mod early_outcomes;
 mod facts;
 mod faults;
 mod forgetting;

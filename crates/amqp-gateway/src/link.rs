@@ -13,7 +13,7 @@ use amqp_codec::{
 };
 use amqp_engine::{LinkKey, SessionId};
 use broker_auth::{Right, Scope};
-use broker_core::{EntityPath, LinkId, QueueId};
+use broker_core::{EntityPath, LinkId, NodeKind, QueueId};
 use bytes::Bytes;
 use tracing::Span;
 
@@ -23,7 +23,7 @@ use crate::{
     forgetting::Forgetting,
     intake::Wants,
     locks::Locks,
-    settlement::{Face, WireOutcome},
+    settlement::{Dialect, WireOutcome},
     slab::Slab,
     subscribing::{Lookup, Subscribing},
     tickets::SessionNumber,
@@ -92,7 +92,7 @@ pub(crate) struct Link {
     /// Its name on the wire.
     pub(crate) name: Box<str>,
     /// How its peer's words are read.
-    pub(crate) face: Face,
+    pub(crate) dialect: Dialect,
     /// The right it lives by; `None` for `$cbs` and the anonymous terminus.
     pub(crate) claim: Option<(Scope, Right)>,
     /// What it is for.
@@ -162,6 +162,8 @@ impl LinkRole {
 pub(crate) struct Producer {
     /// Where to; `None` for the anonymous terminus.
     pub(crate) path: Option<EntityPath>,
+    /// The kind of node that was asked for.
+    pub(crate) kind: Option<NodeKind>,
     /// The entity it is sent through; a message never shows there.
     pub(crate) via: Option<EntityPath>,
     /// The store, once the core has opened the link; `None` where it is sent through another one.

@@ -22,6 +22,8 @@ pub(crate) struct Held {
     pub(crate) sequence: SequenceNumber,
     /// Its lock; `None` for a copy that a browser was shown.
     pub(crate) lock: Option<LockId>,
+    /// When it was delivered, in seconds since 1970 by the broker's time: enough to find a client that hangs.
+    pub(crate) since_seconds: u32,
 }
 
 /// What is left of a serial range of delivery-ids.
@@ -73,7 +75,6 @@ const RING_SPARSE: usize = 4;
 
 impl Locks {
     /// How many deliveries are open.
-    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.ring_held + self.old.len()
     }
@@ -134,6 +135,11 @@ impl Locks {
         let wrapped = self.old.range(self.base..).next();
         let old = wrapped.or_else(|| self.old.first_key_value()).map(|(id, _)| *id);
         old.or_else(|| (self.ring_held > 0).then_some(self.base))
+    }
+
+    /// When the oldest open delivery went out, in seconds since 1970.
+    pub(crate) fn oldest_since(&self) -> Option<u32> {
+        self.get(self.oldest()?).map(|held| held.since_seconds)
     }
 
     /// Takes the first open delivery of a range and moves the range past it. A whole range costs what is open

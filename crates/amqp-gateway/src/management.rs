@@ -25,7 +25,7 @@ use crate::{
     gateway::Gateway,
     intake::{Intake, Wants},
     requests::{Caller, NULL, Pending, Reply, Request},
-    settlement::Face,
+    settlement::Dialect,
     tickets::SessionNumber,
 };
 
@@ -145,7 +145,7 @@ impl Gateway {
             Operation::RenewLocks => locks::renew(&body, path),
             Operation::UpdateDisposition => locks::update(&body, path),
             Operation::Schedule => {
-                let intake = Intake { face: Face::ServiceBus, utc: self.now.utc, wants: Wants::ALL };
+                let intake = Intake { dialect: Dialect::ServiceBus, utc: self.now.utc, wants: Wants::ALL };
                 let limit = self.config.max_batch_messages;
                 schedule::command(&body, path, intake, limit, &mut self.tracking)
             }

@@ -95,7 +95,7 @@ impl Gateway {
         let link = self.links.get(id.0)?;
         let LinkRole::Producer(producer) = &link.role else { return None };
         let named = if producer.path.is_none() { self.destination(id, delivery).ok() } else { None };
-        let place = named.as_ref().map_or_else(|| link.place(), |path| &path.entity);
+        let place = named.as_ref().map_or_else(|| link.place(), |(path, _)| &path.entity);
         self.strikes(place, |kind| kind == FaultKind::ServerBusy).map(Refusal::Fault)
     }
 

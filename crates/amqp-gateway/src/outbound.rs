@@ -53,7 +53,7 @@ impl Gateway {
         let LinkRole::Consumer(consumer) = &mut link.role else { return self.give_back(delivery) };
         let Some(session) = self.sessions.get_mut(link.session.0) else { return };
         consumer.delivered += 1;
-        let recipient = Recipient { face: link.face, id_base: consumer.id_base };
+        let recipient = Recipient { dialect: link.dialect, id_base: consumer.id_base };
         let lock = delivery.lock.as_ref();
         if self.scratch.capacity() < SCRATCH_LOW {
             self.scratch.reserve(self.scratch_chunk);
@@ -88,7 +88,9 @@ impl Gateway {
         } else {
             consumer.unsettled += 1;
             let (consumer, queue, sequence) = (delivery.consumer, delivery.queue, delivery.sequence);
-            session.locks.insert(id.0, Held { consumer, queue, sequence, lock: lock.map(|lock| lock.id) });
+            let since_seconds = self.now.broker_seconds();
+            let lock = lock.map(|lock| lock.id);
+            session.locks.insert(id.0, Held { consumer, queue, sequence, lock, since_seconds });
         }
         if self.config.traces {
             self.trace_delivery((session_number, id.0), delivery, settled);
@@ -183,10 +185,10 @@ impl Gateway {
         let Some(link) = self.links.get_mut(held.consumer.0) else { return };
         let LinkRole::Consumer(consumer) = &mut link.role else { return };
         let verdict =
-            settlement::settlement(link.face, consumer.mode, settled, said, consumer.default_outcome);
+            settlement::settlement(link.dialect, consumer.mode, settled, said, consumer.default_outcome);
         consumer.unsettled = consumer.unsettled.saturating_sub(1);
         self.commands.extend(consumer.raise(held.consumer, most));
-        let face = link.face;
+        let dialect = link.dialect;
         if link.departed && !self.hears((session, id), held.consumer, verdict.answer == Answer::WhenDone) {
             return transaction.into_iter().for_each(|name| self.spoil(name));
         }
@@ -200,7 +202,7 @@ impl Gateway {
         if let (Some(name), Some(lock), true) = (transaction, held.lock, verdict.deed != Deed::Nothing)
             && said != Said::Transactional
         {
-            let outcome = outcome::of(verdict.deed, face, state);
+            let outcome = outcome::of(verdict.deed, dialect, state);
             return self.settle_transacted(name, (session, id), &held, (lock, outcome), repeated);
         }
         let ticket = repeated.map(|outcome| Errand::Sent(session, id, outcome).pack());
@@ -212,7 +214,7 @@ impl Gateway {
                 {
                     session.forgetting.ask();
                 }
-                let outcome = outcome::of(verdict.deed, face, state);
+                let outcome = outcome::of(verdict.deed, dialect, state);
                 let (queue, sequence) = (held.queue, held.sequence);
                 // It is made in its place.
                 self.commands.extend(iter::once_with(|| Command::Settle {

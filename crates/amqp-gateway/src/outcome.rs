@@ -10,7 +10,7 @@ use amqp_codec::{
 use broker_core::{Outcome, Properties, PropertyValue, SYSTEM};
 use bytes::Bytes;
 
-use crate::settlement::{Deed, Face};
+use crate::settlement::{Deed, Dialect};
 
 /// Application property that says why a message was dead-lettered.
 pub(crate) const REASON: &str = "DeadLetterReason";
@@ -23,13 +23,13 @@ const TEXT_CHARS_MAX: usize = 4096;
 pub(crate) const ANNOTATION: char = '\u{1}';
 
 /// What the core does for a deed.
-pub(crate) fn of(deed: Deed, face: Face, state: Option<&DeliveryState>) -> Outcome {
+pub(crate) fn of(deed: Deed, dialect: Dialect, state: Option<&DeliveryState>) -> Outcome {
     match deed {
         Deed::Complete => Outcome::Complete,
         Deed::Nothing => Outcome::Release(Properties::default()),
-        Deed::Release => Outcome::Release(modified(face, state)),
-        Deed::Abandon => Outcome::Abandon(modified(face, state)),
-        Deed::Defer => Outcome::Defer(modified(face, state)),
+        Deed::Release => Outcome::Release(modified(dialect, state)),
+        Deed::Abandon => Outcome::Abandon(modified(dialect, state)),
+        Deed::Defer => Outcome::Defer(modified(dialect, state)),
         Deed::DeadLetter => Outcome::DeadLetter(match state {
             Some(DeliveryState::Rejected(error)) => {
                 error.as_deref().map_or_else(Properties::default, rejected)
@@ -52,16 +52,16 @@ fn reasons(reason: &str, description: &str) -> Properties {
 }
 
 /// The properties of `modified`: Service Bus means application properties by what AMQP calls annotations.
-fn modified(face: Face, state: Option<&DeliveryState>) -> Properties {
+fn modified(dialect: Dialect, state: Option<&DeliveryState>) -> Properties {
     let Some(DeliveryState::Modified(modified)) = state else { return Properties::default() };
     let annotations = modified.message_annotations.as_ref();
-    annotations.map_or_else(Properties::default, |map| properties(map, face))
+    annotations.map_or_else(Properties::default, |map| properties(map, dialect))
 }
 
 /// Reason, description and properties of `rejected`. A condition of the client's own is the reason where
 /// `info` has none.
 fn rejected(error: &Error) -> Properties {
-    let mut found = error.info.as_ref().map(|info| properties(info, Face::ServiceBus)).unwrap_or_default();
+    let mut found = error.info.as_ref().map(|info| properties(info, Dialect::ServiceBus)).unwrap_or_default();
     let has = |found: &Properties, name: &str| found.0.iter().any(|(known, _)| &**known == name);
     if !has(&found, REASON) && error.condition != DEAD_LETTER {
         found.0.push(text(REASON, &error.condition));
@@ -75,14 +75,14 @@ fn rejected(error: &Error) -> Properties {
 }
 
 /// The entries of a map as properties. A reason or description that is null is none.
-pub(crate) fn properties(map: &RawMap, face: Face) -> Properties {
+pub(crate) fn properties(map: &RawMap, dialect: Dialect) -> Properties {
     let entries = map.iter().filter_map(|(name, value)| {
         let name = name.as_str()?.trim_start_matches([ANNOTATION, SYSTEM]);
-        Some(match (name, face) {
+        Some(match (name, dialect) {
             (REASON | DESCRIPTION, _) if value.is_null() => return None,
             (REASON | DESCRIPTION, _) if value.as_str().is_some() => text(name, value.as_str()?),
-            (_, Face::ServiceBus) => (name.into(), encoded(value)),
-            (_, Face::Plain) => (format!("{ANNOTATION}{name}").into(), encoded(value)),
+            (_, Dialect::ServiceBus) => (name.into(), encoded(value)),
+            (_, Dialect::Plain) => (format!("{ANNOTATION}{name}").into(), encoded(value)),
         })
     });
     Properties(entries.collect())

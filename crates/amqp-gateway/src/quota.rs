@@ -7,7 +7,7 @@ use amqp_codec::{
     sections::{PropertyField, Sections},
 };
 
-use crate::{condition::Refusal, settlement::Face};
+use crate::{condition::Refusal, settlement::Dialect};
 
 /// Bytes of one application property, name and value encoded.
 const PROPERTY_BYTES_MAX: usize = 32 << 10;
@@ -17,11 +17,11 @@ const PROPERTIES_BYTES_MAX: usize = 64 << 10;
 const ID_CHARS_MAX: usize = 128;
 
 /// Refuses what is too large. Plain AMQP knows no such limits, but that a session id must fit where it is kept.
-pub(crate) fn check(payload: &[u8], sections: &Sections, face: Face) -> Result<(), Refusal> {
+pub(crate) fn check(payload: &[u8], sections: &Sections, dialect: Dialect) -> Result<(), Refusal> {
     if sections.properties.len() > ID_CHARS_MAX {
         let properties = sections.properties_view(payload);
         id("group-id", properties.get(PropertyField::GroupId))?;
-        if face == Face::ServiceBus {
+        if dialect == Dialect::ServiceBus {
             id("message-id", properties.get(PropertyField::MessageId))?;
         }
     }
@@ -30,7 +30,7 @@ pub(crate) fn check(payload: &[u8], sections: &Sections, face: Face) -> Result<(
         id("x-opt-partition-key", annotations.get("x-opt-partition-key"))?;
         id("x-opt-via-partition-key", annotations.get("x-opt-via-partition-key"))?;
     }
-    if face == Face::Plain {
+    if dialect == Dialect::Plain {
         return Ok(());
     }
     let spans =

@@ -110,10 +110,16 @@ impl Gateway {
 
     /// Remembers what waits for the core, and gives it a ticket.
     pub(crate) fn await_answer(&mut self, pending: Pending) -> Ticket {
+        let (number, ticket) = self.next_ticket();
+        self.pending.insert(number, pending);
+        ticket
+    }
+
+    /// The number of the next request to the core, and its ticket.
+    pub(crate) fn next_ticket(&mut self) -> (u64, Ticket) {
         let number = self.next_request;
         self.next_request += 1;
-        self.pending.insert(number, pending);
-        Errand::Request(number).pack()
+        (number, Errand::Request(number).pack())
     }
 
     /// Takes the request that an answer of the core is for.

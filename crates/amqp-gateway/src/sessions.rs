@@ -1,13 +1,16 @@
-//! Sessions on the wire: which one an attach asks for, and how the one that it got is told (wire document 4.3).
+//! Sessions on the wire: the session that an attach asks for, and the answer that names the session that was locked.
 //!
-//! Invariant: the answer to an attach names the session as a plain string and the end of its lock in ticks, whatever
-//! form the question had.
+//! Invariant: the answer repeats the filter in the encoding in which it came: the key as a symbol or a string, the value
+//! described or bare. go-amqp reads a described filter only where it has sent one, and fails its whole connection on
+//! anything else. The end of the lock is told in ticks.
 
 use amqp_codec::{
     performative::{Attach, Source},
     raw::{AnnotationValue, RawMap, RawValue},
+    types::write_map,
 };
 use broker_core::{LinkId, SessionGrant, SessionWanted, Timestamp};
+use bytes::BytesMut;
 use std::time::Duration;
 
 use crate::{condition::Refusal, gateway::Gateway};
@@ -45,10 +48,29 @@ fn patience(attach: &Attach) -> Duration {
     timeout.and_then(RawValue::as_u64).map_or(PATIENCE, Duration::from_millis)
 }
 
-/// A source whose filter names the session that was got.
+/// The source of an attach, its filter reduced to the one that names the locked session.
 pub(crate) fn with_session(source: Source, grant: &SessionGrant) -> Source {
-    let filter = RawMap::with_symbol_keys(&[(SESSION_FILTER, AnnotationValue::Str(&grant.id))]);
-    source.with_filter(Some(filter))
+    let asked = source
+        .filter
+        .as_ref()
+        .and_then(|filter| filter.iter().find(|(key, _)| key.as_str() == Some(SESSION_FILTER)));
+    let filter = asked.and_then(|(key, value)| {
+        let mut filter = BytesMut::new();
+        write_map(&mut filter, 2, |out| {
+            out.extend_from_slice(key.bytes());
+            out.extend_from_slice(descriptor(value));
+            AnnotationValue::Str(&grant.id).write(out);
+        });
+        RawMap::new(filter.freeze()).ok()
+    });
+    source.with_filter(filter)
+}
+
+/// The bytes in front of the value inside a described value: the described-type constructor and the descriptor
+/// (AMQP types 1.2). Empty for a bare value.
+fn descriptor(value: RawValue<'_>) -> &[u8] {
+    let length = value.bytes().len().saturating_sub(value.undescribed().bytes().len());
+    value.bytes().get(..length).unwrap_or_default()
 }
 
 /// The properties of an attach that answers with a session.

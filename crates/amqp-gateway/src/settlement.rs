@@ -11,7 +11,7 @@ use amqp_codec::{
 
 /// How the peer's words are read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Face {
+pub(crate) enum Dialect {
     /// Azure Service Bus: locks outlive links, `modified` is abandon or defer.
     ServiceBus,
     /// AMQP 1.0 as the standard says it.
@@ -147,7 +147,7 @@ pub(crate) struct Verdict {
 /// answer and one with `settled=true` does not. `default_outcome` is the source's, for a peer that settles
 /// without a word; where it has none, the message is released.
 pub(crate) fn settlement(
-    face: Face,
+    dialect: Dialect,
     mode: SenderSettleMode,
     settled: bool,
     said: Said,
@@ -160,43 +160,43 @@ pub(crate) fn settlement(
     match (said, settled) {
         (Said::Nothing | Said::Received, false) => IGNORED,
         (Said::Nothing | Said::Received, true) => {
-            let deed = default_outcome.map_or(Deed::Release, |outcome| deed(face, outcome));
+            let deed = default_outcome.map_or(Deed::Release, |outcome| deed(dialect, outcome));
             Verdict { deed, ..IGNORED }
         }
-        (Said::Transactional, true) => Verdict { deed: unknown_transaction(face), ..IGNORED },
+        (Said::Transactional, true) => Verdict { deed: unknown_transaction(dialect), ..IGNORED },
         (Said::Transactional, false) => {
-            Verdict { deed: unknown_transaction(face), answer: Answer::NoTransaction }
+            Verdict { deed: unknown_transaction(dialect), answer: Answer::NoTransaction }
         }
         (Said::Foreign, _) => Verdict { deed: Deed::Nothing, answer: Answer::Detach },
-        (Said::Outcome(outcome), true) => Verdict { deed: deed(face, outcome), ..IGNORED },
-        (Said::Outcome(outcome), false) => Verdict { deed: deed(face, outcome), answer: Answer::WhenDone },
+        (Said::Outcome(outcome), true) => Verdict { deed: deed(dialect, outcome), ..IGNORED },
+        (Said::Outcome(outcome), false) => Verdict { deed: deed(dialect, outcome), answer: Answer::WhenDone },
     }
 }
 
 /// What an outcome does.
 #[expect(clippy::match_same_arms, reason = "one row of the table each")]
-fn deed(face: Face, outcome: WireOutcome) -> Deed {
-    match (outcome, face) {
+fn deed(dialect: Dialect, outcome: WireOutcome) -> Deed {
+    match (outcome, dialect) {
         (WireOutcome::Accepted, _) => Deed::Complete,
         (WireOutcome::Rejected, _) => Deed::DeadLetter,
         (WireOutcome::Released, _) => Deed::Release,
-        (WireOutcome::Modified { undeliverable_here: Some(true), .. }, Face::ServiceBus) => Deed::Defer,
+        (WireOutcome::Modified { undeliverable_here: Some(true), .. }, Dialect::ServiceBus) => Deed::Defer,
         // Most Service Bus SDKs leave `delivery-failed` away and still mean it.
-        (WireOutcome::Modified { .. }, Face::ServiceBus) => Deed::Abandon,
+        (WireOutcome::Modified { .. }, Dialect::ServiceBus) => Deed::Abandon,
         // The queue does not remember who refused a message; where this receiver may not see it again, nobody
         // should be handed it in a loop. RabbitMQ does the same.
-        (WireOutcome::Modified { undeliverable_here: Some(true), .. }, Face::Plain) => Deed::DeadLetter,
-        (WireOutcome::Modified { delivery_failed: Some(true), .. }, Face::Plain) => Deed::Abandon,
-        (WireOutcome::Modified { .. }, Face::Plain) => Deed::Release,
+        (WireOutcome::Modified { undeliverable_here: Some(true), .. }, Dialect::Plain) => Deed::DeadLetter,
+        (WireOutcome::Modified { delivery_failed: Some(true), .. }, Dialect::Plain) => Deed::Abandon,
+        (WireOutcome::Modified { .. }, Dialect::Plain) => Deed::Release,
     }
 }
 
 /// A settlement that cannot be part of its transaction leaves a Service Bus lock as it is. The plain link's delivery is
 /// over with the answer, so its message returns.
-const fn unknown_transaction(face: Face) -> Deed {
-    match face {
-        Face::ServiceBus => Deed::Nothing,
-        Face::Plain => Deed::Release,
+const fn unknown_transaction(dialect: Dialect) -> Deed {
+    match dialect {
+        Dialect::ServiceBus => Deed::Nothing,
+        Dialect::Plain => Deed::Release,
     }
 }
 

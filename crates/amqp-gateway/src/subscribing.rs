@@ -16,11 +16,12 @@ use bytes::BytesMut;
 
 use crate::{
     address,
+    attach::UNBOUNDED,
     condition::Refusal,
     gateway::Gateway,
     link::{Consumer, LinkRole},
     selector::{self, SelectorError},
-    settlement::Face,
+    settlement::Dialect,
 };
 
 const SELECTOR: &str = "apache.org:selector-filter:string";
@@ -67,10 +68,12 @@ impl Gateway {
     pub(crate) fn subscriber(
         &mut self,
         attach: &Attach,
-        face: Face,
+        dialect: Dialect,
         path: &EntityPath,
     ) -> Result<Option<(Subscriber, Subscribing)>, Refusal> {
-        let Some(source) = attach.source.as_ref().filter(|_| face == Face::Plain) else { return Ok(None) };
+        let Some(source) = attach.source.as_ref().filter(|_| dialect == Dialect::Plain) else {
+            return Ok(None);
+        };
         let (filter, in_force) = selected(source)?;
         let is_durable =
             source.durable > 0 || source.expiry_policy.as_ref().is_some_and(|policy| policy == NEVER);
@@ -117,7 +120,7 @@ impl Gateway {
         let link_name = attach.name.as_str().into();
         let lookup = Lookup { attach: Some(attach), subscription: None };
         let role = LinkRole::Lookup(Box::new(lookup));
-        let link = self.add_link(key, link_name, Face::Plain, None, role)?;
+        let link = self.add_link(key, link_name, Dialect::Plain, None, role)?;
         self.commands.push(Command::FindSubscriber { link, container, name });
         Ok(())
     }
@@ -130,7 +133,6 @@ impl Gateway {
             let error = self.error(&refusal, topic);
             return self.engine.refuse_link(link.key, error);
         }
-        let most = self.config.max_message_bytes;
         let Some(link) = self.links.get_mut(id.0) else { return };
         let LinkRole::Lookup(lookup) = &mut link.role else { return };
         let Some(attach) = lookup.attach.take() else { return };
@@ -143,7 +145,7 @@ impl Gateway {
         let reply = AttachReply {
             source: Some(source),
             target: attach.target,
-            max_message_size: Some(most),
+            max_message_size: Some(UNBOUNDED),
             ..AttachReply::default()
         };
         let key = link.key;

@@ -5,9 +5,10 @@
 
 use amqp_codec::performative::{DeliveryState, TxnId};
 use amqp_engine::IncomingDelivery;
-use broker_core::{Command, LinkId, LockId, Operation, Outcome, PublishTarget};
+use broker_core::{Command, LinkId, LockId, NodeKind, Operation, Outcome, PublishTarget};
 
 use crate::{
+    asked_kind::asking,
     condition::Refusal,
     coordinator::{TrackedSettlement, read_name},
     gateway::Gateway,
@@ -30,7 +31,7 @@ impl Gateway {
         name: TxnId,
     ) {
         let joined = self.join_publish(id, delivery, &name);
-        let (transaction, target) = match joined {
+        let (transaction, target, kind) = match joined {
             Ok(joined) => joined,
             Err(refusal) => {
                 self.spoil(&name);
@@ -52,7 +53,7 @@ impl Gateway {
             self.await_answer(Pending::Publish(tracked))
         });
         let operation = Box::new(Operation::Publish { target, messages, ticket });
-        self.commands.push(Command::Enlist { transaction, operation });
+        self.commands.push(asking(kind, Command::Enlist { transaction, operation }));
     }
 
     /// A message has joined a transaction, and its sender waits for the answer.
@@ -84,11 +85,11 @@ impl Gateway {
         id: LinkId,
         delivery: &IncomingDelivery,
         name: &TxnId,
-    ) -> Result<(broker_core::TransactionId, PublishTarget), Refusal> {
+    ) -> Result<(broker_core::TransactionId, PublishTarget, Option<NodeKind>), Refusal> {
         if !self.knows_transaction(name) {
             return Err(Refusal::NoTransaction);
         }
-        let path = self.destination(id, delivery)?;
+        let (path, kind) = self.destination(id, delivery)?;
         let link = self.links.get(id.0).ok_or(Refusal::Unexpected)?;
         let LinkRole::Producer(producer) = &link.role else { return Err(Refusal::Unexpected) };
         let (bytes, limit) = (delivery.payload.len() as u64, producer.max_message_bytes);
@@ -105,7 +106,7 @@ impl Gateway {
             (Some(queue), None) => PublishTarget::Queue(queue),
             (None, None) => PublishTarget::Path { path, auto_create },
         };
-        Ok((transaction, target))
+        Ok((transaction, target, kind))
     }
 
     /// A settlement that names a transaction which exists. `wanted` says what to answer, if anything.

@@ -12,7 +12,7 @@ use crate::{
     address::{self, Node},
     condition::Refusal,
     link::NodeName,
-    settlement::{Face, WireOutcome},
+    settlement::{Dialect, WireOutcome},
 };
 
 const TRANSFER_DESTINATION: &str = "com.microsoft:transfer-destination-address";
@@ -112,13 +112,13 @@ pub(crate) fn receive_mode(mode: SenderSettleMode, source: Option<&Source>) -> R
 }
 
 /// What becomes of locks when the link goes.
-pub(crate) fn unsettled_policy(face: Face, default_outcome: Option<WireOutcome>) -> UnsettledPolicy {
-    match (face, default_outcome) {
-        (Face::ServiceBus, _) => UnsettledPolicy::KeepLocks,
-        (Face::Plain, Some(WireOutcome::Modified { delivery_failed: Some(true), .. })) => {
+pub(crate) fn unsettled_policy(dialect: Dialect, default_outcome: Option<WireOutcome>) -> UnsettledPolicy {
+    match (dialect, default_outcome) {
+        (Dialect::ServiceBus, _) => UnsettledPolicy::KeepLocks,
+        (Dialect::Plain, Some(WireOutcome::Modified { delivery_failed: Some(true), .. })) => {
             UnsettledPolicy::Fail
         }
-        (Face::Plain, _) => UnsettledPolicy::Release,
+        (Dialect::Plain, _) => UnsettledPolicy::Release,
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use broker_core::{EntityKind, EntityReport, EntitySettings, EntityStatus};
+use broker_core::{EntityKind, EntityReport, EntitySettings, EntityStatus, Hold};
 use roxmltree::{Document, Node};
 
 use crate::{
@@ -23,16 +23,17 @@ pub(crate) use write::{Shown, write};
 pub(crate) struct Description {
     pub(crate) kind: EntityKind,
     pub(crate) settings: EntitySettings,
-    /// Which of the properties that are fixed at creation were given.
+    /// Which of the properties were given that stay as they are when an update leaves them out.
     pub(crate) given: Given,
 }
 
-/// Properties that are fixed at creation and were given.
+/// Properties that were given, of those that are fixed at creation or that no SDK knows.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Given {
     requires_session: bool,
     requires_duplicate_detection: bool,
     enable_partitioning: bool,
+    hold: Option<Hold>,
 }
 
 impl Description {
@@ -79,7 +80,7 @@ impl Description {
         self.check_size()
     }
 
-    /// An update that leaves out what is fixed means no change of it.
+    /// An update that leaves out what is fixed, or what clients do not know, means no change of it.
     fn keep_fixed(&mut self, before: &EntitySettings) {
         if !self.given.requires_session {
             self.settings.requires_session = before.requires_session;
@@ -90,6 +91,8 @@ impl Description {
         if !self.given.enable_partitioning {
             self.settings.enable_partitioning = before.enable_partitioning;
         }
+        // SDKs do not know this property, and leave it out when they change others.
+        self.settings.hold = self.given.hold.unwrap_or(before.hold);
     }
 }
 
@@ -102,6 +105,10 @@ fn shown_megabytes(settings: &EntitySettings) -> u64 {
 fn shown_message_kilobytes(report: &EntityReport) -> u64 {
     (report.max_message_bytes >> 10).max(1)
 }
+
+/// How plain receivers hold messages: an element of this broker alone, which strict parsers of SDKs do not expect. So it is
+/// shown only where it is not the default.
+pub(crate) const HOLD: &str = "Hold";
 
 /// Megabytes shown for an entity without a limit.
 const SIZE_UNLIMITED: u64 = 81_920;
@@ -176,6 +183,14 @@ impl Reader<'_, '_> {
         }
         if let Some(on) = self.flag("RequiresSession")? {
             (settings.requires_session, given.requires_session) = (on, true);
+        }
+        if let Some(text) = xml::text_of(self.node, HOLD) {
+            settings.hold = match text {
+                "Link" => Hold::Link,
+                "Lock" => Hold::Lock,
+                _ => return Err(Self::bad(HOLD, text, "Link or Lock")),
+            };
+            given.hold = Some(settings.hold);
         }
         settings.dead_letter_on_expiration = self.flag("DeadLetteringOnMessageExpiration")?.unwrap_or(false);
         settings.dead_letter_on_filter_error =

@@ -12,17 +12,20 @@ use roxmltree::Node;
 
 use crate::{
     Answer, Host, Match, Namespace, Query, Route, condition,
-    description::{self, Description, Shown},
-    feed::{self, Entry},
+    description::{self, Description},
     listing::{List, Listing, Made},
-    rule, time, xml,
+    rule, xml,
 };
 
 mod change;
 mod removal;
+mod written;
 
 use change::Change;
 use removal::Doomed;
+use written::described_rule;
+
+pub(crate) use written::entry_of;
 
 /// The verbs of the API.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -83,8 +86,10 @@ pub(crate) struct Context {
 /// What the effect that is waited for means.
 #[derive(Debug)]
 enum Want {
-    /// The entity to show.
+    /// The queue or topic to show. The service answers an empty feed where there is none.
     Entity,
+    /// The subscription to show. The service answers 404 where there is none.
+    Subscription { name: Box<str> },
     /// The next entities to list.
     Page(Listing),
     /// The entity as it is before it is changed.
@@ -99,8 +104,8 @@ enum Want {
     Gone,
     /// The rules to list.
     RulePage { path: String },
-    /// The rule to show.
-    Rule { path: EntityPath },
+    /// The rule to show. The service answers 404 where there is none.
+    Rule { path: EntityPath, name: Box<str> },
     /// The rule as it is before it is changed to this one.
     RuleBefore { path: EntityPath, rule: Box<Rule>, condition: Match },
     /// The rule as it was stored, to show with this status.
@@ -118,14 +123,18 @@ pub fn begin(request: Request<'_>) -> Step {
         (Method::Get, Route::Namespace) => Step::Answer(context.namespace(namespace)),
         (Method::Get, Route::List(kind)) => list(context, Listing::of(List::Kind(kind))),
         (Method::Get, Route::Subscriptions(topic)) => list(context, Listing::of(List::Subscriptions(topic))),
-        (Method::Get, Route::Entity(name) | Route::Subscription(name)) => {
+        (Method::Get, Route::Entity(name)) => {
             let command = describe(&name);
             context.ask(command, Want::Entity)
+        }
+        (Method::Get, Route::Subscription(name)) => {
+            let command = describe(&name);
+            context.ask(command, Want::Subscription { name })
         }
         (Method::Get, Route::Rules(subscription)) => list_rules(context, &subscription),
         (Method::Get, Route::Rule(subscription, name)) => {
             let path = main_path(&subscription);
-            context.ask(show_rule(&path, &name), Want::Rule { path })
+            context.ask(show_rule(&path, &name), Want::Rule { path, name })
         }
         (Method::Put, Route::Entity(name)) => put(context, name, condition, body, false),
         (Method::Put, Route::Subscription(name)) => put(context, name, condition, body, true),
@@ -158,82 +167,6 @@ impl Context {
     fn ask(self, command: Command, want: Want) -> Step {
         Step::Ask(vec![command], Box::new(Pending { context: self, want }))
     }
-
-    /// The namespace as the answer.
-    fn namespace(&self, namespace: Namespace) -> Answer {
-        let (name, updated) = (self.host.namespace(), namespace.created_at);
-        let entry = Entry { path: "$namespaceinfo", title: name, published: None, updated, has_author: true };
-        let body = feed::alone(&self.host, &self.query, entry, |out| namespace.put(out, name));
-        Answer::entry(200, body, time::ticks(updated))
-    }
-
-    /// One entity as the answer.
-    fn entity(&self, status: u16, report: &EntityReport, with_counts: bool) -> Answer {
-        let body = feed::alone(&self.host, &self.query, entry_of(report), |out| {
-            description::write(out, Shown { report, query: &self.query, with_counts });
-        });
-        Answer::entry(status, body, condition::tag_of_entity(report))
-    }
-
-    /// One rule as the answer.
-    fn rule(&self, status: u16, subscription: &str, stored: &StoredRule) -> Answer {
-        let (path, description) = (rule_path(subscription, stored), described_rule(stored));
-        let entry = rule_entry(&path, stored);
-        let body = feed::alone(&self.host, &self.query, entry, |out| out.push_str(&description));
-        Answer::entry(status, body, condition::tag_of_text(&description))
-    }
-
-    /// Rules as the answer, one of which may only show that there are more than were asked for.
-    fn rules(&self, path: &str, rules: &[StoredRule]) -> Answer {
-        let subscription = path.rsplit_once('/').map_or("", |(subscription, _)| subscription);
-        let top = usize::try_from(self.query.top).unwrap_or(usize::MAX);
-        let shown = rules.get(..top).unwrap_or(rules);
-        let has_more = rules.len() > shown.len();
-        let page = feed::Page { title: "Rules", path, shown: shown.len() as u64, has_more };
-        let mut out = String::new();
-        feed::put_head(&mut out, &self.host, &self.query, self.now, page);
-        for stored in shown {
-            let path = rule_path(subscription, stored);
-            let entry = rule_entry(&path, stored);
-            feed::put_entry(&mut out, &self.host, &self.query, entry, |out| rule::write(out, stored));
-        }
-        out.push_str(feed::END);
-        Answer::feed(vec![out])
-    }
-
-    fn nothing(&self) -> Answer {
-        Answer::feed(vec![feed::nothing(self.now, self.now.as_millis())])
-    }
-}
-
-/// What the entry of an entity says in front.
-pub(crate) fn entry_of(report: &EntityReport) -> Entry<'_> {
-    let title = match report.kind {
-        EntityKind::Subscription => report.name.rsplit('/').next().unwrap_or_default(),
-        EntityKind::Queue | EntityKind::Topic => &report.name,
-    };
-    Entry {
-        path: &report.name,
-        title,
-        published: Some(report.created_at),
-        updated: report.updated_at,
-        has_author: report.kind != EntityKind::Subscription,
-    }
-}
-
-fn rule_path(subscription: &str, stored: &StoredRule) -> String {
-    format!("{subscription}/Rules/{}", stored.rule.name)
-}
-
-fn rule_entry<'a>(path: &'a str, stored: &'a StoredRule) -> Entry<'a> {
-    let title = &stored.rule.name;
-    Entry { path, title, published: Some(stored.created_at), updated: stored.created_at, has_author: false }
-}
-
-fn described_rule(stored: &StoredRule) -> String {
-    let mut description = String::with_capacity(1_024);
-    rule::write(&mut description, stored);
-    description
 }
 
 fn main_path(entity: &str) -> EntityPath {
@@ -395,8 +328,9 @@ fn something_else() -> Step {
 
 fn refused(context: Context, want: Want, error: &EntityError) -> Step {
     Step::Answer(match (want, error) {
-        // To look for what does not exist is no error in this API.
-        (Want::Rule { .. } | Want::RulePage { .. }, EntityError::NotFound(_)) => context.nothing(),
+        // The rules of a missing subscription are listed as none.
+        (Want::RulePage { .. }, EntityError::NotFound(_)) => context.nothing(),
+        (Want::Rule { name, .. }, EntityError::NotFound(_)) => Answer::missing(&name),
         (Want::Stored { change: Some(change), .. }, EntityError::Changed(_)) => return change.again(context),
         (Want::RuleStored { is_correlation: true, .. }, EntityError::LimitReached { what, .. })
             if *what == RULES_PER_TOPIC =>
@@ -409,7 +343,9 @@ fn refused(context: Context, want: Want, error: &EntityError) -> Step {
 
 fn described(context: Context, want: Want, entities: &[EntityReport]) -> Step {
     match (want, entities.first()) {
-        (Want::Entity, Some(report)) => Step::Answer(context.entity(200, report, true)),
+        (Want::Entity | Want::Subscription { .. }, Some(report)) => {
+            Step::Answer(context.entity(200, report, true))
+        }
         (Want::Entity, None) => Step::Answer(context.nothing()),
         (Want::Page(listing), _) => match listing.step(&context, entities) {
             Made::Whole(answer) => Step::Answer(answer),
@@ -420,7 +356,9 @@ fn described(context: Context, want: Want, entities: &[EntityReport]) -> Step {
         (Want::Doomed(doomed), None) => Step::Answer(Answer::missing(&doomed.name)),
         (Want::Stored { status, .. }, Some(report)) => Step::Answer(context.entity(status, report, false)),
         (Want::Before(change), None) => Step::Answer(Answer::missing(&change.name)),
-        (Want::Stored { name, .. }, None) => Step::Answer(Answer::missing(&name)),
+        (Want::Subscription { name } | Want::Stored { name, .. }, None) => {
+            Step::Answer(Answer::missing(&name))
+        }
         _ => something_else(),
     }
 }
@@ -428,8 +366,7 @@ fn described(context: Context, want: Want, entities: &[EntityReport]) -> Step {
 fn ruled(context: Context, want: Want, rules: &[StoredRule]) -> Step {
     Step::Answer(match (want, rules.first()) {
         (Want::RulePage { path }, _) => context.rules(&path, rules),
-        (Want::Rule { path }, Some(stored)) => context.rule(200, &path.entity, stored),
-        (Want::Rule { .. }, None) => context.nothing(),
+        (Want::Rule { path, .. }, Some(stored)) => context.rule(200, &path.entity, stored),
         (Want::RuleBefore { path, rule, condition }, Some(stored)) => {
             if condition.holds(condition::tag_of_text(&described_rule(stored))) {
                 return context.update_rule(path, &rule, Some(Box::new(stored.clone())));
@@ -440,7 +377,7 @@ fn ruled(context: Context, want: Want, rules: &[StoredRule]) -> Step {
         (Want::RuleDoomed(path, doomed), Some(stored)) => return doomed.rule(context, path, stored),
         (Want::RuleDoomed(_, doomed), None) => Answer::missing(&doomed.name),
         (Want::RuleBefore { rule, .. }, None) => Answer::missing(&rule.name),
-        (Want::RuleStored { name, .. }, None) => Answer::missing(&name),
+        (Want::Rule { name, .. } | Want::RuleStored { name, .. }, None) => Answer::missing(&name),
         _ => return something_else(),
     })
 }

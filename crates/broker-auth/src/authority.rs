@@ -6,12 +6,11 @@
 use std::sync::OnceLock;
 
 use crate::{
-    AUDIENCE_BYTES_MAX, Access, Anonymous, Credentials, EntityRule, Grant, Issuer, JwtError, NamedKey, Right,
-    SasError, Scope, Secret, TOKEN_BYTES_MAX,
+    AUDIENCE_BYTES_MAX, Access, Anonymous, Credentials, DEVELOPMENT_KEY, EntityRule, Grant, HostNames,
+    Issuer, JwtError, NamedKey, Right, SasError, Scope, Secret, TOKEN_BYTES_MAX,
     entity_keys::{EntityKeys, Held},
     jwt,
     sas::{self, SasToken},
-    scope::Resource,
 };
 
 /// What the transport knows of a peer before it says anything.
@@ -129,6 +128,7 @@ pub struct Authority {
     /// Tells that a provider's keys are wanted anew.
     keys_wanted: OnceLock<KeysWanted>,
     entity_keys: EntityKeys,
+    host_names: HostNames,
 }
 
 /// Called when a token names a key that its provider may have got since.
@@ -148,6 +148,7 @@ impl Authority {
             issuers: Vec::new(),
             keys_wanted: OnceLock::new(),
             entity_keys: EntityKeys::new(),
+            host_names: HostNames::NONE,
         }
     }
 
@@ -155,6 +156,25 @@ impl Authority {
     #[must_use]
     pub fn with_issuers(self, issuers: Vec<Issuer>) -> Self {
         Self { issuers, ..self }
+    }
+
+    /// And knows these names of the broker.
+    #[must_use]
+    pub fn with_host_names(self, host_names: HostNames) -> Self {
+        Self { host_names, ..self }
+    }
+
+    /// The names of the broker.
+    pub const fn host_names(&self) -> &HostNames {
+        &self.host_names
+    }
+
+    /// Whether no secret keeps strangers out: clients without credentials are let in, or the development key is, which is
+    /// public knowledge.
+    pub fn is_open(&self) -> bool {
+        let is_known =
+            |key: &NamedKey| key.secrets().any(|secret| secret.matches(DEVELOPMENT_KEY.as_bytes()));
+        self.credentials.anonymous == Anonymous::Allow || self.credentials.keys.iter().any(is_known)
     }
 
     /// The identity providers, to renew their keys.
@@ -276,14 +296,15 @@ impl Authority {
         if !sas::is_sas(token) {
             return self.verify_jwt(token, audience, now);
         }
-        self.verify_sas(&SasToken::parse(token)?, &Resource::parse(audience), now)
+        let token = SasToken::parse(token, &self.host_names)?;
+        self.verify_sas(&token, &self.place_of(audience)?, now)
     }
 
     fn verify_jwt(&self, token: &str, audience: &str, now: u64) -> Result<Grant, TokenError> {
         if self.issuers.is_empty() {
             return Err(TokenError::JwtNotConfigured);
         }
-        let verified = jwt::verify(&self.issuers, token.trim(), &Resource::parse(audience).scope, now);
+        let verified = jwt::verify(&self.issuers, token.trim(), &self.place_of(audience)?, now);
         if matches!(verified, Err(JwtError::UnknownKey { refreshable: true }))
             && let Some(wanted) = self.keys_wanted.get()
         {
@@ -292,9 +313,14 @@ impl Authority {
         Ok(verified?)
     }
 
-    fn verify_sas(&self, token: &SasToken<'_>, audience: &Resource, now: u64) -> Result<Grant, TokenError> {
+    /// The place that an audience names.
+    fn place_of(&self, audience: &str) -> Result<Scope, TokenError> {
+        Scope::of_resource(audience, &self.host_names).ok_or(TokenError::WrongAudience)
+    }
+
+    fn verify_sas(&self, token: &SasToken<'_>, audience: &Scope, now: u64) -> Result<Grant, TokenError> {
         let named: Vec<_> = self.credentials.keys.iter().filter(|key| token.is_by(&key.name)).collect();
-        let of_entity = self.entity_keys.named(token, &audience.scope);
+        let of_entity = self.entity_keys.named(token, audience);
         if named.is_empty() && of_entity.is_empty() {
             return Err(TokenError::UnknownKey);
         }
@@ -307,11 +333,11 @@ impl Authority {
         if now >= token.expires_at {
             return Err(TokenError::Expired { expired_at: token.expires_at, now });
         }
-        if !token.resource.covers(audience) {
+        if !token.scope.covers(audience) {
             return Err(TokenError::WrongAudience);
         }
-        let (scope, expires_at) = (audience.scope.clone(), token.expires_at);
-        if let Some(key) = signers.find(|key| key.access.reaches(&audience.scope)) {
+        let (scope, expires_at) = (audience.clone(), token.expires_at);
+        if let Some(key) = signers.find(|key| key.access.reaches(audience)) {
             let (rights, key) = (key.access.rights, key.name.as_str().into());
             return Ok(Grant { scope, rights, expires_at, key, held: None });
         }

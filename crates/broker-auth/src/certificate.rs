@@ -26,6 +26,43 @@ pub fn certificate_subject(certificate: &[u8]) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(","))
 }
 
+/// The names of hosts in a DER certificate: the DNS names among its subject alternative names (RFC 5280 section 4.2.1.6). None
+/// where it cannot be read; addresses are not among them.
+pub fn certificate_host_names(certificate: &[u8]) -> Vec<String> {
+    alternative_names(certificate).unwrap_or_default()
+}
+
+fn alternative_names(certificate: &[u8]) -> Option<Vec<String>> {
+    let mut fields = Der(Der(Der(certificate).take(SEQUENCE)?).take(SEQUENCE)?);
+    let mut extensions = loop {
+        let (tag, content) = fields.any()?;
+        if tag == EXTENSIONS {
+            break Der(Der(content).take(SEQUENCE)?);
+        }
+    };
+    loop {
+        let mut extension = Der(extensions.take(SEQUENCE)?);
+        if extension.take(OBJECT_ID)? != SUBJECT_ALTERNATIVE_NAME {
+            continue;
+        }
+        // In front of the value may be whether it is critical.
+        let value = loop {
+            let (tag, content) = extension.any()?;
+            if tag == OCTET_STRING {
+                break content;
+            }
+        };
+        let mut names = Der(Der(value).take(SEQUENCE)?);
+        let mut found = Vec::new();
+        while let Some((tag, content)) = names.any() {
+            if tag == DNS_NAME {
+                found.push(std::str::from_utf8(content).ok()?.to_owned());
+            }
+        }
+        return Some(found);
+    }
+}
+
 /// One relative distinguished name: attributes joined by `+`.
 fn relative_name(set: &[u8]) -> Option<String> {
     let mut attributes = Der(set);
@@ -132,6 +169,7 @@ fn hex_pair(byte: u8, before: &str, out: &mut String) {
 }
 
 const INTEGER: u8 = 0x02;
+const OCTET_STRING: u8 = 0x04;
 const OBJECT_ID: u8 = 0x06;
 const UTF8_STRING: u8 = 0x0c;
 const PRINTABLE_STRING: u8 = 0x13;
@@ -139,6 +177,10 @@ const IA5_STRING: u8 = 0x16;
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
 const VERSION: u8 = 0xa0;
+const EXTENSIONS: u8 = 0xa3;
+const DNS_NAME: u8 = 0x82;
+/// 2.5.29.17
+const SUBJECT_ALTERNATIVE_NAME: [u8; 3] = [0x55, 0x1d, 0x11];
 
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ use base64::{
 };
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-use crate::{Secret, scope::Resource};
+use crate::{HostNames, Scope, Secret};
 
 /// What is wrong with the form of a SAS token.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -34,7 +34,7 @@ pub(crate) struct SasToken<'t> {
     key_name_text: &'t str,
     signature: Vec<u8>,
     /// What the signer wanted to open.
-    pub(crate) resource: Resource,
+    pub(crate) scope: Scope,
     /// Seconds since 1970 from which on the token is worthless.
     pub(crate) expires_at: u64,
 }
@@ -56,25 +56,20 @@ pub(crate) fn is_sas(token: &str) -> bool {
 }
 
 impl<'t> SasToken<'t> {
-    pub(crate) fn parse(token: &'t str) -> Result<Self, SasError> {
+    /// `ours` are the names of this broker.
+    pub(crate) fn parse(token: &'t str, ours: &HostNames) -> Result<Self, SasError> {
         let parameters = token.get(PREFIX.len()..).unwrap_or_default().trim();
         let resource_text = parameter(parameters, "sr")?;
         let expiry_text = parameter(parameters, "se")?;
         let key_name_text = parameter(parameters, "skn")?;
         let signature = decode_signature(parameter(parameters, "sig")?)?;
-        let resource = decode(resource_text).ok_or(SasError::Unreadable("sr"))?;
+        let scope = decode(resource_text).and_then(|resource| Scope::of_resource(&resource, ours));
+        let scope = scope.ok_or(SasError::Unreadable("sr"))?;
         if !expiry_text.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(SasError::Unreadable("se"));
         }
         let expires_at = expiry_text.parse().map_err(|_| SasError::Unreadable("se"))?;
-        Ok(Self {
-            resource_text,
-            expiry_text,
-            key_name_text,
-            signature,
-            resource: Resource::parse(&resource),
-            expires_at,
-        })
+        Ok(Self { resource_text, expiry_text, key_name_text, signature, scope, expires_at })
     }
 
     /// True if the token says that the key called `name` signed it. Python encodes special characters twice.

@@ -5,6 +5,8 @@
 
 use std::{fmt, net::Ipv4Addr};
 
+use crate::host_names::{HostNames, split_authority};
+
 /// The namespace, or a path in it: an entity, a sub-queue, a subscription, a node such as `$management`.
 #[derive(Clone, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Scope(Box<str>);
@@ -82,41 +84,27 @@ impl fmt::Display for Scope {
     }
 }
 
-/// What a token's `sr` or an audience names.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Resource {
-    host: Option<Box<str>>,
-    /// The place under the host.
-    pub(crate) scope: Scope,
-}
-
-impl Resource {
-    /// Reads `scheme://host[:port]/path`, the same without scheme, or a bare path.
+impl Scope {
+    /// The place that a token's `sr` or an audience names: `scheme://host[:port]/path`, the same without scheme, or a bare
+    /// path. `None` where there is a scheme or port and what stands for the host is none, such as in `sb://` and
+    /// `sb://host\\queue`: what a slip of a signer's tool leaves of an entity's name is not the whole namespace.
     ///
-    /// Without a scheme the first segment is a host only if it cannot be an entity: with a port, an address, a
-    /// `localhost`, or a name of the cloud service. Guessing wider would turn a token for the entity `orders` into
-    /// one for the host `orders`, that is: for everything.
-    pub(crate) fn parse(text: &str) -> Self {
+    /// The host decides nothing, over AMQP as over HTTP: the audience is the client's to choose, so comparing it would keep
+    /// nobody out (decision 19). Without a scheme the first segment is a host only if it cannot be an entity: with a port,
+    /// an address, `localhost`, a name of the cloud service, or a name that the operator gave to this broker. Guessing
+    /// wider would turn a token for the entity `orders` into one for the host `orders`, that is: for everything.
+    pub(crate) fn of_resource(text: &str, ours: &HostNames) -> Option<Self> {
         let text = text.trim();
         let (authority, certain) = match text.split_once("://") {
             Some((scheme, rest)) if is_scheme(scheme) => (rest, true),
             _ => (text, false),
         };
         let host = host_of(authority);
-        if certain || names_a_host(host) {
-            let host = Some(without_port(host).to_ascii_lowercase().into_boxed_str());
-            return Self { host, scope: Scope::of_url_path(after_host(authority)) };
+        if !certain && !names_a_host(host, ours) {
+            return Some(Self::of_path(text));
         }
-        Self { host: None, scope: Scope::of_path(text) }
-    }
-
-    /// True if a token for `self` is good for `audience`: same host (where both have one), and a prefix by segments.
-    pub(crate) fn covers(&self, audience: &Self) -> bool {
-        let same_host = match (&self.host, &audience.host) {
-            (Some(ours), Some(theirs)) => ours == theirs,
-            _ => true,
-        };
-        same_host && self.scope.covers(&audience.scope)
+        split_authority(host)?;
+        Some(Self::of_url_path(after_host(authority)))
     }
 }
 
@@ -150,19 +138,13 @@ fn after_host(authority: &str) -> &str {
     authority.get(host_of(authority).len()..).unwrap_or_default()
 }
 
-fn without_port(host: &str) -> &str {
-    match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') => name,
-        _ => host,
-    }
-}
-
-fn names_a_host(segment: &str) -> bool {
+fn names_a_host(segment: &str, ours: &HostNames) -> bool {
     let name = segment.to_ascii_lowercase();
     name.contains(':')
         || name == "localhost"
         || name.parse::<Ipv4Addr>().is_ok()
         || CLOUD_SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
+        || ours.contains(&name)
 }
 
 /// How the hosts of the cloud service end.

@@ -13,6 +13,8 @@ pub struct Activity {
     pub locked: u64,
     /// When the oldest of its own messages was enqueued, whatever its state; `None`: there is none.
     pub oldest: Option<Timestamp>,
+    /// When the oldest of the locks began that have no timer, over its messages and its dead letters; `None`: there is none.
+    pub held_since: Option<Timestamp>,
     /// Messages that arrived since the start: sent, forwarded, or copied from a topic.
     pub incoming: u64,
     /// Messages handed out since the start, each time again; of a topic, the copies made.

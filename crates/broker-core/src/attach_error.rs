@@ -2,7 +2,7 @@
 //!
 //! Invariant: whoever gets one of these has no link.
 
-use crate::EntityError;
+use crate::{EntityError, NodeKind};
 
 /// Why a link could not be opened.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -25,6 +25,17 @@ pub enum AttachError {
     /// A topic gives its messages to its subscriptions.
     #[error("messages cannot be received from the topic `{0}`, only from its subscriptions")]
     TopicReceive(Box<str>),
+    /// The entity is not what the client asked for.
+    #[error("`{entity}` is not {asked}, which the client asks for")]
+    WrongKind {
+        /// The entity's name.
+        entity: Box<str>,
+        /// What was asked for.
+        asked: NodeKind,
+    },
+    /// There is no such entity, and it cannot be created.
+    #[error("{0}")]
+    NotCreated(EntityError),
     /// Another consumer receives from the subscriber's subscription, which is not shared or is wanted otherwise.
     #[error("the subscription of `{0}` is in use")]
     SubscriptionInUse(Box<str>),

@@ -5,19 +5,10 @@
 use bytes::Bytes;
 
 use crate::{
-    ClientId, EntityKind, EntityPath, EntitySettings, EntityVersion, LinkId, LockId, LockToken, Look,
-    Message, Operation, Outcome, QueueId, ReceiveMode, Rule, SequenceNumber, SessionWanted, StoredRule,
+    EntityKind, EntityPath, EntitySettings, EntityVersion, LinkId, LockId, LockToken, Look, Message,
+    NodeKind, Operation, Outcome, QueueId, ReceiveMode, Rule, SequenceNumber, SessionWanted, StoredRule,
     Subscriber, Ticket, Timestamp, TransactionId, UnsettledPolicy,
 };
-
-/// All that one connection asked in one go, in order.
-#[derive(Clone, Debug)]
-pub struct Batch {
-    /// Who asks.
-    pub client: ClientId,
-    /// What, in order.
-    pub commands: Vec<Command>,
-}
 
 /// One request. A `ticket` asks for an answer; where it is an `Option`, `None` means that nobody waits for one.
 #[derive(Clone, Debug)]
@@ -36,8 +27,7 @@ pub enum Command {
         /// Create the queue with defaults when missing.
         auto_create: bool,
     },
-    /// Ask to publish to an entity through another one, whose status decides for the link. Answer as for
-    /// `OpenProducer`, about the target.
+    /// The same through another entity, whose status decides for the link; the answer is about the target.
     OpenProducerThrough {
         /// The new link.
         producer: LinkId,
@@ -48,6 +38,8 @@ pub enum Command {
         /// Create either queue with defaults when missing.
         auto_create: bool,
     },
+    /// Open the link, or publish by name, with this command, at a node of this kind.
+    OfKind(NodeKind, Box<Self>),
     /// Give the link up.
     CloseProducer {
         /// Which.
@@ -294,8 +286,7 @@ pub enum Command {
         /// Who waits.
         ticket: Ticket,
     },
-    /// Extend the lock of a session to now + lock duration. Answer: `Effect::SessionRenewed` or
-    /// `Effect::SessionRefused`.
+    /// Lock a session for its duration from now. Answer: `Effect::SessionRenewed` or `Effect::SessionRefused`.
     RenewSession {
         /// The entity.
         path: EntityPath,
@@ -414,8 +405,7 @@ pub enum Command {
         /// Who waits.
         ticket: Ticket,
     },
-    /// Give an entity other properties: what is left out of `settings` has its default. Answer as for
-    /// `CreateEntity`.
+    /// Set an entity's properties: what is left out has its default. Answer as for `CreateEntity`.
     UpdateEntity {
         /// Its name.
         name: Box<str>,
@@ -423,6 +413,17 @@ pub enum Command {
         settings: Box<EntitySettings>,
         /// Refuse it unless the entity is still the one that was described so.
         expected: Option<EntityVersion>,
+        /// Who waits.
+        ticket: Ticket,
+    },
+    /// Look for an entity. Answer as for `CreateEntity`: refused as `EntityError::NotFound` where it is missing.
+    FindEntity {
+        /// The entity.
+        path: EntityPath,
+        /// Entities whose names begin with this one's and a slash count, too.
+        or_below: bool,
+        /// What would be made on demand counts, too.
+        auto_create: bool,
         /// Who waits.
         ticket: Ticket,
     },

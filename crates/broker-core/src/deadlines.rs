@@ -87,6 +87,13 @@ impl Deadlines {
         self.runs.iter().copied().chain(self.ahead.iter())
     }
 
+    /// The earliest instant of the entries that are `valid`. Looks at the void ones before it.
+    pub(crate) fn earliest(&self, mut valid: impl FnMut(&Run) -> bool) -> Option<Timestamp> {
+        let run = self.runs.iter().find(|run| valid(run)).map(|run| run.at);
+        let sooner = self.ahead.iter().filter(|entry| run.is_none_or(|run| entry.at < run));
+        sooner.filter(|entry| valid(entry)).map(|entry| entry.at).min().or(run)
+    }
+
     /// Whether so many entries are void, given `living` reminders that matter, that `compact` pays.
     pub(crate) fn is_bloated(&self, living: usize) -> bool {
         self.runs.len() + self.ahead.len() > 2 * living + SLACK

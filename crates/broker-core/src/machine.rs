@@ -21,6 +21,7 @@ mod idle;
 mod keys;
 mod leaving;
 mod links;
+mod node_kind;
 mod partitions;
 mod peek;
 mod publish;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: whoever gets one of these knows that nothing of what was sent is stored.
 
-use crate::{NoRoom, TransactionError};
+use crate::{NoRoom, NodeKind, TransactionError};
 
 /// Why a publish was refused.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -13,6 +13,14 @@ pub enum PublishError {
     /// The entity is missing, or was deleted while the message travelled.
     #[error("the messaging entity `{0}` could not be found")]
     NotFound(Box<str>),
+    /// The entity is not what the client asked for.
+    #[error("`{entity}` is not {asked}, which the client asks for")]
+    WrongKind {
+        /// The entity's name.
+        entity: Box<str>,
+        /// What was asked for.
+        asked: NodeKind,
+    },
     /// The message is larger than the entity takes.
     #[error("the message has {bytes} bytes, `{entity}` takes at most {limit}")]
     TooLarge {

@@ -1,7 +1,7 @@
 //! What the core remembers of one queued message: 48 bytes, the payload stays in the journal.
 //!
-//! Invariant: `until` is the end of a lock exactly while `LOCKED` is set, else a due time exactly while the
-//! state is `Scheduled`, else meaningless.
+//! Invariant: while `LOCKED` is set, `until` is the end of the lock, or the time at which it began where `UNTIMED` is
+//! set as well; else it is a due time exactly while the state is `Scheduled`, else meaningless.
 
 use crate::{LockId, Position, SettleError, Timestamp};
 
@@ -60,6 +60,8 @@ const LOCKED: u8 = 1;
 const ACQUIRED: u8 = 2;
 /// Its record could not be read: it is hidden until the next start.
 const DAMAGED: u8 = 4;
+/// The lock that runs has no end of its own: it ends with the link that holds the message.
+const UNTIMED: u8 = 8;
 
 impl Slot {
     /// A message that nobody has seen yet.
@@ -147,13 +149,36 @@ impl Slot {
         self.lock = lock;
         self.holder = holder;
         self.until = until;
-        self.flags |= LOCKED | ACQUIRED;
+        self.flags = (self.flags | LOCKED | ACQUIRED) & !UNTIMED;
+    }
+
+    /// Starts a lock that ends with its holder's link, whatever the time is.
+    pub(crate) fn start_untimed_lock(&mut self, lock: LockId, holder: ConsumerNumber, now: Timestamp) {
+        self.start_lock(lock, holder, now);
+        self.flags |= UNTIMED;
+    }
+
+    /// Gives a running lock a new end. A lock without a timer keeps none.
+    pub(crate) fn renew_lock(&mut self, until: Timestamp) {
+        if self.flags & UNTIMED == 0 {
+            self.until = until;
+        }
     }
 
     /// Ends the lock.
     pub(crate) fn end_lock(&mut self) {
         self.until = Timestamp::MAX;
-        self.flags &= !LOCKED;
+        self.flags &= !(LOCKED | UNTIMED);
+    }
+
+    /// Whether a lock runs whose time is over.
+    pub(crate) fn is_lock_over(&self, now: Timestamp) -> bool {
+        self.flags & (LOCKED | UNTIMED) == LOCKED && now >= self.until
+    }
+
+    /// The time at which the lock began, of a lock without a timer.
+    pub(crate) fn held_since(&self) -> Option<Timestamp> {
+        (self.flags & (LOCKED | UNTIMED) == LOCKED | UNTIMED).then_some(self.until)
     }
 
     /// Hides it: its record cannot be read.
@@ -175,7 +200,7 @@ impl Slot {
 
     /// Whether `lock` still permits to settle. The end of the lock itself is too late.
     pub(crate) fn check_lock(&self, lock: LockId, now: Timestamp) -> Result<(), SettleError> {
-        if self.is_locked() && self.lock == lock && now < self.until {
+        if self.is_locked() && self.lock == lock && !self.is_lock_over(now) {
             Ok(())
         } else {
             Err(SettleError::LockLost)

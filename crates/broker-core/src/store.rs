@@ -23,7 +23,7 @@ use std::{
 };
 
 use crate::{
-    ClientId, LinkId, Position, QueueId, Timestamp,
+    ClientId, Hold, LinkId, Position, QueueId, Timestamp,
     activity::Traffic,
     deadlines::{Deadlines, Run},
     history::History,
@@ -75,6 +75,8 @@ pub(crate) struct Store {
     pub(crate) id: QueueId,
     pub(crate) role: Role,
     pub(crate) lock_duration: Duration,
+    /// How receivers whose locks end with their links hold messages.
+    pub(crate) hold: Hold,
     pub(crate) slots: Slots<Slot>,
     /// Numbers of what is no body, there once a body was: a topic has many bodies, and shows none of them.
     shown: Option<BTreeSet<u64>>,
@@ -89,6 +91,8 @@ pub(crate) struct Store {
     /// Numbers name a partition.
     pub(crate) has_partitions: bool,
     pub(crate) locks: Deadlines,
+    /// Locks without a timer, at the times at which they began: nothing is due then.
+    untimed: Deadlines,
     /// Who has them, while consumers leave some behind.
     holding: Option<Box<Holding>>,
     /// Slots that were looked at for that.
@@ -133,6 +137,7 @@ impl Store {
             id,
             role,
             lock_duration,
+            hold: Hold::default(),
             slots: Slots::default(),
             shown: None,
             copies: None,
@@ -142,6 +147,7 @@ impl Store {
             order: Order::default(),
             has_partitions: false,
             locks: Deadlines::default(),
+            untimed: Deadlines::default(),
             holding: None,
             #[cfg(test)]
             looked_at: 0,

@@ -19,8 +19,8 @@ fn append(c: &mut Criterion) {
                 let (at, length) = journal.append(&index, &[&body]);
                 journal.release(at, length);
                 journal.commit();
-                if journal.poll_clean(1 << 20).is_some() {
-                    journal.segment_cleaned();
+                if journal.poll_compaction(1 << 20).is_some() {
+                    journal.segment_compacted();
                 }
             });
         });
@@ -72,8 +72,8 @@ fn group_commit(c: &mut Criterion) {
                 let request = journal.poll_io().expect("something is to be written");
                 journal.handle_io(worker.perform(request));
             }
-            if journal.poll_clean(1 << 20).is_some() {
-                journal.segment_cleaned();
+            if journal.poll_compaction(1 << 20).is_some() {
+                journal.segment_compacted();
             }
         });
     });

@@ -23,7 +23,8 @@ use std::{
 };
 
 use broker_log::{
-    CleanStep, DiskWorker, Durability, IoDone, IoRequest, Journal, JournalConfig, Position, RealDisk, recover,
+    CompactionStep, DiskWorker, Durability, IoDone, IoRequest, Journal, JournalConfig, Position, RealDisk,
+    recover,
 };
 
 const INDEX: [u8; 48] = [7; 48];
@@ -207,8 +208,8 @@ impl Bench {
     }
 
     fn clean(&mut self, bytes: usize) {
-        match self.journal.poll_clean(bytes) {
-            Some(CleanStep::Records(records)) => {
+        match self.journal.poll_compaction(bytes) {
+            Some(CompactionStep::Records(records)) => {
                 for (at, bytes) in records {
                     if self.kept.remove(&at).is_some() {
                         let (index_bytes, rest) = bytes.split_at(INDEX.len());
@@ -219,7 +220,7 @@ impl Bench {
                 }
                 self.journal.commit();
             }
-            Some(CleanStep::SegmentDone { .. }) => self.journal.segment_cleaned(),
+            Some(CompactionStep::SegmentDone { .. }) => self.journal.segment_compacted(),
             None => {}
         }
     }

@@ -5,9 +5,9 @@
 use crate::{
     Damage, Disk, FileId, Position, RecoveryError,
     error::Fault,
-    examine::{Examined, Hole, Segment, examine},
     format::{BatchHeader, HEADER, HEADER_LEN, Kind, RECORD_HEADER_LEN},
     summary,
+    verify::{Hole, Segment, VerifiedJournal, examine},
 };
 
 /// What [`check`] found.
@@ -67,7 +67,7 @@ pub fn check(disk: &dyn Disk) -> Result<Report, RecoveryError> {
     report(disk, &examined)
 }
 
-pub(crate) fn report(disk: &dyn Disk, examined: &Examined) -> Result<Report, RecoveryError> {
+pub(crate) fn report(disk: &dyn Disk, examined: &VerifiedJournal) -> Result<Report, RecoveryError> {
     let mut losses = Vec::new();
     let mut unfinished = None;
     for hole in missing_segments(examined) {
@@ -113,7 +113,7 @@ impl SegmentReport {
 }
 
 /// Stretches between segments, where a whole one is missing.
-pub(crate) fn missing_segments(examined: &Examined) -> Vec<Hole> {
+pub(crate) fn missing_segments(examined: &VerifiedJournal) -> Vec<Hole> {
     let mut at = examined.tail;
     let (mut holes, mut before, mut tail) = (Vec::new(), 0, examined.tail);
     for segment in &examined.segments {
@@ -161,7 +161,7 @@ fn loss(
         if records.is_none() {
             records = counted(disk, segment, hole)?;
         }
-        savable = crate::salvage::salvage(disk, segment, hole)?.map_or(0, |saved| saved.whole);
+        savable = crate::batch_repair::salvage(disk, segment, hole)?.map_or(0, |saved| saved.whole);
     }
     Ok(Loss { damage, to: Position(hole.to), records, savable })
 }

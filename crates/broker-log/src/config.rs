@@ -31,7 +31,7 @@ pub struct JournalConfig {
     pub max_disk_bytes: Option<u64>,
     /// Largest record in bytes, at most 1 GiB.
     pub max_record_bytes: u32,
-    /// Cleaning begins when the journal is larger than this many times its live bytes; at least 2.
+    /// Compaction begins when the journal is larger than this many times its live bytes; at least 2.
     pub space_factor: u32,
     /// Enters the identity of every new segment. The server passes a random number, so that nobody who may
     /// send messages can write one that passes for a piece of the journal. Tests pass what they like.

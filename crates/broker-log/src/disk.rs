@@ -3,12 +3,14 @@
 //! Invariant: nothing else in this crate touches a file.
 
 mod direct;
+mod exposure;
 mod faulty;
 mod memory;
 mod real;
 
 use std::{fmt, io, io::IoSlice, sync::Arc};
 
+pub use exposure::Exposure;
 pub use faulty::{DiskCall, Faults, FaultyDisk};
 pub use memory::MemDisk;
 pub use real::{OpenError, RealDisk};
@@ -23,6 +25,7 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// The segment files and their lengths in bytes, in any order.
     fn list(&self) -> io::Result<Vec<(FileId, u64)>>;
     /// Creates an empty file that must not exist yet, with room for `reserve` bytes set aside where the file system can do that.
+    /// Where there is no such room, no file is left.
     fn create(&self, file: FileId, reserve: u64) -> io::Result<()>;
     /// Writes all `parts`, one behind the other, from `offset` on. Extends the file where needed.
     fn write_at(&self, file: FileId, offset: u64, parts: &[IoSlice<'_>]) -> io::Result<()>;

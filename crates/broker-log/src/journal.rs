@@ -5,7 +5,7 @@
 //!
 //! Invariant: [`Journal::durable`] never goes back and never passes what the disk has confirmed.
 
-mod cleaning;
+mod compaction;
 mod io;
 mod read;
 mod roll;
@@ -18,13 +18,13 @@ pub use stats::JournalStats;
 
 use crate::{
     Disk, Durability, FileId, JournalConfig, PoisonReason, Position,
-    ahead::Ahead,
-    clean::{Cleaning, Pass},
-    files::Files,
+    compaction::{Compaction, Pass},
     format::{HEADER, RECORD_HEADER, RECORD_HEADER_LEN, RecordHeader, Seed},
-    recent::Recent,
+    read_ahead::ReadAhead,
+    segment_pool::SegmentPool,
     segments::{Segment, Segments},
     summary::SummaryBuilder,
+    write_cache::WriteCache,
     writer::{Watermarks, Writer},
 };
 
@@ -38,11 +38,11 @@ pub struct Journal {
     /// Segments that are dead, oldest first; the disk does not know yet.
     retired: Vec<Segment>,
     writer: Writer,
-    recent: Recent,
-    ahead: Ahead,
+    write_cache: WriteCache,
+    read_ahead: ReadAhead,
     summary: SummaryBuilder,
-    files: Files,
-    cleaning: Cleaning,
+    segment_pool: SegmentPool,
+    cleaning: Compaction,
     /// Records were appended since the last commit.
     in_unit: bool,
     /// Position behind the last committed record.
@@ -57,13 +57,13 @@ pub struct Journal {
     pass: Option<Pass>,
     /// Bytes of records released so far, those that cleaning moved among them.
     released: u64,
-    /// Cleaning that copies rests until so much is released.
+    /// Compaction that copies rests until so much is released.
     rest_until: u64,
     closing: Closing,
     /// A request other than a write is outstanding.
     in_background: bool,
     /// Nothing was written since the opening or [`Journal::notice_idle`]: there is time to prepare.
-    at_leisure: bool,
+    is_idle: bool,
     /// Size of the last write.
     write_bytes: u64,
     poison: Option<PoisonReason>,
@@ -88,7 +88,7 @@ pub(crate) struct Found {
     pub segments: Segments,
     pub writer: Writer,
     pub summary: SummaryBuilder,
-    pub files: Files,
+    pub segment_pool: SegmentPool,
     pub free_bytes: Option<u64>,
 }
 
@@ -112,7 +112,7 @@ impl Journal {
             segments: Segments::new([].into(), first),
             writer,
             summary: SummaryBuilder::disabled(),
-            files: Files::none(),
+            segment_pool: SegmentPool::none(),
             free_bytes: None,
         };
         Self::new(config, None, found)
@@ -127,11 +127,11 @@ impl Journal {
             segments: found.segments,
             retired: Vec::new(),
             writer: found.writer,
-            recent: Recent::new(end),
-            ahead: Ahead::default(),
+            write_cache: WriteCache::new(end),
+            read_ahead: ReadAhead::default(),
             summary: found.summary,
-            files: found.files,
-            cleaning: Cleaning::default(),
+            segment_pool: found.segment_pool,
+            cleaning: Compaction::default(),
             in_unit: false,
             committed: end,
             durable: end,
@@ -142,7 +142,7 @@ impl Journal {
             rest_until: 0,
             closing: Closing::No,
             in_background: false,
-            at_leisure: true,
+            is_idle: true,
             write_bytes: 0,
             poison: None,
             free_bytes: found.free_bytes,
@@ -172,11 +172,11 @@ impl Journal {
             (self.writer.end, RecordHeader::unchecked(length, index))
         };
         let stored_bytes = RECORD_HEADER_LEN + bytes;
-        if !self.recent.continues(at, stored_bytes) {
+        if !self.write_cache.continues(at, stored_bytes) {
             self.freeze();
-            self.recent.begin(at, at - self.segments.newest().base, stored_bytes);
+            self.write_cache.begin(at, at - self.segments.newest().base, stored_bytes);
         }
-        self.recent.push(header.encode(), index, rest);
+        self.write_cache.push(header.encode(), index, rest);
         self.writer.add_record(&header);
         self.summary.add(at, length, index);
         self.segments.grow(self.writer.end, stored);
@@ -191,7 +191,7 @@ impl Journal {
             self.committed = self.writer.end;
             if self.disk.is_none() {
                 self.durable = self.committed;
-                self.recent.note_written(self.durable);
+                self.write_cache.note_written(self.durable);
                 self.free_waiting();
             }
         }
@@ -222,7 +222,7 @@ impl Journal {
     /// Nothing has happened for a while: a good time to prepare segments to the full. Without this hint they are
     /// prepared as fast as they are used up.
     pub fn notice_idle(&mut self) {
-        self.at_leisure = true;
+        self.is_idle = true;
     }
 
     /// Begins a clean shutdown: everything committed is written, then a closing mark, which tells the next
@@ -258,7 +258,7 @@ impl Journal {
         let bytes = RECORD_HEADER + u64::from(length);
         self.released += bytes;
         self.segments.release(at, bytes);
-        self.recent.release(at.0, bytes);
+        self.write_cache.release(at.0, bytes);
     }
 
     /// Counts as live the given records and no others. After recovery, where everything counts as live, this
@@ -272,7 +272,7 @@ impl Journal {
 
     /// Makes the open records readable and hands them to the writer.
     fn freeze(&mut self) {
-        if let Some(part) = self.recent.freeze()
+        if let Some(part) = self.write_cache.freeze()
             && self.disk.is_some()
         {
             self.writer.add_part(part);

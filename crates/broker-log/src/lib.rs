@@ -8,35 +8,35 @@
 //! Invariant: what [`Journal::durable`] has passed is found by every later recovery, whole and in order, until its
 //! segment is cleaned; damage to it is reported, never passed over. What a record means is not known here.
 
-mod ahead;
+mod batch_repair;
 mod check;
-mod clean;
+mod compaction;
 mod config;
 mod crc;
 mod disk;
 mod error;
-mod examine;
-mod files;
+mod file_inventory;
 mod format;
 mod journal;
 mod poison;
 mod position;
-mod recent;
+mod read_ahead;
 mod record_view;
 mod recovery;
 mod repair;
-mod salvage;
 mod scan;
+mod segment_pool;
 mod segments;
 mod summary;
-mod survey;
+mod verify;
 mod work;
+mod write_cache;
 mod writer;
 
 pub use check::{Loss, Report, SegmentReport, check};
-pub use clean::CleanStep;
+pub use compaction::CompactionStep;
 pub use config::{Durability, JournalConfig};
-pub use disk::{Disk, DiskCall, Faults, FaultyDisk, MemDisk, OpenError, RealDisk};
+pub use disk::{Disk, DiskCall, Exposure, Faults, FaultyDisk, MemDisk, OpenError, RealDisk};
 pub use error::{Damage, Fault, ReadError, RecoveryError};
 pub use journal::{Journal, JournalStats};
 pub use poison::{DiskFailure, DiskOperation, PoisonReason};

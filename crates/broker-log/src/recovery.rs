@@ -10,9 +10,9 @@ mod replay;
 use crate::{
     Damage, Disk, Durability, Journal, JournalConfig, Position, RecordView, RecoveryError,
     error::Fault,
+    file_inventory::{FileInventory, SegmentFile, survey},
     recovery::{open::open, replay::Replay},
     scan::{Scanner, Stop},
-    survey::{Present, Survey, survey},
 };
 
 /// Opens the journal on `disk`: checks it, shows every record in order to `sink`, cuts off what a crash left
@@ -55,7 +55,7 @@ pub(crate) struct Tip {
 
 impl Tip {
     /// Reads the newest segment to its end.
-    pub(crate) fn find(disk: &dyn Disk, survey: &Survey) -> Result<Self, RecoveryError> {
+    pub(crate) fn find(disk: &dyn Disk, survey: &FileInventory) -> Result<Self, RecoveryError> {
         let Some(newest) = survey.segments.last() else { return Ok(Self::default()) };
         let failed = |error| RecoveryError::disk("reading", Some(newest.file), &error);
         let mut scanner = Scanner::new(newest.file, &newest.header, newest.length);
@@ -96,12 +96,12 @@ impl Tip {
 /// The segments that are replayed, oldest first.
 #[derive(Debug)]
 pub(crate) struct Live {
-    pub segments: Vec<Present>,
+    pub segments: Vec<SegmentFile>,
 }
 
 impl Live {
     /// Takes the segments from the tail on; older ones become spares.
-    fn select(survey: &mut Survey, tip: &Tip) -> Result<Self, RecoveryError> {
+    fn select(survey: &mut FileInventory, tip: &Tip) -> Result<Self, RecoveryError> {
         let all = std::mem::take(&mut survey.segments);
         let (dead, segments): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|present| present.header.base < tip.tail);
@@ -118,7 +118,7 @@ impl Live {
 
 /// A file with a broken header may be a segment that was in use: then its batches say so. The journal goes on at `end`, which
 /// lies before the tip where segments behind a cut are dropped.
-fn refuse_orphans(disk: &dyn Disk, survey: &Survey, end: u64) -> Result<(), RecoveryError> {
+fn refuse_orphans(disk: &dyn Disk, survey: &FileInventory, end: u64) -> Result<(), RecoveryError> {
     for (file, length) in &survey.unknown {
         let failed = |error| RecoveryError::disk("reading", Some(*file), &error);
         let Some(header) = Scanner::orphan(disk, *file, *length).map_err(failed)? else { continue };
@@ -137,7 +137,7 @@ fn refuse_orphans(disk: &dyn Disk, survey: &Survey, end: u64) -> Result<(), Reco
 }
 
 pub(crate) fn damaged(
-    present: Option<&Present>,
+    present: Option<&SegmentFile>,
     position: u64,
     fault: Option<Fault>,
     durable: u64,

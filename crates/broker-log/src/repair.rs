@@ -5,12 +5,12 @@
 
 use crate::{
     Disk, FileId, Position, RecoveryError, Report,
+    batch_repair::salvage,
     check::{check, missing_segments, report},
-    examine::{Examined, Hole, Segment, examine},
+    file_inventory::SegmentFile,
     format::{BatchHeader, HEADER, Kind, RecordsChecksum, Seed, SegmentHeader, encode_resume, spare_header},
     journal::incarnation,
-    salvage::salvage,
-    survey::Present,
+    verify::{Hole, Segment, VerifiedJournal, examine},
     work,
 };
 
@@ -51,7 +51,7 @@ pub fn repair(disk: &dyn Disk, plan: RepairPlan) -> Result<Repaired, RecoveryErr
 
 struct Repair<'a> {
     disk: &'a dyn Disk,
-    examined: Examined,
+    examined: VerifiedJournal,
     kept: Vec<String>,
 }
 
@@ -190,7 +190,7 @@ impl Repair<'_> {
     }
 
     /// Keeps bytes that are about to be overwritten.
-    fn keep(&mut self, present: &Present, offset: u64, length: u64) -> Result<(), RecoveryError> {
+    fn keep(&mut self, present: &SegmentFile, offset: u64, length: u64) -> Result<(), RecoveryError> {
         let file = present.file;
         let length = length.min(present.length.saturating_sub(offset));
         let failed = |error| RecoveryError::disk("keeping a part of", Some(file), &error);

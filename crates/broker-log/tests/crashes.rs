@@ -17,8 +17,8 @@ use std::{
 };
 
 use broker_log::{
-    CleanStep, Disk, DiskCall, DiskWorker, Durability, Faults, FaultyDisk, Journal, JournalConfig, Position,
-    RecoveryError, recover,
+    CompactionStep, Disk, DiskCall, DiskWorker, Durability, Faults, FaultyDisk, Journal, JournalConfig,
+    Position, RecoveryError, recover,
 };
 use proptest::prelude::*;
 
@@ -211,9 +211,9 @@ impl World {
 
     fn clean(&mut self, most: usize) {
         for _ in 0..most {
-            match self.journal.poll_clean(700) {
+            match self.journal.poll_compaction(700) {
                 None => break,
-                Some(CleanStep::Records(records)) => {
+                Some(CompactionStep::Records(records)) => {
                     for (at, bytes) in records {
                         let id = u32::from_le_bytes(bytes[1..5].try_into().unwrap());
                         if bytes[0] == 1 && self.values.get(&id).is_some_and(|(live, _)| *live == at) {
@@ -224,9 +224,9 @@ impl World {
                     }
                     self.commit(false);
                 }
-                Some(CleanStep::SegmentDone { up_to }) => {
+                Some(CompactionStep::SegmentDone { up_to }) => {
                     assert!(self.values.values().all(|(at, _)| *at >= up_to), "a live value is left behind");
-                    self.journal.segment_cleaned();
+                    self.journal.segment_compacted();
                 }
             }
         }

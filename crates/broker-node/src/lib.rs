@@ -5,12 +5,12 @@
 //! The caller owns the clock and the disk thread: it hands in batches of commands, performs the disk work that
 //! [`Node::poll_io`] asks for, reports it with [`Node::handle_io`], and passes on what [`Node::poll_effects`] releases.
 
-mod held;
+mod core_output;
+mod deferred_batches;
+mod durability_queue;
 mod node;
 mod outbox;
 mod recovery;
-mod surroundings;
-mod waiting;
 
 pub use node::{Node, NodeFault, NodeLimits};
 pub use outbox::Released;

@@ -9,14 +9,14 @@
 use std::{collections::VecDeque, time::Duration};
 
 use broker_core::{Batch, ClientId, Command, Core, Outcome, ReplayError, Timestamp};
-use broker_log::{CleanStep, IoDone, IoRequest, Journal, PoisonReason, Position, ReadError};
+use broker_log::{CompactionStep, IoDone, IoRequest, Journal, PoisonReason, Position, ReadError};
 
 use crate::{
     Released,
-    held::Held,
+    core_output::{CoreOutput, Round},
+    deferred_batches::DeferredBatches,
+    durability_queue::DurabilityQueue,
     outbox::Outbox,
-    surroundings::{Round, Surroundings},
-    waiting::Waiting,
 };
 
 /// Bounds on one round of background work, so that commands never wait long behind it.
@@ -62,10 +62,10 @@ pub struct Node {
     core: Core,
     journal: Journal,
     outbox: Outbox,
-    held: Held,
+    held: DurabilityQueue,
     released: VecDeque<Released>,
     /// Commands that no round had room for.
-    waiting: Waiting,
+    waiting: DeferredBatches,
     /// Behind the last record that effects wait for. Never goes back.
     awaited: Position,
     /// What lies before it is durable or on its way to the disk.
@@ -87,7 +87,7 @@ impl Node {
         // What was recovered is durable.
         let asked = journal.durable();
         let mut awaited = asked;
-        core.recovered(&mut Surroundings {
+        core.recovered(&mut CoreOutput {
             journal: &mut journal,
             outbox: &mut outbox,
             awaited: &mut awaited,
@@ -98,9 +98,9 @@ impl Node {
             core,
             journal,
             outbox,
-            held: Held::default(),
+            held: DurabilityQueue::default(),
             released: VecDeque::new(),
-            waiting: Waiting::default(),
+            waiting: DeferredBatches::default(),
             awaited,
             asked,
             round_start: None,
@@ -164,7 +164,7 @@ impl Node {
     /// Handles one unit; gives back what there was no room for.
     fn handle_unit(&mut self, now: Timestamp, unit: Batch) -> Option<Batch> {
         let round = self.round();
-        let mut out = Surroundings {
+        let mut out = CoreOutput {
             journal: &mut self.journal,
             outbox: &mut self.outbox,
             awaited: &mut self.awaited,
@@ -206,7 +206,7 @@ impl Node {
             self.handle_waiting(now);
         }
         let (round, has_time) = (self.round(), !self.is_behind());
-        let mut out = Surroundings {
+        let mut out = CoreOutput {
             journal: &mut self.journal,
             outbox: &mut self.outbox,
             awaited: &mut self.awaited,
@@ -267,16 +267,16 @@ impl Node {
         if self.core.gives_back() {
             return true;
         }
-        let Some(step) = self.journal.poll_clean(self.limits.clean_bytes) else { return false };
+        let Some(step) = self.journal.poll_compaction(self.limits.clean_bytes) else { return false };
         let round = self.round();
-        let mut out = Surroundings {
+        let mut out = CoreOutput {
             journal: &mut self.journal,
             outbox: &mut self.outbox,
             awaited: &mut self.awaited,
             round,
         };
         match step {
-            CleanStep::Records(records) => {
+            CompactionStep::Records(records) => {
                 for (at, record) in records {
                     if let Err(error) = self.core.relocate(broker_core::Position(at.0), &record, &mut out) {
                         self.fault = Some(NodeFault::Record(error));
@@ -285,10 +285,10 @@ impl Node {
                     out.journal.commit();
                 }
             }
-            CleanStep::SegmentDone { up_to } => {
+            CompactionStep::SegmentDone { up_to } => {
                 self.core.segment_done(broker_core::Position(up_to.0), &mut out);
                 out.journal.commit();
-                out.journal.segment_cleaned();
+                out.journal.segment_compacted();
             }
         }
         true

@@ -49,7 +49,7 @@ enum Order {
 
 /// A message that somebody has a lock on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Held {
+struct DurabilityQueue {
     queue: QueueId,
     sequence: SequenceNumber,
     lock: LockId,
@@ -64,7 +64,7 @@ struct World {
     now: u64,
     /// Id of the queue itself, once a message of it came.
     main: QueueId,
-    held: Vec<Held>,
+    held: Vec<DurabilityQueue>,
     deferred: Vec<SequenceNumber>,
 }
 
@@ -144,13 +144,13 @@ impl World {
                 if !dead {
                     self.main = queue;
                 }
-                self.held.push(Held { queue, sequence, lock, dead, fetched: false });
+                self.held.push(DurabilityQueue { queue, sequence, lock, dead, fetched: false });
             }
             Effect::Fetched { messages, .. } => {
                 let queue = self.main;
                 self.held.extend(messages.into_iter().map(|message| {
                     let lock = message.lock.expect("a lock").id;
-                    Held { queue, sequence: message.sequence, lock, dead: false, fetched: true }
+                    DurabilityQueue { queue, sequence: message.sequence, lock, dead: false, fetched: true }
                 }));
             }
             Effect::SettleRefused { error, .. } => panic!("{error:?}"),
@@ -169,9 +169,9 @@ impl World {
         }]);
     }
 
-    fn settle(&mut self, held: &[Held], how: How) {
+    fn settle(&mut self, held: &[DurabilityQueue], how: How) {
         let mut commands = Vec::new();
-        for Held { queue, sequence, lock, dead, fetched } in held.iter().copied() {
+        for DurabilityQueue { queue, sequence, lock, dead, fetched } in held.iter().copied() {
             let outcome = match how {
                 How::Complete => Outcome::Complete,
                 // A dead letter stays one, and is not set aside here.
@@ -258,7 +258,7 @@ impl World {
 /// Records of the queue and its stores.
 const DEFINITIONS: u64 = 2_000;
 
-fn arrange(held: &mut Vec<Held>, order: Order) {
+fn arrange(held: &mut Vec<DurabilityQueue>, order: Order) {
     match order {
         Order::Forward => {}
         Order::Backward => held.reverse(),
@@ -268,8 +268,9 @@ fn arrange(held: &mut Vec<Held>, order: Order) {
             *held = even.into_iter().chain(odd).map(|(_, held)| *held).collect();
         }
         Order::Random(seed) => {
-            let mixed =
-                |held: &Held| (held.sequence.0 ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+            let mixed = |held: &DurabilityQueue| {
+                (held.sequence.0 ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+            };
             held.sort_by_key(mixed);
         }
     }

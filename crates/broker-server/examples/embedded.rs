@@ -41,7 +41,6 @@ fn main() -> ExitCode {
         handshake_time_out: Duration::from_secs(30),
         shutdown_time_out: Duration::from_secs(5),
         io_threads: 2,
-        foreign_origins: false,
         missing_right: MissingRight::Forbidden,
         testing: false,
         observe: broker_server::ObserveConfig::default(),

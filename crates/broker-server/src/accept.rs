@@ -64,7 +64,6 @@ pub(crate) struct Shared {
     pub(crate) http_write_time_out: Duration,
     /// Changes when faults are ordered; `None` unless started for testing.
     pub(crate) faults: Option<watch::Sender<()>>,
-    pub(crate) foreign_origins: bool,
     /// What the management API answers to whoever lacks the right.
     pub(crate) missing_right: MissingRight,
     pub(crate) observe: ObserveConfig,

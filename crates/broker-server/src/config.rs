@@ -137,8 +137,6 @@ pub struct ServerConfig {
     pub shutdown_time_out: Duration,
     /// Threads that serve connections.
     pub io_threads: usize,
-    /// Let pages of other sites connect through WebSocket: right where a secret keeps strangers out.
-    pub foreign_origins: bool,
     /// What the management API answers to whoever is known and lacks the right to manage.
     pub missing_right: MissingRight,
     /// For tests against the broker: its clock can be moved.

@@ -49,6 +49,7 @@ struct Figures {
     counters: [u64; 6],
     bytes: u64,
     oldest: Option<Timestamp>,
+    held_since: Option<Timestamp>,
 }
 
 /// Counters of an entity, in the order of [`Figures::counters`].
@@ -89,6 +90,7 @@ impl ShownEntity {
             ],
             bytes: report.bytes,
             oldest: activity.oldest,
+            held_since: activity.held_since,
         };
         Self { name: report.name, kind, report: figures }
     }

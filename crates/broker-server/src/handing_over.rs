@@ -42,6 +42,7 @@ fn weight(command: &Command) -> usize {
             messages + size_of::<Operation>()
         }
         Command::SetSessionState { state, .. } => state.as_ref().map_or(0, Bytes::len),
+        Command::OfKind(_, command) => weight(command),
         _ => 0,
     };
     payload + size_of::<Command>()

@@ -16,7 +16,14 @@ use std::{
 use broker_auth::PeerFacts;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
-use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn, upgrade::OnUpgrade};
+use hyper::{
+    Method, Request, StatusCode,
+    body::Incoming,
+    header::{CONNECTION, HeaderValue, UPGRADE},
+    server::conn::http1,
+    service::service_fn,
+    upgrade::OnUpgrade,
+};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -37,13 +44,18 @@ mod connections;
 mod core;
 mod courtesy;
 mod faults;
+mod foreign;
+mod framing;
 mod health;
 mod limits;
 mod metrics;
 mod pieces;
 mod routes;
+mod strict;
 mod testing;
 mod upgrade;
+
+use strict::Strict;
 
 pub(crate) use courtesy::Courtesy;
 pub(crate) use health::LastLook;
@@ -84,7 +96,7 @@ where
     let visiting = visitor.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let visitor = visiting.clone();
-        async move { Ok::<_, Infallible>(routes::answer(&visitor, request).await) }
+        async move { Ok::<_, Infallible>(answer(&visitor, request).await) }
     });
     let mut stop = shared.stop.clone();
     let is_late = *stop.borrow_and_update() != Stop::No;
@@ -94,7 +106,10 @@ where
         .header_read_timeout(shared.handshake_time_out)
         .max_headers(HEADERS_MAX)
         .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(Patient::new(stream, shared.http_write_time_out)), service)
+        .serve_connection(
+            TokioIo::new(Strict::new(Patient::new(stream, shared.http_write_time_out))),
+            service,
+        )
         .with_upgrades();
     let mut connection = pin!(connection);
     let served = tokio::select! {
@@ -113,18 +128,32 @@ where
     }
 }
 
+/// Answers one request. What follows one that could have gone on in another protocol is not looked at, so where it does not,
+/// that is the last of its connection.
+async fn answer(visitor: &Visitor, request: Request<Incoming>) -> answer::Answer {
+    let may_go_on = request.headers().contains_key(UPGRADE) || request.method() == Method::CONNECT;
+    let mut answer = routes::answer(visitor, request).await;
+    if may_go_on && answer.status() != StatusCode::SWITCHING_PROTOCOLS {
+        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    answer
+}
+
 /// What follows an upgrade, on the stream that is left of the HTTP connection.
 async fn go_on_in_amqp<S>(upgrade: OnUpgrade, visitor: &Visitor) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let upgraded = upgrade.await.map_err(io::Error::other)?;
-    let parts =
-        upgraded.downcast::<TokioIo<Patient<S>>>().map_err(|_| io::Error::other("not our own stream"))?;
+    let parts = upgraded
+        .downcast::<TokioIo<Strict<Patient<S>>>>()
+        .map_err(|_| io::Error::other("not our own stream"))?;
     let frames =
         usize::try_from(visitor.shared.gateway.max_frame_bytes).unwrap_or(usize::MAX).saturating_mul(2);
     let message_bytes_max = websocket::MESSAGE_BYTES_MAX.max(frames);
-    let stream = ByteStream::new(parts.io.into_inner().into_inner(), parts.read_buf, message_bytes_max).await;
+    let stream =
+        ByteStream::new(parts.io.into_inner().into_inner().into_inner(), parts.read_buf, message_bytes_max)
+            .await;
     let peer =
         Peer { facts: PeerFacts::clone(&visitor.peer), address: visitor.from, surplus: visitor.surplus };
     accept::drive(stream, &visitor.shared, peer, true).await

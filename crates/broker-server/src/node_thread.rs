@@ -17,6 +17,7 @@ use crate::{
     disk_thread::DiskThread,
     inbox::{Inbox, Item},
     keyring::Keyring,
+    permissions,
     runner::{Ended, Runner},
     server::{StartError, random},
     stop::{self, Stop},
@@ -112,6 +113,7 @@ fn recover(config: &ServerConfig, clock: &Arc<Clock>, inbox: &Arc<Inbox>) -> Res
         Durability::None => (broker_node::in_memory(journal, core), None),
         Durability::Fsync | Durability::Os => {
             let disk = Arc::new(RealDisk::open(&config.data_dir)?);
+            permissions::warn_of_open_journal(&disk);
             let node = broker_node::recover(Arc::clone(&disk), journal, core)?;
             (node, Some(DiskThread::start(disk, inbox)?))
         }

@@ -12,30 +12,29 @@ use std::{
 
 use amqp_gateway::GatewayConfig;
 use broker_admin::Namespace;
-use broker_core::{Batch, ClientId, Command, Effect, EntityError, Ticket};
+use broker_core::EntityError;
 use broker_log::OpenError;
 use broker_node::RecoveryError;
 use tokio::{
-    net::TcpListener,
-    runtime::{Builder, Runtime},
-    sync::{oneshot, watch},
+    runtime::{Builder, EnterGuard, Runtime},
+    sync::watch,
 };
 use tracing::{info, warn};
 
 use crate::{
-    accept::{self, Door, Shared},
+    accept::{Door, Shared},
     audit::Audit,
     clock::Clock,
-    config::{EntityPlan, ServerConfig},
+    config::ServerConfig,
     connections::Connections,
     http::{Courtesy, LastLook, Scrapes},
-    inbox::{Inbox, Item},
+    inbox::Inbox,
     keyring::{Keyring, tell_of_lost_keys},
     keys::Keeper,
-    mailbox::Mailbox,
     node_thread::NodeThread,
     otlp::{Exporter, Spans},
     places::Places,
+    prepared::{Ports, Prepared},
     runner::Ended,
     signals::Signals,
     stop::{self, Stop},
@@ -114,15 +113,21 @@ pub struct Server {
 }
 
 impl Server {
-    /// Recovers the journal, starts the threads, creates the configured entities and listens.
+    /// Recovers the journal, starts the threads, creates the configured entities that do not exist, and listens.
     pub fn start(config: &ServerConfig) -> Result<Self, StartError> {
+        let mut prepared = Self::prepare(config)?;
+        prepared.create(&config.entities)?;
+        prepared.listen()
+    }
+
+    /// Takes the ports, recovers the journal and starts the threads. Nobody can connect before [`Prepared::listen`].
+    pub fn prepare(config: &ServerConfig) -> Result<Prepared, StartError> {
         raise_file_limit(config.max_connections);
         let acceptor = config.tls.as_ref().map(tls::acceptor).transpose()?;
         let runtime =
             Builder::new_multi_thread().worker_threads(1).thread_name("listeners").enable_all().build()?;
-        let listeners = listen(&runtime, &config.listen)?;
-        let tls_listeners = listen(&runtime, &config.listen_tls)?;
-        let http_listeners = listen(&runtime, &config.listen_http)?;
+        // First, so that a wrong address fails at once and not when a large journal has been read.
+        let ports = Ports::take(config)?;
         let clock = Arc::new(Clock::default());
         let inbox = Arc::new(Inbox::new(Arc::clone(&clock), config.max_in_flight_bytes));
         let (stop, stopped) = watch::channel(Stop::No);
@@ -152,7 +157,6 @@ impl Server {
             handshake_time_out: config.handshake_time_out,
             http_write_time_out: config.http_write_time_out,
             faults: config.testing.then(|| watch::Sender::new(())),
-            foreign_origins: config.foreign_origins,
             missing_right: config.missing_right,
             audit: Arc::new(Audit::new(
                 config.observe.refused_attempts_per_minute,
@@ -165,10 +169,10 @@ impl Server {
             spans,
             stop: stopped,
         });
-        let mut server = Self {
-            addresses: addresses(&listeners)?,
-            tls_addresses: addresses(&tls_listeners)?,
-            http_addresses: addresses(&http_listeners)?,
+        let server = Self {
+            addresses: ports.addresses(Door::Any),
+            tls_addresses: ports.addresses(Door::Tls),
+            http_addresses: ports.addresses(Door::Watched),
             runtime: Some(runtime),
             _threads: threads,
             inbox,
@@ -178,14 +182,7 @@ impl Server {
             signals: None,
             shutdown_time_out: config.shutdown_time_out,
         };
-        server.create_entities(config)?;
-        let doors = [(listeners, Door::Any), (http_listeners, Door::Watched), (tls_listeners, Door::Tls)];
-        for (listeners, door) in doors {
-            for listener in listeners {
-                server.spawn(accept::accept_loop(listener, Arc::clone(&shared), door));
-            }
-        }
-        Ok(server)
+        Ok(Prepared::new(server, shared, ports))
     }
 
     /// Where AMQP clients may connect, with the ports the system chose.
@@ -203,7 +200,7 @@ impl Server {
         &self.http_addresses
     }
 
-    fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
         if let Some(runtime) = &self.runtime {
             drop(runtime.spawn(future));
         }
@@ -263,21 +260,28 @@ impl Server {
         }
     }
 
-    /// Creates the configured entities that do not exist.
-    fn create_entities(&mut self, config: &ServerConfig) -> Result<(), StartError> {
-        if config.entities.is_empty() {
-            return Ok(());
-        }
-        let mailbox = Arc::new(Mailbox::default());
-        self.inbox.push(Item::Register(SETUP_CLIENT, Arc::clone(&mailbox)));
-        let mut commands = vec![Command::Connect];
-        commands.extend(config.entities.iter().zip(0..).map(|(plan, ticket)| create(plan, Ticket(ticket))));
-        commands.push(Command::Disconnect);
-        self.inbox.push(Item::Batch(Batch { client: SETUP_CLIENT, commands }, 0));
+    pub(crate) fn inbox(&self) -> &Arc<Inbox> {
+        &self.inbox
+    }
+
+    /// Whoever makes a socket needs the runtime that watches it.
+    pub(crate) fn enter(&self) -> Option<EnterGuard<'_>> {
+        self.runtime.as_ref().map(Runtime::enter)
+    }
+
+    /// Waits for this, or fails when the node ends before.
+    pub(crate) fn unless_node_ends<T>(&mut self, wanted: impl Future<Output = T>) -> Result<T, StartError> {
         let Some(runtime) = &self.runtime else { return Err(StartError::Journal) };
-        let result = runtime.block_on(created(&mailbox, config, self.node.ended()));
-        self.inbox.push(Item::Forget(SETUP_CLIENT));
-        result
+        let ended = self.node.ended();
+        runtime.block_on(async {
+            match ended {
+                None => Ok(wanted.await),
+                Some(ended) => tokio::select! {
+                    result = wanted => Ok(result),
+                    _ = ended => Err(StartError::Journal),
+                },
+            }
+        })
     }
 }
 
@@ -292,53 +296,7 @@ impl Drop for Server {
     }
 }
 
-/// The command that makes one entity.
-fn create(plan: &EntityPlan, ticket: Ticket) -> Command {
-    let EntityPlan { name, kind, settings, rules } = plan.clone();
-    let (name, settings) = (name.into(), Box::new(settings));
-    match rules {
-        Some(rules) => Command::CreateSubscription { name, settings, rules, ticket },
-        None => Command::CreateEntity { name, kind, settings, ticket },
-    }
-}
-
-/// Waits for the answers to the `CreateEntity` commands.
-async fn created(
-    mailbox: &Mailbox,
-    config: &ServerConfig,
-    node_ended: Option<&mut oneshot::Receiver<()>>,
-) -> Result<(), StartError> {
-    let mut missing = config.entities.len();
-    let answers = async {
-        while missing > 0 {
-            for effect in std::future::poll_fn(|cx| mailbox.poll_take(cx)).await {
-                match effect {
-                    Effect::EntityDone { .. }
-                    | Effect::RequestRefused { error: EntityError::AlreadyExists(_), .. } => {}
-                    Effect::RequestRefused { ticket, error } => {
-                        let index = usize::try_from(ticket.0).unwrap_or(usize::MAX);
-                        let name =
-                            config.entities.get(index).map(|plan| plan.name.clone()).unwrap_or_default();
-                        return Err(StartError::Entity { name, error });
-                    }
-                    _ => continue,
-                }
-                missing -= 1;
-            }
-        }
-        Ok(())
-    };
-    match node_ended {
-        None => answers.await,
-        Some(ended) => tokio::select! {
-            result = answers => result,
-            _ = ended => Err(StartError::Journal),
-        },
-    }
-}
-
-/// The client that creates the configured entities; connections count from [`FIRST_CLIENT`].
-const SETUP_CLIENT: ClientId = ClientId(0);
+/// Connections count from here; before it is the client of [`Prepared`].
 const FIRST_CLIENT: u64 = 1;
 
 /// Has the keys of identity providers kept fresh.
@@ -385,21 +343,6 @@ fn gateway_config(config: &ServerConfig) -> GatewayConfig {
     }
 }
 
-fn listen(runtime: &Runtime, addresses: &[SocketAddr]) -> Result<Vec<TcpListener>, StartError> {
-    addresses
-        .iter()
-        .map(|&address| {
-            runtime
-                .block_on(TcpListener::bind(address))
-                .map_err(|source| StartError::Listen { address, source })
-        })
-        .collect()
-}
-
-fn addresses(listeners: &[TcpListener]) -> io::Result<Vec<SocketAddr>> {
-    listeners.iter().map(TcpListener::local_addr).collect()
-}
-
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], StartError> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|error| StartError::Randomness(error.to_string()))?;
@@ -420,4 +363,4 @@ fn raise_file_limit(connections: usize) {
 const FILES_BESIDE_CONNECTIONS: u64 = 256;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

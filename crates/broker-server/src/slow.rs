@@ -142,6 +142,7 @@ fn named(command: &Command) -> Option<(&'static str, Place)> {
         Command::PublishTo { path, .. } => ("publish", by_path(path)),
         Command::Settle { queue, .. } => ("settle", Place::Queue(*queue)),
         Command::SettleByToken { path, .. } => ("settle", by_path(path)),
+        Command::OfKind(_, command) => return named(command),
         Command::OpenProducer { path, .. } | Command::OpenConsumer { path, .. } => ("attach", by_path(path)),
         Command::Schedule { path, .. } => ("schedule", by_path(path)),
         Command::CancelScheduled { path, .. } => ("cancel-scheduled", by_path(path)),
@@ -164,6 +165,7 @@ fn named(command: &Command) -> Option<(&'static str, Place)> {
         Command::UpdateEntity { name, .. } => ("update", Place::Name(name.clone())),
         Command::DeleteEntity { name, .. } => ("delete", Place::Name(name.clone())),
         Command::Describe { .. } => ("describe", Place::Nowhere),
+        Command::FindEntity { path, .. } => ("find-entity", by_path(path)),
         Command::Discharge { .. } => ("discharge", Place::Nowhere),
         _ => return None,
     })

@@ -11,7 +11,7 @@ use rustls::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use crate::config::TlsFiles;
+use crate::{config::TlsFiles, permissions};
 
 /// Why the TLS endpoint cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +35,7 @@ pub enum TlsError {
 /// An acceptor for the certificate in `files`.
 pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, TlsError> {
     let certificates = certificates(&files.certificate)?;
+    permissions::warn_of_open_key(&files.key);
     let key = PrivateKeyDer::from_pem_slice(&read(&files.key)?).map_err(|error| bad(&files.key, &error))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder =
@@ -52,6 +53,12 @@ pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, TlsError> {
         }
     };
     Ok(TlsAcceptor::from(Arc::new(builder.with_single_cert(certificates, key)?)))
+}
+
+/// The names of hosts in the first certificate of a PEM file; none where it cannot be read.
+pub fn certificate_host_names(path: &Path) -> Vec<String> {
+    let certificates = certificates(path).unwrap_or_default();
+    certificates.first().map(|first| broker_auth::certificate_host_names(first)).unwrap_or_default()
 }
 
 /// How to reach others that these authorities know.

@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::{
     quantity::{Bytes, Span},
-    settings::{Anonymous, Durability, LogFormat},
+    settings::{Anonymous, Durability, LogFormat, OnDifference},
 };
 
 mod entities;
@@ -81,6 +81,12 @@ pub(crate) enum Command {
     Bench(BenchArguments),
     /// Say whether the broker can be used; exit code 1 when it cannot.
     Health {
+        /// Say only whether it works, full disk or not: what a restart may help
+        #[arg(long)]
+        live: bool,
+        /// Ask the broker that this file configures [default: as `serve`, unless a broker is named]
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["connection_string", "server", "address"])]
+        config: Option<PathBuf>,
         #[command(flatten)]
         connect: ConnectArguments,
     },
@@ -147,6 +153,9 @@ pub(crate) struct ServeArguments {
     /// The Azure emulator's Config.json, as it is
     #[arg(long, value_name = "FILE")]
     pub(crate) emulator_config: Option<PathBuf>,
+    /// What to do with entities that differ from their file [default: apply with `--emulator-config`, else keep]
+    #[arg(long)]
+    pub(crate) on_difference: Option<OnDifference>,
     /// What to log, such as `info` or `broker_server=debug` [default: `$FERRYBUS_LOG`, else info]
     #[arg(long, value_name = "FILTER")]
     pub(crate) log: Option<String>,

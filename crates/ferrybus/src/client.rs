@@ -24,6 +24,7 @@ pub(crate) mod management;
 mod message;
 mod missing;
 mod peek;
+mod probe;
 mod purge;
 mod receive;
 mod request;
@@ -38,6 +39,7 @@ pub(crate) use connect::Target;
 pub(crate) use faults::{add_fault, clear_faults, list_faults};
 pub(crate) use health::health;
 pub(crate) use peek::peek;
+pub(crate) use probe::probe_target;
 pub(crate) use purge::purge;
 pub(crate) use receive::receive;
 pub(crate) use send::send;
@@ -47,7 +49,14 @@ pub(crate) fn run<F>(arguments: &ConnectArguments, command: impl FnOnce(Target) 
 where
     F: Future<Output = Result<(), Failure>>,
 {
-    let target = Target::new(arguments)?;
+    run_at(Target::new(arguments)?, command)
+}
+
+/// Runs a command against this broker.
+pub(crate) fn run_at<F>(target: Target, command: impl FnOnce(Target) -> F) -> Result<(), Failure>
+where
+    F: Future<Output = Result<(), Failure>>,
+{
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -45,8 +45,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Some(Command::Session(command)) => session(command),
         Some(Command::Connection(command)) => connection(command),
         Some(Command::Top(top)) => client::run(&top.connect, |target| client::top::top(target, &top)),
-        Some(Command::Health { connect }) => {
-            client::run(&connect, |target| client::health(target, connect.json))
+        Some(Command::Health { live, config, connect }) => {
+            let target = client::probe_target(&connect, config.as_deref())?;
+            client::run_at(target, |target| client::health(target, live, connect.json))
         }
         Some(Command::Clock(command)) => clock(command),
         Some(Command::Fault(command)) => fault(command),

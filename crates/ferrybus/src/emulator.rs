@@ -15,10 +15,12 @@ use crate::{
     settings::{check_name, unreadable},
 };
 
+mod named;
 mod relaxed;
 mod topics;
 mod variables;
 
+pub(crate) use named::named;
 pub(crate) use variables::Variables;
 
 /// What the file asks for.

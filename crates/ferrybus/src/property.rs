@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use broker_admin::client::Described;
 use broker_core::EntityKind;
 use serde_json::{Value, json};
 
@@ -25,6 +26,8 @@ pub(crate) struct Property {
     pub(crate) form: Form,
     /// Cannot be changed after creation.
     pub(crate) is_fixed: bool,
+    /// What a description means that leaves the element out, where the broker leaves out the default.
+    pub(crate) unless_shown: Option<&'static str>,
     /// For `--help`.
     pub(crate) help: &'static str,
 }
@@ -55,13 +58,24 @@ const SENT_TO: &[EntityKind] = &[EntityKind::Queue, EntityKind::Topic];
 const RECEIVED_FROM: &[EntityKind] = &[EntityKind::Queue, EntityKind::Subscription];
 const ALL: &[EntityKind] = &[EntityKind::Queue, EntityKind::Topic, EntityKind::Subscription];
 const STATUS: Form = Form::Word(&["Active", "Disabled", "SendDisabled", "ReceiveDisabled"]);
+const HOLD: Form = Form::Word(&["Link", "Lock"]);
 const MEGABYTES: Form = Form::Bytes(1 << 20);
 const KILOBYTES: Form = Form::Bytes(1 << 10);
 
 /// All of them, the most wanted first.
-pub(crate) static PROPERTIES: [Property; 22] = [
+pub(crate) static PROPERTIES: [Property; 23] = [
     row("status", "Status", ALL, STATUS, "What is allowed"),
     row("lock_duration", "LockDuration", RECEIVED_FROM, Form::Span, "How long a lock lasts, at most 5m"),
+    Property {
+        unless_shown: Some("Link"),
+        ..row(
+            "hold",
+            "Hold",
+            RECEIVED_FROM,
+            HOLD,
+            "How long plain AMQP receivers hold messages: until the `link` ends, or for the lock duration at most (`lock`)",
+        )
+    },
     row(
         "max_delivery_count",
         "MaxDeliveryCount",
@@ -208,7 +222,7 @@ const fn row(
     form: Form,
     help: &'static str,
 ) -> Property {
-    Property { key, element, kinds, form, is_fixed: false, help }
+    Property { key, element, kinds, form, is_fixed: false, unless_shown: None, help }
 }
 
 const fn fixed(
@@ -217,7 +231,14 @@ const fn fixed(
     kinds: &'static [EntityKind],
     help: &'static str,
 ) -> Property {
-    Property { key, element, kinds, form: Form::Flag, is_fixed: true, help }
+    Property { key, element, kinds, form: Form::Flag, is_fixed: true, unless_shown: None, help }
+}
+
+impl Property {
+    /// Its text in the description of an entity.
+    pub(crate) fn text<'d>(&self, entity: &'d Described) -> Option<&'d str> {
+        entity.text(self.element).or(self.unless_shown)
+    }
 }
 
 /// The properties of such an entity.

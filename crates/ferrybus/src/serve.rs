@@ -2,17 +2,11 @@
 //!
 //! Invariant: nothing is opened before everything has been checked; an argument overrides its key in the file.
 
-use std::{
-    io,
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Instant,
-};
+use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Instant};
 
 use broker_auth::{Authority, DEVELOPMENT_KEY_NAME};
 use broker_server::{EntityPlan, Outcome, Server, ServerConfig, StartError};
-use tracing::{info, warn};
+use tracing::{Level, enabled, info, warn};
 
 use crate::{
     arguments::ServeArguments,
@@ -20,13 +14,18 @@ use crate::{
     emulator::Variables,
     failure::Failure,
     journal, logging, output,
-    settings::{Durability, Expiry, Limits, MissingRight, QueueEntry, Settings, Tls, targets_first},
+    provision::Provision,
+    settings::{
+        Durability, Expiry, Limits, LogFormat, MissingRight, QueueEntry, Settings, Tls, configuration_file,
+        targets_first,
+    },
 };
 
 /// Serves until a signal or a failure.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     let began = Instant::now();
     let settings = settings(arguments)?;
+    let log_format = settings.log.format.unwrap_or_default();
     logging::start(&settings.log)?;
     let limits = settings.check()?;
     for notice in &limits.notices {
@@ -38,9 +37,9 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     if limits.testing {
         warn!("started for testing: whoever may manage the namespace can move the clock and order faults");
     }
-    let banner = Banner::new(&limits);
+    let banner = Banner::new(&limits, log_format);
     let data_dir = limits.data_dir.clone();
-    let mut server = Server::start(&config(limits)).map_err(|error| not_started(error, &data_dir))?;
+    let mut server = start(limits)?;
     info!(version = env!("CARGO_PKG_VERSION"), after = ?began.elapsed(), "serving");
     server.heed_signals();
     banner.print(&server)?;
@@ -56,18 +55,21 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     }
 }
 
+/// Reads the journal, makes the entities as they are declared, and listens.
+fn start(limits: Limits) -> Result<Server, Failure> {
+    let data_dir = limits.data_dir.clone();
+    let provision = Provision::new(&limits);
+    let config = config(limits);
+    let not_started = |error| not_started(error, &data_dir);
+    let mut prepared = Server::prepare(&config).map_err(not_started)?;
+    provision.run(&mut prepared, &config.entities)?;
+    prepared.listen().map_err(not_started)
+}
+
 /// The file, if there is one, overridden by the arguments.
 fn settings(arguments: &ServeArguments) -> Result<Settings, Failure> {
-    let named = arguments
-        .config
-        .clone()
-        .or_else(|| std::env::var_os("FERRYBUS_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from));
-    let default = Path::new("ferrybus.toml");
-    let mut settings = match named {
-        Some(path) => Settings::load(&path)?,
-        None if default.exists() => Settings::load(default)?,
-        None => Settings::default(),
-    };
+    let file = configuration_file(arguments.config.as_deref());
+    let mut settings = file.map_or_else(|| Ok(Settings::default()), |path| Settings::load(&path))?;
     settings.variables = Variables::read(|name| std::env::var(name).ok())?;
     override_with(&mut settings, arguments);
     Ok(settings)
@@ -75,7 +77,9 @@ fn settings(arguments: &ServeArguments) -> Result<Settings, Failure> {
 
 fn override_with(settings: &mut Settings, arguments: &ServeArguments) {
     let list = |texts: &Vec<String>| (!texts.is_empty()).then(|| texts.clone());
-    let ServeArguments { data, durability, anonymous, emulator_config, log, log_format, .. } = arguments;
+    let ServeArguments {
+        data, durability, anonymous, emulator_config, on_difference, log, log_format, ..
+    } = arguments;
     settings.listen = list(&arguments.listen).or(settings.listen.take());
     settings.listen_tls = list(&arguments.listen_tls).or(settings.listen_tls.take());
     settings.listen_http = list(&arguments.listen_http).or(settings.listen_http.take());
@@ -83,6 +87,7 @@ fn override_with(settings: &mut Settings, arguments: &ServeArguments) {
     settings.durability = durability.or(settings.durability);
     settings.anonymous = anonymous.or(settings.anonymous);
     settings.emulator_config = emulator_config.clone().or(settings.emulator_config.take());
+    settings.on_difference = on_difference.or(settings.on_difference);
     settings.log.level = log.clone().or(settings.log.level.take());
     settings.log.format = log_format.or(settings.log.format);
     if arguments.auto_create {
@@ -109,8 +114,10 @@ fn override_with(settings: &mut Settings, arguments: &ServeArguments) {
 /// The one place that knows what the server calls things.
 fn config(limits: Limits) -> ServerConfig {
     let bounds = limits.bounds;
-    // The development key is known to every page that a browser here may show.
-    let foreign_origins = !limits.development && limits.credentials.anonymous == broker_auth::Anonymous::Deny;
+    let certified = limits.tls.as_ref().map(|tls| broker_server::certificate_host_names(&tls.certificate));
+    let host_names = limits.host_names.into_iter().chain(certified.into_iter().flatten()).collect();
+    let authority =
+        Authority::new(limits.credentials).with_issuers(limits.issuers).with_host_names(host_names);
     ServerConfig {
         listen: limits.listen,
         listen_tls: limits.listen_tls,
@@ -155,8 +162,7 @@ fn config(limits: Limits) -> ServerConfig {
         handshake_time_out: bounds.handshake_time_out,
         shutdown_time_out: bounds.shutdown_time_out,
         io_threads: bounds.io_threads,
-        foreign_origins,
-        authority: Arc::new(Authority::new(limits.credentials).with_issuers(limits.issuers)),
+        authority: Arc::new(authority),
         key_sources: limits.key_sources,
         missing_right: match limits.missing_right {
             MissingRight::Forbidden => broker_server::MissingRight::Forbidden,
@@ -194,12 +200,14 @@ struct Banner {
     /// Name of a key to log in with, if one is configured.
     key: Option<String>,
     built_in: bool,
+    /// How the log looks, where the broker stands in for the Azure emulator.
+    emulator: Option<LogFormat>,
 }
 
 impl Banner {
-    fn new(limits: &Limits) -> Self {
+    fn new(limits: &Limits, log: LogFormat) -> Self {
         let key = limits.credentials.keys.first().map(|key| key.name.clone());
-        Self { built_in: limits.development, key }
+        Self { built_in: limits.development, key, emulator: limits.declared.has_emulator().then_some(log) }
     }
 
     fn print(&self, server: &Server) -> Result<(), Failure> {
@@ -213,7 +221,20 @@ impl Banner {
             }
         }
         output::line("connection string")?;
-        output::line(format_args!("  {}", self.connection_string(addresses, tls_addresses)))
+        output::line(format_args!("  {}", self.connection_string(addresses, tls_addresses)))?;
+        self.print_emulators_line()
+    }
+
+    /// Once: on standard output, or as a line of a log that machines read, unless that has no such lines.
+    fn print_emulators_line(&self) -> Result<(), Failure> {
+        match self.emulator {
+            Some(LogFormat::Json) if enabled!(Level::INFO) => {
+                info!("{EMULATOR_IS_UP}");
+                Ok(())
+            }
+            Some(_) => output::line(EMULATOR_IS_UP),
+            None => Ok(()),
+        }
     }
 
     /// Never shows a configured key: logs are read by many.
@@ -246,6 +267,8 @@ impl Banner {
     }
 }
 
+/// What starts the emulator's container waits for this in its output, word for word.
+const EMULATOR_IS_UP: &str = "Emulator Service is Successfully Up!";
 const LOCALHOST: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
 #[cfg(test)]

@@ -20,15 +20,21 @@ use crate::{
 mod bounds;
 mod check;
 mod credentials;
+mod declared;
+mod entries;
 mod issuers;
 mod observe;
 mod order;
+mod probe;
 mod quotas;
 mod topics;
 
 pub(crate) use bounds::{Bounds, check_name};
 pub(crate) use check::{Entities, Limits};
+pub(crate) use declared::{Declarations, Declared, OnDifference, Source};
+pub(crate) use entries::{QueueEntry, RuleEntry, SubscriptionEntry, TopicEntry};
 pub(crate) use order::targets_first;
+pub(crate) use probe::{ProbeAddress, configuration_file, probe_address};
 
 /// The whole file.
 #[derive(Debug, Default, Deserialize)]
@@ -40,6 +46,8 @@ pub(crate) struct Settings {
     pub(crate) listen_tls: Option<Vec<String>>,
     /// Addresses for HTTP. Default: port 5300 on the hosts where `listen` has port 5672.
     pub(crate) listen_http: Option<Vec<String>>,
+    /// Names under which clients reach the broker, beside those of its certificate and of `listen`.
+    pub(crate) hostnames: Vec<String>,
     /// Where the journal lives.
     pub(crate) data_dir: Option<PathBuf>,
     /// What an acknowledgement promises.
@@ -60,6 +68,11 @@ pub(crate) struct Settings {
     pub(crate) testing: Option<bool>,
     /// An emulator's `Config.json` with more queues.
     pub(crate) emulator_config: Option<PathBuf>,
+    /// What happens at start to entities that differ from their files. Default: `apply` with `emulator_config`, else `keep`.
+    pub(crate) on_difference: Option<OnDifference>,
+    /// The file that this was read from.
+    #[serde(skip)]
+    pub(crate) path: Option<PathBuf>,
     /// What the environment says in the emulator's words; never in the file.
     #[serde(skip)]
     pub(crate) variables: Variables,
@@ -234,78 +247,6 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// `[[queue]]`
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct QueueEntry {
-    pub(crate) name: String,
-    pub(crate) lock_duration: Option<Span>,
-    pub(crate) max_delivery_count: Option<u32>,
-    pub(crate) requires_session: Option<bool>,
-    pub(crate) enable_partitioning: Option<bool>,
-    pub(crate) default_time_to_live: Option<Span>,
-    pub(crate) dead_letter_on_expiration: Option<bool>,
-    pub(crate) max_message_bytes: Option<Bytes>,
-    pub(crate) max_size_bytes: Option<Bytes>,
-    pub(crate) requires_duplicate_detection: Option<bool>,
-    pub(crate) duplicate_detection_window: Option<Span>,
-    pub(crate) forward_to: Option<String>,
-    pub(crate) forward_dead_lettered_to: Option<String>,
-    pub(crate) auto_delete_on_idle: Option<Span>,
-    pub(crate) status: Option<Status>,
-    pub(crate) user_metadata: Option<String>,
-}
-
-/// `[[topic]]`
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct TopicEntry {
-    pub(crate) name: String,
-    pub(crate) enable_partitioning: Option<bool>,
-    pub(crate) default_time_to_live: Option<Span>,
-    pub(crate) max_message_bytes: Option<Bytes>,
-    pub(crate) max_size_bytes: Option<Bytes>,
-    pub(crate) requires_duplicate_detection: Option<bool>,
-    pub(crate) duplicate_detection_window: Option<Span>,
-    pub(crate) auto_delete_on_idle: Option<Span>,
-    pub(crate) status: Option<Status>,
-    pub(crate) user_metadata: Option<String>,
-    pub(crate) subscription: Vec<SubscriptionEntry>,
-}
-
-/// `[[topic.subscription]]`
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct SubscriptionEntry {
-    pub(crate) name: String,
-    pub(crate) lock_duration: Option<Span>,
-    pub(crate) max_delivery_count: Option<u32>,
-    pub(crate) default_time_to_live: Option<Span>,
-    pub(crate) dead_letter_on_expiration: Option<bool>,
-    pub(crate) dead_letter_on_filter_error: Option<bool>,
-    pub(crate) requires_session: Option<bool>,
-    pub(crate) forward_to: Option<String>,
-    pub(crate) forward_dead_lettered_to: Option<String>,
-    pub(crate) auto_delete_on_idle: Option<Span>,
-    pub(crate) status: Option<Status>,
-    pub(crate) user_metadata: Option<String>,
-    /// Absent: one rule that lets everything in.
-    pub(crate) rule: Option<Vec<RuleEntry>>,
-}
-
-/// `[[topic.subscription.rule]]`
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct RuleEntry {
-    pub(crate) name: String,
-    /// A filter in the SQL language.
-    pub(crate) sql: Option<String>,
-    /// A filter that compares properties.
-    pub(crate) correlation: Option<toml::Table>,
-    /// What is changed of the copy, in the SQL language.
-    pub(crate) action: Option<String>,
-}
-
 /// `[[key]]`
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -379,6 +320,7 @@ impl Settings {
     pub(crate) fn load(path: &Path) -> Result<Self, Failure> {
         let text = fs::read_to_string(path).map_err(|error| unreadable("configuration", path, &error))?;
         let mut settings = Self::parse(&text, &path.display().to_string())?;
+        settings.path = Some(path.to_owned());
         settings.resolve(path.parent().unwrap_or(Path::new("")));
         Ok(settings)
     }

@@ -4,6 +4,7 @@
 //! Invariant: one seed gives one trace. Whatever goes wrong can be replayed by its seed alone.
 
 mod client;
+mod digest;
 mod disk;
 mod model;
 mod parcel;
@@ -12,8 +13,10 @@ mod post;
 mod process;
 mod reader;
 mod rng;
+mod traced_disk;
 mod world;
 
+pub use digest::Digest;
 pub use plan::{Durable, Plan};
 pub use post::run_post;
 pub use world::{Failure, Report, run};

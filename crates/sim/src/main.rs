@@ -1,80 +1,120 @@
 //! Runs the simulator over many seeds, or one.
 //!
-//! `sim --seeds N [--first S]` runs N seeds; `sim --seed S` replays one and prints its report.
+//! `sim --seeds N [--first S]` runs N seeds; `sim --seed S` replays one and prints its report. `--digests FILE` writes
+//! the digests of the bytes of wire and journal, `--compare FILE` compares them with such a file: a change that must
+//! change neither is proved by the file of the commit before it.
 
-use std::{collections::BTreeMap, process::ExitCode};
+mod digests;
 
-use sim::{Plan, run, run_post};
+use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
+
+use digests::Digests;
+use sim::{Failure, Plan, Report, run, run_post};
+
+const USAGE: &str = "usage: sim --seeds N [--first S] | sim --seed S, with --digests FILE | --compare FILE";
 
 fn main() -> ExitCode {
-    match arguments(std::env::args().skip(1)) {
-        Ok((first, count)) => simulate(first, count),
+    let outcome = Options::read(std::env::args().skip(1)).and_then(|options| simulate(&options));
+    match outcome {
+        Ok(code) => code,
         Err(problem) => {
-            eprintln!("error: {problem}\nusage: sim --seeds N [--first S] | sim --seed S");
+            eprintln!("error: {problem}\n{USAGE}");
             ExitCode::from(2)
         }
     }
 }
 
-fn arguments(mut given: impl Iterator<Item = String>) -> Result<(u64, u64), String> {
-    let (mut first, mut count) = (1, 1);
-    while let Some(option) = given.next() {
-        let number = given.next().ok_or_else(|| format!("`{option}` needs a number"))?;
-        let number: u64 = number.parse().map_err(|_| format!("`{number}` is not a number"))?;
-        match option.as_str() {
-            "--seeds" => count = number,
-            "--first" => first = number,
-            "--seed" => (first, count) = (number, 1),
-            _ => return Err(format!("`{option}` is not known")),
-        }
-    }
-    Ok((first, count))
+/// The words of the command line.
+struct Options {
+    first: u64,
+    count: u64,
+    digests: Option<PathBuf>,
+    compare: Option<PathBuf>,
 }
 
-fn simulate(first: u64, count: u64) -> ExitCode {
-    let mut failed = 0;
-    let mut total = [0_u64; 5];
-    let mut events: BTreeMap<&'static str, u64> = BTreeMap::new();
-    for seed in first..first.saturating_add(count) {
+impl Options {
+    fn read(mut given: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut options = Self { first: 1, count: 1, digests: None, compare: None };
+        while let Some(option) = given.next() {
+            let value = given.next().ok_or_else(|| format!("`{option}` needs a value"))?;
+            let number = || value.parse().map_err(|_| format!("`{value}` is not a number"));
+            match option.as_str() {
+                "--seeds" => options.count = number()?,
+                "--first" => options.first = number()?,
+                "--seed" => (options.first, options.count) = (number()?, 1),
+                "--digests" => options.digests = Some(value.into()),
+                "--compare" => options.compare = Some(value.into()),
+                _ => return Err(format!("`{option}` is not known")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Sums over all runs.
+#[derive(Default)]
+struct Totals {
+    failed: u64,
+    sums: [u64; 5],
+    events: BTreeMap<&'static str, u64>,
+}
+
+impl Totals {
+    fn add(&mut self, report: &Report) {
+        let row = [report.accepted, report.refused, report.delivered, report.crashes, report.disk_failures];
+        self.sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+        for (event, count) in &report.events {
+            *self.events.entry(event).or_default() += count;
+        }
+    }
+
+    fn print(&self) {
+        let [accepted, refused, delivered, crashes, disk_failures] = self.sums;
+        eprintln!(
+            "{accepted} accepted, {refused} refused, {delivered} delivered, {crashes} crashes, {disk_failures} disk failures"
+        );
+        for (event, count) in &self.events {
+            eprintln!("{count} {event}");
+        }
+    }
+}
+
+fn simulate(options: &Options) -> Result<ExitCode, String> {
+    let mut totals = Totals::default();
+    let mut digests = Digests::default();
+    for seed in options.first..options.first.saturating_add(options.count) {
         let plan = Plan::from_seed(seed);
-        let mut sound = true;
-        for (world, ran) in [("wire", run(&plan)), ("post", run_post(&plan))] {
+        let (wire, post) = (run(&plan), run_post(&plan));
+        for (world, ran) in [("wire", &wire), ("post", &post)] {
             match ran {
                 Ok(report) => {
-                    let row = [
-                        report.accepted,
-                        report.refused,
-                        report.delivered,
-                        report.crashes,
-                        report.disk_failures,
-                    ];
-                    for (event, count) in &report.events {
-                        *events.entry(event).or_default() += count;
-                    }
-                    total.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
-                    if count == 1 {
+                    totals.add(report);
+                    if options.count == 1 {
                         eprintln!("{world}: {report:?}");
                     }
                 }
-                Err(failure) => {
-                    sound = false;
-                    eprintln!(
-                        "seed {seed}, {world}: {failure}\n  replay with: cargo xtask sim --seed {seed}"
-                    );
-                }
+                Err(failure) => report_failure(seed, world, failure),
             }
         }
-        failed += u64::from(!sound);
+        totals.failed += u64::from(wire.is_err() || post.is_err());
+        digests.add(seed, wire.as_ref().ok(), post.as_ref().ok());
     }
-    let [accepted, refused, delivered, crashes, disk_failures] = total;
-    eprintln!(
-        "{accepted} accepted, {refused} refused, {delivered} delivered, {crashes} crashes, {disk_failures} disk failures"
-    );
-    for (event, count) in events {
-        eprintln!("{count} {event}");
+    totals.print();
+    if let Some(path) = &options.digests {
+        digests.write(path)?;
     }
-    println_result(count - failed, failed);
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let differences =
+        options.compare.as_ref().map_or_else(|| Ok(Vec::new()), |path| digests.compare(path))?;
+    for difference in &differences {
+        eprintln!("{difference}");
+    }
+    println_result(options.count - totals.failed, totals.failed);
+    let is_good = totals.failed == 0 && differences.is_empty();
+    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn report_failure(seed: u64, world: &str, failure: &Failure) {
+    eprintln!("seed {seed}, {world}: {failure}\n  replay with: cargo xtask sim --seed {seed}");
 }
 
 #[expect(clippy::print_stdout, reason = "the result is this program's output")]

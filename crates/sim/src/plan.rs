@@ -7,7 +7,7 @@ mod places;
 
 use std::time::Duration;
 
-use broker_core::EntitySettings;
+use broker_core::{EntitySettings, Hold};
 
 pub(crate) use places::{Entity, Fault, Interest, Kind, Places, Target};
 
@@ -133,6 +133,7 @@ fn settings(rng: &mut Rng, requires_session: bool) -> EntitySettings {
     let deliveries = 1 + u32::try_from(rng.below(6)).unwrap_or(0);
     EntitySettings {
         lock_duration: Duration::from_millis(5_000 + rng.below(20_000)),
+        hold: if rng.chance(30) { Hold::Lock } else { Hold::Link },
         // A message that leaves its session unseen would look like one that others have passed.
         max_delivery_count: if requires_session { 1_000_000 } else { deliveries },
         requires_session,

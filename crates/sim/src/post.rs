@@ -133,6 +133,7 @@ pub fn run_post(plan: &Plan) -> Result<Report, Failure> {
     post.report.accepted = post.parcels.accepted;
     post.report.delivered = post.parcels.delivered;
     post.report.events.append(&mut post.process.events);
+    post.report.journal = post.process.journal();
     post.report.disk_failures = post.process.mischief.failures.load(Ordering::Relaxed);
     Ok(post.report)
 }

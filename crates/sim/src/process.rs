@@ -5,10 +5,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use broker_core::{Batch, Profile, Timestamp};
-use broker_log::{DiskWorker, FaultyDisk, IoRequest};
+use broker_log::{DiskWorker, IoRequest};
 use broker_node::{Node, Released};
 
-use crate::{disk::Mischief, rng::Rng};
+use crate::{digest::Digest, disk::Mischief, rng::Rng, traced_disk::TracedDisk};
 
 mod haste;
 mod start;
@@ -24,7 +24,7 @@ pub(crate) struct Process {
     pub(crate) events: BTreeMap<&'static str, u64>,
     /// A sequence of its own: a run whose starts are left alone is what its seed always gave.
     starts: Rng,
-    disk: FaultyDisk,
+    disk: TracedDisk,
     node: Option<Node>,
     inbox: VecDeque<Batch>,
     /// A planted fault.
@@ -38,7 +38,7 @@ impl Process {
     /// On an empty disk. `seed`: of what happens to its starts.
     pub(crate) fn new(mischief: Mischief, seed: u64) -> Self {
         Self {
-            disk: FaultyDisk::new(mischief.clone()),
+            disk: TracedDisk::new(mischief.clone()),
             mischief,
             profile: Profile::STANDARD,
             events: BTreeMap::new(),
@@ -56,6 +56,11 @@ impl Process {
         if !batch.commands.is_empty() {
             self.inbox.push_back(batch);
         }
+    }
+
+    /// The digest of all that its journals wrote.
+    pub(crate) fn journal(&self) -> Digest {
+        self.disk.digest()
     }
 
     /// Whether anything waits for the node or the disk.

@@ -15,6 +15,7 @@ use bytes::{Bytes, BytesMut};
 
 use crate::{
     client::{Client, Mode, Purpose, Scene},
+    digest::Digest,
     disk::Mischief,
     model::{Model, Place},
     plan::Plan,
@@ -52,8 +53,10 @@ pub struct Report {
     pub disk_failures: u64,
     /// What else happened, and how often.
     pub events: BTreeMap<&'static str, u64>,
-    /// Hash over everything that went over the network, in order.
-    pub trace: u64,
+    /// Everything that went over the network, in order.
+    pub wire: Digest,
+    /// Everything that the journal wrote, in order.
+    pub journal: Digest,
 }
 
 /// Runs a plan to its end.
@@ -73,6 +76,7 @@ pub fn run(plan: &Plan) -> Result<Report, Failure> {
     world.report.delivered = world.model.delivered;
     world.report.events = std::mem::take(&mut world.model.events);
     world.report.events.append(&mut world.process.events);
+    world.report.journal = world.process.journal();
     world.report.disk_failures = world.process.mischief.failures.load(Ordering::Relaxed);
     Ok(world.report)
 }
@@ -278,7 +282,7 @@ impl<'a> World<'a> {
         let count = cut_length(&mut self.rng, line.to_broker.len(), all);
         if count > 0 {
             let bytes = line.to_broker.split_to(count).freeze();
-            self.report.trace = hash(self.report.trace, &bytes);
+            self.report.wire.add(&bytes);
             line.gateway.handle_input(now, bytes);
         }
         line.gateway.handle_deadline(now);
@@ -298,7 +302,7 @@ impl<'a> World<'a> {
         let count = cut_length(rng, line.to_client.len(), all);
         let bytes: Bytes = line.to_client.split_to(count).freeze();
         if !bytes.is_empty() {
-            report.trace = hash(report.trace, &bytes);
+            report.wire.add(&bytes);
         }
         let mut scene = Scene {
             rng,
@@ -382,13 +386,6 @@ fn cut_length(rng: &mut Rng, length: usize, all: bool) -> usize {
         return length;
     }
     usize::try_from(rng.below(length as u64 + 1)).unwrap_or(length)
-}
-
-/// FNV-1a, over what went before and `bytes`.
-fn hash(seed: u64, bytes: &[u8]) -> u64 {
-    bytes.iter().fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
 }
 
 #[cfg(test)]

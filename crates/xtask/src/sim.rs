@@ -15,11 +15,16 @@ pub(crate) const PACKAGE: &str = "sim";
 pub(crate) const SEEDS: u64 = 2_000;
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Fallible<Verdict> {
-    args.only(&["--seeds", "--seed"], &[])?;
+    args.only(&["--seeds", "--seed", "--digests", "--compare"], &[])?;
     let seeds = args.value_or("--seeds", SEEDS)?;
     let mut command = command(workspace, seeds);
     if let Some(seed) = args.values("--seed").last() {
         command.args(["--seed", seed]);
+    }
+    for option in ["--digests", "--compare"] {
+        if let Some(file) = args.values(option).last() {
+            command.args([option, file]);
+        }
     }
     Ok(if command.status()?.success() { Verdict::Good } else { Verdict::Bad })
 }

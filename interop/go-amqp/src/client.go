@@ -60,7 +60,7 @@ func (c *client) receiver(address string) *receiver {
 	return c.receiverAs(address, &amqp.ReceiverOptions{})
 }
 
-// On the Service Bus face: locks that last, whatever becomes of the link.
+// On the Service Bus dialect: locks that last, whatever becomes of the link.
 func (c *client) lockingReceiver(address string) *receiver {
 	properties := map[string]any{"com.microsoft:receiver-name": "go"}
 	return c.receiverAs(address, &amqp.ReceiverOptions{Properties: properties})

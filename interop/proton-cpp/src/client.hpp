@@ -1,4 +1,4 @@
-// A blocking face on Proton's event-driven C++ API, so that a case reads as a
+// A blocking interface over Proton's event-driven C++ API, so that a case reads as a
 // sequence of steps.
 //
 // Two threads: the one that plays the case, and the one that runs the container.

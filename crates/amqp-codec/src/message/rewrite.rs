@@ -1,5 +1,5 @@
 //! What the broker writes in front of an untouched bare message when it delivers it, and the two
-//! sections of the bare message that the Service Bus face stamps.
+//! sections of the bare message that the Service Bus dialect stamps.
 //!
 //! Invariant: what the broker does not change is copied as the bytes it was.
 

@@ -150,7 +150,14 @@ fn command(driver: &mut Driver, script: &mut Script<'_>) {
         }
         (4, Some(link), _) => engine.drained(link, u64::from(script.number())),
         (5, _, Some(session)) => {
-            engine.settle_incoming(session, id(script.number()), DeliveryState::Released);
+            // One number decides both, so that stored inputs keep their meaning.
+            match script.number() {
+                odd if odd % 2 == 1 => {
+                    let due = driver.now + Duration::from_millis(1);
+                    engine.settle_incoming_at(due, session, id(odd), DeliveryState::Released);
+                }
+                even => engine.settle_incoming(session, id(even), DeliveryState::Released),
+            }
         }
         (6, _, Some(session)) => engine.settle_outgoing(session, id(script.number()), None),
         (7, Some(link), _) => engine.accept_link(link, amqp_engine::AttachReply::default()),

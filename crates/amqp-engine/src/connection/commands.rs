@@ -2,11 +2,13 @@
 //!
 //! Invariant: a command with the id of something that is gone does nothing.
 
+use std::time::Instant;
+
 use amqp_codec::performative::DeliveryState;
 use amqp_codec::types::Role;
 
 use super::Connection;
-use crate::delivery::OutgoingDelivery;
+use crate::delivery::{DelayedOutcome, OutgoingDelivery};
 use crate::ids::{DeliveryId, LinkKey, SessionId, serial_distance};
 use crate::link::{LinkEnd, LinkState};
 
@@ -67,6 +69,33 @@ impl Connection {
         if found.window_waits(&self.config) {
             self.session_flow_due(session.channel);
         }
+    }
+
+    /// The same, at `due`: until then the delivery is unsettled, and [`deadline`](Self::deadline) is no later. What is
+    /// delayed goes out in the order of the calls; what is settled by [`settle_incoming`](Self::settle_incoming) does
+    /// not wait for it.
+    ///
+    /// A peer that detaches the link, ends the session or closes the connection is told before it is answered. When we
+    /// do so, it is not told: it learns of the end of the link that its delivery has no outcome.
+    pub fn settle_incoming_at(
+        &mut self,
+        due: Instant,
+        session: SessionId,
+        delivery: DeliveryId,
+        state: DeliveryState,
+    ) {
+        if self.sessions.get(session).is_none() {
+            return;
+        }
+        let outcome = DelayedOutcome { due, session, delivery, state };
+        if let Some(oldest) = self.delayed.push(outcome) {
+            self.settle_delayed(oldest);
+        }
+    }
+
+    /// The time of a delayed outcome has come.
+    pub(super) fn settle_delayed(&mut self, outcome: DelayedOutcome) {
+        self.settle_incoming(outcome.session, outcome.delivery, outcome.state);
     }
 
     /// Tells the peer the state of a delivery that was received, without settling it: the first

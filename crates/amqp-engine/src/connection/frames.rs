@@ -248,6 +248,7 @@ impl Connection {
         let Some(session) = self.sessions.at(ours) else { return };
         let (id, ended) = (session.id, session.ended);
         if !ended {
+            self.settle_delayed_of_session(id);
             self.give_back_session(ours);
             self.release_session(ours);
             self.write_teardown(ours, |out| End::default().encode(out), |_| {});
@@ -258,6 +259,7 @@ impl Connection {
 
     fn on_close(&mut self, close: &Close) {
         self.give_back_everything();
+        self.settle_all_delayed();
         self.write_close(None);
         self.phase = super::Phase::Closed;
         self.reader.clear();

@@ -16,6 +16,7 @@ use super::{Connection, Phase};
 use crate::command::OpenReply;
 use crate::condition::{self, error};
 use crate::config::{Config, MAX_SASL_FRAME, MIN_PEER_IDLE_TIME_OUT};
+use crate::delivery::DelayedOutcomes;
 use crate::event::{Event, Origin};
 use crate::output::{shorten, write_bounded};
 use crate::sasl::{self, Sasl, Step};
@@ -279,6 +280,7 @@ impl Connection {
         );
         self.output.keep_only_setup();
         self.sessions.clear();
+        self.delayed = DelayedOutcomes::default();
         self.partial_bytes = 0;
         self.link_count = 0;
         self.phase = Phase::Closing;

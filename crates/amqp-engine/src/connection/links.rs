@@ -10,7 +10,7 @@ use super::Connection;
 use crate::command::AttachReply;
 use crate::condition::{self, error};
 use crate::event::{Event, Origin};
-use crate::ids::{LinkKey, SessionId};
+use crate::ids::{DeliveryId, LinkKey, SessionId};
 use crate::link::{Link, LinkEnd, LinkState};
 use crate::output::shorten;
 use crate::session::Fault;
@@ -152,6 +152,7 @@ impl Connection {
         let key = link.key;
         let answers = matches!(link.state, LinkState::Detached { had_deliveries: true });
         if link.is_live() {
+            self.settle_delayed_of_link(key);
             self.take_back(key, 0, true);
             self.release_link(key);
             self.write_missing_attach(key);
@@ -172,6 +173,38 @@ impl Connection {
         self.link_count -= 1;
         if answers {
             self.tell(Event::DetachAnswered { link: key });
+        }
+    }
+
+    /// Tells the peer the outcomes that wait, before the answer to its detach.
+    fn settle_delayed_of_link(&mut self, link: LinkKey) {
+        if self.delayed.is_empty() {
+            return;
+        }
+        let Some(session) = self.sessions.get(link.session) else { return };
+        let unsettled = &session.unsettled;
+        let of_link = |delivery: DeliveryId| unsettled.link_of(delivery.0) == Some(link.handle);
+        for outcome in self.delayed.take_of(link.session, of_link) {
+            self.settle_delayed(outcome);
+        }
+    }
+
+    /// The same, before the answer to the peer's end.
+    pub(super) fn settle_delayed_of_session(&mut self, session: SessionId) {
+        if self.delayed.is_empty() {
+            return;
+        }
+        for outcome in self.delayed.take_of(session, |_| true) {
+            self.settle_delayed(outcome);
+        }
+        // The session's end forgets dispositions that are not written.
+        self.flush();
+    }
+
+    /// The same, before the answer to the peer's close.
+    pub(super) fn settle_all_delayed(&mut self) {
+        for outcome in self.delayed.take_all() {
+            self.settle_delayed(outcome);
         }
     }
 

@@ -53,7 +53,10 @@ impl Connection {
             Phase::Closed => None,
             // Until the close is written, there is output to be polled and nothing to wait for.
             Phase::Closing => Some(timers.closing? + self.config.close_timeout),
-            Phase::Open => [self.idle_deadline(), self.heartbeat_deadline()].into_iter().flatten().min(),
+            Phase::Open => {
+                let own = [self.idle_deadline(), self.heartbeat_deadline(), self.delayed.deadline()];
+                own.into_iter().flatten().min()
+            }
             _ => Some(timers.started + self.config.open_timeout),
         }
     }
@@ -72,7 +75,7 @@ impl Connection {
         Some(self.timers.spoke + self.timers.silence?)
     }
 
-    /// Does what is due at `now`: a heartbeat, or the end of a peer that is too slow.
+    /// Does what is due at `now`: delayed outcomes, a heartbeat, or the end of a peer that is too slow.
     pub fn handle_deadline(&mut self, now: Instant) {
         match self.phase {
             Phase::Closed => {}
@@ -82,6 +85,9 @@ impl Connection {
                 }
             }
             Phase::Open => {
+                while let Some(outcome) = self.delayed.take_due(now) {
+                    self.settle_delayed(outcome);
+                }
                 if self.idle_deadline().is_some_and(|at| now >= at) {
                     self.fail_idle();
                 } else if self.heartbeat_deadline().is_some_and(|at| now >= at) {

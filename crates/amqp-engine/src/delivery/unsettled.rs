@@ -129,6 +129,12 @@ impl Unsettled {
         (entry.link != SETTLED).then_some(entry.wire)
     }
 
+    /// Our handle of the link that an unsettled delivery came on.
+    pub(crate) fn link_of(&self, id: u32) -> Option<u32> {
+        let entry = self.entries.get(self.position(id)?)?;
+        (entry.link != SETTLED).then_some(entry.link)
+    }
+
     /// The unsettled deliveries that the peer calls `first` to `last`. Costs what is kept between the two,
     /// whatever the width of the range; all that is kept where the peer's ids do not go up.
     pub(crate) fn range(&self, first: u32, last: u32) -> impl Iterator<Item = u32> {

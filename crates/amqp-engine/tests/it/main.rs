@@ -14,6 +14,8 @@ mod corpus;
 #[cfg(test)]
 mod credit;
 #[cfg(test)]
+mod delayed;
+#[cfg(test)]
 #[path = "../../fuzz/checks/driver.rs"]
 mod driver;
 #[cfg(test)]

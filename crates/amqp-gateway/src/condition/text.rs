@@ -13,6 +13,8 @@ const SEVERAL_ENTITIES: &str = "A transaction is on one entity, unless cross-ent
 
 const NO_TARGET: &str = "The link has no target. A sender to the anonymous terminus has one without address.";
 
+const TWO_KINDS: &str = "The link or message asks for a queue and for a topic at once.";
+
 const LOCK_LOST: &str = "The lock supplied is invalid. Either the lock expired, or the message has already been \
                          removed from the queue, or was received by a different receiver instance.";
 
@@ -46,6 +48,7 @@ impl Refusal {
             Self::NoTarget => NO_TARGET.to_owned(),
             Self::NoSubscription { name } => format!("No subscription named '{name}' could be found."),
             Self::Selector(error) => sentence(error),
+            Self::TwoKinds => TWO_KINDS.to_owned(),
             Self::Dynamic => "Dynamic nodes are not supported.".to_owned(),
             Self::GlobalTransaction => "Distributed transactions are not supported.".to_owned(),
             Self::SettledDeclare => SETTLED_DECLARE.to_owned(),

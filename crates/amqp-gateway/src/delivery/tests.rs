@@ -28,9 +28,9 @@ fn lock() -> Lock {
     }
 }
 
-fn whole(stored: &Stored, lock: Option<&Lock>, face: Face) -> Bytes {
+fn whole(stored: &Stored, lock: Option<&Lock>, dialect: Dialect) -> Bytes {
     let mut out = BytesMut::new();
-    let rest = write(&mut out, stored, SequenceNumber(12), lock, &Recipient { face, id_base: 7 });
+    let rest = write(&mut out, stored, SequenceNumber(12), lock, &Recipient { dialect, id_base: 7 });
     out.extend_from_slice(&rest);
     out.freeze()
 }
@@ -53,7 +53,7 @@ fn service_bus_sees_token_annotations_and_count_with_their_exact_types() {
     let message = whole(
         &stored(MessageBuilder::new().message_id("m").data(b"x").build()),
         Some(&lock()),
-        Face::ServiceBus,
+        Dialect::ServiceBus,
     );
     let sections = Sections::scan(&message).unwrap();
     let token = sections.delivery_annotations_view(&message).get("x-opt-lock-token").unwrap().as_uuid();
@@ -74,15 +74,19 @@ fn service_bus_sees_token_annotations_and_count_with_their_exact_types() {
 #[test]
 fn plain_receivers_are_told_first_acquirer_and_no_token() {
     let mut stored = stored(MessageBuilder::new().data(b"x").build());
-    let first = whole(&stored, Some(&lock()), Face::Plain);
+    let first = whole(&stored, Some(&lock()), Dialect::Plain);
     let sections = Sections::scan(&first).unwrap();
     assert!(sections.delivery_annotations.is_empty() && sections.properties.is_empty());
     assert!(sections.read_header(&first).unwrap().first_acquirer);
     (stored.acquired_before, stored.delivery_count) = (true, 3);
-    let again = whole(&stored, None, Face::Plain);
+    let again = whole(&stored, None, Dialect::Plain);
     let header = Sections::scan(&again).unwrap().read_header(&again).unwrap();
     assert_eq!((header.first_acquirer, header.delivery_count), (false, 3));
     assert!(annotations(&again).iter().all(|(name, _)| name != "x-opt-locked-until"));
+    assert!(annotations(&first).iter().any(|(name, _)| name == "x-opt-locked-until"));
+    let held = Lock { until: Timestamp::MAX, ..lock() };
+    let held = whole(&stored, Some(&held), Dialect::Plain);
+    assert!(annotations(&held).iter().all(|(name, _)| name != "x-opt-locked-until"), "it has no end to tell");
 }
 
 #[test]
@@ -101,19 +105,19 @@ fn the_bare_message_stays_and_delivery_annotations_reach_service_bus_alone() {
         .application_property("k", AnnotationValue::Str("v"))
         .data(b"body")
         .build();
-    for face in [Face::Plain, Face::ServiceBus] {
-        let message = whole(&stored(payload.clone()), None, face);
+    for dialect in [Dialect::Plain, Dialect::ServiceBus] {
+        let message = whole(&stored(payload.clone()), None, dialect);
         let (before, after) = (Sections::scan(&payload).unwrap(), Sections::scan(&message).unwrap());
         assert_eq!(before.bare().of(&payload), after.bare().of(&message));
         let own = after.delivery_annotations_view(&message);
-        assert_eq!(own.get("x-opt-hop").is_some(), face == Face::ServiceBus);
+        assert_eq!(own.get("x-opt-hop").is_some(), dialect == Dialect::ServiceBus);
         assert!(own.get("x-opt-lock-token").is_none(), "a lock that somebody had elsewhere");
-        let locked = whole(&stored(payload.clone()), Some(&lock()), face);
+        let locked = whole(&stored(payload.clone()), Some(&lock()), dialect);
         let view = Sections::scan(&locked).unwrap();
         let own = view.delivery_annotations_view(&locked);
-        let token = (face == Face::ServiceBus).then_some(lock().token.0.to_be_bytes());
+        let token = (dialect == Dialect::ServiceBus).then_some(lock().token.0.to_be_bytes());
         assert_eq!(own.get("x-opt-lock-token").and_then(RawValue::as_uuid), token);
-        assert_eq!(own.len(), if face == Face::ServiceBus { 2 } else { 0 });
+        assert_eq!(own.len(), if dialect == Dialect::ServiceBus { 2 } else { 0 });
         let header = after.read_header(&message).unwrap();
         assert_eq!((header.durable, header.priority, header.delivery_count), (true, Some(7), 0));
         let view = after.message_annotations_view(&message);
@@ -126,7 +130,7 @@ fn the_bare_message_stays_and_delivery_annotations_reach_service_bus_alone() {
 fn a_lifetime_is_told_in_header_and_properties_alike() {
     let mut stored = stored(MessageBuilder::new().message_id("m").data(b"x").build());
     stored.expires_at = Some(Timestamp::from_millis(1_005_000));
-    let message = whole(&stored, None, Face::ServiceBus);
+    let message = whole(&stored, None, Dialect::ServiceBus);
     let sections = Sections::scan(&message).unwrap();
     assert_eq!(sections.read_header(&message).unwrap().ttl, Some(5000));
     let view = sections.properties_view(&message);
@@ -148,9 +152,9 @@ fn a_service_bus_receiver_finds_the_same_made_id_each_time() {
             .unwrap()
             .to_owned()
     };
-    let first = id(&whole(&stored, Some(&lock()), Face::ServiceBus));
+    let first = id(&whole(&stored, Some(&lock()), Dialect::ServiceBus));
     assert_eq!(first, format!("{:016x}{:016x}", 7, 12));
-    assert_eq!(first, id(&whole(&stored, None, Face::ServiceBus)));
+    assert_eq!(first, id(&whole(&stored, None, Dialect::ServiceBus)));
 }
 
 #[test]
@@ -169,7 +173,7 @@ fn added_properties_replace_those_of_the_same_name() {
         ("n".into(), PropertyValue::Encoded(Bytes::from_static(&[0x52, 5]))),
         ("\u{1}x-opt-note".into(), text("annotation")),
     ]);
-    let message = whole(&stored, None, Face::Plain);
+    let message = whole(&stored, None, Dialect::Plain);
     let sections = Sections::scan(&message).unwrap();
     let view: MapView<'_> = sections.application_properties_view(&message);
     assert_eq!(view.len(), 4);
@@ -191,8 +195,8 @@ fn a_forwarded_message_tells_its_first_number_and_where_it_was_dead_lettered() {
         ..Default::default()
     };
     let stored = Stored { more: Some(Box::new(more)), ..stored(payload) };
-    for (face, shown) in [(Face::ServiceBus, true), (Face::Plain, false)] {
-        let message = whole(&stored, Some(&lock()), face);
+    for (dialect, shown) in [(Dialect::ServiceBus, true), (Dialect::Plain, false)] {
+        let message = whole(&stored, Some(&lock()), dialect);
         let sections = Sections::scan(&message).unwrap();
         let annotations = sections.message_annotations_view(&message);
         let number = |key: &str| annotations.get(key).and_then(RawValue::as_i64);
@@ -230,18 +234,18 @@ fn a_rules_changes_lie_over_the_untouched_rest() {
         ("gone".into(), PropertyValue::Removed),
         ("RuleName".into(), PropertyValue::Text("r".into())),
     ]);
-    for face in [Face::ServiceBus, Face::Plain] {
+    for dialect in [Dialect::ServiceBus, Dialect::Plain] {
         let message =
-            whole(&Stored { properties: properties.clone(), ..stored(payload.clone()) }, None, face);
+            whole(&Stored { properties: properties.clone(), ..stored(payload.clone()) }, None, dialect);
         let sections = Sections::scan(&message).unwrap();
         assert_eq!(sections.check_contents(&message), Ok(()));
         let fields = sections.properties_view(&message);
         let field = |field| fields.get(field).and_then(RawValue::as_str);
-        assert_eq!(field(PropertyField::To), Some("new"), "{face:?}");
-        assert_eq!(field(PropertyField::ReplyTo), None, "{face:?}");
-        assert_eq!(field(PropertyField::MessageId), Some("m"), "{face:?}");
+        assert_eq!(field(PropertyField::To), Some("new"), "{dialect:?}");
+        assert_eq!(field(PropertyField::ReplyTo), None, "{dialect:?}");
+        assert_eq!(field(PropertyField::MessageId), Some("m"), "{dialect:?}");
         let content_type = fields.get(PropertyField::ContentType).unwrap();
-        assert_eq!(content_type.as_symbol(), Some("application/json"), "{face:?}");
+        assert_eq!(content_type.as_symbol(), Some("application/json"), "{dialect:?}");
         let annotations = sections.message_annotations_view(&message);
         assert_eq!(annotations.get("x-opt-partition-key").and_then(RawValue::as_string), Some("key"));
         let users = sections.application_properties_view(&message);
@@ -254,7 +258,7 @@ fn a_rules_changes_lie_over_the_untouched_rest() {
             ("half", Kind::Double),
             ("RuleName", Kind::String),
         ];
-        assert_eq!(kinds, expected, "{face:?}");
+        assert_eq!(kinds, expected, "{dialect:?}");
         assert_eq!(sections.body.of(&message), Sections::scan(&payload).unwrap().body.of(&payload));
     }
 }
@@ -263,13 +267,13 @@ fn a_rules_changes_lie_over_the_untouched_rest() {
 fn the_partition_is_an_annotation_of_its_own() {
     let stored = stored(MessageBuilder::new().message_id("m").data(b"body").build());
     let cases = [
-        (7, Face::ServiceBus, None),
-        ((3 << 48) + 7, Face::ServiceBus, Some(3)),
-        ((16 << 48) + 7, Face::ServiceBus, Some(16)),
-        ((3 << 48) + 7, Face::Plain, None),
+        (7, Dialect::ServiceBus, None),
+        ((3 << 48) + 7, Dialect::ServiceBus, Some(3)),
+        ((16 << 48) + 7, Dialect::ServiceBus, Some(16)),
+        ((3 << 48) + 7, Dialect::Plain, None),
     ];
-    for case @ (number, face, expected) in cases {
-        let recipient = Recipient { face, id_base: 1 };
+    for case @ (number, dialect, expected) in cases {
+        let recipient = Recipient { dialect, id_base: 1 };
         let mut out = BytesMut::new();
         let rest = write(&mut out, &stored, SequenceNumber(number), None, &recipient);
         out.extend_from_slice(&rest);
@@ -280,5 +284,33 @@ fn the_partition_is_an_annotation_of_its_own() {
         assert_eq!(partition.and_then(RawValue::as_i64), expected, "{case:?}");
         let told = annotations.get("x-opt-sequence-number").and_then(RawValue::as_i64);
         assert_eq!(told, i64::try_from(number).ok(), "{case:?}");
+    }
+}
+
+#[test]
+fn keys_that_are_strings_are_symbols_for_service_bus_and_stay_for_plain_clients() {
+    // A map with one entry, `k` = 1, its key a string.
+    let section = |code: u8| [0x00, 0x53, code, 0xc1, 6, 2, 0xa1, 1, b'k', 0x54, 1];
+    let body = MessageBuilder::new().message_id("m").data(b"x").build();
+    let payload = Bytes::from([&section(0x71)[..], &section(0x72), &body, &section(0x78)].concat());
+    let symbol = |bytes: &[u8]| bytes.windows(3).filter(|it| *it == [0xa3, 1, b'k']).count();
+    let string = |bytes: &[u8]| bytes.windows(3).filter(|it| *it == [0xa1, 1, b'k']).count();
+    for properties in
+        [Properties::default(), Properties(vec![("added".into(), PropertyValue::Text("x".into()))])]
+    {
+        let stored = Stored { properties, ..stored(payload.clone()) };
+        let told = whole(&stored, Some(&lock()), Dialect::ServiceBus);
+        assert_eq!((symbol(&told), string(&told)), (3, 0), "{told:x?}");
+        let sections = Sections::scan(&told).unwrap();
+        assert_eq!(sections.body.of(&told), Sections::scan(&body).unwrap().body.of(&body));
+        assert_eq!(
+            &sections.footer.of(&told)[4..],
+            &section(0x78)[4..]
+                .iter()
+                .map(|byte| if *byte == 0xa1 { 0xa3 } else { *byte })
+                .collect::<Vec<_>>()[..]
+        );
+        let told = whole(&stored, Some(&lock()), Dialect::Plain);
+        assert_eq!((symbol(&told), string(&told)), (0, 2), "delivery annotations end at the broker");
     }
 }

@@ -6,8 +6,8 @@ use super::*;
 
 const NOW: u64 = 1_000_000;
 
-fn read(face: Face, payload: &Bytes) -> Result<Message, Refusal> {
-    let intake = Intake { face, utc: Timestamp::from_millis(NOW), wants: Wants::ALL };
+fn read(dialect: Dialect, payload: &Bytes) -> Result<Message, Refusal> {
+    let intake = Intake { dialect, utc: Timestamp::from_millis(NOW), wants: Wants::ALL };
     message(payload.clone(), intake, &mut Tracking::new(1, ClientId(1)))
 }
 
@@ -22,7 +22,7 @@ fn a_plain_message_is_stored_as_the_bytes_it_came() {
     for payload in
         [MessageBuilder::new().data(b"x").build(), MessageBuilder::new().subject("s").data(b"x").build()]
     {
-        let message = read(Face::Plain, &payload).unwrap();
+        let message = read(Dialect::Plain, &payload).unwrap();
         assert_eq!(message, Message { payload, ..Message::default() });
     }
 }
@@ -39,8 +39,8 @@ fn facts_are_read_from_header_properties_and_annotations() {
         .property(PropertyField::GroupId, AnnotationValue::Str("g"))
         .data(b"x")
         .build();
-    for face in [Face::Plain, Face::ServiceBus] {
-        let message = read(face, &payload).unwrap();
+    for dialect in [Dialect::Plain, Dialect::ServiceBus] {
+        let message = read(dialect, &payload).unwrap();
         let expected = Message {
             payload: payload.clone(),
             time_to_live: Some(Duration::from_secs(5)),
@@ -52,7 +52,7 @@ fn facts_are_read_from_header_properties_and_annotations() {
             forwarded: None,
             properties: None,
         };
-        assert_eq!(message, expected, "{face:?}");
+        assert_eq!(message, expected, "{dialect:?}");
     }
 }
 
@@ -70,18 +70,18 @@ fn an_annotation_of_another_type_is_refused_by_its_name_and_null_is_none() {
         (key, AnnotationValue::Long(7), "a string"),
         (key, AnnotationValue::Timestamp(7), "a string"),
     ];
-    for face in [Face::Plain, Face::ServiceBus] {
+    for dialect in [Dialect::Plain, Dialect::ServiceBus] {
         for (name, value, wanted) in wrong {
-            let refusal = read(face, &annotated(name, value)).unwrap_err();
-            assert_eq!(refusal, Refusal::BadAnnotation { name, wanted }, "{face:?}");
+            let refusal = read(dialect, &annotated(name, value)).unwrap_err();
+            assert_eq!(refusal, Refusal::BadAnnotation { name, wanted }, "{dialect:?}");
             assert_eq!(refusal.named().condition, "com.microsoft:argument-error");
             assert!(refusal.text().contains(name));
         }
         for name in [time, key] {
-            let message = read(face, &annotated(name, AnnotationValue::Null)).unwrap();
+            let message = read(dialect, &annotated(name, AnnotationValue::Null)).unwrap();
             assert_eq!((message.scheduled_enqueue_time, message.partition_key), (None, None));
         }
-        let past = read(face, &annotated(time, AnnotationValue::Timestamp(i64::MIN))).unwrap();
+        let past = read(dialect, &annotated(time, AnnotationValue::Timestamp(i64::MIN))).unwrap();
         assert_eq!(past.scheduled_enqueue_time, Some(Timestamp::from_millis(0)));
     }
 }
@@ -99,9 +99,9 @@ fn a_missing_ttl_follows_from_the_absolute_expiry() {
     ];
     for (fields, plain, service_bus) in cases {
         let payload = properties(&fields);
-        for (face, expected) in [(Face::Plain, plain), (Face::ServiceBus, service_bus)] {
-            let lifetime = read(face, &payload).unwrap().time_to_live;
-            assert_eq!(lifetime, expected.map(Duration::from_millis), "{face:?} {fields:?}");
+        for (dialect, expected) in [(Dialect::Plain, plain), (Dialect::ServiceBus, service_bus)] {
+            let lifetime = read(dialect, &payload).unwrap().time_to_live;
+            assert_eq!(lifetime, expected.map(Duration::from_millis), "{dialect:?} {fields:?}");
         }
     }
 }
@@ -137,9 +137,13 @@ fn the_largest_ttl_of_a_header_gives_way_to_a_longer_life_between_both_ends() {
             }
         }
         let payload = message.data(b"x").build();
-        for (face, expected) in [(Face::Plain, plain), (Face::ServiceBus, service_bus)] {
-            let lifetime = read(face, &payload).unwrap().time_to_live;
-            assert_eq!(lifetime, expected.map(Duration::from_millis), "{face:?} {ttl} {created:?} {end:?}");
+        for (dialect, expected) in [(Dialect::Plain, plain), (Dialect::ServiceBus, service_bus)] {
+            let lifetime = read(dialect, &payload).unwrap().time_to_live;
+            assert_eq!(
+                lifetime,
+                expected.map(Duration::from_millis),
+                "{dialect:?} {ttl} {created:?} {end:?}"
+            );
         }
         // When it is forwarded it lives as long again.
         let again = describe(Timestamp::from_millis(1_000_000), &payload).time_to_live;
@@ -150,7 +154,7 @@ fn the_largest_ttl_of_a_header_gives_way_to_a_longer_life_between_both_ends() {
 #[test]
 fn a_service_bus_message_without_id_gets_one_of_32_hex_digits() {
     let payload = MessageBuilder::new().subject("s").data(b"body").build();
-    let stored = read(Face::ServiceBus, &payload).unwrap().payload;
+    let stored = read(Dialect::ServiceBus, &payload).unwrap().payload;
     let sections = Sections::scan(&stored).unwrap();
     let view = sections.properties_view(&stored);
     let id = view.get(PropertyField::MessageId).unwrap().as_string().unwrap();
@@ -168,24 +172,24 @@ fn sections_out_of_order_are_stored_in_order() {
     let head = MessageBuilder::new().message_id("m").property(to_q.0, to_q.1);
     let (head, whole) = (head.clone().build(), head.data(b"x").build());
     let body = &whole[head.len()..];
-    for face in [Face::Plain, Face::ServiceBus] {
+    for dialect in [Dialect::Plain, Dialect::ServiceBus] {
         // As Python does it, and as rhea does.
         let late = Bytes::from([&whole[..], ANNOTATIONS].concat());
-        assert_eq!(read(face, &late).unwrap().payload, [ANNOTATIONS, &whole[..]].concat());
+        assert_eq!(read(dialect, &late).unwrap().payload, [ANNOTATIONS, &whole[..]].concat());
         let early = Bytes::from([&head[..], FOOTER, body].concat());
-        assert_eq!(read(face, &early).unwrap().payload, [&whole[..], FOOTER].concat());
-        assert_eq!(to(&early).as_deref(), Some("q"));
+        assert_eq!(read(dialect, &early).unwrap().payload, [&whole[..], FOOTER].concat());
+        assert_eq!(destination(&early), Some(("q".to_owned(), None)));
         // A section that comes twice has no order.
         let twice = Bytes::from([&head[..], FOOTER, FOOTER, body].concat());
-        assert!(matches!(read(face, &twice), Err(Refusal::Malformed(_))));
+        assert!(matches!(read(dialect, &twice), Err(Refusal::Malformed(_))));
     }
 }
 
 #[test]
 fn a_body_may_be_missing() {
     let payload = MessageBuilder::new().message_id("m").build();
-    assert_eq!(read(Face::ServiceBus, &payload).unwrap().payload, payload);
-    assert_eq!(read(Face::Plain, &Bytes::new()).unwrap().payload, Bytes::new());
+    assert_eq!(read(Dialect::ServiceBus, &payload).unwrap().payload, payload);
+    assert_eq!(read(Dialect::Plain, &Bytes::new()).unwrap().payload, Bytes::new());
 }
 
 #[test]
@@ -194,7 +198,7 @@ fn a_batch_is_taken_apart_within_its_limit() {
     let packed = |count: usize| {
         (0..count).fold(MessageBuilder::new(), |builder, n| builder.data(&inner(&n.to_string()))).build()
     };
-    let intake = Intake { face: Face::ServiceBus, utc: Timestamp::from_millis(NOW), wants: Wants::ALL };
+    let intake = Intake { dialect: Dialect::ServiceBus, utc: Timestamp::from_millis(NOW), wants: Wants::ALL };
     let mut ids = Tracking::new(1, ClientId(1));
     let messages = batch(&packed(2), intake, 2, &mut ids).unwrap();
     assert_eq!(messages.iter().map(|m| m.payload.clone()).collect::<Vec<_>>(), vec![inner("0"), inner("1")]);
@@ -207,9 +211,9 @@ proptest! {
     #[test]
     fn no_payload_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let payload = Bytes::from(bytes);
-        let _plain = read(Face::Plain, &payload);
-        let _service_bus = read(Face::ServiceBus, &payload);
-        let _to = to(&payload);
+        let _plain = read(Dialect::Plain, &payload);
+        let _service_bus = read(Dialect::ServiceBus, &payload);
+        let _destination = destination(&payload);
     }
 
     #[test]
@@ -227,7 +231,7 @@ fn what_nobody_needs_is_not_read() {
         .build();
     for (message_id, partition_key) in [(false, false), (true, false), (false, true), (true, true)] {
         let wants = Wants { message_id, partition_key, rules: false };
-        let intake = Intake { face: Face::Plain, utc: Timestamp::from_millis(NOW), wants };
+        let intake = Intake { dialect: Dialect::Plain, utc: Timestamp::from_millis(NOW), wants };
         let message = message(payload.clone(), intake, &mut Tracking::new(1, ClientId(1))).unwrap();
         assert_eq!(message.message_id.is_some(), message_id);
         assert_eq!(message.partition_key.is_some(), partition_key);
@@ -237,7 +241,7 @@ fn what_nobody_needs_is_not_read() {
 #[test]
 fn a_made_up_id_is_nobodys_duplicate() {
     let payload = MessageBuilder::new().data(b"x").build();
-    let message = read(Face::ServiceBus, &payload).unwrap();
+    let message = read(Dialect::ServiceBus, &payload).unwrap();
     assert_eq!(message.message_id, None);
     assert!(message.payload.len() > payload.len());
 }

@@ -8,12 +8,29 @@ fn held(number: u32) -> Held {
         queue: QueueId(1),
         sequence: SequenceNumber(u64::from(number)),
         lock: Some(LockId(number)),
+        since_seconds: number,
     }
 }
 
 fn take_all(locks: &mut Locks, first: u32, last: u32) -> Vec<u32> {
     let mut range = IdRange::new(first, last);
     std::iter::from_fn(|| locks.take_next(&mut range)).map(|(id, _)| id).collect()
+}
+
+#[test]
+fn the_oldest_open_delivery_says_since_when_it_is_open() {
+    let mut locks = Locks::default();
+    assert_eq!(locks.oldest_since(), None);
+    (7..=9).for_each(|id| locks.insert(id, held(id)));
+    assert_eq!(locks.oldest_since(), Some(7));
+    locks.take(7);
+    locks.take(8);
+    assert_eq!(locks.oldest_since(), Some(9));
+    // Ids that are skipped for long begin the ring anew.
+    locks.insert(1_000_000, held(1_000_000));
+    assert_eq!(locks.oldest_since(), Some(9));
+    locks.take(9);
+    assert_eq!(locks.oldest_since(), Some(1_000_000));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use broker_core::{Command, EntityPath, Outcome, Properties, Timestamp};
 use bytes::BytesMut;
 
 use super::{Ask, bad, lock_tokens, one_array, sessions};
-use crate::{condition::Refusal, outcome, settlement::Face};
+use crate::{condition::Refusal, outcome, settlement::Dialect};
 
 /// The command of `renew-lock`.
 pub(super) fn renew(body: &RawMap, path: EntityPath) -> Result<Ask, Refusal> {
@@ -37,7 +37,7 @@ pub(super) fn update(body: &RawMap, path: EntityPath) -> Result<Ask, Refusal> {
 /// `properties-to-modify`.
 fn to_modify(body: &RawMap) -> Properties {
     let map = body.get("properties-to-modify").and_then(|map| RawMap::copy_from_slice(map.bytes()).ok());
-    map.map(|map| outcome::properties(&map, Face::ServiceBus)).unwrap_or_default()
+    map.map(|map| outcome::properties(&map, Dialect::ServiceBus)).unwrap_or_default()
 }
 
 /// `properties-to-modify` with reason and description.

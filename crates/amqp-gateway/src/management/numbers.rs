@@ -13,7 +13,7 @@ use super::{Ask, bad, bytes_of, one_entry, out_of_range, sequence_numbers_of, se
 use crate::{
     condition::Refusal,
     delivery::{self, Recipient},
-    settlement::Face,
+    settlement::Dialect,
 };
 
 /// Most numbers of one request.
@@ -38,7 +38,7 @@ pub(super) fn command(body: &RawMap, path: EntityPath, bytes: u64) -> Result<Ask
 
 /// The body of the answer: `messages`, a list of maps with `message`, the whole encoded message, and `lock-token`.
 pub(super) fn messages(fetched: &[Fetched], entity: &str) -> BytesMut {
-    let recipient = Recipient { face: Face::ServiceBus, id_base: crate::attach::id_base(entity) };
+    let recipient = Recipient { dialect: Dialect::ServiceBus, id_base: crate::attach::id_base(entity) };
     let mut scratch = BytesMut::new();
     one_entry("messages", bytes_of(fetched.iter().map(|it| &it.stored)), |out| {
         types::write_list(out, fetched.len(), |out| {

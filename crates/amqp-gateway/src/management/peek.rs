@@ -15,7 +15,7 @@ use super::{Ask, bad, bytes_of, count_of, one_entry, sessions};
 use crate::{
     condition::Refusal,
     delivery::{self, Recipient},
-    settlement::Face,
+    settlement::Dialect,
 };
 
 const OMIT_BODY: &str = "omit-message-body";
@@ -42,7 +42,7 @@ pub(super) fn omits_body(body: &RawMap) -> bool {
 
 /// The body of the answer: `messages`, a list of maps with `message`, the encoded message.
 pub(super) fn messages(peeked: &[Peeked], entity: &str, with_body: bool) -> BytesMut {
-    let recipient = Recipient { face: Face::ServiceBus, id_base: crate::attach::id_base(entity) };
+    let recipient = Recipient { dialect: Dialect::ServiceBus, id_base: crate::attach::id_base(entity) };
     let mut scratch = BytesMut::new();
     let bytes = if with_body { bytes_of(peeked.iter().map(|it| &it.stored)) } else { 0 };
     one_entry("messages", bytes, |out| {

@@ -12,7 +12,7 @@ fn rejected_state(condition: &'static str, description: Option<&str>, info: Opti
 }
 
 fn dead_lettered(state: &DeliveryState) -> Vec<(String, PropertyValue)> {
-    let Outcome::DeadLetter(properties) = of(Deed::DeadLetter, Face::ServiceBus, Some(state)) else {
+    let Outcome::DeadLetter(properties) = of(Deed::DeadLetter, Dialect::ServiceBus, Some(state)) else {
         panic!()
     };
     properties.0.into_iter().map(|(name, value)| (name.into(), value)).collect()
@@ -60,7 +60,7 @@ fn a_reason_or_description_that_is_null_is_none() {
         let state = rejected_state("com.microsoft:dead-letter", description, Some(null.clone()));
         assert_eq!(dead_lettered(&state), expected);
     }
-    assert_eq!(properties(&null, Face::ServiceBus), Properties::default());
+    assert_eq!(properties(&null, Dialect::ServiceBus), Properties::default());
 }
 
 #[test]
@@ -78,16 +78,16 @@ fn modified_changes_application_properties_for_service_bus_and_annotations_for_o
         undeliverable_here: None,
         message_annotations: Some(map),
     }));
-    let names = |deed, face| match of(deed, face, Some(&state)) {
+    let names = |deed, dialect| match of(deed, dialect, Some(&state)) {
         Outcome::Abandon(properties) | Outcome::Release(properties) => {
             properties.0.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
         }
         other => panic!("{other:?}"),
     };
-    assert_eq!(names(Deed::Abandon, Face::ServiceBus), vec![Box::from("note"), Box::from("x")]);
+    assert_eq!(names(Deed::Abandon, Dialect::ServiceBus), vec![Box::from("note"), Box::from("x")]);
     for deed in [Deed::Abandon, Deed::Release] {
-        assert_eq!(names(deed, Face::Plain), vec![Box::from("\u{1}note"), Box::from("\u{1}x")]);
+        assert_eq!(names(deed, Dialect::Plain), vec![Box::from("\u{1}note"), Box::from("\u{1}x")]);
     }
-    let released = of(Deed::Release, Face::Plain, Some(&DeliveryState::Released));
+    let released = of(Deed::Release, Dialect::Plain, Some(&DeliveryState::Released));
     assert_eq!(released, Outcome::Release(Properties::default()));
 }

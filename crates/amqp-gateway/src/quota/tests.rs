@@ -5,10 +5,10 @@ use amqp_codec::{
 
 use super::*;
 
-fn outcome(message: MessageBuilder, face: Face) -> Option<&'static str> {
+fn outcome(message: MessageBuilder, dialect: Dialect) -> Option<&'static str> {
     let message = message.data(b"body").build();
     let sections = Sections::scan(&message).unwrap();
-    check(&message, &sections, face).err().map(|refusal| refusal.named().condition)
+    check(&message, &sections, dialect).err().map(|refusal| refusal.named().condition)
 }
 
 #[test]
@@ -30,9 +30,9 @@ fn ids_have_128_characters_at_most_however_many_bytes_those_take() {
         ];
         for (number, (message, plain)) in cases.into_iter().enumerate() {
             let expected = refused.filter(|_| number < 4);
-            assert_eq!(outcome(message.clone(), Face::ServiceBus), expected, "{number} {count} {letter}");
+            assert_eq!(outcome(message.clone(), Dialect::ServiceBus), expected, "{number} {count} {letter}");
             assert_eq!(
-                outcome(message, Face::Plain),
+                outcome(message, Dialect::Plain),
                 expected.filter(|_| plain),
                 "{number} {count} {letter}"
             );
@@ -59,7 +59,7 @@ fn one_property_and_all_together_have_their_limits() {
         for (length, name) in lengths.iter().zip(["p", "q", "r"]) {
             message = message.application_property(name, AnnotationValue::Str(&"x".repeat(*length)));
         }
-        assert_eq!(outcome(message.clone(), Face::ServiceBus), expected, "{lengths:?}");
-        assert_eq!(outcome(message, Face::Plain), None, "{lengths:?}");
+        assert_eq!(outcome(message.clone(), Dialect::ServiceBus), expected, "{lengths:?}");
+        assert_eq!(outcome(message, Dialect::Plain), None, "{lengths:?}");
     }
 }

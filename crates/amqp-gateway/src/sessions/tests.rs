@@ -57,12 +57,50 @@ fn whoever_takes_any_session_waits_as_long_as_it_says() {
     }
 }
 
+/// A filter with one entry, from encoded bytes.
+fn filter(key: &[u8], value: &[u8]) -> RawMap {
+    let mut bytes = BytesMut::new();
+    write_map(&mut bytes, 2, |out| {
+        out.extend_from_slice(key);
+        out.extend_from_slice(value);
+    });
+    RawMap::new(bytes.freeze()).unwrap()
+}
+
 #[test]
-fn the_session_that_was_got_is_told_as_a_string_and_in_ticks() {
+fn the_answer_has_the_filter_in_the_encoding_of_the_question() {
+    let (mut symbol, mut string) = (BytesMut::new(), BytesMut::new());
+    symbol.extend_from_slice(&[0xa3, 28]);
+    symbol.extend_from_slice(SESSION_FILTER.as_bytes());
+    AnnotationValue::Str(SESSION_FILTER).write(&mut string);
+    // A descriptor that is a symbol instead of a number.
+    let by_name = [&[0x00, 0xa3, 28][..], SESSION_FILTER.as_bytes()].concat();
+    let named = |inner: &[u8]| [&by_name[..], inner].concat();
+    let got = [0xa1, 1, b's'];
+    let cases = [
+        // key, value that was asked, value of the answer
+        (&symbol, got.to_vec(), got.to_vec()),
+        (&symbol, vec![0x40], got.to_vec()),
+        (&symbol, described(&got), described(&got)),
+        (&symbol, described(&[0x40]), described(&got)),
+        (&symbol, named(&[0x40]), named(&got)),
+        (&string, described(&got), described(&got)),
+        (&string, got.to_vec(), got.to_vec()),
+        // The client spells the same string with a longer constructor: the type stays, its width is ours.
+        (&symbol, described(&[0xb1, 0, 0, 0, 1, b's']), described(&got)),
+    ];
     let grant = SessionGrant { id: "s".into(), until: Timestamp::from_millis(1_500) };
-    let source = with_session(Source::new("q"), &grant);
-    let filter = source.filter.unwrap();
-    assert_eq!(filter.get(SESSION_FILTER).and_then(RawValue::as_string), Some("s"));
+    for (key, asked, expected) in cases {
+        let mut source = Source::new("q");
+        source.filter = Some(filter(key, &asked));
+        let answer = with_session(source, &grant).filter.unwrap();
+        assert_eq!(answer, filter(key, &expected), "{asked:x?}");
+    }
+}
+
+#[test]
+fn the_end_of_the_lock_is_told_in_ticks() {
+    let grant = SessionGrant { id: "s".into(), until: Timestamp::from_millis(1_500) };
     let until = properties(&grant).get(LOCKED_UNTIL).and_then(RawValue::as_i64);
     assert_eq!(until, Some(621_355_968_015_000_000));
     assert_eq!(ticks(Timestamp::MAX), i64::MAX, "a lock without end does not wrap");

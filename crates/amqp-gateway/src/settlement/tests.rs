@@ -4,7 +4,7 @@ use super::*;
 
 use Answer::{Detach, NoTransaction, WhenDone};
 use Deed::{Abandon, Complete, DeadLetter, Defer, Release};
-use Face::{Plain, ServiceBus};
+use Dialect::{Plain, ServiceBus};
 use SenderSettleMode::{Mixed, Settled, Unsettled};
 
 const ACCEPTED: Said = Said::Outcome(WireOutcome::Accepted);
@@ -112,9 +112,10 @@ fn the_page_says_what_the_table_does() {
         let plain = if plain == "the same" { service_bus } else { plain };
         for (row, (said, ..)) in rows().into_iter().enumerate() {
             for settled in [false, true].into_iter().filter(|settled| is_meant(said, *settled)) {
-                for (at, (face, words)) in [(ServiceBus, service_bus), (Plain, plain)].into_iter().enumerate()
+                for (at, (dialect, words)) in
+                    [(ServiceBus, service_bus), (Plain, plain)].into_iter().enumerate()
                 {
-                    let verdict = settlement(face, Unsettled, settled, said, None);
+                    let verdict = settlement(dialect, Unsettled, settled, said, None);
                     assert_eq!(verdict.deed, deed_in_words(words), "{line}: {said:?}");
                     let (detached, unknown) =
                         (words.contains("detached"), state.contains("no open transaction"));
@@ -132,13 +133,13 @@ fn the_page_says_what_the_table_does() {
 fn every_combination_has_its_row() {
     for (said, service_bus, plain) in rows() {
         for mode in [Unsettled, Mixed] {
-            for (face, expected) in [(ServiceBus, service_bus), (Plain, plain)] {
+            for (dialect, expected) in [(ServiceBus, service_bus), (Plain, plain)] {
                 for (settled, (deed, answer)) in [(false, expected[0]), (true, expected[1])] {
-                    let verdict = settlement(face, mode, settled, said, None);
+                    let verdict = settlement(dialect, mode, settled, said, None);
                     assert_eq!(
                         verdict,
                         Verdict { deed, answer },
-                        "{face:?} {mode:?} settled={settled} {said:?}"
+                        "{dialect:?} {mode:?} settled={settled} {said:?}"
                     );
                 }
             }
@@ -149,9 +150,9 @@ fn every_combination_has_its_row() {
 #[test]
 fn nothing_said_about_a_pre_settled_delivery_counts() {
     for (said, ..) in rows() {
-        for face in [ServiceBus, Plain] {
+        for dialect in [ServiceBus, Plain] {
             for settled in [false, true] {
-                let verdict = settlement(face, Settled, settled, said, Some(WireOutcome::Accepted));
+                let verdict = settlement(dialect, Settled, settled, said, Some(WireOutcome::Accepted));
                 assert_eq!(verdict, Verdict { deed: Deed::Nothing, answer: Answer::Nothing }, "{said:?}");
             }
         }
@@ -171,15 +172,15 @@ fn settling_without_a_word_means_the_default_outcome() {
         (modified(None, Some(true)).outcome(), Defer, DeadLetter),
     ];
     for (default_outcome, service_bus, plain) in cases {
-        for (face, deed) in [(ServiceBus, service_bus), (Plain, plain)] {
+        for (dialect, deed) in [(ServiceBus, service_bus), (Plain, plain)] {
             for said in [Said::Nothing, Said::Received] {
-                let verdict = settlement(face, Mixed, true, said, default_outcome);
+                let verdict = settlement(dialect, Mixed, true, said, default_outcome);
                 assert_eq!(
                     verdict,
                     Verdict { deed, answer: Answer::Nothing },
-                    "{face:?} {default_outcome:?}"
+                    "{dialect:?} {default_outcome:?}"
                 );
-                assert_eq!(settlement(face, Mixed, false, said, default_outcome).deed, Deed::Nothing);
+                assert_eq!(settlement(dialect, Mixed, false, said, default_outcome).deed, Deed::Nothing);
             }
         }
     }

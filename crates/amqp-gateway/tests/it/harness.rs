@@ -8,7 +8,7 @@ use std::{
 
 use amqp_codec::{
     message::MessageBuilder,
-    performative::{Attach, DeliveryState, Detach, Disposition, Error, Flow, Performative, Transfer},
+    performative::{Attach, DeliveryState, Detach, Disposition, Error, Flow, Open, Performative, Transfer},
     raw::{AnnotationValue, RawMap, RawValue},
     sections::{PropertyField, Sections},
     types::ReceiverSettleMode,
@@ -233,8 +233,13 @@ impl World {
 
     /// A client of Service Bus with a session on channel 0, `$cbs` links 100 and 101, and a token for everything.
     pub(crate) fn service_bus(&mut self) -> usize {
+        self.service_bus_with(Open::new("test"))
+    }
+
+    /// The same with an open of its own.
+    pub(crate) fn service_bus_with(&mut self, open: Open) -> usize {
         let client = self.accept();
-        self.script(client).sasl("ANONYMOUS", None).open("test").begin(0);
+        self.script(client).sasl("ANONYMOUS", None).open_with(open).begin(0);
         self.cbs_links(client);
         self.put_token(client, "amqp://localhost", TOKEN);
         let reply = self.transfers(client).pop().unwrap();

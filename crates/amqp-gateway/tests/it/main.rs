@@ -5,9 +5,13 @@ mod chaos;
 #[cfg(test)]
 mod claims;
 #[cfg(test)]
-mod faces;
+mod dialects;
+#[cfg(test)]
+mod early_outcomes;
 #[cfg(test)]
 mod harness;
+#[cfg(test)]
+mod holding;
 #[cfg(test)]
 mod idling;
 #[cfg(test)]
@@ -21,6 +25,8 @@ mod lost_work;
 #[cfg(test)]
 mod management;
 #[cfg(test)]
+mod node_kinds;
+#[cfg(test)]
 mod rules;
 #[cfg(test)]
 mod selectors;
@@ -32,6 +38,8 @@ mod settlements;
 mod spans;
 #[cfg(test)]
 mod subscribers;
+#[cfg(test)]
+mod tokens;
 #[cfg(test)]
 mod transactions;
 #[cfg(test)]

@@ -206,7 +206,7 @@ fn a_peek_without_bodies_shows_everything_else() {
         let builder = MessageBuilder::new().message_id("id");
         builder.application_property("colour", AnnotationValue::Str("red"))
     };
-    let footer = b"\0Sx\xc1\x07\x02\xa1\x01k\xa1\x01v";
+    let footer = b"\0Sx\xc1\x07\x02\xa3\x01k\xa1\x01v";
     let sent = [
         builder().data(b"body").build(),
         Bytes::from([&builder().body_value(&string("body")).build()[..], footer].concat()),

@@ -65,7 +65,7 @@ fn ask(world: &mut World, client: usize, attach: Attach) -> (Vec<Attach>, Vec<De
 /// The session and the end of its lock, as an attach tells them.
 fn told(attach: &Attach) -> (String, i64) {
     let filter = attach.source.as_ref().unwrap().filter.as_ref().unwrap();
-    let id = filter.get(FILTER).and_then(RawValue::as_string).unwrap().to_owned();
+    let id = filter.get(FILTER).unwrap().undescribed().as_string().unwrap().to_owned();
     let until = attach.properties.as_ref().unwrap().get("com.microsoft:locked-until-utc").unwrap();
     (id, until.as_i64().unwrap())
 }

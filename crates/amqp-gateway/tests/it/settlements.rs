@@ -1,4 +1,4 @@
-//! The tables of `docs/features/settlement.md` on the wire: every mode, every word, both faces.
+//! The tables of `docs/features/settlement.md` on the wire: every mode, every word, both dialects.
 
 use amqp_codec::{
     message::MessageBuilder,

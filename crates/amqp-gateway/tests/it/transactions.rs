@@ -15,7 +15,7 @@ use amqp_codec::{
 };
 use amqp_gateway::{Fault, FaultKind, Faults, GatewayConfig};
 use broker_auth::{Anonymous, Scope};
-use broker_core::{EntityKind, EntitySettings, EntityStatus};
+use broker_core::{EntityKind, EntitySettings, EntityStatus, Hold};
 use bytes::{Bytes, BytesMut};
 use testkit::Script;
 
@@ -132,7 +132,7 @@ impl Answer {
     }
 }
 
-fn coordinator(name: &str, handle: u32) -> Attach {
+pub(crate) fn coordinator(name: &str, handle: u32) -> Attach {
     let mut attach = Attach::new(name, handle, Role::Sender);
     attach.source = Some(Source::new("here"));
     let capabilities = vec![Symbol::from("amqp:local-transactions")];
@@ -145,13 +145,13 @@ fn value(body: &[u8]) -> Bytes {
     MessageBuilder::new().body_raw(RawValue::first(body).unwrap()).build()
 }
 
-fn declare() -> Bytes {
+pub(crate) fn declare() -> Bytes {
     let mut body = BytesMut::new();
     amqp_codec::performative::Declare::default().encode(&mut body);
     value(&body)
 }
 
-fn discharge(txn_id: &TxnId, fail: bool) -> Bytes {
+pub(crate) fn discharge(txn_id: &TxnId, fail: bool) -> Bytes {
     let mut body = BytesMut::new();
     Discharge { txn_id: txn_id.clone(), fail }.encode(&mut body);
     value(&body)
@@ -177,7 +177,7 @@ pub(crate) fn done() -> Answer {
     Answer::State(DeliveryState::Accepted)
 }
 
-/// A broker with `texts` in `q`, and a client of either face with a coordinator and a sender to `q`.
+/// A broker with `texts` in `q`, and a client of either dialect with a coordinator and a sender to `q`.
 pub(crate) fn world(service_bus: bool, texts: &[&str]) -> (World, Peer) {
     within_world(World::new(), service_bus, texts)
 }
@@ -524,6 +524,7 @@ fn a_refused_operation_leaves_only_the_rollback() {
 fn a_lost_lock_fails_the_settlement_and_the_commit() {
     for service_bus in [false, true] {
         let (mut world, mut peer) = world(service_bus, &["a", "b"]);
+        world.update("q", EntitySettings { hold: Hold::Lock, ..EntitySettings::default() });
         let ids = received(&mut world, peer.client);
         let txn = peer.declare(&mut world);
         let accepted = || within(&txn, DeliveryState::Accepted);

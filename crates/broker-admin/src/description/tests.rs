@@ -337,9 +337,10 @@ fn settings() -> impl Strategy<Value = EntitySettings> {
         Just(EntityStatus::SendDisabled),
         Just(EntityStatus::ReceiveDisabled)
     ];
-    (texts, times, numbers, any::<[bool; 5]>(), status).prop_map(
+    (texts, times, numbers, any::<[bool; 6]>(), status).prop_map(
         |((to, dead_to, note), (lock, ttl, window), (count, idle, size), flags, status)| EntitySettings {
             lock_duration: Duration::from_millis(lock),
+            hold: if flags[5] { Hold::Lock } else { Hold::Link },
             max_delivery_count: count,
             default_time_to_live: ttl.map(Duration::from_millis),
             dead_letter_on_expiration: flags[0],

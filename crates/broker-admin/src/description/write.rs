@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-use broker_core::{EntityKind, EntityReport, EntitySettings, Timestamp};
+use broker_core::{EntityKind, EntityReport, EntitySettings, Hold, Timestamp};
 
 use super::{
-    STATUS, authorization, element_name, flag, kept, shown_megabytes, shown_message_kilobytes, word,
+    HOLD, STATUS, authorization, element_name, flag, kept, shown_megabytes, shown_message_kilobytes, word,
 };
 use crate::{Query, duration, time, xml};
 
@@ -165,6 +165,9 @@ impl Writer<'_, '_> {
 
     fn lock(&mut self, settings: &EntitySettings) {
         self.duration("LockDuration", Some(settings.lock_duration));
+        if settings.hold == Hold::Lock {
+            self.element(HOLD, "Lock");
+        }
     }
 
     fn time_to_live(&mut self, settings: &EntitySettings) {

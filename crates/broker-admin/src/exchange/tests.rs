@@ -240,7 +240,18 @@ fn subscriptions_and_rules_stand_below_their_topic() {
     assert_eq!(detail(&broker.update("/t/Subscriptions/s1/Rules/no", R, filter)).0, 404);
     assert_eq!(broker.delete("/t/Subscriptions/s1/Rules/$Default").status, 200);
     assert_eq!(titles(&broker.get("/t/Subscriptions/s1/Rules")), ["big"]);
-    assert!(broker.get("/t/Subscriptions/s1/Rules/no").text().contains("Publicly Listed Services"));
+    // The Java SDK reads an empty feed in the place of an entry as a fault of its own; 404 is what the service answers.
+    for missing in ["/t/Subscriptions/s1/Rules/no", "/t/Subscriptions/no", "/no/Subscriptions/s1"] {
+        let answer = broker.get(missing);
+        let refused = detail(&answer);
+        assert_eq!(refused.0, 404, "{missing}: {refused:?}");
+        assert!(refused.1.starts_with("SubCode=40400. Not Found."), "{missing}: {refused:?}");
+    }
+    for missing in ["/no", "/t/Subscriptions/no/Rules"] {
+        let answer = broker.get(missing);
+        assert_eq!(answer.status, 200);
+        assert!(answer.text().contains("Publicly Listed Services"), "{missing}: {answer:?}");
+    }
     let own =
         "<DefaultRuleDescription><Filter i:type=\"FalseFilter\"/><Name>none</Name></DefaultRuleDescription>";
     assert_eq!(broker.create("/t/Subscriptions/s2", S, own).status, 201);

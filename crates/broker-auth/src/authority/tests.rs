@@ -119,7 +119,7 @@ fn tokens_are_judged_by_the_rules() {
         ("root", "first", "sb://h/orders", "sb://h/orders/$DeadLetterQueue", Ok(Rights::ALL)),
         ("root", "first", "sb://h/orders", "sb://h/orders2", wrong),
         ("root", "first", "sb://h/orders", "sb://h", wrong),
-        ("root", "first", "sb://h/orders", "sb://i/orders", wrong),
+        ("root", "first", "sb://h/orders", "sb://i/orders", Ok(Rights::ALL)),
         ("root", "first", "SB://H:1/Orders/", "amqps://h:2/oRDERS", Ok(Rights::ALL)),
         ("root", "First", "sb://h", "sb://h", forged),
         ("reader", "r", "sb://h", "sb://h/orders", Ok(Rights::NONE.with(Right::Listen))),
@@ -276,6 +276,46 @@ fn secrets_do_not_show_in_debug_texts() {
     for secret in ["first", "zweite", "pässword", "\"r\"", "two"] {
         assert!(!text.contains(secret), "{secret}");
     }
+}
+
+#[test]
+fn the_host_of_a_token_decides_nothing_and_what_is_no_host_is_no_audience() {
+    let cases = [
+        // signed, audience, result
+        ("sb://one/orders", "amqps://another:5671/orders", Ok(())),
+        ("sb://one", "orders", Ok(())),
+        ("myhost", "sb://myhost/orders", Ok(())),
+        ("myhost", "amqp://localhost/payments", Ok(())),
+        ("orders", "sb://orders/payments", Err(TokenError::WrongAudience)),
+        ("otherhost", "sb://otherhost/orders", Err(TokenError::WrongAudience)),
+        ("sb://one/orders", "sb://one", Err(TokenError::WrongAudience)),
+        ("sb://one", "sb://", Err(TokenError::WrongAudience)),
+        ("sb://one", "sb://one\\orders", Err(TokenError::WrongAudience)),
+        ("sb://", "sb://one/orders", Err(TokenError::Malformed(SasError::Unreadable("sr")))),
+        ("sb://one\\orders", "sb://one/payments", Err(TokenError::Malformed(SasError::Unreadable("sr")))),
+    ];
+    let authority = Authority::new(Credentials::development(Anonymous::Deny))
+        .with_host_names(HostNames::from_iter(["MyHost"]));
+    for (signed, audience, expected) in cases {
+        let token = sign(DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME, signed, 100);
+        let judged = authority.verify_token(&token, SAS, audience, 1).map(drop);
+        assert_eq!(judged, expected, "{signed} for {audience}");
+    }
+}
+
+#[test]
+fn a_broker_is_open_where_no_secret_keeps_strangers_out() {
+    let key = |name: &str, text: &str| NamedKey {
+        name: name.into(),
+        primary: Secret::new(text),
+        ..NamedKey::development()
+    };
+    let of =
+        |keys, anonymous| Authority::new(Credentials { keys, anonymous, ..Credentials::default() }).is_open();
+    assert!(of(vec![NamedKey::development()], Anonymous::Deny));
+    assert!(of(vec![key("own", "secret"), key("other", DEVELOPMENT_KEY)], Anonymous::Deny));
+    assert!(of(vec![key("own", "secret")], Anonymous::Allow));
+    assert!(!of(vec![key(DEVELOPMENT_KEY_NAME, "secret")], Anonymous::Deny));
 }
 
 proptest! {

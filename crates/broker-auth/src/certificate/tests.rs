@@ -93,3 +93,34 @@ proptest! {
         let _subject = certificate_subject(&bytes);
     }
 }
+
+#[test]
+fn the_dns_names_of_a_certificate_are_found_among_its_alternative_names() {
+    let names = [
+        element(DNS_NAME, b"broker.example.org"),
+        element(0x87, &[10, 0, 0, 7]),
+        element(DNS_NAME, b"*.bus"),
+    ];
+    let value = element(OCTET_STRING, &element(SEQUENCE, &names.concat()));
+    let other =
+        element(SEQUENCE, &[element(OBJECT_ID, &[0x55, 0x1d, 0x0f]), element(OCTET_STRING, &[1])].concat());
+    for critical in [Vec::new(), element(1, &[0xff])] {
+        let id = element(OBJECT_ID, &SUBJECT_ALTERNATIVE_NAME);
+        let extension = element(SEQUENCE, &[id, critical, value.clone()].concat());
+        let extensions = element(EXTENSIONS, &element(SEQUENCE, &[other.clone(), extension].concat()));
+        let fields = [element(INTEGER, &[1]), element(SEQUENCE, &[]), extensions];
+        let certificate = element(SEQUENCE, &element(SEQUENCE, &fields.concat()));
+        assert_eq!(certificate_host_names(&certificate), ["broker.example.org", "*.bus"]);
+        for end in 0..certificate.len() {
+            assert!(certificate_host_names(&certificate[..end]).is_empty(), "cut at {end}");
+        }
+    }
+    assert!(certificate_host_names(&certificate(&[], true)).is_empty(), "without extensions");
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_of_a_certificate_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        certificate_host_names(&bytes);
+    }
+}

@@ -161,7 +161,7 @@ impl Core {
             let Some(slot) = store.slots.get(sequence) else { continue };
             let length = slot.length;
             match kind {
-                Kind::Lock if slot.is_locked() && slot.until <= now => {
+                Kind::Lock if slot.is_lock_over(now) => {
                     self.was_used_until(queue, slot.until);
                     self.give_back(now, queue, sequence, true, Addition::default(), out);
                 }

@@ -99,7 +99,7 @@ impl Core {
         let mut ended = false;
         for sequence in sequences {
             let slot = self.stores.get(&queue).and_then(|store| store.slots.get(sequence.0));
-            if slot.is_some_and(|slot| slot.is_locked() && now >= slot.until) {
+            if slot.is_some_and(|slot| slot.is_lock_over(now)) {
                 self.give_back(now, queue, sequence.0, true, Addition::default(), out);
                 ended = true;
             }

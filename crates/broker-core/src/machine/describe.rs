@@ -6,8 +6,8 @@ use std::ops::Bound;
 
 use super::Core;
 use crate::{
-    Activity, EntityKind, EntityReport, EntityVersion, Look, QueueId, Start, activity::Traffic,
-    machine::EntityView, name,
+    Activity, EntityError, EntityKind, EntityPath, EntityReport, EntityVersion, Look, QueueId, Start,
+    activity::Traffic, machine::EntityView, name,
 };
 
 /// Most entities in one answer.
@@ -34,6 +34,27 @@ impl Core {
         }
     }
 
+    /// Whether an entity is there, or, where that is asked for, one below its name, or one that would be made on demand.
+    pub(super) fn find_entity(
+        &self,
+        path: &EntityPath,
+        or_below: bool,
+        auto_create: bool,
+    ) -> Result<(), EntityError> {
+        let could_be_made = || auto_create && self.check_name(&path.entity, EntityKind::Queue).is_ok();
+        if self.resolve(path).is_some() || could_be_made() || or_below && self.is_prefix(&path.entity) {
+            return Ok(());
+        }
+        Err(EntityError::NotFound(path.entity.clone()))
+    }
+
+    /// Whether the name of an entity begins with this one and a slash.
+    fn is_prefix(&self, name: &str) -> bool {
+        let prefix = format!("{}/", name::key(name));
+        let behind = (Bound::Excluded(&*prefix), Bound::Unbounded);
+        self.names.range::<str, _>(behind).next().is_some_and(|(name, _)| name.starts_with(&prefix))
+    }
+
     fn page(&self, queues: impl Iterator<Item = QueueId>, top: u64) -> Vec<EntityReport> {
         let top = usize::try_from(top.min(SHOWN_MAX)).unwrap_or(usize::MAX);
         queues.take(top).filter_map(|queue| self.view(queue)).map(|view| self.report(&view)).collect()
@@ -55,6 +76,7 @@ impl Core {
             deferred: view.deferred,
             locked: view.locked,
             oldest: view.oldest,
+            held_since: view.held_since,
             incoming,
             outgoing,
             completed,

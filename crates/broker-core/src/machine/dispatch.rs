@@ -139,6 +139,7 @@ impl Core {
     /// The commands that open and close things.
     fn dispatch_link(&mut self, now: Timestamp, client: ClientId, command: Command, out: &mut impl Output) {
         match command {
+            Command::OfKind(kind, command) => self.dispatch_of_kind(now, client, kind, *command, out),
             Command::Connect => self.connect(client),
             Command::Disconnect => self.disconnect(now, client, out),
             Command::OpenProducer { producer, path, auto_create } => {
@@ -193,6 +194,10 @@ impl Core {
             Command::Describe { look, ticket } => {
                 let entities = self.describe(&look);
                 self.merge.effect(client, Effect::Described { ticket, entities }, out);
+            }
+            Command::FindEntity { path, or_below, auto_create, ticket } => {
+                let found = self.find_entity(&path, or_below, auto_create);
+                self.answer_request(client, ticket, found, out);
             }
             Command::WatchKeys => self.keys_watcher = Some(client),
             Command::DeleteEntity { name, expected, ticket } => {

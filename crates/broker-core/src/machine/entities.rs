@@ -173,7 +173,11 @@ impl Core {
     }
 
     /// The name as it will be kept, and the store of a subscription's topic.
-    fn check_name(&self, name: &str, kind: EntityKind) -> Result<(Box<str>, Option<QueueId>), EntityError> {
+    pub(super) fn check_name(
+        &self,
+        name: &str,
+        kind: EntityKind,
+    ) -> Result<(Box<str>, Option<QueueId>), EntityError> {
         let invalid = || EntityError::InvalidName(name.into());
         let subscription = name::split_subscription(name);
         if kind != EntityKind::Subscription {
@@ -216,7 +220,7 @@ impl Core {
     pub(super) fn place(&mut self, definition: Definition, position: Position, length: u32) {
         let Stores { queue, dead_letter, transfer_dead_letter } = definition.stores;
         let settings = &definition.settings;
-        let lock_duration = settings.lock_duration;
+        let (lock_duration, hold) = (settings.lock_duration, settings.hold);
         let window = settings.requires_duplicate_detection.then_some(settings.duplicate_detection_window);
         let seed = self.tokens.seed();
         let forwards = |target: &Option<Box<str>>| target.as_deref().map(name::key);
@@ -250,6 +254,7 @@ impl Core {
             }
             store.lazy_expiry = self.config.expiry == Expiry::Lazy;
             store.lock_duration = lock_duration;
+            store.hold = hold;
             store.forwards = forwards;
             if id == queue
                 && let Some(window) = window

@@ -348,9 +348,10 @@ impl Failure {
     /// `None`: the broker itself has no room, which is no fault of the target.
     pub(super) fn of(error: &PublishError) -> Option<Self> {
         let reason = match error {
-            // What is forwarded belongs to no transaction.
+            // What is forwarded belongs to no transaction, and asks for no kind of node.
             PublishError::NoRoom(NoRoom::Storage)
             | PublishError::HistoryFull { .. }
+            | PublishError::WrongKind { .. }
             | PublishError::Transaction(_) => return None,
             PublishError::NotFound(_) | PublishError::SubQueueSend(_) | PublishError::SubscriptionSend(_) => {
                 "MessagingEntityNotFoundException"

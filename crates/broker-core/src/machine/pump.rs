@@ -5,8 +5,8 @@
 
 use super::{Core, approach::AHEAD, reading::read_stored, wake};
 use crate::{
-    ClientId, CoreConfig, Delivery, Effect, Lock, LockId, Output, QueueId, ReceiveMode, SequenceNumber,
-    Stored, Timestamp,
+    ClientId, CoreConfig, Delivery, Effect, Hold, Lock, LockId, Output, QueueId, ReceiveMode, SequenceNumber,
+    Stored, Timestamp, UnsettledPolicy,
     client::{Client, Consumer, Place},
     config::Describe,
     id_map::IdMap,
@@ -282,14 +282,20 @@ impl Hand<'_> {
         let until = if consumer.session.is_some() {
             store.lock_in_session(sequence, id)
         } else {
-            let until = self.now.after(store.lock_duration);
+            let is_timed = consumer.unsettled == UnsettledPolicy::KeepLocks || store.hold == Hold::Lock;
             if selects {
                 store.take_any(sequence);
             } else {
                 store.take(sequence);
             }
-            store.lock(sequence, id, number, until);
-            until
+            if is_timed {
+                let until = self.now.after(store.lock_duration);
+                store.lock(sequence, id, number, until);
+                until
+            } else {
+                store.lock_untimed(sequence, id, number, self.now);
+                Timestamp::MAX
+            }
         };
         let token = self.tokens.seal(store.id, id, sequence_number);
         let lock = Some(Lock { id, token, until });

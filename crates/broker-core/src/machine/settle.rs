@@ -344,7 +344,7 @@ impl Core {
         let Some(store) = self.stores.get_mut(&queue) else { return };
         let Some(slot) = store.slots.get_mut(sequence) else { return };
         // A lock that ran out before it was given up counts as failed, whoever comes first.
-        let failed = failed || now >= slot.until;
+        let failed = failed || slot.is_lock_over(now);
         if failed {
             slot.delivery_count = slot.delivery_count.saturating_add(1);
         }

@@ -20,6 +20,7 @@ mod listings;
 mod locks;
 mod melee;
 mod model;
+mod node_kind;
 mod open_in_model;
 mod partitions;
 mod profile;

@@ -45,6 +45,8 @@ pub struct EntityView<'a> {
     pub bytes: u64,
     /// When the first of its messages was enqueued; where there are partitions, the first of one of them.
     pub oldest: Option<Timestamp>,
+    /// When the oldest of the locks without a timer began, those of dead letters included; `None`: there is none.
+    pub held_since: Option<Timestamp>,
     /// The number that the next message gets, where it has no key.
     pub next_sequence: u64,
     /// Producers and consumers, those of the dead-letter stores included.
@@ -102,6 +104,7 @@ impl Core {
             damaged: all.iter().map(|store| store.counts.damaged as u64).sum(),
             bytes: all.iter().map(|store| store.counts.bytes).sum(),
             oldest: store.oldest(),
+            held_since: all.iter().filter_map(|store| store.oldest_untimed_lock()).min(),
             next_sequence: definition.next_number(),
             links: all.iter().map(|store| store.links.len() as u64).sum(),
             remembered_ids: store.history.as_ref().map_or(0, |history| history.len() as u64),

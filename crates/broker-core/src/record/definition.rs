@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Reader, RecordError, SEQUENCE_END, VERSION, kind};
 use crate::{
-    AccessRight, AuthorizationRule, EntityKind, EntitySettings, EntityStatus, EntityVersion, KeyText,
+    AccessRight, AuthorizationRule, EntityKind, EntitySettings, EntityStatus, EntityVersion, Hold, KeyText,
     QueueId, Timestamp, partition::Counters,
 };
 
@@ -30,7 +30,11 @@ mod tag {
     pub(super) const PARTITIONS: u8 = 5;
     pub(super) const AUTHORIZATION: u8 = 6;
     pub(super) const ACCESSED_AT: u8 = 7;
+    pub(super) const HOLD: u8 = 8;
 }
+
+/// [`Hold::Lock`] in a record.
+const HOLD_LOCK: u8 = 1;
 
 /// The stores of one entity.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -132,6 +136,10 @@ impl Definition {
             extensions.push(tag::ACCESSED_AT);
             extensions.extend_from_slice(&self.accessed_at.as_millis().to_le_bytes());
         }
+        if settings.hold == Hold::Lock {
+            // The default is left out: such a definition has the bytes that it had before the property was there.
+            extensions.extend_from_slice(&[tag::HOLD, HOLD_LOCK]);
+        }
         let length = u32::try_from(extensions.len()).expect("settings are limited to far less than 4 GiB");
         record.extend_from_slice(&length.to_le_bytes());
         record.extend_from_slice(&extensions);
@@ -174,6 +182,7 @@ impl Definition {
         while !extensions.rest().is_empty() {
             match extensions.u8("extension tag")? {
                 tag::ACCESSED_AT => accessed_at = Timestamp::from_millis(extensions.u64("accessed_at")?),
+                tag::HOLD => settings.hold = decode_hold(extensions.u8("hold")?)?,
                 tag => take_extension(tag, &mut settings, &mut partitions, &mut extensions)?,
             }
         }
@@ -338,6 +347,13 @@ fn decode_status(status: u8) -> Result<EntityStatus, RecordError> {
     ];
     let found = all.into_iter().find(|candidate| *candidate as u8 == status);
     found.ok_or(RecordError::Value { field: "status", value: u64::from(status) })
+}
+
+fn decode_hold(hold: u8) -> Result<Hold, RecordError> {
+    match hold {
+        HOLD_LOCK => Ok(Hold::Lock),
+        _ => Err(RecordError::Value { field: "hold", value: u64::from(hold) }),
+    }
 }
 
 fn millis(duration: Duration) -> u64 {

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    AccessRight, AuthorizationRule, EntityKind, EntitySettings, EntityStatus, KeyText, More, Properties,
-    PropertyValue, Rule, Timestamp, partition::Counters,
+    AccessRight, AuthorizationRule, EntityKind, EntitySettings, EntityStatus, Hold, KeyText, More,
+    Properties, PropertyValue, Rule, Timestamp, partition::Counters,
 };
 
 fn state() -> impl Strategy<Value = State> {
@@ -81,7 +81,7 @@ prop_compose! {
     fn settings()(
         (lock, ttl, window, idle) in (any::<u32>(), any::<Option<u32>>(), any::<u32>(), any::<Option<u32>>()),
         (max_delivery_count, max_message_bytes, max_size_bytes) in (any::<u32>(), any::<Option<u32>>(), any::<Option<u32>>()),
-        flags in any::<[bool; 5]>(),
+        flags in any::<[bool; 6]>(),
         status in prop_oneof![
             Just(EntityStatus::Active),
             Just(EntityStatus::Disabled),
@@ -96,6 +96,7 @@ prop_compose! {
         let [forward_to, forward_dead_lettered_to, user_metadata] = texts.map(|text| text.map(Box::from));
         EntitySettings {
             lock_duration: millis(lock),
+            hold: if flags[5] { Hold::Lock } else { Hold::Link },
             max_delivery_count,
             default_time_to_live: ttl.map(millis),
             dead_letter_on_expiration: flags[0],

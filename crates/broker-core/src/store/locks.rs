@@ -1,7 +1,7 @@
 //! Locks of the messages of a store.
 //!
-//! Invariant: `counts.locked` is the number of slots that are locked, and each of them is among the runs of `locks` at the
-//! end of its lock.
+//! Invariant: `counts.locked` is the number of slots that are locked. Each of them is among the runs of `locks` at the end
+//! of its lock, or, where its lock has no timer, among the runs of `untimed` at the time at which it began.
 
 use crate::{
     LockId, SettleError, Timestamp,
@@ -15,20 +15,49 @@ impl Store {
     pub(crate) fn lock(&mut self, sequence: u64, lock: LockId, holder: ConsumerNumber, until: Timestamp) {
         let Some(slot) = self.slots.get_mut(sequence) else { return };
         slot.start_lock(lock, holder, until);
+        self.note_lock(holder, sequence);
+        self.push_lock(until, sequence);
+    }
+
+    /// Locks a message that was taken, for as long as its holder's link lasts.
+    pub(crate) fn lock_untimed(
+        &mut self,
+        sequence: u64,
+        lock: LockId,
+        holder: ConsumerNumber,
+        now: Timestamp,
+    ) {
+        let Some(slot) = self.slots.get_mut(sequence) else { return };
+        slot.start_untimed_lock(lock, holder, now);
+        self.note_lock(holder, sequence);
+        self.untimed.push(now, sequence);
+        if self.untimed.is_bloated(self.counts.locked) {
+            let slots = &self.slots;
+            self.untimed.compact(|run| any(slots, *run, |slot| slot.held_since() == Some(run.at)));
+        }
+    }
+
+    fn note_lock(&mut self, holder: ConsumerNumber, sequence: u64) {
         self.counts.locked += 1;
         if let Some(holding) = &mut self.holding
             && !holding.note(holder, sequence)
         {
             self.holding = None;
         }
-        self.push_lock(until, sequence);
     }
 
-    /// Gives a running lock a new end.
+    /// Gives a running lock a new end. A lock without a timer stays as it is.
     pub(crate) fn renew(&mut self, sequence: u64, until: Timestamp) {
         let Some(slot) = self.slots.get_mut(sequence) else { return };
-        slot.until = until;
-        self.push_lock(until, sequence);
+        slot.renew_lock(until);
+        if slot.held_since().is_none() {
+            self.push_lock(until, sequence);
+        }
+    }
+
+    /// When the oldest of the locks without a timer began.
+    pub(crate) fn oldest_untimed_lock(&self) -> Option<Timestamp> {
+        self.untimed.earliest(|run| any(&self.slots, *run, |slot| slot.held_since() == Some(run.at)))
     }
 
     fn push_lock(&mut self, until: Timestamp, sequence: u64) {
@@ -104,7 +133,7 @@ impl Store {
     fn list_locks(&mut self) -> Holding {
         let mut locks = Vec::with_capacity(self.counts.locked);
         let mut looked_at = 0;
-        for run in self.locks.runs() {
+        for run in self.locks.runs().chain(self.untimed.runs()) {
             let mut from = run.first;
             while let Some(sequence) = self.slots.next_before(from, run.sequences().end) {
                 if let Some(slot) = self.slots.get(sequence).filter(|slot| slot.is_locked()) {

@@ -1,13 +1,14 @@
 //! A directory of the operating system.
 //!
-//! Invariant: at most one process has it open; a lock file sees to that, and ends with the process.
+//! Invariant: at most one process has it open; a lock file sees to that, and ends with the process. The folder and the
+//! files that are made here can be read by their owner only.
 
 use std::{
     cell::Cell,
     collections::BTreeMap,
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
     io::{self, IoSlice, Write as _},
-    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
+    os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -20,7 +21,7 @@ use rustix::{
     io::{Errno, ReadWriteFlags},
 };
 
-use super::{Disk, direct::Direct};
+use super::{Disk, direct::Direct, exposure::Exposure};
 use crate::FileId;
 
 /// A journal's directory. Clones share the lock and the open files.
@@ -64,12 +65,17 @@ impl RealDisk {
     /// Opens `directory`, creating it where it is missing, and locks it.
     pub fn open(directory: impl Into<PathBuf>) -> Result<Self, OpenError> {
         let directory = directory.into();
-        fs::create_dir_all(&directory).map_err(|source| OpenError::Io { path: directory.clone(), source })?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(FOLDER_MODE)
+            .create(&directory)
+            .map_err(|source| OpenError::Io { path: directory.clone(), source })?;
         let path = directory.join(LOCK_FILE);
         let lock = OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
+            .mode(FILE_MODE)
             .truncate(false)
             .open(&path)
             .map_err(|source| OpenError::Io { path: path.clone(), source })?;
@@ -88,6 +94,11 @@ impl RealDisk {
                 _lock: lock,
             }),
         })
+    }
+
+    /// What of the directory more than its owner has access to: it has messages and the keys of entities in it.
+    pub fn exposure(&self) -> io::Result<Exposure> {
+        Exposure::of(&self.inner.directory)
     }
 
     /// Where it is.
@@ -143,11 +154,14 @@ impl Disk for RealDisk {
     fn create(&self, file: FileId, reserve: u64) -> io::Result<()> {
         self.direct().forget(file);
         let path = self.path(file);
-        let open = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+        let open = OpenOptions::new().read(true).write(true).create_new(true).mode(FILE_MODE).open(&path)?;
         // The length stays 0: it tells how far the file has been written ahead.
         if let Err(error) = fallocate(&open, FallocateFlags::KEEP_SIZE, 0, reserve).map_err(io::Error::from)
             && !is_unknown(&error)
         {
+            // Otherwise each start on a full disk leaves one more empty file behind. Where it cannot be unlinked either, the
+            // first error is the one that says why.
+            drop(fs::remove_file(&path));
             return Err(error);
         }
         self.keep_open(file, Arc::new(open));
@@ -225,7 +239,7 @@ impl Disk for RealDisk {
 
     fn set_aside(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let path = self.inner.directory.join(name);
-        let mut kept = OpenOptions::new().write(true).create_new(true).open(path)?;
+        let mut kept = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)?;
         kept.write_all(bytes)?;
         kept.sync_all()?;
         self.sync_dir()
@@ -281,6 +295,9 @@ pub(super) fn write_vectored_at(
 const PAST_CACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
 /// Writes of so many bytes go past the page cache. A smaller one shares its last page with the next.
 const PAST_CACHE_BYTES: usize = 256 << 10;
+/// Permissions of what is made here.
+const FOLDER_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
 const LOCK_FILE: &str = "lock";
 /// Files kept open; one that is not is opened again when it is needed.
 const OPEN_FILES_MAX: usize = 64;

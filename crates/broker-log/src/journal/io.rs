@@ -7,9 +7,9 @@ use std::io::ErrorKind;
 
 use crate::{
     DiskFailure, Durability, Journal, PoisonReason,
-    files::Pace,
     format::Kind,
     journal::Closing,
+    segment_pool::PreparePriority,
     work::{Done, IoDone, IoRequest, Prepare, Request, Write},
     writer::Outstanding,
 };
@@ -75,7 +75,7 @@ impl Journal {
         // Even without fsync, a segment is used again only when the disk surely knows that it is dead.
         let group = self.writer.next_group(|tail| fsync || tail > known)?;
         let segment = self.segments.at(group.position)?;
-        self.at_leisure = false;
+        self.is_idle = false;
         self.write_bytes = group.outstanding.end - group.position;
         Some(Write {
             file: segment.file,
@@ -91,7 +91,7 @@ impl Journal {
     fn wants_write(&self) -> bool {
         let unwritten = self.writer.end.saturating_sub(self.durable);
         self.urgent > self.durable
-            || unwritten >= COMPANY_BYTES
+            || unwritten >= GROUP_COMMIT_BYTES
             || self.writer.has_pending()
             || self.closing == Closing::Asked
             || self.tail_known < self.segments.tail()
@@ -117,17 +117,17 @@ impl Journal {
     }
 
     fn next_in_background(&mut self) -> Option<Request> {
-        if let Some(file) = self.files.pop_condemned() {
+        if let Some(file) = self.segment_pool.pop_file_to_delete() {
             return Some(Request::Delete(file));
         }
-        let pace = match self.at_leisure {
-            true => Pace::Leisure,
-            false if self.writes_are_small() => Pace::Ahead,
-            false => Pace::Stopped,
+        let pace = match self.is_idle {
+            true => PreparePriority::Background,
+            false if self.writes_are_small() => PreparePriority::KeepUp,
+            false => PreparePriority::Stopped,
         };
         let used = self.writer.end - self.segments.newest().base;
-        if let Some(step) = self.files.next_step(used, pace, self.has_room_for_spare()) {
-            self.files.began(&step);
+        if let Some(step) = self.segment_pool.next_step(used, pace, self.has_room_for_spare()) {
+            self.segment_pool.began(&step);
             return Some(Request::Prepare(step));
         }
         self.full_told.take().then_some(Request::Measure)
@@ -148,17 +148,17 @@ impl Journal {
             }
             self.tail_known = self.tail_known.max(finished.tail);
         }
-        self.recent.note_written(self.durable);
-        self.recent.shrink(self.config.cache_bytes, self.durable);
+        self.write_cache.note_written(self.durable);
+        self.write_cache.shrink(self.config.cache_bytes, self.durable);
         self.free_waiting();
         self.recycle_retired();
     }
 
     fn prepared(&mut self, step: &Prepare, result: Result<(), DiskFailure>) {
         match result {
-            Ok(()) => self.files.prepared(step.file, step.offset + step.length),
+            Ok(()) => self.segment_pool.prepared(step.file, step.offset + step.length),
             Err(failure) if is_full(failure.kind) => {
-                self.files.starve(step.file, self.free_bytes.unwrap_or(0));
+                self.segment_pool.on_disk_full(step.file, self.free_bytes.unwrap_or(0));
             }
             Err(failure) => self.fail(failure),
         }
@@ -173,7 +173,7 @@ impl Journal {
     fn measured(&mut self, free_bytes: Option<u64>) {
         if let Some(free_bytes) = free_bytes {
             self.free_bytes = Some(free_bytes);
-            self.files.relieve(free_bytes);
+            self.segment_pool.on_space_freed(free_bytes);
         }
     }
 }
@@ -186,7 +186,7 @@ fn is_full(kind: ErrorKind) -> bool {
 /// a sync of new space costs more is spread over many records.
 const LARGE_WRITE_BYTES: u64 = 256 << 10;
 /// So much is written even when nobody waits for it.
-const COMPANY_BYTES: u64 = 256 << 10;
+const GROUP_COMMIT_BYTES: u64 = 256 << 10;
 
 #[cfg(test)]
 mod tests;

@@ -13,10 +13,10 @@ impl Journal {
     /// The record at `at`, which is `length` bytes long. From memory if it is recent, else from disk, and more of
     /// what follows when the reader goes on in order. The bytes share memory with up to 256 KiB of others.
     pub fn read(&mut self, at: Position, length: u32) -> Result<Bytes, ReadError> {
-        if self.recent.is_open_at(at.0) {
+        if self.write_cache.is_open_at(at.0) {
             self.freeze();
         }
-        match self.recent.holding(at.0) {
+        match self.write_cache.holding(at.0) {
             Some((bytes, place)) => {
                 record(bytes, place, at, length).unwrap_or_else(|| Err(self.not_found(at)))
             }
@@ -27,7 +27,7 @@ impl Journal {
     /// These records will be read soon. Where they lie in memory they are fetched from there all at once: the
     /// processor waits for one line of memory as long as for ten that it may fetch side by side.
     pub fn announce(&self, records: impl Iterator<Item = (Position, u32)>) {
-        self.recent.fetch(records.map(|(at, length)| (at.0, RECORD_HEADER_LEN + length as usize)));
+        self.write_cache.fetch(records.map(|(at, length)| (at.0, RECORD_HEADER_LEN + length as usize)));
     }
 
     fn read_from_disk(&mut self, at: Position, length: u32) -> Result<Bytes, ReadError> {
@@ -40,7 +40,7 @@ impl Journal {
         let (file, offset) = (segment.file, at.0 - segment.base);
         let readable = segment.end.min(self.durable);
         let bytes = self
-            .ahead
+            .read_ahead
             .read(&**disk, segment, at.0, stored, readable)
             .map_err(|error| ReadError::Disk { at, file, offset, message: error.to_string().into() })?;
         let corrupt = ReadError::Corrupt { at, file, offset };

@@ -18,7 +18,7 @@ impl Journal {
         let needed = HEADER + stored + self.summary.bytes() + RECORD_HEADER + listed + ENDING_BYTES;
         let begun = used > FIRST_RECORD;
         let full = used + needed > self.config.segment_bytes;
-        if begun && (full || (self.writes_are_small() && self.files.is_better_left(used))) {
+        if begun && (full || (self.writes_are_small() && self.segment_pool.is_better_left(used))) {
             self.roll(needed);
         } else if self.writer.open_bytes() > BATCH_BYTES_MAX {
             self.seal();
@@ -34,14 +34,14 @@ impl Journal {
             self.writer.end = aligned(self.writer.end);
         }
         let base = self.writer.end;
-        let file_bytes = self.files.current_bytes().max(base - self.segments.newest().base);
+        let file_bytes = self.segment_pool.current_bytes().max(base - self.segments.newest().base);
         let newest = self.segments.newest_mut();
         newest.end = base;
         newest.file_bytes = file_bytes;
         let number = newest.number + 1;
         let incarnation = incarnation(base, self.config.salt);
         let room = (FIRST_RECORD + needed).max(self.config.segment_bytes);
-        let taken = self.files.take(room);
+        let taken = self.segment_pool.take(room);
         let segment = Segment {
             number,
             file: taken.file,

@@ -1,8 +1,8 @@
 use std::collections::VecDeque;
 
 use crate::{
-    CleanStep, Disk, DiskWorker, Durability, Journal, JournalConfig, MemDisk, Position, ReadError,
-    recent::CHUNK_BYTES, recover,
+    CompactionStep, Disk, DiskWorker, Durability, Journal, JournalConfig, MemDisk, Position, ReadError,
+    recover, write_cache::CHUNK_BYTES,
 };
 
 pub(crate) fn small() -> JournalConfig {
@@ -121,9 +121,9 @@ fn churn(
 }
 
 fn clean(journal: &mut Journal, live: &mut [(Position, Vec<u8>)]) {
-    while let Some(step) = journal.poll_clean(4096) {
+    while let Some(step) = journal.poll_compaction(4096) {
         match step {
-            CleanStep::Records(records) => {
+            CompactionStep::Records(records) => {
                 for (at, bytes) in records {
                     if let Some(found) = live.iter_mut().find(|(live, _)| *live == at) {
                         assert_eq!(found.1, bytes);
@@ -134,9 +134,9 @@ fn clean(journal: &mut Journal, live: &mut [(Position, Vec<u8>)]) {
                 }
                 journal.commit();
             }
-            CleanStep::SegmentDone { up_to } => {
+            CompactionStep::SegmentDone { up_to } => {
                 assert!(live.iter().all(|(at, _)| *at >= up_to));
-                journal.segment_cleaned();
+                journal.segment_compacted();
             }
         }
     }
@@ -205,7 +205,7 @@ fn a_segment_in_which_hardly_anything_lives_is_cleaned_early_if_that_takes_no_re
     ];
     for case @ (live, cached, cleaned) in cases {
         let mut journal = hardly_alive(live, if cached { 1 << 20 } else { 0 });
-        assert_eq!(journal.poll_clean(4096).is_some(), cleaned, "{case:?}");
+        assert_eq!(journal.poll_compaction(4096).is_some(), cleaned, "{case:?}");
     }
 }
 
@@ -294,8 +294,8 @@ fn a_full_journal_in_which_everything_lives_is_not_copied_for_ever() {
     // Each commit is a batch, and each batch a header: much overhead that no cleaning can save.
     let mut steps = 0;
     loop {
-        match journal.poll_clean(4096) {
-            Some(CleanStep::Records(records)) => {
+        match journal.poll_compaction(4096) {
+            Some(CompactionStep::Records(records)) => {
                 for (at, bytes) in records {
                     let (index, rest) = bytes.split_at(1);
                     journal.append(index, &[rest]);
@@ -305,7 +305,7 @@ fn a_full_journal_in_which_everything_lives_is_not_copied_for_ever() {
                     drive(&mut journal, &mut worker);
                 }
             }
-            Some(CleanStep::SegmentDone { .. }) => journal.segment_cleaned(),
+            Some(CompactionStep::SegmentDone { .. }) => journal.segment_compacted(),
             None => break,
         }
         drive(&mut journal, &mut worker);

@@ -9,12 +9,12 @@ use bytes::Bytes;
 
 use crate::{
     Disk, FileId, JournalConfig, RecoveryError,
-    files::{Files, longest_spare},
+    file_inventory::FileInventory,
     format::{HEADER, Kind, Seed, spare_header},
     journal::{Found, incarnation},
     recovery::replay::Replay,
+    segment_pool::{SegmentPool, longest_spare},
     segments::{Segment, Segments},
-    survey::Survey,
     work,
     writer::{Watermarks, Writer},
 };
@@ -22,7 +22,7 @@ use crate::{
 pub(crate) fn open(
     disk: &dyn Disk,
     config: &JournalConfig,
-    survey: Survey,
+    survey: FileInventory,
     replay: Replay,
 ) -> Result<Found, RecoveryError> {
     let mut opening = Opening { disk, config, survey, replay };
@@ -34,7 +34,7 @@ pub(crate) fn open(
 struct Opening<'a> {
     disk: &'a dyn Disk,
     config: &'a JournalConfig,
-    survey: Survey,
+    survey: FileInventory,
     replay: Replay,
 }
 
@@ -106,7 +106,7 @@ impl Opening<'_> {
         newest.file_bytes = newest.file_bytes.max(newest.end - newest.base);
         let (spares, next) = (self.survey.spares, self.survey.next_file);
         let unknown = self.survey.unknown;
-        let files = Files::new(
+        let files = SegmentPool::new(
             self.config.segment_bytes,
             self.config.spare_segments,
             next,
@@ -117,7 +117,7 @@ impl Opening<'_> {
             segments: Segments::new(segments, newest),
             writer,
             summary: self.replay.summary,
-            files,
+            segment_pool: files,
             free_bytes: self.disk.free_space().ok(),
         })
     }

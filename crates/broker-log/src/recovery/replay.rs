@@ -8,12 +8,12 @@ use std::collections::VecDeque;
 use crate::{
     Disk, JournalConfig, Position, RecordView, RecoveryError,
     error::Fault,
+    file_inventory::SegmentFile,
     format::{HEADER, Kind, RECORD_HEADER, RECORD_HEADER_LEN, Seed, SegmentHeader},
     recovery::{Live, Tip, damaged},
     scan::{Batch, Scanner, Stop},
     segments::Segment,
     summary::{self, SummaryBuilder},
-    survey::Present,
 };
 
 type Sink<'a> = &'a mut dyn FnMut(Position, RecordView<'_>);
@@ -24,7 +24,7 @@ pub(crate) struct Replay {
     /// The segments in use, oldest first.
     pub segments: VecDeque<Segment>,
     /// Segments behind a cut.
-    pub dropped: Vec<Present>,
+    pub dropped: Vec<SegmentFile>,
     /// Position behind the last whole batch; a closing mark does not count.
     pub end: u64,
     /// Checksum of that batch.
@@ -77,7 +77,7 @@ impl Replay {
         Ok(replay)
     }
 
-    fn begin_segment(&mut self, number: u64, present: &Present) {
+    fn begin_segment(&mut self, number: u64, present: &SegmentFile) {
         let header = &present.header;
         self.summary.reset(header.base);
         self.sealed = false;
@@ -99,8 +99,8 @@ impl Replay {
     fn full_segment(
         &mut self,
         disk: &dyn Disk,
-        present: &Present,
-        next: &Present,
+        present: &SegmentFile,
+        next: &SegmentFile,
         tip: &Tip,
         sink: Sink<'_>,
     ) -> Result<Ending, RecoveryError> {
@@ -143,7 +143,7 @@ impl Replay {
     fn newest_segment(
         &mut self,
         disk: &dyn Disk,
-        present: &Present,
+        present: &SegmentFile,
         tip: &Tip,
         sink: Sink<'_>,
     ) -> Result<Ending, RecoveryError> {
@@ -193,7 +193,13 @@ impl Replay {
     }
 
     /// Shows what an intact summary lists. False: it is not what a summary looks like, nothing was shown.
-    fn summarized(&mut self, disk: &dyn Disk, present: &Present, summary: &Batch, sink: Sink<'_>) -> bool {
+    fn summarized(
+        &mut self,
+        disk: &dyn Disk,
+        present: &SegmentFile,
+        summary: &Batch,
+        sink: Sink<'_>,
+    ) -> bool {
         let base = present.header.base;
         let end = summary.header.position;
         let Some(listed) = summary.records.get(RECORD_HEADER_LEN..) else { return false };
@@ -226,7 +232,11 @@ impl Replay {
 }
 
 /// The summary of a full segment, if it has one that is intact and in place.
-fn summary_of(disk: &dyn Disk, present: &Present, next: &SegmentHeader) -> std::io::Result<Option<Batch>> {
+fn summary_of(
+    disk: &dyn Disk,
+    present: &SegmentFile,
+    next: &SegmentHeader,
+) -> std::io::Result<Option<Batch>> {
     let mut scanner = Scanner::new(present.file, &present.header, present.length);
     let Some(seal_at) = next.base.checked_sub(HEADER).filter(|at| *at > present.header.base) else {
         return Ok(None);

@@ -202,8 +202,8 @@ fn units_that_overrun_their_segment_are_whole_and_the_files_are_used_again() {
         let until = journal.commit();
         journal.request_sync(until);
         drive(&mut journal, &disk);
-        if round >= 25 && journal.poll_clean(1 << 20).is_some() {
-            journal.segment_cleaned();
+        if round >= 25 && journal.poll_compaction(1 << 20).is_some() {
+            journal.segment_compacted();
         }
     }
     let found = open(&disk).unwrap().1;

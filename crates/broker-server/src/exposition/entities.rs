@@ -1,5 +1,5 @@
 //! The part of a scrape that grows with the number of entities. It is written without the registry's detours, for with
-//! ten thousand entities it has 140,000 samples.
+//! ten thousand entities it has 150,000 samples.
 //!
 //! Invariant: each family stands together, with its samples in the order of the entities.
 
@@ -31,17 +31,33 @@ pub(super) fn families(entities: &[ShownEntity], now: Timestamp) -> Vec<String> 
     for (entity, labels) in &shown {
         sample(&mut sizes, "entity_size_bytes", labels, "", format_args!("{}", entity.report.bytes));
     }
+    families.push(sizes);
     let help = "Age of an entity's oldest message, whatever its state; 0 without messages";
-    let mut ages = head("entity_oldest_message_age_seconds", "gauge", Some("seconds"), help, &shown);
-    for (entity, labels) in &shown {
-        let oldest = entity.report.oldest.unwrap_or(now);
-        let age = now.as_millis().saturating_sub(oldest.as_millis());
-        let (seconds, millis) = (age / 1_000, age % 1_000);
-        let name = "entity_oldest_message_age_seconds";
-        sample(&mut ages, name, labels, "", format_args!("{seconds}.{millis:03}"));
-    }
-    families.extend([sizes, ages]);
     families
+        .push(ages(&shown, "entity_oldest_message_age_seconds", help, now, |entity| entity.report.oldest));
+    let help = "Time for which a link has held the message of an entity that was delivered first, where its lock has no \
+                timer; 0 without such messages";
+    families.push(ages(&shown, "entity_oldest_held_message_age_seconds", help, now, |entity| {
+        entity.report.held_since
+    }));
+    families
+}
+
+/// How long ago something was; 0 where it was not.
+fn ages(
+    shown: &[(&ShownEntity, &str)],
+    name: &str,
+    help: &str,
+    now: Timestamp,
+    since: impl Fn(&ShownEntity) -> Option<Timestamp>,
+) -> String {
+    let mut out = head(name, "gauge", Some("seconds"), help, shown);
+    for (entity, labels) in shown {
+        let age = now.as_millis().saturating_sub(since(entity).unwrap_or(now).as_millis());
+        let (seconds, millis) = (age / 1_000, age % 1_000);
+        sample(&mut out, name, labels, "", format_args!("{seconds}.{millis:03}"));
+    }
+    out
 }
 
 fn states(shown: &[(&ShownEntity, &str)]) -> String {

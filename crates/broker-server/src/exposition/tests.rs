@@ -27,6 +27,7 @@ fn report(name: &str, kind: EntityKind) -> EntityReport {
             deferred: 2,
             locked: 1,
             oldest: Some(Timestamp::from_millis(1_000)),
+            held_since: Some(Timestamp::from_millis(1_250)),
             incoming: 11,
             outgoing: 12,
             completed: 13,
@@ -78,6 +79,7 @@ fn every_figure_of_an_entity_has_its_name() {
         format!("ferrybus_entity_dead_lettered_messages_total{{{of}}} 16"),
         format!("ferrybus_entity_size_bytes{{{of}}} 6000"),
         format!("ferrybus_entity_oldest_message_age_seconds{{{of}}} 2.500"),
+        format!("ferrybus_entity_oldest_held_message_age_seconds{{{of}}} 2.250"),
     ];
     for sample in expected {
         assert!(has(&text, &sample), "{sample} is not in\n{text}");

@@ -4,10 +4,7 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use broker_auth::{Authority, JwtError, PeerFacts, Right, SasError, SaslError, Scope, TokenError};
-use hyper::{
-    HeaderMap,
-    header::{AUTHORIZATION, HOST},
-};
+use hyper::{HeaderMap, header::AUTHORIZATION};
 
 use super::answer::{Refusal, Unproven};
 
@@ -35,9 +32,9 @@ pub(super) fn claim(
             by_log_in(authority, peer, "PLAIN", Some(&response), (right, scope))?
         }
         Some((_, (scheme, token))) if scheme.eq_ignore_ascii_case("bearer") => {
-            by_token(authority, token.trim(), headers, (right, scope), unix_seconds)?
+            by_token(authority, token.trim(), (right, scope), unix_seconds)?
         }
-        Some((token, _)) => by_token(authority, token, headers, (right, scope), unix_seconds)?,
+        Some((token, _)) => by_token(authority, token, (right, scope), unix_seconds)?,
     };
     match (allowed, login) {
         (true, _) => Ok(who),
@@ -67,16 +64,14 @@ fn by_log_in(
     Ok((identity.name().into(), identity.allows(scope, right)))
 }
 
-/// The token has to be good for the place that the request is about, at the host that it was sent to.
+/// The token has to be good for the place that the request is about. As over AMQP its host decides nothing (decision 19).
 fn by_token(
     authority: &Authority,
     token: &str,
-    headers: &HeaderMap,
     (right, scope): (Right, &Scope),
     unix_seconds: u64,
 ) -> Result<(Box<str>, bool), Refusal> {
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost");
-    let audience = format!("http://{host}/{}", scope.as_str());
+    let audience = format!("http://localhost/{}", scope.as_str());
     let grant = authority.verify_token(token, "", &audience, unix_seconds);
     let grant = grant.map_err(|error| match error {
         // Whose it is was proven.

@@ -75,6 +75,16 @@ pub(super) fn answer_nowhere(
     http(tracked(visitor, answer, host, path), wanted_id(request.headers()))
 }
 
+/// Answers a request that is refused before anybody looks what it asks.
+pub(super) fn refused(
+    visitor: &Visitor,
+    request: &hyper::Request<Incoming>,
+    refusal: &Refusal,
+) -> Response<Pieces> {
+    let (host, path) = (request.headers().get(HOST), request.uri().path().trim_matches('/'));
+    http(tracked(visitor, said(visitor, refusal), host, path), wanted_id(request.headers()))
+}
+
 /// A refusal with what its reader quotes to the operator behind its text; the operator finds it in the log.
 fn tracked(visitor: &Visitor, answer: Answer, host: Option<&HeaderValue>, path: &str) -> Answer {
     if answer.status < 400 {

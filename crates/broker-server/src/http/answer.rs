@@ -30,6 +30,12 @@ pub(super) enum Refusal {
         /// Why not.
         why: String,
     },
+    /// A page of another site asks for a change.
+    #[error("a page of `{0}` may not change anything here")]
+    ForeignPage(String),
+    /// The request is for another host.
+    #[error("`{0}` is no name of this broker: where it is, `hostnames` in the configuration has to have it")]
+    Misdirected(String),
     /// There is nothing of that name.
     #[error("there is nothing at `{0}`")]
     NotFound(String),
@@ -88,7 +94,8 @@ impl Refusal {
         match self {
             Self::Bad(_) => StatusCode::BAD_REQUEST,
             Self::Unauthorized(..) => StatusCode::UNAUTHORIZED,
-            Self::Forbidden { .. } => StatusCode::FORBIDDEN,
+            Self::Forbidden { .. } | Self::ForeignPage(_) => StatusCode::FORBIDDEN,
+            Self::Misdirected(_) => StatusCode::MISDIRECTED_REQUEST,
             Self::NotFound(_) => StatusCode::NOT_FOUND,
             Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::UpgradeRequired => StatusCode::UPGRADE_REQUIRED,

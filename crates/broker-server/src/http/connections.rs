@@ -5,6 +5,7 @@
 use std::{sync::Arc, time::Duration};
 
 use broker_auth::Scope;
+use broker_core::Timestamp;
 use hyper::{Method, Request, StatusCode, body::Incoming};
 use serde_json::{Value, json};
 use tokio::{
@@ -35,7 +36,7 @@ pub(super) async fn list(visitor: &Visitor, request: &Request<Incoming>) -> Resu
     let mut all = Vec::with_capacity(asked.len());
     for (id, entry, report) in asked {
         let report = timeout_at(end, report).await.ok().and_then(Result::ok);
-        all.push(shown(id, &entry, report));
+        all.push(shown(id, &entry, report, visitor.shared.clock.utc()));
     }
     Ok(json_answer(StatusCode::OK, &json!({ "connections": all })))
 }
@@ -62,7 +63,7 @@ pub(super) fn end(visitor: &Visitor, request: &Request<Incoming>, id: u64) -> Re
     Ok(json_answer(StatusCode::OK, &json!({ "closed": id })))
 }
 
-fn shown(id: u64, entry: &Entry, report: Option<Report>) -> Value {
+fn shown(id: u64, entry: &Entry, report: Option<Report>, now: Timestamp) -> Value {
     let mut shown = json!({
         "id": id,
         "peer": entry.address.to_string(),
@@ -71,6 +72,8 @@ fn shown(id: u64, entry: &Entry, report: Option<Report>) -> Value {
     });
     if let (Some(Report { about, bytes_in, bytes_out }), Some(shown)) = (report, shown.as_object_mut()) {
         let protocol = if about.is_service_bus { "service-bus" } else { "amqp" };
+        // The broker knows the second in which it went out.
+        let age = |since: Timestamp| now.as_millis().saturating_sub(since.as_millis()) / 1_000;
         let facts = json!({
             "container_id": about.container_id,
             "user": about.user,
@@ -78,6 +81,8 @@ fn shown(id: u64, entry: &Entry, report: Option<Report>) -> Value {
             "protocol": protocol,
             "sessions": about.sessions,
             "links": about.links,
+            "unsettled": about.unsettled,
+            "oldest_unsettled_seconds": about.oldest_unsettled.map(age),
             "bytes_in": bytes_in,
             "bytes_out": bytes_out,
         });

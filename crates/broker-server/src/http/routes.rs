@@ -10,7 +10,7 @@ use hyper::{Method, Request, Uri, body::Incoming};
 use super::{
     Visitor, admin,
     answer::{Answer, Refusal},
-    connections, faults,
+    connections, faults, foreign,
     health::{self, Probe},
     limits, metrics, testing, upgrade,
 };
@@ -19,6 +19,9 @@ use crate::audit::Entry;
 /// Answers one request.
 pub(super) async fn answer(visitor: &Visitor, request: Request<Incoming>) -> Answer {
     let route = route(request.uri());
+    if let Err(refusal) = foreign::refuse(visitor, &request, route == Some(Route::WebSocket)) {
+        return refused(visitor, &request, route.is_some() || is_ours(request.uri()), &refusal);
+    }
     let attempt = route.and_then(|route| route.administration(request.method()));
     let answered = match route {
         Some(Route::Clock) => testing::clock(visitor, &request),
@@ -45,6 +48,16 @@ pub(super) async fn answer(visitor: &Visitor, request: Request<Incoming>) -> Ans
         visitor.shared.audit.write(Entry { who, from, action, entity: "", subject: &subject, refused });
     }
     answered.unwrap_or_else(|refusal| refusal.answer())
+}
+
+/// What comes from a page of another site, or is for another host.
+fn refused(visitor: &Visitor, request: &Request<Incoming>, is_ours: bool, refusal: &Refusal) -> Answer {
+    let status = refusal.status().as_u16();
+    let (action, subject) = ("foreign-request", request.uri().path());
+    let reason = format!("status {status}");
+    let (from, refused) = (visitor.from, Some(reason.as_str()));
+    visitor.shared.audit.write(Entry { who: None, from, action, entity: "", subject, refused });
+    if is_ours { refusal.answer() } else { admin::refused(visitor, request, refusal) }
 }
 
 impl Route {

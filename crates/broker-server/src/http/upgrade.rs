@@ -1,16 +1,13 @@
 //! From HTTP to AMQP over WebSocket (RFC 6455 section 4.2; `service-bus-wire` 1.3).
 //!
-//! Invariant: a connection is upgraded only for a subprotocol that is AMQP; a page of somebody else's site does not
-//! get in where no secret keeps it out.
-
-use std::net::IpAddr;
+//! Invariant: a connection is upgraded only for a subprotocol that is AMQP.
 
 use hyper::{
     HeaderMap, Method, Request, Response, StatusCode,
     body::Incoming,
     header::{
-        CONNECTION, HOST, HeaderName, HeaderValue, ORIGIN, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
-        SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
+        CONNECTION, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
+        SEC_WEBSOCKET_VERSION, UPGRADE,
     },
 };
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -27,9 +24,6 @@ pub(super) fn upgrade(visitor: &Visitor, mut request: Request<Incoming>) -> Resu
         return Err(Refusal::Method { allow: "GET" });
     }
     let headers = request.headers();
-    if !visitor.shared.foreign_origins {
-        refuse_foreign(headers, visitor.peer.loopback)?;
-    }
     let (key, protocol) = wanted(headers)?;
     let accept = HeaderValue::try_from(derive_accept_key(key.as_bytes()));
     let accept = accept.map_err(|_| Refusal::Bad("`Sec-WebSocket-Key` cannot be used".into()))?;
@@ -64,40 +58,6 @@ fn wanted(headers: &HeaderMap) -> Result<(&HeaderValue, &'static str), Refusal> 
 fn words(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
     let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).map(str::trim)
-}
-
-/// Browsers say whose page it is that connects, and let every page connect to every place, this machine included.
-/// Where the key is known to everybody, only pages from the broker's own host may. A name that some stranger makes
-/// point to this machine is no host of ours either.
-fn refuse_foreign(headers: &HeaderMap, loopback: bool) -> Result<(), Refusal> {
-    let Some(origin) = headers.get(ORIGIN) else { return Ok(()) };
-    let origin =
-        origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, host)| host_of(host));
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).map(host_of);
-    let ours = match (origin, host) {
-        (Some(origin), Some(host)) => origin.eq_ignore_ascii_case(host) && (!loopback || is_local(host)),
-        _ => false,
-    };
-    if ours {
-        return Ok(());
-    }
-    Err(Refusal::forbidden(
-        "a page of another site may not connect to a broker with the development key or for anonymous clients",
-    ))
-}
-
-/// The host of `host[:port]`.
-fn host_of(authority: &str) -> &str {
-    let authority = authority.split('/').next().unwrap_or_default();
-    match authority.rsplit_once(':') {
-        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
-        _ => authority,
-    }
-}
-
-fn is_local(host: &str) -> bool {
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok()
 }
 
 /// The registered name, and the older one that most SDKs offer.

@@ -11,14 +11,17 @@ use std::{
 };
 
 use broker_auth::{Anonymous, Authority, Credentials, DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME};
-use broker_core::{CoreConfig, EntityKind, EntityPath, EntitySettings, Expiry, Message, SubQueue, Timestamp};
+use broker_core::{
+    Batch, ClientId, Command, CoreConfig, EntityKind, EntityPath, EntitySettings, Expiry, Message, SubQueue,
+    Ticket, Timestamp,
+};
 use broker_log::{DiskCall, DiskWorker, Durability, Faults, FaultyDisk, IoDone, JournalConfig};
 use testkit::Wire;
 
 use super::*;
-use crate::{config::MissingRight, runner::Runner};
+use crate::{config::MissingRight, inbox::Item, runner::Runner};
 
-fn config() -> ServerConfig {
+pub(crate) fn config() -> ServerConfig {
     ServerConfig {
         listen: vec!["127.0.0.1:0".parse().unwrap()],
         listen_tls: Vec::new(),
@@ -47,7 +50,6 @@ fn config() -> ServerConfig {
         handshake_time_out: Duration::from_secs(60),
         shutdown_time_out: Duration::from_secs(60),
         io_threads: 2,
-        foreign_origins: false,
         missing_right: MissingRight::Forbidden,
         testing: false,
         observe: crate::ObserveConfig::default(),

@@ -3,6 +3,8 @@
 //! Invariant: a plan that cannot be carried out wholly changes nothing; what is changed was shown before, and is still as
 //! it was shown.
 
+use std::path::Path;
+
 use broker_admin::client::Described;
 use broker_core::EntityKind;
 use broker_server::EntityPlan;
@@ -15,17 +17,18 @@ use super::{
 };
 use crate::{
     arguments::ApplyArguments,
-    emulator,
+    difference::Named,
+    emulator::{self, Emulator},
     failure::Failure,
     output,
     settings::{Entities, Settings, targets_first},
 };
 
-mod difference;
-mod limits;
+mod found;
+pub(crate) mod limits;
 mod plan;
 
-use difference::Found;
+use found::Found;
 use limits::Limits;
 use plan::{Plan, Step, Verdict};
 
@@ -34,7 +37,8 @@ pub(crate) async fn apply(target: Target, arguments: &ApplyArguments) -> Result<
     // Exit code 2 means differences here.
     let wanted = read(arguments).map_err(Failure::into_refusal)?;
     let mut management = target.management();
-    let plan = make(&mut management, wanted, arguments.prune).await?;
+    let named = if is_emulators(&arguments.file) { emulator::named } else { |_| Named::All };
+    let plan = make(&mut management, wanted, arguments.prune, named).await?;
     plan.print(arguments.connect.json)?;
     if plan.is_done() {
         return Ok(());
@@ -64,10 +68,9 @@ pub(crate) async fn apply(target: Target, arguments: &ApplyArguments) -> Result<
 /// The entities of the file, each behind those that it needs.
 fn read(arguments: &ApplyArguments) -> Result<Vec<EntityPlan>, Failure> {
     let path = &arguments.file;
-    let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-    let Entities { queues, topics, notices } = if is_json {
-        let emulator = emulator::load(path)?;
-        Entities { queues: emulator.queues, topics: emulator.topics, notices: emulator.notices }
+    let Entities { queues, topics, notices, .. } = if is_emulators(path) {
+        let Emulator { queues, topics, notices } = emulator::load(path)?;
+        Entities { queues, topics, notices, ..Entities::default() }
     } else {
         Settings::load(path)?.entities()?
     };
@@ -78,11 +81,17 @@ fn read(arguments: &ApplyArguments) -> Result<Vec<EntityPlan>, Failure> {
     Ok(targets_first(queues.chain(topics).collect()))
 }
 
+/// Whether it is the `Config.json` of the Azure emulator.
+fn is_emulators(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"))
+}
+
 /// Asks the broker what there is, and compares.
 async fn make(
     management: &mut Management<'_>,
     wanted: Vec<EntityPlan>,
     prune: bool,
+    named: fn(EntityKind) -> Named,
 ) -> Result<Plan, Failure> {
     let mut found = Found::of(Limits::of(management).await?);
     for kind in [EntityKind::Queue, EntityKind::Topic] {
@@ -104,7 +113,7 @@ async fn make(
             found.add_rules(&place, rules);
         }
     }
-    Ok(Plan::new(&wanted, &found, prune))
+    Ok(Plan::new(&wanted, &found, prune, named))
 }
 
 async fn carry_out(management: &mut Management<'_>, step: &Step) -> Result<(), Failure> {

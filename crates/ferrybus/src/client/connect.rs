@@ -4,7 +4,7 @@
 
 use std::{
     env, fmt, fs,
-    net::IpAddr,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -34,12 +34,14 @@ use tokio_rustls::TlsConnector;
 
 use super::{
     fault::{fault, too_slow},
+    probe::AnyCertificate,
     request::Requester,
 };
 use crate::{
     arguments::ConnectArguments,
     connection_string::{self, ConnectionString, Login},
     failure::Failure,
+    settings::ProbeAddress,
     system,
 };
 
@@ -52,9 +54,18 @@ pub(crate) struct Target {
     string: ConnectionString,
     address: Option<IpAddr>,
     authorities: Option<PathBuf>,
+    /// Take every certificate, unless authorities are named.
+    is_probe: bool,
 }
 
 impl Target {
+    /// The broker that a configuration on this machine names, without a log-in.
+    pub(super) fn of_probe(address: ProbeAddress, authorities: Option<PathBuf>) -> Self {
+        let ProbeAddress { host, port, tls } = address;
+        let string = ConnectionString { host, port, tls, login: Login::Anonymous, entity: None };
+        Self { string, address: None, is_probe: authorities.is_none(), authorities }
+    }
+
     /// From the arguments, the environment, or the development default.
     pub(crate) fn new(arguments: &ConnectArguments) -> Result<Self, Failure> {
         let from_environment = |name| env::var(name).ok().filter(|text| !text.is_empty());
@@ -68,7 +79,7 @@ impl Target {
         if let Some(server) = &arguments.server {
             string.set_server(server)?;
         }
-        Ok(Self { string, address: arguments.address, authorities })
+        Ok(Self { string, address: arguments.address, authorities, is_probe: false })
     }
 
     /// Connects, opens a session and logs in for the entity at `address`.
@@ -130,7 +141,15 @@ impl Target {
         let connecting = async {
             match self.address {
                 Some(address) => TcpStream::connect((address, *port)).await,
-                None => TcpStream::connect((host.as_str(), *port)).await,
+                None => match TcpStream::connect((host.as_str(), *port)).await {
+                    // Where nothing resolves names, as in an image without files of the system, that one is known all the same
+                    // (RFC 6761 section 6.3).
+                    Err(error) if host.eq_ignore_ascii_case("localhost") => {
+                        let known = LOOPBACK.map(|ip| SocketAddr::new(ip, *port));
+                        TcpStream::connect(&known[..]).await.map_err(|_| error)
+                    }
+                    connected => connected,
+                },
             }
         };
         let connected = timeout(PATIENCE, connecting).await.map_err(|_| too_slow(what))?;
@@ -144,12 +163,17 @@ impl Target {
     }
 
     pub(super) async fn tls(&self, stream: TcpStream, what: &str) -> Result<impl Stream + use<>, Failure> {
-        let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .with_context(|| what.to_owned())
-            .map_err(Failure::of)?
-            .with_root_certificates(self.authorities()?)
-            .with_no_client_auth();
+            .map_err(Failure::of)?;
+        let config = if self.is_probe {
+            let verifier = Arc::new(AnyCertificate(provider));
+            config.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
+        } else {
+            config.with_root_certificates(self.authorities()?).with_no_client_auth()
+        };
         let name = ServerName::try_from(self.string.host.clone())
             .map_err(|_| Failure::misuse(format_args!("`{}` is not a host name", self.string.host)))?;
         let handshake = TlsConnector::from(Arc::new(config)).connect(name, stream);
@@ -309,6 +333,8 @@ impl Client {
     }
 }
 
+/// What `localhost` is.
+const LOOPBACK: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 const FRAME_BYTES: u32 = 64 * 1024;
 const IDLE_TIME_OUT_MILLIS: u32 = 60_000;
 /// Long enough for any command short of a long bench, whose links outlive the token anyway.

@@ -2,11 +2,19 @@
 //!
 //! Invariant: what is printed as JSON is what the broker answered.
 
+use std::time::Duration;
+
 use hyper::{Method, StatusCode};
 use serde_json::Value;
 
 use super::{Target, http::Ask};
-use crate::{calendar::rfc_3339, failure::Failure, output, property::human_bytes, table::Table};
+use crate::{
+    calendar::rfc_3339,
+    failure::Failure,
+    output,
+    property::{human_bytes, human_time},
+    table::Table,
+};
 
 const PATH: &str = "/$ferrybus/connections";
 
@@ -26,8 +34,22 @@ pub(crate) async fn list(target: Target, as_json: bool) -> Result<(), Failure> {
 
 /// Numbers stand last, so that they end in line.
 fn table(all: &[Value]) -> Table {
-    let titles = &["ID", "PEER", "TRANSPORT", "USER", "CONTAINER", "SINCE", "SESSIONS", "LINKS", "IN", "OUT"];
-    let mut table = Table::new(titles, 6);
+    let titles = &[
+        "ID",
+        "PEER",
+        "TRANSPORT",
+        "PROTOCOL",
+        "USER",
+        "CONTAINER",
+        "SINCE",
+        "SESSIONS",
+        "LINKS",
+        "UNSETTLED",
+        "OLDEST",
+        "IN",
+        "OUT",
+    ];
+    let mut table = Table::new(titles, 7);
     for connection in all {
         let text = |name: &str| connection.get(name).and_then(Value::as_str).unwrap_or("-").to_owned();
         let number = |name: &str| connection.get(name).and_then(Value::as_u64);
@@ -38,11 +60,15 @@ fn table(all: &[Value]) -> Table {
             shown("id"),
             text("peer"),
             text("transport"),
+            text("protocol"),
             user(connection),
             text("container_id"),
             since.map_or("-".into(), rfc_3339),
             shown("sessions"),
             shown("links"),
+            shown("unsettled"),
+            number("oldest_unsettled_seconds")
+                .map_or("-".into(), |seconds| human_time(Duration::from_secs(seconds))),
             bytes("bytes_in"),
             bytes("bytes_out"),
         ]);

@@ -84,16 +84,14 @@ pub(crate) async fn update(
 /// What was given and is not so.
 fn changes<'g>(entity: &Described, given: &'g Given) -> Vec<&'g (&'static Property, Wanted)> {
     let differs = |(property, value): &&(&'static Property, Wanted)| {
-        !property.form.same(entity.text(property.element), value.as_deref())
+        !property.form.same(property.text(entity), value.as_deref())
     };
     given.iter().filter(differs).collect()
 }
 
 /// `lock_duration  1m -> 30s`.
 fn change(property: &Property, before: &Described, after: &Described) -> String {
-    let told = |entity: &Described| {
-        entity.text(property.element).map_or("-".into(), |text| property.form.told(text))
-    };
+    let told = |entity: &Described| property.text(entity).map_or("-".into(), |text| property.form.told(text));
     format!("{}  {} -> {}", property.key, told(before), told(after))
 }
 
@@ -106,7 +104,7 @@ pub(crate) async fn show(target: Target, place: Place, as_json: bool) -> Result<
     let mut table = Table::new(&["PROPERTY", "VALUE"], 2);
     table.row([word(place.kind).to_owned(), place.short()]);
     for property in property::of(place.kind) {
-        if let Some(text) = entity.text(property.element) {
+        if let Some(text) = property.text(&entity) {
             table.row([property.key.to_owned(), property.form.told(text)]);
         }
     }
@@ -205,7 +203,7 @@ pub(crate) fn json(place: &Place, entity: &Described) -> Value {
     }
     object.insert("name".into(), place.own_name().into());
     for property in property::of(place.kind) {
-        let value = entity.text(property.element).map_or(Value::Null, |text| property.form.json(text));
+        let value = property.text(entity).map_or(Value::Null, |text| property.form.json(text));
         object.insert(property.key.into(), value);
     }
     let counts: Map<_, _> = counts(entity).map(|(name, count)| (name.to_owned(), count.into())).collect();

@@ -1,6 +1,6 @@
 //! `ferrybus health`: whether the broker can be used, for health checks of containers that have no other client.
 //!
-//! Invariant: it succeeds only if the broker itself has said that it is ready.
+//! Invariant: it succeeds only if the broker itself has said that it is ready, or alive.
 
 use hyper::Method;
 use serde_json::Value;
@@ -8,9 +8,10 @@ use serde_json::Value;
 use super::{Target, http::Ask};
 use crate::{failure::Failure, output};
 
-/// Asks `/readyz`.
-pub(crate) async fn health(target: Target, as_json: bool) -> Result<(), Failure> {
-    let reply = target.http().send(Ask::new(Method::GET, "/readyz")).await?;
+/// Asks `/readyz`, or, whether it is only to `live`, `/healthz`.
+pub(crate) async fn health(target: Target, live: bool, as_json: bool) -> Result<(), Failure> {
+    let path = if live { "/healthz" } else { "/readyz" };
+    let reply = target.http().send(Ask::new(Method::GET, path)).await?;
     let said: Option<Value> = serde_json::from_slice(&reply.body).ok();
     let word = |name: &str| said.as_ref().and_then(|said| said.get(name)).and_then(Value::as_str);
     if !reply.status.is_success() {

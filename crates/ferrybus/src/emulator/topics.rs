@@ -109,10 +109,10 @@ fn value(key: &str, found: &Value) -> Result<FilterValue, String> {
 }
 
 /// Every property that the emulator's schema gives a topic.
-const TOPIC: [&str; 3] =
+pub(super) const TOPIC: [&str; 3] =
     ["DefaultMessageTimeToLive", "DuplicateDetectionHistoryTimeWindow", "RequiresDuplicateDetection"];
 /// Every property that the emulator's schema gives a subscription.
-const SUBSCRIPTION: [&str; 7] = [
+pub(super) const SUBSCRIPTION: [&str; 7] = [
     "DeadLetteringOnMessageExpiration",
     "DefaultMessageTimeToLive",
     "ForwardDeadLetteredMessagesTo",

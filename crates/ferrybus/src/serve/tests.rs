@@ -41,7 +41,7 @@ fn the_connection_string_fits_where_the_broker_listens_and_shows_no_configured_k
         ),
     ];
     for (key, built_in, amqp, amqps, expected) in cases {
-        let banner = Banner { key: key.map(Into::into), built_in };
+        let banner = Banner { key: key.map(Into::into), built_in, emulator: None };
         assert_eq!(banner.connection_string(&addresses(amqp), &addresses(amqps)), expected);
     }
 }

@@ -131,6 +131,7 @@ pub(super) fn entity(what: &str, entry: &QueueEntry) -> Result<(String, EntitySe
         entry.name.clone(),
         EntitySettings {
             lock_duration: time(&key("lock_duration"), entry.lock_duration, lock_seconds, 1, 300)?,
+            hold: entry.hold.unwrap_or_default().into(),
             max_delivery_count: within(
                 &key("max_delivery_count"),
                 entry.max_delivery_count,

@@ -8,13 +8,13 @@ use std::{
     path::PathBuf,
 };
 
-use broker_auth::{Credentials, Issuer};
+use broker_auth::{Credentials, Issuer, split_authority};
 use broker_core::EntitySettings;
 use broker_server::{EntityPlan, KeySource, ObserveConfig};
 
 use super::{
-    Bounds, Durability, Expiry, MissingRight, Settings, Tls, bounds::queue, credentials::credentials,
-    issuers::issuers, topics,
+    Bounds, Declarations, Durability, Expiry, MissingRight, OnDifference, Settings, Tls, bounds::queue,
+    credentials::credentials, issuers::issuers, topics,
 };
 use crate::{emulator, failure::Failure};
 
@@ -25,11 +25,16 @@ pub(crate) struct Limits {
     pub(crate) listen_tls: Vec<SocketAddr>,
     pub(crate) listen_http: Vec<SocketAddr>,
     pub(crate) tls: Option<TlsFiles>,
+    /// Names of the broker that the operator has given.
+    pub(crate) host_names: Vec<String>,
     pub(crate) data_dir: PathBuf,
     pub(crate) durability: Durability,
     pub(crate) queues: Vec<(String, EntitySettings)>,
     /// Topics, each before its subscriptions.
     pub(crate) topics: Vec<EntityPlan>,
+    /// Which file says what of them.
+    pub(crate) declared: Declarations,
+    pub(crate) on_difference: OnDifference,
     pub(crate) auto_create: bool,
     pub(crate) expiry: Expiry,
     pub(crate) credentials: Credentials,
@@ -59,6 +64,8 @@ pub(crate) struct Entities {
     pub(crate) queues: Vec<(String, EntitySettings)>,
     /// Topics, each before its subscriptions.
     pub(crate) topics: Vec<EntityPlan>,
+    /// Which file says what of them.
+    pub(crate) declared: Declarations,
     /// What was understood but is not done.
     pub(crate) notices: Vec<String>,
 }
@@ -68,35 +75,32 @@ impl Settings {
     pub(crate) fn entities(&self) -> Result<Entities, Failure> {
         let mut queues: Vec<_> = self.queue.iter().map(queue).collect::<Result<_, _>>()?;
         let mut topics = topics::plans(&self.topic)?;
+        let mut declared = Declarations::of_settings(self);
         let mut notices = Vec::new();
         if let Some(path) = &self.emulator_config {
             let emulator = emulator::load(path)?;
+            declared.add_emulator(path, &emulator);
             queues.extend(emulator.queues);
             topics.extend(emulator.topics);
             notices.extend(emulator.notices);
             notices.extend(self.variables.notices.iter().cloned());
         }
         refuse_duplicates(&queues, &topics)?;
-        Ok(Entities { queues, topics, notices })
+        Ok(Entities { queues, topics, declared, notices })
     }
 
     /// Checks everything. Reads the files that the settings name, and asks the system about its addresses.
     pub(crate) fn check(self) -> Result<Limits, Failure> {
         let tls = self.tls.as_ref().map(tls_files).transpose()?;
         let (listen, listen_tls) = self.addresses(tls.is_some())?;
-        let mut listen_http = match &self.listen_http {
-            Some(texts) => resolve_all(texts, PORT_HTTP)?,
-            None => default_http(&listen),
-        };
-        if let Some(port) = self.variables.http_port {
-            let usual = listen_http.iter_mut().filter(|address| address.port() == PORT_HTTP);
-            usual.for_each(|address| address.set_port(port));
-        }
+        let listen_http = self.http_addresses(&listen)?;
         let loopback =
             listen.iter().chain(&listen_tls).chain(&listen_http).all(|address| is_loopback(address.ip()));
+        let host_names = self.host_names()?;
         let (credentials, development) = credentials(&self, loopback)?;
         let (issuers, key_sources) = issuers(&self.issuer)?;
-        let Entities { queues, topics, notices } = self.entities()?;
+        let Entities { queues, topics, declared, notices } = self.entities()?;
+        let usual = if declared.has_emulator() { OnDifference::Apply } else { OnDifference::Keep };
         let observe = self.observe()?;
         Ok(Limits {
             observe,
@@ -104,11 +108,14 @@ impl Settings {
             listen_tls,
             listen_http,
             tls,
+            host_names,
             bounds: Bounds::new(&self.limits, &self.journal, self.profile.unwrap_or_default())?,
             data_dir: self.data_dir.unwrap_or_else(|| PathBuf::from("ferrybus-data")),
             durability: self.durability.unwrap_or_default(),
             queues,
             topics,
+            declared,
+            on_difference: self.on_difference.unwrap_or(usual),
             auto_create: self.auto_create.unwrap_or_default(),
             expiry: self.expiry.unwrap_or_default(),
             credentials,
@@ -121,8 +128,39 @@ impl Settings {
         })
     }
 
+    /// The names in `hostnames` and those of addresses to listen on.
+    fn host_names(&self) -> Result<Vec<String>, Failure> {
+        for name in &self.hostnames {
+            let bare = name.strip_prefix("*.").unwrap_or(name);
+            if !matches!(split_authority(bare), Some((_, None))) {
+                return Err(Failure::misuse(format_args!(
+                    "`hostnames` has `{name}`, expected the name of a host"
+                ))
+                .hint(
+                    "a name has no scheme, port or path, such as `broker.example.org` or `*.example.org`",
+                ));
+            }
+        }
+        let listened = [&self.listen, &self.listen_tls, &self.listen_http].into_iter().flatten().flatten();
+        let listened = listened.filter_map(|text| split_authority(text)).map(|(name, _)| name.to_owned());
+        Ok(self.hostnames.iter().cloned().chain(listened).collect())
+    }
+
+    /// Where to listen for HTTP, beside these addresses for AMQP.
+    pub(super) fn http_addresses(&self, listen: &[SocketAddr]) -> Result<Vec<SocketAddr>, Failure> {
+        let mut http = match &self.listen_http {
+            Some(texts) => resolve_all(texts, PORT_HTTP)?,
+            None => default_http(listen),
+        };
+        if let Some(port) = self.variables.http_port {
+            let usual = http.iter_mut().filter(|address| address.port() == PORT_HTTP);
+            usual.for_each(|address| address.set_port(port));
+        }
+        Ok(http)
+    }
+
     /// Where to listen. Without a word about it: on loopback, the IPv6 one too if the machine has it.
-    fn addresses(&self, tls: bool) -> Result<(Vec<SocketAddr>, Vec<SocketAddr>), Failure> {
+    pub(super) fn addresses(&self, tls: bool) -> Result<(Vec<SocketAddr>, Vec<SocketAddr>), Failure> {
         let listen = match &self.listen {
             Some(texts) => resolve_all(texts, PORT)?,
             None => loopback_addresses().into_iter().map(|ip| SocketAddr::new(ip, PORT)).collect(),

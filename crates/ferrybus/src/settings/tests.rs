@@ -18,7 +18,7 @@ fn unknown_keys_are_refused_with_the_nearest_name() {
             "[[queue]]\nname = \"a\"\nlock_time = \"30s\"",
             format!(
                 "{bad} 3: unknown key `lock_time`\nhint: the keys known here are `name`, `lock_duration`, \
-                 `max_delivery_count`, `requires_session`, `enable_partitioning`, `default_time_to_live`, `dead_letter_on_expiration`, `max_message_bytes`, \
+                 `hold`, `max_delivery_count`, `requires_session`, `enable_partitioning`, `default_time_to_live`, `dead_letter_on_expiration`, `max_message_bytes`, \
                  `max_size_bytes`, `requires_duplicate_detection`, `duplicate_detection_window`, `forward_to`, \
                  `forward_dead_lettered_to`, `auto_delete_on_idle`, `status`, `user_metadata`"
             ),

@@ -51,6 +51,7 @@ fn plan(topic: &str, entry: &SubscriptionEntry) -> Result<EntityPlan, Failure> {
     let like_a_queue = QueueEntry {
         name: name.clone(),
         lock_duration: entry.lock_duration,
+        hold: entry.hold,
         max_delivery_count: entry.max_delivery_count,
         default_time_to_live: entry.default_time_to_live,
         dead_letter_on_expiration: entry.dead_letter_on_expiration,

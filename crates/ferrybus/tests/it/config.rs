@@ -115,6 +115,31 @@ fn what_another_made_stays_without_prune_and_what_is_fixed_is_refused() {
 }
 
 #[test]
+fn partitions_that_differ_are_named_and_a_queue_with_some_is_made() {
+    let it = Setting::new("apply-partitions");
+    it.folder.write("parts.toml", "[[queue]]\nname = \"orders\"\nenable_partitioning = true\n");
+    let (exit, plan, _) = it.run("config apply parts.toml");
+    assert_eq!(exit, 1);
+    assert!(
+        plan.contains("! queue `orders`\n    enable_partitioning  no -> yes  (fixed at creation)"),
+        "{plan}"
+    );
+    it.folder.write("parts.toml", "[[queue]]\nname = \"parts\"\nenable_partitioning = true\n");
+    assert_eq!(it.run("config apply parts.toml").0, 0);
+    assert_eq!(queue(&it.folder, &it.broker, "parts")["enable_partitioning"], json!(true));
+    // A file that says nothing of it has the default.
+    it.folder.write("parts.toml", "[[queue]]\nname = \"parts\"\n");
+    let (exit, plan, _) = it.run("config apply parts.toml");
+    assert!(exit == 1 && plan.contains("enable_partitioning  yes -> no"), "{plan}");
+    // The emulator's file cannot say anything of it.
+    let config = r#"{"UserConfig": {"Namespaces": [{"Name": "n", "Queues": [{"Name": "parts"}]}]}}"#;
+    it.folder.write("Config.json", config);
+    let (exit, plan, complaint) = it.run("config apply Config.json");
+    assert_eq!(exit, 0, "{plan}{complaint}");
+    assert!(!plan.contains("enable_partitioning"), "{plan}");
+}
+
+#[test]
 fn the_emulators_file_is_applied_as_it_is() {
     let it = Setting::new("apply-json");
     it.folder.write(
@@ -200,7 +225,7 @@ fn a_file_that_cannot_be_used_is_a_failure_and_no_difference() {
 }
 
 /// What a broker shows of a queue, as JSON.
-fn queue(folder: &Folder, broker: &Broker, name: &str) -> Value {
+pub(crate) fn queue(folder: &Folder, broker: &Broker, name: &str) -> Value {
     let line = ["queue", "show", name, "--json", "--connection-string", &broker.connection_string];
     let output = ferrybus(&folder.0, &line);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
@@ -211,45 +236,33 @@ fn queue(folder: &Folder, broker: &Broker, name: &str) -> Value {
 fn a_restart_with_the_same_file_changes_nothing_back_and_makes_what_was_deleted() {
     let toml = "[[queue]]\nname = \"changed\"\nmax_delivery_count = 10\n[[queue]]\nname = \"deleted\"\n\
         [[topic]]\nname = \"events\"\n[[topic.subscription]]\nname = \"audit\"\n";
-    let json = r#"{"UserConfig": {"Namespaces": [{"Name": "n",
-        "Queues": [{"Name": "changed", "Properties": {"MaxDeliveryCount": 10}}, {"Name": "deleted", "Properties": {}}],
-        "Topics": [{"Name": "events", "Properties": {}, "Subscriptions": [{"Name": "audit", "Properties": {}}]}]}],
-        "Logging": {"Type": "Console"}}}"#;
-    for (file, text, option) in
-        [("ferrybus.toml", toml, "--config"), ("Config.json", json, "--emulator-config")]
-    {
-        let folder = Folder::new(&format!("not-reset-{option}"));
-        folder.write(file, text);
-        let line = [option, file, "--listen", "127.0.0.1:0", "--durability", "os"];
-        let broker = Broker::start(&folder.0, &line);
-        assert_eq!(queue(&folder, &broker, "changed")["max_delivery_count"], 10);
-        let run = |broker: &Broker, line: &str| {
-            let mut words: Vec<&str> = line.split(' ').collect();
-            words.extend(["--connection-string", &broker.connection_string]);
-            let output = ferrybus(&folder.0, &words);
-            assert_eq!(code(&output), 0, "{line}: {}", stderr(&output));
-            stdout(&output)
-        };
-        run(&broker, "queue update changed --max-delivery-count 3 --user-metadata mine");
-        run(&broker, "queue delete deleted");
-        run(&broker, "queue create own");
-        run(&broker, "rule delete events audit $Default");
-        run(&broker, "rule create events audit red --sql colour='red'");
-        broker.kill();
+    let folder = Folder::new("not-reset");
+    folder.write("ferrybus.toml", toml);
+    let line = ["--listen", "127.0.0.1:0", "--durability", "os"];
+    let broker = Broker::start(&folder.0, &line);
+    assert_eq!(queue(&folder, &broker, "changed")["max_delivery_count"], 10);
+    let run = |broker: &Broker, line: &str| {
+        let mut words: Vec<&str> = line.split(' ').collect();
+        words.extend(["--connection-string", &broker.connection_string]);
+        let output = ferrybus(&folder.0, &words);
+        assert_eq!(code(&output), 0, "{line}: {}", stderr(&output));
+        stdout(&output)
+    };
+    run(&broker, "queue update changed --max-delivery-count 3 --user-metadata mine");
+    run(&broker, "queue delete deleted");
+    run(&broker, "queue create own");
+    run(&broker, "rule delete events audit $Default");
+    run(&broker, "rule create events audit red --sql colour='red'");
+    broker.kill();
 
-        let broker = Broker::start(&folder.0, &line);
-        let changed = queue(&folder, &broker, "changed");
-        assert_eq!(
-            (&changed["max_delivery_count"], &changed["user_metadata"]),
-            (&json!(3), &json!("mine")),
-            "{file}"
-        );
-        assert_eq!(queue(&folder, &broker, "own")["name"], "own");
-        assert_eq!(queue(&folder, &broker, "deleted")["name"], "deleted", "{file}: made again");
-        let rules = run(&broker, "rule list events audit --json");
-        assert!(rules.contains("\"red\"") && !rules.contains("$Default"), "{file}: {rules}");
-        assert!(broker.stop().success());
-    }
+    let broker = Broker::start(&folder.0, &line);
+    let changed = queue(&folder, &broker, "changed");
+    assert_eq!((&changed["max_delivery_count"], &changed["user_metadata"]), (&json!(3), &json!("mine")));
+    assert_eq!(queue(&folder, &broker, "own")["name"], "own");
+    assert_eq!(queue(&folder, &broker, "deleted")["name"], "deleted", "made again");
+    let rules = run(&broker, "rule list events audit --json");
+    assert!(rules.contains("\"red\"") && !rules.contains("$Default"), "{rules}");
+    assert!(broker.stop().success());
 }
 
 /// A file of every kind of entry that the emulator's schema has: each entity comes out as it says, and messages go

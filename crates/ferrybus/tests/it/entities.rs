@@ -54,6 +54,7 @@ fn a_queue_is_created_changed_shown_listed_and_deleted() {
         ("kind", json!("queue")),
         ("name", json!("orders")),
         ("lock_duration", json!("PT30S")),
+        ("hold", json!("Link")),
         ("max_delivery_count", json!(5)),
         ("requires_session", json!(true)),
         ("default_time_to_live", Value::Null),
@@ -352,4 +353,20 @@ fn shells_complete_and_each_command_has_a_manual_page() {
         create.contains("ferrybus\\-queue\\-create") && create.contains("dead\\-letter\\-on\\-expiration"),
         "{create}"
     );
+}
+
+#[test]
+fn how_plain_receivers_hold_messages_is_set_shown_and_kept_by_other_updates() {
+    let it = Setting::new("hold");
+    it.done("queue create orders --hold lock");
+    assert_eq!(it.json("queue show orders")["hold"], json!("Lock"));
+    it.done("queue update orders --lock-duration 30s");
+    assert_eq!(it.json("queue show orders")["hold"], json!("Lock"));
+    let updated = it.done("queue update orders --hold link");
+    assert_eq!(updated, "updated queue `orders`\n  hold  Lock -> Link\n");
+    assert_eq!(it.done("queue update orders --hold link"), "queue `orders` is like that already\n");
+    it.done("topic create events");
+    it.done("subscription create events audit --hold lock");
+    assert_eq!(it.json("subscription show events audit")["hold"], json!("Lock"));
+    it.refused("queue create other --hold timer", 2, "expected `Link`, `Lock`");
 }

@@ -3,6 +3,8 @@
 //! Making it takes a name space of one's own (`unshare` of util-linux). Where the system forbids that, the tests fail.
 
 use std::{
+    collections::BTreeSet,
+    ffi::OsString,
     fs::{self, File},
     io::{BufRead as _, BufReader, ErrorKind, Write as _},
     ops::Range,
@@ -18,7 +20,7 @@ use testkit::Wire;
 
 use crate::{
     memory::{address, log_in},
-    support::{Broker, Folder},
+    support::{Broker, Folder, code, ferrybus, stderr},
 };
 
 /// So much is kept free for settlements and cleaning.
@@ -85,12 +87,18 @@ impl SmallDisk {
         self.root.join("of-somebody-else")
     }
 
+    /// Where the journal is.
+    fn data(&self) -> PathBuf {
+        self.root.join("data")
+    }
+
+    /// The names of its files.
+    fn files(&self) -> BTreeSet<OsString> {
+        fs::read_dir(self.data()).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+    }
+
     fn broker(&self, folder: &Folder) -> Broker {
-        Broker::logged(
-            &folder.0,
-            &["--data", self.root.join("data").to_str().unwrap()],
-            &folder.0.join("log"),
-        )
+        Broker::logged(&folder.0, &["--data", self.data().to_str().unwrap()], &folder.0.join("log"))
     }
 }
 
@@ -200,6 +208,14 @@ fn a_disk_that_is_full_without_a_reserve_ends_the_process_with_1_and_loses_nothi
     assert_eq!(broker.end().code(), Some(1));
     let log = fs::read_to_string(folder.0.join("log")).unwrap();
     assert!(log.contains("no space left on its disk"), "{log}");
+
+    // A supervisor starts it again and again: that leaves nothing behind.
+    let files = disk.files();
+    for _ in 0..3 {
+        let failed = ferrybus(&folder.0, &["--data", disk.data().to_str().unwrap()]);
+        assert_eq!(code(&failed), 1, "{}", stderr(&failed));
+        assert_eq!(disk.files(), files);
+    }
 
     disk.relieve();
     let broker = disk.broker(&folder);

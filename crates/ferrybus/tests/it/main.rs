@@ -24,6 +24,8 @@ mod memory_sparse;
 #[cfg(target_os = "linux")]
 mod memory_tls;
 mod observe;
+mod permissions;
+mod provision;
 #[cfg(target_os = "linux")]
 mod settled;
 mod support;

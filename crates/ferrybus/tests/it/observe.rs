@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::support::{Broker, Folder, code, ferrybus, stderr, stdout};
+use crate::support::{Broker, Folder, code, command, ferrybus, stderr, stdout};
 
 /// The lines of a log in JSON that are of this target.
 fn lines(log: &Path, target: &str) -> Vec<Value> {
@@ -248,4 +248,69 @@ fn health_says_whether_the_broker_can_be_used() {
     let output = ferrybus(&folder.0, &["health", "--server", &broker.addresses[0]]);
     assert_eq!(code(&output), 1);
     assert!(stderr(&output).contains("the disk is full"), "{}", stderr(&output));
+    // It lives, and no restart would help.
+    let output = ferrybus(&folder.0, &["health", "--live", "--server", &broker.addresses[0]]);
+    assert_eq!((code(&output), stdout(&output).contains("is alive")), (0, true), "{}", stderr(&output));
+}
+
+#[test]
+fn health_asks_the_broker_that_the_configuration_names() {
+    let folder = Folder::new("health-config");
+    assert_eq!(code(&ferrybus(&folder.0, &["cert", "dev", "--out", "certs"])), 0);
+    let tls = "[tls]\ncertificate = \"certs/server.pem\"\nkey = \"certs/server-key.pem\"\n";
+    let plain = free_port();
+    for (text, place) in [
+        (format!("listen = [\"127.0.0.1:{plain}\"]\n"), format!("127.0.0.1:{plain}")),
+        // All addresses, and a certificate that is not for the name by which the probe asks.
+        (
+            format!("listen = []\nlisten_tls = [\"[::]:{plain}\"]\nanonymous = \"allow\"\n{tls}"),
+            format!("localhost:{plain}"),
+        ),
+    ] {
+        let text = format!("durability = \"none\"\n{text}");
+        folder.write("broker.toml", &text);
+        let serve = ["--config", "broker.toml"];
+        let mut serve = command(&folder.0, &serve);
+        serve.stderr(std::process::Stdio::null());
+        let broker = Broker::ready(&mut serve);
+        let by_file = ferrybus(&folder.0, &["health", "--config", "broker.toml"]);
+        assert_eq!(
+            (code(&by_file), stdout(&by_file)),
+            (0, format!("{place} is ready\n")),
+            "{}",
+            stderr(&by_file)
+        );
+        for (arguments, said) in [(&["health"][..], "ready"), (&["health", "--live"], "alive")] {
+            let mut health = command(&folder.0, arguments);
+            let found = health.env("FERRYBUS_CONFIG", "broker.toml").output().unwrap();
+            assert_eq!(
+                (code(&found), stdout(&found)),
+                (0, format!("{place} is {said}\n")),
+                "{}",
+                stderr(&found)
+            );
+        }
+        // Beside it, as `serve` finds it.
+        folder.write("ferrybus.toml", &text);
+        assert_eq!(code(&ferrybus(&folder.0, &["health"])), 0);
+        // Whoever names another broker means that.
+        let mut other = command(&folder.0, &["health"]);
+        let other = other.env("FERRYBUS_CONNECTION_STRING", "Endpoint=amqp://127.0.0.1:1").output().unwrap();
+        assert_eq!(code(&other), 1);
+        assert!(stderr(&other).contains("127.0.0.1:1"), "{}", stderr(&other));
+        fs::remove_file(folder.0.join("ferrybus.toml")).unwrap();
+        assert!(broker.stop().success());
+        assert_eq!(
+            code(&ferrybus(&folder.0, &["health", "--live", "--config", "broker.toml"])),
+            1,
+            "it has ended"
+        );
+    }
+    assert_eq!(code(&ferrybus(&folder.0, &["health", "--config", "missing.toml"])), 2);
+}
+
+/// A port that nobody listens on.
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    listener.local_addr().unwrap().port()
 }

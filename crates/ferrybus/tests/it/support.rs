@@ -31,6 +31,15 @@ impl Drop for Folder {
     }
 }
 
+/// Looks until this is so.
+pub(crate) fn until(is_so: impl Fn() -> bool) {
+    let begun = std::time::Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed().as_secs() < 60, "it never was so");
+        std::thread::yield_now();
+    }
+}
+
 /// Runs the binary to its end.
 pub(crate) fn ferrybus(folder: &Path, arguments: &[&str]) -> Output {
     command(folder, arguments).output().unwrap()

@@ -9,6 +9,7 @@ use amqp_codec::{
     raw::{AnnotationValue, RawMap, RawValue},
     types::{ReceiverSettleMode, Role, SenderSettleMode},
 };
+use broker_core::Hold;
 
 use super::{
     Mode,
@@ -16,7 +17,7 @@ use super::{
 };
 use crate::{
     model::{Age, Deed, Id, Model, Place, Seen, Session, Shelf, Span},
-    plan::{Places, Target::Way},
+    plan::{Fault, Places, Target::Way},
     reader,
 };
 
@@ -253,9 +254,8 @@ impl Receiver {
         self.received += 1;
         self.credit = self.credit.saturating_sub(1);
         let settled = self.mode == Mode::Delete;
-        if !settled && read.locked_until.is_none() {
-            return Err("a delivery does not say how long its lock lasts".into());
-        }
+        let locked_until =
+            if settled { None } else { Some(self.lock_end(read.locked_until, wires, scene)?) };
         if read.first_acquirer && !self.dead_letter && !self.takes_sessions {
             let last = self.last_first_delivery.entry(read.sequence >> 48).or_default();
             if read.sequence <= *last {
@@ -272,7 +272,7 @@ impl Receiver {
             span: self.span,
             dead_letter: self.dead_letter,
             session: self.session,
-            locked_until: read.locked_until.filter(|_| !settled),
+            locked_until,
             ..seen
         };
         let copy = (seen.id, seen.place);
@@ -283,6 +283,22 @@ impl Receiver {
             self.tokens.extend(read.token.map(|token| (copy, token)));
         }
         Ok(())
+    }
+
+    /// The end of the lock of a delivery, in milliseconds; the end of time where it ends with its link alone.
+    fn lock_end(&self, told: Option<u64>, wires: &Wires, scene: &Scene<'_>) -> Result<u64, String> {
+        // A queue that forwards has settings of its own, which are the default ones.
+        let settings = scene.places.settings(self.place).filter(|_| !matches!(self.shelf, Shelf::Kept(_)));
+        let hold = settings.map_or(Hold::Link, |settings| settings.hold);
+        let is_timed = wires.service_bus || self.takes_sessions || hold == Hold::Lock;
+        match (is_timed, told) {
+            (true, Some(until)) => Ok(until),
+            (true, None) => Err("a delivery does not say how long its lock lasts".into()),
+            (false, Some(_)) if scene.places.does(Fault::Holds) => {
+                Err("a delivery that is held by its link has a lock that ends".into())
+            }
+            (false, _) => Ok(u64::MAX),
+        }
     }
 
     pub(super) fn ask(&mut self, wires: &mut Wires, scene: &mut Scene<'_>) {

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use broker_core::{Batch, Command, EntityKind, EntitySettings, EntityStatus, Rule, Ticket};
+use broker_core::{Batch, Command, EntityKind, EntitySettings, EntityStatus, Hold, Rule, Ticket};
 use broker_filter::{CorrelationFilter, Filter, Parameters, SqlAction, SqlFilter, SystemProperty, Value};
 
 use crate::{model::Place, reader::Read, world::SETUP};
@@ -123,6 +123,8 @@ pub(crate) enum Fault {
     Confirms,
     /// What is received and deleted is handed out before its removal is durable.
     Hands,
+    /// Messages that a link holds have locks that end by time.
+    Holds,
 }
 
 /// All of them.
@@ -305,7 +307,9 @@ impl Places {
         let enable_partitioning = entity.settings.enable_partitioning && self.does(Fault::Parts);
         let requires_duplicate_detection =
             entity.settings.requires_duplicate_detection && self.does(Fault::Remembers);
+        let hold = if self.does(Fault::Holds) { entity.settings.hold } else { Hold::Lock };
         let settings = EntitySettings {
+            hold,
             forward_dead_lettered_to,
             enable_partitioning,
             requires_duplicate_detection,

@@ -6,7 +6,7 @@
 use std::sync::atomic::Ordering;
 
 use broker_core::{Batch, CoreConfig};
-use broker_log::{Durability, FaultyDisk, JournalConfig};
+use broker_log::{Durability, JournalConfig};
 use broker_node::{Node, NodeLimits, RecoveryError};
 
 use super::Process;
@@ -62,7 +62,7 @@ impl Process {
             self.crash(&mut rng);
             if !plan.places.does(Fault::Returns) {
                 // The planted fault: what a start in vain has left is taken for nothing.
-                self.disk = FaultyDisk::new(self.mischief.clone());
+                self.disk.replace(self.mischief.clone());
             }
         }
         Ok(runs)

@@ -39,10 +39,10 @@ impl World<'_> {
         }
         let mut idle_rounds = 0;
         while idle_rounds < 4 {
-            let before = self.report.trace;
+            let before = self.report.wire;
             self.finish_deletions();
             self.round()?;
-            idle_rounds = if self.report.trace == before { idle_rounds + 1 } else { 0 };
+            idle_rounds = if self.report.wire == before { idle_rounds + 1 } else { 0 };
             // Locks of the time before run out.
             self.now += 10;
         }
@@ -69,8 +69,8 @@ impl World<'_> {
         }
         self.process.mischief.calm.store(true, Ordering::Relaxed);
         let mut before = None;
-        while before != Some(self.report.trace) {
-            before = Some(self.report.trace);
+        while before != Some(self.report.wire) {
+            before = Some(self.report.wire);
             for line in 0..self.lines.len() {
                 self.bytes_to_broker(line, true);
             }

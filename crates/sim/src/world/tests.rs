@@ -104,6 +104,14 @@ fn a_broker_that_loses_what_a_start_in_vain_has_left_is_caught() {
 }
 
 #[test]
+fn a_broker_that_takes_messages_from_the_links_that_hold_them_is_caught() {
+    assert!(
+        is_caught(Fault::Holds, "no message has two live locks"),
+        "held messages went to others, and no oracle noticed"
+    );
+}
+
+#[test]
 fn a_broker_that_confirms_completions_too_early_is_caught() {
     assert!(
         is_caught(Fault::Confirms, "settled stays settled"),

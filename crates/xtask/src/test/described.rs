@@ -14,10 +14,11 @@ use super::report::Failure;
 const PAGE: &str = "docs/features/interop.md";
 
 /// The heading of a client's column, and the suite that fills it.
-const COLUMNS: [(&str, &str); 11] = [
+const COLUMNS: [(&str, &str); 12] = [
     ("Python SDK", "azure-python"),
     ("JavaScript SDK", "azure-javascript"),
     ("Rust SDK", "azure-rust"),
+    ("Go SDK", "azure-go"),
     ("Proton Python", "proton-python"),
     ("Proton C++", "proton-cpp"),
     ("rhea", "rhea"),

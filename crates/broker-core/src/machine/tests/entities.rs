@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::harness::*;
 use crate::{
     AttachError, Command, CoreConfig, Effect, EntityError, EntityKind, EntityPath, EntitySettings, LinkId,
-    Look, Message, Outcome, ReceiveMode, UnsettledPolicy,
+    Look, Message, Outcome, ReceiveMode, SubQueue, UnsettledPolicy,
 };
 
 fn create(broker: &mut Broker, name: &str, settings: EntitySettings) -> Result<(), EntityError> {
@@ -461,4 +461,52 @@ fn an_update_for_another_state_changes_nothing() {
     assert_eq!(broker.ask(Command::CreateEntity { name: "q".into(), kind, settings, ticket: again }), Ok(()));
     assert_ne!(seen(&broker).version, before.version);
     assert_eq!(change(&mut broker, Some(before.version), 5), Err(EntityError::Changed("q".into())));
+}
+
+#[test]
+fn an_entity_is_found_with_its_sub_queues_and_what_lies_below_its_name() {
+    let sub = |name: &str, sub_queue| EntityPath { entity: name.into(), sub_queue };
+    let mut broker = Broker::new();
+    for (name, kind) in [
+        ("Shop/orders", EntityKind::Queue),
+        ("shop-2", EntityKind::Queue),
+        ("t", EntityKind::Topic),
+        ("t/Subscriptions/s", EntityKind::Subscription),
+    ] {
+        assert_eq!(entity(&mut broker, name, kind), Ok(()));
+    }
+    let cases = [
+        // path, or_below, auto_create, found
+        (main_path("SHOP/orders"), false, false, true),
+        (sub("shop/orders", SubQueue::DeadLetter), false, false, true),
+        (sub("t/subscriptions/S", SubQueue::TransferDeadLetter), false, false, true),
+        (main_path("t/Subscriptions/none"), false, false, false),
+        (main_path("none"), true, false, false),
+        (sub("none", SubQueue::DeadLetter), true, false, false),
+        // A prefix ends where a segment ends.
+        (main_path("shop"), false, false, false),
+        (main_path("shop"), true, false, true),
+        (main_path("SHO"), true, false, false),
+        (main_path("t/Subscriptions"), true, false, true),
+        (main_path("shop-2"), true, false, true),
+        (main_path("shop-2/orders"), true, false, false),
+        // A queue is made on demand; a subscription is not, nor is what is no name.
+        (main_path("none"), false, true, true),
+        (sub("none", SubQueue::DeadLetter), false, true, true),
+        (main_path("t/Subscriptions/none"), false, true, false),
+        (main_path("a b"), false, true, false),
+    ];
+    let before = broker.core.entities().count();
+    for (path, or_below, auto_create, found) in cases {
+        let ticket = broker.ticket();
+        let command = Command::FindEntity { path: path.clone(), or_below, auto_create, ticket };
+        match broker.tell(ME, command).pop().unwrap() {
+            Effect::EntityDone { ticket: told } => assert!(found && told == ticket, "{path:?}"),
+            Effect::RequestRefused { ticket: told, error: EntityError::NotFound(name) } => {
+                assert!(!found && told == ticket && name == path.entity, "{path:?} {or_below} {auto_create}");
+            }
+            other => panic!("{path:?} {or_below} {auto_create}: {other:?}"),
+        }
+    }
+    assert_eq!(broker.core.entities().count(), before, "looking makes nothing");
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::harness::*;
 use crate::{
-    Command, Delivery, Effect, EntitySettings, LinkId, LockId, LockToken, Outcome, QueueId, ReceiveMode,
-    SettleError, Timestamp, UnsettledPolicy,
+    Command, Delivery, Effect, EntitySettings, Hold, LinkId, LockId, LockToken, Message, Outcome, QueueId,
+    ReceiveMode, SettleError, Timestamp, UnsettledPolicy,
 };
 
 const LOCK: u64 = 60_000;
@@ -175,7 +175,8 @@ fn the_policy_decides_about_the_locks_of_a_closing_consumer() {
 
 #[test]
 fn a_lock_that_ran_out_counts_as_failed_even_if_the_link_closes_first() {
-    let mut broker = queue_of(&["a"]);
+    let mut broker = Broker::with_queue(EntitySettings { hold: Hold::Lock, ..EntitySettings::default() });
+    broker.publish_all(&["a"]);
     broker.open_with(ME, 5, main_path("q"), ReceiveMode::PeekLock, UnsettledPolicy::Release);
     broker.credit(ME, 5, 1);
     broker.now = broker.now.after(Duration::from_millis(LOCK));
@@ -419,4 +420,75 @@ fn one_call_copies_a_bounded_part_of_what_a_lost_connection_had_locked() {
     assert_eq!(broker.core.entity("q").unwrap().dead_letter, 50);
     assert_eq!(broker.replayed().digest(), broker.core.digest());
     broker.check_liveness();
+}
+
+/// Longer than any lock, many times over.
+const LONG: u64 = 1_000 * LOCK;
+
+#[test]
+fn a_link_holds_its_messages_until_it_settles_them_or_ends() {
+    for (policy, count) in [(UnsettledPolicy::Release, 0), (UnsettledPolicy::Fail, 1)] {
+        for by_disconnect in [false, true] {
+            let mut broker = queue_of(&["a", "b", "c"]);
+            broker.open_with(OTHER, 5, main_path("q"), ReceiveMode::PeekLock, policy);
+            let held = broker.credit(OTHER, 5, 2);
+            assert!(held.iter().all(|held| held.lock.unwrap().until == Timestamp::MAX));
+            assert_eq!(broker.core.deadline(), None, "nothing is due");
+            broker.wait(LONG);
+            // A receiver whose locks have timers is served beside it, and its lock ends by time.
+            let mine = broker.lock_one();
+            assert_eq!(texts(std::slice::from_ref(&mine)), ["c"]);
+            assert_eq!(mine.lock.unwrap().until, broker.now.after(Duration::from_millis(LOCK)));
+            broker.wait(LONG);
+            assert_eq!(broker.settle(&mine, Outcome::Complete), Err(SettleError::LockLost));
+            assert_eq!(broker.settle(&held[0], Outcome::Complete), Ok(()), "however late");
+            let leave = Command::CloseConsumer { consumer: LinkId(5) };
+            broker.tell(OTHER, if by_disconnect { Command::Disconnect } else { leave });
+            assert_eq!(broker.settle(&held[1], Outcome::Complete), Err(SettleError::LockLost));
+            let again = broker.lock(5);
+            assert_eq!(texts(&again), ["b", "c"], "{policy:?}");
+            assert_eq!(again[0].stored.delivery_count, count, "{policy:?}");
+            assert_eq!(broker.replayed().digest(), broker.core.digest());
+        }
+    }
+}
+
+#[test]
+fn a_held_message_does_not_expire_and_does_when_it_returns() {
+    let mut broker = Broker::with_queue(EntitySettings::default());
+    let queue = broker.queue("q");
+    let message = Message { time_to_live: Some(Duration::from_millis(LOCK)), ..message("a") };
+    broker.tell(ME, Command::PublishBatch { queue, messages: vec![message], ticket: None });
+    broker.open_with(ME, 5, main_path("q"), ReceiveMode::PeekLock, UnsettledPolicy::Release);
+    let held = broker.credit(ME, 5, 1).pop().unwrap();
+    broker.wait(LONG);
+    assert_eq!(broker.active(), 1);
+    assert_eq!(broker.settle(&held, Outcome::Release(properties(&[]))), Ok(()));
+    assert_eq!(broker.active(), 0, "its time was over long ago");
+}
+
+#[test]
+fn renewing_a_held_message_tells_a_time_and_sets_none() {
+    let mut broker = queue_of(&["a"]);
+    broker.open_with(ME, 5, main_path("q"), ReceiveMode::PeekLock, UnsettledPolicy::Release);
+    let held = broker.credit(ME, 5, 1).pop().unwrap();
+    let until = renew(&mut broker, vec![token(&held)]).unwrap();
+    assert_eq!(until, [broker.now.after(Duration::from_millis(LOCK))]);
+    broker.wait(LONG);
+    assert_eq!(broker.settle(&held, Outcome::Complete), Ok(()));
+}
+
+#[test]
+fn the_property_hold_concerns_what_is_delivered_after_it_was_set() {
+    let mut broker = queue_of(&["a", "b"]);
+    broker.open_with(ME, 5, main_path("q"), ReceiveMode::PeekLock, UnsettledPolicy::Release);
+    let held = broker.credit(ME, 5, 1).pop().unwrap();
+    let settings = EntitySettings { hold: Hold::Lock, ..EntitySettings::default() };
+    broker.update("q", settings);
+    assert_eq!(broker.replayed().digest(), broker.core.digest());
+    let timed = broker.credit(ME, 5, 2).pop().unwrap();
+    assert_eq!(timed.lock.unwrap().until, broker.now.after(Duration::from_millis(LOCK)));
+    broker.wait(LONG);
+    assert_eq!(broker.settle(&held, Outcome::Complete), Ok(()));
+    assert_eq!(broker.settle(&timed, Outcome::Complete), Err(SettleError::LockLost));
 }

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::{harness::*, recovery::clean};
 use crate::{
-    ClientId, Command, Delivery, Effect, EntityError, EntitySettings, LinkId, Lock, LockToken, Message,
+    ClientId, Command, Delivery, Effect, EntityError, EntitySettings, Hold, LinkId, Lock, LockToken, Message,
     Outcome, ReceiveMode, Timestamp, UnsettledPolicy,
 };
 
@@ -90,6 +90,8 @@ struct Test {
     dead_letter_expired: bool,
     /// The queue has partitions.
     partitioned: bool,
+    /// How links hold messages whose policy is not to keep their locks.
+    hold: Hold,
     known: BTreeMap<String, Known>,
     /// Sequence numbers ever seen in the main store, and whose they were.
     numbers: BTreeMap<u64, String>,
@@ -101,9 +103,10 @@ struct Test {
 }
 
 impl Test {
-    fn new(dead_letter_expired: bool, partitioned: bool) -> Self {
+    fn new(dead_letter_expired: bool, partitioned: bool, hold: Hold) -> Self {
         let broker = Broker::with_queue(EntitySettings {
             lock_duration: Duration::from_millis(LOCK),
+            hold,
             max_delivery_count: DELIVERIES_MAX,
             dead_letter_on_expiration: dead_letter_expired,
             enable_partitioning: partitioned,
@@ -113,6 +116,7 @@ impl Test {
             broker,
             dead_letter_expired,
             partitioned,
+            hold,
             known: BTreeMap::new(),
             numbers: BTreeMap::new(),
             links: BTreeMap::new(),
@@ -306,7 +310,9 @@ impl Test {
         let until = Timestamp::from_millis(self.now() + LOCK);
         if held {
             let message = self.known.get_mut(&text(&delivery)).unwrap();
-            message.lock.as_mut().unwrap().0.until = until;
+            let lock = &mut message.lock.as_mut().unwrap().0;
+            // A lock without a timer gets none by being renewed.
+            lock.until = if lock.until == Timestamp::MAX { lock.until } else { until };
         }
         let tokens: Vec<LockToken> = vec![delivery.lock.unwrap().token];
         let ticket = self.broker.ticket();
@@ -465,7 +471,7 @@ impl Test {
         let message = self.known.get_mut(&id).unwrap_or_else(|| panic!("{id} is settled or was never sent"));
         *self.links.get_mut(&(client.0, delivery.consumer.0)).expect("the link is open") += 1;
         assert_eq!((message.state, message.failed), (0, delivery.stored.delivery_count), "{id}");
-        let (dead, mode, _) = kind(delivery.consumer.0);
+        let (dead, mode, policy) = kind(delivery.consumer.0);
         assert_eq!(message.dead, dead, "{id}");
         if mode == ReceiveMode::Browse {
             return;
@@ -473,6 +479,9 @@ impl Test {
         assert!(message.lock.is_none(), "{id} has two locks");
         match delivery.lock {
             Some(lock) => {
+                let is_timed = policy == UnsettledPolicy::KeepLocks || self.hold == Hold::Lock;
+                let end = self.broker.now.after(Duration::from_millis(LOCK));
+                assert_eq!(lock.until, if is_timed { end } else { Timestamp::MAX }, "{id}");
                 message.lock = Some((lock, (client, delivery.consumer)));
                 self.granted.push(delivery.clone());
             }
@@ -546,8 +555,9 @@ proptest! {
         steps in proptest::collection::vec(step(), 1..150),
         dead_letter_expired: bool,
         partitioned in proptest::bool::weighted(0.3),
+        hold in prop_oneof![Just(Hold::Link), Just(Hold::Lock)],
     ) {
-        let mut test = Test::new(dead_letter_expired, partitioned);
+        let mut test = Test::new(dead_letter_expired, partitioned, hold);
         for step in &steps {
             test.take_step(step);
             test.check();

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::harness::*;
 use crate::{
-    AttachError, ClientId, Command, CoreConfig, Delivery, Effect, EntityPath, EntitySettings, LinkId,
+    AttachError, ClientId, Command, CoreConfig, Delivery, Effect, EntityPath, EntitySettings, Hold, LinkId,
     Message, Outcome, ReceiveMode, Subscriber, Timestamp, UnsettledPolicy,
     client::{Consumer, Place},
 };
@@ -133,7 +133,7 @@ fn credit_is_kept_and_receivers_with_the_same_selector_take_turns() {
 
 #[test]
 fn what_comes_back_is_offered_again_in_its_place() {
-    let mut broker = broker();
+    let mut broker = broker_with(EntitySettings { hold: Hold::Lock, ..EntitySettings::default() }, |_| {});
     broker.publish_all(&["red 1", "red 2", "red 3", "red 4"]);
     open_red(&mut broker, 1, ReceiveMode::PeekLock);
     let got = broker.credit(ME, 1, 3);

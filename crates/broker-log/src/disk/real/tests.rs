@@ -1,4 +1,7 @@
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::{
+    os::unix::fs::PermissionsExt as _,
+    sync::atomic::{AtomicU32, Ordering},
+};
 
 use super::*;
 use crate::disk::BLOCK_BYTES;
@@ -208,4 +211,67 @@ fn where_nothing_is_written_past_the_page_cache_all_goes_through_it() {
     disk.append(FILE, 4, &[IoSlice::new(b"two")]).unwrap();
     disk.sync_data(FILE).unwrap();
     assert_eq!(fs::read(aside).unwrap(), b"one two", "and without zeros behind");
+}
+
+/// The permission bits of a file or folder.
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn what_is_made_can_be_read_by_its_owner_only() {
+    let scratch = Scratch::new();
+    let folder = scratch.0.join("a/b");
+    let disk = RealDisk::open(&folder).unwrap();
+    disk.create(FILE, 1 << 12).unwrap();
+    disk.set_aside("a.cut", b"cut").unwrap();
+    for path in [scratch.0.as_path(), &scratch.0.join("a"), &folder] {
+        assert_eq!(mode(path), 0o700, "{}", path.display());
+    }
+    for name in [LOCK_FILE, &FILE.to_string(), "a.cut"] {
+        assert_eq!(mode(&folder.join(name)), 0o600, "{name}");
+    }
+    assert_eq!(disk.exposure().unwrap(), Exposure::default());
+}
+
+#[test]
+fn what_more_than_the_owner_can_read_is_counted_and_stays_as_it_is() {
+    let cases = [
+        // folder, its only file, folder is exposed, files are exposed
+        (0o700, 0o600, false, false),
+        (0o500, 0o400, false, false),
+        (0o755, 0o600, true, false),
+        (0o710, 0o600, true, false),
+        (0o701, 0o600, true, false),
+        (0o700, 0o640, false, true),
+        (0o700, 0o604, false, true),
+        (0o777, 0o666, true, true),
+    ];
+    for case @ (folder_mode, file_mode, folder_exposed, file_exposed) in cases {
+        let scratch = Scratch::new();
+        let disk = RealDisk::open(&scratch.0).unwrap();
+        disk.create(FILE, 0).unwrap();
+        let path = disk.path(FILE);
+        fs::set_permissions(&path, fs::Permissions::from_mode(file_mode)).unwrap();
+        fs::set_permissions(&scratch.0, fs::Permissions::from_mode(folder_mode)).unwrap();
+        let found = disk.exposure().unwrap();
+        assert_eq!(found.folder, folder_exposed.then_some(folder_mode), "{case:?}");
+        let first = file_exposed.then(|| (path.clone(), file_mode));
+        assert_eq!((found.files, found.first_file), (u64::from(file_exposed), first), "{case:?}");
+        assert_eq!((mode(&scratch.0), mode(&path)), (folder_mode, file_mode), "{case:?}");
+        fs::set_permissions(&scratch.0, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+}
+
+#[test]
+fn a_file_without_room_for_it_is_not_left() {
+    let scratch = Scratch::new();
+    let disk = RealDisk::open(&scratch.0).unwrap();
+    // More than any file system here has: `ENOSPC` or `EFBIG`.
+    for _ in 0..3 {
+        disk.create(FILE, 1 << 60).unwrap_err();
+        assert!(disk.list().unwrap().is_empty());
+    }
+    disk.create(FILE, 1 << 12).unwrap();
+    assert_eq!(disk.list().unwrap(), [(FILE, 0)]);
 }

@@ -5,7 +5,7 @@ use std::{
 
 use super::*;
 use crate::{
-    CleanStep, Disk, DiskCall, DiskWorker, Faults, FaultyDisk, FileId, JournalConfig, MemDisk, Position,
+    CompactionStep, Disk, DiskCall, DiskWorker, Faults, FaultyDisk, FileId, JournalConfig, MemDisk, Position,
     recover,
 };
 
@@ -115,7 +115,7 @@ fn records_nobody_waits_for_are_written_when_there_are_enough() {
             break;
         }
     }
-    assert_eq!(written_at, Some(COMPANY_BYTES / 1013 - 1 + 1));
+    assert_eq!(written_at, Some(GROUP_COMMIT_BYTES / 1013 - 1 + 1));
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn a_failed_write_or_sync_poisons_for_good() {
         assert!(reason.contains("00000000.segment"), "{reason}");
         let later = put(&mut journal, 10);
         assert_eq!(drive(&mut journal, &mut worker), 0);
-        assert!(journal.durable() < later && journal.poll_clean(1000).is_none() && journal.is_closed());
+        assert!(journal.durable() < later && journal.poll_compaction(1000).is_none() && journal.is_closed());
     }
 }
 
@@ -216,9 +216,9 @@ fn an_idle_journal_tells_the_disk_where_replay_begins() {
     for (at, length) in live {
         journal.release(at, length);
     }
-    while let Some(step) = journal.poll_clean(1 << 20) {
-        assert!(matches!(step, CleanStep::SegmentDone { .. }), "nothing lives");
-        journal.segment_cleaned();
+    while let Some(step) = journal.poll_compaction(1 << 20) {
+        assert!(matches!(step, CompactionStep::SegmentDone { .. }), "nothing lives");
+        journal.segment_compacted();
         drive(&mut journal, &mut worker);
     }
     let stats = journal.stats();
@@ -291,15 +291,15 @@ fn a_segment_is_cleaned_from_disk_only_when_its_end_is_there() {
             journal.request_sync(journal.committed());
             // As the node does: a step of cleaning before what was appended is written, and one after it.
             for _ in 0..4 {
-                match journal.poll_clean(1 << 20) {
-                    Some(CleanStep::Records(records)) => {
+                match journal.poll_compaction(1 << 20) {
+                    Some(CompactionStep::Records(records)) => {
                         if let Some((from, record)) = records.into_iter().find(|(from, _)| *from == at) {
                             at = journal.append(&record, &[]).0;
                             journal.commit();
                             journal.release(from, length);
                         }
                     }
-                    Some(CleanStep::SegmentDone { .. }) => journal.segment_cleaned(),
+                    Some(CompactionStep::SegmentDone { .. }) => journal.segment_compacted(),
                     None => {}
                 }
                 assert_eq!(journal.cleaning_stopped(), None);

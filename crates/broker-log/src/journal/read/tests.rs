@@ -28,7 +28,7 @@ fn recent_records_come_from_memory_and_older_ones_from_disk() {
     }
     let reads = journal.stats().disk_reads;
     assert!((1..200).contains(&reads), "{reads}");
-    assert!(journal.stats().cache_bytes <= (200 << 10) + crate::recent::CHUNK_BYTES as u64);
+    assert!(journal.stats().cache_bytes <= (200 << 10) + crate::write_cache::CHUNK_BYTES as u64);
 }
 
 #[test]

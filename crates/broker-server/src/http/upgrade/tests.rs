@@ -45,28 +45,3 @@ fn an_upgrade_needs_its_headers_and_a_subprotocol_that_is_amqp() {
         assert_eq!(said.map_err(|refusal| refusal.answer().status().as_u16()), expected, "{what}");
     }
 }
-
-#[test]
-fn pages_of_other_sites_stay_outside() {
-    let cases = [
-        ("no browser", None, "localhost:5300", true, true),
-        ("Python over TCP", Some("http://localhost:5300"), "localhost:5300", true, true),
-        ("Python over TLS", Some("https://localhost"), "localhost:5671", true, true),
-        ("a page on another port", Some("http://localhost:3000"), "localhost:5300", true, true),
-        ("an address", Some("http://127.0.0.1:3000"), "127.0.0.1:5300", true, true),
-        ("an address of six", Some("http://[::1]:3000"), "[::1]:5300", true, true),
-        ("in a network of containers", Some("http://bus:5300"), "bus:5300", false, true),
-        ("another site", Some("https://evil.example"), "localhost:5300", true, false),
-        ("another site, not from here", Some("https://evil.example"), "bus:5300", false, false),
-        ("a name made to point here", Some("http://evil.example:5300"), "evil.example:5300", true, false),
-        ("a file or a sandbox", Some("null"), "localhost:5300", true, false),
-        ("no host", Some("http://localhost"), "", true, false),
-    ];
-    for (what, origin, host, loopback, ours) in cases {
-        let mut all = headers(&[(HOST, host)]);
-        if let Some(origin) = origin {
-            all.insert(ORIGIN, HeaderValue::from_static(origin));
-        }
-        assert_eq!(refuse_foreign(&all, loopback).is_ok(), ours, "{what}");
-    }
-}

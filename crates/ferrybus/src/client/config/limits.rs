@@ -2,7 +2,7 @@
 //!
 //! Invariant: what a broker would refuse is left as it is, so that it is the broker that says why.
 
-use broker_core::Profile;
+use broker_core::{EntityError, Profile};
 use broker_server::EntityPlan;
 use hyper::{Method, StatusCode};
 use serde_json::Value;
@@ -17,7 +17,7 @@ use crate::{
 
 /// What bounds all entities of a broker.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Limits {
+pub(crate) struct Limits {
     profile: Profile,
     max_message_bytes: u64,
 }
@@ -26,6 +26,11 @@ pub(super) struct Limits {
 pub(super) const UNKNOWN: Limits = Limits { profile: Profile::STANDARD, max_message_bytes: u64::MAX };
 
 impl Limits {
+    /// Those of a broker with this profile and this largest message, in bytes.
+    pub(crate) const fn new(profile: Profile, max_message_bytes: u64) -> Self {
+        Self { profile, max_message_bytes }
+    }
+
     /// Asks a broker for them.
     pub(super) async fn of(management: &mut Management<'_>) -> Result<Self, Failure> {
         let reply = management.send(Ask::new(Method::GET, "/$ferrybus/limits")).await?;
@@ -44,8 +49,13 @@ impl Limits {
         }
     }
 
+    /// Whether the profile takes such an entity.
+    pub(crate) fn check(&self, plan: &EntityPlan) -> Result<(), EntityError> {
+        self.profile.settled(plan.kind, plan.settings.clone()).map(drop)
+    }
+
     /// The entity as the broker will show it.
-    pub(super) fn settled(&self, plan: &EntityPlan) -> EntityPlan {
+    pub(crate) fn settled(&self, plan: &EntityPlan) -> EntityPlan {
         let mut settled = plan.clone();
         if let Ok(settings) = self.profile.settled(plan.kind, plan.settings.clone()) {
             settled.settings = settings;

@@ -10,12 +10,13 @@ use broker_filter::Filter;
 use broker_server::EntityPlan;
 use serde_json::{Map, Value, json};
 
-use super::difference::{Change, Found, changes, wanted};
+use super::found::Found;
 use crate::{
     client::{
         management::{Place, word},
         rules,
     },
+    difference::{Change, Named, RuleChange, changes, rule_changes, rules_of, wanted},
     failure::Failure,
     output, property,
 };
@@ -113,18 +114,6 @@ fn change_json(change: &Change) -> Value {
     json!({ "property": change.key, "old": value(&change.before), "new": value(&change.after), "fixed": change.is_fixed })
 }
 
-impl fmt::Display for Change {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let form = property::of_key(self.key).map(|property| property.form);
-        let told = |text: &Option<String>| match (form, text) {
-            (Some(form), Some(text)) => form.told(text),
-            _ => "-".to_owned(),
-        };
-        write!(f, "{}  {} -> {}", self.key, told(&self.before), told(&self.after))?;
-        if self.is_fixed && self.before.is_some() { f.write_str("  (fixed at creation)") } else { Ok(()) }
-    }
-}
-
 /// All steps.
 #[derive(Debug)]
 pub(super) struct Plan {
@@ -134,11 +123,17 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn new(file: &[EntityPlan], found: &Found, prune: bool) -> Self {
+    /// `named` says of which properties of such an entity the file speaks.
+    pub(super) fn new(
+        file: &[EntityPlan],
+        found: &Found,
+        prune: bool,
+        named: fn(EntityKind) -> Named,
+    ) -> Self {
         let mut steps = Vec::new();
         for plan in file {
             let place = Place::new(plan.kind, &plan.name);
-            steps.extend(entity(plan, &place, found));
+            steps.extend(entity(plan, &place, found, &named(plan.kind)));
         }
         let is_named = |place: &Place| file.iter().any(|plan| plan.name.eq_ignore_ascii_case(&place.path));
         // A topic takes its subscriptions along: they go first, each with its own line.
@@ -199,7 +194,7 @@ impl fmt::Display for Plan {
     }
 }
 
-fn entity(plan: &EntityPlan, place: &Place, found: &Found) -> Vec<Step> {
+fn entity(plan: &EntityPlan, place: &Place, found: &Found, named: &Named) -> Vec<Step> {
     let Some((place, before)) = found.get(place) else { return create(plan, place) };
     if before.kind != plan.kind {
         return vec![Step {
@@ -207,7 +202,7 @@ fn entity(plan: &EntityPlan, place: &Place, found: &Found) -> Vec<Step> {
             ..Step::of(Verdict::Refused, &Place::new(plan.kind, &plan.name))
         }];
     }
-    let changes = changes(Some(before), plan.kind, &found.limits.settled(plan).settings);
+    let changes = changes(Some(before), plan.kind, &found.limits.settled(plan).settings, named);
     let verdict = match changes.as_slice() {
         [] => Verdict::Unchanged,
         changes if changes.iter().any(|change| change.is_fixed) => Verdict::Refused,
@@ -226,22 +221,17 @@ fn entity(plan: &EntityPlan, place: &Place, found: &Found) -> Vec<Step> {
     steps
 }
 
-/// Those of the file, or the one that lets everything in.
-fn rules_of(plan: &EntityPlan) -> Vec<Rule> {
-    let all = || Rule { name: DEFAULT_RULE.into(), filter: Filter::True, action: None };
-    plan.rules.clone().unwrap_or_else(|| vec![all()])
-}
-
 const DEFAULT_RULE: &str = "$Default";
 
 /// A subscription begins with its first rule, so that nothing gets in that none of its rules lets in.
 fn create(plan: &EntityPlan, place: &Place) -> Vec<Step> {
     let mut entity = Described::new(place.kind, place.own_name());
-    for (property, value) in wanted(plan.kind, &plan.settings) {
+    for (property, value) in wanted(plan.kind, &plan.settings, &Named::All) {
         entity.set(property.element, value.as_deref());
     }
-    let changes =
-        changes(None, plan.kind, &plan.settings).into_iter().filter(|change| change.after.is_some());
+    let changes = changes(None, plan.kind, &plan.settings, &Named::All)
+        .into_iter()
+        .filter(|change| change.after.is_some());
     let changes = changes.collect();
     if plan.kind != EntityKind::Subscription {
         return vec![Step { entity: Some(entity), changes, ..Step::of(Verdict::Create, place) }];
@@ -255,29 +245,18 @@ fn create(plan: &EntityPlan, place: &Place) -> Vec<Step> {
     steps
 }
 
-/// New and changed rules first, so that at no time fewer messages get in than before and after.
 fn rule_steps(wanted: &[Rule], found: &[Rule], place: &Place) -> Vec<Step> {
-    let named =
-        |rules: &[Rule], name: &str| rules.iter().find(|rule| rule.name.eq_ignore_ascii_case(name)).cloned();
-    let mut steps = Vec::new();
-    for rule in wanted {
-        let step = match named(found, &rule.name) {
-            None => Step::of_rule(Verdict::Create, place, rule),
-            Some(before) if before.filter == rule.filter && before.action == rule.action => {
-                Step::of_rule(Verdict::Unchanged, place, rule)
-            }
-            before => Step { rule_before: before, ..Step::of_rule(Verdict::Update, place, rule) },
-        };
-        steps.push(step);
-    }
-    let surplus = found.iter().filter(|rule| named(wanted, &rule.name).is_none());
-    steps.extend(
-        surplus.map(|rule| Step {
-            rule_before: Some(rule.clone()),
-            ..Step::of_rule(Verdict::Delete, place, rule)
-        }),
-    );
-    steps
+    let step = |change| match change {
+        RuleChange::Add(rule) => Step::of_rule(Verdict::Create, place, &rule),
+        RuleChange::Same(rule) => Step::of_rule(Verdict::Unchanged, place, &rule),
+        RuleChange::Replace { before, after } => {
+            Step { rule_before: Some(before), ..Step::of_rule(Verdict::Update, place, &after) }
+        }
+        RuleChange::Remove(rule) => {
+            Step { rule_before: Some(rule.clone()), ..Step::of_rule(Verdict::Delete, place, &rule) }
+        }
+    };
+    rule_changes(wanted, found).into_iter().map(step).collect()
 }
 
 #[cfg(test)]

@@ -268,3 +268,16 @@ fn a_missing_right_is_answered_as_the_operator_says() {
     let unknown = Settings::parse("missing_right = \"401\"", "f").unwrap_err().to_string();
     assert!(unknown.contains("expected `forbidden` or `unauthorized`"), "{unknown}");
 }
+
+#[test]
+fn the_brokers_names_are_those_of_hostnames_and_of_its_addresses() {
+    let names = |text: &str| limits(text).host_names;
+    let text = "hostnames = [\"Broker.example.org\", \"*.example.org\"]\nlisten = [\"127.0.0.1:0\", \"localhost:0\"]\n";
+    assert_eq!(names(text), ["Broker.example.org", "*.example.org", "127.0.0.1", "localhost"]);
+    assert!(names("").is_empty());
+    for bad in ["https://broker", "broker:5300", "broker/x", "", "a b", "*"] {
+        let settings = Settings::parse(&format!("hostnames = [\"{bad}\"]\n"), "f").unwrap();
+        let failure = settings.check().unwrap_err().to_string();
+        assert!(failure.contains(&format!("`hostnames` has `{bad}`")), "{failure}");
+    }
+}

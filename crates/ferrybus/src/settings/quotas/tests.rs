@@ -151,6 +151,20 @@ fn a_batch_of_the_journal_holds_the_most_that_can_be_allowed() {
 }
 
 #[test]
+fn a_queue_holds_messages_as_it_is_told_and_by_the_link_unless_told() {
+    let queue = |line: &str| format!("[[queue]]\nname = \"q\"\n{line}");
+    for (line, expected) in [
+        ("", broker_core::Hold::Link),
+        ("hold = \"link\"", broker_core::Hold::Link),
+        ("hold = \"lock\"", broker_core::Hold::Lock),
+    ] {
+        assert_eq!(limits(&queue(line)).queues[0].1.hold, expected, "{line}");
+    }
+    let unknown = Settings::parse(&queue("hold = \"timer\""), "f").unwrap_err().to_string();
+    assert!(unknown.contains("line 3: unknown variant `timer`, expected `link` or `lock`"), "{unknown}");
+}
+
+#[test]
 fn entities_have_the_status_and_note_that_they_are_given() {
     let note = "x".repeat(1_024);
     let all = [

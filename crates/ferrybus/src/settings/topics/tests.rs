@@ -115,6 +115,7 @@ fn topics_and_subscriptions_have_the_keys_of_queues_that_make_sense() {
         user_metadata = "note"
         [[topic.subscription]]
         name = "all"
+        hold = "lock"
         forward_to = "orders"
         forward_dead_lettered_to = "failed"
         auto_delete_on_idle = "2h"
@@ -134,6 +135,7 @@ fn topics_and_subscriptions_have_the_keys_of_queues_that_make_sense() {
         ..EntitySettings::default()
     };
     let subscription = EntitySettings {
+        hold: broker_core::Hold::Lock,
         forward_to: Some("orders".into()),
         forward_dead_lettered_to: Some("failed".into()),
         auto_delete_on_idle: hours(2),

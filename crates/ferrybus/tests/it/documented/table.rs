@@ -65,7 +65,7 @@ const AFTER_TOML: &str = "[[queue]]\nname = \"letters\"\nmax_delivery_count = 3\
                           [[topic]]\nname = \"events\"\n[[topic.subscription]]\nname = \"audit\"\n\
                           [[topic.subscription.rule]]\nname = \"big\"\nsql = \"amount > 100\"\n";
 
-pub(super) const EXAMPLES: [Example; 30] = [
+pub(super) const EXAMPLES: [Example; 31] = [
     example("README.md 1", Play::Elsewhere("the first is the next example, the second runs this test")),
     example("README.md 2", Play::Starts),
     example("README.md 3", beside(&["--queue", "orders"], &[])),
@@ -143,6 +143,26 @@ pub(super) const EXAMPLES: [Example; 30] = [
     Example {
         files: &[("ferrybus.toml", "[[topic]]\nname = \"events\"\nstatus = \"receive-disabled\"\n")],
         ..example("features/configuration.md 2", Play::Alone { before: &[] })
+    },
+    Example {
+        files: &[
+            ("ferrybus.toml", "listen = [\"127.0.0.1:0\"]\n"),
+            (
+                "Config.json",
+                "{\"UserConfig\": {\"Namespaces\": [{\"Name\": \"sbemulatorns\", \"Queues\": [\
+                 {\"Name\": \"orders\", \"Properties\": {\"RequiresSession\": true}}]}]}}",
+            ),
+        ],
+        ..example(
+            "features/configuration.md 3",
+            Play::Alone {
+                before: &[
+                    "ferrybus --queue orders > ready & broker=$!",
+                    "until grep -q Endpoint ready; do :; done",
+                    "kill $broker; wait $broker",
+                ],
+            },
+        )
     },
     example("features/health.md 1", Play::Elsewhere("a disk fills up in between: `tests/it/observe.rs`")),
     example("features/packages.md 1", Play::Elsewhere("another target: the page says what was run")),

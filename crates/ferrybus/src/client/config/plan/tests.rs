@@ -9,13 +9,17 @@ fn file(text: &str) -> Vec<EntityPlan> {
     queues.chain(entities.topics).collect()
 }
 
+fn planned(file: &[EntityPlan], found: &Found, prune: bool) -> Plan {
+    Plan::new(file, found, prune, |_| Named::All)
+}
+
 /// A broker that is as these plans say.
 fn broker(plans: &[EntityPlan]) -> Found {
     let mut found = Found::of(UNKNOWN);
     for plan in plans {
         let place = Place::new(plan.kind, &plan.name);
         let mut entity = Described::new(plan.kind, place.own_name());
-        for (property, value) in wanted(plan.kind, &plan.settings) {
+        for (property, value) in wanted(plan.kind, &plan.settings, &Named::All) {
             entity.set(property.element, value.as_deref());
         }
         entity.set("UserMetadata", Some("mine"));
@@ -35,7 +39,7 @@ const BEFORE: &str = "[[queue]]\nname = \"orders\"\n[[queue]]\nname = \"old\"\n[
 #[test]
 fn a_broker_that_is_as_the_file_says_needs_nothing() {
     let plans = file(BEFORE);
-    let plan = Plan::new(&plans, &broker(&plans), true);
+    let plan = planned(&plans, &broker(&plans), true);
     assert!(plan.is_done());
     assert_eq!(told(&plan), "plan: 0 create, 0 update, 0 delete, 0 refused, 5 unchanged");
 }
@@ -46,7 +50,7 @@ fn each_difference_is_a_step_with_what_changes() {
         [[queue]]\nname = \"new\"\n[[topic]]\nname = \"events\"\n[[topic.subscription]]\nname = \"audit\"\n\
         [[topic.subscription.rule]]\nname = \"big\"\nsql = \"n > 5\"\n";
     let found = broker(&file(BEFORE));
-    let plan = Plan::new(&file(after), &found, true);
+    let plan = planned(&file(after), &found, true);
     let expected = "~ queue `orders`
     lock_duration  1m -> 30s
     forward_to  - -> new
@@ -61,7 +65,7 @@ plan: 2 create, 1 update, 2 delete, 0 refused, 2 unchanged";
     assert!(told(&plan).ends_with(expected), "{plan}");
     let kept = plan.steps()[0].entity.as_ref().unwrap();
     assert_eq!(kept.text("UserMetadata"), Some("mine"));
-    let plan = Plan::new(&file(after), &found, false);
+    let plan = planned(&file(after), &found, false);
     assert!(
         told(&plan).ends_with("; 1 not in the file (`--prune` deletes)") && !told(&plan).contains("- queue"),
         "{plan}"
@@ -75,9 +79,9 @@ fn a_status_and_a_note_stay_unless_the_file_has_them() {
     let mut entity = found.get(&place).unwrap().1.clone();
     entity.set("Status", Some("Disabled"));
     found.add(place, entity);
-    assert!(Plan::new(&file(BEFORE), &found, false).is_done());
+    assert!(planned(&file(BEFORE), &found, false).is_done());
     let after = "[[queue]]\nname = \"orders\"\nstatus = \"send-disabled\"\nuser_metadata = \"till\"\n";
-    let plan = told(&Plan::new(&file(after), &found, false));
+    let plan = told(&planned(&file(after), &found, false));
     let expected =
         "~ queue `orders`\n    status  Disabled -> SendDisabled\n    user_metadata  mine -> till\n";
     assert!(plan.starts_with(expected), "{plan}");
@@ -86,7 +90,7 @@ fn a_status_and_a_note_stay_unless_the_file_has_them() {
 #[test]
 fn what_is_fixed_at_creation_is_refused_with_old_and_new() {
     let found = broker(&file(BEFORE));
-    let plan = Plan::new(&file("[[queue]]\nname = \"orders\"\nrequires_session = true\n"), &found, false);
+    let plan = planned(&file("[[queue]]\nname = \"orders\"\nrequires_session = true\n"), &found, false);
     assert!(plan.has(Verdict::Refused));
     assert!(
         told(&plan).starts_with("! queue `orders`\n    requires_session  no -> yes  (fixed at creation)\n"),
@@ -97,7 +101,7 @@ fn what_is_fixed_at_creation_is_refused_with_old_and_new() {
         json!({"action": "refused", "kind": "queue", "name": "orders",
             "changes": [{"property": "requires_session", "old": false, "new": true, "fixed": true}]})
     );
-    let plan = Plan::new(&file("[[topic]]\nname = \"orders\"\n"), &found, false);
+    let plan = planned(&file("[[topic]]\nname = \"orders\"\n"), &found, false);
     assert!(told(&plan).starts_with("! topic `orders`\n"), "a queue has the name: {plan}");
 }
 
@@ -105,7 +109,7 @@ fn what_is_fixed_at_creation_is_refused_with_old_and_new() {
 fn a_subscription_begins_with_its_first_rule() {
     let text = "[[topic]]\nname = \"t\"\n[[topic.subscription]]\nname = \"s\"\n\
         [[topic.subscription.rule]]\nname = \"one\"\nsql = \"n = 1\"\n[[topic.subscription.rule]]\nname = \"two\"\n";
-    let plan = Plan::new(&file(text), &Found::of(UNKNOWN), false);
+    let plan = planned(&file(text), &Found::of(UNKNOWN), false);
     let verdicts: Vec<_> = plan.steps().iter().map(|step| (step.verdict, step.rule.is_some())).collect();
     let (create, same) = (Verdict::Create, Verdict::Unchanged);
     assert_eq!(verdicts, [(create, false), (create, false), (same, true), (create, true)]);
@@ -129,10 +133,10 @@ proptest! {
             ..EntitySettings::default()
         };
         let plans = [EntityPlan::queue("q", settings)];
-        let plan = Plan::new(&plans, &Found::of(UNKNOWN), true);
+        let plan = planned(&plans, &Found::of(UNKNOWN), true);
         prop_assert!(plan.has(Verdict::Create));
         let mut found = Found::of(UNKNOWN);
         found.add(Place::new(EntityKind::Queue, "q"), plan.steps()[0].entity.clone().unwrap());
-        prop_assert!(Plan::new(&plans, &found, true).is_done());
+        prop_assert!(planned(&plans, &found, true).is_done());
     }
 }

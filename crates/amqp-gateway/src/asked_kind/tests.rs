@@ -1,0 +1,86 @@
+use amqp_codec::{
+    performative::{Address, Attach, Source, Target, TargetTerminus},
+    types::{Role, Symbol},
+};
+use broker_core::NodeKind;
+
+use super::*;
+
+fn asked(
+    address: Option<&str>,
+    capabilities: &[&'static str],
+    is_sender: bool,
+) -> Result<Option<NodeKind>, Refusal> {
+    let role = if is_sender { Role::Sender } else { Role::Receiver };
+    let mut attach = Attach::new("link", 0, role);
+    let address = address.map(Address::from);
+    let capabilities: Vec<Symbol> = capabilities.iter().map(|&name| Symbol::from(name)).collect();
+    if is_sender {
+        // What the peer says of its own terminus does not matter.
+        attach.source = Some(Source { capabilities: vec!["topic".into()], ..Source::new("x") });
+        let target = TargetTerminus { address, capabilities, ..TargetTerminus::default() };
+        attach.target = Some(Target::Terminus(target));
+    } else {
+        attach.source = Some(Source { address, capabilities, ..Source::default() });
+    }
+    of_attach(&attach, is_sender)
+}
+
+#[test]
+fn a_kind_is_asked_for_by_capability_or_by_prefix() {
+    use NodeKind::{Queue, TemporaryQueue, TemporaryTopic, Topic};
+    let cases = [
+        // address, capabilities, kind; an error stands for a refusal
+        ("a", vec![], Ok(None)),
+        ("a", vec!["queue"], Ok(Some(Queue))),
+        ("a", vec!["topic"], Ok(Some(Topic))),
+        ("a", vec!["temporary-queue"], Ok(Some(TemporaryQueue))),
+        ("a", vec!["temporary-topic"], Ok(Some(TemporaryTopic))),
+        ("a", vec!["topic", "shared", "global"], Ok(Some(Topic))),
+        ("a", vec!["Topic"], Ok(None)),
+        ("queue://a", vec![], Ok(Some(Queue))),
+        ("topic://a", vec![], Ok(Some(Topic))),
+        ("temp-queue://a", vec![], Ok(Some(TemporaryQueue))),
+        ("temp-topic://a", vec![], Ok(Some(TemporaryTopic))),
+        ("anycast://a", vec![], Ok(Some(Queue))),
+        ("multicast://a", vec![], Ok(Some(Topic))),
+        ("jms.queue.a", vec![], Ok(Some(Queue))),
+        ("jms.topic.a", vec![], Ok(Some(Topic))),
+        ("jms.topics.a", vec![], Ok(None)),
+        ("amqp://host/topic://a", vec![], Ok(None)),
+        ("topic://a", vec!["topic"], Ok(Some(Topic))),
+        ("topic://a", vec!["temporary-topic"], Ok(Some(TemporaryTopic))),
+        ("topic://a", vec!["queue"], Err(Refusal::TwoKinds)),
+        ("a", vec!["queue", "topic"], Err(Refusal::TwoKinds)),
+        ("a", vec!["queue", "temporary-topic"], Err(Refusal::TwoKinds)),
+    ];
+    for (address, capabilities, kind) in cases {
+        for is_sender in [false, true] {
+            let got = asked(Some(address), &capabilities, is_sender);
+            assert_eq!(got, kind, "{address} {capabilities:?} {is_sender}");
+        }
+    }
+    assert_eq!(asked(None, &[], true), Ok(None), "the anonymous terminus");
+    let mut coordinator = Attach::new("link", 0, Role::Sender);
+    coordinator.target = Some(Target::Coordinator { capabilities: Vec::new() });
+    assert!(matches!(of_attach(&coordinator, true), Ok(None)));
+}
+
+#[test]
+fn a_message_asks_by_its_annotation_or_by_the_prefix_of_to() {
+    let cases = [
+        ("a", None, Ok(None)),
+        ("a", Some(0), Ok(Some(NodeKind::Queue))),
+        ("a", Some(1), Ok(Some(NodeKind::Topic))),
+        ("a", Some(2), Ok(Some(NodeKind::TemporaryQueue))),
+        ("a", Some(3), Ok(Some(NodeKind::TemporaryTopic))),
+        ("a", Some(4), Ok(None)),
+        ("a", Some(-1), Ok(None)),
+        ("topic://a", None, Ok(Some(NodeKind::Topic))),
+        ("topic://a", Some(1), Ok(Some(NodeKind::Topic))),
+        ("topic://a", Some(0), Err(Refusal::TwoKinds)),
+    ];
+    for (to, annotation, kind) in cases {
+        assert_eq!(of_message(to, annotation), kind, "{to} {annotation:?}");
+    }
+}

@@ -1,0 +1,58 @@
+//! Which client library is at the other end, as its open says.
+//!
+//! Invariant: decided once, by the open; a name that is not known is no error and changes nothing.
+
+use amqp_codec::{performative::Open, raw::RawValue};
+
+/// A client library whose users are served better when they are answered in its own way.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum ClientLibrary {
+    /// Any other.
+    #[default]
+    Other,
+    /// Azure Service Bus for .NET, the older SDK and the newest.
+    DotNet,
+    /// Another client of Azure's services that is built on `Microsoft.Azure.Amqp`, as those for .NET are.
+    MicrosoftAzureAmqp,
+    /// Azure Service Bus for Go.
+    Go,
+}
+
+impl ClientLibrary {
+    /// The library that the property `product` of an open names.
+    pub(crate) fn of(open: &Open) -> Self {
+        let properties = open.properties.as_ref();
+        let product = properties.and_then(|properties| properties.get("product").and_then(RawValue::as_str));
+        match product {
+            Some("Microsoft.Azure.ServiceBus" | "Messaging.ServiceBus" | "azsdk-net-ServiceBus") => {
+                Self::DotNet
+            }
+            Some("MSGolangClient") => Self::Go,
+            Some(product)
+                if ["Microsoft.Azure.", "azsdk-net-"].iter().any(|start| product.starts_with(start)) =>
+            {
+                Self::MicrosoftAzureAmqp
+            }
+            _ => Self::Other,
+        }
+    }
+
+    /// Whether it is known by its open alone that the client speaks the dialect of Service Bus (decision 29).
+    pub(crate) const fn is_service_bus(self) -> bool {
+        matches!(self, Self::DotNet | Self::Go)
+    }
+
+    /// Whether it takes status 404 to a token for what tells that an entity is missing, and does not understand an attach
+    /// that is refused with `amqp:not-found` (decision 34).
+    pub(crate) const fn learns_of_missing_entities_by_token(self) -> bool {
+        matches!(self, Self::DotNet | Self::Go)
+    }
+
+    /// Whether it overwrites the outcome of a message that comes before its send call has returned (decision 32).
+    pub(crate) const fn overwrites_early_outcomes(self) -> bool {
+        matches!(self, Self::DotNet | Self::MicrosoftAzureAmqp)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! Links and messages for a node of one kind.
+//!
+//! Invariant: what is refused here has created nothing and opened nothing.
+
+use std::time::Duration;
+
+use super::Core;
+use crate::{
+    AttachError, ClientId, Command, Effect, EntityError, EntityKind, EntityPath, EntitySettings, LinkId,
+    NodeKind, Operation, Output, PublishError, PublishTarget, SubQueue, Ticket, Timestamp, name,
+};
+
+/// A temporary node goes after this time without use: the shortest that there is.
+const TEMPORARY: Duration = Duration::from_secs(5 * 60);
+
+/// Who waits for the answer to a command that names a node.
+#[derive(Clone, Copy)]
+enum Asker {
+    Sender(LinkId),
+    /// Receives from the node itself, so it cannot do with a topic.
+    Receiver(LinkId),
+    /// Receives from a topic through a subscription of its own.
+    Subscriber(LinkId),
+    Message(Option<Ticket>),
+}
+
+/// Why there is no node of the wanted kind.
+enum NoNode {
+    /// There is another one.
+    WrongKind,
+    /// A receiver cannot do with a topic.
+    TopicReceive,
+    /// It cannot be created.
+    NotCreated(EntityError),
+}
+
+impl Core {
+    /// Does what a command asks of a node of this kind, or answers why not.
+    pub(super) fn dispatch_of_kind(
+        &mut self,
+        now: Timestamp,
+        client: ClientId,
+        kind: NodeKind,
+        command: Command,
+        out: &mut impl Output,
+    ) {
+        let refused = asked_of(&command).and_then(|(asker, path, auto_create)| {
+            let why = self.meet_kind(now, kind, asker, path, auto_create, out).err()?;
+            Some((asker, path.clone(), why))
+        });
+        let Some((asker, path, why)) = refused else { return self.dispatch(now, client, command, out) };
+        if let Command::Enlist { transaction, .. } = command {
+            // Or the transaction would commit without the message.
+            self.enlist(now, client, transaction, Operation::Refused, out);
+        }
+        match asker {
+            Asker::Sender(link) | Asker::Receiver(link) | Asker::Subscriber(link) => {
+                // The gateway gives a number anew only when its link is gone.
+                self.close_link(now, client, link, out);
+                let error = attach_error(path, kind, why);
+                self.merge.effect(client, Effect::AttachRefused { link, error }, out);
+            }
+            Asker::Message(ticket) => {
+                self.refuse_publish(client, ticket, publish_error(path, kind, &why), out);
+            }
+        }
+    }
+
+    /// Creates the node where it is missing and may be created.
+    fn meet_kind(
+        &mut self,
+        now: Timestamp,
+        kind: NodeKind,
+        asker: Asker,
+        path: &EntityPath,
+        auto_create: bool,
+        out: &mut impl Output,
+    ) -> Result<(), NoNode> {
+        if path.sub_queue != SubQueue::Main {
+            return Ok(());
+        }
+        if let Some(found) = self.resolve(path).and_then(|id| self.kind_of(id)) {
+            return if kind.is_met_by(found) { Ok(()) } else { Err(NoNode::WrongKind) };
+        }
+        if matches!(asker, Asker::Receiver(_)) && kind.entity() == EntityKind::Topic {
+            return Err(NoNode::TopicReceive);
+        }
+        if !auto_create || name::split_subscription(&path.entity).is_some() {
+            // The command itself finds that it is missing.
+            return Ok(());
+        }
+        let mut settings: EntitySettings = self.config.auto_create.clone();
+        if kind.is_temporary() {
+            settings.auto_delete_on_idle = Some(TEMPORARY);
+        }
+        self.create_entity(now, &path.entity, kind.entity(), settings, out).map_err(NoNode::NotCreated)
+    }
+}
+
+/// Who asks for which node, and whether it may be created.
+fn asked_of(command: &Command) -> Option<(Asker, &EntityPath, bool)> {
+    match command {
+        Command::OpenProducer { producer, path, auto_create } => {
+            Some((Asker::Sender(*producer), path, *auto_create))
+        }
+        Command::OpenConsumer { consumer, path, auto_create, .. } => {
+            Some((Asker::Receiver(*consumer), path, *auto_create))
+        }
+        Command::OpenSubscriber { consumer, path, auto_create, .. } => {
+            Some((Asker::Subscriber(*consumer), path, *auto_create))
+        }
+        Command::PublishTo { path, auto_create, ticket, .. } => {
+            Some((Asker::Message(*ticket), path, *auto_create))
+        }
+        Command::Enlist { operation, .. } => match &**operation {
+            Operation::Publish { target: PublishTarget::Path { path, auto_create }, ticket, .. } => {
+                Some((Asker::Message(*ticket), path, *auto_create))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn attach_error(path: EntityPath, asked: NodeKind, why: NoNode) -> AttachError {
+    match why {
+        NoNode::WrongKind => AttachError::WrongKind { entity: path.entity, asked },
+        NoNode::TopicReceive => AttachError::TopicReceive(path.entity),
+        NoNode::NotCreated(EntityError::InvalidName(name)) => AttachError::InvalidName(name),
+        NoNode::NotCreated(EntityError::LimitReached { what, limit }) => {
+            AttachError::LimitReached { what, limit }
+        }
+        NoNode::NotCreated(error) => AttachError::NotCreated(error),
+    }
+}
+
+fn publish_error(path: EntityPath, asked: NodeKind, why: &NoNode) -> PublishError {
+    match why {
+        NoNode::WrongKind => PublishError::WrongKind { entity: path.entity, asked },
+        NoNode::TopicReceive | NoNode::NotCreated(_) => PublishError::NotFound(path.entity),
+    }
+}

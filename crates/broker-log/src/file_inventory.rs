@@ -1,0 +1,54 @@
+//! Which files there are, and what their first bytes say.
+//!
+//! Invariant: reads only.
+
+use crate::{
+    Disk, FileId, RecoveryError,
+    format::{HEADER_LEN, NotASegment, SegmentHeader, VERSION},
+};
+
+/// The files of a journal.
+#[derive(Debug, Default)]
+pub(crate) struct FileInventory {
+    /// Files that begin with a segment header, by position.
+    pub segments: Vec<SegmentFile>,
+    /// Files that hold nothing.
+    pub spares: Vec<(FileId, u64)>,
+    /// Files that should hold something, and whose first bytes say nothing.
+    pub unknown: Vec<(FileId, u64)>,
+    /// A name that no file has. (After four billion files it may be one that is taken: then creating fails.)
+    pub next_file: u32,
+}
+
+/// A file that begins with a segment header.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SegmentFile {
+    pub file: FileId,
+    /// Length of the file in bytes.
+    pub length: u64,
+    pub header: SegmentHeader,
+}
+
+/// Looks at all files.
+pub(crate) fn survey(disk: &dyn Disk) -> Result<FileInventory, RecoveryError> {
+    let mut survey = FileInventory::default();
+    let files = disk.list().map_err(|error| RecoveryError::disk("listing the directory", None, &error))?;
+    for (file, length) in files {
+        survey.next_file = survey.next_file.max(file.0.wrapping_add(1));
+        let mut bytes = [0; HEADER_LEN];
+        disk.read_at(file, 0, &mut bytes)
+            .map_err(|error| RecoveryError::disk("reading", Some(file), &error))?;
+        match SegmentHeader::decode(&bytes) {
+            Ok(header) => survey.segments.push(SegmentFile { file, length, header }),
+            Err(NotASegment::Spare) => survey.spares.push((file, length)),
+            Err(NotASegment::Unknown) if length <= HEADER_LEN as u64 => survey.spares.push((file, length)),
+            Err(NotASegment::Unknown) => survey.unknown.push((file, length)),
+            Err(NotASegment::Version(found)) => {
+                return Err(RecoveryError::Version { file, found, known: VERSION });
+            }
+        }
+    }
+    survey.segments.sort_by_key(|present| present.header.base);
+    survey.spares.sort_unstable();
+    Ok(survey)
+}

@@ -1,0 +1,127 @@
+//! Reads records back from disk, more than was asked for when the reader goes on in order.
+//!
+//! Invariant: at most [`WINDOWS_MAX`] windows are held; what they hold is durable and never changes. A record shares its
+//! window's memory only where a quarter of a window is wanted, of this one or of the one before it: of others it gets a copy,
+//! for it may be kept long after the window.
+
+use std::io;
+
+use bytes::Bytes;
+
+use crate::{Disk, segments::Segment};
+
+/// Stretches of the journal that were read from disk.
+#[derive(Debug, Default)]
+pub(crate) struct ReadAhead {
+    windows: Vec<Window>,
+    reads: u64,
+}
+
+#[derive(Debug)]
+struct Window {
+    start: u64,
+    bytes: Bytes,
+    /// Number of the read that used it last.
+    used: u64,
+    /// How much was to be read at once.
+    asked: u64,
+    /// Reads that it was used for, and their bytes.
+    served: u64,
+    served_bytes: u64,
+    /// Whether of the window before it so much was wanted that it was worth its memory.
+    follows_worthy: bool,
+}
+
+impl Window {
+    fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+
+    /// Whether so much of it was wanted that it is worth its memory.
+    fn is_worthy(&self) -> bool {
+        self.served_bytes.saturating_mul(WORTH) >= self.bytes.len() as u64
+    }
+
+    /// How much to read when a reader goes on behind this window. One that found less than a record in each 16 KiB of it
+    /// skips: what is read for the next is as much as for a single one.
+    fn next_bytes(&self) -> u64 {
+        let goes_on = self.served > 1 && self.served * WINDOW_BYTES_FIRST >= self.bytes.len() as u64;
+        if goes_on || self.is_worthy() { (self.asked * 4).min(WINDOW_BYTES_MAX) } else { WINDOW_BYTES_FIRST }
+    }
+
+    /// The record at `at`; `None` when the file ends before its end.
+    fn record(&mut self, at: u64, length: u64) -> Option<Bytes> {
+        let start = usize::try_from(at - self.start).ok()?;
+        let end = start.checked_add(usize::try_from(length).ok()?)?;
+        let record = self.bytes.get(start..end)?;
+        self.served += 1;
+        self.served_bytes = self.served_bytes.saturating_add(length);
+        let shares = self.follows_worthy || self.is_worthy();
+        Some(if shares { self.bytes.slice(start..end) } else { Bytes::copy_from_slice(record) })
+    }
+}
+
+impl ReadAhead {
+    /// `length` bytes at `at` in `segment`, of which everything before `readable` is on disk and final.
+    /// `None`: the file ends before.
+    pub(crate) fn read(
+        &mut self,
+        disk: &dyn Disk,
+        segment: &Segment,
+        at: u64,
+        length: u64,
+        readable: u64,
+    ) -> io::Result<Option<Bytes>> {
+        self.reads += 1;
+        let reads = self.reads;
+        let held = self.windows.iter_mut().find(|window| window.start <= at && at + length <= window.end());
+        if let Some(window) = held {
+            window.used = reads;
+            return Ok(window.record(at, length));
+        }
+        let goes_on = |window: &Window| window.start < at && at <= window.end() + SKIP_BYTES;
+        let before = self.windows.iter().position(goes_on);
+        let before = before.map(|index| self.windows.swap_remove(index));
+        let asked = before.as_ref().map_or(WINDOW_BYTES_FIRST, Window::next_bytes);
+        let end = (at + length.max(asked)).min(readable.max(at + length));
+        let mut buffer = vec![0; usize::try_from(end - at).unwrap_or(usize::MAX)];
+        let read = disk.read_at(segment.file, at - segment.base, &mut buffer)?;
+        buffer.truncate(read);
+        let mut window = Window {
+            start: at,
+            bytes: buffer.into(),
+            used: reads,
+            asked,
+            served: 0,
+            served_bytes: 0,
+            follows_worthy: before.is_some_and(|before| before.is_worthy()),
+        };
+        let record = window.record(at, length);
+        self.keep(window);
+        Ok(record)
+    }
+
+    fn keep(&mut self, window: Window) {
+        if self.windows.len() >= WINDOWS_MAX
+            && let Some(oldest) =
+                (0..self.windows.len()).min_by_key(|index| self.windows.get(*index).map(|window| window.used))
+        {
+            self.windows.swap_remove(oldest);
+        }
+        self.windows.push(window);
+    }
+}
+
+/// As many readers can go on side by side, each in its own queue.
+const WINDOWS_MAX: usize = 16;
+/// What is read around a single record: a page or four cost the disk the same as one.
+const WINDOW_BYTES_FIRST: u64 = 16 << 10;
+/// What is read at once for a reader that goes on: large enough to hide the call, small enough for the cache.
+const WINDOW_BYTES_MAX: u64 = 256 << 10;
+/// A window is worth its memory when one byte of so many was wanted.
+const WORTH: u64 = 4;
+/// A reader goes on when it skips at most this much: records of other queues lie between its own.
+const SKIP_BYTES: u64 = 256 << 10;
+
+#[cfg(test)]
+mod tests;

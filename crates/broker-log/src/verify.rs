@@ -1,0 +1,192 @@
+//! Reads a whole journal, damaged or not, and finds every place that is not whole.
+//!
+//! Invariant: reads only; between the holes it reports, every byte that has a checksum was checked.
+
+use crate::{
+    Disk, FileId, RecoveryError,
+    error::Fault,
+    file_inventory::{FileInventory, SegmentFile, survey},
+    format::{HEADER, Kind},
+    scan::{Batch, Scanner, Stop},
+};
+
+/// A journal as it lies on disk.
+#[derive(Debug)]
+pub(crate) struct VerifiedJournal {
+    /// Segments that are replayed, by position.
+    pub segments: Vec<Segment>,
+    /// Where replay begins.
+    pub tail: u64,
+    /// Everything before this position was durable once.
+    pub claimed: u64,
+    /// Files that hold nothing that matters.
+    pub idle: Vec<(FileId, u64)>,
+    /// A name that no file has.
+    pub next_file: u32,
+}
+
+/// One segment as it lies on disk.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub present: SegmentFile,
+    /// The header is a guess from the batches.
+    pub header_damaged: bool,
+    /// Position behind the last intact batch.
+    pub end: u64,
+    pub chain: u32,
+    pub batches: u64,
+    pub records: u64,
+    pub lost_records: u64,
+    /// The summary, if it is intact.
+    pub summary: Option<Batch>,
+    pub holes: Vec<Hole>,
+    /// Its last intact batch is the seal.
+    sealed: bool,
+    /// The highest watermarks its batches name.
+    tail: u64,
+    claimed: u64,
+}
+
+/// A stretch without intact batches.
+#[derive(Clone, Debug)]
+pub(crate) struct Hole {
+    pub from: u64,
+    pub to: u64,
+    /// What is wrong at its beginning.
+    pub fault: Fault,
+    /// The chain before it.
+    pub before: u32,
+    /// The chain behind it, as the batch or segment there names it.
+    pub after: u32,
+    /// Where replay begins, as the batches before it say.
+    pub tail: u64,
+}
+
+/// Reads everything.
+pub(crate) fn examine(disk: &dyn Disk) -> Result<VerifiedJournal, RecoveryError> {
+    let mut survey = survey(disk)?;
+    let mut present: Vec<(SegmentFile, bool)> =
+        survey.segments.iter().map(|present| (*present, false)).collect();
+    let mut idle = std::mem::take(&mut survey.spares);
+    for (file, length) in std::mem::take(&mut survey.unknown) {
+        let failed = |error| RecoveryError::disk("reading", Some(file), &error);
+        match Scanner::orphan(disk, file, length).map_err(failed)? {
+            Some(header) => present.push((SegmentFile { file, length, header }, true)),
+            None => idle.push((file, length)),
+        }
+    }
+    present.sort_by_key(|(present, _)| present.header.base);
+    let mut segments = Vec::new();
+    for (number, (one, header_damaged)) in present.iter().enumerate() {
+        let next = present.get(number + 1).map(|(next, _)| next);
+        let segment = examine_segment(disk, *one, *header_damaged, next)?;
+        if *header_damaged && segment.claimed <= one.header.base {
+            // The beginning of a segment that was never acknowledged.
+            idle.push((one.file, one.length));
+        } else {
+            segments.push(segment);
+        }
+    }
+    Ok(select(segments, idle, &survey))
+}
+
+/// Leaves out what is dead by its own or a later segment's word.
+fn select(segments: Vec<Segment>, mut idle: Vec<(FileId, u64)>, survey: &FileInventory) -> VerifiedJournal {
+    let tail = segments.iter().map(|segment| segment.tail).max().unwrap_or(0);
+    let claimed = segments.iter().map(|segment| segment.claimed).max().unwrap_or(0);
+    let (segments, dead): (Vec<_>, Vec<_>) =
+        segments.into_iter().partition(|segment| segment.present.header.base >= tail);
+    idle.extend(dead.iter().map(|segment| (segment.present.file, segment.present.length)));
+    VerifiedJournal { segments, tail, claimed, idle, next_file: survey.next_file }
+}
+
+fn examine_segment(
+    disk: &dyn Disk,
+    present: SegmentFile,
+    header_damaged: bool,
+    next: Option<&SegmentFile>,
+) -> Result<Segment, RecoveryError> {
+    let header = &present.header;
+    let mut segment = Segment {
+        present,
+        header_damaged,
+        end: header.base.saturating_add(HEADER),
+        chain: header.chain(),
+        batches: 0,
+        records: 0,
+        lost_records: 0,
+        summary: None,
+        holes: Vec::new(),
+        sealed: false,
+        tail: header.tail,
+        claimed: header.synced,
+    };
+    let failed = |error| RecoveryError::disk("reading", Some(present.file), &error);
+    let mut scanner = Scanner::new(present.file, header, present.length);
+    let until = next.map(|next| (next.header.base, next.header.previous));
+    loop {
+        if until.is_some_and(|(base, _)| scanner.position() >= base) {
+            return Ok(segment);
+        }
+        match scanner.next(disk) {
+            Ok(batch) => segment.add(&batch, scanner.chain()),
+            Err(Stop::Io(error)) => return Err(failed(error)),
+            Err(Stop::Bad(fault)) => {
+                if !segment.skip(disk, &mut scanner, fault, until).map_err(failed)? {
+                    return Ok(segment);
+                }
+            }
+        }
+    }
+}
+
+impl Segment {
+    fn add(&mut self, batch: &Batch, chain: u32) {
+        self.end = batch.end();
+        self.chain = chain;
+        self.batches += 1;
+        self.sealed = batch.header.kind == Kind::Seal;
+        self.tail = self.tail.max(batch.header.tail);
+        self.claimed = self.claimed.max(batch.header.synced);
+        match batch.header.kind {
+            Kind::Data => {
+                let whole = batch.records().count() as u64;
+                self.records += whole;
+                self.lost_records += u64::from(batch.header.count) - whole;
+            }
+            Kind::Summary => self.summary = Some(batch.clone()),
+            Kind::Seal | Kind::Closed | Kind::Gap => {}
+        }
+    }
+
+    /// Notes a hole at the scanner's position and goes on behind it. False: nothing follows it.
+    fn skip(
+        &mut self,
+        disk: &dyn Disk,
+        scanner: &mut Scanner,
+        fault: Fault,
+        until: Option<(u64, u32)>,
+    ) -> std::io::Result<bool> {
+        if self.sealed {
+            // It is whole: what is missing is the segment behind it.
+            return Ok(false);
+        }
+        let from = scanner.position();
+        let limit = until.map_or(u64::MAX, |(base, _)| base);
+        let follows =
+            scanner.find(disk, from.saturating_add(HEADER))?.filter(|batch| batch.header.position < limit);
+        // At the journal's end, intact batches that claim nothing beyond are leftovers of an earlier end.
+        let claims = match until {
+            None => scanner.claims_from(disk, from)? > from,
+            Some(_) => true,
+        };
+        let (to, after) = match (follows.filter(|_| claims), until) {
+            (Some(batch), _) => (batch.header.position, batch.header.previous),
+            (None, Some((base, previous))) => (base, previous),
+            (None, None) => return Ok(false),
+        };
+        self.holes.push(Hole { from, to, fault, before: scanner.chain(), after, tail: self.tail });
+        scanner.resume(to, after);
+        Ok(true)
+    }
+}

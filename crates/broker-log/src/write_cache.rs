@@ -1,0 +1,348 @@
+//! The newest records in memory: where they are collected for writing, and read without the disk.
+//! They lie as in their file, seen from the beginning of a block, so that the disk can take them from here (`disk/direct.rs`).
+//!
+//! Invariant: holds the living records of one stretch of positions that ends at the journal's end; forgets them only
+//! from its beginning, and nothing that is not written.
+
+use std::{collections::VecDeque, hint::black_box, ops::BitXor as _};
+
+use bytes::{Buf as _, Bytes, BytesMut};
+
+use crate::{disk::BLOCK_BYTES, format::RECORD_HEADER_LEN};
+
+/// Records as they lie on disk; the headers of batches between them are left out.
+#[derive(Debug)]
+pub(crate) struct WriteCache {
+    /// Every record from this position on is here, or dead.
+    start: u64,
+    chunks: VecDeque<Chunk>,
+    /// The chunk in which something was found last: the next is looked for there, for readers go on in order.
+    found: usize,
+    /// The same for the chunk in which something died last.
+    died: usize,
+    /// So many chunks, the oldest ones, are full and written: nothing comes to them any more.
+    written: usize,
+    /// Bytes of all records from `start` on, and what lies between them.
+    bytes: u64,
+    /// Those among them whose memory is given back.
+    given_back: u64,
+    /// Records not yet frozen; its allocation is the last chunk's.
+    open: BytesMut,
+    /// Position of the first byte of `open`.
+    open_start: u64,
+    /// Memory of dead and of forgotten chunks, to be used again, the last first: fresh memory costs a page fault for
+    /// each 4 KiB, and what was used long ago has left the processor's caches. Readers may still hold some of it.
+    unused: Vec<Bytes>,
+}
+
+/// One allocation and what is frozen of it. Pieces hold whole records and ascend.
+#[derive(Debug)]
+struct Chunk {
+    start: u64,
+    /// Position behind its last record.
+    end: u64,
+    /// Bytes of its records, and what lies between them.
+    bytes: u64,
+    /// Bytes of its records that are not dead.
+    live: u64,
+    /// None when all of it is dead and its memory is given back.
+    pieces: Vec<Piece>,
+}
+
+/// Consecutive records and the position of the first.
+#[derive(Clone, Debug)]
+pub(crate) struct Piece {
+    pub start: u64,
+    pub bytes: Bytes,
+}
+
+impl Piece {
+    pub(crate) fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+}
+
+impl WriteCache {
+    /// Empty, at the journal's `end`.
+    pub(crate) fn new(end: u64) -> Self {
+        Self {
+            start: end,
+            chunks: VecDeque::new(),
+            found: 0,
+            died: 0,
+            written: 0,
+            bytes: 0,
+            given_back: 0,
+            open: BytesMut::new(),
+            open_start: end,
+            unused: Vec::new(),
+        }
+    }
+
+    /// Whether a record of `stored` bytes at `at` can follow what is open without freezing it.
+    pub(crate) fn continues(&self, at: u64, stored: usize) -> bool {
+        let open = self.open.len();
+        self.open_start + open as u64 == at && self.open.capacity() - open >= stored
+    }
+
+    /// Begins anew at `at`, which is `offset` in its file, with room for `stored` bytes. Everything before is frozen.
+    /// Records lie in memory as in the file, seen from the beginning of a block: so the disk can take them from there.
+    pub(crate) fn begin(&mut self, at: u64, offset: u64, stored: usize) {
+        debug_assert!(self.open.is_empty(), "freeze before going on elsewhere");
+        if self.chunks.is_empty() || self.open.capacity() < ahead_of(offset, &self.open) + stored {
+            self.open = self.buffer(stored);
+            skip_to(offset, &mut self.open);
+            // No more than that: a small record would keep the memory of a large one.
+            drop(self.open.split_off(stored.max(CHUNK_BYTES)));
+            self.chunks.push_back(Chunk { start: at, end: at, bytes: 0, live: 0, pieces: Vec::new() });
+        } else if let Some(chunk) = self.chunks.back_mut() {
+            // What lies between two records takes memory as they do.
+            let skipped = skip_to(offset, &mut self.open) as u64;
+            chunk.bytes += skipped;
+            self.bytes += skipped;
+        }
+        self.open_start = at;
+    }
+
+    /// Adds a record. There is room: see [`WriteCache::continues`].
+    pub(crate) fn push(&mut self, header: [u8; RECORD_HEADER_LEN], index: &[u8], rest: &[&[u8]]) {
+        let before = self.open.len();
+        self.open.extend_from_slice(&header);
+        self.open.extend_from_slice(index);
+        for part in rest {
+            self.open.extend_from_slice(part);
+        }
+        if let Some(chunk) = self.chunks.back_mut() {
+            chunk.live += (self.open.len() - before) as u64;
+        }
+    }
+
+    /// The record at `at`, of so many bytes with its header, is dead: nobody will read it.
+    pub(crate) fn release(&mut self, at: u64, bytes: u64) {
+        if at < self.start {
+            return;
+        }
+        let Some(index) = self.chunk_of(at, self.died) else { return };
+        self.died = index;
+        let Some(chunk) = self.chunks.get_mut(index) else { return };
+        debug_assert!(chunk.live >= bytes, "released twice: {at}");
+        chunk.live = chunk.live.saturating_sub(bytes);
+        if chunk.live == 0 && index < self.written {
+            self.give_back(index);
+        }
+    }
+
+    /// Everything before this position is written.
+    pub(crate) fn note_written(&mut self, up_to: u64) {
+        while self.written + 1 < self.chunks.len()
+            && let Some(chunk) = self.chunks.get(self.written)
+            && chunk.end <= up_to
+        {
+            self.written += 1;
+            if chunk.live == 0 {
+                self.give_back(self.written - 1);
+            }
+        }
+    }
+
+    /// Gives back the memory of a chunk of which nothing lives.
+    fn give_back(&mut self, index: usize) {
+        let Some(chunk) = self.chunks.get_mut(index) else { return };
+        // The others of its pieces go: memory is had back through its only reference.
+        let Some(last) = std::mem::take(&mut chunk.pieces).pop() else { return };
+        self.given_back += chunk.bytes;
+        if self.unused.len() < UNUSED_MAX && chunk.bytes <= CHUNK_BYTES as u64 {
+            self.unused.push(last.bytes);
+        }
+    }
+
+    /// Makes what is open readable; the caller writes it. `None` when nothing is open.
+    pub(crate) fn freeze(&mut self) -> Option<Bytes> {
+        if self.open.is_empty() {
+            return None;
+        }
+        let bytes = self.open.split().freeze();
+        let start = self.open_start;
+        let length = bytes.len() as u64;
+        self.open_start += length;
+        self.bytes += length;
+        let chunk = self.chunks.back_mut()?;
+        chunk.bytes += length;
+        chunk.end = self.open_start;
+        chunk.pieces.push(Piece { start, bytes: bytes.clone() });
+        Some(bytes)
+    }
+
+    /// Whether `at` is among the records that are not frozen yet.
+    pub(crate) fn is_open_at(&self, at: u64) -> bool {
+        at >= self.open_start && !self.open.is_empty()
+    }
+
+    /// The frozen bytes that hold `at`, and where in them that is.
+    pub(crate) fn holding(&mut self, at: u64) -> Option<(&Bytes, usize)> {
+        let piece = self.piece(at)?;
+        let place = usize::try_from(at.checked_sub(piece.start)?).ok()?;
+        (place < piece.bytes.len()).then_some((&piece.bytes, place))
+    }
+
+    /// Touches the beginnings of records, each of which lies at a position and has so many bytes with its header.
+    ///
+    /// No step waits for another one's memory, and the fewer steps lie between two looks at memory, the more of them the
+    /// processor has under way: so each kind of memory has a loop of its own.
+    pub(crate) fn fetch(&self, records: impl Iterator<Item = (u64, usize)>) {
+        // Where the records lie: first the lists of pieces, then what these say.
+        let mut lists = [(&[][..], 0, 0); FETCHED_MAX];
+        for (list, (at, bytes)) in lists.iter_mut().zip(records) {
+            *list = (self.pieces_around(at), at, bytes.min(FETCHED_BYTES));
+        }
+        black_box(lists.iter().filter_map(|(list, ..)| list.first()).fold(0, |sum, piece| sum ^ piece.start));
+        let mut found = [(&[][..], None); FETCHED_MAX];
+        for (found, (list, at, bytes)) in found.iter_mut().zip(lists) {
+            let Some(piece) = piece_before(list, at) else { continue };
+            let start = usize::try_from(at.wrapping_sub(piece.start)).unwrap_or(usize::MAX);
+            let end = start.saturating_add(bytes);
+            *found = (piece.bytes.get(start..end).unwrap_or_default(), Some(&piece.bytes));
+        }
+        // The first line of each, then the others: by then it is known in which pages they lie.
+        let mut touched = found.iter().filter_map(|(record, _)| record.first().copied()).fold(0, u8::bitxor);
+        for (record, _) in found {
+            touched =
+                record.iter().step_by(LINE).skip(1).chain(record.last()).copied().fold(touched, u8::bitxor);
+        }
+        // Reading counts references, which lie beside the record.
+        for bytes in found.iter().filter_map(|(_, bytes)| *bytes) {
+            touched ^= u8::from(bytes.is_unique());
+        }
+        black_box(touched);
+    }
+
+    /// The pieces among which the one is that holds `at`.
+    fn pieces_around(&self, at: u64) -> &[Piece] {
+        let chunk = self.chunk_around(at).and_then(|chunk| self.chunks.get(chunk));
+        chunk.map_or(&[], |chunk| &chunk.pieces)
+    }
+
+    /// The piece that holds `at`, or the first one behind it: what lies between is dead. `None` when `at` lies before
+    /// everything here: the disk has it, or behind everything.
+    pub(crate) fn piece_at_or_after(&self, at: u64) -> Option<&Piece> {
+        if at < self.start {
+            return None;
+        }
+        let holding = self.chunk_around(at).unwrap_or_default();
+        self.chunks.range(holding..).flat_map(|chunk| &chunk.pieces).find(|piece| piece.end() > at)
+    }
+
+    /// Whether every living record from `at` on is here.
+    pub(crate) fn is_held(&self, at: u64) -> bool {
+        at >= self.start
+    }
+
+    /// Bytes held.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes - self.given_back
+    }
+
+    /// Forgets the oldest chunks that end at or before `written`, until at most the last `keep` bytes of records are
+    /// held.
+    pub(crate) fn shrink(&mut self, keep: u64, written: u64) {
+        while self.bytes > keep && self.chunks.len() > 1 && self.oldest_end() <= written {
+            self.forget_oldest();
+        }
+    }
+
+    /// Forgets the chunks that end at or before `tail`.
+    pub(crate) fn forget_before(&mut self, tail: u64) {
+        while self.chunks.len() > 1 && self.oldest_end() <= tail {
+            self.forget_oldest();
+        }
+    }
+
+    fn oldest_end(&self) -> u64 {
+        self.chunks.front().map_or(u64::MAX, |chunk| chunk.end)
+    }
+
+    fn forget_oldest(&mut self) {
+        self.give_back(0);
+        let Some(chunk) = self.chunks.pop_front() else { return };
+        self.found = self.found.saturating_sub(1);
+        self.died = self.died.saturating_sub(1);
+        self.written = self.written.saturating_sub(1);
+        self.start = chunk.end;
+        self.bytes -= chunk.bytes;
+        self.given_back -= chunk.bytes;
+    }
+
+    fn buffer(&mut self, stored: usize) -> BytesMut {
+        if stored <= CHUNK_BYTES
+            && let Some(free) = self.unused.iter().rposition(Bytes::is_unique)
+            && let Ok(mut buffer) = self.unused.remove(free).try_into_mut()
+        {
+            buffer.clear();
+            buffer.reserve(CHUNK_BYTES + BLOCK_BYTES);
+            return buffer;
+        }
+        BytesMut::with_capacity(stored.max(CHUNK_BYTES) + BLOCK_BYTES)
+    }
+
+    fn piece(&mut self, at: u64) -> Option<&Piece> {
+        self.found = self.chunk_of(at, self.found)?;
+        piece_before(&self.chunks.get(self.found)?.pieces, at)
+    }
+
+    /// The chunk that holds `at`; it is looked for at `near` first.
+    fn chunk_of(&self, at: u64, near: usize) -> Option<usize> {
+        let found = [near, near + 1].into_iter().find(|index| self.covers(*index, at));
+        found.or_else(|| self.chunk_around(at))
+    }
+
+    /// The chunk that holds `at`: as a rule they are about equally long, so it is hardly looked for among thousands.
+    fn chunk_around(&self, at: u64) -> Option<usize> {
+        let (first, last) = (self.chunks.front()?.start, self.chunks.back()?.start);
+        let most = self.chunks.len() - 1;
+        let length = (last - first) / most.max(1) as u64;
+        let guess = usize::try_from(at.checked_sub(first)? / length.max(1)).unwrap_or(usize::MAX).min(most);
+        let found =
+            [guess, guess.saturating_sub(1), guess + 1].into_iter().find(|index| self.covers(*index, at));
+        found.or_else(|| self.chunks.partition_point(|chunk| chunk.start <= at).checked_sub(1))
+    }
+
+    /// Whether `at` lies between the starts of this chunk and the next.
+    fn covers(&self, index: usize, at: u64) -> bool {
+        self.chunks.get(index).is_some_and(|chunk| chunk.start <= at)
+            && self.chunks.get(index + 1).is_none_or(|next| at < next.start)
+    }
+}
+
+/// How many bytes of `memory` to leave out, so that what follows lies in a block of memory as `offset` does in one of its
+/// file.
+fn ahead_of(offset: u64, memory: &BytesMut) -> usize {
+    let wanted = usize::try_from(offset % BLOCK_BYTES as u64).unwrap_or_default();
+    wanted.wrapping_sub(memory.as_ptr().addr()) % BLOCK_BYTES
+}
+
+/// Leaves them out; there is nothing in it yet. Says how many.
+fn skip_to(offset: u64, memory: &mut BytesMut) -> usize {
+    let skipped = ahead_of(offset, memory);
+    memory.resize(skipped, 0);
+    memory.advance(skipped);
+    skipped
+}
+
+/// The piece that holds `at`, or the last one before it.
+fn piece_before(pieces: &[Piece], at: u64) -> Option<&Piece> {
+    pieces.get(pieces.partition_point(|piece| piece.start <= at).checked_sub(1)?)
+}
+
+/// Size of an allocation. A delivered record keeps its whole chunk alive, so it is not larger.
+pub(crate) const CHUNK_BYTES: usize = 256 << 10;
+/// Records that are fetched together at most: as many fit near the processor.
+const FETCHED_MAX: usize = 32;
+/// Bytes of a record that are fetched at most. The processor itself goes on in what is read in order.
+const FETCHED_BYTES: usize = 512;
+/// Bytes that memory gives at once.
+const LINE: usize = 64;
+/// Buffers kept for use again: those of two segments.
+const UNUSED_MAX: usize = 128;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,296 @@
+//! A broker whose journal has been read and that nobody can connect to yet: the time to look at its entities and to
+//! change them.
+//!
+//! Invariant: its ports are taken, so that no other process gets them, and refuse every connection until
+//! [`Prepared::listen`]: what can be connected to is ready.
+
+use std::{fmt, io, net::SocketAddr, sync::Arc};
+
+use broker_core::{
+    Batch, ClientId, Command, Effect, EntityError, EntityPath, EntityReport, EntitySettings, Look, Rule,
+    SubQueue, Ticket,
+};
+use tokio::net::{TcpListener, TcpSocket};
+
+use crate::{
+    accept::{self, Door, Shared},
+    config::{EntityPlan, ServerConfig},
+    inbox::Item,
+    mailbox::Mailbox,
+    server::{Server, StartError},
+};
+
+/// A server that does not listen yet. Dropped, it ends like a server.
+pub struct Prepared {
+    server: Server,
+    shared: Arc<Shared>,
+    ports: Ports,
+    /// Where the answers to the requests of this start arrive.
+    mailbox: Arc<Mailbox>,
+}
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prepared").field("ports", &self.ports).finish_non_exhaustive()
+    }
+}
+
+/// A change of an entity that exists.
+#[derive(Clone, Debug)]
+pub enum EntityChange {
+    /// Give the entity of this name these properties.
+    Settings {
+        /// Its name.
+        entity: String,
+        /// All of its properties.
+        settings: Box<EntitySettings>,
+    },
+    /// Give the subscription this rule, which it does not have.
+    AddRule {
+        /// The subscription.
+        entity: String,
+        /// The rule.
+        rule: Rule,
+    },
+    /// Replace the rule of the same name.
+    ReplaceRule {
+        /// The subscription.
+        entity: String,
+        /// The rule.
+        rule: Rule,
+    },
+    /// Remove the rule of this name.
+    RemoveRule {
+        /// The subscription.
+        entity: String,
+        /// The rule's name.
+        rule: String,
+    },
+}
+
+impl Prepared {
+    pub(crate) fn new(server: Server, shared: Arc<Shared>, ports: Ports) -> Self {
+        let mailbox = Arc::new(Mailbox::default());
+        server.inbox().push(Item::Register(SETUP_CLIENT, Arc::clone(&mailbox)));
+        server.inbox().push(Item::Batch(Batch { client: SETUP_CLIENT, commands: vec![Command::Connect] }, 0));
+        Self { server, shared, ports, mailbox }
+    }
+
+    /// Every entity that there is, in the order of their names.
+    pub fn entities(&mut self) -> Result<Vec<EntityReport>, StartError> {
+        let mut all: Vec<EntityReport> = Vec::new();
+        loop {
+            let after = all.last().map_or(Box::default(), |last| last.name.to_ascii_lowercase().into());
+            let look = Look::All { after, top: PAGE };
+            let page = match self.ask_one(|ticket| Command::Describe { look, ticket })? {
+                Effect::Described { entities, .. } => entities,
+                _ => Vec::new(),
+            };
+            if page.is_empty() {
+                return Ok(all);
+            }
+            all.extend(page);
+        }
+    }
+
+    /// The rules of a subscription, in the order in which they were made.
+    pub fn rules(&mut self, subscription: &str) -> Result<Vec<Rule>, StartError> {
+        let path = path(subscription);
+        let answer = self.ask_one(|ticket| Command::ListRules { path, skip: 0, top: u64::MAX, ticket })?;
+        let rules = match answer {
+            Effect::Rules { rules, .. } => rules,
+            Effect::RequestRefused { error, .. } => return Err(refused(subscription, error)),
+            _ => Vec::new(),
+        };
+        Ok(rules.into_iter().map(|stored| stored.rule).collect())
+    }
+
+    /// Creates those of these entities that do not exist, in this order.
+    pub fn create(&mut self, plans: &[EntityPlan]) -> Result<(), StartError> {
+        let commands = plans.iter().zip(0..).map(|(plan, ticket)| create(plan, Ticket(ticket))).collect();
+        for (answer, plan) in self.ask(commands)?.into_iter().zip(plans) {
+            match answer {
+                Effect::RequestRefused { error: EntityError::AlreadyExists(_), .. } => {}
+                Effect::RequestRefused { error, .. } => return Err(refused(&plan.name, error)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes these changes in this order. The first that is refused is the error; what comes before and behind it is made.
+    pub fn change(&mut self, changes: Vec<EntityChange>) -> Result<(), StartError> {
+        let names: Vec<String> = changes.iter().map(|change| change.entity().to_owned()).collect();
+        let commands =
+            changes.into_iter().zip(0..).map(|(change, ticket)| change.command(Ticket(ticket))).collect();
+        for (answer, name) in self.ask(commands)?.into_iter().zip(names) {
+            if let Effect::RequestRefused { error, .. } = answer {
+                return Err(refused(&name, error));
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets clients connect.
+    pub fn listen(self) -> Result<Server, StartError> {
+        let Self { server, shared, ports, .. } = self;
+        server
+            .inbox()
+            .push(Item::Batch(Batch { client: SETUP_CLIENT, commands: vec![Command::Disconnect] }, 0));
+        server.inbox().push(Item::Forget(SETUP_CLIENT));
+        // All of them listen, or none accepts.
+        let listeners: Vec<_> = {
+            let _context = server.enter();
+            ports.0.into_iter().map(Port::listen).collect::<Result<_, _>>()?
+        };
+        for (listener, door) in listeners {
+            server.spawn(accept::accept_loop(listener, Arc::clone(&shared), door));
+        }
+        Ok(server)
+    }
+
+    fn ask_one(&mut self, command: impl FnOnce(Ticket) -> Command) -> Result<Effect, StartError> {
+        self.ask(vec![command(Ticket(0))])?.pop().ok_or(StartError::Journal)
+    }
+
+    /// Has the core do these, whose tickets count from 0; gives the answer of each, once it is durable.
+    fn ask(&mut self, commands: Vec<Command>) -> Result<Vec<Effect>, StartError> {
+        let count = commands.len();
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        self.server.inbox().push(Item::Batch(Batch { client: SETUP_CLIENT, commands }, 0));
+        let mut answers = self.server.unless_node_ends(answers(&self.mailbox, count))?;
+        answers.sort_by_key(|(ticket, _)| *ticket);
+        Ok(answers.into_iter().map(|(_, answer)| answer).collect())
+    }
+}
+
+/// Waits for so many answers.
+async fn answers(mailbox: &Mailbox, count: usize) -> Vec<(u64, Effect)> {
+    let mut answers = Vec::with_capacity(count);
+    while answers.len() < count {
+        for effect in std::future::poll_fn(|cx| mailbox.poll_take(cx)).await {
+            let ticket = match &effect {
+                Effect::EntityDone { ticket }
+                | Effect::RequestRefused { ticket, .. }
+                | Effect::Rules { ticket, .. }
+                | Effect::Described { ticket, .. } => ticket.0,
+                _ => continue,
+            };
+            answers.push((ticket, effect));
+        }
+    }
+    answers
+}
+
+impl EntityChange {
+    /// The entity that it is about.
+    fn entity(&self) -> &str {
+        match self {
+            Self::Settings { entity, .. }
+            | Self::AddRule { entity, .. }
+            | Self::ReplaceRule { entity, .. }
+            | Self::RemoveRule { entity, .. } => entity,
+        }
+    }
+
+    fn command(self, ticket: Ticket) -> Command {
+        match self {
+            Self::Settings { entity, settings } => {
+                Command::UpdateEntity { name: entity.into(), settings, expected: None, ticket }
+            }
+            Self::AddRule { entity, rule } => {
+                Command::AddRule { path: path(&entity), rule: Box::new(rule), ticket }
+            }
+            Self::ReplaceRule { entity, rule } => {
+                Command::UpdateRule { path: path(&entity), rule: Box::new(rule), expected: None, ticket }
+            }
+            Self::RemoveRule { entity, rule } => {
+                Command::RemoveRule { path: path(&entity), name: rule.into(), expected: None, ticket }
+            }
+        }
+    }
+}
+
+/// The command that makes one entity.
+fn create(plan: &EntityPlan, ticket: Ticket) -> Command {
+    let EntityPlan { name, kind, settings, rules } = plan.clone();
+    let (name, settings) = (name.into(), Box::new(settings));
+    match rules {
+        Some(rules) => Command::CreateSubscription { name, settings, rules, ticket },
+        None => Command::CreateEntity { name, kind, settings, ticket },
+    }
+}
+
+fn path(entity: &str) -> EntityPath {
+    EntityPath { entity: entity.into(), sub_queue: SubQueue::Main }
+}
+
+fn refused(name: &str, error: EntityError) -> StartError {
+    StartError::Entity { name: name.to_owned(), error }
+}
+
+/// The ports of a server.
+#[derive(Debug)]
+pub(crate) struct Ports(Vec<Port>);
+
+/// A port that is taken: nobody else can listen there, and the system refuses connections to it.
+#[derive(Debug)]
+struct Port {
+    socket: TcpSocket,
+    /// With the port that the system chose.
+    address: SocketAddr,
+    door: Door,
+}
+
+impl Ports {
+    /// Takes the ports of all addresses.
+    pub(crate) fn take(config: &ServerConfig) -> Result<Self, StartError> {
+        let doors = [
+            (&config.listen, Door::Any),
+            (&config.listen_http, Door::Watched),
+            (&config.listen_tls, Door::Tls),
+        ];
+        let ports = doors.into_iter().flat_map(|(addresses, door)| {
+            addresses.iter().map(move |&address| {
+                Port::take(address, door).map_err(|source| StartError::Listen { address, source })
+            })
+        });
+        ports.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The addresses that are for this.
+    pub(crate) fn addresses(&self, door: Door) -> Vec<SocketAddr> {
+        self.0.iter().filter(|port| port.door == door).map(|port| port.address).collect()
+    }
+}
+
+impl Port {
+    fn take(address: SocketAddr, door: Door) -> io::Result<Self> {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        // Connections of the process before this one may still be ending there.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        let address = socket.local_addr()?;
+        Ok(Self { socket, address, door })
+    }
+
+    fn listen(self) -> Result<(TcpListener, Door), StartError> {
+        let Self { socket, address, door } = self;
+        match socket.listen(BACKLOG) {
+            Ok(listener) => Ok((listener, door)),
+            Err(source) => Err(StartError::Listen { address, source }),
+        }
+    }
+}
+
+/// Connections that wait to be accepted; Linux cuts it to `net.core.somaxconn`.
+const BACKLOG: u32 = 1_024;
+/// Entities in one answer of the core.
+const PAGE: u64 = 500;
+/// The client in whose name entities are made; connections count from the next.
+const SETUP_CLIENT: ClientId = ClientId(0);
+
+#[cfg(test)]
+mod tests;

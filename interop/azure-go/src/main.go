@@ -1,0 +1,67 @@
+// Plays one case with the Go SDK of Azure Service Bus; `suite.py` starts it.
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime/debug"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: suite <case>")
+		os.Exit(2)
+	}
+	play, known := cases[os.Args[1]]
+	if !known {
+		fmt.Fprintln(os.Stderr, "no case named", os.Args[1])
+		os.Exit(2)
+	}
+	defer func() {
+		if failure := recover(); failure != nil {
+			fmt.Fprintf(os.Stderr, "%s\n%v\n", debug.Stack(), failure)
+			os.Exit(1)
+		}
+	}()
+	play(os.Getenv("FERRYBUS_QUEUE"))
+}
+
+var cases = map[string]func(queue string){
+	"send-one":                               sendOne,
+	"send-batch":                             sendBatch,
+	"peek-lock-complete":                     complete,
+	"peek-lock-abandon":                      abandon,
+	"peek-lock-dead-letter":                  deadLetter,
+	"peek-lock-defer":                        deferred,
+	"deferred-by-number":                     deferredByNumber,
+	"receive-and-delete":                     receiveAndDelete,
+	"receive-time-out-on-empty-queue":        timeOut,
+	"lock-renewal":                           renewal,
+	"lock-loss":                              loss,
+	"delivery-count-to-dead-letter":          countToDeadLetter,
+	"peek":                                   peek,
+	"two-competing-receivers":                competing,
+	"wrong-key":                              wrongKey,
+	"missing-queue":                          missing,
+	"missing-entity-at-once":                 missingAtOnce,
+	"oversized-message":                      oversized,
+	"large-message":                          large,
+	"annotations-and-header":                 annotations,
+	"round-trip":                             roundTrip,
+	"link-close-and-reopen":                  reopen,
+	"web-socket":                             webSocket,
+	"schedule-and-cancel":                    schedule,
+	"session-accept":                         sessionAccept,
+	"session-order":                          sessionOrder,
+	"session-state":                          sessionState,
+	"session-listing":                        sessionListing,
+	"sessions-beside-a-sender":               sessionsBesideSender,
+	"topics/each-subscription-gets-its-copy": eachCopy,
+	"topics/copies-are-settled-apart":        settledApart,
+	"topics/rules-choose":                    rulesChoose,
+	"topics/sessions":                        topicSessions,
+	"administration":                         administration,
+	"restart-before":                         restartBefore,
+	"restart-between":                        restartBetween,
+	"restart-after":                          restartAfter,
+}
