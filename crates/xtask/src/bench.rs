@@ -35,7 +35,7 @@ use scenario::{SCENARIOS, Scenario};
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Fallible<Verdict> {
     let values = ["--load", "--peer", "--broker", "--binary", "--scenario", "--reps", "--seconds"];
-    args.only(&values, &["--no-record"])?;
+    args.only(&values, &[])?;
     let names = args.list("--scenario");
     let (scenarios, families) = chosen(&names)?;
     let lists = names.is_empty() || names.iter().any(|name| name == listing::NAME);
@@ -76,15 +76,11 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Fallible<Verdict> {
         is_broken |= created.is_broken();
         parts.push(creating::report(&created));
     }
-    let report = parts.join("\n");
-    println!("\n{report}");
-    if !args.flag("--no-record") {
-        report::record(workspace, &report)?;
-    }
+    println!("\n{}", report::whole(workspace, &parts));
     Ok(if is_broken { Verdict::Bad } else { Verdict::Good })
 }
 
-/// Runs the scenarios on every broker; says the rows and what is recorded of them.
+/// Runs the scenarios on every broker; gives the rows and the part of the report.
 fn compare(
     workspace: &Workspace,
     args: &Args,

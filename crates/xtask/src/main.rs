@@ -42,7 +42,7 @@ usage: cargo xtask <command> [options]
   fuzz [--seconds S] [--target NAME]   every fuzz target for a bounded time (cargo-fuzz)
   bench --load PATH                    Ferrybus and its peers under the load generator at PATH
        [--peer 'NAME=START COMMAND,PORT,ADDRESS']... [--broker NAME[,NAME]]
-       [--scenario NAME[,NAME]] [--reps N] [--seconds S] [--binary PATH] [--no-record]
+       [--scenario NAME[,NAME]] [--reps N] [--seconds S] [--binary PATH]
   package [--binary PATH]              a Debian package, of a static binary that is built unless one is given
 ";
 

@@ -86,7 +86,7 @@ fn measure(binary: &Path, folder: &Path) -> Fallible<Times> {
     Ok(Times { seconds, p50_ms: at(50), p99_ms: at(99) })
 }
 
-/// What is recorded of it.
+/// The rows of the report.
 pub(super) fn report(created: &Created) -> String {
     let header = ["created over HTTP", "seconds", "p50 ms", "p99 ms", "goal"];
     table::markdown(&header, &[created.row()])

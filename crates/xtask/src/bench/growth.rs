@@ -196,7 +196,7 @@ impl Grown {
     }
 }
 
-/// What is recorded of them: one row for each family.
+/// One row for each family.
 pub(super) fn report(families: &[Grown], reps: usize) -> String {
     let rows: Vec<Vec<String>> = families.iter().map(row).collect();
     let header = [

@@ -239,7 +239,7 @@ fn configuration() -> String {
     text
 }
 
-/// What is recorded of them.
+/// The rows of the report.
 pub(super) fn report(listed: &[Listed], reps: usize) -> String {
     let rows: Vec<Vec<String>> = listed.iter().map(Listed::row).collect();
     let header = [

@@ -1,6 +1,6 @@
-//! The table of a run and its place in `docs/performance.md`.
+//! The table of a run.
 //!
-//! Invariant: a recorded table says on which machine, commit and settings it was made.
+//! Invariant: a table says on which machine, commit and settings it was made.
 
 use std::fmt::Write as _;
 
@@ -11,10 +11,6 @@ use super::measure::{Bench, Measured, short};
 use crate::Fallible;
 use crate::table;
 use crate::workspace::Workspace;
-
-const FILE: &str = "docs/performance.md";
-/// New runs go right below this line, so the newest is the first.
-const MARK: &str = "<!-- runs of `cargo xtask bench`, newest first -->";
 
 /// One row for each scenario and broker. The first broker's rows hold its advantage over each other.
 pub(super) fn table(rows: &[Measured], brokers: &[&str]) -> String {
@@ -67,7 +63,7 @@ fn advantage(row: &Measured, rows: &[Measured], peer: &str) -> String {
     cpu.map_or(value.clone(), |cpu| format!("{value}, CPU {cpu}"))
 }
 
-/// The scenarios of a run as they are recorded.
+/// The scenarios of a run, below their settings and the limits of the machine.
 pub(super) fn part(
     bench: &Bench,
     brokers: &[Broker],
@@ -87,15 +83,10 @@ pub(super) fn part(
     Ok(part)
 }
 
-/// Puts the run at the head of the recorded ones.
-pub(super) fn record(workspace: &Workspace, report: &str) -> Fallible<()> {
-    let mut section = format!("\n## {}, commit {}\n\n", machine::today(), machine::commit(workspace));
-    writeln!(section, "{}.\n{report}", machine::description())?;
-    let text = workspace.read(FILE)?;
-    let (head, tail) = text.split_once(MARK).ok_or_else(|| format!("`{FILE}` lacks the line `{MARK}`"))?;
-    std::fs::write(workspace.root.join(FILE), format!("{head}{MARK}\n{section}{tail}"))?;
-    println!("recorded in {FILE}");
-    Ok(())
+/// The whole report: machine, commit and day above the parts.
+pub(super) fn whole(workspace: &Workspace, parts: &[String]) -> String {
+    let (today, commit) = (machine::today(), machine::commit(workspace));
+    format!("## {today}, commit {commit}\n\n{}.\n{}", machine::description(), parts.join("\n"))
 }
 
 #[cfg(test)]
