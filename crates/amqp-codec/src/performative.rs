@@ -41,7 +41,6 @@ use crate::types::{Malformed, Reader};
 
 /// The body of an AMQP frame, without the payload of a transfer.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "each name is the specification's own")]
 pub enum Performative {
     Open(Box<Open>),
     Begin(Box<Begin>),

@@ -28,7 +28,6 @@ pub use write::{
 
 /// Constructor bytes of the encodings (types 1.6).
 pub mod code {
-    #![expect(missing_docs, reason = "each name is the specification's own")]
     pub const DESCRIBED: u8 = 0x00;
     pub const NULL: u8 = 0x40;
     pub const TRUE: u8 = 0x41;

@@ -37,7 +37,7 @@ usage: cargo xtask <command> [options]
 
   test [--only NAME[,NAME]] [--list]   install what the tests need and run every suite
        [--seeds N] [--fuzz-seconds S]
-  tidy                                 the rules that no compiler checks
+  tidy [--figures [--lower]]           the rules that no compiler checks; sizes that must not grow
   sim  [--seeds N | --seed S]          the simulator, release build: many seeds, or one again
   fuzz [--seconds S] [--target NAME]   every fuzz target for a bounded time (cargo-fuzz)
   bench --load PATH                    Ferrybus and its peers under the load generator at PATH

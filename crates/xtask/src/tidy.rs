@@ -4,6 +4,8 @@
 
 mod arrows;
 mod bans;
+mod documented;
+mod figures;
 mod layout;
 mod libraries;
 mod reasons;
@@ -22,7 +24,7 @@ struct Findings {
 }
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Fallible<Verdict> {
-    args.only(&[], &[])?;
+    args.only(&[], &["--figures", "--lower"])?;
     let files = workspace.files()?;
     let mut findings = Findings::default();
     arrows::check(&workspace.packages, &mut findings);
@@ -32,6 +34,10 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Fallible<Verdict> {
     layout::check(&files, &mut findings);
     sources::check(workspace, &files, &mut findings)?;
     requirements::check(workspace, &files, &mut findings)?;
+    documented::check(workspace, &files, &mut findings)?;
+    if args.flag("--figures") {
+        figures::check(workspace, &files, args.flag("--lower"), &mut findings)?;
+    }
     for note in &findings.notes {
         println!("note: {note}");
     }

@@ -12,7 +12,6 @@ use crate::types::{
 
 /// The body of a SASL frame.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "each name is the specification's own")]
 pub enum SaslFrame {
     Mechanisms(SaslMechanisms),
     Init(SaslInit),

@@ -71,7 +71,6 @@ impl Composite {
 
 /// The nine performatives.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[expect(missing_docs, reason = "each name is the specification's own")]
 pub enum PerformativeKind {
     Open,
     Begin,

@@ -7,7 +7,6 @@ use crate::types::{Kind, Malformed, Reader};
 
 /// The fields of the properties section, in order.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[expect(missing_docs, reason = "each name is the specification's own")]
 pub enum PropertyField {
     MessageId,
     UserId,

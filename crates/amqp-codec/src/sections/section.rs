@@ -9,7 +9,6 @@ use crate::types::Descriptor;
 
 /// One of the sections of the specification.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-#[expect(missing_docs, reason = "each name is the specification's own")]
 pub enum Section {
     Header,
     DeliveryAnnotations,

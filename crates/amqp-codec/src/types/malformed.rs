@@ -6,7 +6,6 @@ use super::code;
 
 /// The type of a value, independent of how it is encoded.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[expect(missing_docs, reason = "each name is the specification's own")]
 pub enum Kind {
     Described,
     Null,
