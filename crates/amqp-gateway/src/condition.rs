@@ -136,9 +136,12 @@ impl Refusal {
             Self::Entity(error) => entity(error),
             Self::Session(error) => session(error),
             Self::Commit(CommitError::Transaction(error)) => transaction(*error),
-            Self::Commit(CommitError::Publish(_) | CommitError::Settle(_)) => {
-                ("amqp:transaction:rollback", 400)
-            }
+            Self::Commit(
+                CommitError::Publish(_)
+                | CommitError::Settle(_)
+                | CommitError::Cancel(_)
+                | CommitError::Session(_),
+            ) => ("amqp:transaction:rollback", 400),
             Self::NoSubscription { .. } => ("amqp:not-found", 404),
             Self::SeveralEntities | Self::NotInTransaction => ("amqp:not-allowed", 400),
             Self::TooManyRequests { .. }

@@ -135,7 +135,8 @@ impl Gateway {
             self.await_answer(Pending::Settle(TrackedSettlement { session, delivery, state }))
         });
         let (queue, sequence) = (held.queue, held.sequence);
-        let operation = Box::new(Operation::Settle { queue, sequence, lock, outcome, ticket });
+        let operation = Operation::Settle { queue, sequence, lock, outcome, settled: true, ticket };
+        let operation = Box::new(operation);
         self.commands.push(Command::Enlist { transaction, operation });
     }
 

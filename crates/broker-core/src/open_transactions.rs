@@ -11,8 +11,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
+
 use crate::{
-    ClientId, LockId, Message, Outcome, QueueId, Timestamp, TransactionError, TransactionId, UnsettledPolicy,
+    ClientId, EntityPath, LockId, Message, Outcome, QueueId, SequenceNumber, Timestamp, TransactionError,
+    TransactionId, UnsettledPolicy,
 };
 
 /// A transaction among those of all clients.
@@ -41,6 +44,24 @@ pub(crate) enum Work {
     },
     /// End a lock.
     Settle(Settlement),
+    /// Take scheduled messages back.
+    Cancel {
+        /// A main store.
+        queue: QueueId,
+        /// Its entity, for what a refusal says.
+        entity: Box<str>,
+        /// The messages' numbers.
+        sequences: Vec<SequenceNumber>,
+    },
+    /// Set the state of a session.
+    SetState {
+        /// The entity.
+        path: EntityPath,
+        /// The session.
+        session: Box<str>,
+        /// Bytes of its own; `None` clears the state.
+        state: Option<Bytes>,
+    },
 }
 
 impl Work {
@@ -49,7 +70,7 @@ impl Work {
         let (queue, through, messages) = match self {
             Self::Publish { queue, messages, through } => (*queue, *through, messages),
             Self::Schedule { queue, messages, .. } => (*queue, None, messages),
-            Self::Settle(_) => return None,
+            Self::Settle(_) | Self::Cancel { .. } | Self::SetState { .. } => return None,
         };
         messages.first().filter(|_| queue == entity || through == Some(entity)).map(|first| (queue, first))
     }
@@ -205,7 +226,42 @@ impl Transactions {
             && self.enlisted.get(&(queue, sequence)).is_some_and(|(enlisted, ..)| *enlisted == lock)
     }
 
-    /// What becomes of a lock when its transaction rolls back has changed.
+    /// Whether this very settlement is in this transaction already.
+    pub(crate) fn repeats(
+        &self,
+        key: Key,
+        (queue, sequence, lock): (QueueId, u64, LockId),
+        outcome: &Outcome,
+    ) -> bool {
+        let found = self.enlisted.get(&(queue, sequence)).filter(|(held, by, _)| (*held, *by) == (lock, key));
+        let work = found.and_then(|(.., place)| self.work(key).get(*place));
+        matches!(work, Some(Work::Settle(settlement)) if settlement.outcome == *outcome)
+    }
+
+    /// Whether a transaction would schedule the message with this number.
+    pub(crate) fn schedules(&self, key: Key, queue: QueueId, number: SequenceNumber) -> bool {
+        self.work(key).iter().any(|work| match work {
+            Work::Schedule { queue: of, numbers, .. } => *of == queue && numbers.contains(&number.0),
+            _ => false,
+        })
+    }
+
+    /// A transaction schedules these messages no more.
+    pub(crate) fn unschedule(&mut self, key: Key, queue: QueueId, gone: &[SequenceNumber]) {
+        let Some(transaction) = self.all.get_mut(&key) else { return };
+        for work in &mut transaction.work {
+            let Work::Schedule { queue: of, messages, numbers } = work else { continue };
+            if *of != queue {
+                continue;
+            }
+            let stays = |number: &u64| !gone.contains(&SequenceNumber(*number));
+            let mut kept = numbers.iter().map(stays);
+            messages.retain(|_| kept.next().unwrap_or(true));
+            numbers.retain(stays);
+        }
+    }
+
+    /// What becomes of a lock when its transaction rolls back has changed. What counts as failed does so in any case.
     pub(crate) fn set_otherwise(
         &mut self,
         queue: QueueId,
@@ -215,7 +271,9 @@ impl Transactions {
     ) {
         let found = self.enlisted.get(&(queue, sequence)).filter(|(held, ..)| *held == lock);
         let work = found.and_then(|(_, key, place)| self.all.get_mut(key)?.work.get_mut(*place));
-        if let Some(Work::Settle(settlement)) = work {
+        if let Some(Work::Settle(settlement)) = work
+            && settlement.otherwise != UnsettledPolicy::Fail
+        {
             settlement.otherwise = otherwise;
         }
     }

@@ -2,9 +2,11 @@
 //!
 //! Invariant: only what is listed in [`Operation`] can be part of a transaction; receiving never is.
 
+use bytes::Bytes;
+
 use crate::{
-    EntityPath, LockId, LockToken, Message, Outcome, PublishError, QueueId, SequenceNumber, SettleError,
-    Ticket,
+    EntityError, EntityPath, LockId, LockToken, Message, Outcome, PublishError, QueueId, SequenceNumber,
+    SessionError, SettleError, Ticket,
 };
 
 /// A transaction, named by its client's gateway. Unique within the client until it is discharged.
@@ -55,6 +57,9 @@ pub enum Operation {
         lock: LockId,
         /// What to do.
         outcome: Outcome,
+        /// The receiver has settled the delivery already. It holds nothing any more, so after a rollback the message
+        /// returns and the delivery counts as failed. Else the lock is after a rollback as it was before.
+        settled: bool,
         /// Who waits.
         ticket: Option<Ticket>,
     },
@@ -78,6 +83,28 @@ pub enum Operation {
         path: EntityPath,
         /// In order; not empty.
         messages: Vec<Message>,
+        /// Who waits.
+        ticket: Ticket,
+    },
+    /// Take scheduled messages back, all or none. Answer: `Effect::Settled`, or `Effect::RequestRefused` where one of the
+    /// numbers is not that of a scheduled message, or `Effect::SettleRefused` for a reason of the transaction.
+    CancelScheduled {
+        /// Where they wait.
+        path: EntityPath,
+        /// Which.
+        sequences: Vec<SequenceNumber>,
+        /// Who waits.
+        ticket: Ticket,
+    },
+    /// Set the state of a session. Answer: `Effect::Settled`, or `Effect::SessionRefused`, or `Effect::SettleRefused` for a
+    /// reason of the transaction.
+    SetSessionState {
+        /// The entity.
+        path: EntityPath,
+        /// The session, which a consumer of this client must hold, now and at the commit.
+        session: Box<str>,
+        /// Any bytes, at most as many as a message of the entity may have; `None` clears it.
+        state: Option<Bytes>,
         /// Who waits.
         ticket: Ticket,
     },
@@ -131,4 +158,10 @@ pub enum CommitError {
     /// A lock was lost before the commit, or a message cannot be read.
     #[error(transparent)]
     Settle(#[from] SettleError),
+    /// A message that was to be cancelled waits no longer.
+    #[error(transparent)]
+    Cancel(#[from] EntityError),
+    /// The state of a session cannot be set any more.
+    #[error(transparent)]
+    Session(#[from] SessionError),
 }

@@ -2,14 +2,15 @@
 //!
 //! Invariant: nothing of a transaction is done here but that a queue is made that its sender may make by sending, and that
 //! numbers of scheduled messages are given out, which is recorded before they are told. An operation that is refused spoils
-//! its transaction.
+//! its transaction. A settlement that is asked for again is the same settlement.
 
 use bytes::Bytes;
 
 use super::{Core, copies::COPY_BYTES, partitions::Together, settle::Tokens};
 use crate::{
-    ClientId, Effect, EntityPath, LockId, Message, Operation, Outcome, Output, PublishError, PublishTarget,
-    QueueId, SequenceNumber, SettleError, Timestamp, TransactionError, TransactionId, UnsettledPolicy,
+    ClientId, Effect, EntityError, EntityPath, LockId, Message, Operation, Outcome, Output, PublishError,
+    PublishTarget, QueueId, SequenceNumber, SessionError, SettleError, Ticket, Timestamp, TransactionError,
+    TransactionId, UnsettledPolicy,
     merge::Answer,
     open_transactions::{Cost, Key, Settlement, Work},
 };
@@ -21,6 +22,25 @@ pub(super) const OPERATION_BYTES: u64 = 256;
 enum Refused {
     Publish(PublishError),
     Settle(SettleError),
+    Cancel(EntityError),
+    State(SessionError),
+}
+
+impl From<TransactionError> for Refused {
+    fn from(error: TransactionError) -> Self {
+        Self::Settle(error.into())
+    }
+}
+
+impl Refused {
+    fn effect(self, ticket: Ticket) -> Effect {
+        match self {
+            Self::Publish(error) => Effect::PublishRefused { ticket, error },
+            Self::Settle(error) => Effect::SettleRefused { ticket, error },
+            Self::Cancel(error) => Effect::RequestRefused { ticket, error },
+            Self::State(error) => Effect::SessionRefused { ticket, error },
+        }
+    }
 }
 
 impl Core {
@@ -40,8 +60,13 @@ impl Core {
                 let done = self.enlist_publish(now, key, target, messages, out);
                 (done.map_err(Refused::Publish), Answer::Published, ticket)
             }
-            Operation::Settle { queue, sequence, lock, outcome, ticket } => {
-                let done = self.enlist_settlements(now, key, &[(queue, sequence.0, lock)], &outcome);
+            Operation::Settle { queue, sequence, lock, outcome, settled, ticket } => {
+                let locks = [(queue, sequence.0, lock)];
+                let done = self.enlist_settlements(now, key, &locks, &outcome, settled);
+                if done.is_err() && self.on_rollback(queue, sequence.0, settled) == UnsettledPolicy::Fail {
+                    // Nobody holds it any more.
+                    self.leaving.lose(queue, sequence.0, lock, true);
+                }
                 (done.map_err(Refused::Settle), Answer::Settled, ticket)
             }
             Operation::SettleByToken { path, session, tokens, outcome, ticket } => {
@@ -57,6 +82,14 @@ impl Core {
                     Err(error) => (Err(Refused::Publish(error)), Answer::Published, Some(ticket)),
                 }
             }
+            Operation::CancelScheduled { path, sequences, ticket } => {
+                let done = self.enlist_cancellation(now, key, &path, sequences);
+                (done, Answer::Settled, Some(ticket))
+            }
+            Operation::SetSessionState { path, session, state, ticket } => {
+                let done = self.enlist_state(now, key, (path, session), state, out);
+                (done, Answer::Settled, Some(ticket))
+            }
             Operation::Refused => {
                 let error = SettleError::Transaction(TransactionError::Failed);
                 (Err(Refused::Settle(error)), Answer::Settled, None)
@@ -67,12 +100,10 @@ impl Core {
             self.undo(now, work, out);
         }
         let Some(ticket) = ticket else { return };
-        let refusal = match done {
-            Ok(()) => return self.merge.answer(client, answer, ticket, out),
-            Err(Refused::Publish(error)) => Effect::PublishRefused { ticket, error },
-            Err(Refused::Settle(error)) => Effect::SettleRefused { ticket, error },
-        };
-        self.merge.effect(client, refusal, out);
+        match done {
+            Ok(()) => self.merge.answer(client, answer, ticket, out),
+            Err(refused) => self.merge.effect(client, refused.effect(ticket), out),
+        }
     }
 
     fn enlist_publish(
@@ -133,6 +164,52 @@ impl Core {
         Ok(sequences)
     }
 
+    /// Takes scheduled messages back. Those that this same transaction schedules leave it.
+    fn enlist_cancellation(
+        &mut self,
+        now: Timestamp,
+        key: Key,
+        path: &EntityPath,
+        mut sequences: Vec<SequenceNumber>,
+    ) -> Result<(), Refused> {
+        let cost = Cost {
+            messages: 0,
+            settlements: sequences.len() as u64,
+            bytes: OPERATION_BYTES + 8 * sequences.len() as u64,
+        };
+        self.transactions.check(key, cost, &self.transaction_limits())?;
+        let missing = || EntityError::NotFound(path.entity.clone());
+        let queue = self.resolve(path).ok_or_else(missing).map_err(Refused::Cancel)?;
+        let own = |sequence: &mut SequenceNumber| self.transactions.schedules(key, queue, *sequence);
+        let own: Vec<_> = sequences.extract_if(.., own).collect();
+        self.check_wait(queue, &path.entity, &sequences).map_err(Refused::Cancel)?;
+        self.transactions.unschedule(key, queue, &own);
+        if !sequences.is_empty() {
+            let entity = path.entity.clone();
+            self.join(now, key, Work::Cancel { queue, entity, sequences }, cost);
+        }
+        Ok(())
+    }
+
+    /// Sets the state of a session.
+    fn enlist_state(
+        &mut self,
+        now: Timestamp,
+        key: Key,
+        (path, session): (EntityPath, Box<str>),
+        state: Option<Bytes>,
+        out: &impl Output,
+    ) -> Result<(), Refused> {
+        let bytes = OPERATION_BYTES + state.as_ref().map_or(0, |state| 2 * state.len() as u64);
+        let cost = Cost { messages: 0, settlements: 1, bytes };
+        self.transactions.check(key, cost, &self.transaction_limits())?;
+        let checked = self.check_session_state(now, key.0, (&path, &session), state.as_ref(), out);
+        checked.map_err(Refused::State)?;
+        let state = state.map(|state| Bytes::copy_from_slice(&state));
+        self.join(now, key, Work::SetState { path, session, state }, cost);
+        Ok(())
+    }
+
     /// What messages cost with the copies that a topic may make of them.
     fn with_copies(&self, key: Key, queue: QueueId, mut cost: Cost) -> Result<Cost, PublishError> {
         let copies = cost.messages.saturating_mul(self.rules.count(queue) as u64);
@@ -156,7 +233,8 @@ impl Core {
             Some((queue, sequence, slot.lock))
         };
         let locks: Vec<_> = locks.into_iter().filter_map(lock_of).collect();
-        self.enlist_settlements(now, key, &locks, outcome)
+        // Whoever gives tokens holds no delivery that could be settled: the lock is all there is.
+        self.enlist_settlements(now, key, &locks, outcome, false)
     }
 
     /// All or none.
@@ -166,25 +244,46 @@ impl Core {
         key: Key,
         locks: &[(QueueId, u64, LockId)],
         outcome: &Outcome,
+        settled: bool,
     ) -> Result<(), SettleError> {
-        let mut costs = Vec::with_capacity(locks.len());
+        let mut new = Vec::with_capacity(locks.len());
         let mut sum = Cost::default();
-        for (queue, sequence, lock) in locks {
-            let length = self.check_settle(now, (*queue, *sequence, *lock), outcome)?;
-            let length = length.saturating_add(self.body_length(*queue, *sequence));
+        for (queue, sequence, lock) in locks.iter().copied() {
+            if self.transactions.repeats(key, (queue, sequence, lock), outcome) {
+                self.repeat_settlement(now, (queue, sequence, lock), settled)?;
+                continue;
+            }
+            let length = self.check_settle(now, (queue, sequence, lock), outcome)?;
+            let length = length.saturating_add(self.body_length(queue, sequence));
             // The record read back, and what is appended.
             let bytes = OPERATION_BYTES + 2 * outcome.writes_at_most(u64::from(length));
             let cost = Cost { messages: 0, settlements: 1, bytes };
             sum.settlements += 1;
             sum.bytes += cost.bytes;
-            costs.push(cost);
+            new.push((queue, sequence, lock, cost));
         }
         self.transactions.check(key, sum, &self.transaction_limits())?;
-        for ((queue, sequence, lock), cost) in locks.iter().copied().zip(costs) {
-            let otherwise = self.policy_of(queue, sequence);
+        for (queue, sequence, lock, cost) in new {
+            let otherwise = self.on_rollback(queue, sequence, settled);
             let outcome = outcome.clone();
             let settlement = Settlement { queue, sequence, lock, outcome, otherwise };
             self.join(now, key, Work::Settle(settlement), cost);
+        }
+        Ok(())
+    }
+
+    /// The same settlement comes again: its receiver may have settled since.
+    fn repeat_settlement(
+        &mut self,
+        now: Timestamp,
+        (queue, sequence, lock): (QueueId, u64, LockId),
+        settled: bool,
+    ) -> Result<(), SettleError> {
+        let store = self.stores.get(&queue).ok_or(SettleError::EntityGone)?;
+        store.check_lock(sequence, lock, now)?;
+        if settled {
+            let otherwise = self.on_rollback(queue, sequence, settled);
+            self.transactions.set_otherwise(queue, sequence, lock, otherwise);
         }
         Ok(())
     }
@@ -206,13 +305,21 @@ impl Core {
         Ok(slot.length)
     }
 
-    /// What becomes of a lock whose settlement is rolled back: what would become of it without its link.
-    fn policy_of(&self, queue: QueueId, sequence: u64) -> UnsettledPolicy {
+    /// What becomes of a lock whose settlement is rolled back. A receiver that has not settled holds its message still. Of
+    /// what it has settled becomes what would become of it without its link, and where it returns, the delivery counts as
+    /// failed: else a loop of rollbacks would have no end.
+    fn on_rollback(&self, queue: QueueId, sequence: u64, settled: bool) -> UnsettledPolicy {
+        if !settled {
+            return UnsettledPolicy::KeepLocks;
+        }
         // A message of a session stays with its holder.
         let store = self.stores.get(&queue).filter(|store| store.sessions.is_none());
         let slot = store.and_then(|store| store.slots.get(sequence));
         let consumer = slot.and_then(|slot| self.consumers.get(&slot.holder));
-        consumer.map_or(UnsettledPolicy::KeepLocks, |consumer| consumer.unsettled)
+        match consumer.map_or(UnsettledPolicy::KeepLocks, |consumer| consumer.unsettled) {
+            UnsettledPolicy::KeepLocks => UnsettledPolicy::KeepLocks,
+            UnsettledPolicy::Release | UnsettledPolicy::Fail => UnsettledPolicy::Fail,
+        }
     }
 
     fn join(&mut self, now: Timestamp, key: Key, work: Work, cost: Cost) {

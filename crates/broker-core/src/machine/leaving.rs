@@ -89,13 +89,11 @@ impl Core {
         left
     }
 
-    /// A session that is lost waits for the messages that a transaction settles. The commit will find their locks
-    /// gone, and its rollback returns them.
+    /// The holder of a message that a transaction settles is gone. The commit still settles it, unless its session is lost;
+    /// a rollback returns it, for nobody holds it.
     fn leave_to_transaction(&mut self, lost: Lost) {
         let Lost { queue, sequence, lock, fail } = lost;
-        if self.stores.get(&queue).is_some_and(|store| store.sessions.is_some()) {
-            let otherwise = if fail { UnsettledPolicy::Fail } else { UnsettledPolicy::Release };
-            self.transactions.set_otherwise(queue, sequence, lock, otherwise);
-        }
+        let otherwise = if fail { UnsettledPolicy::Fail } else { UnsettledPolicy::Release };
+        self.transactions.set_otherwise(queue, sequence, lock, otherwise);
     }
 }

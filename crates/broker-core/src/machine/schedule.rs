@@ -52,11 +52,7 @@ impl Core {
     ) {
         match self.check_scheduled(path, sequences) {
             Ok(queue) => {
-                self.touch(queue);
-                // A number given twice is gone after the first.
-                for sequence in sequences {
-                    self.discard(queue, sequence.0, out);
-                }
+                self.discard_scheduled(queue, sequences, out);
                 self.merge.answer(client, Answer::Settled, ticket, out);
             }
             Err(error) => self.merge.effect(client, Effect::RequestRefused { ticket, error }, out),
@@ -69,19 +65,42 @@ impl Core {
         path: &EntityPath,
         sequences: &[SequenceNumber],
     ) -> Result<QueueId, EntityError> {
-        let missing = || EntityError::NotFound(path.entity.clone());
-        let queue = self.resolve(path).ok_or_else(missing)?;
+        let queue = self.resolve(path).ok_or_else(|| EntityError::NotFound(path.entity.clone()))?;
+        self.check_wait(queue, &path.entity, sequences)?;
+        Ok(queue)
+    }
+
+    /// Whether all these messages of a store wait for their time.
+    pub(super) fn check_wait(
+        &self,
+        queue: QueueId,
+        entity: &str,
+        sequences: &[SequenceNumber],
+    ) -> Result<(), EntityError> {
         self.check_use(queue, Use::Send)?;
-        let store = self.stores.get(&queue).ok_or_else(missing)?;
+        let store = self.stores.get(&queue).ok_or_else(|| EntityError::NotFound(entity.into()))?;
         let waits = |sequence: &&SequenceNumber| {
             store.slots.get(sequence.0).is_some_and(|slot| slot.state == State::Scheduled)
         };
         match sequences.iter().find(|sequence| !waits(sequence)) {
-            None => Ok(queue),
+            None => Ok(()),
             Some(sequence) => {
-                let entity = path.entity.clone();
-                Err(EntityError::MessageNotFound { entity, sequence: *sequence })
+                Err(EntityError::MessageNotFound { entity: entity.into(), sequence: *sequence })
             }
+        }
+    }
+
+    /// Does what was checked.
+    pub(super) fn discard_scheduled(
+        &mut self,
+        queue: QueueId,
+        sequences: &[SequenceNumber],
+        out: &mut impl Output,
+    ) {
+        self.touch(queue);
+        // A number given twice is gone after the first.
+        for sequence in sequences {
+            self.discard(queue, sequence.0, out);
         }
     }
 

@@ -101,14 +101,39 @@ impl Core {
         state: Option<Bytes>,
         out: &mut impl Output,
     ) -> Result<(), SessionError> {
+        let (queue, number) = self.check_session_state(now, client, (path, id), state.as_ref(), out)?;
+        self.store_session_state(now, (queue, number, id), state, out);
+        Ok(())
+    }
+
+    /// The session that a client holds and may give this state.
+    pub(super) fn check_session_state(
+        &self,
+        now: Timestamp,
+        client: ClientId,
+        (path, id): (&EntityPath, &str),
+        state: Option<&Bytes>,
+        out: &impl Output,
+    ) -> Result<(QueueId, SessionNumber), SessionError> {
         let (queue, number) = self.held_session(now, client, path, id)?;
-        if let Some(state) = &state {
+        if let Some(state) = state {
             self.check_state_size(queue, number, state.len() as u64, out)?;
         }
-        let Some(store) = self.stores.get_mut(&queue) else { return Ok(()) };
+        Ok((queue, number))
+    }
+
+    /// Does what was checked.
+    pub(super) fn store_session_state(
+        &mut self,
+        now: Timestamp,
+        (queue, number, id): (QueueId, SessionNumber, &str),
+        state: Option<Bytes>,
+        out: &mut impl Output,
+    ) {
+        let Some(store) = self.stores.get_mut(&queue) else { return };
         let had_one = store.session(number).is_some_and(|session| session.state().is_some());
         if state.is_none() && !had_one {
-            return Ok(());
+            return;
         }
         let index = encode_session_state(queue, id, now, state.is_some());
         let (position, length) = out.record(&index, &[state.as_deref().unwrap_or_default()]);
@@ -124,7 +149,6 @@ impl Core {
             Some(state) => self.fresh_states.insert((queue, number.0), state),
             None => self.fresh_states.remove(&(queue, number.0)),
         };
-        Ok(())
     }
 
     fn check_state_size(

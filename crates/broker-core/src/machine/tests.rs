@@ -41,5 +41,6 @@ mod transacting;
 mod transaction_kinds;
 mod transaction_limits;
 mod transaction_model;
+mod transaction_rollbacks;
 mod transaction_sends;
 mod transactions;

@@ -61,7 +61,7 @@ impl Core {
                 self.undo(now, work, out);
                 Ok(())
             }
-            Ok(work) => self.commit(now, work, out),
+            Ok(work) => self.commit(now, client, work, out),
             // It is rolled back already, which is what was asked.
             Err(TransactionError::Failed | TransactionError::TimedOut) if fail => Ok(()),
             Err(error) => Err(error.into()),
@@ -74,8 +74,14 @@ impl Core {
         self.merge.effect(client, effect, out);
     }
 
-    fn commit(&mut self, now: Timestamp, work: Vec<Work>, out: &mut impl Output) -> Result<(), CommitError> {
-        let records = match self.prepare(now, &work, out) {
+    fn commit(
+        &mut self,
+        now: Timestamp,
+        client: ClientId,
+        work: Vec<Work>,
+        out: &mut impl Output,
+    ) -> Result<(), CommitError> {
+        let records = match self.prepare(now, client, &work, out) {
             Ok(records) => records,
             Err(error) => {
                 self.undo(now, work, out);
@@ -96,6 +102,12 @@ impl Core {
                     let record = records.next().flatten();
                     self.apply(now, queue, sequence, outcome, record, out);
                 }
+                Work::Cancel { queue, sequences, .. } => self.discard_scheduled(queue, &sequences, out),
+                Work::SetState { path, session, state } => {
+                    if let Ok((queue, number)) = self.held_session(now, client, &path, &session) {
+                        self.store_session_state(now, (queue, number, &session), state, out);
+                    }
+                }
             }
         }
         Ok(())
@@ -106,6 +118,7 @@ impl Core {
     fn prepare(
         &mut self,
         now: Timestamp,
+        client: ClientId,
         work: &[Work],
         out: &mut impl Output,
     ) -> Result<Vec<Option<OpenRecord>>, CommitError> {
@@ -124,6 +137,10 @@ impl Core {
                     self.check_settle(now, (*queue, *sequence, *lock), outcome)?;
                     records.push(self.record_for(*queue, *sequence, outcome, out)?);
                 }
+                Work::Cancel { queue, entity, sequences } => self.check_wait(*queue, entity, sequences)?,
+                Work::SetState { path, session, state } => {
+                    self.check_session_state(now, client, (path, session), state.as_ref(), out)?;
+                }
             }
         }
         for ((queue, through), messages) in &sent {
@@ -133,7 +150,8 @@ impl Core {
         Ok(records)
     }
 
-    /// Nothing of this will be done. Locks of Service Bus run on; others end as if their link had gone.
+    /// Nothing of this will be done. The receivers hold what they have not settled; what they have, and what nobody holds
+    /// any more, returns, unless it has a lock of Service Bus, which runs on.
     pub(super) fn undo(&mut self, now: Timestamp, work: Vec<Work>, out: &mut impl Output) {
         self.give_up(work);
         self.leaving.left = self.work_off_leaving(now, self.leaving.left, out);

@@ -142,3 +142,22 @@ fn what_becomes_of_a_lock_changes_for_that_lock_alone() {
     // The first lock of message 1 is nobody's any more, and no lock has the number 9.
     assert_eq!(found.collect::<Vec<_>>(), [(1, false), (2, true), (3, false), (4, true)]);
 }
+
+#[test]
+fn what_counts_as_failed_does_so_whatever_becomes_of_its_link() {
+    let mut table = Transactions::default();
+    let key = (ClientId(1), TransactionId(1));
+    table.declare(key, &LIMITS).unwrap();
+    let cost = Cost { settlements: 1, ..Cost::default() };
+    table.add(key, Work::Settle(settlement(1, 1)), cost, Timestamp::from_millis(100));
+    let policies = [UnsettledPolicy::Release, UnsettledPolicy::Fail, UnsettledPolicy::Release];
+    let expected = [UnsettledPolicy::Release, UnsettledPolicy::Fail, UnsettledPolicy::Fail];
+    for (policy, expected) in policies.into_iter().zip(expected) {
+        table.set_otherwise(QueueId(1), 1, LockId(1), policy);
+        let found = table.work(key).iter().find_map(|work| match work {
+            Work::Settle(settlement) => Some(settlement.otherwise),
+            _ => None,
+        });
+        assert_eq!(found, Some(expected));
+    }
+}

@@ -333,7 +333,8 @@ fn forty_and_a_settlement(queue: QueueId, sequence: SequenceNumber, lock: LockId
         };
         commands.push(Command::Enlist { transaction, operation: Box::new(operation) });
     }
-    let operation = Operation::Settle { queue, sequence, lock, outcome: Outcome::Complete, ticket: None };
+    let outcome = Outcome::Complete;
+    let operation = Operation::Settle { queue, sequence, lock, outcome, settled: true, ticket: None };
     commands.push(Command::Enlist { transaction, operation: Box::new(operation) });
     commands.push(Command::Discharge { transaction, fail: false, ticket: Some(Ticket(3)) });
     commands

@@ -69,7 +69,9 @@ impl Post<'_> {
         let Some(held) = completes.then(|| self.pick_held()).flatten() else { return };
         let Held { id, place, queue, sequence, lock, .. } = held;
         let outcome = Outcome::Complete;
-        let operation = Box::new(Operation::Settle { queue, sequence, lock, outcome, ticket: None });
+        let settled = true;
+        let operation = Operation::Settle { queue, sequence, lock, outcome, settled, ticket: None };
+        let operation = Box::new(operation);
         self.commands.push(Command::Enlist { transaction, operation });
         self.parcels.completes(parcel, id, place);
     }

@@ -126,6 +126,7 @@ fn a_completion_in_a_transaction_is_awaited_though_nobody_asks_for_an_answer() {
         sequence: got[0].sequence,
         lock: got[0].lock.unwrap().id,
         outcome: Outcome::Complete,
+        settled: true,
         ticket: None,
     };
     let commands = vec![

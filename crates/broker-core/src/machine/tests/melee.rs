@@ -434,6 +434,7 @@ impl Test {
     }
 
     fn settle(&mut self, pick: u8, outcome: u8, tx: Option<u64>, by_token: bool) {
+        let settled = pick % 2 == 1;
         if self.granted.is_empty() {
             return;
         }
@@ -454,15 +455,12 @@ impl Test {
         let main = self.broker.core.main_of(queue).map(|entity| entity.definition.name.clone());
         let path = main.map(|name| main_path(&name)).filter(|_| by_token);
         if let Some(tx) = tx {
-            let operation = match path {
-                Some(path) => Operation::SettleByToken {
-                    path,
-                    session: None,
-                    tokens: vec![lock.token],
-                    outcome,
-                    ticket,
-                },
-                None => Operation::Settle { queue, sequence, lock: lock.id, outcome, ticket: Some(ticket) },
+            let operation = if let Some(path) = path {
+                let tokens = vec![lock.token];
+                Operation::SettleByToken { path, session: None, tokens, outcome, ticket }
+            } else {
+                let (lock, ticket) = (lock.id, Some(ticket));
+                Operation::Settle { queue, sequence, lock, outcome, settled, ticket }
             };
             let answered = self.broker.enlist(TransactionId(tx), operation, ticket);
             if let (Some(open), Answered::Done, true) = (self.open.get_mut(&tx), answered, ends) {

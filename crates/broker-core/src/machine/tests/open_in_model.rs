@@ -76,19 +76,23 @@ impl<S, M, D> AllOpen<S, M, D> {
         self.iter().any(|open| open.settled.iter().any(|(_, waiting, _)| *waiting == token))
     }
 
-    pub(super) fn spoil(&mut self, name: u64) {
-        if let Some(open) = self.0.get_mut(&name) {
-            *open = Open { over: true, ..Open::default() };
-        }
+    /// What the transaction would settle under this lock.
+    pub(super) fn settlement(&mut self, name: u64, token: LockToken) -> Option<&mut (M, LockToken, D)> {
+        self.0.get_mut(&name)?.settled.iter_mut().find(|(_, waiting, _)| *waiting == token)
     }
 
-    /// What the clock says of them.
-    pub(super) fn time_out(&mut self, now: u64) {
-        for open in self.0.values_mut() {
-            if open.began.is_some_and(|began| began + TIME_OUT <= now) {
-                *open = Open { over: true, ..Open::default() };
-            }
-        }
+    /// Says what it would have settled.
+    pub(super) fn spoil(&mut self, name: u64) -> Vec<(M, LockToken, D)> {
+        let open = self.0.get_mut(&name);
+        open.map(|open| std::mem::replace(open, Open { over: true, ..Open::default() }).settled)
+            .unwrap_or_default()
+    }
+
+    /// What the clock says of them, and what those would have settled whose time is over.
+    pub(super) fn time_out(&mut self, now: u64) -> Vec<(M, LockToken, D)> {
+        let late = |open: &Open<S, M, D>| open.began.is_some_and(|began| began + TIME_OUT <= now);
+        let late: Vec<u64> = self.0.iter().filter(|(_, open)| late(open)).map(|(name, _)| *name).collect();
+        late.into_iter().flat_map(|name| self.spoil(name)).collect()
     }
 
     pub(super) fn remove(&mut self, name: u64) -> Option<Open<S, M, D>> {

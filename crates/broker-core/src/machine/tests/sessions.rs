@@ -681,6 +681,7 @@ fn a_session_that_is_lost_fails_the_commit_and_comes_back_whole() {
             sequence: got[0].sequence,
             lock: got[0].lock.unwrap().id,
             outcome: Outcome::Complete,
+            settled: false,
             ticket: None,
         });
         broker.tell(ME, Command::Enlist { transaction, operation });

@@ -2,8 +2,9 @@
 
 use super::harness::*;
 use crate::{
-    ClientId, Command, CommitError, CoreConfig, Delivery, Effect, EntitySettings, Lock, Message, Operation,
-    Outcome, PublishError, PublishTarget, SettleError, Ticket, TransactionError, TransactionId,
+    ClientId, Command, CommitError, CoreConfig, Delivery, Effect, EntityError, EntitySettings, Lock, Message,
+    Operation, Outcome, PublishError, PublishTarget, SessionError, SettleError, Ticket, TransactionError,
+    TransactionId,
 };
 
 /// The transaction of most tests.
@@ -15,6 +16,8 @@ pub(super) enum Answered {
     Done,
     Publish(PublishError),
     Settle(SettleError),
+    Request(EntityError),
+    Session(SessionError),
     Transaction(CommitError),
 }
 
@@ -35,6 +38,12 @@ impl Broker {
                 }
                 Effect::SettleRefused { ticket: refused, error } if refused == ticket => {
                     Answered::Settle(error)
+                }
+                Effect::RequestRefused { ticket: refused, error } if refused == ticket => {
+                    Answered::Request(error)
+                }
+                Effect::SessionRefused { ticket: refused, error } if refused == ticket => {
+                    Answered::Session(error)
                 }
                 Effect::TransactionRefused { ticket: refused, error } if refused == ticket => {
                     Answered::Transaction(error)
@@ -101,12 +110,24 @@ impl Broker {
         delivery: &Delivery,
         outcome: Outcome,
     ) -> Answered {
+        self.settle_in_as(transaction, delivery, outcome, false)
+    }
+
+    /// The same of a receiver that has settled, or has not.
+    pub(super) fn settle_in_as(
+        &mut self,
+        transaction: TransactionId,
+        delivery: &Delivery,
+        outcome: Outcome,
+        settled: bool,
+    ) -> Answered {
         let ticket = self.ticket();
         let operation = Operation::Settle {
             queue: delivery.queue,
             sequence: delivery.sequence,
             lock: delivery.lock.unwrap().id,
             outcome,
+            settled,
             ticket: Some(ticket),
         };
         self.enlist(transaction, operation, ticket)

@@ -84,7 +84,7 @@ impl State {
 }
 
 /// What is done to a message.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Deed {
     Complete,
     DeadLetter,
@@ -377,7 +377,9 @@ impl Test {
             }
             (Some(transaction), Some((queue, sequence, lock))) => {
                 let ticket = Some(ticket);
-                let operation = Box::new(Operation::Settle { queue, sequence, lock, outcome, ticket });
+                let settled = pick % 2 == 1;
+                let operation = Operation::Settle { queue, sequence, lock, outcome, settled, ticket };
+                let operation = Box::new(operation);
                 Command::Enlist { transaction, operation }
             }
         };
@@ -390,12 +392,15 @@ impl Test {
             }
             return;
         };
-        let joins = free && self.open.takes(name);
+        let held = self.is_held(&message, token);
+        let repeats = held && self.open.settlement(name, token).is_some_and(|(.., asked)| *asked == deed);
+        let joins = free && self.open.takes(name) || repeats;
         assert_eq!(done, joins, "{message:?}");
         let now = self.now();
         match self.open.joined(name, now) {
+            _ if repeats => {}
             Some(open) if free => open.settled.push((message, token, deed)),
-            _ => self.open.spoil(name),
+            _ => drop(self.open.spoil(name)),
         }
     }
 
@@ -433,7 +438,7 @@ impl Test {
         let held = &self.held;
         self.links.retain(|odd, _| held.contains_key(odd));
         self.locks.retain(|_, (_, until)| *until > now);
-        self.open.time_out(now);
+        drop(self.open.time_out(now));
     }
 
     /// The broker shows what the model knows, and would after a crash.

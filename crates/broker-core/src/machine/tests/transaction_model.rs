@@ -13,8 +13,8 @@ use super::{
     transacting::*,
 };
 use crate::{
-    Command, Core, CoreConfig, Delivery, EntitySettings, LockToken, Operation, Outcome, Position,
-    PublishTarget, ReceiveMode, TransactionId,
+    Command, Core, CoreConfig, Delivery, EntitySettings, LinkId, LockToken, Operation, Outcome, Position,
+    PublishTarget, ReceiveMode, TransactionId, UnsettledPolicy,
 };
 
 const LOCK: u64 = 300;
@@ -23,10 +23,10 @@ const QUEUES: [&str; 2] = ["q", "other"];
 #[derive(Clone, Debug)]
 enum Step {
     Publish { queue: usize },
-    Lock { queue: usize, count: u64 },
+    Lock { queue: usize, count: u64, plain: bool },
     Declare { name: u64 },
     Send { name: u64, queue: usize, count: u8, waited_for: bool },
-    Settle { name: Option<u64>, pick: u8, outcome: u8 },
+    Settle { name: Option<u64>, pick: u8, outcome: u8, settled: bool },
     Spoil { name: u64 },
     Discharge { name: u64, fail: bool },
     Wait { millis: u64 },
@@ -38,12 +38,13 @@ fn step() -> impl Strategy<Value = Step> {
     let (name, queue) = (1u64..4, 0usize..2);
     prop_oneof![
         3 => queue.clone().prop_map(|queue| Step::Publish { queue }),
-        4 => (queue.clone(), 1u64..4).prop_map(|(queue, count)| Step::Lock { queue, count }),
+        4 => (queue.clone(), 1u64..4, any::<bool>())
+            .prop_map(|(queue, count, plain)| Step::Lock { queue, count, plain }),
         4 => name.clone().prop_map(|name| Step::Declare { name }),
         6 => (name.clone(), queue, 1u8..4, any::<bool>())
             .prop_map(|(name, queue, count, waited_for)| Step::Send { name, queue, count, waited_for }),
-        8 => (proptest::option::weighted(0.8, name.clone()), any::<u8>(), 0u8..4)
-            .prop_map(|(name, pick, outcome)| Step::Settle { name, pick, outcome }),
+        8 => (proptest::option::weighted(0.8, name.clone()), any::<u8>(), 0u8..4, any::<bool>())
+            .prop_map(|(name, pick, outcome, settled)| Step::Settle { name, pick, outcome, settled }),
         1 => name.clone().prop_map(|name| Step::Spoil { name }),
         5 => (name, proptest::bool::weighted(0.3)).prop_map(|(name, fail)| Step::Discharge { name, fail }),
         3 => (0u64..200).prop_map(|millis| Step::Wait { millis }),
@@ -63,15 +64,27 @@ struct Place {
 type Sent = (usize, String);
 /// Whether it is dead-lettered (`None`: given back).
 type Deed = Option<bool>;
+/// Its text, and whether its receiver has settled.
+type Settled = (String, bool);
+
+/// A running lock.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Held {
+    token: LockToken,
+    until: u64,
+    /// It is that of a link which gives back what it leaves.
+    plain: bool,
+}
 
 struct Test {
     broker: Broker,
     messages: BTreeMap<String, Place>,
-    /// Text → token and end of its running lock.
-    locks: BTreeMap<String, (LockToken, u64)>,
+    locks: BTreeMap<String, Held>,
     granted: Vec<Delivery>,
-    open: AllOpen<Sent, String, Deed>,
+    open: AllOpen<Sent, Settled, Deed>,
     count: u64,
+    /// Links that stay open.
+    links: u32,
     /// After each call: where the journal ended, and the digest.
     history: Vec<(u64, u64)>,
 }
@@ -93,6 +106,7 @@ impl Test {
             granted: Vec::new(),
             open: AllOpen::default(),
             count: 0,
+            links: 0,
             history: Vec::new(),
         }
     }
@@ -115,40 +129,72 @@ impl Test {
                 self.broker.tell(ME, publish);
                 self.messages.insert(text, Place { queue, dead: false });
             }
-            Step::Lock { queue, count } => {
-                let got = self.broker.receive(main_path(QUEUES[queue]), ReceiveMode::PeekLock, count);
-                for delivery in got {
-                    let text = texts(std::slice::from_ref(&delivery)).remove(0);
-                    assert_eq!(self.messages[&text], Place { queue, dead: false }, "{text}");
-                    let lock = delivery.lock.unwrap();
-                    let before = self.locks.insert(text, (lock.token, lock.until.as_millis()));
-                    assert_eq!(before, None, "one lock at a time");
-                    self.granted.push(delivery);
-                }
-            }
+            Step::Lock { queue, count, plain } => self.lock(queue, count, plain),
             Step::Declare { name } => {
                 let done = self.broker.declare_by(ME, TransactionId(name)) == Answered::Done;
                 assert_eq!(done, self.open.declare(name));
             }
             Step::Send { name, queue, count, waited_for } => self.send(name, queue, count, waited_for),
-            Step::Settle { name, pick, outcome } => self.settle(name, pick, outcome),
+            Step::Settle { name, pick, outcome, settled } => self.settle(name, pick, outcome, settled),
             Step::Spoil { name } => {
                 let operation = Box::new(Operation::Refused);
                 self.broker.tell(ME, Command::Enlist { transaction: TransactionId(name), operation });
-                self.open.spoil(name);
+                self.spoil(name);
             }
             Step::Discharge { name, fail } => self.discharge(name, fail),
             Step::Wait { millis } => self.wait(millis),
             Step::Leave => {
                 self.broker.leave();
                 self.open.clear();
+                self.locks.retain(|_, held| !held.plain);
+                self.links = 0;
             }
             Step::Crash => {
                 self.broker.restart();
                 self.open.clear();
                 self.locks.clear();
+                self.links = 0;
             }
         }
+    }
+
+    fn lock(&mut self, queue: usize, count: u64, plain: bool) {
+        let path = main_path(QUEUES[queue]);
+        let got = if plain {
+            self.links += 1;
+            self.broker.open_with(ME, self.links, path, ReceiveMode::PeekLock, UnsettledPolicy::Release);
+            self.broker.credit(ME, self.links, count)
+        } else {
+            self.broker.receive(path, ReceiveMode::PeekLock, count)
+        };
+        let mut got: std::collections::VecDeque<Delivery> = got.into();
+        // A link that has credit left gets what comes later.
+        if plain {
+            let drain = Command::Credit { consumer: LinkId(self.links), limit: 0, drain: false };
+            got.extend(deliveries(self.broker.tell(ME, drain)));
+        }
+        for delivery in got {
+            let text = texts(std::slice::from_ref(&delivery)).remove(0);
+            assert_eq!(self.messages[&text], Place { queue, dead: false }, "{text}");
+            let lock = delivery.lock.unwrap();
+            let held = Held { token: lock.token, until: lock.until.as_millis(), plain };
+            assert_eq!(self.locks.insert(text, held), None, "one lock at a time");
+            self.granted.push(delivery);
+        }
+    }
+
+    /// What is rolled back stays with its receiver, unless that has settled and has no lock that runs on.
+    fn roll_back(&mut self, settled: Vec<(Settled, LockToken, Deed)>) {
+        for ((text, settled), token, _) in settled {
+            if settled && self.locks.get(&text).is_some_and(|held| held.plain && held.token == token) {
+                self.locks.remove(&text);
+            }
+        }
+    }
+
+    fn spoil(&mut self, name: u64) {
+        let settled = self.open.spoil(name);
+        self.roll_back(settled);
     }
 
     fn send(&mut self, name: u64, queue: usize, count: u8, waited_for: bool) {
@@ -172,12 +218,13 @@ impl Test {
         }
     }
 
-    fn settle(&mut self, name: Option<u64>, pick: u8, outcome: u8) {
+    fn settle(&mut self, name: Option<u64>, pick: u8, outcome: u8, settled: bool) {
         let Some(place) = usize::from(pick).checked_rem(self.granted.len()) else { return };
         let delivery = self.granted[self.granted.len() - 1 - place].clone();
         let text = texts(std::slice::from_ref(&delivery)).remove(0);
         let token = delivery.lock.unwrap().token;
-        let held = self.locks.get(&text).is_some_and(|(held, until)| *held == token && *until > self.now());
+        let now = self.now();
+        let held = self.locks.get(&text).is_some_and(|held| held.token == token && held.until > now);
         let free = held && !self.open.waits(token);
         let (outcome, dead) = match outcome {
             0 | 1 => (Outcome::Complete, Some(false)),
@@ -191,13 +238,30 @@ impl Test {
             }
             return;
         };
-        let done = self.broker.settle_in(TransactionId(name), &delivery, outcome) == Answered::Done;
+        let answer = self.broker.settle_in_as(TransactionId(name), &delivery, outcome, settled);
+        if let Some(((_, has_settled), _, asked)) = self.open.settlement(name, token)
+            && held
+            && *asked == dead
+        {
+            assert_eq!(answer, Answered::Done, "{text}: the same settlement again");
+            *has_settled |= settled;
+            return;
+        }
         let joined = free && self.open.takes(name);
-        assert_eq!(done, joined, "{text}");
-        let now = self.now();
-        match self.open.joined(name, now) {
-            Some(open) if free => open.settled.push((text, token, dead)),
-            _ => self.open.spoil(name),
+        assert_eq!(answer == Answered::Done, joined, "{text}");
+        if joined {
+            let open = self.open.joined(name, now).unwrap();
+            return open.settled.push(((text, settled), token, dead));
+        }
+        self.spoil(name);
+        if !settled || !held {
+            return;
+        }
+        // It is in another transaction, or in none any more.
+        let others: Vec<u64> = (1..4).filter(|other| self.open.settlement(*other, token).is_some()).collect();
+        match others.first().and_then(|other| self.open.settlement(*other, token)) {
+            Some(((_, has_settled), ..)) => *has_settled = true,
+            None => self.roll_back(vec![((text, true), token, dead)]),
         }
     }
 
@@ -214,15 +278,15 @@ impl Test {
         let done = self.broker.discharge(TransactionId(name), fail) == Answered::Done;
         let now = self.now();
         let Some(open) = self.open.remove(name) else { return assert!(!done) };
-        let holds = |(text, token, _): &(String, LockToken, Deed)| {
-            self.locks.get(text).is_some_and(|(held, until)| held == token && *until > now)
+        let holds = |((text, _), token, _): &(Settled, LockToken, Deed)| {
+            self.locks.get(text).is_some_and(|held| held.token == *token && held.until > now)
         };
         let possible = !open.over && open.settled.iter().all(holds);
         assert_eq!(done, fail || possible, "{open:?}");
         if fail || !possible {
-            return;
+            return self.roll_back(open.settled);
         }
-        for (text, _, dead) in open.settled {
+        for ((text, _), _, dead) in open.settled {
             self.apply(&text, dead);
         }
         for (queue, text) in open.sent {
@@ -233,8 +297,9 @@ impl Test {
     fn wait(&mut self, millis: u64) {
         self.broker.wait(millis);
         let now = self.now();
-        self.locks.retain(|_, (_, until)| *until > now);
-        self.open.time_out(now);
+        self.locks.retain(|_, held| held.until > now);
+        let late = self.open.time_out(now);
+        self.roll_back(late);
     }
 
     /// The broker shows what the model knows.

@@ -159,13 +159,18 @@ fn a_message_settled_in_a_transaction_is_settled_by_nobody_else() {
 }
 
 #[test]
-fn settling_twice_in_one_transaction_is_refused() {
+fn another_outcome_for_the_same_message_in_one_transaction_is_refused() {
     let mut broker = Broker::with_queue(EntitySettings::default());
     broker.publish(message("m"));
     let delivery = broker.lock_one();
     broker.declare(TX);
     assert_eq!(broker.settle_in(TX, &delivery, Outcome::Complete), Answered::Done);
-    let again = broker.settle_in(TX, &delivery, Outcome::Complete);
+    assert_eq!(
+        broker.settle_in(TX, &delivery, Outcome::Complete),
+        Answered::Done,
+        "it is the same settlement"
+    );
+    let again = broker.settle_in(TX, &delivery, Outcome::Release(properties(&[])));
     assert_eq!(again, Answered::Settle(SettleError::Transaction(TransactionError::InUse)));
     assert_eq!(broker.commit(TX), transaction(TransactionError::Failed));
     assert_eq!(broker.settle(&delivery, Outcome::Complete), Ok(()), "it is free again");
@@ -212,54 +217,6 @@ fn a_new_lock_of_a_message_does_not_belong_to_the_transaction_that_lost_the_old_
     assert_eq!(broker.settle(&second, Outcome::Complete), in_use, "the old transaction freed only its own");
     assert_eq!(broker.commit(newer), Answered::Done);
     assert_eq!(broker.active(), 0);
-}
-
-#[test]
-fn a_rollback_leaves_locks_to_service_bus_and_ends_those_of_plain_links() {
-    let cases = [
-        // policy of the link, the lock goes on, failed deliveries afterwards
-        (UnsettledPolicy::KeepLocks, true, 0),
-        (UnsettledPolicy::Release, false, 0),
-        (UnsettledPolicy::Fail, false, 1),
-    ];
-    for (policy, goes_on, failed) in cases {
-        let mut broker = Broker::with_queue(EntitySettings::default());
-        broker.publish(message("m"));
-        broker.open_with(ME, 1, main_path("q"), ReceiveMode::PeekLock, policy);
-        let delivery = broker.credit(ME, 1, 1).remove(0);
-        broker.declare(TX);
-        broker.settle_in(TX, &delivery, Outcome::Complete);
-        broker.discharge(TX, true);
-        let locked = broker.core.entity("q").unwrap().locked;
-        assert_eq!(locked, u64::from(goes_on), "{policy:?}");
-        if !goes_on {
-            assert_eq!(broker.lock_one().stored.delivery_count, failed, "{policy:?}");
-        }
-    }
-}
-
-#[test]
-fn a_link_may_go_before_its_transaction_ends() {
-    for policy in [UnsettledPolicy::KeepLocks, UnsettledPolicy::Release, UnsettledPolicy::Fail] {
-        for fail in [false, true] {
-            let mut broker = Broker::with_queue(EntitySettings::default());
-            broker.publish(message("m"));
-            broker.open_with(ME, 1, main_path("q"), ReceiveMode::PeekLock, policy);
-            let delivery = broker.credit(ME, 1, 1).remove(0);
-            broker.declare(TX);
-            broker.settle_in(TX, &delivery, Outcome::Complete);
-            broker.tell(ME, Command::CloseConsumer { consumer: delivery.consumer });
-            assert_eq!(
-                broker.core.entity("q").unwrap().locked,
-                1,
-                "{policy:?}: it waits for its transaction"
-            );
-            assert_eq!(broker.discharge(TX, fail), Answered::Done);
-            assert_eq!(broker.active(), u64::from(fail), "{policy:?}");
-            let locked = u64::from(fail && policy == UnsettledPolicy::KeepLocks);
-            assert_eq!(broker.core.entity("q").unwrap().locked, locked, "{policy:?}");
-        }
-    }
 }
 
 #[test]
