@@ -2,11 +2,11 @@
 //!
 //! Invariant: a client tells the model what it sends before it sends it, and what it sees when it sees it.
 
+mod amqp_session;
 mod coordinator;
 mod receiver;
 mod requests;
 mod sender;
-mod wires;
 
 use amqp_codec::{
     performative::{Attach, DeliveryState, Detach, Performative},
@@ -16,42 +16,42 @@ use bytes::Bytes;
 use testkit::{Incoming, Received, Script};
 
 use crate::{
-    model::{Deed, Model, Place, Shelf},
+    model::{EntityIndex, Location, Model, SettlementKind},
     plan::Target,
 };
+pub(crate) use amqp_session::ClientContext;
+use amqp_session::{AmqpSession, PendingDelivery};
 use coordinator::Coordinator;
 use receiver::Receiver;
 use requests::Requests;
 use sender::Sender;
-pub(crate) use wires::Scene;
-use wires::{Waiting, Wires};
 
-/// What a client is for.
+/// Role of a client.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Purpose {
     /// Sends.
     Publish(Target),
-    /// Receives from a place, or from its dead letters, and settles as chance has it.
-    Consume(Place, bool, Mode),
-    /// Takes sessions of a place.
-    TakeSessions(Place),
-    /// Sends to and receives from all places, in transactions.
+    /// Receives from an entity or its dead letters, and settles at random.
+    Consume(EntityIndex, bool, Mode),
+    /// Takes sessions of an entity.
+    TakeSessions(EntityIndex),
+    /// Sends to and receives from all entities, in transactions.
     Transact,
-    /// The same with one place, and what stands first.
-    TransactWith(Place),
+    /// The same with one entity, and with the first queue.
+    TransactWith(EntityIndex),
     /// Schedules and cancels; where it can receive, it defers, and receives by number.
-    Desk(Target),
-    /// Receives from a place, or from its dead letters, and completes everything.
-    Drain(Place, bool),
-    /// The same of where messages of the place are kept that could not be forwarded.
-    Collect(Shelf, Place),
+    Manage(Target),
+    /// Receives from an entity or its dead letters, and completes everything.
+    Drain(EntityIndex, bool),
+    /// Receives the messages of an entity that could not be forwarded, and completes them.
+    Collect(Location, EntityIndex),
     /// Looks whether anything is left.
-    Look(Target),
-    /// The same of the dead letters of a place, which are forwarded.
-    LookDead(Place),
+    PeekForwarder(Target),
+    /// Peeks at the dead letters of an entity, which are forwarded.
+    PeekDeadLetters(EntityIndex),
 }
 
-/// How a consumer receives.
+/// Settle mode of a consumer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Mode {
     /// Settles first: `settled=true`.
@@ -66,14 +66,14 @@ pub(crate) enum Mode {
 #[derive(Debug)]
 pub(crate) struct Client {
     purpose: Purpose,
-    wires: Wires,
+    amqp: AmqpSession,
     senders: Vec<Sender>,
     receivers: Vec<Receiver>,
     coordinator: Option<Coordinator>,
     requests: Option<Requests>,
 }
 
-/// What `Credentials::development` knows.
+/// Key of `Credentials::development`.
 const DEVELOPMENT_KEY_NAME: &str = "RootManageSharedAccessKey";
 const DEVELOPMENT_KEY: &str = "SAS_KEY_VALUE";
 /// The first handles of each kind of link.
@@ -84,105 +84,105 @@ const REQUESTS: u32 = 50;
 
 impl Client {
     /// A client that logs in, opens, begins and attaches, all pipelined.
-    pub(crate) fn new(purpose: Purpose, service_bus: bool, holder: u64, scene: &mut Scene<'_>) -> Self {
+    pub(crate) fn new(purpose: Purpose, service_bus: bool, holder: u64, cx: &mut ClientContext<'_>) -> Self {
         let mut script = Script::new();
         script.sasl_plain(DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY).open(&format!("client-{holder}")).begin(0);
         let takes_sessions = matches!(purpose, Purpose::TakeSessions(_));
-        let service_bus = service_bus || takes_sessions || matches!(purpose, Purpose::Desk(_));
+        let service_bus = service_bus || takes_sessions || matches!(purpose, Purpose::Manage(_));
         let mut client = Self {
             purpose,
-            wires: Wires::new(script, holder, service_bus),
+            amqp: AmqpSession::new(script, holder, service_bus),
             senders: Vec::new(),
             receivers: Vec::new(),
             coordinator: None,
             requests: None,
         };
         match purpose {
-            Purpose::Publish(target) => client.add_sender(target, scene),
-            Purpose::Consume(place, dead_letter, mode) => {
-                client.add_receiver(place, dead_letter, mode, scene);
+            Purpose::Publish(target) => client.add_sender(target, cx),
+            Purpose::Consume(entity, dead_letter, mode) => {
+                client.add_receiver(entity, dead_letter, mode, cx);
             }
-            Purpose::Drain(place, dead_letter) => {
-                client.add_receiver(place, dead_letter, Mode::Second, scene);
-                if !dead_letter && !scene.places.has_sessions(place) {
-                    client.add_requests(&scene.places.address(place));
+            Purpose::Drain(entity, dead_letter) => {
+                client.add_receiver(entity, dead_letter, Mode::Second, cx);
+                if !dead_letter && !cx.topology.has_sessions(entity) {
+                    client.add_requests(&cx.topology.address(entity));
                 }
             }
-            Purpose::Collect(shelf, place) => client.add_keeper(shelf, place, scene),
-            Purpose::TakeSessions(place) => {
-                client.add_receiver(place, false, Mode::Second, scene);
-                client.add_requests(&scene.places.address(place));
+            Purpose::Collect(location, entity) => client.add_dead_letter_receiver(location, entity, cx),
+            Purpose::TakeSessions(entity) => {
+                client.add_receiver(entity, false, Mode::Second, cx);
+                client.add_requests(&cx.topology.address(entity));
             }
-            Purpose::Desk(target) => {
-                if let Some(place) = scene.places.plain(target) {
-                    client.add_receiver(place, false, Mode::Second, scene);
+            Purpose::Manage(target) => {
+                if let Some(entity) = cx.topology.plain(target) {
+                    client.add_receiver(entity, false, Mode::Second, cx);
                 }
-                client.add_requests(&scene.places.target_address(target));
+                client.add_requests(&cx.topology.target_address(target));
             }
-            Purpose::Look(target) => client.add_requests(&scene.places.target_address(target)),
-            Purpose::LookDead(place) => {
-                client.add_requests(&format!("{}/$DeadLetterQueue", scene.places.address(place)));
+            Purpose::PeekForwarder(target) => client.add_requests(&cx.topology.target_address(target)),
+            Purpose::PeekDeadLetters(entity) => {
+                client.add_requests(&format!("{}/$DeadLetterQueue", cx.topology.address(entity)));
             }
             Purpose::Transact => {
-                for target in scene.places.targets() {
-                    client.add_sender(target, scene);
+                for target in cx.topology.targets() {
+                    client.add_sender(target, cx);
                 }
-                for place in 0..scene.places.count() {
-                    client.add_receiver(place, false, Mode::Second, scene);
+                for entity in 0..cx.topology.count() {
+                    client.add_receiver(entity, false, Mode::Second, cx);
                 }
                 client.coordinator = Some(Coordinator::new(COORDINATOR));
             }
-            Purpose::TransactWith(place) => {
-                for target in [Target::Queue(place), Target::Queue(0)] {
-                    if scene.places.targets().contains(&target) {
-                        client.add_sender(target, scene);
+            Purpose::TransactWith(entity) => {
+                for target in [Target::Queue(entity), Target::Queue(0)] {
+                    if cx.topology.targets().contains(&target) {
+                        client.add_sender(target, cx);
                     }
                 }
-                client.add_receiver(place, false, Mode::Second, scene);
+                client.add_receiver(entity, false, Mode::Second, cx);
                 client.coordinator = Some(Coordinator::new(COORDINATOR));
             }
         }
         client
     }
 
-    fn add_sender(&mut self, target: Target, scene: &Scene<'_>) {
+    fn add_sender(&mut self, target: Target, cx: &ClientContext<'_>) {
         let handle = SENDERS + u32::try_from(self.senders.len()).unwrap_or(0);
-        self.senders.push(Sender::new(&mut self.wires, handle, target, scene));
+        self.senders.push(Sender::new(&mut self.amqp, handle, target, cx));
     }
 
     fn add_requests(&mut self, address: &str) {
-        self.requests = Some(Requests::attach(&mut self.wires, REQUESTS, address));
+        self.requests = Some(Requests::attach(&mut self.amqp, REQUESTS, address));
     }
 
-    fn add_receiver(&mut self, place: Place, dead_letter: bool, mode: Mode, scene: &Scene<'_>) {
+    fn add_receiver(&mut self, entity: EntityIndex, dead_letter: bool, mode: Mode, cx: &ClientContext<'_>) {
         let handle = RECEIVERS + u32::try_from(self.receivers.len()).unwrap_or(0);
-        let takes_sessions = scene.places.has_sessions(place) && !dead_letter;
-        let address = scene.places.address(place);
-        let mut receiver = Receiver::new(handle, (place, address), dead_letter, mode, takes_sessions);
+        let takes_sessions = cx.topology.has_sessions(entity) && !dead_letter;
+        let address = cx.topology.address(entity);
+        let mut receiver = Receiver::new(handle, (entity, address), dead_letter, mode, takes_sessions);
         if !takes_sessions {
-            receiver.attach(&mut self.wires, scene.model, None);
+            receiver.attach(&mut self.amqp, cx.model, None);
         }
         self.receivers.push(receiver);
     }
 
-    fn add_keeper(&mut self, kept: Shelf, place: Place, scene: &Scene<'_>) {
-        let mut receiver = Receiver::kept(RECEIVERS, kept, place, scene.places);
-        receiver.attach(&mut self.wires, scene.model, None);
+    fn add_dead_letter_receiver(&mut self, location: Location, entity: EntityIndex, cx: &ClientContext<'_>) {
+        let mut receiver = Receiver::for_failed_forwards(RECEIVERS, location, entity, cx.topology);
+        receiver.attach(&mut self.amqp, cx.model, None);
         self.receivers.push(receiver);
     }
 
     /// The connection is gone; tells the model what went with it.
     pub(crate) fn lost(&self, model: &mut Model) {
-        if let (Purpose::Consume(place, _, Mode::Delete), Some(receiver)) =
+        if let (Purpose::Consume(entity, _, Mode::Delete), Some(receiver)) =
             (self.purpose, self.receivers.first())
         {
-            model.deleter_gone(place, receiver.credit);
+            model.deleter_gone(entity, receiver.credit);
         }
         if let Some(coordinator) = &self.coordinator {
             coordinator.lost(model);
         }
-        if !self.wires.service_bus {
-            model.holder_gone(self.wires.holder);
+        if !self.amqp.service_bus {
+            model.holder_gone(self.amqp.holder);
         }
     }
 
@@ -192,48 +192,48 @@ impl Client {
 
     /// Takes what is to be sent.
     pub(crate) fn take_output(&mut self) -> Bytes {
-        self.wires.script.take_output()
+        self.amqp.script.take_output()
     }
 
     /// Takes in what the broker has sent.
-    pub(crate) fn read(&mut self, bytes: &[u8], scene: &mut Scene<'_>) -> Result<(), String> {
-        self.wires.script.handle_input(bytes);
-        while let Some(incoming) = self.wires.script.poll() {
+    pub(crate) fn read(&mut self, bytes: &[u8], cx: &mut ClientContext<'_>) -> Result<(), String> {
+        self.amqp.script.handle_input(bytes);
+        while let Some(incoming) = self.amqp.script.poll() {
             if let Incoming::Frame(received) = incoming {
-                self.frame(received, scene)?;
+                self.frame(received, cx)?;
             }
         }
-        let broken = self.wires.script.broken();
+        let broken = self.amqp.script.broken();
         broken.map_or(Ok(()), |reason| Err(format!("the broker sent what is not AMQP: {reason}")))
     }
 
-    fn frame(&mut self, received: Received, scene: &mut Scene<'_>) -> Result<(), String> {
+    fn frame(&mut self, received: Received, cx: &mut ClientContext<'_>) -> Result<(), String> {
         match received.performative {
-            Performative::Attach(attach) => self.on_attach(&attach, scene),
+            Performative::Attach(attach) => self.on_attach(&attach, cx),
             Performative::Transfer(transfer) => {
                 let id = transfer.delivery_id.ok_or("a transfer without delivery-id")?;
-                self.on_transfer(transfer.handle, id, &received.payload, scene)
+                self.on_transfer(transfer.handle, id, &received.payload, cx)
             }
             Performative::Disposition(disposition) => {
                 let last = disposition.last.unwrap_or(disposition.first);
                 (disposition.first..=last).try_for_each(|id| {
-                    self.on_disposition(disposition.role, id, disposition.state.as_ref(), scene)
+                    self.on_disposition(disposition.role, id, disposition.state.as_ref(), cx)
                 })
             }
-            Performative::Detach(detach) => self.on_detach(&detach, scene),
+            Performative::Detach(detach) => self.on_detach(&detach, cx),
             Performative::End(end) => Err(format!("the broker ended the session: {:?}", end.error)),
             Performative::Close(close) => Err(format!("the broker closed the connection: {:?}", close.error)),
             _ => Ok(()),
         }
     }
 
-    fn on_attach(&mut self, attach: &Attach, scene: &mut Scene<'_>) -> Result<(), String> {
-        let handle = self.wires.attached(attach).ok_or("an attach that nobody asked for")?;
+    fn on_attach(&mut self, attach: &Attach, cx: &mut ClientContext<'_>) -> Result<(), String> {
+        let handle = self.amqp.attached(attach).ok_or("an attach that nobody asked for")?;
         if let Some(receiver) = self.receivers.iter_mut().find(|receiver| receiver.handle == handle) {
-            return receiver.on_attach(attach, &self.wires, scene);
+            return receiver.on_attach(attach, &self.amqp, cx);
         }
         if let Some(sender) = self.senders.iter_mut().find(|sender| sender.handle == handle) {
-            return sender.on_attach(attach, scene);
+            return sender.on_attach(attach, cx);
         }
         if attach.target.is_none() {
             return Err("the broker refused the link".into());
@@ -243,7 +243,7 @@ impl Client {
         {
             coordinator.on_attach();
         } else if let Some(requests) = &mut self.requests {
-            requests.on_attach(handle, &mut self.wires);
+            requests.on_attach(handle, &mut self.amqp);
         }
         Ok(())
     }
@@ -253,23 +253,23 @@ impl Client {
         remote: u32,
         delivery: u32,
         payload: &Bytes,
-        scene: &mut Scene<'_>,
+        cx: &mut ClientContext<'_>,
     ) -> Result<(), String> {
-        let handle = self.wires.local(remote).ok_or("a transfer on no link")?;
+        let handle = self.amqp.local(remote).ok_or("a transfer on no link")?;
         if let Some(receiver) = self.receivers.iter_mut().find(|receiver| receiver.handle == handle) {
-            return receiver.on_delivery(delivery, payload, &self.wires, scene);
+            return receiver.on_delivery(delivery, payload, &self.amqp, cx);
         }
         let requests = self.requests.as_mut().ok_or("a transfer on a link that sends")?;
-        requests.on_answer(payload, &mut self.wires, scene)
+        requests.on_answer(payload, &mut self.amqp, cx)
     }
 
-    fn on_detach(&mut self, detach: &Detach, scene: &mut Scene<'_>) -> Result<(), String> {
-        let handle = self.wires.detached(detach).ok_or("a detach of no link")?;
+    fn on_detach(&mut self, detach: &Detach, cx: &mut ClientContext<'_>) -> Result<(), String> {
+        let handle = self.amqp.detached(detach).ok_or("a detach of no link")?;
         if let Some(receiver) = self.receivers.iter_mut().find(|receiver| receiver.handle == handle) {
-            return receiver.on_detach(detach, &mut self.wires, scene);
+            return receiver.on_detach(detach, &mut self.amqp, cx);
         }
         if let Some(sender) = self.senders.iter_mut().find(|sender| sender.handle == handle) {
-            return sender.on_detach(detach, &mut self.wires, scene);
+            return sender.on_detach(detach, &mut self.amqp, cx);
         }
         match &mut self.coordinator {
             Some(coordinator) if handle == COORDINATOR => coordinator.on_detach(),
@@ -282,63 +282,67 @@ impl Client {
         role: Role,
         delivery: u32,
         state: Option<&DeliveryState>,
-        scene: &mut Scene<'_>,
+        cx: &mut ClientContext<'_>,
     ) -> Result<(), String> {
         let accepted = matches!(state, Some(DeliveryState::Accepted));
         if role == Role::Sender {
-            match (self.wires.settling.remove(&delivery), state) {
-                (Some((id, place, Deed::Complete)), _) if accepted => scene.model.completed(id, place),
+            match (self.amqp.settling.remove(&delivery), state) {
+                (Some((id, entity, SettlementKind::Complete)), _) if accepted => {
+                    cx.model.completed(id, entity);
+                }
                 (None, _) | (_, Some(DeliveryState::Rejected(_))) => {}
-                (Some((id, place, Deed::Defer)), _) => scene.model.deferred(id, place),
+                (Some((id, entity, SettlementKind::Defer)), _) => cx.model.deferred(id, entity),
                 _ => {}
             }
             return Ok(());
         }
-        match self.wires.unanswered.remove(&delivery).map(|(_, waiting)| waiting) {
-            Some(Waiting::Sent(parcel)) if accepted => {
-                scene.model.accepted(parcel).map_err(|broken| broken.to_string())
+        match self.amqp.unanswered.remove(&delivery).map(|(_, waiting)| waiting) {
+            Some(PendingDelivery::Sent(group)) if accepted => {
+                cx.model.accepted(group).map_err(|broken| broken.to_string())
             }
-            Some(Waiting::Sent(parcel)) => scene.model.refused(parcel).map_err(|broken| broken.to_string()),
-            None | Some(Waiting::Enlisted) => Ok(()),
+            Some(PendingDelivery::Sent(group)) => {
+                cx.model.refused(group).map_err(|broken| broken.to_string())
+            }
+            None | Some(PendingDelivery::Enlisted) => Ok(()),
             Some(waiting) => match &mut self.coordinator {
-                Some(coordinator) => coordinator.on_answer(waiting, state, scene.model),
+                Some(coordinator) => coordinator.on_answer(waiting, state, cx.model),
                 None => Ok(()),
             },
         }
     }
 
     /// Does something, as far as there is something to do.
-    pub(crate) fn act(&mut self, scene: &mut Scene<'_>) -> Result<(), String> {
+    pub(crate) fn act(&mut self, cx: &mut ClientContext<'_>) -> Result<(), String> {
         match self.purpose {
             Purpose::Publish(_) => {
-                self.restore(scene);
+                self.restore(cx);
                 if let Some(sender) = self.senders.first().filter(|sender| sender.is_open()) {
-                    sender.publish(&mut self.wires, scene);
+                    sender.publish(&mut self.amqp, cx);
                 }
             }
             Purpose::Consume(..) => {
-                self.restore(scene);
+                self.restore(cx);
                 if let Some(receiver) = self.receivers.first_mut().filter(|receiver| receiver.is_open()) {
-                    receiver.consume(&mut self.wires, scene);
+                    receiver.consume(&mut self.amqp, cx);
                 }
             }
             // Much has to happen before the next crash.
             Purpose::Transact | Purpose::TransactWith(_) => {
-                return (0..=scene.rng.below(4)).try_for_each(|_| self.transact(scene));
+                return (0..=cx.rng.below(4)).try_for_each(|_| self.transact(cx));
             }
-            Purpose::TakeSessions(place) => {
-                return (0..=scene.rng.below(4)).try_for_each(|_| self.take_sessions(place, scene));
+            Purpose::TakeSessions(entity) => {
+                return (0..=cx.rng.below(4)).try_for_each(|_| self.take_sessions(entity, cx));
             }
-            Purpose::Desk(target) => {
-                self.restore(scene);
-                for _ in 0..=scene.rng.below(4) {
-                    self.serve(target, scene);
+            Purpose::Manage(target) => {
+                self.restore(cx);
+                for _ in 0..=cx.rng.below(4) {
+                    self.serve(target, cx);
                 }
             }
-            Purpose::Drain(place, _) | Purpose::Collect(_, place) => return self.drain(place, scene),
-            Purpose::Look(_) | Purpose::LookDead(_) => {
+            Purpose::Drain(entity, _) | Purpose::Collect(_, entity) => return self.drain(entity, cx),
+            Purpose::PeekForwarder(_) | Purpose::PeekDeadLetters(_) => {
                 if let Some(requests) = self.requests.as_mut().filter(|requests| requests.is_free()) {
-                    requests.peek(&mut self.wires);
+                    requests.peek(&mut self.amqp);
                 }
             }
         }
@@ -346,96 +350,98 @@ impl Client {
     }
 
     /// Asks anew for the links that went with their entities.
-    fn restore(&mut self, scene: &Scene<'_>) {
-        self.senders.iter_mut().for_each(|sender| sender.attach(&mut self.wires, scene));
+    fn restore(&mut self, cx: &ClientContext<'_>) {
+        self.senders.iter_mut().for_each(|sender| sender.attach(&mut self.amqp, cx));
         for receiver in &mut self.receivers {
             if receiver.is_closed() && !receiver.takes_sessions {
-                receiver.attach(&mut self.wires, scene.model, None);
+                receiver.attach(&mut self.amqp, cx.model, None);
             }
         }
     }
 
     /// Whether no link has outlived its entity.
-    pub(crate) fn check_links(&self, scene: &Scene<'_>) -> Result<(), String> {
-        self.senders.iter().try_for_each(|sender| sender.check(scene))?;
-        self.receivers.iter().try_for_each(|receiver| receiver.check(scene))
+    pub(crate) fn check_links(&self, cx: &ClientContext<'_>) -> Result<(), String> {
+        self.senders.iter().try_for_each(|sender| sender.check(cx))?;
+        self.receivers.iter().try_for_each(|receiver| receiver.check(cx))
     }
 
-    fn drain(&mut self, place: Place, scene: &mut Scene<'_>) -> Result<(), String> {
-        let Self { wires, receivers, requests, .. } = self;
+    fn drain(&mut self, entity: EntityIndex, cx: &mut ClientContext<'_>) -> Result<(), String> {
+        let Self { amqp, receivers, requests, .. } = self;
         if let Some(requests) = requests.as_mut().filter(|requests| requests.is_free()) {
-            requests.drain(place, wires, scene);
+            requests.drain(entity, amqp, cx);
         }
         match receivers.first_mut() {
-            Some(receiver) if receiver.is_open() => return receiver.drain(wires, scene),
+            Some(receiver) if receiver.is_open() => return receiver.drain(amqp, cx),
             // Only sessions are left and taken again.
-            Some(receiver) if receiver.is_closed() => receiver.attach(wires, scene.model, None),
+            Some(receiver) if receiver.is_closed() => receiver.attach(amqp, cx.model, None),
             _ => {}
         }
         Ok(())
     }
 
-    fn serve(&mut self, target: Target, scene: &mut Scene<'_>) {
-        let Self { wires, receivers, requests, .. } = self;
+    fn serve(&mut self, target: Target, cx: &mut ClientContext<'_>) {
+        let Self { amqp, receivers, requests, .. } = self;
         let Some(requests) = requests else { return };
         let receiver = receivers.first_mut().filter(|receiver| receiver.is_open());
-        match (scene.rng.below(10), receiver) {
-            (0..=2, Some(receiver)) => receiver.defer(wires, scene),
-            (3, Some(receiver)) => receiver.consume(wires, scene),
+        match (cx.rng.below(10), receiver) {
+            (0..=2, Some(receiver)) => receiver.defer(amqp, cx),
+            (3, Some(receiver)) => receiver.consume(amqp, cx),
             _ if !requests.is_free() => {}
-            (4, Some(receiver)) => match receiver.pick_lock(scene) {
-                Some(lock) => requests.renew(lock, wires),
-                None => receiver.ask(wires, scene),
+            (4, Some(receiver)) => match receiver.pick_lock(cx) {
+                Some(lock) => requests.renew(lock, amqp),
+                None => receiver.ask(amqp, cx),
             },
-            (5..=6, Some(receiver)) => requests.use_deferred(receiver.place, wires, scene),
+            (5..=6, Some(receiver)) => requests.use_deferred(receiver.entity, amqp, cx),
             // Under its number another schedule may stand by then.
-            (7 | 8, _) if !scene.places.is_fleeting_target(target) => requests.cancel(target, wires, scene),
-            _ => requests.schedule(target, wires, scene),
+            (7 | 8, _) if !cx.topology.is_recreated_target(target) => {
+                requests.cancel(target, amqp, cx);
+            }
+            _ => requests.schedule(target, amqp, cx),
         }
     }
 
-    fn take_sessions(&mut self, place: Place, scene: &mut Scene<'_>) -> Result<(), String> {
-        let Self { wires, receivers, requests, .. } = self;
+    fn take_sessions(&mut self, entity: EntityIndex, cx: &mut ClientContext<'_>) -> Result<(), String> {
+        let Self { amqp, receivers, requests, .. } = self;
         let Some(receiver) = receivers.first_mut() else { return Ok(()) };
         if receiver.is_closed() {
-            receiver.take_session(wires, scene);
+            receiver.take_session(amqp, cx);
             return Ok(());
         }
         if !receiver.is_open() {
             return Ok(());
         }
-        match (scene.rng.below(20), requests, receiver.session) {
-            (0, ..) => return receiver.detach(wires, scene),
+        match (cx.rng.below(20), requests, receiver.session) {
+            (0, ..) => return receiver.detach(amqp, cx),
             (1..=5, Some(requests), Some(session)) if requests.is_free() => {
-                requests.use_state((place, session), wires, scene);
+                requests.use_state((entity, session), amqp, cx);
             }
             (6..=7, Some(requests), Some(session)) if requests.is_free() => {
-                requests.renew_session((place, session), wires);
+                requests.renew_session((entity, session), amqp);
             }
-            _ => receiver.consume(wires, scene),
+            _ => receiver.consume(amqp, cx),
         }
         Ok(())
     }
 
-    fn transact(&mut self, scene: &mut Scene<'_>) -> Result<(), String> {
-        self.restore(scene);
-        let Self { wires, senders, receivers, coordinator, .. } = self;
+    fn transact(&mut self, cx: &mut ClientContext<'_>) -> Result<(), String> {
+        self.restore(cx);
+        let Self { amqp, senders, receivers, coordinator, .. } = self;
         // Those that take sessions are never without one for long.
         if let Some(receiver) = receivers.iter_mut().find(|receiver| receiver.is_closed()) {
-            receiver.take_session(wires, scene);
+            receiver.take_session(amqp, cx);
         }
         for receiver in receivers.iter_mut().filter(|receiver| receiver.session.is_some()) {
-            receiver.ask(wires, scene);
+            receiver.ask(amqp, cx);
         }
-        let other = scene.index(receivers.len() * 3 + 1);
+        let other = cx.index(receivers.len() * 3 + 1);
         match receivers.get_mut(other) {
             // A session is kept until much of it is done.
-            Some(receiver) if receiver.session.is_some() && scene.rng.chance(5) => {
-                receiver.detach(wires, scene)?;
+            Some(receiver) if receiver.session.is_some() && cx.rng.chance(5) => {
+                receiver.detach(amqp, cx)?;
             }
-            Some(receiver) if receiver.is_open() => receiver.consume(wires, scene),
+            Some(receiver) if receiver.is_open() => receiver.consume(amqp, cx),
             _ => {}
         }
-        coordinator.as_mut().map_or(Ok(()), |coordinator| coordinator.act(wires, (senders, receivers), scene))
+        coordinator.as_mut().map_or(Ok(()), |coordinator| coordinator.act(amqp, (senders, receivers), cx))
     }
 }

@@ -13,13 +13,13 @@ pub(crate) struct Digests(BTreeMap<u64, String>);
 
 impl Digests {
     /// Adds one seed. A run that failed has no digest, and differs from one that has.
-    pub(crate) fn add(&mut self, seed: u64, wire_world: Option<&Report>, post_world: Option<&Report>) {
+    pub(crate) fn add(&mut self, seed: u64, wire_world: Option<&Report>, core_world: Option<&Report>) {
         let text =
             |digest: Option<Digest>| digest.map_or_else(|| "failed".to_owned(), |digest| digest.to_string());
         let wire = text(wire_world.map(|report| report.wire));
         let journal = text(wire_world.map(|report| report.journal));
-        let post = text(post_world.map(|report| report.journal));
-        self.0.insert(seed, format!("{wire} {journal} {post}"));
+        let core = text(core_world.map(|report| report.journal));
+        self.0.insert(seed, format!("{wire} {journal} {core}"));
     }
 
     /// Writes the file that [`Digests::compare`] reads.
@@ -61,14 +61,14 @@ fn difference(seed: u64, now: &str, recorded: Option<&&str>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sim::{Plan, run, run_post};
+    use sim::{Plan, run, run_core_world};
 
     fn digests(seeds: std::ops::Range<u64>) -> Digests {
         let mut digests = Digests::default();
         for seed in seeds {
             let plan = Plan::from_seed(seed);
-            let (wire, post) = (run(&plan).ok(), run_post(&plan).ok());
-            digests.add(seed, wire.as_ref(), post.as_ref());
+            let (wire, core) = (run(&plan).ok(), run_core_world(&plan).ok());
+            digests.add(seed, wire.as_ref(), core.as_ref());
         }
         digests
     }

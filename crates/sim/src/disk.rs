@@ -1,6 +1,6 @@
-//! The faults of the simulated disk.
+//! Faults of the simulated disk.
 //!
-//! Invariant: a fault is a decision of the seed; while `calm`, nothing fails but what ends a start.
+//! Invariant: the seed decides every fault; while `calm`, only faults that end a start strike.
 
 use std::{
     io,
@@ -16,59 +16,60 @@ use crate::rng::Rng;
 
 /// Shared with the disk, so that the world can calm it.
 #[derive(Clone, Debug)]
-pub(crate) struct Mischief {
+pub(crate) struct DiskFaults {
     /// Nothing fails while set. Crashes still tear.
     pub(crate) calm: Arc<AtomicBool>,
-    /// How many calls have failed.
+    /// Number of failed calls.
     pub(crate) failures: Arc<AtomicU64>,
-    /// What happens to the start that is under way.
-    trap: Arc<Mutex<Option<Trap>>>,
+    /// Fault armed for the current start.
+    armed_fault: Arc<Mutex<Option<ArmedFault>>>,
     rng: Rng,
     per_ten_thousand: u64,
 }
 
-impl Mischief {
+impl DiskFaults {
     pub(crate) fn new(rng: Rng, per_ten_thousand: u64) -> Self {
-        let (calm, failures, trap) = Default::default();
-        Self { calm, failures, trap, rng, per_ten_thousand }
+        let (calm, failures, armed_fault) = Default::default();
+        Self { calm, failures, armed_fault, rng, per_ten_thousand }
     }
 
     /// Lets something happen to the next start.
-    pub(crate) fn set_trap(&self, trap: Trap) {
-        *self.trap() = Some(trap);
+    pub(crate) fn arm(&self, armed_fault: ArmedFault) {
+        *self.armed_fault() = Some(armed_fault);
     }
 
     /// The journal is read and open.
     pub(crate) fn opened(&self) {
-        if let Some(trap) = &mut *self.trap() {
-            trap.is_open = true;
+        if let Some(armed_fault) = &mut *self.armed_fault() {
+            armed_fault.is_open = true;
         }
     }
 
     /// Takes it away; says whether it has gone off.
-    pub(crate) fn take_trap(&self) -> bool {
-        self.trap().take().is_some_and(|trap| trap.gone_off)
+    pub(crate) fn take_armed_fault(&self) -> bool {
+        self.armed_fault().take().is_some_and(|armed_fault| armed_fault.gone_off)
     }
 
     /// Whether the start that is under way has met what was meant for it.
-    pub(crate) fn has_trapped(&self) -> bool {
-        self.trap().is_some_and(|trap| trap.gone_off)
+    pub(crate) fn has_struck(&self) -> bool {
+        self.armed_fault().is_some_and(|armed_fault| armed_fault.gone_off)
     }
 
     /// Whether the process whose start is under way is gone.
     pub(crate) fn is_killed(&self) -> bool {
-        self.trap().is_some_and(|trap| trap.gone_off && trap.mishap == Mishap::Killed)
+        self.armed_fault()
+            .is_some_and(|armed_fault| armed_fault.gone_off && armed_fault.mishap == StartFault::Killed)
     }
 
-    fn trap(&self) -> MutexGuard<'_, Option<Trap>> {
+    fn armed_fault(&self) -> MutexGuard<'_, Option<ArmedFault>> {
         // It is whole after every statement that changes it.
-        self.trap.lock().unwrap_or_else(PoisonError::into_inner)
+        self.armed_fault.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What happens to a start.
+/// Fault that strikes a start.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Mishap {
+pub(crate) enum StartFault {
     /// The process is killed: this call and all that follow come to nothing.
     Killed,
     /// One call fails.
@@ -79,8 +80,8 @@ pub(crate) enum Mishap {
 
 /// Something that happens to a start at one of its disk calls.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Trap {
-    pub(crate) mishap: Mishap,
+pub(crate) struct ArmedFault {
+    pub(crate) mishap: StartFault,
     /// Calls that succeed before it.
     before: u64,
     calls: u64,
@@ -89,29 +90,29 @@ pub(crate) struct Trap {
     is_open: bool,
 }
 
-impl Trap {
+impl ArmedFault {
     /// At any call of a start: most have few.
     pub(crate) fn draw(rng: &mut Rng) -> Self {
         let mishap = match rng.below(4) {
-            0 => Mishap::Fails,
-            1 => Mishap::Full,
-            _ => Mishap::Killed,
+            0 => StartFault::Fails,
+            1 => StartFault::Full,
+            _ => StartFault::Killed,
         };
         let most = 1 << rng.below(8);
         Self { mishap, before: rng.below(most), calls: 0, gone_off: false, is_open: false }
     }
 
     fn fails(&mut self, call: DiskCall) -> Option<io::ErrorKind> {
-        if self.is_open && self.mishap == Mishap::Fails && matches!(call, DiskCall::Read(_)) {
+        if self.is_open && self.mishap == StartFault::Fails && matches!(call, DiskCall::Read(_)) {
             return None;
         }
         let (is_first, is_behind) = (self.calls == self.before, self.calls >= self.before);
         self.calls += 1;
         let needs_space = matches!(call, DiskCall::Create(_) | DiskCall::Write(_) | DiskCall::SetAside);
         let kind = match self.mishap {
-            Mishap::Killed if is_behind => io::ErrorKind::BrokenPipe,
-            Mishap::Fails if is_first => io::ErrorKind::Other,
-            Mishap::Full if is_behind && needs_space => io::ErrorKind::StorageFull,
+            StartFault::Killed if is_behind => io::ErrorKind::BrokenPipe,
+            StartFault::Fails if is_first => io::ErrorKind::Other,
+            StartFault::Full if is_behind && needs_space => io::ErrorKind::StorageFull,
             _ => return None,
         };
         self.gone_off = true;
@@ -119,10 +120,10 @@ impl Trap {
     }
 }
 
-impl Faults for Mischief {
+impl Faults for DiskFaults {
     fn fails(&mut self, call: DiskCall) -> Option<io::ErrorKind> {
-        if let Some(trap) = &mut *self.trap() {
-            return trap.fails(call);
+        if let Some(armed_fault) = &mut *self.armed_fault() {
+            return armed_fault.fails(call);
         }
         // A broker that cannot read its journal refuses to start, which is right and would end the run.
         if self.calm.load(Ordering::Relaxed) || matches!(call, DiskCall::List | DiskCall::Read(..)) {

@@ -1,22 +1,23 @@
-//! The whole broker under one seed: real engine, gateway, core, node and journal; a clock that jumps, a network that
-//! cuts bytes anywhere, a disk that tears, forgets and fails, and clients that know what they were promised.
+//! Deterministic simulator of the whole broker: the real engine, gateway, core, node and journal run with a virtual clock,
+//! a network that splits bytes anywhere, a disk that tears, loses and fails writes, and clients whose model predicts the
+//! broker.
 //!
-//! Invariant: one seed gives one trace. Whatever goes wrong can be replayed by its seed alone.
+//! Invariant: one seed gives one trace, so a failure is replayed by its seed alone.
 
 mod client;
+mod core_model;
+mod core_world;
 mod digest;
 mod disk;
 mod model;
-mod parcel;
 mod plan;
-mod post;
 mod process;
 mod reader;
 mod rng;
 mod traced_disk;
 mod world;
 
+pub use core_world::run_core_world;
 pub use digest::Digest;
 pub use plan::{Durable, Plan};
-pub use post::run_post;
 pub use world::{Failure, Report, run};

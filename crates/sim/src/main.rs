@@ -9,7 +9,7 @@ mod digests;
 use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 
 use digests::Digests;
-use sim::{Failure, Plan, Report, run, run_post};
+use sim::{Failure, Plan, Report, run, run_core_world};
 
 const USAGE: &str = "usage: sim --seeds N [--first S] | sim --seed S, with --digests FILE | --compare FILE";
 
@@ -84,8 +84,8 @@ fn simulate(options: &Options) -> Result<ExitCode, String> {
     let mut digests = Digests::default();
     for seed in options.first..options.first.saturating_add(options.count) {
         let plan = Plan::from_seed(seed);
-        let (wire, post) = (run(&plan), run_post(&plan));
-        for (world, ran) in [("wire", &wire), ("post", &post)] {
+        let (wire, core) = (run(&plan), run_core_world(&plan));
+        for (world, ran) in [("wire", &wire), ("post", &core)] {
             match ran {
                 Ok(report) => {
                     totals.add(report);
@@ -96,8 +96,8 @@ fn simulate(options: &Options) -> Result<ExitCode, String> {
                 Err(failure) => report_failure(seed, world, failure),
             }
         }
-        totals.failed += u64::from(wire.is_err() || post.is_err());
-        digests.add(seed, wire.as_ref().ok(), post.as_ref().ok());
+        totals.failed += u64::from(wire.is_err() || core.is_err());
+        digests.add(seed, wire.as_ref().ok(), core.as_ref().ok());
     }
     totals.print();
     if let Some(path) = &options.digests {

@@ -1,12 +1,12 @@
-//! What the clients were promised, and whether the broker keeps it.
+//! Reference model: the promises that the broker made to its clients, and checks that it keeps them.
 //!
 //! Invariant: the model knows only what clients sent and saw. An oracle that fails names the message and the promise.
 
+mod dead_letters;
 mod deferral;
-mod grave;
-mod ground;
-mod parcel;
+mod entity_lifetime;
 mod partition;
+mod send_group;
 mod session;
 
 use std::{collections::BTreeMap, fmt::Debug};
@@ -14,12 +14,12 @@ use std::{collections::BTreeMap, fmt::Debug};
 use bytes::Bytes;
 
 use deferral::Deferral;
-pub(crate) use deferral::Life;
-use ground::Ground;
-pub(crate) use ground::{Age, Course, Span};
-use parcel::Parcel;
-pub(crate) use parcel::ParcelId;
+pub(crate) use deferral::Lifetime;
+use entity_lifetime::DeletionState;
+pub(crate) use entity_lifetime::{Incarnation, Incarnations, SendPath};
 use partition::Partitions;
+use send_group::SendGroup;
+pub(crate) use send_group::SendGroupId;
 pub(crate) use session::Session;
 use session::Sessions;
 
@@ -28,15 +28,15 @@ use crate::plan::Target;
 /// A message's name in the model; it travels in the body.
 pub(crate) type Id = u64;
 /// Index of an entity from which messages are received.
-pub(crate) type Place = usize;
+pub(crate) type EntityIndex = usize;
 
-/// What the receivers know.
+/// Removal of a message, as far as its receivers know.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Fate {
+enum Removal {
     /// Nobody has finished with it.
     Open,
     /// A completion was sent and not confirmed, perhaps in a transaction: it may be gone or not.
-    Completing(Option<ParcelId>),
+    Completing(Option<SendGroupId>),
     /// The broker confirmed the completion, or handed it out settled: it must never appear again.
     Gone,
 }
@@ -49,32 +49,32 @@ struct Lock {
     may_end: bool,
 }
 
-/// A message at one place.
+/// A message at one entity.
 #[derive(Clone, Debug)]
 struct Message {
-    parcel: ParcelId,
+    group: SendGroupId,
     session: Option<Session>,
-    fate: Fate,
+    removal: Removal,
     /// It may have left its order for the dead letters.
     aside: bool,
     deferral: Deferral,
-    life: Option<Life>,
+    lifetime: Option<Lifetime>,
     lock: Option<Lock>,
     delivery_count: u32,
     sequence: Option<u64>,
-    /// How often it was seen, or asked to go away.
+    /// Number of deliveries and of requested completions.
     visits: u32,
     /// The last holder of its session that saw it.
     holding: u64,
-    /// Where it was seen last, or will be.
-    shelf: Shelf,
-    /// In which entity of its place it is.
-    span: Span,
-    /// In which entity of the place to which dead letters are forwarded it is, or will be.
-    onward: Span,
+    /// Location of the last delivery, or the expected one.
+    location: Location,
+    /// Incarnation of its entity in which it is.
+    incarnations: Incarnations,
+    /// Incarnation of the target of its dead letters in which it is or will be.
+    onward: Incarnations,
     /// The first number that it had.
     origin: Option<u64>,
-    /// What says to which partition it belongs.
+    /// Partition key; the session where there is one.
     key: Option<Session>,
     /// It arrives later than it is accepted.
     late: bool,
@@ -82,48 +82,48 @@ struct Message {
     sure: bool,
 }
 
-/// Where a message stands that was to come to a place.
+/// Location of a message relative to the entity that it was sent to.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) enum Shelf {
+pub(crate) enum Location {
     /// There, or among its dead letters.
     #[default]
-    Own,
+    Home,
     /// Among the dead letters of the queue that should have forwarded it.
-    Kept(usize),
-    /// At the place to which its dead letters are forwarded.
-    Grave(Place),
-    /// Among its transfer dead letters: there was no place to forward to.
+    FailedForward(usize),
+    /// At the entity to which its dead letters are forwarded.
+    DeadLetterTarget(EntityIndex),
+    /// Among its transfer dead letters: there was no entity to forward to.
     Transfer,
 }
 
-impl Shelf {
-    /// What says for whom numbers are different.
-    fn numbers(self, place: Place) -> (Self, Place) {
+impl Location {
+    /// Scope of sequence numbers: two messages of one scope never share one.
+    fn numbers(self, entity: EntityIndex) -> (Self, EntityIndex) {
         match self {
-            Self::Own | Self::Transfer => (Self::Own, place),
-            Self::Kept(_) => (self, place),
-            Self::Grave(grave) => (Self::Own, grave),
+            Self::Home | Self::Transfer => (Self::Home, entity),
+            Self::FailedForward(_) => (self, entity),
+            Self::DeadLetterTarget(dead_letter_target) => (Self::Home, dead_letter_target),
         }
     }
 }
 
 impl Message {
-    fn new(parcel: ParcelId, session: Option<Session>, life: Option<Life>) -> Self {
+    fn new(group: SendGroupId, session: Option<Session>, lifetime: Option<Lifetime>) -> Self {
         Self {
-            parcel,
+            group,
             session,
-            fate: Fate::Open,
+            removal: Removal::Open,
             aside: false,
             deferral: Deferral::No,
-            life,
+            lifetime,
             lock: None,
             delivery_count: 0,
             sequence: None,
             visits: 0,
             holding: 0,
-            shelf: Shelf::Own,
-            span: Span::default(),
-            onward: Span::default(),
+            location: Location::Home,
+            incarnations: Incarnations::default(),
+            onward: Incarnations::default(),
             origin: None,
             key: None,
             late: false,
@@ -133,18 +133,18 @@ impl Message {
 
     /// Whether its time may have been over before now, so that it went without a trace.
     fn has_faded(&self, now: u64) -> bool {
-        self.life.is_some_and(|life| !life.dead_letters && now >= life.since + life.ttl)
+        self.lifetime.is_some_and(|lifetime| !lifetime.dead_letters && now >= lifetime.since + lifetime.ttl)
     }
 }
 
 /// A delivery as a client saw it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ObservedDelivery {
     pub(crate) id: Id,
-    pub(crate) place: Place,
-    pub(crate) shelf: Shelf,
-    /// Which entity of the place the client has found.
-    pub(crate) span: Span,
+    pub(crate) entity: EntityIndex,
+    pub(crate) location: Location,
+    /// Incarnation of the entity that the client has found.
+    pub(crate) incarnations: Incarnations,
     pub(crate) dead_letter: bool,
     /// It was not the link's turn: it was asked for by number.
     pub(crate) by_number: bool,
@@ -154,7 +154,6 @@ pub(crate) struct Seen {
     pub(crate) enqueued: u64,
     /// When the broker handed it out, where that is known, in milliseconds.
     pub(crate) handed_out: Option<u64>,
-    /// Which the link holds.
     pub(crate) session: Option<Session>,
     pub(crate) sequence: u64,
     /// Its first number, where that is told.
@@ -167,9 +166,9 @@ pub(crate) struct Seen {
     pub(crate) now: u64,
 }
 
-/// What a client does with a message that it holds.
+/// Settlement of a message by the client that holds it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Deed {
+pub(crate) enum SettlementKind {
     /// It shall go away.
     Complete,
     /// It shall leave its order for the dead letters.
@@ -186,9 +185,7 @@ pub(crate) enum Deed {
 pub(crate) struct Broken {
     /// Which message, transaction or session.
     pub(crate) id: u64,
-    /// Which promise.
     pub(crate) promise: &'static str,
-    /// What was seen.
     pub(crate) detail: String,
 }
 
@@ -196,33 +193,32 @@ fn broken<T>(id: u64, promise: &'static str, detail: &impl Debug) -> Result<T, B
     Err(Broken { id, promise, detail: format!("{detail:?}") })
 }
 
-/// A message that has had a number, and in which entity of its place, where that is sure.
-type Numbered = ((Id, Place), Option<Age>);
+/// A message that has had a sequence number, with the incarnation of its entity where that is known.
+type Numbered = ((Id, EntityIndex), Option<Incarnation>);
 
 #[derive(Debug, Default)]
 pub(crate) struct Model {
-    /// By name and place: a topic's message has a copy in each subscription that wants it.
-    messages: BTreeMap<(Id, Place), Message>,
-    parcels: BTreeMap<ParcelId, Parcel>,
+    /// By name and entity: a topic's message has a copy in each subscription that wants it.
+    messages: BTreeMap<(Id, EntityIndex), Message>,
+    groups: BTreeMap<SendGroupId, SendGroup>,
     /// By whose numbers they are: who had them last.
-    sequences: BTreeMap<((Shelf, Place), u64), Numbered>,
+    sequences: BTreeMap<((Location, EntityIndex), u64), Numbered>,
     sessions: Sessions,
-    grounds: BTreeMap<Place, Ground>,
-    /// Where the dead letters of a place are forwarded to.
-    graves: BTreeMap<Place, Place>,
+    deletion_states: BTreeMap<EntityIndex, DeletionState>,
+    /// Entity to which an entity forwards its dead letters.
+    dead_letter_targets: BTreeMap<EntityIndex, EntityIndex>,
     partitions: Partitions,
-    /// Messages of a place that were perhaps handed out settled to a connection that broke: gone, and nobody saw them.
-    may_be_lost: BTreeMap<Place, u64>,
+    /// Messages of an entity that were perhaps handed out settled to a connection that broke: gone, and nobody saw them.
+    may_be_lost: BTreeMap<EntityIndex, u64>,
     /// Schedules that the broker has accepted: what they are, and the numbers by which they can be cancelled.
-    pub(crate) schedules: Vec<(Target, ParcelId, Vec<i64>)>,
-    /// What was sent to entities that drop duplicates, and may be sent again.
-    pub(crate) repeats: Vec<(Target, ParcelId, Bytes)>,
-    next_parcel: ParcelId,
+    pub(crate) schedules: Vec<(Target, SendGroupId, Vec<i64>)>,
+    /// Messages sent to entities with duplicate detection, which a client may send again.
+    pub(crate) repeats: Vec<(Target, SendGroupId, Bytes)>,
+    next_send_group: SendGroupId,
     next_id: Id,
     pub(crate) accepted: u64,
     pub(crate) refused: u64,
     pub(crate) delivered: u64,
-    /// How often what happened.
     pub(crate) events: BTreeMap<&'static str, u64>,
 }
 
@@ -234,125 +230,134 @@ impl Model {
 
     /// A client sees a delivery. `Ok(false)`: its lock ended while it travelled, so that others may have seen the
     /// message since, and all promises about it with it.
-    pub(crate) fn delivered(&mut self, seen: Seen) -> Result<bool, Broken> {
+    pub(crate) fn delivered(&mut self, observed: ObservedDelivery) -> Result<bool, Broken> {
         self.delivered += 1;
-        match seen.shelf {
-            Shelf::Own => {}
-            Shelf::Kept(_) => self.count("messages kept back"),
-            Shelf::Grave(_) => self.count("dead letters forwarded"),
-            Shelf::Transfer => self.count("dead letters kept back"),
+        match observed.location {
+            Location::Home => {}
+            Location::FailedForward(_) => self.count("messages kept back"),
+            Location::DeadLetterTarget(_) => self.count("dead letters forwarded"),
+            Location::Transfer => self.count("dead letters kept back"),
         }
-        let Some(message) = self.messages.get(&(seen.id, seen.place)) else {
-            return broken(seen.id, "a message arrives only where it belongs", &seen);
+        let Some(message) = self.messages.get(&(observed.id, observed.entity)) else {
+            return broken(observed.id, "a message arrives only where it belongs", &observed);
         };
-        let (parcel, session) = (message.parcel, message.session);
-        self.found(parcel, seen.id, seen.now)?;
-        self.check_life(&seen)?;
-        self.check_ground(&seen)?;
-        self.check_partition(&seen)?;
-        if seen.locked_until.is_some_and(|until| until <= seen.now) {
+        let (group, session) = (message.group, message.session);
+        self.found(group, observed.id, observed.now)?;
+        self.check_life(&observed)?;
+        self.check_incarnation(&observed)?;
+        self.check_partition(&observed)?;
+        if observed.locked_until.is_some_and(|until| until <= observed.now) {
             // It is not new any more, though: where its session is renewed meanwhile, the others of it go on coming.
-            self.passed_by(&seen);
+            self.passed_by(&observed);
             return Ok(false);
         }
-        self.check_message(&seen)?;
-        self.check_way(&seen)?;
+        self.check_message(&observed)?;
+        self.check_way(&observed)?;
         if let Some(session) = session
-            && seen.shelf == Shelf::Own
-            && !seen.dead_letter
+            && observed.location == Location::Home
+            && !observed.dead_letter
         {
-            self.check_session(&seen, session)?;
+            self.check_session(&observed, session)?;
         }
-        if let Some(message) = self.messages.get_mut(&(seen.id, seen.place)) {
-            message.sequence = Some(seen.sequence);
-            message.origin = message.origin.or(seen.origin);
-            message.delivery_count = seen.delivery_count;
-            message.fate = if seen.locked_until.is_some() { Fate::Open } else { Fate::Gone };
-            message.aside = seen.dead_letter || seen.shelf != Shelf::Own;
+        if let Some(message) = self.messages.get_mut(&(observed.id, observed.entity)) {
+            message.sequence = Some(observed.sequence);
+            message.origin = message.origin.or(observed.origin);
+            message.delivery_count = observed.delivery_count;
+            message.removal = if observed.locked_until.is_some() { Removal::Open } else { Removal::Gone };
+            message.aside = observed.dead_letter || observed.location != Location::Home;
             message.visits += 1;
-            message.lock = seen.locked_until.map(|until| Lock { holder: seen.holder, until, may_end: false });
+            message.lock =
+                observed.locked_until.map(|until| Lock { holder: observed.holder, until, may_end: false });
         }
         Ok(true)
     }
 
     /// A delivery that its client does not take, because its lock has ended.
-    fn passed_by(&mut self, seen: &Seen) {
-        let holding =
-            seen.session.and_then(|session| self.sessions.holding(seen.place, session, seen.holder));
-        if let Some(message) = self.messages.get_mut(&(seen.id, seen.place)) {
-            if message.may_move_to(seen.shelf) {
-                message.move_to(seen.shelf);
+    fn passed_by(&mut self, observed: &ObservedDelivery) {
+        let holding = observed
+            .session
+            .and_then(|session| self.sessions.holding(observed.entity, session, observed.holder));
+        if let Some(message) = self.messages.get_mut(&(observed.id, observed.entity)) {
+            if message.may_move_to(observed.location) {
+                message.move_to(observed.location);
             }
-            message.sequence.get_or_insert(seen.sequence);
+            message.sequence.get_or_insert(observed.sequence);
             message.holding = holding.unwrap_or(message.holding);
         }
     }
 
-    fn check_message(&mut self, seen: &Seen) -> Result<(), Broken> {
-        let Some(message) = self.messages.get_mut(&(seen.id, seen.place)) else { return Ok(()) };
-        let broken = |promise| broken(seen.id, promise, &(seen, &*message));
-        if message.fate == Fate::Gone {
+    fn check_message(&mut self, observed: &ObservedDelivery) -> Result<(), Broken> {
+        let Some(message) = self.messages.get_mut(&(observed.id, observed.entity)) else { return Ok(()) };
+        let broken = |promise| broken(observed.id, promise, &(observed, &*message));
+        if message.removal == Removal::Gone {
             return broken("settled stays settled");
         }
-        if message.lock.as_ref().is_some_and(|lock| lock.until > seen.now && !lock.may_end) {
+        if message.lock.as_ref().is_some_and(|lock| lock.until > observed.now && !lock.may_end) {
             return broken("no message has two live locks");
         }
-        if message.shelf != seen.shelf {
-            if !message.may_move_to(seen.shelf) {
+        if message.location != observed.location {
+            if !message.may_move_to(observed.location) {
                 return broken("a message is in one place");
             }
-            message.move_to(seen.shelf);
+            message.move_to(observed.location);
         }
-        let broken = |promise| self::broken(seen.id, promise, &(seen, &*message));
-        if seen.delivery_count < message.delivery_count {
+        let broken = |promise| self::broken(observed.id, promise, &(observed, &*message));
+        if observed.delivery_count < message.delivery_count {
             return broken("delivery counts never fall");
         }
-        if message.sequence.is_some_and(|sequence| sequence != seen.sequence) {
+        if message.sequence.is_some_and(|sequence| sequence != observed.sequence) {
             return broken("there is one copy at each place, and it keeps its sequence number");
         }
-        if message.origin.zip(seen.origin).is_some_and(|(origin, told)| origin != told) {
+        if message.origin.zip(observed.origin).is_some_and(|(origin, told)| origin != told) {
             return broken("a message keeps its first number");
         }
-        let fate = message.fate;
-        let number = (seen.shelf.numbers(seen.place), seen.sequence);
-        let now = ((seen.id, seen.place), message.age());
+        let removal = message.removal;
+        let number = (observed.location.numbers(observed.entity), observed.sequence);
+        let now = ((observed.id, observed.entity), message.incarnation());
         let before = self.sequences.insert(number, now);
         if before.is_some_and(|before| before.0 != now.0 && before.1.is_some() && before.1 == now.1) {
-            return self::broken(seen.id, "sequence numbers never repeat", &(seen, before));
+            return self::broken(observed.id, "sequence numbers never repeat", &(observed, before));
         }
         // Nobody else gets what a transaction holds: it has lost the lock, and so it cannot commit.
-        match fate {
-            Fate::Completing(Some(parcel)) => self.undone(parcel),
+        match removal {
+            Removal::Completing(Some(group)) => self.undone(group),
             _ => Ok(()),
         }
     }
 
     /// A client gives the message back or asks for its removal: from here on its lock may be gone.
-    pub(crate) fn settling(&mut self, (id, place): (Id, Place), holder: u64, deed: Deed) {
-        let Some(message) = self.messages.get_mut(&(id, place)) else { return };
+    pub(crate) fn settling(
+        &mut self,
+        (id, entity): (Id, EntityIndex),
+        holder: u64,
+        settlement_kind: SettlementKind,
+    ) {
+        let Some(message) = self.messages.get_mut(&(id, entity)) else { return };
         message.lock.take_if(|lock| lock.holder == holder);
-        message.visits += u32::from(deed == Deed::Complete);
-        match deed {
-            Deed::Complete if message.fate == Fate::Open => message.fate = Fate::Completing(None),
-            Deed::DeadLetter => message.aside = true,
-            Deed::Defer => message.deferral = Deferral::Perhaps,
+        message.visits += u32::from(settlement_kind == SettlementKind::Complete);
+        match settlement_kind {
+            SettlementKind::Complete if message.removal == Removal::Open => {
+                message.removal = Removal::Completing(None);
+            }
+            SettlementKind::DeadLetter => message.aside = true,
+            SettlementKind::Defer => message.deferral = Deferral::Perhaps,
             _ => {}
         }
     }
 
     /// The broker said that a lock lasts longer: so long nobody else may get the message, unless it was given back since.
-    pub(crate) fn renewed(&mut self, (id, place): (Id, Place), holder: u64, until: u64) {
+    pub(crate) fn renewed(&mut self, (id, entity): (Id, EntityIndex), holder: u64, until: u64) {
         self.count("locks renewed");
-        let lock = self.messages.get_mut(&(id, place)).and_then(|message| message.lock.as_mut());
+        let lock = self.messages.get_mut(&(id, entity)).and_then(|message| message.lock.as_mut());
         if let Some(lock) = lock.filter(|lock| lock.holder == holder) {
             lock.until = lock.until.max(until);
         }
     }
 
     /// The broker confirmed a completion.
-    pub(crate) fn completed(&mut self, id: Id, place: Place) {
-        if let Some(message) = self.messages.get_mut(&(id, place)) {
-            message.fate = Fate::Gone;
+    pub(crate) fn completed(&mut self, id: Id, entity: EntityIndex) {
+        if let Some(message) = self.messages.get_mut(&(id, entity)) {
+            message.removal = Removal::Gone;
         }
     }
 
@@ -364,8 +369,8 @@ impl Model {
     }
 
     /// A receive-and-delete connection broke with `credit` left: as many messages may have gone with it (SET-6).
-    pub(crate) fn deleter_gone(&mut self, place: Place, credit: u32) {
-        *self.may_be_lost.entry(place).or_default() += u64::from(credit);
+    pub(crate) fn deleter_gone(&mut self, entity: EntityIndex, credit: u32) {
+        *self.may_be_lost.entry(entity).or_default() += u64::from(credit);
     }
 
     /// The broker restarted: locks are volatile.
@@ -377,23 +382,25 @@ impl Model {
     /// After everything was drained: whether anything accepted is missing, or anything half done.
     pub(crate) fn check_drained(&self, now: u64) -> Result<(), Broken> {
         let mut may_be_lost = self.may_be_lost.clone();
-        for (&(id, place), message) in &self.messages {
-            if message.has_faded(now) || self.may_be_buried(place, message) {
+        for (&(id, entity), message) in &self.messages {
+            if message.has_faded(now) || self.may_be_deleted(entity, message) {
                 continue;
             }
-            let exists = self.must_arrive(message.parcel);
-            let promise = if exists && message.fate == Fate::Open {
+            let exists = self.must_arrive(message.group);
+            let promise = if exists && message.removal == Removal::Open {
                 "an accepted message survives"
             } else if self.half_done(message, now) {
                 "a transaction that did not commit has completed nothing"
             } else {
                 continue;
             };
-            let spots = [Some(place), self.graves.get(&place).copied()];
-            let spot =
-                spots.into_iter().flatten().find(|spot| may_be_lost.get(spot).is_some_and(|left| *left > 0));
-            let Some(allowed) = spot.and_then(|spot| may_be_lost.get_mut(&spot)) else {
-                return broken(id, promise, &(place, message, self.parcels.get(&message.parcel)));
+            let locations = [Some(entity), self.dead_letter_targets.get(&entity).copied()];
+            let received_at = locations
+                .into_iter()
+                .flatten()
+                .find(|received_at| may_be_lost.get(received_at).is_some_and(|left| *left > 0));
+            let Some(allowed) = received_at.and_then(|received_at| may_be_lost.get_mut(&received_at)) else {
+                return broken(id, promise, &(entity, message, self.groups.get(&message.group)));
             };
             *allowed -= 1;
         }

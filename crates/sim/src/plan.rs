@@ -1,19 +1,19 @@
-//! What a run is made of, drawn from its seed.
+//! Parameters of one run, drawn from its seed.
 //!
 //! Invariant: everything a run may vary stands here, so that two plans differ only in what they say.
 
-mod more;
-mod places;
+mod topology;
+mod variations;
 
 use std::time::Duration;
 
 use broker_core::{EntitySettings, Hold};
 
-pub(crate) use places::{Entity, Fault, Interest, Kind, Places, Target};
+pub(crate) use topology::{Entity, Interest, Kind, PlantedFault, Target, Topology};
 
 use crate::rng::Rng;
 
-/// What the journal promises in this run.
+/// Durability of the journal in this run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Durable {
     /// Everything acknowledged: the oracle demands it.
@@ -25,21 +25,19 @@ pub enum Durable {
 /// One run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The seed of everything.
     pub seed: u64,
-    /// Steps of mischief before the broker is left in peace and drained.
+    /// Steps with faults, after which the broker runs without faults and is drained.
     pub steps: u32,
-    /// What the journal promises.
     pub durable: Durable,
-    pub(crate) places: Places,
+    pub(crate) topology: Topology,
     pub(crate) publishers: usize,
     pub(crate) consumers: usize,
     /// Connections with a coordinator.
     pub(crate) transactors: usize,
     /// Connections that schedule, cancel, defer and receive by number.
-    pub(crate) desks: usize,
+    pub(crate) management_clients: usize,
     /// One message in a hundred so often has a time to live.
-    pub(crate) mortal: u64,
+    pub(crate) ttl_percent: u64,
     pub(crate) segment_bytes: u64,
     pub(crate) cache_bytes: u64,
     /// Disk space for the journal; a small one fills up, and sends are refused until it is drained.
@@ -62,71 +60,71 @@ impl Plan {
     /// The plan of a seed.
     pub fn from_seed(seed: u64) -> Self {
         let mut rng = Rng::new(seed ^ 0x0050_1A4E);
-        let places = places(&mut rng);
+        let topology = draw_topology(&mut rng);
         let calm = rng.chance(20);
         let segment_bytes = 4096 << rng.below(5);
-        // What is forwarded needs space before it gives space back: a full disk would hold it up for good.
-        let small = rng.chance(25) && places.ways.is_empty();
+        // Forwarding writes the copy before it frees the original: a full disk would block it for good.
+        let small = rng.chance(25) && topology.forwarders.is_empty();
         let max_disk_bytes = small.then(|| segment_bytes * (8 + rng.below(8)));
         let plan = Self {
             seed,
             steps: 300 + u32::try_from(rng.below(900)).unwrap_or(0),
             durable: Durable::Yes,
-            places,
+            topology,
             publishers: 1 + usize::try_from(rng.below(2)).unwrap_or(0),
             consumers: 1 + usize::try_from(rng.below(3)).unwrap_or(0),
             transactors: usize::try_from(rng.below(3)).unwrap_or(0),
-            desks: usize::try_from(rng.below(3)).unwrap_or(0),
-            mortal: if rng.chance(30) { 30 } else { 0 },
+            management_clients: usize::try_from(rng.below(3)).unwrap_or(0),
+            ttl_percent: if rng.chance(30) { 30 } else { 0 },
             segment_bytes,
             cache_bytes: 2048 << rng.below(8),
             max_disk_bytes,
-            crash: if calm { 0 } else { trouble(&mut rng) },
-            cut: if calm { 0 } else { trouble(&mut rng) },
+            crash: if calm { 0 } else { fault_rate(&mut rng) },
+            cut: if calm { 0 } else { fault_rate(&mut rng) },
             disturb: 0,
             disk_fails: if rng.chance(30) { rng.below(60) } else { 0 },
             body_max: 1 << (4 + rng.below(10)),
             round_bytes: if rng.chance(50) { 1 << rng.below(14) } else { 4 << 20 },
             unwritten_bytes: if rng.chance(30) { 1 << rng.below(16) } else { 64 << 20 },
         };
-        plan.with_more(seed)
+        plan.with_variations(seed)
     }
 }
 
-/// Much in some runs, and in others so little that clients get something done.
-fn trouble(rng: &mut Rng) -> u64 {
+/// Chance of a fault in 10,000 steps: high in some runs, and low enough for progress in others.
+fn fault_rate(rng: &mut Rng) -> u64 {
     if rng.chance(40) { rng.below(15) } else { rng.below(80) }
 }
 
-/// A queue at least; the first has no sessions. Half of the runs have a topic.
-fn places(rng: &mut Rng) -> Places {
-    let mut places = vec![entity(Kind::Queue, settings(rng, false))];
+/// Draws the entities: one queue at least, the first one without sessions, and a topic in half of the runs.
+fn draw_topology(rng: &mut Rng) -> Topology {
+    let mut entities = vec![entity(Kind::Queue, settings(rng, false))];
     if rng.chance(60) {
         let sessions = rng.chance(70);
-        places.push(entity(Kind::Queue, settings(rng, sessions)));
+        entities.push(entity(Kind::Queue, settings(rng, sessions)));
     }
     if rng.chance(50) {
         for _ in 0..=rng.below(3) {
             let interest = usize::try_from(rng.below(Interest::EACH.len() as u64)).unwrap_or(0);
             let interest = Interest::EACH.get(interest).copied().unwrap_or(Interest::All);
             let sessions = rng.chance(20);
-            places.push(entity(Kind::Subscription(interest), settings(rng, sessions)));
+            entities.push(entity(Kind::Subscription(interest), settings(rng, sessions)));
         }
     }
-    // A way leads to a queue, to the topic, or to another way.
-    let mut places = Places { entities: places, ways: Vec::new(), parted_topic: false, fault: None };
+    // A forwarding queue leads to a queue, to the topic, or to another forwarding queue.
+    let mut topology = Topology { entities, forwarders: Vec::new(), partitioned_topic: false, fault: None };
     if rng.chance(30) {
         for _ in 0..=rng.below(2) {
-            let onward = places.targets();
+            let onward = topology.targets();
             let onward = onward.get(usize::try_from(rng.below(onward.len() as u64)).unwrap_or(0)).copied();
-            places.ways.extend(onward);
+            topology.forwarders.extend(onward);
         }
     }
-    places
+    topology
 }
 
 fn entity(kind: Kind, settings: EntitySettings) -> Entity {
-    Entity { kind, settings, is_fleeting: false, grave: None }
+    Entity { kind, settings, is_recreated: false, dead_letter_target: None }
 }
 
 fn settings(rng: &mut Rng, requires_session: bool) -> EntitySettings {

@@ -8,27 +8,25 @@ use broker_core::{Batch, Profile, Timestamp};
 use broker_log::{DiskWorker, IoRequest};
 use broker_node::{Node, Released};
 
-use crate::{digest::Digest, disk::Mischief, rng::Rng, traced_disk::TracedDisk};
+use crate::{digest::Digest, disk::DiskFaults, rng::Rng, traced_disk::TracedDisk};
 
-mod haste;
+mod premature_ack;
 mod start;
 
-use haste::Haste;
+use premature_ack::PrematureAck;
 
 /// A broker that can be killed and started again on what its disk kept.
 pub(crate) struct Process {
-    pub(crate) mischief: Mischief,
-    /// Of the next start.
+    pub(crate) disk_faults: DiskFaults,
     pub(crate) profile: Profile,
-    /// What happened to its starts, and how often.
+    /// Faults during starts, with the number of times each happened.
     pub(crate) events: BTreeMap<&'static str, u64>,
     /// A sequence of its own: a run whose starts are left alone is what its seed always gave.
     starts: Rng,
     disk: TracedDisk,
     node: Option<Node>,
     inbox: VecDeque<Batch>,
-    /// A planted fault.
-    haste: Haste,
+    premature_ack: PrematureAck,
     /// Writes of records, and other disk work: two threads, each in its order.
     writes: VecDeque<IoRequest>,
     others: VecDeque<IoRequest>,
@@ -36,16 +34,16 @@ pub(crate) struct Process {
 
 impl Process {
     /// On an empty disk. `seed`: of what happens to its starts.
-    pub(crate) fn new(mischief: Mischief, seed: u64) -> Self {
+    pub(crate) fn new(disk_faults: DiskFaults, seed: u64) -> Self {
         Self {
-            disk: TracedDisk::new(mischief.clone()),
-            mischief,
+            disk: TracedDisk::new(disk_faults.clone()),
+            disk_faults,
             profile: Profile::STANDARD,
             events: BTreeMap::new(),
             starts: Rng::new(seed ^ 0x057A_2700),
             node: None,
             inbox: VecDeque::new(),
-            haste: Haste::default(),
+            premature_ack: PrematureAck::default(),
             writes: VecDeque::new(),
             others: VecDeque::new(),
         }
@@ -84,7 +82,7 @@ impl Process {
         let Some(node) = &mut self.node else { return };
         let now = Timestamp::from_millis(now);
         if let Some(batch) = self.inbox.pop_front() {
-            self.haste.handle_batch(node, now, batch);
+            self.premature_ack.handle_batch(node, now, batch);
         }
         node.work(now);
         if rng.chance(5) {
@@ -121,22 +119,22 @@ impl Process {
         }
     }
 
-    /// What may be shown to clients now.
+    /// Effects that clients may see, because the records that they depend on are durable.
     pub(crate) fn released(&mut self) -> Vec<Released> {
-        let mut released = self.haste.take();
+        let mut released = self.premature_ack.take();
         if let Some(node) = &mut self.node {
             while let Some(mut more) = node.poll_effects() {
-                self.haste.hand_out(node, &mut more);
+                self.premature_ack.hand_out(node, &mut more);
                 released.push(more);
             }
         }
         released
     }
 
-    /// The process is killed, and perhaps the machine with it.
+    /// Kills the process, and in some cases the machine.
     pub(crate) fn crash(&mut self, rng: &mut Rng) {
         self.node = None;
-        self.haste.forget();
+        self.premature_ack.forget();
         if rng.chance(50)
             && let Some(request) = self.next_io(rng)
         {

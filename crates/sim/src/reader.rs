@@ -1,4 +1,4 @@
-//! What a client reads from a delivered message.
+//! Parser of a delivered message: the fields that the model checks.
 //!
 //! Invariant: the body is compared byte for byte with what was sent.
 
@@ -11,11 +11,11 @@ use amqp_codec::{
 use bytes::Bytes;
 
 use crate::{
-    client::Scene,
-    model::{Id, Place, Seen, Session, Shelf, Span},
+    client::ClientContext,
+    model::{EntityIndex, Id, Incarnations, Location, ObservedDelivery, Session},
 };
 
-/// How many sessions messages belong to: so many that those who take one after the other leave some to others.
+/// Number of sessions: more than the clients hold at a time, so that some are free.
 pub(crate) const SESSIONS: u64 = 6;
 
 /// The session's name on the wire.
@@ -38,16 +38,13 @@ pub(crate) struct Letter {
     pub(crate) length: u64,
 }
 
-/// What says to which partition a message belongs.
+/// Property from which the broker derives the partition of a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Key {
-    /// Its session.
     Session,
     /// Its partition key, which has the same name; it has no session.
     Own,
-    /// Both.
     Both,
-    /// Nothing.
     Nothing,
 }
 
@@ -56,8 +53,8 @@ impl Key {
 }
 
 /// A letter as bytes.
-pub(crate) fn write(letter: &Letter) -> Bytes {
-    let Letter { id, number, session, key, ttl, due, length } = *letter;
+pub(crate) fn write(new_message: &Letter) -> Bytes {
+    let Letter { id, number, session, key, ttl, due, length } = *new_message;
     let name = session_name(session);
     let mut message = MessageBuilder::new()
         .message_id(&id.to_string())
@@ -85,11 +82,11 @@ fn body(id: Id, length: u64) -> Vec<u8> {
     let mut body = Vec::with_capacity(16);
     body.extend_from_slice(&id.to_be_bytes());
     body.extend_from_slice(&length.to_be_bytes());
-    body.extend((0..length).map(|place| (id.wrapping_mul(31).wrapping_add(place)).to_le_bytes()[0]));
+    body.extend((0..length).map(|entity| (id.wrapping_mul(31).wrapping_add(entity)).to_le_bytes()[0]));
     body
 }
 
-/// What matters of a delivered message.
+/// Fields of a delivered message that the model checks.
 #[derive(Clone, Debug)]
 pub(crate) struct Read {
     pub(crate) id: Id,
@@ -114,27 +111,32 @@ pub(crate) struct Read {
 }
 
 impl Read {
-    /// As a client sees it that asks the place for it, not in a session, and gets it under a lock. `Err`: it is not said
+    /// As a client sees it that asks the entity for it, not in a session, and gets it under a lock. `Err`: it is not said
     /// rightly where it was dead-lettered.
-    pub(crate) fn seen(&self, at: Place, holder: u64, scene: &Scene<'_>) -> Result<Seen, String> {
-        let (place, stands) = scene.model.home(self.id, at);
+    pub(crate) fn observed(
+        &self,
+        at: EntityIndex,
+        holder: u64,
+        cx: &ClientContext<'_>,
+    ) -> Result<ObservedDelivery, String> {
+        let (entity, stands) = cx.model.home(self.id, at);
         let partition = i64::try_from(self.sequence >> 48).ok().filter(|partition| *partition != 0);
         if self.origin.is_some() && self.partition != partition {
             return Err(format!("message {} is said to be of partition {:?}", self.id, self.partition));
         }
-        let source = matches!(stands, Shelf::Grave(_)).then(|| scene.places.address(place));
+        let source = matches!(stands, Location::DeadLetterTarget(_)).then(|| cx.topology.address(entity));
         if self.origin.is_some() && self.source != source {
             return Err(format!("message {} has the source {:?}, not {source:?}", self.id, self.source));
         }
         // The lock of a session is older than the delivery.
-        let duration = scene.places.settings(at).filter(|settings| !settings.requires_session);
+        let duration = cx.topology.settings(at).filter(|settings| !settings.requires_session);
         let duration = duration.map(|settings| settings.lock_duration.as_millis());
         let duration = duration.and_then(|duration| u64::try_from(duration).ok());
-        Ok(Seen {
+        Ok(ObservedDelivery {
             id: self.id,
-            place,
-            shelf: stands,
-            span: Span::default(),
+            entity,
+            location: stands,
+            incarnations: Incarnations::default(),
             dead_letter: false,
             by_number: false,
             expired: self.expired,
@@ -149,7 +151,7 @@ impl Read {
             delivery_count: self.delivery_count,
             locked_until: self.locked_until,
             holder,
-            now: scene.now,
+            now: cx.now,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! A disk that keeps a digest of everything that is asked of it to write.
 //!
-//! Invariant: two runs whose journals write the same bytes to the same places in the same order have the same
+//! Invariant: two runs whose journals write the same bytes to the same positions in the same order have the same
 //! digest, so a change of the code that must not change the disk format can be compared over thousands of seeds.
 
 use std::{
@@ -11,7 +11,7 @@ use std::{
 
 use broker_log::{Disk, FaultyDisk, FileId};
 
-use crate::{digest::Digest, disk::Mischief};
+use crate::{digest::Digest, disk::DiskFaults};
 
 /// A [`FaultyDisk`] and the digest of its writes. Clones share both.
 #[derive(Clone)]
@@ -27,14 +27,14 @@ impl fmt::Debug for TracedDisk {
 }
 
 impl TracedDisk {
-    /// An empty disk whose faults are those of `mischief`.
-    pub(crate) fn new(mischief: Mischief) -> Self {
-        Self { disk: FaultyDisk::new(mischief), digest: Arc::default() }
+    /// An empty disk whose faults are those of `disk_faults`.
+    pub(crate) fn new(disk_faults: DiskFaults) -> Self {
+        Self { disk: FaultyDisk::new(disk_faults), digest: Arc::default() }
     }
 
-    /// An empty disk in the place of this one; the digest goes on.
-    pub(crate) fn replace(&mut self, mischief: Mischief) {
-        self.disk = FaultyDisk::new(mischief);
+    /// An empty disk in the entity of this one; the digest goes on.
+    pub(crate) fn replace(&mut self, disk_faults: DiskFaults) {
+        self.disk = FaultyDisk::new(disk_faults);
     }
 
     /// Power is lost and comes back.

@@ -1,4 +1,4 @@
-//! Everything that happens, one step after the other.
+//! Event loop of the simulation over AMQP connections, one event a step.
 //!
 //! Invariant: the order of events is drawn from the seed; there is no other source of order.
 
@@ -14,10 +14,10 @@ use broker_core::{Batch, ClientId, Effect, Timestamp};
 use bytes::{Bytes, BytesMut};
 
 use crate::{
-    client::{Client, Mode, Purpose, Scene},
+    client::{Client, ClientContext, Mode, Purpose},
     digest::Digest,
-    disk::Mischief,
-    model::{Model, Place},
+    disk::DiskFaults,
+    model::{EntityIndex, Model},
     plan::Plan,
     process::Process,
     rng::Rng,
@@ -28,17 +28,15 @@ use deletions::Deletions;
 mod deletions;
 mod drain;
 
-/// Why a run failed.
+/// Failed run: the step, and the promise that the broker broke.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("at step {step}: {what}")]
 pub struct Failure {
-    /// When.
     pub step: u32,
-    /// What.
     pub what: String,
 }
 
-/// What a run did. Two runs of one plan give equal reports.
+/// Counters and digests of one run. Two runs of one plan give equal reports.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Report {
     /// Messages the broker accepted.
@@ -51,11 +49,11 @@ pub struct Report {
     pub crashes: u64,
     /// Disk calls that failed.
     pub disk_failures: u64,
-    /// What else happened, and how often.
+    /// Other events, with the number of times each happened.
     pub events: BTreeMap<&'static str, u64>,
-    /// Everything that went over the network, in order.
+    /// Digest of all bytes that crossed the network, in order.
     pub wire: Digest,
-    /// Everything that the journal wrote, in order.
+    /// Digest of all bytes that the journal wrote, in order.
     pub journal: Digest,
 }
 
@@ -77,12 +75,12 @@ pub fn run(plan: &Plan) -> Result<Report, Failure> {
     world.report.events = std::mem::take(&mut world.model.events);
     world.report.events.append(&mut world.process.events);
     world.report.journal = world.process.journal();
-    world.report.disk_failures = world.process.mischief.failures.load(Ordering::Relaxed);
+    world.report.disk_failures = world.process.disk_faults.failures.load(Ordering::Relaxed);
     Ok(world.report)
 }
 
-/// A client, its gateway, and the wires between them.
-struct Line {
+/// One simulated client, its gateway, and the bytes in flight between them.
+struct Connection {
     client: Client,
     gateway: Gateway,
     id: ClientId,
@@ -97,7 +95,7 @@ struct World<'a> {
     start: Instant,
     now: u64,
     process: Process,
-    lines: Vec<Line>,
+    connections: Vec<Connection>,
     config: Arc<GatewayConfig>,
     authority: Arc<Authority>,
     next_client: u64,
@@ -108,13 +106,13 @@ struct World<'a> {
 
 /// Virtual time of the start, in milliseconds since the epoch.
 const EPOCH: u64 = 1_700_000_000_000;
-/// Who creates entities.
+/// Client id under which the simulator creates and deletes entities.
 pub(crate) const SETUP: ClientId = ClientId(0);
 
 impl<'a> World<'a> {
     fn new(plan: &'a Plan) -> Self {
         let mut rng = Rng::new(plan.seed);
-        let mischief = Mischief::new(rng.fork(), plan.disk_fails);
+        let disk_faults = DiskFaults::new(rng.fork(), plan.disk_fails);
         // The clients are slow by design; the time-outs have tests of their own.
         let patience = Duration::from_secs(3600);
         let config =
@@ -124,12 +122,13 @@ impl<'a> World<'a> {
             // Only differences to it count.
             start: Instant::now(),
             now: EPOCH,
-            process: Process::new(mischief, plan.seed),
-            lines: Vec::new(),
+            process: Process::new(disk_faults, plan.seed),
+            connections: Vec::new(),
             config: Arc::new(config),
             authority: Arc::new(Authority::new(Credentials::development(Anonymous::Deny))),
             next_client: 1,
-            model: Model::with_graves(plan.places.graves()).with_partitions(plan.places.parted()),
+            model: Model::with_dead_letter_targets(plan.topology.dead_letter_targets())
+                .with_partitions(plan.topology.partitioned()),
             report: Report::default(),
             deletions: Deletions::default(),
             rng,
@@ -143,13 +142,13 @@ impl<'a> World<'a> {
 
     /// Starts the broker on what is on the disk, and creates the queues where they are missing.
     fn boot(&mut self) -> Result<(), String> {
-        self.process.boot((self.plan, self.now), &mut self.rng, &self.plan.places.setup())?;
+        self.process.boot((self.plan, self.now), &mut self.rng, &self.plan.topology.setup())?;
         self.after_boot();
         Ok(())
     }
 
     fn populate(&mut self) {
-        let targets = self.plan.places.targets();
+        let targets = self.plan.topology.targets();
         // Few connections, so that each gets something done.
         for _ in 0..self.plan.publishers {
             let target = self.below(targets.len() as u64);
@@ -157,40 +156,40 @@ impl<'a> World<'a> {
                 self.connect(Purpose::Publish(*target));
             }
         }
-        let places = self.plan.places.count();
+        let count = self.plan.topology.count();
         // Sessions are taken by two.
-        for place in (0..places).rev().filter(|place| self.plan.places.has_sessions(*place)).take(1) {
-            self.connect(Purpose::TakeSessions(place));
-            self.connect(Purpose::TakeSessions(place));
+        for entity in (0..count).rev().filter(|entity| self.plan.topology.has_sessions(*entity)).take(1) {
+            self.connect(Purpose::TakeSessions(entity));
+            self.connect(Purpose::TakeSessions(entity));
         }
         for _ in 0..self.plan.consumers {
-            let place = self.below(places as u64);
-            let purpose = self.receives(place);
+            let entity = self.below(count as u64);
+            let purpose = self.receives(entity);
             self.connect(purpose);
         }
         for _ in 0..self.plan.transactors {
             self.connect(Purpose::Transact);
         }
-        for _ in 0..self.plan.desks {
-            let desk = self.below(targets.len() as u64);
-            if let Some(target) = targets.get(desk) {
-                self.connect(Purpose::Desk(*target));
+        for _ in 0..self.plan.management_clients {
+            let index = self.below(targets.len() as u64);
+            if let Some(target) = targets.get(index) {
+                self.connect(Purpose::Manage(*target));
             }
         }
-        self.populate_fleeting();
+        self.populate_recreated();
     }
 
-    fn receives(&mut self, place: Place) -> Purpose {
+    fn receives(&mut self, entity: EntityIndex) -> Purpose {
         let mode = match self.rng.below(4) {
             0 => Mode::First,
             1 => Mode::Delete,
             _ => Mode::Second,
         };
         match self.rng.chance(10) {
-            false if self.plan.places.has_sessions(place) => Purpose::TakeSessions(place),
+            false if self.plan.topology.has_sessions(entity) => Purpose::TakeSessions(entity),
             // Nobody receives dead letters that are forwarded.
-            true if self.plan.places.grave(place).is_some() => self.receives(place),
-            dead_letter => Purpose::Consume(place, dead_letter, mode),
+            true if self.plan.topology.dead_letter_target(entity).is_some() => self.receives(entity),
+            dead_letter => Purpose::Consume(entity, dead_letter, mode),
         }
     }
 
@@ -202,19 +201,26 @@ impl<'a> World<'a> {
         let id = ClientId(self.next_client);
         self.next_client += 1;
         let service_bus = self.rng.chance(50);
-        let client = Client::new(purpose, service_bus, id.0, &mut self.scene());
+        let client = Client::new(purpose, service_bus, id.0, &mut self.cx());
         let peer = PeerFacts { tls: false, loopback: true, certificate_subject: None };
         let seed = self.rng.next();
         let (config, authority) = (Arc::clone(&self.config), Arc::clone(&self.authority));
         let gateway = Gateway::new(config, authority, id, peer, seed, self.now());
         let (to_broker, to_client) = (BytesMut::new(), BytesMut::new());
-        self.lines.push(Line { client, gateway, id, to_broker, to_client, effects: Vec::new() });
+        self.connections.push(Connection { client, gateway, id, to_broker, to_client, effects: Vec::new() });
     }
 
-    /// What a client acts upon.
-    fn scene(&mut self) -> Scene<'_> {
+    /// State that a client may read and change during its turn.
+    fn cx(&mut self) -> ClientContext<'_> {
         let Self { rng, model, plan, now, .. } = self;
-        Scene { rng, model, places: &plan.places, body_max: plan.body_max, mortal: plan.mortal, now: *now }
+        ClientContext {
+            rng,
+            model,
+            topology: &plan.topology,
+            body_max: plan.body_max,
+            ttl_percent: plan.ttl_percent,
+            now: *now,
+        }
     }
 
     /// One event.
@@ -223,24 +229,26 @@ impl<'a> World<'a> {
             self.crash();
             return self.boot();
         }
-        self.delete_or_make();
-        let line = self.below(self.lines.len() as u64);
+        self.delete_or_create();
+        let connection = self.below(self.connections.len() as u64);
         if self.rng.below(10_000) < self.plan.cut {
-            self.cut(line);
+            self.cut(connection);
             return Ok(());
         }
         match self.rng.below(20) {
-            0..=4 => self.client_acts(line)?,
+            0..=4 => self.client_acts(connection)?,
             5..=8 => {
-                let line = self.line_with(line, |line| !line.to_broker.is_empty());
-                self.bytes_to_broker(line, false);
+                let connection =
+                    self.connection_with(connection, |connection| !connection.to_broker.is_empty());
+                self.bytes_to_broker(connection, false);
             }
-            9..=11 => return self.bytes_to_client(line, false),
+            9..=11 => return self.bytes_to_client(connection, false),
             12..=14 => self.node_step(),
             15..=16 => self.disk_step(),
             17..=18 => {
-                let line = self.line_with(line, |line| !line.effects.is_empty());
-                self.effects_arrive(line);
+                let connection =
+                    self.connection_with(connection, |connection| !connection.effects.is_empty());
+                self.effects_arrive(connection);
             }
             _ => self.time_passes(),
         }
@@ -253,66 +261,66 @@ impl<'a> World<'a> {
     }
 
     /// The first line from this one on that has something to do, if there is one.
-    fn line_with(&self, line: usize, busy: impl Fn(&Line) -> bool) -> usize {
-        let (before, after) = self.lines.split_at(line.min(self.lines.len()));
-        let found = after.iter().position(&busy).map(|place| place + line);
-        found.or_else(|| before.iter().position(busy)).unwrap_or(line)
+    fn connection_with(&self, connection: usize, busy: impl Fn(&Connection) -> bool) -> usize {
+        let (before, after) = self.connections.split_at(connection.min(self.connections.len()));
+        let found = after.iter().position(&busy).map(|entity| entity + connection);
+        found.or_else(|| before.iter().position(busy)).unwrap_or(connection)
     }
 
-    fn client_acts(&mut self, line: usize) -> Result<(), String> {
-        let Self { lines, rng, model, plan, now, .. } = self;
-        let mut scene = Scene {
+    fn client_acts(&mut self, connection: usize) -> Result<(), String> {
+        let Self { connections, rng, model, plan, now, .. } = self;
+        let mut cx = ClientContext {
             rng,
             model,
-            places: &plan.places,
+            topology: &plan.topology,
             body_max: plan.body_max,
-            mortal: plan.mortal,
+            ttl_percent: plan.ttl_percent,
             now: *now,
         };
-        let Some(line) = lines.get_mut(line) else { return Ok(()) };
-        line.client.act(&mut scene)?;
-        let out = line.client.take_output();
-        line.to_broker.extend_from_slice(&out);
+        let Some(connection) = connections.get_mut(connection) else { return Ok(()) };
+        connection.client.act(&mut cx)?;
+        let out = connection.client.take_output();
+        connection.to_broker.extend_from_slice(&out);
         Ok(())
     }
 
-    fn bytes_to_broker(&mut self, line: usize, all: bool) {
+    fn bytes_to_broker(&mut self, connection: usize, all: bool) {
         let now = self.now();
-        let Some(line) = self.lines.get_mut(line) else { return };
-        let count = cut_length(&mut self.rng, line.to_broker.len(), all);
+        let Some(connection) = self.connections.get_mut(connection) else { return };
+        let count = cut_length(&mut self.rng, connection.to_broker.len(), all);
         if count > 0 {
-            let bytes = line.to_broker.split_to(count).freeze();
+            let bytes = connection.to_broker.split_to(count).freeze();
             self.report.wire.add(&bytes);
-            line.gateway.handle_input(now, bytes);
+            connection.gateway.handle_input(now, bytes);
         }
-        line.gateway.handle_deadline(now);
-        submit(&mut self.process, line);
+        connection.gateway.handle_deadline(now);
+        submit(&mut self.process, connection);
     }
 
-    fn bytes_to_client(&mut self, line: usize, all: bool) -> Result<(), String> {
+    fn bytes_to_client(&mut self, connection: usize, all: bool) -> Result<(), String> {
         let now = self.now();
-        let Self { lines, rng, model, plan, now: millis, process, report, .. } = self;
-        let Some(line) = lines.get_mut(line) else { return Ok(()) };
+        let Self { connections, rng, model, plan, now: millis, process, report, .. } = self;
+        let Some(connection) = connections.get_mut(connection) else { return Ok(()) };
         let mut out = BytesMut::new();
-        line.gateway.poll_output(now, &mut out, 4096);
-        line.gateway.unshare_waiting();
-        line.gateway.output_written(out.len());
-        submit(process, line);
-        line.to_client.extend_from_slice(&out);
-        let count = cut_length(rng, line.to_client.len(), all);
-        let bytes: Bytes = line.to_client.split_to(count).freeze();
+        connection.gateway.poll_output(now, &mut out, 4096);
+        connection.gateway.unshare_waiting();
+        connection.gateway.output_written(out.len());
+        submit(process, connection);
+        connection.to_client.extend_from_slice(&out);
+        let count = cut_length(rng, connection.to_client.len(), all);
+        let bytes: Bytes = connection.to_client.split_to(count).freeze();
         if !bytes.is_empty() {
             report.wire.add(&bytes);
         }
-        let mut scene = Scene {
+        let mut cx = ClientContext {
             rng,
             model,
-            places: &plan.places,
+            topology: &plan.topology,
             body_max: plan.body_max,
-            mortal: plan.mortal,
+            ttl_percent: plan.ttl_percent,
             now: *millis,
         };
-        line.client.read(&bytes, &mut scene)
+        connection.client.read(&bytes, &mut cx)
     }
 
     fn node_step(&mut self) {
@@ -329,23 +337,25 @@ impl<'a> World<'a> {
         for released in self.process.released() {
             if released.client == SETUP {
                 self.deletions_done(released.effects);
-            } else if let Some(line) = self.lines.iter_mut().find(|line| line.id == released.client) {
-                line.effects.extend(released.effects);
+            } else if let Some(connection) =
+                self.connections.iter_mut().find(|connection| connection.id == released.client)
+            {
+                connection.effects.extend(released.effects);
             }
         }
     }
 
-    fn effects_arrive(&mut self, line: usize) {
+    fn effects_arrive(&mut self, connection: usize) {
         let now = self.now();
-        let Some(line) = self.lines.get_mut(line) else { return };
-        let effects = std::mem::take(&mut line.effects);
+        let Some(connection) = self.connections.get_mut(connection) else { return };
+        let effects = std::mem::take(&mut connection.effects);
         if !effects.is_empty() {
-            line.gateway.handle_effects(now, effects);
-            submit(&mut self.process, line);
+            connection.gateway.handle_effects(now, effects);
+            submit(&mut self.process, connection);
         }
     }
 
-    /// A little, or to the next deadline of the node.
+    /// Advances the clock a little, or to the next deadline of the node.
     fn time_passes(&mut self) {
         let deadline = self.process.deadline().unwrap_or(0);
         self.now = match self.rng.below(3) {
@@ -354,31 +364,31 @@ impl<'a> World<'a> {
         };
     }
 
-    /// The connection breaks: what was under way is lost, and the client comes back as a new one.
-    fn cut(&mut self, line: usize) {
-        let mut line = self.lines.swap_remove(line);
-        let commands = line.gateway.disconnected();
-        self.process.submit(Batch { client: line.id, commands });
-        line.client.lost(&mut self.model);
-        self.connect(line.client.purpose());
+    /// Breaks a connection: bytes in flight are lost, and the client connects again under a new id.
+    fn cut(&mut self, connection: usize) {
+        let mut connection = self.connections.swap_remove(connection);
+        let commands = connection.gateway.disconnected();
+        self.process.submit(Batch { client: connection.id, commands });
+        connection.client.lost(&mut self.model);
+        self.connect(connection.client.purpose());
     }
 
-    /// The process is killed, and perhaps the machine with it.
+    /// Kills the process, and in some cases the machine.
     fn crash(&mut self) {
         self.report.crashes += 1;
         self.process.crash(&mut self.rng);
         self.model.restarted();
         self.deletions = Deletions::default();
-        let lines = std::mem::take(&mut self.lines);
-        for line in lines {
-            line.client.lost(&mut self.model);
-            self.connect(line.client.purpose());
+        let connections = std::mem::take(&mut self.connections);
+        for connection in connections {
+            connection.client.lost(&mut self.model);
+            self.connect(connection.client.purpose());
         }
     }
 }
 
-fn submit(process: &mut Process, line: &mut Line) {
-    process.submit(Batch { client: line.id, commands: line.gateway.take_commands() });
+fn submit(process: &mut Process, connection: &mut Connection) {
+    process.submit(Batch { client: connection.id, commands: connection.gateway.take_commands() });
 }
 
 fn cut_length(rng: &mut Rng, length: usize, all: bool) -> usize {

@@ -11,19 +11,19 @@ use amqp_codec::{
 use bytes::BytesMut;
 
 use super::{
+    amqp_session::{AmqpSession, ClientContext, PendingDelivery},
     receiver::Receiver,
     sender::Sender,
-    wires::{Scene, Waiting, Wires},
 };
-use crate::model::{Model, ParcelId};
+use crate::model::{Model, SendGroupId};
 
 #[derive(Debug)]
-enum Standing {
+enum LinkState {
     Closed,
     Attaching,
     Idle,
     Declaring,
-    Open(TxnId, ParcelId),
+    Open(TxnId, SendGroupId),
     Ending,
     Detaching,
 }
@@ -31,129 +31,135 @@ enum Standing {
 #[derive(Debug)]
 pub(super) struct Coordinator {
     pub(super) handle: u32,
-    standing: Standing,
+    link_state: LinkState,
 }
 
 impl Coordinator {
     pub(super) const fn new(handle: u32) -> Self {
-        Self { handle, standing: Standing::Closed }
+        Self { handle, link_state: LinkState::Closed }
     }
 
     /// One step of a transaction over these links.
     pub(super) fn act(
         &mut self,
-        wires: &mut Wires,
+        amqp: &mut AmqpSession,
         (senders, receivers): (&[Sender], &mut [Receiver]),
-        scene: &mut Scene<'_>,
+        cx: &mut ClientContext<'_>,
     ) -> Result<(), String> {
-        match &self.standing {
-            Standing::Closed => self.attach(wires),
-            Standing::Idle => {
-                self.control(wires, |body| Declare::default().encode(body), Waiting::Declared);
-                self.standing = Standing::Declaring;
+        match &self.link_state {
+            LinkState::Closed => self.attach(amqp),
+            LinkState::Idle => {
+                self.control(amqp, |body| Declare::default().encode(body), PendingDelivery::Declared);
+                self.link_state = LinkState::Declaring;
             }
-            Standing::Open(name, parcel) => {
-                let (name, parcel) = (name.clone(), *parcel);
-                match scene.rng.below(12) {
-                    0..=2 => post(&name, parcel, wires, senders, scene),
-                    3..=6 => return complete(&name, parcel, wires, receivers, scene),
-                    7..=9 => self.commit(name, parcel, wires, scene),
-                    _ => return self.give_up(name, parcel, wires, scene),
+            LinkState::Open(name, group) => {
+                let (name, group) = (name.clone(), *group);
+                match cx.rng.below(12) {
+                    0..=2 => enlist_send(&name, group, amqp, senders, cx),
+                    3..=6 => return complete(&name, group, amqp, receivers, cx),
+                    7..=9 => self.commit(name, group, amqp, cx),
+                    _ => return self.give_up(name, group, amqp, cx),
                 }
             }
-            Standing::Attaching | Standing::Declaring | Standing::Ending | Standing::Detaching => {}
+            LinkState::Attaching | LinkState::Declaring | LinkState::Ending | LinkState::Detaching => {}
         }
         Ok(())
     }
 
-    fn attach(&mut self, wires: &mut Wires) {
-        let mut attach = Attach::new(wires.name(self.handle), self.handle, Role::Sender);
+    fn attach(&mut self, amqp: &mut AmqpSession) {
+        let mut attach = Attach::new(amqp.name(self.handle), self.handle, Role::Sender);
         attach.source = Some(Source::new("here"));
         let capabilities = vec![Symbol::from("amqp:local-transactions")];
         attach.target = Some(Target::Coordinator { capabilities });
         attach.initial_delivery_count = Some(0);
-        wires.attach(attach);
-        self.standing = Standing::Attaching;
+        amqp.attach(attach);
+        self.link_state = LinkState::Attaching;
     }
 
-    fn control(&self, wires: &mut Wires, body: impl FnOnce(&mut BytesMut), waiting: Waiting) {
+    fn control(&self, amqp: &mut AmqpSession, body: impl FnOnce(&mut BytesMut), waiting: PendingDelivery) {
         let mut bytes = BytesMut::new();
         body(&mut bytes);
         if let Ok(value) = RawValue::first(&bytes) {
             let payload = MessageBuilder::new().body_raw(value).build();
-            wires.transfer(self.handle, None, &payload, Some(waiting));
+            amqp.transfer(self.handle, None, &payload, Some(waiting));
         }
     }
 
-    fn commit(&mut self, txn_id: TxnId, parcel: ParcelId, wires: &mut Wires, scene: &mut Scene<'_>) {
-        scene.model.ending(parcel);
+    fn commit(
+        &mut self,
+        txn_id: TxnId,
+        group: SendGroupId,
+        amqp: &mut AmqpSession,
+        cx: &mut ClientContext<'_>,
+    ) {
+        cx.model.ending(group);
         let discharge = Discharge { txn_id, fail: false };
-        self.control(wires, |body| discharge.encode(body), Waiting::Discharged(parcel));
-        self.standing = Standing::Ending;
+        self.control(amqp, |body| discharge.encode(body), PendingDelivery::Discharged(group));
+        self.link_state = LinkState::Ending;
     }
 
     /// Rolls back, or detaches, which is the same.
     fn give_up(
         &mut self,
         txn_id: TxnId,
-        parcel: ParcelId,
-        wires: &mut Wires,
-        scene: &mut Scene<'_>,
+        group: SendGroupId,
+        amqp: &mut AmqpSession,
+        cx: &mut ClientContext<'_>,
     ) -> Result<(), String> {
-        scene.model.ending(parcel);
-        scene.model.undone(parcel).map_err(|broken| broken.to_string())?;
-        if scene.rng.chance(60) {
+        cx.model.ending(group);
+        cx.model.undone(group).map_err(|broken| broken.to_string())?;
+        if cx.rng.chance(60) {
             let discharge = Discharge { txn_id, fail: true };
-            self.control(wires, |body| discharge.encode(body), Waiting::RolledBack);
-            self.standing = Standing::Ending;
+            self.control(amqp, |body| discharge.encode(body), PendingDelivery::RolledBack);
+            self.link_state = LinkState::Ending;
         } else {
-            scene.model.count("transactions left behind");
-            wires.script.detach(0, self.handle, true);
-            self.standing = Standing::Detaching;
+            cx.model.count("transactions left behind");
+            amqp.script.detach(0, self.handle, true);
+            self.link_state = LinkState::Detaching;
         }
         Ok(())
     }
 
     pub(super) fn on_attach(&mut self) {
-        self.standing = Standing::Idle;
+        self.link_state = LinkState::Idle;
     }
 
     pub(super) fn on_detach(&mut self) -> Result<(), String> {
-        if !matches!(self.standing, Standing::Detaching) {
+        if !matches!(self.link_state, LinkState::Detaching) {
             return Err("the broker detached the coordinator".into());
         }
-        self.standing = Standing::Closed;
+        self.link_state = LinkState::Closed;
         Ok(())
     }
 
     /// The answer to a declare or a discharge.
     pub(super) fn on_answer(
         &mut self,
-        waiting: Waiting,
+        waiting: PendingDelivery,
         state: Option<&DeliveryState>,
         model: &mut Model,
     ) -> Result<(), String> {
         let accepted = matches!(state, Some(DeliveryState::Accepted));
-        self.standing = match (waiting, state) {
-            (Waiting::Declared, Some(DeliveryState::Declared { txn_id })) => {
-                Standing::Open(txn_id.clone(), model.new_parcel())
+        self.link_state = match (waiting, state) {
+            (PendingDelivery::Declared, Some(DeliveryState::Declared { txn_id })) => {
+                LinkState::Open(txn_id.clone(), model.new_send_group())
             }
-            (Waiting::Discharged(parcel), _) if accepted => {
+            (PendingDelivery::Discharged(group), _) if accepted => {
                 model.count("transactions committed");
-                model.accepted(parcel).map_err(|broken| broken.to_string())?;
-                Standing::Idle
+                model.accepted(group).map_err(|broken| broken.to_string())?;
+                LinkState::Idle
             }
-            (Waiting::Discharged(parcel), _) => {
+            (PendingDelivery::Discharged(group), _) => {
                 model.count("commits refused");
-                if model.is_spoilt(parcel) {
+                if model.may_have_lost_an_entity(group) {
                     model.count("commits that a deletion has spoilt");
                 }
-                model.undone(parcel).map_err(|broken| broken.to_string())?;
-                Standing::Idle
+                model.undone(group).map_err(|broken| broken.to_string())?;
+                LinkState::Idle
             }
-            (Waiting::RolledBack, _) if accepted => {
+            (PendingDelivery::RolledBack, _) if accepted => {
                 model.count("transactions rolled back");
-                Standing::Idle
+                LinkState::Idle
             }
             _ => return Err(format!("the coordinator answered {waiting:?} with {state:?}")),
         };
@@ -162,49 +168,55 @@ impl Coordinator {
 
     /// The connection is gone, and what was open with it.
     pub(super) fn lost(&self, model: &mut Model) {
-        if let Standing::Open(_, parcel) = &self.standing {
-            model.ending(*parcel);
+        if let LinkState::Open(_, group) = &self.link_state {
+            model.ending(*group);
             // Nothing of it can have been seen, so there is nothing to find wrong.
-            drop(model.undone(*parcel));
+            drop(model.undone(*group));
         }
     }
 }
 
-fn post(name: &TxnId, parcel: ParcelId, wires: &mut Wires, senders: &[Sender], scene: &mut Scene<'_>) {
-    let place = scene.index(senders.len().max(1));
-    if let Some(sender) = senders.get(place).filter(|sender| sender.is_open()) {
+fn enlist_send(
+    name: &TxnId,
+    group: SendGroupId,
+    amqp: &mut AmqpSession,
+    senders: &[Sender],
+    cx: &mut ClientContext<'_>,
+) {
+    let index = cx.index(senders.len().max(1));
+    if let Some(sender) = senders.get(index).filter(|sender| sender.is_open()) {
         let state = DeliveryState::Transactional { txn_id: name.clone(), outcome: None };
-        sender.post(wires, scene, parcel, state);
+        sender.enlist_send(amqp, cx, group, state);
     }
 }
 
 fn complete(
     name: &TxnId,
-    parcel: ParcelId,
-    wires: &mut Wires,
+    group: SendGroupId,
+    amqp: &mut AmqpSession,
     receivers: &mut [Receiver],
-    scene: &mut Scene<'_>,
+    cx: &mut ClientContext<'_>,
 ) -> Result<(), String> {
     let in_session = receivers.iter().position(|receiver| receiver.session.is_some() && receiver.has_held());
-    let any = scene.index(receivers.len().max(1));
-    let place = in_session.filter(|_| scene.rng.chance(80)).unwrap_or(any);
-    let Some(receiver) = receivers.get_mut(place).filter(|receiver| receiver.is_open()) else {
+    let any = cx.index(receivers.len().max(1));
+    let index = in_session.filter(|_| cx.rng.chance(80)).unwrap_or(any);
+    let Some(receiver) = receivers.get_mut(index).filter(|receiver| receiver.is_open()) else {
         return Ok(());
     };
-    let Some((delivery, copy)) = receiver.pick(scene) else {
-        receiver.ask(wires, scene);
+    let Some((delivery, copy)) = receiver.pick(cx) else {
+        receiver.ask(amqp, cx);
         return Ok(());
     };
     receiver.hand_over(delivery);
     if receiver.session.is_some() {
-        scene.model.count("session messages completed in transactions");
+        cx.model.count("session messages completed in transactions");
     }
-    let enlisted = scene.model.enlisting(parcel, copy, wires.holder, !wires.service_bus);
+    let enlisted = cx.model.enlisting(group, copy, amqp.holder, !amqp.service_bus);
     enlisted.map_err(|broken| broken.to_string())?;
     let outcome = Some(Box::new(DeliveryState::Accepted));
     let state = DeliveryState::Transactional { txn_id: name.clone(), outcome };
-    let settled = scene.rng.chance(50);
-    wires.script.disposition(0, delivery, delivery, settled, Some(state));
+    let settled = cx.rng.chance(50);
+    amqp.script.disposition(0, delivery, delivery, settled, Some(state));
     // A session that is given up under its transaction takes that along.
-    if receiver.session.is_some() && scene.rng.chance(40) { receiver.detach(wires, scene) } else { Ok(()) }
+    if receiver.session.is_some() && cx.rng.chance(40) { receiver.detach(amqp, cx) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! A link that receives from one place, or from one of its sessions after the other.
+//! A link that receives from one entity, or from one of its sessions after the other.
 //!
 //! Invariant: what is seen goes to the model, unless the link was given up before.
 
@@ -13,18 +13,21 @@ use broker_core::Hold;
 
 use super::{
     Mode,
-    wires::{Scene, Wires, check_departure},
+    amqp_session::{AmqpSession, ClientContext, check_departure},
 };
 use crate::{
-    model::{Age, Deed, Id, Model, Place, Seen, Session, Shelf, Span},
-    plan::{Fault, Places, Target::Way},
+    model::{
+        EntityIndex, Id, Incarnation, Incarnations, Location, Model, ObservedDelivery, Session,
+        SettlementKind,
+    },
+    plan::{PlantedFault, Target::Forwarder, Topology},
     reader,
 };
 
 const CREDIT_MAX: u64 = 20;
 const SESSION_FILTER: &str = "com.microsoft:session-filter";
 const LOCKED_UNTIL: &str = "com.microsoft:locked-until-utc";
-/// How long a receiver waits for the next session.
+/// Property of an attach: the time in milliseconds to wait for a free session.
 const PATIENCE: &str = "com.microsoft:timeout";
 const PATIENCE_MS: u32 = 500;
 /// .NET ticks at the start of 1970, and in a millisecond.
@@ -32,7 +35,7 @@ const TICKS_1970: i64 = 621_355_968_000_000_000;
 const TICKS_PER_MS: i64 = 10_000;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Standing {
+enum LinkState {
     Closed,
     Attaching,
     /// The broker has refused the attach, and is about to detach.
@@ -44,29 +47,28 @@ enum Standing {
 #[derive(Debug)]
 pub(super) struct Receiver {
     pub(super) handle: u32,
-    pub(super) place: Place,
-    /// What is seen here was sent to the place, and kept elsewhere.
-    shelf: Shelf,
+    pub(super) entity: EntityIndex,
+    /// Location from which the link receives messages that were sent to `entity`.
+    location: Location,
     address: String,
     dead_letter: bool,
     mode: Mode,
     /// Takes one session after the other.
     pub(super) takes_sessions: bool,
     pub(super) session: Option<Session>,
-    standing: Standing,
+    link_state: LinkState,
     /// The first entity that it may find.
-    first: Age,
+    first: Incarnation,
     /// Which one it has found.
-    span: Span,
+    incarnations: Incarnations,
     pub(super) credit: u32,
     received: u32,
     /// Deliveries not yet settled, by delivery-id.
-    held: BTreeMap<u32, (Id, Place)>,
+    held: BTreeMap<u32, (Id, EntityIndex)>,
     /// The tokens of their locks.
-    tokens: BTreeMap<(Id, Place), [u8; 16]>,
-    /// Of each partition.
+    tokens: BTreeMap<(Id, EntityIndex), [u8; 16]>,
     last_first_delivery: BTreeMap<u64, u64>,
-    /// How often a drain found nothing to do.
+    /// Number of drain rounds without a message.
     idle: u32,
 }
 
@@ -74,23 +76,23 @@ impl Receiver {
     /// A link to an address, not yet attached.
     pub(super) fn new(
         handle: u32,
-        (place, address): (Place, String),
+        (entity, address): (EntityIndex, String),
         dead_letter: bool,
         mode: Mode,
         takes_sessions: bool,
     ) -> Self {
         Self {
             handle,
-            place,
-            shelf: Shelf::Own,
+            entity,
+            location: Location::Home,
             address: if dead_letter { format!("{address}/$DeadLetterQueue") } else { address },
             dead_letter,
             mode,
             takes_sessions,
             session: None,
-            standing: Standing::Closed,
+            link_state: LinkState::Closed,
             first: 0,
-            span: Span::default(),
+            incarnations: Incarnations::default(),
             credit: 0,
             received: 0,
             held: BTreeMap::new(),
@@ -100,31 +102,36 @@ impl Receiver {
         }
     }
 
-    /// The same of where messages of the place are kept that could not be forwarded.
-    pub(super) fn kept(handle: u32, shelf: Shelf, place: Place, places: &Places) -> Self {
-        let address = match shelf {
-            Shelf::Kept(way) => places.target_address(Way(way)),
-            _ => format!("{}/$Transfer", places.address(place)),
+    /// Receives the messages of an entity that could not be forwarded, and completes them.
+    pub(super) fn for_failed_forwards(
+        handle: u32,
+        location: Location,
+        entity: EntityIndex,
+        topology: &Topology,
+    ) -> Self {
+        let address = match location {
+            Location::FailedForward(forwarder) => topology.target_address(Forwarder(forwarder)),
+            _ => format!("{}/$Transfer", topology.address(entity)),
         };
-        Self { shelf, ..Self::new(handle, (place, address), true, Mode::Second, false) }
+        Self { location, ..Self::new(handle, (entity, address), true, Mode::Second, false) }
     }
 
     /// Whether its entity is deleted now and then.
-    fn is_fleeting(&self, scene: &Scene<'_>) -> bool {
-        !matches!(self.shelf, Shelf::Kept(_)) && scene.places.is_fleeting(self.place)
+    fn is_recreated(&self, cx: &ClientContext<'_>) -> bool {
+        !matches!(self.location, Location::FailedForward(_)) && cx.topology.is_recreated(self.entity)
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.standing == Standing::Open
+        self.link_state == LinkState::Open
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.standing == Standing::Closed
+        self.link_state == LinkState::Closed
     }
 
     /// Asks for the link, with this session where it takes sessions; `None` is the next one.
-    pub(super) fn attach(&mut self, wires: &mut Wires, model: &Model, wanted: Option<Session>) {
-        let mut attach = Attach::new(wires.name(self.handle), self.handle, Role::Receiver);
+    pub(super) fn attach(&mut self, amqp: &mut AmqpSession, model: &Model, wanted: Option<Session>) {
+        let mut attach = Attach::new(amqp.name(self.handle), self.handle, Role::Receiver);
         let mut source = Source::new(self.address.as_str());
         if self.takes_sessions {
             let name = wanted.map(reader::session_name);
@@ -137,34 +144,34 @@ impl Receiver {
         attach.target = Some(Target::new("here"));
         attach.snd_settle_mode = (self.mode == Mode::Delete).then_some(SenderSettleMode::Settled);
         attach.rcv_settle_mode = (self.mode == Mode::Second).then_some(ReceiverSettleMode::Second);
-        wires.attach(attach);
-        self.standing = Standing::Attaching;
+        amqp.attach(attach);
+        self.link_state = LinkState::Attaching;
         (self.session, self.credit, self.received) = (None, 0, 0);
-        (self.first, self.last_first_delivery) = (model.first_at(self.place), BTreeMap::new());
+        (self.first, self.last_first_delivery) = (model.first_incarnation(self.entity), BTreeMap::new());
     }
 
     /// Asks for a session, or for any.
-    pub(super) fn take_session(&mut self, wires: &mut Wires, scene: &mut Scene<'_>) {
-        let takes_one = self.takes_sessions && scene.rng.chance(50);
-        let wanted = takes_one.then(|| scene.rng.below(reader::SESSIONS));
-        self.attach(wires, scene.model, wanted);
+    pub(super) fn take_session(&mut self, amqp: &mut AmqpSession, cx: &mut ClientContext<'_>) {
+        let takes_one = self.takes_sessions && cx.rng.chance(50);
+        let wanted = takes_one.then(|| cx.rng.below(reader::SESSIONS));
+        self.attach(amqp, cx.model, wanted);
     }
 
     pub(super) fn on_attach(
         &mut self,
         attach: &Attach,
-        wires: &Wires,
-        scene: &mut Scene<'_>,
+        amqp: &AmqpSession,
+        cx: &mut ClientContext<'_>,
     ) -> Result<(), String> {
         let Some(source) = attach.source.as_ref() else {
-            if self.takes_sessions || self.is_fleeting(scene) {
-                self.standing = Standing::Refused;
+            if self.takes_sessions || self.is_recreated(cx) {
+                self.link_state = LinkState::Refused;
                 return Ok(());
             }
             return Err("the broker refused the link".into());
         };
-        self.standing = Standing::Open;
-        self.span = scene.model.found_at(self.place, self.first);
+        self.link_state = LinkState::Open;
+        self.incarnations = cx.model.incarnations_since(self.entity, self.first);
         if self.takes_sessions {
             let filter = source.filter.as_ref().and_then(|filter| filter.get(SESSION_FILTER));
             let session =
@@ -174,7 +181,7 @@ impl Receiver {
             let until = until.ok_or("an attach does not say how long its session is locked")?;
             let until = u64::try_from((until - TICKS_1970) / TICKS_PER_MS).unwrap_or(0);
             self.session = Some(session);
-            let granted = scene.model.granted((self.place, session), wires.holder, until, scene.now);
+            let granted = cx.model.granted((self.entity, session), amqp.holder, until, cx.now);
             return granted.map_err(|broken| broken.to_string());
         }
         Ok(())
@@ -184,20 +191,20 @@ impl Receiver {
     pub(super) fn on_detach(
         &mut self,
         detach: &Detach,
-        wires: &mut Wires,
-        scene: &mut Scene<'_>,
+        amqp: &mut AmqpSession,
+        cx: &mut ClientContext<'_>,
     ) -> Result<(), String> {
-        if self.is_fleeting(scene) {
-            return self.on_deletion(detach, wires, scene);
+        if self.is_recreated(cx) {
+            return self.on_deletion(detach, amqp, cx);
         }
         if !self.takes_sessions {
             return Err(format!("the broker detached the link: {:?}", detach.error));
         }
-        if self.standing != Standing::Detaching {
-            wires.script.detach(0, self.handle, true);
-            self.leave(wires, scene)?;
+        if self.link_state != LinkState::Detaching {
+            amqp.script.detach(0, self.handle, true);
+            self.leave(amqp, cx)?;
         }
-        self.standing = Standing::Closed;
+        self.link_state = LinkState::Closed;
         Ok(())
     }
 
@@ -205,38 +212,42 @@ impl Receiver {
     fn on_deletion(
         &mut self,
         detach: &Detach,
-        wires: &mut Wires,
-        scene: &mut Scene<'_>,
+        amqp: &mut AmqpSession,
+        cx: &mut ClientContext<'_>,
     ) -> Result<(), String> {
         check_departure(detach, self.is_open())?;
-        wires.script.detach(0, self.handle, true);
+        amqp.script.detach(0, self.handle, true);
         self.held.clear();
-        if std::mem::replace(&mut self.standing, Standing::Closed) == Standing::Refused {
+        if std::mem::replace(&mut self.link_state, LinkState::Closed) == LinkState::Refused {
             return Ok(());
         }
-        let left = scene.model.left_ground(self.place, self.span, wires.holder);
+        let left = cx.model.detached_by_deletion(self.entity, self.incarnations, amqp.holder);
         left.map_err(|broken| broken.to_string())
     }
 
     /// Whether the link has outlived its entity.
-    pub(super) fn check(&self, scene: &Scene<'_>) -> Result<(), String> {
-        if !self.is_open() || !self.is_fleeting(scene) {
+    pub(super) fn check(&self, cx: &ClientContext<'_>) -> Result<(), String> {
+        if !self.is_open() || !self.is_recreated(cx) {
             return Ok(());
         }
-        scene.model.check_link(self.place, self.span).map_err(|broken| broken.to_string())
+        cx.model.check_link(self.entity, self.incarnations).map_err(|broken| broken.to_string())
     }
 
     /// Gives the session back.
-    pub(super) fn detach(&mut self, wires: &mut Wires, scene: &mut Scene<'_>) -> Result<(), String> {
-        wires.script.detach(0, self.handle, true);
-        self.standing = Standing::Detaching;
-        self.leave(wires, scene)
+    pub(super) fn detach(
+        &mut self,
+        amqp: &mut AmqpSession,
+        cx: &mut ClientContext<'_>,
+    ) -> Result<(), String> {
+        amqp.script.detach(0, self.handle, true);
+        self.link_state = LinkState::Detaching;
+        self.leave(amqp, cx)
     }
 
-    fn leave(&mut self, wires: &Wires, scene: &mut Scene<'_>) -> Result<(), String> {
+    fn leave(&mut self, amqp: &AmqpSession, cx: &mut ClientContext<'_>) -> Result<(), String> {
         self.held.clear();
         let Some(session) = self.session.take() else { return Ok(()) };
-        let released = scene.model.released((self.place, session), wires.holder);
+        let released = cx.model.released((self.entity, session), amqp.holder);
         released.map_err(|broken| broken.to_string())
     }
 
@@ -244,8 +255,8 @@ impl Receiver {
         &mut self,
         delivery: u32,
         payload: &[u8],
-        wires: &Wires,
-        scene: &mut Scene<'_>,
+        amqp: &AmqpSession,
+        cx: &mut ClientContext<'_>,
     ) -> Result<(), String> {
         if !self.is_open() {
             return Ok(());
@@ -254,8 +265,7 @@ impl Receiver {
         self.received += 1;
         self.credit = self.credit.saturating_sub(1);
         let settled = self.mode == Mode::Delete;
-        let locked_until =
-            if settled { None } else { Some(self.lock_end(read.locked_until, wires, scene)?) };
+        let locked_until = if settled { None } else { Some(self.lock_end(read.locked_until, amqp, cx)?) };
         if read.first_acquirer && !self.dead_letter && !self.takes_sessions {
             let last = self.last_first_delivery.entry(read.sequence >> 48).or_default();
             if read.sequence <= *last {
@@ -263,20 +273,20 @@ impl Receiver {
             }
             *last = read.sequence;
         }
-        let seen = read.seen(self.place, wires.holder, scene)?;
-        if scene.places.check_properties(seen.place, &read)? {
-            scene.model.count("copies that an action has changed");
+        let observed = read.observed(self.entity, amqp.holder, cx)?;
+        if cx.topology.check_properties(observed.entity, &read)? {
+            cx.model.count("copies that an action has changed");
         }
-        let seen = Seen {
-            shelf: if self.shelf == Shelf::Own { seen.shelf } else { self.shelf },
-            span: self.span,
+        let observed = ObservedDelivery {
+            location: if self.location == Location::Home { observed.location } else { self.location },
+            incarnations: self.incarnations,
             dead_letter: self.dead_letter,
             session: self.session,
             locked_until,
-            ..seen
+            ..observed
         };
-        let copy = (seen.id, seen.place);
-        if scene.model.delivered(seen).map_err(|broken| broken.to_string())? && !settled {
+        let copy = (observed.id, observed.entity);
+        if cx.model.delivered(observed).map_err(|broken| broken.to_string())? && !settled {
             // An earlier delivery of it is stale.
             self.held.retain(|_, other| *other != copy);
             self.held.insert(delivery, copy);
@@ -286,85 +296,94 @@ impl Receiver {
     }
 
     /// The end of the lock of a delivery, in milliseconds; the end of time where it ends with its link alone.
-    fn lock_end(&self, told: Option<u64>, wires: &Wires, scene: &Scene<'_>) -> Result<u64, String> {
+    fn lock_end(&self, told: Option<u64>, amqp: &AmqpSession, cx: &ClientContext<'_>) -> Result<u64, String> {
         // A queue that forwards has settings of its own, which are the default ones.
-        let settings = scene.places.settings(self.place).filter(|_| !matches!(self.shelf, Shelf::Kept(_)));
+        let settings = cx
+            .topology
+            .settings(self.entity)
+            .filter(|_| !matches!(self.location, Location::FailedForward(_)));
         let hold = settings.map_or(Hold::Link, |settings| settings.hold);
-        let is_timed = wires.service_bus || self.takes_sessions || hold == Hold::Lock;
+        let is_timed = amqp.service_bus || self.takes_sessions || hold == Hold::Lock;
         match (is_timed, told) {
             (true, Some(until)) => Ok(until),
             (true, None) => Err("a delivery does not say how long its lock lasts".into()),
-            (false, Some(_)) if scene.places.does(Fault::Holds) => {
+            (false, Some(_)) if cx.topology.is_free_of(PlantedFault::HoldsExpire) => {
                 Err("a delivery that is held by its link has a lock that ends".into())
             }
             (false, _) => Ok(u64::MAX),
         }
     }
 
-    pub(super) fn ask(&mut self, wires: &mut Wires, scene: &mut Scene<'_>) {
+    pub(super) fn ask(&mut self, amqp: &mut AmqpSession, cx: &mut ClientContext<'_>) {
         if self.credit == 0 {
-            self.credit = u32::try_from(1 + scene.rng.below(CREDIT_MAX)).unwrap_or(1);
-            wires.credit(self.handle, self.received, self.credit);
+            self.credit = u32::try_from(1 + cx.rng.below(CREDIT_MAX)).unwrap_or(1);
+            amqp.credit(self.handle, self.received, self.credit);
         }
     }
 
     /// Sets a message aside; its number will be asked for.
-    pub(super) fn defer(&mut self, wires: &mut Wires, scene: &mut Scene<'_>) {
-        let Some(held) = self.pick(scene) else { return self.ask(wires, scene) };
+    pub(super) fn defer(&mut self, amqp: &mut AmqpSession, cx: &mut ClientContext<'_>) {
+        let Some(held) = self.pick(cx) else { return self.ask(amqp, cx) };
         let aside =
             Modified { delivery_failed: None, undeliverable_here: Some(true), message_annotations: None };
-        self.dispose(held, false, (DeliveryState::Modified(Box::new(aside)), Deed::Defer), wires, scene);
+        self.dispose(
+            held,
+            false,
+            (DeliveryState::Modified(Box::new(aside)), SettlementKind::Defer),
+            amqp,
+            cx,
+        );
     }
 
     /// Asks for messages or settles one.
-    pub(super) fn consume(&mut self, wires: &mut Wires, scene: &mut Scene<'_>) {
-        if self.mode == Mode::Delete || scene.rng.below(3) == 0 {
-            self.ask(wires, scene);
+    pub(super) fn consume(&mut self, amqp: &mut AmqpSession, cx: &mut ClientContext<'_>) {
+        if self.mode == Mode::Delete || cx.rng.below(3) == 0 {
+            self.ask(amqp, cx);
         } else {
-            self.settle(wires, scene);
+            self.settle(amqp, cx);
         }
     }
 
-    fn settle(&mut self, wires: &mut Wires, scene: &mut Scene<'_>) {
-        let Some((delivery, copy)) = self.pick(scene) else { return self.ask(wires, scene) };
-        let has_grave = scene.places.grave(self.place).is_some();
-        let (state, deed) = match scene.rng.below(10) {
-            // Where dead letters go somewhere there are more of them.
-            0..=2 if has_grave => (DeliveryState::Rejected(None), Deed::DeadLetter),
-            0..=5 => (DeliveryState::Accepted, Deed::Complete),
-            6 => (DeliveryState::Released, Deed::Return),
-            7 => (DeliveryState::Rejected(None), Deed::DeadLetter),
+    fn settle(&mut self, amqp: &mut AmqpSession, cx: &mut ClientContext<'_>) {
+        let Some((delivery, copy)) = self.pick(cx) else { return self.ask(amqp, cx) };
+        let has_dead_letter_target = cx.topology.dead_letter_target(self.entity).is_some();
+        let (state, settlement_kind) = match cx.rng.below(10) {
+            // With forwarded dead letters a client rejects more often, so that there are some.
+            0..=2 if has_dead_letter_target => (DeliveryState::Rejected(None), SettlementKind::DeadLetter),
+            0..=5 => (DeliveryState::Accepted, SettlementKind::Complete),
+            6 => (DeliveryState::Released, SettlementKind::Return),
+            7 => (DeliveryState::Rejected(None), SettlementKind::DeadLetter),
             8 => {
                 let failed = Modified {
                     delivery_failed: Some(true),
                     undeliverable_here: None,
                     message_annotations: None,
                 };
-                (DeliveryState::Modified(Box::new(failed)), Deed::Return)
+                (DeliveryState::Modified(Box::new(failed)), SettlementKind::Return)
             }
             // Say nothing, and let the lock run out.
             _ => return,
         };
-        self.dispose((delivery, copy), self.mode == Mode::First, (state, deed), wires, scene);
+        self.dispose((delivery, copy), self.mode == Mode::First, (state, settlement_kind), amqp, cx);
     }
 
     fn dispose(
         &mut self,
-        (delivery, copy): (u32, (Id, Place)),
+        (delivery, copy): (u32, (Id, EntityIndex)),
         settled: bool,
-        (state, deed): (DeliveryState, Deed),
-        wires: &mut Wires,
-        scene: &mut Scene<'_>,
+        (state, settlement_kind): (DeliveryState, SettlementKind),
+        amqp: &mut AmqpSession,
+        cx: &mut ClientContext<'_>,
     ) {
         self.held.remove(&delivery);
-        scene.model.settling(copy, wires.holder, deed);
-        if settled && deed == Deed::Complete {
-            scene.model.count("completions without an answer");
+        cx.model.settling(copy, amqp.holder, settlement_kind);
+        if settled && settlement_kind == SettlementKind::Complete {
+            cx.model.count("completions without an answer");
         }
         if !settled {
-            wires.settling.insert(delivery, (copy.0, copy.1, deed));
+            amqp.settling.insert(delivery, (copy.0, copy.1, settlement_kind));
         }
-        wires.script.disposition(0, delivery, delivery, settled, Some(state));
+        amqp.script.disposition(0, delivery, delivery, settled, Some(state));
     }
 
     /// Whether there are deliveries that are not settled.
@@ -373,17 +392,17 @@ impl Receiver {
     }
 
     /// One of the deliveries that are not settled.
-    pub(super) fn pick(&self, scene: &mut Scene<'_>) -> Option<(u32, (Id, Place))> {
+    pub(super) fn pick(&self, cx: &mut ClientContext<'_>) -> Option<(u32, (Id, EntityIndex))> {
         let count = self.held.len();
         if count == 0 {
             return None;
         }
-        self.held.iter().nth(scene.index(count)).map(|(delivery, copy)| (*delivery, *copy))
+        self.held.iter().nth(cx.index(count)).map(|(delivery, copy)| (*delivery, *copy))
     }
 
     /// One of the locks that it has.
-    pub(super) fn pick_lock(&self, scene: &mut Scene<'_>) -> Option<((Id, Place), [u8; 16])> {
-        let (_, copy) = self.pick(scene)?;
+    pub(super) fn pick_lock(&self, cx: &mut ClientContext<'_>) -> Option<((Id, EntityIndex), [u8; 16])> {
+        let (_, copy) = self.pick(cx)?;
         Some((copy, *self.tokens.get(&copy)?))
     }
 
@@ -393,21 +412,27 @@ impl Receiver {
     }
 
     /// Completes everything, and asks for more.
-    pub(super) fn drain(&mut self, wires: &mut Wires, scene: &mut Scene<'_>) -> Result<(), String> {
+    pub(super) fn drain(&mut self, amqp: &mut AmqpSession, cx: &mut ClientContext<'_>) -> Result<(), String> {
         let busy = !self.held.is_empty();
         while let Some((&delivery, &copy)) = self.held.first_key_value() {
-            self.dispose((delivery, copy), false, (DeliveryState::Accepted, Deed::Complete), wires, scene);
+            self.dispose(
+                (delivery, copy),
+                false,
+                (DeliveryState::Accepted, SettlementKind::Complete),
+                amqp,
+                cx,
+            );
         }
         if self.credit == 0 {
             self.credit = 50;
-            wires.credit(self.handle, self.received, self.credit);
+            amqp.credit(self.handle, self.received, self.credit);
         } else if !busy {
             self.idle += 1;
         }
         // Nothing more comes from this session: on to the next.
         if self.takes_sessions && self.idle > 2 {
             self.idle = 0;
-            return self.detach(wires, scene);
+            return self.detach(amqp, cx);
         }
         Ok(())
     }

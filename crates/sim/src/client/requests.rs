@@ -1,9 +1,9 @@
-//! A pair of links to the management node of an entity, and the one request that is under way.
+//! Request and reply links to the management node of an entity, with one pending request.
 //!
-//! Invariant: one request after the other; its answer is told to the model, and what was asked was told before.
+//! Invariant: at most one request is pending; the model learns of a request before it is sent, and of its reply.
 
+mod bodies;
 mod fetched;
-mod words;
 
 use amqp_codec::{
     message::MessageBuilder,
@@ -13,34 +13,39 @@ use amqp_codec::{
 };
 use bytes::Bytes;
 
-use super::wires::{Scene, Together, Waiting, Wires};
+use super::amqp_session::{AmqpSession, Batched, ClientContext, PendingDelivery};
 use crate::{
-    model::{Age, Deed, Id, Model, ParcelId, Place, Session},
+    model::{EntityIndex, Id, Incarnation, Model, SendGroupId, Session, SettlementKind},
     plan::Target,
     reader,
 };
 use fetched::Fetched;
 
-/// What was asked.
+/// Kind of a pending request.
 #[derive(Clone, Debug)]
-enum Asked {
-    /// The state of a session.
-    State(Place, Session),
+enum PendingRequest {
+    State(EntityIndex, Session),
     /// That it has this state from now on.
-    SetState(Place, Session, Option<u64>),
+    SetState(EntityIndex, Session, Option<u64>),
     /// That the lock of a message lasts longer.
-    Renew(Id, Place),
+    Renew(Id, EntityIndex),
     /// That a session is held for longer.
-    RenewSession(Place, Session),
+    RenewSession(EntityIndex, Session),
     /// The numbers of a schedule.
-    Schedule(Target, ParcelId),
+    Schedule(Target, SendGroupId),
     /// That a schedule is gone.
-    Cancel(ParcelId),
+    Cancel(SendGroupId),
     /// A deferred message: under a lock, or for good, how often it had been seen then, and the first entity that can be
     /// asked for it.
-    Fetch { copy: (Id, Place), at: Place, delete: bool, visits: Option<u32>, first: Age },
+    Fetch {
+        copy: (Id, EntityIndex),
+        at: EntityIndex,
+        delete: bool,
+        visits: Option<u32>,
+        first: Incarnation,
+    },
     /// That this was done with a message that was fetched.
-    Settle(Id, Place, Deed),
+    Settle(Id, EntityIndex, SettlementKind),
     /// Whether anything is left.
     Peek,
 }
@@ -50,39 +55,39 @@ pub(super) struct Requests {
     /// Of the link for requests; that for answers has the next one.
     pub(super) handle: u32,
     attached: u32,
-    waiting: Option<Asked>,
+    waiting: Option<PendingRequest>,
     received: u32,
     next_state: u64,
     /// Messages that were received by number and are locked.
     held: Vec<Fetched>,
-    /// What a drain has asked for already.
-    tried: Vec<(Id, Place)>,
+    /// Deferred messages that the drain has requested already.
+    tried: Vec<(Id, EntityIndex)>,
 }
 
 const CREDIT: u32 = 10;
 
 impl Requests {
     /// Attaches both links.
-    pub(super) fn attach(wires: &mut Wires, handle: u32, address: &str) -> Self {
+    pub(super) fn attach(amqp: &mut AmqpSession, handle: u32, address: &str) -> Self {
         let node = format!("{address}/$management");
-        let mut out = Attach::new(wires.name(handle), handle, Role::Sender);
+        let mut out = Attach::new(amqp.name(handle), handle, Role::Sender);
         out.source = Some(Source::new("here"));
         out.target = Some(Terminus::new(node.as_str()));
         out.initial_delivery_count = Some(0);
-        wires.attach(out);
-        let mut answers = Attach::new(wires.name(handle + 1), handle + 1, Role::Receiver);
+        amqp.attach(out);
+        let mut answers = Attach::new(amqp.name(handle + 1), handle + 1, Role::Receiver);
         answers.source = Some(Source::new(node.as_str()));
         answers.target = Some(Terminus::new("here"));
-        wires.attach(answers);
+        amqp.attach(answers);
         let (held, tried) = (Vec::new(), Vec::new());
-        let next_state = wires.holder * 1_000;
+        let next_state = amqp.holder * 1_000;
         Self { handle, attached: 0, waiting: None, received: 0, next_state, held, tried }
     }
 
-    pub(super) fn on_attach(&mut self, handle: u32, wires: &mut Wires) {
+    pub(super) fn on_attach(&mut self, handle: u32, amqp: &mut AmqpSession) {
         self.attached += 1;
         if handle != self.handle {
-            wires.credit(handle, 0, CREDIT);
+            amqp.credit(handle, 0, CREDIT);
         }
     }
 
@@ -90,185 +95,219 @@ impl Requests {
         self.attached == 2 && self.waiting.is_none()
     }
 
-    fn ask(&mut self, operation: &str, body: &RawMap, asked: Asked, wires: &mut Wires) {
+    fn ask(&mut self, operation: &str, body: &RawMap, requested: PendingRequest, amqp: &mut AmqpSession) {
         let Ok(body) = RawValue::first(body.bytes()) else { return };
         let request = MessageBuilder::new()
             .message_id("request")
             .application_property("operation", AnnotationValue::Str(operation))
             .body_raw(body)
             .build();
-        self.waiting = Some(asked);
-        wires.transfer(self.handle, None, &request, Some(Waiting::Enlisted));
+        self.waiting = Some(requested);
+        amqp.transfer(self.handle, None, &request, Some(PendingDelivery::Enlisted));
     }
 
     /// Sets the state of a session that the client holds, or reads it.
     pub(super) fn use_state(
         &mut self,
-        (place, session): (Place, Session),
-        wires: &mut Wires,
-        scene: &mut Scene<'_>,
+        (entity, session): (EntityIndex, Session),
+        amqp: &mut AmqpSession,
+        cx: &mut ClientContext<'_>,
     ) {
         let name = reader::session_name(session);
         let named = ("session-id", AnnotationValue::Str(&name));
-        if scene.rng.chance(50) {
+        if cx.rng.chance(50) {
             let body = RawMap::with_string_keys(&[named]);
-            return self.ask("com.microsoft:get-session-state", &body, Asked::State(place, session), wires);
+            return self.ask(
+                "com.microsoft:get-session-state",
+                &body,
+                PendingRequest::State(entity, session),
+                amqp,
+            );
         }
         self.next_state += 1;
-        let state = (!scene.rng.chance(20)).then_some(self.next_state);
+        let state = (!cx.rng.chance(20)).then_some(self.next_state);
         let bytes = state.map(u64::to_be_bytes);
         let value = bytes.as_ref().map_or(AnnotationValue::Null, |bytes| AnnotationValue::Binary(bytes));
         let body = RawMap::with_string_keys(&[named, ("session-state", value)]);
-        scene.model.setting_state((place, session), state);
-        self.ask("com.microsoft:set-session-state", &body, Asked::SetState(place, session, state), wires);
+        cx.model.setting_state((entity, session), state);
+        self.ask(
+            "com.microsoft:set-session-state",
+            &body,
+            PendingRequest::SetState(entity, session, state),
+            amqp,
+        );
     }
 
     /// Renews the lock of a message that a link has.
-    pub(super) fn renew(&mut self, (copy, token): ((Id, Place), [u8; 16]), wires: &mut Wires) {
-        if let Some(body) = words::tokens(token) {
-            self.ask("com.microsoft:renew-lock", &body, Asked::Renew(copy.0, copy.1), wires);
+    pub(super) fn renew(&mut self, (copy, token): ((Id, EntityIndex), [u8; 16]), amqp: &mut AmqpSession) {
+        if let Some(body) = bodies::tokens(token) {
+            self.ask("com.microsoft:renew-lock", &body, PendingRequest::Renew(copy.0, copy.1), amqp);
         }
     }
 
     /// Renews the lock of a session that the client holds.
-    pub(super) fn renew_session(&mut self, (place, session): (Place, Session), wires: &mut Wires) {
+    pub(super) fn renew_session(
+        &mut self,
+        (entity, session): (EntityIndex, Session),
+        amqp: &mut AmqpSession,
+    ) {
         let name = reader::session_name(session);
         let body = RawMap::with_string_keys(&[("session-id", AnnotationValue::Str(&name))]);
-        self.ask("com.microsoft:renew-session-lock", &body, Asked::RenewSession(place, session), wires);
+        self.ask(
+            "com.microsoft:renew-session-lock",
+            &body,
+            PendingRequest::RenewSession(entity, session),
+            amqp,
+        );
     }
 
     /// Schedules one message or two, for soon.
-    pub(super) fn schedule(&mut self, target: Target, wires: &mut Wires, scene: &mut Scene<'_>) {
-        let parcel = scene.model.new_parcel();
-        let due = scene.now + 1 + scene.rng.below(20_000);
-        scene.model.scheduling(parcel, due);
-        let messages: Vec<Bytes> = (0..=scene.rng.below(2))
-            .map(|_| scene.letter(parcel, target, Some(due), (None, Together::Yes)))
+    pub(super) fn schedule(&mut self, target: Target, amqp: &mut AmqpSession, cx: &mut ClientContext<'_>) {
+        let group = cx.model.new_send_group();
+        let due = cx.now + 1 + cx.rng.below(20_000);
+        cx.model.scheduling(group, due);
+        let messages: Vec<Bytes> = (0..=cx.rng.below(2))
+            .map(|_| cx.new_message(group, target, Some(due), (None, Batched::Yes)))
             .collect();
-        if let Some(body) = words::schedule(&messages) {
-            self.ask("com.microsoft:schedule-message", &body, Asked::Schedule(target, parcel), wires);
+        if let Some(body) = bodies::schedule(&messages) {
+            self.ask("com.microsoft:schedule-message", &body, PendingRequest::Schedule(target, group), amqp);
         }
     }
 
     /// Cancels a schedule, whoever has made it.
-    pub(super) fn cancel(&mut self, target: Target, wires: &mut Wires, scene: &mut Scene<'_>) {
-        let known = scene.model.schedules.iter().rposition(|(other, ..)| *other == target);
-        let Some(known) = known else { return self.schedule(target, wires, scene) };
-        let (_, parcel, numbers) = scene.model.schedules.swap_remove(known);
-        scene.model.cancelling(parcel);
-        if let Some(body) = words::numbers(&numbers, None) {
-            self.ask("com.microsoft:cancel-scheduled-message", &body, Asked::Cancel(parcel), wires);
+    pub(super) fn cancel(&mut self, target: Target, amqp: &mut AmqpSession, cx: &mut ClientContext<'_>) {
+        let known = cx.model.schedules.iter().rposition(|(other, ..)| *other == target);
+        let Some(known) = known else { return self.schedule(target, amqp, cx) };
+        let (_, group, numbers) = cx.model.schedules.swap_remove(known);
+        cx.model.cancelling(group);
+        if let Some(body) = bodies::numbers(&numbers, None) {
+            self.ask("com.microsoft:cancel-scheduled-message", &body, PendingRequest::Cancel(group), amqp);
         }
     }
 
     /// Receives a deferred message, or settles one that it has received so.
-    pub(super) fn use_deferred(&mut self, place: Place, wires: &mut Wires, scene: &mut Scene<'_>) {
+    pub(super) fn use_deferred(
+        &mut self,
+        entity: EntityIndex,
+        amqp: &mut AmqpSession,
+        cx: &mut ClientContext<'_>,
+    ) {
         if let Some(fetched) = self.held.pop() {
-            let (deed, status) = match scene.rng.below(5) {
-                0..=1 => (Deed::Complete, "completed"),
-                2 => (Deed::Return, "abandoned"),
-                3 => (Deed::Defer, "defered"),
-                _ => (Deed::DeadLetter, "suspended"),
+            let (settlement_kind, status) = match cx.rng.below(5) {
+                0..=1 => (SettlementKind::Complete, "completed"),
+                2 => (SettlementKind::Return, "abandoned"),
+                3 => (SettlementKind::Defer, "defered"),
+                _ => (SettlementKind::DeadLetter, "suspended"),
             };
             // Abandoned it is deferred again, as it is when its lock ends.
-            scene.model.settling(fetched.copy, wires.holder, deed);
-            if let Some(body) = words::settle(status, fetched.token) {
-                let asked = Asked::Settle(fetched.copy.0, fetched.copy.1, deed);
-                self.ask("com.microsoft:update-disposition", &body, asked, wires);
+            cx.model.settling(fetched.copy, amqp.holder, settlement_kind);
+            if let Some(body) = bodies::settle(status, fetched.token) {
+                let requested = PendingRequest::Settle(fetched.copy.0, fetched.copy.1, settlement_kind);
+                self.ask("com.microsoft:update-disposition", &body, requested, amqp);
             }
             return;
         }
-        let known = scene.model.to_fetch(place);
-        if let Some((copy, number)) = known.get(scene.index(known.len().max(1))) {
+        let known = cx.model.to_fetch(entity);
+        if let Some((copy, number)) = known.get(cx.index(known.len().max(1))) {
             // Under its number another message may stand by then, which nobody would miss.
-            let delete = scene.rng.chance(20) && !scene.places.is_fleeting(place);
-            self.fetch((*copy, place), *number, delete, wires, scene.model);
+            let delete = cx.rng.chance(20) && !cx.topology.is_recreated(entity);
+            self.fetch((*copy, entity), *number, delete, amqp, cx.model);
         }
     }
 
     fn fetch(
         &mut self,
-        (copy, at): ((Id, Place), Place),
+        (copy, at): ((Id, EntityIndex), EntityIndex),
         number: u64,
         delete: bool,
-        wires: &mut Wires,
+        amqp: &mut AmqpSession,
         model: &mut Model,
     ) {
         let visits = delete.then(|| model.taking(copy.0, copy.1)).flatten();
         let number = i64::try_from(number).unwrap_or(i64::MAX);
-        if let Some(body) = words::numbers(&[number], Some(delete)) {
-            let asked = Asked::Fetch { copy, at, delete, visits, first: model.first_at(at) };
-            self.ask("com.microsoft:receive-by-sequence-number", &body, asked, wires);
+        if let Some(body) = bodies::numbers(&[number], Some(delete)) {
+            let requested =
+                PendingRequest::Fetch { copy, at, delete, visits, first: model.first_incarnation(at) };
+            self.ask("com.microsoft:receive-by-sequence-number", &body, requested, amqp);
         }
     }
 
     /// Receives what is deferred, for good, each once.
-    pub(super) fn drain(&mut self, place: Place, wires: &mut Wires, scene: &mut Scene<'_>) {
-        let known = scene.model.to_fetch(place).into_iter().find(|(copy, _)| !self.tried.contains(copy));
+    pub(super) fn drain(&mut self, entity: EntityIndex, amqp: &mut AmqpSession, cx: &mut ClientContext<'_>) {
+        let known = cx.model.to_fetch(entity).into_iter().find(|(copy, _)| !self.tried.contains(copy));
         if let Some((copy, number)) = known {
             self.tried.push(copy);
-            self.fetch((copy, place), number, true, wires, scene.model);
+            self.fetch((copy, entity), number, true, amqp, cx.model);
         }
     }
 
     /// Looks whether anything is left.
-    pub(super) fn peek(&mut self, wires: &mut Wires) {
+    pub(super) fn peek(&mut self, amqp: &mut AmqpSession) {
         let entries =
             [("from-sequence-number", AnnotationValue::Long(1)), ("message-count", AnnotationValue::Int(10))];
-        self.ask("com.microsoft:peek-message", &RawMap::with_string_keys(&entries), Asked::Peek, wires);
+        self.ask(
+            "com.microsoft:peek-message",
+            &RawMap::with_string_keys(&entries),
+            PendingRequest::Peek,
+            amqp,
+        );
     }
 
     /// The answer to what was asked.
     pub(super) fn on_answer(
         &mut self,
         payload: &Bytes,
-        wires: &mut Wires,
-        scene: &mut Scene<'_>,
+        amqp: &mut AmqpSession,
+        cx: &mut ClientContext<'_>,
     ) -> Result<(), String> {
         self.received += 1;
-        wires.credit(self.handle + 1, self.received, CREDIT);
-        let (status, body) = words::answer(payload).ok_or("an answer cannot be read")?;
-        let asked = self.waiting.take().ok_or("an answer to nothing")?;
+        amqp.credit(self.handle + 1, self.received, CREDIT);
+        let (status, body) = bodies::answer(payload).ok_or("an answer cannot be read")?;
+        let requested = self.waiting.take().ok_or("an answer to nothing")?;
         let done = status == 200;
-        match asked {
-            Asked::State(place, session) if done => {
-                let state = words::state(body.as_ref());
-                return scene
+        match requested {
+            PendingRequest::State(entity, session) if done => {
+                let state = bodies::state(body.as_ref());
+                return cx
                     .model
-                    .state_told((place, session), wires.holder, state)
+                    .state_told((entity, session), amqp.holder, state)
                     .map_err(|broken| broken.to_string());
             }
-            Asked::Renew(id, place) if done => {
-                let until = words::expiration(body.as_ref()).ok_or("a renewal that says no end")?;
-                scene.model.renewed((id, place), wires.holder, until);
+            PendingRequest::Renew(id, entity) if done => {
+                let until = bodies::expiration(body.as_ref()).ok_or("a renewal that says no end")?;
+                cx.model.renewed((id, entity), amqp.holder, until);
             }
-            Asked::RenewSession(place, session) if done => {
-                let until = words::session_expiration(body.as_ref()).ok_or("a renewal that says no end")?;
-                scene.model.session_renewed((place, session), wires.holder, until);
+            PendingRequest::RenewSession(entity, session) if done => {
+                let until = bodies::session_expiration(body.as_ref()).ok_or("a renewal that says no end")?;
+                cx.model.session_renewed((entity, session), amqp.holder, until);
             }
-            Asked::SetState(place, session, state) if done => {
-                scene.model.state_set((place, session), wires.holder, state);
+            PendingRequest::SetState(entity, session, state) if done => {
+                cx.model.state_set((entity, session), amqp.holder, state);
             }
-            Asked::Schedule(target, parcel) => {
-                let numbers = done.then(|| words::given(body.as_ref())).flatten();
-                return scheduled(target, parcel, numbers, scene.model);
+            PendingRequest::Schedule(target, group) => {
+                let numbers = done.then(|| bodies::given(body.as_ref())).flatten();
+                return scheduled(target, group, numbers, cx.model);
             }
-            Asked::Cancel(parcel) if done => {
-                return scene.model.cancelled(parcel).map_err(|broken| broken.to_string());
+            PendingRequest::Cancel(group) if done => {
+                return cx.model.cancelled(group).map_err(|broken| broken.to_string());
             }
-            Asked::Cancel(parcel) if status == 404 => scene.model.not_cancelled(parcel),
-            Asked::Fetch { copy, at, delete, first, .. } if done => {
-                let holder = wires.holder;
-                let fetched = fetched::read(body.as_ref(), (copy.0, at), (delete, first), holder, scene)?;
+            PendingRequest::Cancel(group) if status == 404 => cx.model.not_cancelled(group),
+            PendingRequest::Fetch { copy, at, delete, first, .. } if done => {
+                let holder = amqp.holder;
+                let fetched = fetched::read(body.as_ref(), (copy.0, at), (delete, first), holder, cx)?;
                 self.held.extend(fetched);
             }
-            Asked::Fetch { copy, visits: Some(visits), .. } => {
-                scene.model.not_taken(copy.0, copy.1, visits);
+            PendingRequest::Fetch { copy, visits: Some(visits), .. } => {
+                cx.model.not_taken(copy.0, copy.1, visits);
             }
-            Asked::Settle(id, place, deed) if done && deed == Deed::Complete => {
-                scene.model.completed(id, place);
+            PendingRequest::Settle(id, entity, settlement_kind)
+                if done && settlement_kind == SettlementKind::Complete =>
+            {
+                cx.model.completed(id, entity);
             }
-            Asked::Peek if status != 204 => return Err("what forwards keeps nothing for itself".into()),
+            PendingRequest::Peek if status != 204 => {
+                return Err("what forwards keeps nothing for itself".into());
+            }
             // A session was lost, the disk is full, or there was nothing under that number.
             _ => {}
         }
@@ -278,17 +317,17 @@ impl Requests {
 
 fn scheduled(
     target: Target,
-    parcel: ParcelId,
+    group: SendGroupId,
     numbers: Option<Vec<i64>>,
     model: &mut Model,
 ) -> Result<(), String> {
     let told = match numbers {
         Some(numbers) => {
             model.count("schedules made");
-            model.schedules.push((target, parcel, numbers));
-            model.accepted(parcel)
+            model.schedules.push((target, group, numbers));
+            model.accepted(group)
         }
-        None => model.refused(parcel),
+        None => model.refused(group),
     };
     told.map_err(|broken| broken.to_string())
 }

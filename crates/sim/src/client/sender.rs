@@ -7,72 +7,74 @@ use amqp_codec::types::Role;
 
 use bytes::Bytes;
 
-use super::wires::{Scene, Together, Waiting, Wires, check_departure};
+use super::amqp_session::{AmqpSession, Batched, ClientContext, PendingDelivery, check_departure};
 use crate::{
-    model::{Age, ParcelId, Place, Span},
+    model::{EntityIndex, Incarnation, Incarnations, SendGroupId},
     plan::Target,
 };
 
 const UNANSWERED_MAX: usize = 40;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Standing {
+enum LinkState {
     Closed,
     /// The first entity that it may find.
-    Attaching(Age),
+    Attaching(Incarnation),
     /// The broker has refused the attach, and is about to detach.
     Refused,
     /// Which entity it has found.
-    Open(Span),
+    Open(Incarnations),
 }
 
 #[derive(Debug)]
 pub(super) struct Sender {
     pub(super) handle: u32,
     pub(super) target: Target,
-    standing: Standing,
+    link_state: LinkState,
 }
 
 impl Sender {
     /// A link that is being attached.
-    pub(super) fn new(wires: &mut Wires, handle: u32, target: Target, scene: &Scene<'_>) -> Self {
-        let mut sender = Self { handle, target, standing: Standing::Closed };
-        sender.attach(wires, scene);
+    pub(super) fn new(amqp: &mut AmqpSession, handle: u32, target: Target, cx: &ClientContext<'_>) -> Self {
+        let mut sender = Self { handle, target, link_state: LinkState::Closed };
+        sender.attach(amqp, cx);
         sender
     }
 
     /// Asks for the link, where there is none.
-    pub(super) fn attach(&mut self, wires: &mut Wires, scene: &Scene<'_>) {
-        if self.standing != Standing::Closed {
+    pub(super) fn attach(&mut self, amqp: &mut AmqpSession, cx: &ClientContext<'_>) {
+        if self.link_state != LinkState::Closed {
             return;
         }
-        let address = scene.places.target_address(self.target);
-        let mut attach = Attach::new(wires.name(self.handle), self.handle, Role::Sender);
+        let address = cx.topology.target_address(self.target);
+        let mut attach = Attach::new(amqp.name(self.handle), self.handle, Role::Sender);
         attach.source = Some(Source::new("here"));
         attach.target = Some(Terminus::new(address.as_str()));
         attach.initial_delivery_count = Some(0);
-        wires.attach(attach);
-        let first = self.place().map_or(0, |place| scene.model.first_at(place));
-        self.standing = Standing::Attaching(first);
+        amqp.attach(attach);
+        let first = self.entity().map_or(0, |entity| cx.model.first_incarnation(entity));
+        self.link_state = LinkState::Attaching(first);
     }
 
-    fn place(&self) -> Option<Place> {
-        if let Target::Queue(place) = self.target { Some(place) } else { None }
+    fn entity(&self) -> Option<EntityIndex> {
+        if let Target::Queue(entity) = self.target { Some(entity) } else { None }
     }
 
     pub(super) fn is_open(&self) -> bool {
-        matches!(self.standing, Standing::Open(_))
+        matches!(self.link_state, LinkState::Open(_))
     }
 
-    pub(super) fn on_attach(&mut self, attach: &Attach, scene: &Scene<'_>) -> Result<(), String> {
-        let Standing::Attaching(first) = self.standing else {
+    pub(super) fn on_attach(&mut self, attach: &Attach, cx: &ClientContext<'_>) -> Result<(), String> {
+        let LinkState::Attaching(first) = self.link_state else {
             return Err("an attach that nobody asked for".into());
         };
-        self.standing = match self.place() {
-            _ if attach.target.is_none() && scene.places.is_fleeting_target(self.target) => Standing::Refused,
+        self.link_state = match self.entity() {
+            _ if attach.target.is_none() && cx.topology.is_recreated_target(self.target) => {
+                LinkState::Refused
+            }
             _ if attach.target.is_none() => return Err("the broker refused the link".into()),
-            Some(place) => Standing::Open(scene.model.found_at(place, first)),
-            None => Standing::Open(Span::default()),
+            Some(entity) => LinkState::Open(cx.model.incarnations_since(entity, first)),
+            None => LinkState::Open(Incarnations::default()),
         };
         Ok(())
     }
@@ -81,77 +83,81 @@ impl Sender {
     pub(super) fn on_detach(
         &mut self,
         detach: &Detach,
-        wires: &mut Wires,
-        scene: &mut Scene<'_>,
+        amqp: &mut AmqpSession,
+        cx: &mut ClientContext<'_>,
     ) -> Result<(), String> {
-        let Some(place) = self.place().filter(|place| scene.places.is_fleeting(*place)) else {
+        let Some(entity) = self.entity().filter(|entity| cx.topology.is_recreated(*entity)) else {
             return Err(format!("the broker detached the link: {:?}", detach.error));
         };
         check_departure(detach, self.is_open())?;
-        wires.script.detach(0, self.handle, true);
-        wires.forget(self.handle);
-        let Standing::Open(span) = std::mem::replace(&mut self.standing, Standing::Closed) else {
+        amqp.script.detach(0, self.handle, true);
+        amqp.forget(self.handle);
+        let LinkState::Open(incarnations) = std::mem::replace(&mut self.link_state, LinkState::Closed) else {
             return Ok(());
         };
-        scene.model.check_left(place, span).map_err(|broken| broken.to_string())
+        cx.model.check_left(entity, incarnations).map_err(|broken| broken.to_string())
     }
 
     /// Whether the link has outlived its entity.
-    pub(super) fn check(&self, scene: &Scene<'_>) -> Result<(), String> {
-        match (self.place(), self.standing) {
-            (Some(place), Standing::Open(span)) => {
-                scene.model.check_link(place, span).map_err(|broken| broken.to_string())
+    pub(super) fn check(&self, cx: &ClientContext<'_>) -> Result<(), String> {
+        match (self.entity(), self.link_state) {
+            (Some(entity), LinkState::Open(incarnations)) => {
+                cx.model.check_link(entity, incarnations).map_err(|broken| broken.to_string())
             }
             _ => Ok(()),
         }
     }
 
     /// Which entity what is sent can reach.
-    fn span(&self) -> Option<Span> {
-        if let (Some(_), Standing::Open(span)) = (self.place(), self.standing) { Some(span) } else { None }
+    fn incarnations(&self) -> Option<Incarnations> {
+        if let (Some(_), LinkState::Open(incarnations)) = (self.entity(), self.link_state) {
+            Some(incarnations)
+        } else {
+            None
+        }
     }
 
     /// Some messages, each by itself.
-    pub(super) fn publish(&self, wires: &mut Wires, scene: &mut Scene<'_>) {
-        for _ in 0..=scene.rng.below(6) {
-            if wires.unanswered.len() >= UNANSWERED_MAX {
+    pub(super) fn publish(&self, amqp: &mut AmqpSession, cx: &mut ClientContext<'_>) {
+        for _ in 0..=cx.rng.below(6) {
+            if amqp.unanswered.len() >= UNANSWERED_MAX {
                 return;
             }
-            let (parcel, payload) = self.repeat(scene).unwrap_or_else(|| self.fresh(scene));
-            let waiting = (!scene.rng.chance(10)).then_some(Waiting::Sent(parcel));
-            wires.transfer(self.handle, None, &payload, waiting);
+            let (group, payload) = self.repeat(cx).unwrap_or_else(|| self.fresh(cx));
+            let waiting = (!cx.rng.chance(10)).then_some(PendingDelivery::Sent(group));
+            amqp.transfer(self.handle, None, &payload, waiting);
         }
     }
 
-    fn fresh(&self, scene: &mut Scene<'_>) -> (ParcelId, Bytes) {
-        let parcel = scene.model.new_parcel();
-        let payload = scene.letter(parcel, self.target, None, (self.span(), Together::No));
-        if scene.places.drops_duplicates(self.target) {
-            scene.model.repeats.push((self.target, parcel, payload.clone()));
+    fn fresh(&self, cx: &mut ClientContext<'_>) -> (SendGroupId, Bytes) {
+        let group = cx.model.new_send_group();
+        let payload = cx.new_message(group, self.target, None, (self.incarnations(), Batched::No));
+        if cx.topology.drops_duplicates(self.target) {
+            cx.model.repeats.push((self.target, group, payload.clone()));
         }
-        (parcel, payload)
+        (group, payload)
     }
 
     /// Something that was sent before, where that changes nothing.
-    fn repeat(&self, scene: &mut Scene<'_>) -> Option<(ParcelId, Bytes)> {
-        if !scene.places.drops_duplicates(self.target) || scene.rng.chance(70) {
+    fn repeat(&self, cx: &mut ClientContext<'_>) -> Option<(SendGroupId, Bytes)> {
+        if !cx.topology.drops_duplicates(self.target) || cx.rng.chance(70) {
             return None;
         }
-        let place = scene.index(scene.model.repeats.len().max(1));
-        let (target, parcel, payload) = scene.model.repeats.get(place)?.clone();
-        (target == self.target && scene.model.sending_again(parcel)).then_some((parcel, payload))
+        let index = cx.index(cx.model.repeats.len().max(1));
+        let (target, group, payload) = cx.model.repeats.get(index)?.clone();
+        (target == self.target && cx.model.sending_again(group)).then_some((group, payload))
     }
 
     /// A message in a transaction.
-    pub(super) fn post(
+    pub(super) fn enlist_send(
         &self,
-        wires: &mut Wires,
-        scene: &mut Scene<'_>,
-        parcel: ParcelId,
+        amqp: &mut AmqpSession,
+        cx: &mut ClientContext<'_>,
+        group: SendGroupId,
         state: DeliveryState,
     ) {
-        let payload = scene.letter(parcel, self.target, None, (self.span(), Together::Yes));
-        let waiting = (!scene.rng.chance(10)).then_some(Waiting::Enlisted);
-        wires.transfer(self.handle, Some(state), &payload, waiting);
+        let payload = cx.new_message(group, self.target, None, (self.incarnations(), Batched::Yes));
+        let waiting = (!cx.rng.chance(10)).then_some(PendingDelivery::Enlisted);
+        amqp.transfer(self.handle, Some(state), &payload, waiting);
     }
 }

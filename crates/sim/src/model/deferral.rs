@@ -1,8 +1,8 @@
-//! Messages that were set aside, and those that have a time to live.
+//! Deferred messages and messages with a time to live.
 //!
-//! Invariant: what is deferred comes by its number and in no other way; what has outlived its time comes to nobody.
+//! Invariant: a deferred message is delivered by its sequence number only, and an expired message to no consumer.
 
-use super::{Broken, Fate, Id, Model, Place, Seen, broken};
+use super::{Broken, EntityIndex, Id, Model, ObservedDelivery, Removal, broken};
 
 /// Whether a message stands outside of the order.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -16,9 +16,9 @@ pub(super) enum Deferral {
     Yes,
 }
 
-/// How long a message lives.
+/// Time to live of a message, and its fate afterwards.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Life {
+pub(crate) struct Lifetime {
     /// When it was sent, in milliseconds; the broker counts from when it came.
     pub(crate) since: u64,
     /// Its time to live, in milliseconds.
@@ -29,50 +29,59 @@ pub(crate) struct Life {
 
 impl Model {
     /// The broker confirmed that a message is deferred.
-    pub(crate) fn deferred(&mut self, id: Id, place: Place) {
+    pub(crate) fn deferred(&mut self, id: Id, entity: EntityIndex) {
         self.count("messages deferred");
-        if let Some(message) = self.messages.get_mut(&(id, place))
+        if let Some(message) = self.messages.get_mut(&(id, entity))
             && message.deferral == Deferral::Perhaps
         {
             message.deferral = Deferral::Yes;
         }
     }
 
-    /// What may be received by number, and which number it has.
-    pub(crate) fn to_fetch(&self, place: Place) -> Vec<((Id, Place), u64)> {
+    /// Deferred messages that a client may request, with their sequence numbers.
+    pub(crate) fn to_fetch(&self, entity: EntityIndex) -> Vec<((Id, EntityIndex), u64)> {
         let here = self.messages.iter().filter(|((_, home), message)| {
-            let is_there = message.spot(*home) == place && !self.may_be_buried(*home, message);
-            is_there && message.deferral != Deferral::No && message.fate != Fate::Gone
+            let is_there = message.received_at(*home) == entity && !self.may_be_deleted(*home, message);
+            is_there && message.deferral != Deferral::No && message.removal != Removal::Gone
         });
         here.filter_map(|(copy, message)| Some((*copy, message.sequence?))).collect()
     }
 
     /// It is being received for good by number: the answer may be lost. Says how often it was seen or asked to go before.
-    pub(crate) fn taking(&mut self, id: Id, place: Place) -> Option<u32> {
-        let message = self.messages.get_mut(&(id, place)).filter(|message| message.fate == Fate::Open)?;
-        message.fate = Fate::Completing(None);
+    pub(crate) fn taking(&mut self, id: Id, entity: EntityIndex) -> Option<u32> {
+        let message =
+            self.messages.get_mut(&(id, entity)).filter(|message| message.removal == Removal::Open)?;
+        message.removal = Removal::Completing(None);
         Some(message.visits)
     }
 
     /// There was nothing under its number, so that it was not received; whoever had it meanwhile may have completed it.
-    pub(crate) fn not_taken(&mut self, id: Id, place: Place, visits: u32) {
-        let message = self.messages.get_mut(&(id, place));
+    pub(crate) fn not_taken(&mut self, id: Id, entity: EntityIndex, visits: u32) {
+        let message = self.messages.get_mut(&(id, entity));
         if let Some(message) = message.filter(|message| message.visits == visits)
-            && message.fate == Fate::Completing(None)
+            && message.removal == Removal::Completing(None)
         {
-            message.fate = Fate::Open;
+            message.removal = Removal::Open;
         }
     }
 
     /// Whether a message comes in the way in which it may.
-    pub(super) fn check_way(&mut self, seen: &Seen) -> Result<(), Broken> {
-        let Some(message) = self.messages.get_mut(&(seen.id, seen.place)) else { return Ok(()) };
-        match (message.deferral, seen.by_number) {
-            (Deferral::Yes, false) if !seen.dead_letter => {
-                return broken(seen.id, "a deferred message comes by its number only", &(seen, &message));
+    pub(super) fn check_way(&mut self, observed: &ObservedDelivery) -> Result<(), Broken> {
+        let Some(message) = self.messages.get_mut(&(observed.id, observed.entity)) else { return Ok(()) };
+        match (message.deferral, observed.by_number) {
+            (Deferral::Yes, false) if !observed.dead_letter => {
+                return broken(
+                    observed.id,
+                    "a deferred message comes by its number only",
+                    &(observed, &message),
+                );
             }
             (Deferral::No, true) => {
-                return broken(seen.id, "only a deferred message comes by its number", &(seen, &message));
+                return broken(
+                    observed.id,
+                    "only a deferred message comes by its number",
+                    &(observed, &message),
+                );
             }
             (_, false) => message.deferral = Deferral::No,
             (_, true) => message.deferral = Deferral::Yes,
@@ -81,20 +90,20 @@ impl Model {
     }
 
     /// Whether a message comes in its time.
-    pub(super) fn check_life(&mut self, seen: &Seen) -> Result<(), Broken> {
-        if seen.expired {
+    pub(super) fn check_life(&mut self, observed: &ObservedDelivery) -> Result<(), Broken> {
+        if observed.expired {
             self.count("messages that expired");
         }
-        let message = self.messages.get(&(seen.id, seen.place));
-        let Some((message, life)) = message.and_then(|message| Some((message, message.life?))) else {
+        let message = self.messages.get(&(observed.id, observed.entity));
+        let Some((message, lifetime)) = message.and_then(|message| Some((message, message.lifetime?))) else {
             return Ok(());
         };
-        if seen.expired && seen.now < life.since + life.ttl {
-            return broken(seen.id, "nothing expires before its time", &(seen, message));
+        if observed.expired && observed.now < lifetime.since + lifetime.ttl {
+            return broken(observed.id, "nothing expires before its time", &(observed, message));
         }
-        let in_order = !seen.dead_letter && !seen.by_number;
-        if in_order && seen.handed_out.is_some_and(|at| at >= seen.enqueued + life.ttl) {
-            return broken(seen.id, "nothing comes after its time", &(seen, message));
+        let in_order = !observed.dead_letter && !observed.by_number;
+        if in_order && observed.handed_out.is_some_and(|at| at >= observed.enqueued + lifetime.ttl) {
+            return broken(observed.id, "nothing comes after its time", &(observed, message));
         }
         Ok(())
     }

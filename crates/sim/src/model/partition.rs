@@ -4,53 +4,57 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Broken, Id, Model, Place, Seen, Session, Shelf, broken};
+use super::{Broken, EntityIndex, Id, Location, Model, ObservedDelivery, Session, broken};
 
 /// Bits of a number below those of its partition (SEQ-2).
 const COUNT_BITS: u32 = 48;
-/// How many partitions there are; they are counted from 1.
+/// Number of partitions of an entity; partition ids begin with 1.
 const PARTITIONS: u64 = 16;
 
-/// What is known of them.
+/// Partitioned entities, and the partition of each key.
 #[derive(Debug, Default)]
 pub(super) struct Partitions {
-    /// The places that have some.
-    places: BTreeSet<Place>,
-    /// To which one a key belongs at a place, for as long as the place is called so.
-    of_keys: BTreeMap<(Place, Session), u64>,
+    /// The entities that have some.
+    entities: BTreeSet<EntityIndex>,
+    /// Partition of each key of an entity.
+    of_keys: BTreeMap<(EntityIndex, Session), u64>,
 }
 
 impl Model {
-    /// The same model, knowing which places have partitions.
-    pub(crate) fn with_partitions(mut self, places: BTreeSet<Place>) -> Self {
-        self.partitions.places = places;
+    /// The same model, knowing which entities have partitions.
+    pub(crate) fn with_partitions(mut self, entities: BTreeSet<EntityIndex>) -> Self {
+        self.partitions.entities = entities;
         self
     }
 
-    /// A message has this key, at all of its places.
+    /// A message has this key, at all of its entities.
     pub(crate) fn keyed(&mut self, id: Id, key: Session) {
-        for (_, message) in self.messages.range_mut((id, Place::MIN)..=(id, Place::MAX)) {
+        for (_, message) in self.messages.range_mut((id, EntityIndex::MIN)..=(id, EntityIndex::MAX)) {
             message.key = Some(key);
         }
     }
 
     /// Whether the number of a message is one of its partition.
-    pub(super) fn check_partition(&mut self, seen: &Seen) -> Result<(), Broken> {
-        let partition = seen.sequence >> COUNT_BITS;
-        let (whose, place) = seen.shelf.numbers(seen.place);
-        if whose != Shelf::Own || !self.partitions.places.contains(&place) {
+    pub(super) fn check_partition(&mut self, observed: &ObservedDelivery) -> Result<(), Broken> {
+        let partition = observed.sequence >> COUNT_BITS;
+        let (whose, entity) = observed.location.numbers(observed.entity);
+        if whose != Location::Home || !self.partitions.entities.contains(&entity) {
             return match partition {
                 0 => Ok(()),
-                _ => broken(seen.id, "a number has a partition only where there are some", seen),
+                _ => broken(observed.id, "a number has a partition only where there are some", observed),
             };
         }
         if !(1..=PARTITIONS).contains(&partition) {
-            return broken(seen.id, "a number says its partition", seen);
+            return broken(observed.id, "a number says its partition", observed);
         }
         self.count("numbers of partitions");
-        let message = self.messages.get(&(seen.id, seen.place));
+        let message = self.messages.get(&(observed.id, observed.entity));
         let Some(key) = message.and_then(|message| message.key) else { return Ok(()) };
-        let known = *self.partitions.of_keys.entry((place, key)).or_insert(partition);
-        if known == partition { Ok(()) } else { broken(seen.id, "one key, one partition", &(seen, known)) }
+        let known = *self.partitions.of_keys.entry((entity, key)).or_insert(partition);
+        if known == partition {
+            Ok(())
+        } else {
+            broken(observed.id, "one key, one partition", &(observed, known))
+        }
     }
 }

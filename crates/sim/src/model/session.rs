@@ -1,17 +1,17 @@
 //! Sessions, as their holders see them.
 //!
-//! Invariant: a session has one holder, one order and one state, whatever becomes of connections and of the broker.
+//! Invariant: a session has one holder, one order and one state across lost connections and restarts.
 
 use std::collections::BTreeMap;
 
-use super::{Broken, Fate, Id, Model, Place, Seen, broken};
+use super::{Broken, EntityIndex, Id, Model, ObservedDelivery, Removal, broken};
 
-/// Names a session of a place.
+/// Names a session of an entity.
 pub(crate) type Session = u64;
 
-/// What is known of one session.
+/// Holder, order and state of one session.
 #[derive(Clone, Debug)]
-struct Known {
+struct SessionModel {
     /// Which connection, and until when in milliseconds.
     holder: Option<(u64, u64)>,
     /// Counts the holders: what was seen by an earlier one comes first for the next.
@@ -19,12 +19,12 @@ struct Known {
     /// Highest number among messages when first seen.
     newest: u64,
     /// By number, what was seen and may still be there.
-    seen: BTreeMap<u64, Id>,
-    /// What the state may be.
+    observed: BTreeMap<u64, Id>,
+    /// Possible session states: several after a set whose answer was lost.
     states: Vec<Option<u64>>,
 }
 
-impl Known {
+impl SessionModel {
     fn is_held_by(&self, holder: u64) -> bool {
         self.holder.is_some_and(|(other, _)| other == holder)
     }
@@ -32,17 +32,23 @@ impl Known {
 
 /// All sessions.
 #[derive(Debug, Default)]
-pub(super) struct Sessions(BTreeMap<(Place, Session), Known>);
+pub(super) struct Sessions(BTreeMap<(EntityIndex, Session), SessionModel>);
 
 impl Sessions {
-    fn get(&mut self, place: Place, session: Session) -> &mut Known {
-        let new = || Known { holder: None, holding: 0, newest: 0, seen: BTreeMap::new(), states: vec![None] };
-        self.0.entry((place, session)).or_insert_with(new)
+    fn get(&mut self, entity: EntityIndex, session: Session) -> &mut SessionModel {
+        let new = || SessionModel {
+            holder: None,
+            holding: 0,
+            newest: 0,
+            observed: BTreeMap::new(),
+            states: vec![None],
+        };
+        self.0.entry((entity, session)).or_insert_with(new)
     }
 
     /// Which holding of the session this holder's is, if it has it.
-    pub(super) fn holding(&self, place: Place, session: Session, holder: u64) -> Option<u64> {
-        let known = self.0.get(&(place, session))?;
+    pub(super) fn holding(&self, entity: EntityIndex, session: Session, holder: u64) -> Option<u64> {
+        let known = self.0.get(&(entity, session))?;
         known.is_held_by(holder).then_some(known.holding)
     }
 
@@ -55,19 +61,19 @@ impl Model {
     /// A client is told that it holds a session until then.
     pub(crate) fn granted(
         &mut self,
-        (place, session): (Place, Session),
+        (entity, session): (EntityIndex, Session),
         holder: u64,
         until: u64,
         now: u64,
     ) -> Result<(), Broken> {
         self.count("sessions held");
-        let known = self.sessions.get(place, session);
+        let known = self.sessions.get(entity, session);
         if until <= now {
             // It was over before its holder heard of it; others may have had it since.
             return Ok(());
         }
         if known.holder.is_some_and(|(_, until)| until > now) {
-            return broken(session, "a session has one holder", &(place, holder, &known));
+            return broken(session, "a session has one holder", &(entity, holder, &known));
         }
         known.holder = Some((holder, until));
         known.holding += 1;
@@ -75,14 +81,19 @@ impl Model {
     }
 
     /// The broker said that a session is held for longer, with all messages that its holder has.
-    pub(crate) fn session_renewed(&mut self, (place, session): (Place, Session), holder: u64, until: u64) {
+    pub(crate) fn session_renewed(
+        &mut self,
+        (entity, session): (EntityIndex, Session),
+        holder: u64,
+        until: u64,
+    ) {
         self.count("sessions renewed");
-        let known = self.sessions.get(place, session);
+        let known = self.sessions.get(entity, session);
         // One that was given up meanwhile stays so.
         let Some((_, end)) = known.holder.as_mut().filter(|(other, _)| *other == holder) else { return };
         *end = until.max(*end);
         for ((_, other), message) in &mut self.messages {
-            if *other == place
+            if *other == entity
                 && message.session == Some(session)
                 && let Some(lock) = message.lock.as_mut().filter(|lock| lock.holder == holder)
             {
@@ -93,74 +104,88 @@ impl Model {
 
     /// The holder gives a session back, or has lost it. A transaction that would complete messages of it, and was not told to
     /// commit before, cannot do so any more.
-    pub(crate) fn released(&mut self, (place, session): (Place, Session), holder: u64) -> Result<(), Broken> {
-        let known = self.sessions.get(place, session);
+    pub(crate) fn released(
+        &mut self,
+        (entity, session): (EntityIndex, Session),
+        holder: u64,
+    ) -> Result<(), Broken> {
+        let known = self.sessions.get(entity, session);
         known.holder.take_if(|(other, _)| *other == holder);
-        let mut spoilt = Vec::new();
+        let mut lost = Vec::new();
         for ((_, other), message) in &mut self.messages {
-            if *other == place
+            if *other == entity
                 && message.session == Some(session)
                 && message.lock.take_if(|lock| lock.holder == holder).is_some()
-                && let Fate::Completing(Some(parcel)) = message.fate
+                && let Removal::Completing(Some(group)) = message.removal
             {
-                spoilt.push(parcel);
+                lost.push(group);
             }
         }
-        for parcel in spoilt {
+        for group in lost {
             self.count("transactions that lost a session");
-            self.undone(parcel)?;
+            self.undone(group)?;
         }
         Ok(())
     }
 
     /// Whether a message comes to the holder of its session, and in its turn.
-    pub(super) fn check_session(&mut self, seen: &Seen, session: Session) -> Result<(), Broken> {
-        if seen.session != Some(session) {
-            return broken(seen.id, "a message comes with its session", seen);
+    pub(super) fn check_session(
+        &mut self,
+        observed: &ObservedDelivery,
+        session: Session,
+    ) -> Result<(), Broken> {
+        if observed.session != Some(session) {
+            return broken(observed.id, "a message comes with its session", observed);
         }
-        let first =
-            self.messages.get(&(seen.id, seen.place)).is_some_and(|message| message.sequence.is_none());
-        let known = self.sessions.get(seen.place, session);
-        if known.holder.is_none_or(|(holder, _)| holder != seen.holder) {
-            return broken(seen.id, "a message comes to the holder of its session", &(seen, &known));
+        let first = self
+            .messages
+            .get(&(observed.id, observed.entity))
+            .is_some_and(|message| message.sequence.is_none());
+        let known = self.sessions.get(observed.entity, session);
+        if known.holder.is_none_or(|(holder, _)| holder != observed.holder) {
+            return broken(observed.id, "a message comes to the holder of its session", &(observed, &known));
         }
-        if first && seen.sequence <= known.newest {
-            return broken(seen.id, "a session keeps its order", &(seen, known.newest));
+        if first && observed.sequence <= known.newest {
+            return broken(observed.id, "a session keeps its order", &(observed, known.newest));
         }
-        known.newest = known.newest.max(seen.sequence);
+        known.newest = known.newest.max(observed.sequence);
         let holding = known.holding;
-        for id in known.seen.range(..seen.sequence).map(|(_, id)| id) {
-            let passed = self
-                .messages
-                .get(&(*id, seen.place))
-                .filter(|message| message.fate == Fate::Open && !message.aside && message.holding != holding);
+        for id in known.observed.range(..observed.sequence).map(|(_, id)| id) {
+            let passed = self.messages.get(&(*id, observed.entity)).filter(|message| {
+                message.removal == Removal::Open && !message.aside && message.holding != holding
+            });
             if let Some(passed) = passed {
                 return broken(
-                    seen.id,
+                    observed.id,
                     "a session keeps its order when messages come again",
-                    &(seen, id, passed),
+                    &(observed, id, passed),
                 );
             }
         }
-        known.seen.insert(seen.sequence, seen.id);
-        if let Some(message) = self.messages.get_mut(&(seen.id, seen.place)) {
+        known.observed.insert(observed.sequence, observed.id);
+        if let Some(message) = self.messages.get_mut(&(observed.id, observed.entity)) {
             message.holding = holding;
         }
         Ok(())
     }
 
     /// The holder sets the state; 0 is never a state.
-    pub(crate) fn setting_state(&mut self, (place, session): (Place, Session), state: Option<u64>) {
-        let states = &mut self.sessions.get(place, session).states;
+    pub(crate) fn setting_state(&mut self, (entity, session): (EntityIndex, Session), state: Option<u64>) {
+        let states = &mut self.sessions.get(entity, session).states;
         if !states.contains(&state) {
             states.push(state);
         }
     }
 
     /// The broker says that the state is set. An answer that comes after its session was given up says nothing of now.
-    pub(crate) fn state_set(&mut self, (place, session): (Place, Session), holder: u64, state: Option<u64>) {
+    pub(crate) fn state_set(
+        &mut self,
+        (entity, session): (EntityIndex, Session),
+        holder: u64,
+        state: Option<u64>,
+    ) {
         self.count("session states set");
-        let known = self.sessions.get(place, session);
+        let known = self.sessions.get(entity, session);
         if known.is_held_by(holder) {
             known.states = vec![state];
         }
@@ -169,17 +194,17 @@ impl Model {
     /// The broker tells the state.
     pub(crate) fn state_told(
         &mut self,
-        (place, session): (Place, Session),
+        (entity, session): (EntityIndex, Session),
         holder: u64,
         state: Option<u64>,
     ) -> Result<(), Broken> {
         self.count("session states read");
-        let known = self.sessions.get(place, session);
+        let known = self.sessions.get(entity, session);
         if !known.is_held_by(holder) {
             return Ok(());
         }
         if !known.states.contains(&state) {
-            return broken(session, "the state of a session survives", &(place, state, &known.states));
+            return broken(session, "the state of a session survives", &(entity, state, &known.states));
         }
         known.states = vec![state];
         Ok(())

@@ -5,12 +5,12 @@ use super::*;
 pub(super) const NOW: u64 = 1_000;
 
 /// What a receiver sees of the only copy of a message.
-pub(super) fn seen(id: Id, place: Place) -> Seen {
-    Seen {
+pub(super) fn observed(id: Id, entity: EntityIndex) -> ObservedDelivery {
+    ObservedDelivery {
         id,
-        place,
-        shelf: Shelf::Own,
-        span: Span { first: 0, last: Some(0) },
+        entity,
+        location: Location::Home,
+        incarnations: Incarnations { first: 0, last: Some(0) },
         dead_letter: false,
         by_number: false,
         expired: false,
@@ -26,35 +26,35 @@ pub(super) fn seen(id: Id, place: Place) -> Seen {
     }
 }
 
-fn in_session(id: Id, holder: u64) -> Seen {
-    Seen { session: Some(0), holder, ..seen(id, 0) }
+fn in_session(id: Id, holder: u64) -> ObservedDelivery {
+    ObservedDelivery { session: Some(0), holder, ..observed(id, 0) }
 }
 
-/// A message that the broker has accepted, at these places.
-pub(super) fn sent(model: &mut Model, places: &[Place]) -> Id {
-    let parcel = model.new_parcel();
-    let places: Vec<_> = places.iter().map(|place| (*place, None, None)).collect();
-    let id = model.sending(parcel, &places, Course::default());
-    model.accepted(parcel).expect("nothing was seen");
+/// A message that the broker has accepted, at these entities.
+pub(super) fn sent(model: &mut Model, entities: &[EntityIndex]) -> Id {
+    let group = model.new_send_group();
+    let entities: Vec<_> = entities.iter().map(|entity| (*entity, None, None)).collect();
+    let id = model.sending(group, &entities, SendPath::default());
+    model.accepted(group).expect("nothing was seen");
     id
 }
 
-/// Accepted messages of session 0 at place 0, numbered from 1.
+/// Accepted messages of session 0 at entity 0, numbered from 1.
 fn session_of(count: usize) -> Model {
     let mut model = Model::default();
     for _ in 0..count {
-        let parcel = model.new_parcel();
-        model.sending(parcel, &[(0, Some(0), None)], Course::default());
-        model.accepted(parcel).expect("nothing was seen");
+        let group = model.new_send_group();
+        model.sending(group, &[(0, Some(0), None)], SendPath::default());
+        model.accepted(group).expect("nothing was seen");
     }
     model
 }
 
 /// Received and completed.
-pub(super) fn taken(model: &mut Model, id: Id, place: Place) {
-    assert_eq!(model.delivered(seen(id, place)), Ok(true));
-    model.settling((id, place), 1, Deed::Complete);
-    model.completed(id, place);
+pub(super) fn taken(model: &mut Model, id: Id, entity: EntityIndex) {
+    assert_eq!(model.delivered(observed(id, entity)), Ok(true));
+    model.settling((id, entity), 1, SettlementKind::Complete);
+    model.completed(id, entity);
 }
 
 pub(super) fn assert_broken<T: Debug>(found: Result<T, Broken>, promise: &str) {
@@ -76,16 +76,16 @@ fn a_message_without_a_copy_in_a_matching_subscription_is_missed() {
 fn a_copy_where_no_rule_matches_is_noticed() {
     let mut model = Model::default();
     let id = sent(&mut model, &[1, 2]);
-    assert_broken(model.delivered(seen(id, 3)), "only where it belongs");
+    assert_broken(model.delivered(observed(id, 3)), "only where it belongs");
 }
 
 #[test]
 fn a_second_copy_is_noticed_before_and_after_the_first_is_completed() {
     let mut model = Model::default();
     let id = sent(&mut model, &[1]);
-    assert_eq!(model.delivered(seen(id, 1)), Ok(true));
-    model.settling((id, 1), 1, Deed::Return);
-    let second = Seen { sequence: 77, ..seen(id, 1) };
+    assert_eq!(model.delivered(observed(id, 1)), Ok(true));
+    model.settling((id, 1), 1, SettlementKind::Return);
+    let second = ObservedDelivery { sequence: 77, ..observed(id, 1) };
     assert_broken(model.delivered(second), "one copy at each place");
     model.completed(id, 1);
     assert_broken(model.delivered(second), "settled stays settled");
@@ -97,10 +97,10 @@ fn a_delivery_count_that_falls_is_noticed_and_one_that_stays_or_grows_is_not() {
     let id = sent(&mut model, &[1]);
     // Released, abandoned, and lost three times unseen; then one failure is forgotten.
     for (delivery_count, holds) in [(0, true), (0, true), (1, true), (4, true), (3, false)] {
-        let found = model.delivered(Seen { delivery_count, ..seen(id, 1) });
+        let found = model.delivered(ObservedDelivery { delivery_count, ..observed(id, 1) });
         if holds {
             assert_eq!(found, Ok(true), "{delivery_count}");
-            model.settling((id, 1), 1, Deed::Return);
+            model.settling((id, 1), 1, SettlementKind::Return);
         } else {
             assert_broken(found, "delivery counts never fall");
         }
@@ -110,8 +110,8 @@ fn a_delivery_count_that_falls_is_noticed_and_one_that_stays_or_grows_is_not() {
 #[test]
 fn a_copy_that_shows_that_its_message_was_stored_demands_the_others() {
     let mut model = Model::default();
-    let parcel = model.new_parcel();
-    let id = model.sending(parcel, &[(1, None, None), (2, None, None)], Course::default());
+    let group = model.new_send_group();
+    let id = model.sending(group, &[(1, None, None), (2, None, None)], SendPath::default());
     assert_eq!(model.check_drained(NOW), Ok(()), "nobody knows whether it was stored");
     taken(&mut model, id, 1);
     assert_broken(model.check_drained(NOW), "an accepted message survives");
@@ -132,7 +132,10 @@ fn two_holders_of_a_session_are_noticed() {
 fn a_message_of_another_session_is_noticed() {
     let mut model = session_of(1);
     assert_eq!(model.granted((0, 4), 1, NOW + 100, NOW), Ok(()));
-    assert_broken(model.delivered(Seen { session: Some(4), ..in_session(1, 1) }), "comes with its session");
+    assert_broken(
+        model.delivered(ObservedDelivery { session: Some(4), ..in_session(1, 1) }),
+        "comes with its session",
+    );
 }
 
 #[test]
@@ -160,8 +163,8 @@ fn a_session_goes_on_where_it_was_when_what_came_before_is_settled() {
     assert_eq!(model.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
     assert_eq!(model.delivered(in_session(1, 1)), Ok(true));
     assert_eq!(model.delivered(in_session(2, 1)), Ok(true));
-    model.settling((1, 0), 1, Deed::Complete);
-    model.settling((2, 0), 1, Deed::DeadLetter);
+    model.settling((1, 0), 1, SettlementKind::Complete);
+    model.settling((2, 0), 1, SettlementKind::DeadLetter);
     model.released((0, 0), 1).unwrap();
     assert_eq!(model.granted((0, 0), 2, NOW + 100, NOW), Ok(()));
     assert_eq!(model.delivered(in_session(3, 2)), Ok(true));
@@ -189,11 +192,12 @@ fn a_lost_session_state_is_noticed() {
 fn who_gets_a_message_whose_lock_was_renewed_is_noticed() {
     let mut model = Model::default();
     let id = sent(&mut model, &[0]);
-    assert_eq!(model.delivered(seen(id, 0)), Ok(true));
+    assert_eq!(model.delivered(observed(id, 0)), Ok(true));
     model.renewed((id, 0), 1, NOW + 5_000);
-    let other = Seen { holder: 2, now: NOW + 4_000, locked_until: Some(NOW + 9_000), ..seen(id, 0) };
+    let other =
+        ObservedDelivery { holder: 2, now: NOW + 4_000, locked_until: Some(NOW + 9_000), ..observed(id, 0) };
     assert_broken(model.delivered(other), "two live locks");
-    let later = Seen { now: NOW + 5_000, ..other };
+    let later = ObservedDelivery { now: NOW + 5_000, ..other };
     assert_eq!(model.delivered(later), Ok(true));
 }
 
@@ -214,7 +218,7 @@ fn a_message_that_came_too_late_is_not_new_when_it_comes_again() {
         let mut model = session_of(2);
         assert_eq!(model.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
         if came_before {
-            let late = Seen { locked_until: Some(NOW - 1), ..in_session(1, 1) };
+            let late = ObservedDelivery { locked_until: Some(NOW - 1), ..in_session(1, 1) };
             assert_eq!(model.delivered(late), Ok(false));
         }
         assert_eq!(model.delivered(in_session(2, 1)), Ok(true));
@@ -236,7 +240,7 @@ fn who_was_shown_a_message_too_late_may_have_the_next_one_of_its_session() {
         assert_eq!(model.released((0, 0), 1), Ok(()));
         assert_eq!(model.granted((0, 0), 2, NOW + 100, NOW), Ok(()));
         if came_again {
-            let late = Seen { locked_until: Some(NOW - 1), ..in_session(1, 2) };
+            let late = ObservedDelivery { locked_until: Some(NOW - 1), ..in_session(1, 2) };
             assert_eq!(model.delivered(late), Ok(false));
         }
         let next = model.delivered(in_session(2, 2));
@@ -254,50 +258,50 @@ fn a_transaction_that_commits_without_its_session_is_noticed() {
         let mut model = session_of(1);
         assert_eq!(model.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
         assert_eq!(model.delivered(in_session(1, 1)), Ok(true));
-        let parcel = model.new_parcel();
-        assert_eq!(model.enlisting(parcel, (1, 0), 1, false), Ok(()));
+        let group = model.new_send_group();
+        assert_eq!(model.enlisting(group, (1, 0), 1, false), Ok(()));
         if told_before {
-            model.ending(parcel);
+            model.ending(group);
         }
         assert_eq!(model.released((0, 0), 1), Ok(()));
         if told_before {
-            assert_eq!(model.accepted(parcel), Ok(()), "it was told to commit before");
+            assert_eq!(model.accepted(group), Ok(()), "it was told to commit before");
         } else {
-            assert_broken(model.accepted(parcel), "lost a lock does not commit");
+            assert_broken(model.accepted(group), "lost a lock does not commit");
         }
     }
 }
 
-/// A transaction that sends a message to place 1 and another to place 2, and completes one at place 0.
-fn transaction(model: &mut Model) -> (ParcelId, [Id; 3]) {
+/// A transaction that sends a message to entity 1 and another to entity 2, and completes one at entity 0.
+fn transaction(model: &mut Model) -> (SendGroupId, [Id; 3]) {
     let done = sent(model, &[0]);
-    assert_eq!(model.delivered(seen(done, 0)), Ok(true));
-    let parcel = model.new_parcel();
-    let first = model.sending(parcel, &[(1, None, None)], Course::default());
-    let second = model.sending(parcel, &[(2, None, None)], Course::default());
-    assert_eq!(model.enlisting(parcel, (done, 0), 1, false), Ok(()));
-    model.ending(parcel);
-    (parcel, [first, second, done])
+    assert_eq!(model.delivered(observed(done, 0)), Ok(true));
+    let group = model.new_send_group();
+    let first = model.sending(group, &[(1, None, None)], SendPath::default());
+    let second = model.sending(group, &[(2, None, None)], SendPath::default());
+    assert_eq!(model.enlisting(group, (done, 0), 1, false), Ok(()));
+    model.ending(group);
+    (group, [first, second, done])
 }
 
 #[test]
 fn a_committed_transaction_of_which_a_part_is_missing_is_noticed() {
     let mut model = Model::default();
-    let (parcel, [first, second, done]) = transaction(&mut model);
-    assert_eq!(model.accepted(parcel), Ok(()));
+    let (group, [first, second, done]) = transaction(&mut model);
+    assert_eq!(model.accepted(group), Ok(()));
     taken(&mut model, first, 1);
     assert_broken(model.check_drained(NOW), "an accepted message survives");
     taken(&mut model, second, 2);
     assert_eq!(model.check_drained(NOW), Ok(()));
-    assert_broken(model.delivered(seen(done, 0)), "settled stays settled");
+    assert_broken(model.delivered(observed(done, 0)), "settled stays settled");
 }
 
 #[test]
 fn a_part_of_a_transaction_that_was_rolled_back_is_noticed() {
     let mut model = Model::default();
-    let (parcel, [first, _, done]) = transaction(&mut model);
-    assert_eq!(model.undone(parcel), Ok(()));
-    assert_broken(model.delivered(seen(first, 1)), "refused, rolled back or cancelled");
+    let (group, [first, _, done]) = transaction(&mut model);
+    assert_eq!(model.undone(group), Ok(()));
+    assert_broken(model.delivered(observed(first, 1)), "refused, rolled back or cancelled");
     assert_broken(model.check_drained(NOW), "an accepted message survives");
     taken(&mut model, done, 0);
     assert_eq!(model.check_drained(NOW), Ok(()));
@@ -314,12 +318,12 @@ fn half_of_a_transaction_whose_end_nobody_saw_is_noticed() {
     let mut model = Model::default();
     let (_, [first, _, done]) = transaction(&mut model);
     taken(&mut model, first, 1);
-    assert_broken(model.delivered(seen(done, 0)), "settled stays settled");
+    assert_broken(model.delivered(observed(done, 0)), "settled stays settled");
     // What was completed is there, and a message arrived.
     let mut model = Model::default();
     let (_, [first, _, done]) = transaction(&mut model);
     taken(&mut model, done, 0);
-    assert_broken(model.delivered(seen(first, 1)), "refused, rolled back or cancelled");
+    assert_broken(model.delivered(observed(first, 1)), "refused, rolled back or cancelled");
     // What was completed is gone, and no message arrived.
     let mut model = Model::default();
     transaction(&mut model);
@@ -330,14 +334,14 @@ fn half_of_a_transaction_whose_end_nobody_saw_is_noticed() {
 fn a_transaction_whose_message_may_have_expired_can_have_committed() {
     let mut model = Model::default();
     let done = sent(&mut model, &[0]);
-    assert_eq!(model.delivered(seen(done, 0)), Ok(true));
-    let parcel = model.new_parcel();
+    assert_eq!(model.delivered(observed(done, 0)), Ok(true));
+    let group = model.new_send_group();
     model.sending(
-        parcel,
-        &[(1, None, Some(Life { since: NOW, ttl: 10, dead_letters: false }))],
-        Course::default(),
+        group,
+        &[(1, None, Some(Lifetime { since: NOW, ttl: 10, dead_letters: false }))],
+        SendPath::default(),
     );
-    assert_eq!(model.enlisting(parcel, (done, 0), 1, false), Ok(()));
+    assert_eq!(model.enlisting(group, (done, 0), 1, false), Ok(()));
     assert_broken(model.check_drained(NOW + 9), "has completed nothing");
     assert_eq!(model.check_drained(NOW + 10), Ok(()));
 }
@@ -346,11 +350,12 @@ fn a_transaction_whose_message_may_have_expired_can_have_committed() {
 fn who_got_a_message_keeps_it_when_the_transaction_ends_that_had_it() {
     let mut model = Model::default();
     let done = sent(&mut model, &[0]);
-    assert_eq!(model.delivered(seen(done, 0)), Ok(true));
-    let (early, late) = (model.new_parcel(), model.new_parcel());
+    assert_eq!(model.delivered(observed(done, 0)), Ok(true));
+    let (early, late) = (model.new_send_group(), model.new_send_group());
     assert_eq!(model.enlisting(early, (done, 0), 1, false), Ok(()));
     let after = NOW + 100;
-    let got = Seen { holder: 2, locked_until: Some(after + 100), now: after, ..seen(done, 0) };
+    let got =
+        ObservedDelivery { holder: 2, locked_until: Some(after + 100), now: after, ..observed(done, 0) };
     assert_eq!(model.delivered(got), Ok(true));
     model.ending(early);
     assert_eq!(model.enlisting(late, (done, 0), 2, false), Ok(()));
@@ -361,9 +366,9 @@ fn who_got_a_message_keeps_it_when_the_transaction_ends_that_had_it() {
 #[test]
 fn a_commit_without_the_lock_is_noticed() {
     let mut model = Model::default();
-    let (parcel, [_, _, done]) = transaction(&mut model);
-    assert_eq!(model.delivered(Seen { holder: 2, ..seen(done, 0) }), Ok(true));
-    assert_broken(model.accepted(parcel), "does not commit");
+    let (group, [_, _, done]) = transaction(&mut model);
+    assert_eq!(model.delivered(ObservedDelivery { holder: 2, ..observed(done, 0) }), Ok(true));
+    assert_broken(model.accepted(group), "does not commit");
 }
 
 /// An operation that is refused later undoes all before it: whose messages are free then, and who loses them.
@@ -372,65 +377,68 @@ fn what_a_transaction_holds_may_come_again_and_then_it_does_not_commit() {
     for is_plain in [true, false] {
         let mut model = Model::default();
         let done = sent(&mut model, &[0]);
-        assert_eq!(model.delivered(seen(done, 0)), Ok(true));
-        let parcel = model.new_parcel();
-        assert_eq!(model.enlisting(parcel, (done, 0), 1, is_plain), Ok(()));
-        let again = model.delivered(seen(done, 0));
+        assert_eq!(model.delivered(observed(done, 0)), Ok(true));
+        let group = model.new_send_group();
+        assert_eq!(model.enlisting(group, (done, 0), 1, is_plain), Ok(()));
+        let again = model.delivered(observed(done, 0));
         if is_plain {
             assert_eq!(again, Ok(true), "its message is free at once");
-            assert_broken(model.accepted(parcel), "does not commit");
+            assert_broken(model.accepted(group), "does not commit");
         } else {
             assert_broken(again, "two live locks");
         }
     }
 }
 
-/// A schedule of two messages at place 1, due at the time of `NOW`.
-fn schedule(model: &mut Model) -> (ParcelId, [Id; 2]) {
-    let parcel = model.new_parcel();
-    model.scheduling(parcel, NOW);
-    let ids = [(); 2].map(|()| model.sending(parcel, &[(1, None, None)], Course::default()));
-    (parcel, ids)
+/// A schedule of two messages at entity 1, due at the time of `NOW`.
+fn schedule(model: &mut Model) -> (SendGroupId, [Id; 2]) {
+    let group = model.new_send_group();
+    model.scheduling(group, NOW);
+    let ids = [(); 2].map(|()| model.sending(group, &[(1, None, None)], SendPath::default()));
+    (group, ids)
 }
 
 #[test]
 fn a_schedule_that_fires_early_is_noticed() {
     let mut model = Model::default();
     let (_, [first, _]) = schedule(&mut model);
-    assert_broken(model.delivered(Seen { now: NOW - 1, ..seen(first, 1) }), "before it is due");
-    assert_eq!(model.delivered(seen(first, 1)), Ok(true));
+    assert_broken(
+        model.delivered(ObservedDelivery { now: NOW - 1, ..observed(first, 1) }),
+        "before it is due",
+    );
+    assert_eq!(model.delivered(observed(first, 1)), Ok(true));
 }
 
 #[test]
 fn a_cancelled_schedule_that_fires_is_noticed() {
     let mut model = Model::default();
-    let (parcel, [first, _]) = schedule(&mut model);
-    assert_eq!(model.accepted(parcel), Ok(()));
-    model.cancelling(parcel);
-    assert_eq!(model.cancelled(parcel), Ok(()));
+    let (group, [first, _]) = schedule(&mut model);
+    assert_eq!(model.accepted(group), Ok(()));
+    model.cancelling(group);
+    assert_eq!(model.cancelled(group), Ok(()));
     assert_eq!(model.check_drained(NOW), Ok(()), "nothing has to arrive");
-    assert_broken(model.delivered(seen(first, 1)), "refused, rolled back or cancelled");
+    assert_broken(model.delivered(observed(first, 1)), "refused, rolled back or cancelled");
 }
 
 #[test]
 fn cancelling_what_has_fired_is_noticed_and_so_is_half_a_cancellation() {
     let mut model = Model::default();
-    let (parcel, [first, _]) = schedule(&mut model);
-    assert_eq!(model.accepted(parcel), Ok(()));
-    model.cancelling(parcel);
+    let (group, [first, _]) = schedule(&mut model);
+    assert_eq!(model.accepted(group), Ok(()));
+    model.cancelling(group);
     assert_eq!(model.check_drained(NOW), Ok(()), "nobody knows whether it was cancelled");
     taken(&mut model, first, 1);
     assert_broken(model.check_drained(NOW), "an accepted message survives");
-    assert_broken(model.cancelled(parcel), "what has fired cannot be cancelled");
+    assert_broken(model.cancelled(group), "what has fired cannot be cancelled");
 }
 
 #[test]
 fn a_schedule_that_was_not_cancelled_and_never_fires_is_noticed() {
     let mut model = Model::default();
-    let (parcel, _) = schedule(&mut model);
-    assert_eq!(model.accepted(parcel), Ok(()));
-    model.cancelling(parcel);
-    model.not_cancelled(parcel);
+    let (group, _) = schedule(&mut model);
+    assert_eq!(model.accepted(group), Ok(()));
+    model.cancelling(group);
+    model.not_cancelled(group);
     assert_broken(model.check_drained(NOW), "an accepted message survives");
 }
 
@@ -438,24 +446,30 @@ fn a_schedule_that_was_not_cancelled_and_never_fires_is_noticed() {
 fn a_duplicate_inside_the_window_is_noticed() {
     let mut model = Model::default();
     let id = sent(&mut model, &[1]);
-    let parcel = model.next_parcel;
-    assert!(model.sending_again(parcel));
-    assert_eq!(model.undone(parcel), Ok(()), "a refusal of the second says nothing of the first");
+    let group = model.next_send_group;
+    assert!(model.sending_again(group));
+    assert_eq!(model.undone(group), Ok(()), "a refusal of the second says nothing of the first");
     taken(&mut model, id, 1);
-    assert_broken(model.delivered(Seen { sequence: 77, ..seen(id, 1) }), "settled stays settled");
+    assert_broken(
+        model.delivered(ObservedDelivery { sequence: 77, ..observed(id, 1) }),
+        "settled stays settled",
+    );
 }
 
 #[test]
 fn a_deferred_message_in_the_order_is_noticed() {
     let mut model = Model::default();
     let id = sent(&mut model, &[1]);
-    assert_eq!(model.delivered(seen(id, 1)), Ok(true));
-    model.settling((id, 1), 1, Deed::Defer);
+    assert_eq!(model.delivered(observed(id, 1)), Ok(true));
+    model.settling((id, 1), 1, SettlementKind::Defer);
     model.deferred(id, 1);
-    assert_broken(model.delivered(seen(id, 1)), "by its number only");
+    assert_broken(model.delivered(observed(id, 1)), "by its number only");
     assert_broken(model.check_drained(NOW), "an accepted message survives");
     assert_eq!(model.to_fetch(1), [((id, 1), id)]);
-    assert_eq!(model.delivered(Seen { by_number: true, locked_until: None, ..seen(id, 1) }), Ok(true));
+    assert_eq!(
+        model.delivered(ObservedDelivery { by_number: true, locked_until: None, ..observed(id, 1) }),
+        Ok(true)
+    );
     assert_eq!(model.check_drained(NOW), Ok(()));
 }
 
@@ -463,7 +477,10 @@ fn a_deferred_message_in_the_order_is_noticed() {
 fn a_message_of_the_order_that_comes_by_its_number_is_noticed() {
     let mut model = Model::default();
     let id = sent(&mut model, &[1]);
-    assert_broken(model.delivered(Seen { by_number: true, ..seen(id, 1) }), "only a deferred message");
+    assert_broken(
+        model.delivered(ObservedDelivery { by_number: true, ..observed(id, 1) }),
+        "only a deferred message",
+    );
 }
 
 #[test]
@@ -471,12 +488,12 @@ fn a_deferred_message_that_was_not_there_is_missed_unless_somebody_else_complete
     for completed in [false, true] {
         let mut model = Model::default();
         let id = sent(&mut model, &[1]);
-        assert_eq!(model.delivered(seen(id, 1)), Ok(true));
-        model.settling((id, 1), 1, Deed::Defer);
+        assert_eq!(model.delivered(observed(id, 1)), Ok(true));
+        model.settling((id, 1), 1, SettlementKind::Defer);
         let visits = model.taking(id, 1).expect("it is there to be asked for");
         assert_eq!(model.check_drained(NOW), Ok(()), "the answer may be lost");
         if completed {
-            model.settling((id, 1), 2, Deed::Complete);
+            model.settling((id, 1), 2, SettlementKind::Complete);
         }
         model.not_taken(id, 1, visits);
         if completed {
@@ -487,74 +504,78 @@ fn a_deferred_message_that_was_not_there_is_missed_unless_somebody_else_complete
     }
 }
 
-/// A message with so many milliseconds to live from `NOW` on, at place 1.
-fn mortal(model: &mut Model, ttl: u64, dead_letters: bool) -> Id {
-    let parcel = model.new_parcel();
-    let id =
-        model.sending(parcel, &[(1, None, Some(Life { since: NOW, ttl, dead_letters }))], Course::default());
-    model.accepted(parcel).expect("nothing was seen");
+/// A message with so many milliseconds to live from `NOW` on, at entity 1.
+fn ttl_percent(model: &mut Model, ttl: u64, dead_letters: bool) -> Id {
+    let group = model.new_send_group();
+    let id = model.sending(
+        group,
+        &[(1, None, Some(Lifetime { since: NOW, ttl, dead_letters }))],
+        SendPath::default(),
+    );
+    model.accepted(group).expect("nothing was seen");
     id
 }
 
 /// A message with a key, as it is seen with a number of this partition.
-fn of_partition(model: &mut Model, key: Session, partition: u64) -> Seen {
+fn of_partition(model: &mut Model, key: Session, partition: u64) -> ObservedDelivery {
     let id = sent(model, &[0]);
     model.keyed(id, key);
-    Seen { sequence: partition << 48 | id, ..seen(id, 0) }
+    ObservedDelivery { sequence: partition << 48 | id, ..observed(id, 0) }
 }
 
 #[test]
 fn a_number_outside_of_its_partition_is_noticed() {
-    let parted = || Model::default().with_partitions([0].into());
+    let partitioned = || Model::default().with_partitions([0].into());
     for (partition, fits) in [(0, false), (1, true), (16, true), (17, false)] {
-        let mut model = parted();
-        let seen = of_partition(&mut model, 1, partition);
-        assert_eq!(model.delivered(seen).is_ok(), fits, "partition {partition}");
+        let mut model = partitioned();
+        let observed = of_partition(&mut model, 1, partition);
+        assert_eq!(model.delivered(observed).is_ok(), fits, "partition {partition}");
     }
-    let mut model = parted();
-    let seen = of_partition(&mut model, 1, 5);
-    assert_eq!(model.delivered(seen), Ok(true));
+    let mut model = partitioned();
+    let observed = of_partition(&mut model, 1, 5);
+    assert_eq!(model.delivered(observed), Ok(true));
     model.restarted();
-    let seen = of_partition(&mut model, 1, 6);
-    assert_broken(model.delivered(seen), "one key, one partition");
-    let seen = of_partition(&mut model, 2, 6);
-    assert_eq!(model.delivered(seen), Ok(true), "another key");
+    let observed = of_partition(&mut model, 1, 6);
+    assert_broken(model.delivered(observed), "one key, one partition");
+    let observed = of_partition(&mut model, 2, 6);
+    assert_eq!(model.delivered(observed), Ok(true), "another key");
 }
 
 #[test]
 fn a_number_of_a_partition_where_there_is_none_is_noticed() {
     let mut model = Model::default();
-    let seen = of_partition(&mut model, 1, 1);
-    assert_broken(model.delivered(seen), "only where there are some");
+    let observed = of_partition(&mut model, 1, 1);
+    assert_broken(model.delivered(observed), "only where there are some");
 }
 
-/// A model in which the dead letters of places 0 and 1 are forwarded to place 2.
+/// A model in which the dead letters of entities 0 and 1 are forwarded to entity 2.
 fn with_grave() -> Model {
-    Model::with_graves([(0, 2), (1, 2)].into())
+    Model::with_dead_letter_targets([(0, 2), (1, 2)].into())
 }
 
-/// A message of place 0 as it is seen where its dead letters go.
-fn buried(id: Id) -> Seen {
-    Seen { shelf: Shelf::Grave(2), sequence: 40 + id, ..seen(id, 0) }
+/// A message of entity 0 as it is seen where its dead letters go.
+fn buried(id: Id) -> ObservedDelivery {
+    ObservedDelivery { location: Location::DeadLetterTarget(2), sequence: 40 + id, ..observed(id, 0) }
 }
 
 #[test]
 fn a_dead_letter_that_is_where_it_was_and_where_it_was_forwarded_to_is_noticed() {
-    let transfer = |id| Seen { shelf: Shelf::Transfer, dead_letter: true, ..seen(id, 0) };
-    let second: [fn(Id) -> Seen; 4] = [
-        |id| seen(id, 0),
-        |id| Seen { dead_letter: true, ..seen(id, 0) },
+    let transfer =
+        |id| ObservedDelivery { location: Location::Transfer, dead_letter: true, ..observed(id, 0) };
+    let second: [fn(Id) -> ObservedDelivery; 4] = [
+        |id| observed(id, 0),
+        |id| ObservedDelivery { dead_letter: true, ..observed(id, 0) },
         transfer,
-        |id| Seen { sequence: 77, ..buried(id) },
+        |id| ObservedDelivery { sequence: 77, ..buried(id) },
     ];
     for (row, second) in second.into_iter().enumerate() {
         let mut model = with_grave();
         let id = sent(&mut model, &[0]);
-        assert_eq!(model.delivered(seen(id, 0)), Ok(true));
-        model.settling((id, 0), 1, Deed::DeadLetter);
-        assert_eq!(model.home(id, 2), (0, Shelf::Grave(2)));
+        assert_eq!(model.delivered(observed(id, 0)), Ok(true));
+        model.settling((id, 0), 1, SettlementKind::DeadLetter);
+        assert_eq!(model.home(id, 2), (0, Location::DeadLetterTarget(2)));
         assert_eq!(model.delivered(buried(id)), Ok(true));
-        model.settling((id, 0), 1, Deed::Return);
+        model.settling((id, 0), 1, SettlementKind::Return);
         let promise = if row < 3 { "a message is in one place" } else { "one copy at each place" };
         assert_broken(model.delivered(second(id)), promise);
         model.completed(id, 0);
@@ -566,30 +587,30 @@ fn a_dead_letter_that_is_where_it_was_and_where_it_was_forwarded_to_is_noticed()
 fn a_dead_letter_that_was_forwarded_and_is_not_there_is_missed() {
     let mut model = with_grave();
     let id = sent(&mut model, &[0]);
-    assert_eq!(model.delivered(seen(id, 0)), Ok(true));
-    model.settling((id, 0), 1, Deed::DeadLetter);
+    assert_eq!(model.delivered(observed(id, 0)), Ok(true));
+    model.settling((id, 0), 1, SettlementKind::DeadLetter);
     assert_broken(model.check_drained(NOW), "an accepted message survives");
-    assert_eq!(model.delivered(Seen { locked_until: None, ..buried(id) }), Ok(true));
+    assert_eq!(model.delivered(ObservedDelivery { locked_until: None, ..buried(id) }), Ok(true));
     assert_eq!(model.check_drained(NOW), Ok(()));
 }
 
 #[test]
 fn a_dead_letter_is_told_apart_from_what_was_sent_to_the_same_place() {
     let mut model = with_grave();
-    let [own, forwarded] = [2, 1].map(|place| sent(&mut model, &[place]));
-    assert_eq!(model.home(own, 2), (2, Shelf::Own));
-    assert_eq!(model.home(forwarded, 2), (1, Shelf::Grave(2)));
-    assert_eq!(model.home(forwarded, 1), (1, Shelf::Own));
-    let there = Seen { shelf: Shelf::Grave(2), ..seen(forwarded, 1) };
-    assert_eq!(model.delivered(Seen { sequence: 5, ..there }), Ok(true));
-    assert_broken(model.delivered(Seen { sequence: 5, ..seen(own, 2) }), "never repeat");
+    let [own, forwarded] = [2, 1].map(|entity| sent(&mut model, &[entity]));
+    assert_eq!(model.home(own, 2), (2, Location::Home));
+    assert_eq!(model.home(forwarded, 2), (1, Location::DeadLetterTarget(2)));
+    assert_eq!(model.home(forwarded, 1), (1, Location::Home));
+    let there = ObservedDelivery { location: Location::DeadLetterTarget(2), ..observed(forwarded, 1) };
+    assert_eq!(model.delivered(ObservedDelivery { sequence: 5, ..there }), Ok(true));
+    assert_broken(model.delivered(ObservedDelivery { sequence: 5, ..observed(own, 2) }), "never repeat");
 }
 
 #[test]
 fn a_dead_letter_that_is_forwarded_under_lock_is_noticed() {
     let mut model = with_grave();
     let id = sent(&mut model, &[0]);
-    assert_eq!(model.delivered(seen(id, 0)), Ok(true));
+    assert_eq!(model.delivered(observed(id, 0)), Ok(true));
     assert_broken(model.delivered(buried(id)), "two live locks");
 }
 
@@ -597,11 +618,11 @@ fn a_dead_letter_that_is_forwarded_under_lock_is_noticed() {
 fn a_dead_letter_that_forgets_its_first_number_is_noticed() {
     let mut model = with_grave();
     let id = sent(&mut model, &[0]);
-    assert_eq!(model.delivered(Seen { origin: Some(id), ..seen(id, 0) }), Ok(true));
-    model.settling((id, 0), 1, Deed::DeadLetter);
-    let forgets = Seen { origin: Some(40 + id), ..buried(id) };
+    assert_eq!(model.delivered(ObservedDelivery { origin: Some(id), ..observed(id, 0) }), Ok(true));
+    model.settling((id, 0), 1, SettlementKind::DeadLetter);
+    let forgets = ObservedDelivery { origin: Some(40 + id), ..buried(id) };
     assert_broken(model.delivered(forgets), "keeps its first number");
-    assert_eq!(model.delivered(Seen { origin: Some(id), ..buried(id) }), Ok(true));
+    assert_eq!(model.delivered(ObservedDelivery { origin: Some(id), ..buried(id) }), Ok(true));
 }
 
 #[test]
@@ -610,7 +631,7 @@ fn a_dead_letter_is_gone_with_where_it_went_and_not_with_where_it_came_from() {
         let mut model = with_grave();
         let id = sent(&mut model, &[0]);
         assert_eq!(model.delivered(buried(id)), Ok(true));
-        model.settling((id, 0), 1, Deed::Return);
+        model.settling((id, 0), 1, SettlementKind::Return);
         model.deleting(deleted);
         model.deleted(deleted);
         assert_eq!(model.check_drained(NOW).is_err(), missed, "place {deleted}");
@@ -622,18 +643,18 @@ fn a_dead_letter_that_comes_out_of_a_deleted_place_is_noticed() {
     let mut model = with_grave();
     let id = sent(&mut model, &[0]);
     assert_eq!(model.delivered(buried(id)), Ok(true));
-    model.settling((id, 0), 1, Deed::Return);
+    model.settling((id, 0), 1, SettlementKind::Return);
     model.deleting(2);
     model.deleted(2);
-    let again = Seen { span: Span { first: 1, last: Some(1) }, ..buried(id) };
+    let again = ObservedDelivery { incarnations: Incarnations { first: 1, last: Some(1) }, ..buried(id) };
     assert_broken(model.delivered(again), "nothing of a deleted entity");
 }
 
 #[test]
 fn a_message_that_is_handed_out_after_its_time_is_noticed() {
     let mut model = Model::default();
-    let id = mortal(&mut model, 10, true);
-    let after = |past| Seen { handed_out: Some(NOW + past), ..seen(id, 1) };
+    let id = ttl_percent(&mut model, 10, true);
+    let after = |past| ObservedDelivery { handed_out: Some(NOW + past), ..observed(id, 1) };
     assert_broken(model.delivered(after(10)), "nothing comes after its time");
     assert_eq!(model.delivered(after(9)), Ok(true));
 }
@@ -641,17 +662,17 @@ fn a_message_that_is_handed_out_after_its_time_is_noticed() {
 #[test]
 fn a_message_that_expires_before_its_time_is_noticed() {
     let mut model = Model::default();
-    let id = mortal(&mut model, 10, true);
-    let dead = Seen { dead_letter: true, expired: true, ..seen(id, 1) };
-    assert_broken(model.delivered(Seen { now: NOW + 9, ..dead }), "before its time");
-    assert_eq!(model.delivered(Seen { now: NOW + 10, ..dead }), Ok(true));
+    let id = ttl_percent(&mut model, 10, true);
+    let dead = ObservedDelivery { dead_letter: true, expired: true, ..observed(id, 1) };
+    assert_broken(model.delivered(ObservedDelivery { now: NOW + 9, ..dead }), "before its time");
+    assert_eq!(model.delivered(ObservedDelivery { now: NOW + 10, ..dead }), Ok(true));
 }
 
 #[test]
 fn a_message_that_expired_is_missed_among_the_dead_letters() {
     for (dead_letters, missed) in [(true, true), (false, false)] {
         let mut model = Model::default();
-        mortal(&mut model, 10, dead_letters);
+        ttl_percent(&mut model, 10, dead_letters);
         assert!(model.check_drained(NOW + 9).is_err());
         assert_eq!(model.check_drained(NOW + 10).is_err(), missed, "dead letters: {dead_letters}");
     }

@@ -1,7 +1,7 @@
-//! How the process starts: undisturbed, or killed at any call of its disk, or on a disk that fails or is full, several
-//! times in a row.
+//! Start of the process: without faults, killed at any disk call, or on a disk that fails or is full, several times in a
+//! row.
 //!
-//! Invariant: however many starts came to nothing, one in which nothing fails succeeds.
+//! Invariant: after any number of failed starts, a start without faults succeeds.
 
 use std::sync::atomic::Ordering;
 
@@ -11,8 +11,8 @@ use broker_node::{Node, NodeLimits, RecoveryError};
 
 use super::Process;
 use crate::{
-    disk::{Mishap, Trap},
-    plan::{Durable, Fault, Plan},
+    disk::{ArmedFault, StartFault},
+    plan::{Durable, Plan, PlantedFault},
     rng::Rng,
 };
 
@@ -24,12 +24,12 @@ impl Process {
         rng: &mut Rng,
         setup: &Batch,
     ) -> Result<(), String> {
-        self.mischief.calm.store(true, Ordering::Relaxed);
-        self.haste.plant(&plan.places);
+        self.disk_faults.calm.store(true, Ordering::Relaxed);
+        self.premature_ack.plant(&plan.topology);
         let mut vain = 0;
         while self.starts.chance(plan.disturb) {
             if self.disturbed_start((plan, now), setup)? {
-                self.mischief.calm.store(false, Ordering::Relaxed);
+                self.disk_faults.calm.store(false, Ordering::Relaxed);
                 return Ok(());
             }
             vain += 1;
@@ -38,31 +38,33 @@ impl Process {
         if !self.start((plan, now), rng, setup)? {
             return Err(format!("nothing failed, and the start did: {:?}", self.fault()));
         }
-        self.mischief.calm.store(false, Ordering::Relaxed);
+        self.disk_faults.calm.store(false, Ordering::Relaxed);
         Ok(())
     }
 
     /// A start to which something happens. True: the broker runs nevertheless.
     fn disturbed_start(&mut self, (plan, now): (&Plan, u64), setup: &Batch) -> Result<bool, String> {
         let mut rng = self.starts.fork();
-        let trap = Trap::draw(&mut rng);
-        self.mischief.set_trap(trap);
+        let armed_fault = ArmedFault::draw(&mut rng);
+        self.disk_faults.arm(armed_fault);
         let runs = self.start((plan, now), &mut rng, setup)?;
-        if self.mischief.take_trap() {
-            self.count_start(match (trap.mishap, runs) {
-                (Mishap::Killed, _) => "starts that were killed",
-                (Mishap::Fails, false) => "starts that a disk error ended",
-                (Mishap::Fails, true) => "starts in spite of a disk error",
-                (Mishap::Full, false) => "starts that a full disk ended",
-                (Mishap::Full, true) => "starts in spite of a full disk",
+        if self.disk_faults.take_armed_fault() {
+            self.count_start(match (armed_fault.mishap, runs) {
+                (StartFault::Killed, _) => "starts that were killed",
+                (StartFault::Fails, false) => "starts that a disk error ended",
+                (StartFault::Fails, true) => "starts in spite of a disk error",
+                (StartFault::Full, false) => "starts that a full disk ended",
+                (StartFault::Full, true) => "starts in spite of a full disk",
             });
-            self.mischief.failures.fetch_add(u64::from(trap.mishap != Mishap::Killed), Ordering::Relaxed);
+            self.disk_faults
+                .failures
+                .fetch_add(u64::from(armed_fault.mishap != StartFault::Killed), Ordering::Relaxed);
         }
         if !runs {
             self.crash(&mut rng);
-            if !plan.places.does(Fault::Returns) {
+            if !plan.topology.is_free_of(PlantedFault::FailedStartsForget) {
                 // The planted fault: what a start in vain has left is taken for nothing.
-                self.disk.replace(self.mischief.clone());
+                self.disk.replace(self.disk_faults.clone());
             }
         }
         Ok(runs)
@@ -71,7 +73,7 @@ impl Process {
     /// True: the broker runs. False: something happened before it did.
     fn start(&mut self, (plan, now): (&Plan, u64), rng: &mut Rng, setup: &Batch) -> Result<bool, String> {
         let Some(node) = self.recovered(plan, rng)? else { return Ok(false) };
-        self.mischief.opened();
+        self.disk_faults.opened();
         let limits = NodeLimits {
             round_bytes_max: plan.round_bytes,
             unwritten_bytes_max: plan.unwritten_bytes,
@@ -84,7 +86,7 @@ impl Process {
             self.node_step(now, rng);
             self.disk_step(rng);
             drop(self.released());
-            if self.mischief.is_killed() {
+            if self.disk_faults.is_killed() {
                 return Ok(false);
             }
         }
@@ -114,9 +116,9 @@ impl Process {
         }
         match broker_node::recover(self.disk.clone(), journal, core) {
             Ok(node) => Ok(Some(node)),
-            // What the disk failed to do is never taken for damage.
+            // A failed disk call is never reported as damage.
             Err(RecoveryError::Journal(broker_log::RecoveryError::Disk { .. }))
-                if self.mischief.has_trapped() =>
+                if self.disk_faults.has_struck() =>
             {
                 Ok(None)
             }

@@ -1,6 +1,6 @@
-//! Entities are deleted while everybody works with them, and made again.
+//! Deletion and recreation of entities that clients are using.
 //!
-//! Invariant: a deletion whose answer was lost is asked for again, until the broker says that it has happened.
+//! Invariant: a deletion whose answer was lost is requested again until the broker confirms it.
 
 use std::collections::BTreeMap;
 
@@ -9,116 +9,129 @@ use broker_core::{Batch, Command, Effect, EntityError, Ticket};
 use super::{SETUP, World};
 use crate::{
     client::{Mode, Purpose},
-    model::Place,
-    plan::{Fault, Target},
+    model::EntityIndex,
+    plan::{PlantedFault, Target},
 };
 
-/// One step in so many deletes something that is there.
+/// One step in this many deletes an existing entity.
 const DELETE_EVERY: u64 = 500;
 /// The same while a transaction works with it.
 const DISTURB_EVERY: u64 = 4;
-/// One step in so many makes something again that is gone, or asks again for a deletion without an answer.
-const MAKE_EVERY: u64 = 60;
-/// Both, of a place to which dead letters are forwarded.
-const GRAVE_EVERY: u64 = 200;
+/// One step in this many creates a deleted entity again, or repeats a deletion without an answer.
+const CREATE_EVERY: u64 = 60;
+/// Both, for an entity to which dead letters are forwarded.
+const DEAD_LETTER_TARGET_EVERY: u64 = 200;
 
-/// What was asked for.
+/// Kind of a pending request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Chore {
+enum EntityRequest {
     Delete,
-    Make,
+    Create,
 }
 
-/// What waits for an answer, by ticket.
+/// Pending requests by ticket.
 #[derive(Debug, Default)]
 pub(super) struct Deletions {
-    waiting: BTreeMap<Ticket, (Chore, Place)>,
+    waiting: BTreeMap<Ticket, (EntityRequest, EntityIndex)>,
     next: u64,
 }
 
 impl World<'_> {
-    /// Everything is there, but for what is being deleted, of which nobody knows.
+    /// After a start every entity exists, except those whose deletion is pending: their existence is unknown.
     pub(super) fn after_boot(&mut self) {
-        for place in self.plan.places.fleeting() {
-            self.model.made(place);
+        for entity in self.plan.topology.recreated() {
+            self.model.created(entity);
         }
     }
 
-    /// Somebody has to be busy with what may be deleted.
-    pub(super) fn populate_fleeting(&mut self) {
-        for place in self.plan.places.fleeting() {
-            self.connect(Purpose::Consume(place, false, Mode::Second));
-            self.connect(Purpose::TransactWith(place));
-            let target = Target::Queue(place);
-            if self.plan.places.targets().contains(&target) {
+    /// Connects clients that use the entities which may be deleted.
+    pub(super) fn populate_recreated(&mut self) {
+        for entity in self.plan.topology.recreated() {
+            self.connect(Purpose::Consume(entity, false, Mode::Second));
+            self.connect(Purpose::TransactWith(entity));
+            let target = Target::Queue(entity);
+            if self.plan.topology.targets().contains(&target) {
                 self.connect(Purpose::Publish(target));
-                self.connect(Purpose::Desk(target));
+                self.connect(Purpose::Manage(target));
             }
         }
-        for (way, _) in self.plan.places.keepers() {
-            self.connect(Purpose::Publish(Target::Way(way)));
+        for (forwarder, _) in self.plan.topology.dead_lettering_forwarders() {
+            self.connect(Purpose::Publish(Target::Forwarder(forwarder)));
         }
     }
 
-    /// Perhaps deletes something, or makes it again.
-    pub(super) fn delete_or_make(&mut self) {
-        for place in self.plan.places.fleeting() {
-            // What others forward to goes sooner and is missed for longer, so that something comes meanwhile.
-            let is_grave = self.plan.places.graves().values().any(|grave| *grave == place);
-            let (chore, every) = if self.model.is_deleting(place) {
-                (Chore::Delete, MAKE_EVERY)
-            } else if self.model.is_missing(place) {
-                (Chore::Make, if is_grave { GRAVE_EVERY } else { MAKE_EVERY })
-            } else if self.model.is_enlisted(place) {
-                (Chore::Delete, DISTURB_EVERY)
+    /// Deletes or recreates an entity, by chance.
+    pub(super) fn delete_or_create(&mut self) {
+        for entity in self.plan.topology.recreated() {
+            // A forwarding target is deleted more often and for longer, so that messages arrive while it is missing.
+            let is_dead_letter_target = self
+                .plan
+                .topology
+                .dead_letter_targets()
+                .values()
+                .any(|dead_letter_target| *dead_letter_target == entity);
+            let (entity_request, every) = if self.model.is_deleting(entity) {
+                (EntityRequest::Delete, CREATE_EVERY)
+            } else if self.model.is_missing(entity) {
+                (
+                    EntityRequest::Create,
+                    if is_dead_letter_target { DEAD_LETTER_TARGET_EVERY } else { CREATE_EVERY },
+                )
+            } else if self.model.is_enlisted(entity) {
+                (EntityRequest::Delete, DISTURB_EVERY)
             } else {
-                (Chore::Delete, if is_grave { GRAVE_EVERY } else { DELETE_EVERY })
+                (
+                    EntityRequest::Delete,
+                    if is_dead_letter_target { DEAD_LETTER_TARGET_EVERY } else { DELETE_EVERY },
+                )
             };
             if self.rng.below(every) == 0 {
-                self.ask_chore(chore, place);
+                self.request_entity(entity_request, entity);
             }
         }
     }
 
-    /// Asks at once for what is still to be done.
+    /// Requests all outstanding deletions and creations at once.
     pub(super) fn finish_deletions(&mut self) {
-        for place in self.plan.places.fleeting() {
-            let chore = if self.model.is_deleting(place) { Chore::Delete } else { Chore::Make };
-            if self.model.is_missing(place) {
-                self.ask_chore(chore, place);
+        for entity in self.plan.topology.recreated() {
+            let entity_request =
+                if self.model.is_deleting(entity) { EntityRequest::Delete } else { EntityRequest::Create };
+            if self.model.is_missing(entity) {
+                self.request_entity(entity_request, entity);
             }
         }
     }
 
-    /// One question about a place at a time.
-    fn ask_chore(&mut self, chore: Chore, place: Place) {
-        if self.deletions.waiting.values().any(|(_, other)| *other == place) {
+    /// Requests a change of an entity, unless one is pending.
+    fn request_entity(&mut self, entity_request: EntityRequest, entity: EntityIndex) {
+        if self.deletions.waiting.values().any(|(_, other)| *other == entity) {
             return;
         }
         let mut commands = vec![Command::Connect];
-        if chore == Chore::Delete {
-            self.model.deleting(place);
-            if self.plan.places.does(Fault::Deletes) {
-                let (name, ticket) = (self.plan.places.address(place).into(), self.ticket(chore, place));
+        if entity_request == EntityRequest::Delete {
+            self.model.deleting(entity);
+            if self.plan.topology.is_free_of(PlantedFault::NoDeletion) {
+                let (name, ticket) =
+                    (self.plan.topology.address(entity).into(), self.ticket(entity_request, entity));
                 commands.push(Command::DeleteEntity { name, expected: None, ticket });
             } else {
-                // The planted fault: nothing is deleted, and everybody believes it.
-                self.model.deleted(place);
+                // The planted fault: the entity stays, and the model believes that it was deleted.
+                self.model.deleted(entity);
             }
         }
-        // Sometimes it is never missed.
-        if chore == Chore::Make || self.rng.chance(30) {
-            let ticket = self.ticket(Chore::Make, place);
-            commands.extend(self.plan.places.create(place, ticket));
+        // In some cases it is created again in the same batch.
+        if entity_request == EntityRequest::Create || self.rng.chance(30) {
+            let ticket = self.ticket(EntityRequest::Create, entity);
+            commands.extend(self.plan.topology.create(entity, ticket));
         }
         commands.push(Command::Disconnect);
         self.process.submit(Batch { client: SETUP, commands });
     }
 
-    fn ticket(&mut self, chore: Chore, place: Place) -> Ticket {
+    fn ticket(&mut self, entity_request: EntityRequest, entity: EntityIndex) -> Ticket {
         self.deletions.next += 1;
         let ticket = Ticket(self.deletions.next);
-        self.deletions.waiting.insert(ticket, (chore, place));
+        self.deletions.waiting.insert(ticket, (entity_request, entity));
         ticket
     }
 
@@ -131,11 +144,11 @@ impl World<'_> {
                 _ => continue,
             };
             match (self.deletions.waiting.remove(&ticket), done) {
-                (Some((Chore::Delete, place)), Ok(()) | Err(EntityError::NotFound(_))) => {
-                    self.model.deleted(place);
+                (Some((EntityRequest::Delete, entity)), Ok(()) | Err(EntityError::NotFound(_))) => {
+                    self.model.deleted(entity);
                 }
-                (Some((Chore::Make, place)), Ok(()) | Err(EntityError::AlreadyExists(_))) => {
-                    self.model.made(place);
+                (Some((EntityRequest::Create, entity)), Ok(()) | Err(EntityError::AlreadyExists(_))) => {
+                    self.model.created(entity);
                 }
                 // It is asked for again.
                 _ => {}

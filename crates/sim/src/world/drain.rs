@@ -1,24 +1,24 @@
-//! The end of a run: the broker is left in peace, and gives back all that it has.
+//! End of a run: without further faults every remaining message is received.
 //!
-//! Invariant: nothing fails any more, so whatever is missing now is lost.
+//! Invariant: no fault strikes here, so a message that is missing now is lost.
 
 use std::sync::atomic::Ordering;
 
 use super::World;
 use crate::{
-    client::{Purpose, Scene},
-    model::Shelf,
+    client::{ClientContext, Purpose},
+    model::Location,
     plan::Target,
 };
 
 impl World<'_> {
-    /// No more mischief: everything must come out.
+    /// Switches the faults off and receives everything.
     pub(super) fn drain(&mut self) -> Result<(), String> {
         self.check_links()?;
         self.crash();
         self.boot()?;
-        self.process.mischief.calm.store(true, Ordering::Relaxed);
-        self.lines.clear();
+        self.process.disk_faults.calm.store(true, Ordering::Relaxed);
+        self.connections.clear();
         // A full disk may take no new entity before it is drained.
         for _ in 0..4 {
             self.finish_deletions();
@@ -26,16 +26,16 @@ impl World<'_> {
         }
         // All schedules are due.
         self.now += 20_000;
-        for place in 0..self.plan.places.count() {
-            self.connect(Purpose::Drain(place, false));
-            if self.plan.places.grave(place).is_some() {
-                self.connect(Purpose::Collect(Shelf::Transfer, place));
+        for entity in 0..self.plan.topology.count() {
+            self.connect(Purpose::Drain(entity, false));
+            if self.plan.topology.dead_letter_target(entity).is_some() {
+                self.connect(Purpose::Collect(Location::Transfer, entity));
             } else {
-                self.connect(Purpose::Drain(place, true));
+                self.connect(Purpose::Drain(entity, true));
             }
         }
-        for (way, place) in self.plan.places.keepers() {
-            self.connect(Purpose::Collect(Shelf::Kept(way), place));
+        for (forwarder, entity) in self.plan.topology.dead_lettering_forwarders() {
+            self.connect(Purpose::Collect(Location::FailedForward(forwarder), entity));
         }
         let mut idle_rounds = 0;
         while idle_rounds < 4 {
@@ -46,43 +46,43 @@ impl World<'_> {
             // Locks of the time before run out.
             self.now += 10;
         }
-        self.look()?;
+        self.peek_forwarded()?;
         self.model.check_drained(self.now).map_err(|broken| broken.to_string())
     }
 
-    /// What was forwarded is where it belongs, and nowhere else.
-    fn look(&mut self) -> Result<(), String> {
-        self.lines.clear();
-        for way in 0..self.plan.places.ways.len() {
-            self.connect(Purpose::Look(Target::Way(way)));
+    /// Checks that forwarded messages have left the entities that forward.
+    fn peek_forwarded(&mut self) -> Result<(), String> {
+        self.connections.clear();
+        for forwarder in 0..self.plan.topology.forwarders.len() {
+            self.connect(Purpose::PeekForwarder(Target::Forwarder(forwarder)));
         }
-        for place in self.plan.places.graves().into_keys() {
-            self.connect(Purpose::LookDead(place));
+        for entity in self.plan.topology.dead_letter_targets().into_keys() {
+            self.connect(Purpose::PeekDeadLetters(entity));
         }
         (0..4).try_for_each(|_| self.round())
     }
 
-    /// Once everything has arrived no link is left whose entity is gone.
+    /// Checks that no link of a deleted entity is left once all frames have arrived.
     fn check_links(&mut self) -> Result<(), String> {
-        if self.plan.places.fleeting().is_empty() {
+        if self.plan.topology.recreated().is_empty() {
             return Ok(());
         }
-        self.process.mischief.calm.store(true, Ordering::Relaxed);
+        self.process.disk_faults.calm.store(true, Ordering::Relaxed);
         let mut before = None;
         while before != Some(self.report.wire) {
             before = Some(self.report.wire);
-            for line in 0..self.lines.len() {
-                self.bytes_to_broker(line, true);
+            for connection in 0..self.connections.len() {
+                self.bytes_to_broker(connection, true);
             }
             self.deliver()?;
         }
-        let Self { lines, rng, model, plan, now, .. } = self;
-        let (places, body_max, mortal, now) = (&plan.places, plan.body_max, plan.mortal, *now);
-        let scene = Scene { rng, model, places, body_max, mortal, now };
-        lines.iter().try_for_each(|line| line.client.check_links(&scene))
+        let Self { connections, rng, model, plan, now, .. } = self;
+        let (topology, body_max, ttl_percent, now) = (&plan.topology, plan.body_max, plan.ttl_percent, *now);
+        let cx = ClientContext { rng, model, topology, body_max, ttl_percent, now };
+        connections.iter().try_for_each(|connection| connection.client.check_links(&cx))
     }
 
-    /// The broker works until it has nothing more to do.
+    /// Runs the broker until it is idle.
     fn work(&mut self) {
         while self.process.is_busy() {
             self.node_step();
@@ -91,20 +91,20 @@ impl World<'_> {
         self.node_step();
     }
 
-    /// Everybody does what there is to do.
+    /// One turn of every client.
     fn round(&mut self) -> Result<(), String> {
-        for line in 0..self.lines.len() {
-            self.client_acts(line)?;
-            self.bytes_to_broker(line, true);
+        for connection in 0..self.connections.len() {
+            self.client_acts(connection)?;
+            self.bytes_to_broker(connection, true);
         }
         self.deliver()
     }
 
     fn deliver(&mut self) -> Result<(), String> {
         self.work();
-        for line in 0..self.lines.len() {
-            self.effects_arrive(line);
-            self.bytes_to_client(line, true)?;
+        for connection in 0..self.connections.len() {
+            self.effects_arrive(connection);
+            self.bytes_to_client(connection, true)?;
         }
         Ok(())
     }

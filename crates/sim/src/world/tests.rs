@@ -1,5 +1,5 @@
 use super::*;
-use crate::plan::{Durable, Fault};
+use crate::plan::{Durable, PlantedFault};
 
 fn seeds() -> std::ops::Range<u64> {
     match std::env::var("SIM_SEED").ok().and_then(|seed| seed.parse().ok()) {
@@ -9,10 +9,10 @@ fn seeds() -> std::ops::Range<u64> {
 }
 
 /// Whether one of many seeds breaks this promise when the fault is planted.
-fn is_caught(fault: Fault, promise: &str) -> bool {
+fn is_caught(fault: PlantedFault, promise: &str) -> bool {
     (1..200).any(|seed| {
         let mut plan = Plan::from_seed(seed);
-        plan.places.fault = Some(fault);
+        plan.topology.fault = Some(fault);
         run(&plan).is_err_and(|failure| failure.what.contains(promise))
     })
 }
@@ -46,7 +46,7 @@ fn a_broker_without_durability_is_caught() {
 #[test]
 fn a_broker_that_keeps_what_it_should_forward_is_caught() {
     assert!(
-        is_caught(Fault::Forwards, "keeps nothing for itself"),
+        is_caught(PlantedFault::NoForwarding, "keeps nothing for itself"),
         "queues that forward kept their messages, and no oracle noticed"
     );
 }
@@ -56,7 +56,7 @@ fn a_broker_that_keeps_what_it_should_delete_is_caught() {
     let mut unseen = vec!["nothing of a deleted entity comes again", "a link goes with its entity"];
     for seed in 1..200 {
         let mut plan = Plan::from_seed(seed);
-        plan.places.fault = Some(Fault::Deletes);
+        plan.topology.fault = Some(PlantedFault::NoDeletion);
         if let Err(failure) = run(&plan) {
             unseen.retain(|promise| !failure.what.contains(promise));
         }
@@ -70,7 +70,7 @@ fn a_broker_that_keeps_what_it_should_delete_is_caught() {
 #[test]
 fn a_broker_that_keeps_dead_letters_that_it_should_forward_is_caught() {
     assert!(
-        is_caught(Fault::Buries, "keeps nothing for itself"),
+        is_caught(PlantedFault::NoDeadLetterForwarding, "keeps nothing for itself"),
         "dead letters stayed where they were, and no oracle noticed"
     );
 }
@@ -78,7 +78,7 @@ fn a_broker_that_keeps_dead_letters_that_it_should_forward_is_caught() {
 #[test]
 fn a_broker_without_partitions_is_caught() {
     assert!(
-        is_caught(Fault::Parts, "a number says its partition"),
+        is_caught(PlantedFault::NoPartitions, "a number says its partition"),
         "numbers had no partitions, and no oracle noticed"
     );
 }
@@ -87,7 +87,7 @@ fn a_broker_without_partitions_is_caught() {
 fn a_broker_whose_rules_change_nothing_is_caught() {
     let caught = (1..200).any(|seed| {
         let mut plan = Plan::from_seed(seed);
-        plan.places.fault = Some(Fault::Acts);
+        plan.topology.fault = Some(PlantedFault::NoRuleActions);
         run(&plan).is_err_and(|failure| failure.what.starts_with("the properties of message"))
     });
     assert!(caught, "copies came as they were sent, and no oracle noticed");
@@ -95,18 +95,24 @@ fn a_broker_whose_rules_change_nothing_is_caught() {
 
 #[test]
 fn a_broker_that_remembers_no_ids_is_caught() {
-    assert!(is_caught(Fault::Remembers, "settled stays settled"), "duplicates came, and no oracle noticed");
+    assert!(
+        is_caught(PlantedFault::NoDuplicateDetection, "settled stays settled"),
+        "duplicates came, and no oracle noticed"
+    );
 }
 
 #[test]
 fn a_broker_that_loses_what_a_start_in_vain_has_left_is_caught() {
-    assert!(is_caught(Fault::Returns, "survives"), "starts began anew, and no oracle noticed");
+    assert!(
+        is_caught(PlantedFault::FailedStartsForget, "survives"),
+        "starts began anew, and no oracle noticed"
+    );
 }
 
 #[test]
 fn a_broker_that_takes_messages_from_the_links_that_hold_them_is_caught() {
     assert!(
-        is_caught(Fault::Holds, "no message has two live locks"),
+        is_caught(PlantedFault::HoldsExpire, "no message has two live locks"),
         "held messages went to others, and no oracle noticed"
     );
 }
@@ -114,7 +120,7 @@ fn a_broker_that_takes_messages_from_the_links_that_hold_them_is_caught() {
 #[test]
 fn a_broker_that_confirms_completions_too_early_is_caught() {
     assert!(
-        is_caught(Fault::Confirms, "settled stays settled"),
+        is_caught(PlantedFault::EarlyConfirmation, "settled stays settled"),
         "confirmed completions were undone by crashes, and no oracle noticed"
     );
 }
@@ -122,13 +128,13 @@ fn a_broker_that_confirms_completions_too_early_is_caught() {
 #[test]
 fn a_broker_that_hands_out_what_is_not_surely_gone_is_caught() {
     assert!(
-        is_caught(Fault::Hands, "settled stays settled"),
+        is_caught(PlantedFault::EarlyDelivery, "settled stays settled"),
         "what was received and deleted came again, and no oracle noticed"
     );
 }
 
 #[test]
-fn the_seeds_bring_every_kind_of_mischief() {
+fn the_seeds_bring_every_kind_of_fault() {
     let mut all = Report::default();
     for seed in 1..240 {
         let report = run(&Plan::from_seed(seed)).expect("promises hold");

@@ -1,42 +1,47 @@
-//! What comes of asking for a deferred message by its number.
+//! Receiving a deferred message by its sequence number.
 //!
 //! Invariant: the answer has the message that was asked for, and the model sees it.
 
 use amqp_codec::raw::RawMap;
 
-use super::{Scene, words};
+use super::{ClientContext, bodies};
 use crate::{
-    model::{Age, Id, Place, Seen},
+    model::{EntityIndex, Id, Incarnation, ObservedDelivery},
     reader,
 };
 
 /// A message under a lock that no link has.
 #[derive(Debug)]
 pub(super) struct Fetched {
-    pub(super) copy: (Id, Place),
+    pub(super) copy: (Id, EntityIndex),
     pub(super) token: [u8; 16],
 }
 
 /// Tells the model what came; the answer is what is locked now.
 pub(super) fn read(
     body: Option<&RawMap>,
-    (id, place): (Id, Place),
-    (delete, first): (bool, Age),
+    (id, entity): (Id, EntityIndex),
+    (delete, first): (bool, Incarnation),
     holder: u64,
-    scene: &mut Scene<'_>,
+    cx: &mut ClientContext<'_>,
 ) -> Result<Option<Fetched>, String> {
-    let messages = words::messages(body).ok_or("an answer without messages")?;
+    let messages = bodies::messages(body).ok_or("an answer without messages")?;
     let [(payload, token)] = messages.as_slice() else { return Err("one number, one message".into()) };
     let read = reader::read(payload)?;
     // Numbers begin anew in an entity that is made again.
-    if read.id != id && !scene.places.is_fleeting(place) {
+    if read.id != id && !cx.topology.is_recreated(entity) {
         return Err(format!("message {} came under the number of {id}", read.id));
     }
     let locked_until = read.locked_until.filter(|_| !delete);
-    let span = scene.model.found_at(place, first);
-    let seen = Seen { by_number: true, locked_until, span, ..read.seen(place, holder, scene)? };
-    scene.places.check_properties(seen.place, &read)?;
-    scene.model.count("messages received by number");
-    let live = scene.model.delivered(seen).map_err(|broken| broken.to_string())?;
-    Ok((live && !delete).then_some(Fetched { copy: (seen.id, seen.place), token: *token }))
+    let incarnations = cx.model.incarnations_since(entity, first);
+    let observed = ObservedDelivery {
+        by_number: true,
+        locked_until,
+        incarnations,
+        ..read.observed(entity, holder, cx)?
+    };
+    cx.topology.check_properties(observed.entity, &read)?;
+    cx.model.count("messages received by number");
+    let live = cx.model.delivered(observed).map_err(|broken| broken.to_string())?;
+    Ok((live && !delete).then_some(Fetched { copy: (observed.id, observed.entity), token: *token }))
 }

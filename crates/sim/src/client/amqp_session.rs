@@ -1,6 +1,7 @@
-//! What the links of one connection share: the script, the numbers of deliveries, and who waits for which answer.
+//! State of the AMQP session that the links of one client share: the scripted peer, handles, delivery ids and pending
+//! outcomes.
 //!
-//! Invariant: every delivery sent unsettled waits for one answer, and is forgotten with it.
+//! Invariant: every delivery sent unsettled has one pending outcome, which its disposition removes.
 
 use std::collections::BTreeMap;
 
@@ -12,64 +13,67 @@ use bytes::Bytes;
 use testkit::Script;
 
 use crate::{
-    model::{Course, Deed, Id, Life, Model, ParcelId, Place, Session, Span},
-    plan::{Places, Target},
+    model::{EntityIndex, Id, Incarnations, Lifetime, Model, SendGroupId, SendPath, Session, SettlementKind},
+    plan::{Target, Topology},
     reader::{self, Key, Letter},
     rng::Rng,
 };
 
-/// What a client acts upon.
-pub(crate) struct Scene<'a> {
+/// State that a client may read and change during its turn.
+pub(crate) struct ClientContext<'a> {
     pub(crate) rng: &'a mut Rng,
     pub(crate) model: &'a mut Model,
-    pub(crate) places: &'a Places,
+    pub(crate) topology: &'a Topology,
     pub(crate) body_max: u64,
     /// One message in a hundred so often has a time to live.
-    pub(crate) mortal: u64,
+    pub(crate) ttl_percent: u64,
     pub(crate) now: u64,
 }
 
-/// When a letter shall arrive, where that is later.
+/// Scheduled enqueue time in milliseconds; `None`: at once.
 type Due = Option<u64>;
 
-/// Whether a letter is one of several that come together.
+/// Whether a message is part of a batch or a transaction.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Together {
+pub(super) enum Batched {
     No,
     Yes,
 }
 
-impl Scene<'_> {
+impl ClientContext<'_> {
     /// An index below `end`, which is not 0.
     pub(super) fn index(&mut self, end: usize) -> usize {
         usize::try_from(self.rng.below(end as u64)).unwrap_or(0)
     }
 
-    /// A new message of a parcel; on a link it comes to no younger entity than the one that the link has found.
-    pub(super) fn letter(
+    /// A new message of a send group; on a link it comes to no younger entity than the one that the link has found.
+    pub(super) fn new_message(
         &mut self,
-        parcel: ParcelId,
+        group: SendGroupId,
         target: Target,
         due: Due,
-        (link, together): (Option<Span>, Together),
+        (link, batched): (Option<Incarnations>, Batched),
     ) -> Bytes {
         let (number, session) = (self.rng.below(10), self.rng.below(reader::SESSIONS));
-        let places = self.places.of(target, number);
-        let (key, session) = self.key((parcel, together), target, session);
-        // Where a message begins to live anew, or may leave its session unseen, none has a time to live.
-        let forwarded = matches!(target, Target::Way(_));
+        let entities = self.topology.of(target, number);
+        let (key, session) = self.key((group, batched), target, session);
+        // No time to live where forwarding restarts it, or where expiry would remove a message of a session unseen.
+        let forwarded = matches!(target, Target::Forwarder(_));
         if forwarded {
             self.model.count("messages forwarded");
         }
         let steady = due.is_some() || forwarded;
-        let steady = steady || places.iter().any(|place| self.places.has_sessions(*place));
-        let fades = |grave| self.places.settings(grave).is_none_or(|there| !there.dead_letter_on_expiration);
-        let steady = steady || places.iter().any(|place| self.places.grave(*place).is_some_and(fades));
-        let ttl = (!steady && self.rng.chance(self.mortal)).then(|| 1 + self.rng.below(10_000));
-        let places: Vec<_> = places.into_iter().map(|place| self.stay(place, session, ttl)).collect();
-        let copies = self.places.reaches_topic(target);
-        let course = Course { link, late: forwarded || (copies && due.is_some()), copies };
-        let id = self.model.sending(parcel, &places, course);
+        let steady = steady || entities.iter().any(|entity| self.topology.has_sessions(*entity));
+        let fades = |dead_letter_target| {
+            self.topology.settings(dead_letter_target).is_none_or(|there| !there.dead_letter_on_expiration)
+        };
+        let steady = steady
+            || entities.iter().any(|entity| self.topology.dead_letter_target(*entity).is_some_and(fades));
+        let ttl = (!steady && self.rng.chance(self.ttl_percent)).then(|| 1 + self.rng.below(10_000));
+        let entities: Vec<_> = entities.into_iter().map(|entity| self.copy(entity, session, ttl)).collect();
+        let copies = self.topology.reaches_topic(target);
+        let send_path = SendPath { link, late: forwarded || (copies && due.is_some()), copies };
+        let id = self.model.sending(group, &entities, send_path);
         if key != Key::Nothing {
             self.model.keyed(id, session);
         }
@@ -77,61 +81,61 @@ impl Scene<'_> {
         reader::write(&Letter { id, number, session, key, ttl, due, length })
     }
 
-    /// What says to which partition a message belongs. Without partitions it is its session.
+    /// Partition key of a message. In an entity without partitions it is the session.
     fn key(
         &mut self,
-        (parcel, together): (ParcelId, Together),
+        (group, batched): (SendGroupId, Batched),
         target: Target,
         session: Session,
     ) -> (Key, Session) {
-        if !self.places.is_parted(target) {
+        if !self.topology.is_partitioned(target) {
             return (Key::Session, session);
         }
         // Only a message of its own can do without, and only where there are no sessions.
-        let places = self.places.all_of(target);
-        let has_sessions = places.iter().any(|place| self.places.has_sessions(*place));
-        let choice = match together {
+        let entities = self.topology.all_of(target);
+        let has_sessions = entities.iter().any(|entity| self.topology.has_sessions(*entity));
+        let choice = match batched {
             _ if has_sessions => 2,
-            Together::Yes => 3,
-            Together::No => 4,
+            Batched::Yes => 3,
+            Batched::No => 4,
         };
         let key = Key::EACH.get(self.index(choice)).copied().unwrap_or(Key::Session);
-        // What comes together belongs to one partition.
-        (key, if together == Together::Yes { parcel % reader::SESSIONS } else { session })
+        // The messages of one batch or transaction belong to one partition.
+        (key, if batched == Batched::Yes { group % reader::SESSIONS } else { session })
     }
 
-    /// What the model has to know of a message at one place.
-    fn stay(
+    /// Copy of a message at one entity, with its session and lifetime, for the model.
+    fn copy(
         &self,
-        place: Place,
+        entity: EntityIndex,
         session: Session,
         ttl: Option<u64>,
-    ) -> (Place, Option<Session>, Option<Life>) {
-        let settings = self.places.settings(place);
+    ) -> (EntityIndex, Option<Session>, Option<Lifetime>) {
+        let settings = self.topology.settings(entity);
         let dead_letters = settings.is_some_and(|settings| settings.dead_letter_on_expiration);
-        let life = ttl.map(|ttl| Life { since: self.now, ttl, dead_letters });
-        (place, self.places.has_sessions(place).then_some(session), life)
+        let lifetime = ttl.map(|ttl| Lifetime { since: self.now, ttl, dead_letters });
+        (entity, self.topology.has_sessions(entity).then_some(session), lifetime)
     }
 }
 
-/// Who waits for what becomes of a delivery.
+/// Recipient of the outcome of a sent delivery.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Waiting {
-    /// The sender of a parcel.
-    Sent(ParcelId),
+pub(super) enum PendingDelivery {
+    /// The sender of a send group.
+    Sent(SendGroupId),
     /// Nobody: whether the transaction has it shows at its end.
     Enlisted,
     /// The coordinator: the name of a transaction.
     Declared,
     /// The coordinator: the end of one.
-    Discharged(ParcelId),
+    Discharged(SendGroupId),
     /// The coordinator: the end of one that was rolled back.
     RolledBack,
 }
 
 /// A connection's side of all its links.
 #[derive(Debug)]
-pub(super) struct Wires {
+pub(super) struct AmqpSession {
     pub(super) script: Script,
     /// Names the connection in the model.
     pub(super) holder: u64,
@@ -139,16 +143,16 @@ pub(super) struct Wires {
     pub(super) service_bus: bool,
     next_delivery: u32,
     /// With the link on which it was sent.
-    pub(super) unanswered: BTreeMap<u32, (u32, Waiting)>,
+    pub(super) unanswered: BTreeMap<u32, (u32, PendingDelivery)>,
     /// Settlements sent with `settled=false` whose answers matter, by delivery-id.
-    pub(super) settling: BTreeMap<u32, (Id, Place, Deed)>,
+    pub(super) settling: BTreeMap<u32, (Id, EntityIndex, SettlementKind)>,
     /// Our handles, by the name of the link and by the broker's handle.
     names: BTreeMap<String, u32>,
     remotes: BTreeMap<u32, u32>,
     next_name: u64,
 }
 
-impl Wires {
+impl AmqpSession {
     pub(super) fn new(script: Script, holder: u64, service_bus: bool) -> Self {
         Self {
             script,
@@ -224,7 +228,7 @@ impl Wires {
         handle: u32,
         state: Option<DeliveryState>,
         payload: &[u8],
-        waiting: Option<Waiting>,
+        waiting: Option<PendingDelivery>,
     ) {
         let mut frame = Script::transfer_frame(handle, self.next_delivery, waiting.is_none());
         frame.state = state;
@@ -236,7 +240,7 @@ impl Wires {
     }
 }
 
-/// Why the broker has detached a link.
+/// Error condition with which the broker has detached a link.
 pub(super) fn condition(detach: &Detach) -> &str {
     detach.error.as_ref().map_or("", |error| error.condition.as_str())
 }

@@ -1,26 +1,30 @@
 //! Each promise about deleted entities is broken here on purpose, and the model must notice.
 
 use super::super::{
-    Deed, Seen,
-    tests::{NOW, assert_broken, seen, sent, taken},
+    ObservedDelivery, SettlementKind,
+    tests::{NOW, assert_broken, observed, sent, taken},
 };
 use super::*;
 
 /// As one sees it who has found the entity after so many deletions.
-fn seen_after(deletions: Age, id: Id, place: Place) -> Seen {
-    let span = Span { first: deletions, last: Some(deletions) };
-    Seen { span, now: NOW + 1_000 * u64::from(deletions), ..lasting(seen(id, place)) }
+fn seen_after(deletions: Incarnation, id: Id, entity: EntityIndex) -> ObservedDelivery {
+    let incarnations = Incarnations { first: deletions, last: Some(deletions) };
+    ObservedDelivery {
+        incarnations,
+        now: NOW + 1_000 * u64::from(deletions),
+        ..lasting(observed(id, entity))
+    }
 }
 
-fn lasting(seen: Seen) -> Seen {
-    Seen { locked_until: Some(NOW + 100_000), ..seen }
+fn lasting(observed: ObservedDelivery) -> ObservedDelivery {
+    ObservedDelivery { locked_until: Some(NOW + 100_000), ..observed }
 }
 
-/// The entity of a place is deleted and made again.
-fn replace(model: &mut Model, place: Place) {
-    model.deleting(place);
-    model.deleted(place);
-    model.made(place);
+/// Deletes an entity and creates it again.
+fn replace(model: &mut Model, entity: EntityIndex) {
+    model.deleting(entity);
+    model.deleted(entity);
+    model.created(entity);
 }
 
 #[test]
@@ -28,8 +32,8 @@ fn what_comes_out_of_the_entity_that_was_made_after_its_own_is_noticed() {
     let mut model = Model::default();
     let id = sent(&mut model, &[0]);
     model.deleting(0);
-    let meanwhile = model.found_at(0, model.first_at(0));
-    let early = Seen { span: meanwhile, locked_until: Some(NOW), ..seen(id, 0) };
+    let meanwhile = model.incarnations_since(0, model.first_incarnation(0));
+    let early = ObservedDelivery { incarnations: meanwhile, locked_until: Some(NOW), ..observed(id, 0) };
     assert_eq!(model.delivered(early), Ok(false), "nobody knows whether it is deleted");
     model.deleted(0);
     assert_broken(model.delivered(seen_after(1, id, 0)), "nothing of a deleted entity");
@@ -43,7 +47,7 @@ fn only_what_came_after_the_last_deletion_has_to_be_there() {
     sent(&mut model, &[0]);
     assert_eq!(model.check_drained(NOW), Ok(()), "both may have been deleted");
     model.deleted(0);
-    model.made(0);
+    model.created(0);
     let late = sent(&mut model, &[0]);
     assert_broken(model.check_drained(NOW), "an accepted message survives");
     assert_eq!(model.delivered(seen_after(1, late, 0)), Ok(true));
@@ -54,12 +58,12 @@ fn only_what_came_after_the_last_deletion_has_to_be_there() {
 #[test]
 fn a_message_on_a_link_of_a_deleted_entity_need_not_come_and_must_not() {
     let mut model = Model::default();
-    let link = model.found_at(0, model.first_at(0));
+    let link = model.incarnations_since(0, model.first_incarnation(0));
     replace(&mut model, 0);
-    let parcel = model.new_parcel();
-    let course = Course { link: Some(link), ..Course::default() };
-    let id = model.sending(parcel, &[(0, None, None)], course);
-    assert_eq!(model.accepted(parcel), Ok(()));
+    let group = model.new_send_group();
+    let send_path = SendPath { link: Some(link), ..SendPath::default() };
+    let id = model.sending(group, &[(0, None, None)], send_path);
+    assert_eq!(model.accepted(group), Ok(()));
     assert_eq!(model.check_drained(NOW), Ok(()));
     assert_broken(model.delivered(seen_after(1, id, 0)), "nothing of a deleted entity");
 }
@@ -69,17 +73,17 @@ fn a_message_on_a_link_that_may_be_of_a_deleted_entity_need_not_come() {
     for late in [false, true] {
         let mut model = Model::default();
         model.deleting(0);
-        let first = model.first_at(0);
+        let first = model.first_incarnation(0);
         if !late {
             model.deleted(0);
         }
-        let link = model.found_at(0, if late { first } else { model.first_at(0) });
+        let link = model.incarnations_since(0, if late { first } else { model.first_incarnation(0) });
         model.deleted(0);
-        model.made(0);
-        let parcel = model.new_parcel();
-        let course = Course { link: Some(link), ..Course::default() };
-        model.sending(parcel, &[(0, None, None)], course);
-        assert_eq!(model.accepted(parcel), Ok(()));
+        model.created(0);
+        let group = model.new_send_group();
+        let send_path = SendPath { link: Some(link), ..SendPath::default() };
+        model.sending(group, &[(0, None, None)], send_path);
+        assert_eq!(model.accepted(group), Ok(()));
         assert_eq!(model.check_drained(NOW).is_err(), !late, "the link began before the answer: {late}");
     }
 }
@@ -88,18 +92,18 @@ fn a_message_on_a_link_that_may_be_of_a_deleted_entity_need_not_come() {
 fn numbers_begin_anew_only_with_a_new_entity() {
     let mut model = Model::default();
     let [first, second] = [(); 2].map(|()| sent(&mut model, &[0]));
-    assert_eq!(model.delivered(seen(first, 0)), Ok(true));
-    let same = Seen { sequence: first, ..seen(second, 0) };
+    assert_eq!(model.delivered(observed(first, 0)), Ok(true));
+    let same = ObservedDelivery { sequence: first, ..observed(second, 0) };
     assert_broken(model.delivered(same), "sequence numbers never repeat");
     replace(&mut model, 0);
     let third = sent(&mut model, &[0]);
-    assert_eq!(model.delivered(Seen { sequence: first, ..seen_after(1, third, 0) }), Ok(true));
+    assert_eq!(model.delivered(ObservedDelivery { sequence: first, ..seen_after(1, third, 0) }), Ok(true));
 }
 
 #[test]
 fn a_link_that_goes_before_its_entity_is_noticed_and_one_that_stays_longer() {
     let mut model = Model::default();
-    let link = model.found_at(0, model.first_at(0));
+    let link = model.incarnations_since(0, model.first_incarnation(0));
     assert_broken(model.check_left(0, link), "as long as its entity");
     model.deleting(0);
     assert_eq!(model.check_left(0, link), Ok(()));
@@ -113,18 +117,18 @@ fn a_transaction_that_commits_without_the_entity_of_a_message_is_noticed() {
     for told_before in [false, true] {
         let mut model = Model::default();
         let id = sent(&mut model, &[0]);
-        assert_eq!(model.delivered(seen(id, 0)), Ok(true));
-        let parcel = model.new_parcel();
-        assert_eq!(model.enlisting(parcel, (id, 0), 1, false), Ok(()));
+        assert_eq!(model.delivered(observed(id, 0)), Ok(true));
+        let group = model.new_send_group();
+        assert_eq!(model.enlisting(group, (id, 0), 1, false), Ok(()));
         if told_before {
-            model.ending(parcel);
+            model.ending(group);
         }
         model.deleting(0);
-        assert_eq!(model.left_ground(0, Span::default(), 1), Ok(()));
+        assert_eq!(model.detached_by_deletion(0, Incarnations::default(), 1), Ok(()));
         if told_before {
-            assert_eq!(model.accepted(parcel), Ok(()), "it was told to commit before");
+            assert_eq!(model.accepted(group), Ok(()), "it was told to commit before");
         } else {
-            assert_broken(model.accepted(parcel), "does not commit");
+            assert_broken(model.accepted(group), "does not commit");
         }
     }
 }
@@ -133,17 +137,17 @@ fn a_transaction_that_commits_without_the_entity_of_a_message_is_noticed() {
 fn half_of_a_transaction_is_missed_unless_its_entity_was_deleted() {
     for deleted in [false, true] {
         let mut model = Model::default();
-        let parcel = model.new_parcel();
-        let fleeting = model.sending(parcel, &[(0, None, None)], Course::default());
-        let steady = model.sending(parcel, &[(1, None, None)], Course::default());
-        assert_eq!(model.accepted(parcel), Ok(()));
+        let group = model.new_send_group();
+        let recreated = model.sending(group, &[(0, None, None)], SendPath::default());
+        let steady = model.sending(group, &[(1, None, None)], SendPath::default());
+        assert_eq!(model.accepted(group), Ok(()));
         taken(&mut model, steady, 1);
         if deleted {
             replace(&mut model, 0);
             assert_eq!(model.check_drained(NOW), Ok(()));
         } else {
             assert_broken(model.check_drained(NOW), "an accepted message survives");
-            taken(&mut model, fleeting, 0);
+            taken(&mut model, recreated, 0);
         }
     }
 }
@@ -155,12 +159,12 @@ fn a_copy_for_a_subscription_is_missed_unless_there_was_none() {
         model.deleting(0);
         model.deleted(0);
         if !missing {
-            model.made(0);
+            model.created(0);
         }
-        let parcel = model.new_parcel();
-        model.sending(parcel, &[(0, None, None)], Course { copies: true, ..Course::default() });
-        assert_eq!(model.accepted(parcel), Ok(()));
-        model.made(0);
+        let group = model.new_send_group();
+        model.sending(group, &[(0, None, None)], SendPath { copies: true, ..SendPath::default() });
+        assert_eq!(model.accepted(group), Ok(()));
+        model.created(0);
         assert_eq!(model.check_drained(NOW).is_err(), !missing, "missing: {missing}");
     }
 }
@@ -171,16 +175,20 @@ fn what_is_forwarded_to_a_deleted_entity_is_kept_in_one_place() {
         let mut model = Model::default();
         model.deleting(0);
         model.deleted(0);
-        let parcel = model.new_parcel();
-        let id = model.sending(parcel, &[(0, None, None)], Course { late: true, ..Course::default() });
-        assert_eq!(model.accepted(parcel), Ok(()));
-        model.made(0);
+        let group = model.new_send_group();
+        let id = model.sending(group, &[(0, None, None)], SendPath { late: true, ..SendPath::default() });
+        assert_eq!(model.accepted(group), Ok(()));
+        model.created(0);
         assert_broken(model.check_drained(NOW), "an accepted message survives");
         let there = seen_after(1, id, 0);
-        let kept_back = Seen { shelf: Shelf::Kept(0), dead_letter: true, ..lasting(seen(id, 0)) };
+        let kept_back = ObservedDelivery {
+            location: Location::FailedForward(0),
+            dead_letter: true,
+            ..lasting(observed(id, 0))
+        };
         let (first, second) = if kept { (kept_back, there) } else { (there, kept_back) };
         assert_eq!(model.delivered(first), Ok(true));
-        model.settling((id, 0), 1, Deed::Return);
+        model.settling((id, 0), 1, SettlementKind::Return);
         assert_broken(model.delivered(second), "a message is in one place");
         model.completed(id, 0);
         assert_eq!(model.check_drained(NOW), Ok(()));
@@ -190,10 +198,11 @@ fn what_is_forwarded_to_a_deleted_entity_is_kept_in_one_place() {
 #[test]
 fn what_was_kept_back_is_not_deleted_with_where_it_was_to_go() {
     let mut model = Model::default();
-    let parcel = model.new_parcel();
-    let id = model.sending(parcel, &[(0, None, None)], Course { late: true, ..Course::default() });
-    assert_eq!(model.accepted(parcel), Ok(()));
-    let kept = Seen { shelf: Shelf::Kept(0), dead_letter: true, ..seen(id, 0) };
+    let group = model.new_send_group();
+    let id = model.sending(group, &[(0, None, None)], SendPath { late: true, ..SendPath::default() });
+    assert_eq!(model.accepted(group), Ok(()));
+    let kept =
+        ObservedDelivery { location: Location::FailedForward(0), dead_letter: true, ..observed(id, 0) };
     assert_eq!(model.delivered(kept), Ok(true));
     replace(&mut model, 0);
     assert_broken(model.check_drained(NOW), "an accepted message survives");
@@ -205,12 +214,15 @@ fn a_deletion_whose_answer_is_lost_may_have_happened_or_not() {
     let early = sent(&mut model, &[0]);
     model.deleting(0);
     model.restarted();
-    model.made(0);
+    model.created(0);
     assert!(model.is_deleting(0) && model.is_missing(0), "it is to be asked for again");
-    let meanwhile = model.found_at(0, model.first_at(0));
+    let meanwhile = model.incarnations_since(0, model.first_incarnation(0));
     let late = sent(&mut model, &[0]);
     for id in [early, late] {
-        assert_eq!(model.delivered(Seen { span: meanwhile, ..seen(id, 0) }), Ok(true));
+        assert_eq!(
+            model.delivered(ObservedDelivery { incarnations: meanwhile, ..observed(id, 0) }),
+            Ok(true)
+        );
     }
     model.deleting(0);
     model.deleted(0);

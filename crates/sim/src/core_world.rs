@@ -1,4 +1,4 @@
-//! A broker with an entity of each kind, and a client that sends parcels through all of them while it is killed again
+//! A broker with an entity of each kind, and a client that sends send groups through all of them while it is killed again
 //! and again: topics and rules, sessions, schedules and their cancelling, duplicates, forwarding, transactions.
 //!
 //! The client speaks to the core directly: what engine and gateway make of bytes has its own world.
@@ -13,8 +13,8 @@ use broker_core::{
 };
 
 use crate::{
-    disk::Mischief,
-    parcel::{Id, Parcels, Place},
+    core_model::{CoreModel, EntityIndex, Id},
+    disk::DiskFaults,
     plan::Plan,
     process::Process,
     rng::Rng,
@@ -29,60 +29,60 @@ mod transact;
 
 use entities::{entities, path};
 
-/// Where messages are received. The last one takes sessions. What is sent to `closed` through `plain` is found among
-/// the transfer dead letters of `plain`.
-const PLACES: [&str; 7] =
+/// Addresses from which messages are received. The last one requires sessions. Messages sent to `closed` via `plain`
+/// become transfer dead letters of `plain`.
+const ENTITIES: [&str; 7] =
     ["plain", "once", "end", "news/Subscriptions/all", "news/Subscriptions/odd", "plain/$Transfer", "steps"];
-const PLAIN: Place = 0;
-const ONCE: Place = 1;
-const END: Place = 2;
-const ALL: Place = 3;
-const ODD: Place = 4;
-const TRANSFER: Place = 5;
-const STEPS: Place = 6;
-/// Each place without sessions has a receiver with the same number.
+const PLAIN: EntityIndex = 0;
+const ONCE: EntityIndex = 1;
+const END: EntityIndex = 2;
+const ALL: EntityIndex = 3;
+const ODD: EntityIndex = 4;
+const TRANSFER: EntityIndex = 5;
+const STEPS: EntityIndex = 6;
+/// Each entity without sessions has a receiver with the same number.
 const PLACE_LINKS: u32 = 6;
 /// Two receivers compete for sessions.
 const SESSION_LINKS: [u32; 2] = [6, 7];
 const HELD_MAX: usize = 60;
 
-/// What is refused, and must be.
+/// Names under which required refusals are counted.
 const BASIC_HAS_NO_TOPICS: &str = "topics refused in the basic tier";
 const EMULATOR_DELIVERS_TEN_TIMES: &str = "eleven deliveries refused in the emulator's profile";
 const ROLLED_BACK_IS_NEVER_SCHEDULED: &str =
     "schedules of rolled back transactions that could not be cancelled";
 
-/// What a ticket stands for.
+/// Request that waits for its answer under a ticket.
 #[derive(Clone, Copy, Debug)]
-enum Asked {
-    /// That the parcel was stored.
+enum PendingRequest {
+    /// That the send group was stored.
     Send(u64),
     /// The numbers of a schedule.
     Schedule(u64),
     /// That a schedule is gone.
     Cancel(u64),
     /// That a message was completed.
-    Complete(Id, Place),
-    /// That the parcel's transaction committed.
+    Complete(Id, EntityIndex),
+    /// That the send group's transaction committed.
     Commit(u64),
     /// The numbers of what is scheduled in a transaction that will be rolled back.
     Void,
-    /// What must be refused, and as what that counts.
+    /// The broker must refuse the request; the text names the counter.
     Never(&'static str),
 }
 
 /// A message under lock.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct HeldMessage {
     id: Id,
-    place: Place,
+    entity: EntityIndex,
     queue: QueueId,
     sequence: SequenceNumber,
     lock: LockId,
     link: u32,
 }
 
-/// Where a session receiver stands.
+/// State of a receiver of sessions.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 enum Receiver {
     #[default]
@@ -91,16 +91,16 @@ enum Receiver {
     Open(String),
 }
 
-struct Post<'a> {
+struct CoreWorld<'a> {
     plan: &'a Plan,
     rng: Rng,
     now: u64,
     process: Process,
     client: u64,
-    tickets: BTreeMap<u64, Asked>,
+    tickets: BTreeMap<u64, PendingRequest>,
     next_ticket: u64,
     next_transaction: u64,
-    held: Vec<Held>,
+    held: Vec<HeldMessage>,
     credit: BTreeMap<u32, u64>,
     received: BTreeMap<u32, u64>,
     receivers: BTreeMap<u32, Receiver>,
@@ -109,7 +109,7 @@ struct Post<'a> {
     void: Vec<SequenceNumber>,
     /// Payloads that may be sent once more.
     duplicates: Vec<(u64, Message)>,
-    parcels: Parcels,
+    groups: CoreModel,
     report: Report,
     commands: Vec<Command>,
 }
@@ -118,34 +118,34 @@ struct Post<'a> {
 const EPOCH: u64 = 1_700_000_000_000;
 
 /// Runs a plan's seed through all kinds of entities.
-pub fn run_post(plan: &Plan) -> Result<Report, Failure> {
-    // What is forwarded needs space before it gives space back: a full disk would hold it up for good.
+pub fn run_core_world(plan: &Plan) -> Result<Report, Failure> {
+    // Forwarding writes the copy before it frees the original: a full disk would block it for good.
     let plan = Plan { max_disk_bytes: None, ..plan.clone() };
-    let mut post = Post::new(&plan);
+    let mut core = CoreWorld::new(&plan);
     let mut step = 0;
     let failed = |step| move |what| Failure { step, what };
-    post.boot().map_err(failed(step))?;
+    core.boot().map_err(failed(step))?;
     while step < plan.steps {
         step += 1;
-        post.step().map_err(failed(step))?;
+        core.step().map_err(failed(step))?;
     }
-    post.drain().map_err(failed(step))?;
-    post.report.accepted = post.parcels.accepted;
-    post.report.delivered = post.parcels.delivered;
-    post.report.events.append(&mut post.process.events);
-    post.report.journal = post.process.journal();
-    post.report.disk_failures = post.process.mischief.failures.load(Ordering::Relaxed);
-    Ok(post.report)
+    core.drain().map_err(failed(step))?;
+    core.report.accepted = core.groups.accepted;
+    core.report.delivered = core.groups.delivered;
+    core.report.events.append(&mut core.process.events);
+    core.report.journal = core.process.journal();
+    core.report.disk_failures = core.process.disk_faults.failures.load(Ordering::Relaxed);
+    Ok(core.report)
 }
 
-impl<'a> Post<'a> {
+impl<'a> CoreWorld<'a> {
     fn new(plan: &'a Plan) -> Self {
         let mut rng = Rng::new(plan.seed ^ 0x0050_0575);
-        let mischief = Mischief::new(rng.fork(), plan.disk_fails);
+        let disk_faults = DiskFaults::new(rng.fork(), plan.disk_fails);
         Self {
             plan,
             now: EPOCH,
-            process: Process::new(mischief, plan.seed ^ 0x0050_0575),
+            process: Process::new(disk_faults, plan.seed ^ 0x0050_0575),
             client: 0,
             tickets: BTreeMap::new(),
             next_ticket: 1,
@@ -157,7 +157,7 @@ impl<'a> Post<'a> {
             scheduled: Vec::new(),
             void: Vec::new(),
             duplicates: Vec::new(),
-            parcels: Parcels::default(),
+            groups: CoreModel::default(),
             report: Report::default(),
             commands: Vec::new(),
             rng,
@@ -165,7 +165,7 @@ impl<'a> Post<'a> {
     }
 
     fn boot(&mut self) -> Result<(), String> {
-        // What there is stays as it is under another profile.
+        // A new profile changes no existing entity.
         self.process.profile = match self.rng.below(5) {
             0 if self.client > 0 => Profile::BASIC,
             1 if self.client > 0 => Profile::EMULATOR,
@@ -175,7 +175,7 @@ impl<'a> Post<'a> {
         self.process.boot((self.plan, self.now), &mut self.rng, &setup)?;
         self.client += 1;
         self.commands = vec![Command::Connect, Command::ByteBudget { limit: u64::MAX, least: 0 }];
-        for (link, name) in (0..PLACE_LINKS).zip(PLACES) {
+        for (link, name) in (0..PLACE_LINKS).zip(ENTITIES) {
             self.commands.push(Command::OpenConsumer {
                 consumer: LinkId(link),
                 path: path(name),
@@ -185,13 +185,13 @@ impl<'a> Post<'a> {
                 auto_create: false,
             });
         }
-        self.overreach();
+        self.request_unsupported();
         self.submit();
         Ok(())
     }
 
     /// Asks for what goes beyond the profile.
-    fn overreach(&mut self) {
+    fn request_unsupported(&mut self) {
         let forbidden = if self.process.profile == Profile::BASIC {
             Some((EntityKind::Topic, 10, BASIC_HAS_NO_TOPICS))
         } else if self.process.profile == Profile::EMULATOR {
@@ -201,7 +201,7 @@ impl<'a> Post<'a> {
         };
         let Some((kind, max_delivery_count, why)) = forbidden else { return };
         let settings = Box::new(EntitySettings { max_delivery_count, ..EntitySettings::default() });
-        let ticket = self.ticket(Asked::Never(why));
+        let ticket = self.ticket(PendingRequest::Never(why));
         self.commands.push(Command::CreateEntity { name: "beyond".into(), kind, settings, ticket });
     }
 
@@ -215,10 +215,10 @@ impl<'a> Post<'a> {
         *self.report.events.entry(event).or_default() += 1;
     }
 
-    fn ticket(&mut self, asked: Asked) -> Ticket {
+    fn ticket(&mut self, requested: PendingRequest) -> Ticket {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
-        self.tickets.insert(ticket, asked);
+        self.tickets.insert(ticket, requested);
         Ticket(ticket)
     }
 
@@ -245,7 +245,7 @@ impl<'a> Post<'a> {
         Ok(())
     }
 
-    /// A little, or to the next deadline of the node.
+    /// Advances the clock a little, or to the next deadline of the node.
     fn time_passes(&mut self) {
         let deadline = self.process.deadline().unwrap_or(0);
         self.now = match self.rng.below(3) {
@@ -257,13 +257,18 @@ impl<'a> Post<'a> {
     fn crash(&mut self) {
         self.report.crashes += 1;
         self.process.crash(&mut self.rng);
-        for asked in std::mem::take(&mut self.tickets).into_values() {
-            match asked {
-                Asked::Send(parcel) | Asked::Schedule(parcel) | Asked::Commit(parcel) => {
-                    self.parcels.unanswered(parcel);
+        for requested in std::mem::take(&mut self.tickets).into_values() {
+            match requested {
+                PendingRequest::Send(group)
+                | PendingRequest::Schedule(group)
+                | PendingRequest::Commit(group) => {
+                    self.groups.unanswered(group);
                 }
-                // What was asked may have happened; it was noted when asked.
-                Asked::Cancel(_) | Asked::Complete(..) | Asked::Void | Asked::Never(_) => {}
+                // The broker may have performed it before the crash; the model noted it when it was requested.
+                PendingRequest::Cancel(_)
+                | PendingRequest::Complete(..)
+                | PendingRequest::Void
+                | PendingRequest::Never(_) => {}
             }
         }
         self.held.clear();
@@ -324,27 +329,27 @@ impl<'a> Post<'a> {
 
     fn done(&mut self, ticket: u64, sequences: Option<Vec<SequenceNumber>>) -> Result<(), String> {
         match self.tickets.remove(&ticket) {
-            Some(Asked::Commit(_)) if self.process.profile == Profile::BASIC => {
+            Some(PendingRequest::Commit(_)) if self.process.profile == Profile::BASIC => {
                 return Err("the basic tier has no transactions".into());
             }
-            Some(Asked::Send(parcel)) => self.parcels.accepted(parcel),
-            Some(Asked::Commit(parcel)) => {
+            Some(PendingRequest::Send(group)) => self.groups.accepted(group),
+            Some(PendingRequest::Commit(group)) => {
                 self.count("transactions committed in the core");
-                self.parcels.accepted(parcel);
+                self.groups.accepted(group);
             }
-            Some(Asked::Void) => self.void.extend(sequences.into_iter().flatten()),
-            Some(Asked::Never(why)) => return Err(format!("this has to be refused: {why}")),
-            Some(Asked::Schedule(parcel)) => {
-                self.parcels.accepted(parcel);
-                let known = self.scheduled.iter_mut().find(|(known, ..)| *known == parcel);
+            Some(PendingRequest::Void) => self.void.extend(sequences.into_iter().flatten()),
+            Some(PendingRequest::Never(why)) => return Err(format!("this has to be refused: {why}")),
+            Some(PendingRequest::Schedule(group)) => {
+                self.groups.accepted(group);
+                let known = self.scheduled.iter_mut().find(|(known, ..)| *known == group);
                 if let (Some(known), Some(sequences)) = (known, sequences) {
                     known.1 = sequences;
                 }
             }
-            Some(Asked::Cancel(parcel)) => {
-                self.parcels.cancelled(parcel).map_err(|broken| broken.to_string())?;
+            Some(PendingRequest::Cancel(group)) => {
+                self.groups.cancelled(group).map_err(|broken| broken.to_string())?;
             }
-            Some(Asked::Complete(id, place)) => self.parcels.completed(id, place),
+            Some(PendingRequest::Complete(id, entity)) => self.groups.completed(id, entity),
             None => {}
         }
         Ok(())
@@ -352,12 +357,14 @@ impl<'a> Post<'a> {
 
     fn refused(&mut self, ticket: u64) {
         match self.tickets.remove(&ticket) {
-            Some(Asked::Send(parcel) | Asked::Schedule(parcel) | Asked::Commit(parcel)) => {
-                self.parcels.refused(parcel);
+            Some(
+                PendingRequest::Send(group) | PendingRequest::Schedule(group) | PendingRequest::Commit(group),
+            ) => {
+                self.groups.refused(group);
             }
-            Some(Asked::Cancel(parcel)) => self.parcels.not_cancelled(parcel),
-            Some(Asked::Never(why)) => self.count(why),
-            Some(Asked::Complete(..) | Asked::Void) | None => {}
+            Some(PendingRequest::Cancel(group)) => self.groups.not_cancelled(group),
+            Some(PendingRequest::Never(why)) => self.count(why),
+            Some(PendingRequest::Complete(..) | PendingRequest::Void) | None => {}
         }
     }
 }

@@ -1,35 +1,35 @@
-//! The end of a run: the broker is left in peace, and everything comes out, each at its places.
+//! End of a run: without further faults every remaining message is received at its entities.
 //!
-//! Invariant: nothing fails any more, so whatever is missing now is lost.
+//! Invariant: no fault strikes here, so a message that is missing now is lost.
 
 use std::sync::atomic::Ordering;
 
 use broker_core::{Command, Outcome};
 
-use super::{Asked, Held, PLACE_LINKS, Post, Receiver, SESSION_LINKS};
+use super::{CoreWorld, HeldMessage, PLACE_LINKS, PendingRequest, Receiver, SESSION_LINKS};
 
-impl Post<'_> {
-    /// No more mischief: everything must come out, each at its places.
+impl CoreWorld<'_> {
+    /// Switches the faults off and receives every message at its entities.
     pub(super) fn drain(&mut self) -> Result<(), String> {
         self.crash();
         self.boot()?;
-        self.process.mischief.calm.store(true, Ordering::Relaxed);
+        self.process.disk_faults.calm.store(true, Ordering::Relaxed);
         // All schedules are due, all locks of the time before are over.
         self.now += 60_000;
         let mut idle_rounds = 0;
         while idle_rounds < 40 {
-            let before = self.parcels.delivered;
+            let before = self.groups.delivered;
             self.drain_round()?;
             self.now += 100;
-            idle_rounds = if self.parcels.delivered == before { idle_rounds + 1 } else { 0 };
+            idle_rounds = if self.groups.delivered == before { idle_rounds + 1 } else { 0 };
         }
-        self.parcels.check_drained().map_err(|broken| broken.to_string())
+        self.groups.check_drained().map_err(|broken| broken.to_string())
     }
 
     fn drain_round(&mut self) -> Result<(), String> {
-        while let Some(Held { id, place, queue, sequence, lock, .. }) = self.held.pop() {
-            self.parcels.completing(id, place);
-            let ticket = Some(self.ticket(Asked::Complete(id, place)));
+        while let Some(HeldMessage { id, entity, queue, sequence, lock, .. }) = self.held.pop() {
+            self.groups.completing(id, entity);
+            let ticket = Some(self.ticket(PendingRequest::Complete(id, entity)));
             let outcome = Outcome::Complete;
             self.commands.push(Command::Settle { queue, sequence, lock, outcome, ticket });
         }

@@ -1,6 +1,6 @@
-//! What the client receives, and what it does with it.
+//! Receiving: deliveries, settlement and sessions of the client.
 //!
-//! Invariant: what is delivered goes to the parcels, unless its session was given up before.
+//! Invariant: every delivery goes to the model, unless its session was released before.
 
 use std::time::Duration;
 
@@ -8,17 +8,20 @@ use broker_core::{
     Command, Delivery, LinkId, Outcome, Properties, ReceiveMode, SessionWanted, UnsettledPolicy,
 };
 
-use super::{Asked, HELD_MAX, Held, Post, Receiver, SESSION_LINKS, STEPS, TRANSFER, entities::path};
-use crate::parcel::{Id, Place};
+use super::{
+    CoreWorld, HELD_MAX, HeldMessage, PendingRequest, Receiver, SESSION_LINKS, STEPS, TRANSFER,
+    entities::path,
+};
+use crate::core_model::{EntityIndex, Id};
 
-impl Post<'_> {
-    pub(super) fn pick_held(&mut self) -> Option<Held> {
+impl CoreWorld<'_> {
+    pub(super) fn pick_held(&mut self) -> Option<HeldMessage> {
         let count = self.held.len() as u64;
         if count == 0 {
             return None;
         }
-        let place = usize::try_from(self.rng.below(count)).ok()?;
-        Some(self.held.swap_remove(place))
+        let entity = usize::try_from(self.rng.below(count)).ok()?;
+        Some(self.held.swap_remove(entity))
     }
 
     /// Asks for messages, or settles one.
@@ -71,15 +74,15 @@ impl Post<'_> {
 
     fn settle(&mut self) {
         let Some(held) = self.pick_held() else { return };
-        let Held { id, place, queue, sequence, lock, .. } = held;
+        let HeldMessage { id, entity, queue, sequence, lock, .. } = held;
         let (outcome, ticket) = if self.rng.chance(75) {
-            self.parcels.completing(id, place);
-            // Who asks for no answer may see the message again after a crash.
+            self.groups.completing(id, entity);
+            // A completion without an answer may be lost in a crash, and the message is delivered again.
             let asks = self.rng.chance(60);
             if !asks {
                 self.count("completions without an answer");
             }
-            (Outcome::Complete, asks.then(|| self.ticket(Asked::Complete(id, place))))
+            (Outcome::Complete, asks.then(|| self.ticket(PendingRequest::Complete(id, entity))))
         } else if self.rng.chance(50) {
             (Outcome::Release(Properties::default()), None)
         } else {
@@ -99,21 +102,27 @@ impl Post<'_> {
 
     pub(super) fn on_delivery(&mut self, delivery: &Delivery) -> Result<(), String> {
         let link = delivery.consumer.0;
-        let place = if SESSION_LINKS.contains(&link) { STEPS } else { link as Place };
+        let entity = if SESSION_LINKS.contains(&link) { STEPS } else { link as EntityIndex };
         let id = read_id(&delivery.stored.payload).ok_or("a message without its id")?;
         *self.received.entry(link).or_default() += 1;
         let sequence = delivery.sequence.0;
-        if place == TRANSFER {
+        if entity == TRANSFER {
             self.count("messages sent through an entity to one that is closed");
         }
-        if place == STEPS {
+        if entity == STEPS {
             let Some(Receiver::Open(session)) = self.receivers.get(&link).cloned() else { return Ok(()) };
-            self.parcels.in_session(&session, id, place, sequence).map_err(|broken| broken.to_string())?;
+            self.groups.in_session(&session, id, entity, sequence).map_err(|broken| broken.to_string())?;
         }
-        self.parcels.delivered(id, place, sequence, self.now).map_err(|broken| broken.to_string())?;
+        self.groups.delivered(id, entity, sequence, self.now).map_err(|broken| broken.to_string())?;
         if let Some(lock) = delivery.lock {
-            let held =
-                Held { id, place, queue: delivery.queue, sequence: delivery.sequence, lock: lock.id, link };
+            let held = HeldMessage {
+                id,
+                entity,
+                queue: delivery.queue,
+                sequence: delivery.sequence,
+                lock: lock.id,
+                link,
+            };
             self.held.push(held);
         }
         Ok(())

@@ -1,25 +1,26 @@
-//! What the client sends, and through which kind of entity.
+//! Sending: plain, scheduled and duplicate messages, and messages sent via another entity.
 //!
-//! Invariant: every message is known to the parcels, with all of its places, before it is sent.
+//! Invariant: the model knows every message, and the entities that it must reach, before it is sent.
 
 use broker_core::{Command, Message, Timestamp};
 use bytes::Bytes;
 use testkit::{application_properties, data, message, properties};
 
 use super::{
-    ALL, Asked, END, ODD, ONCE, PLAIN, Post, ROLLED_BACK_IS_NEVER_SCHEDULED, STEPS, TRANSFER, entities::path,
+    ALL, CoreWorld, END, ODD, ONCE, PLAIN, PendingRequest, ROLLED_BACK_IS_NEVER_SCHEDULED, STEPS, TRANSFER,
+    entities::path,
 };
-use crate::parcel::{Id, Place};
+use crate::core_model::{EntityIndex, Id};
 
-/// A name to send to, and where that arrives; without places those of the topic's subscriptions.
-pub(super) type Address = (&'static str, &'static [Place]);
+/// Address to send to, and the entities that it reaches; with none, those of the topic's subscriptions.
+pub(super) type Address = (&'static str, &'static [EntityIndex]);
 
-/// What can be sent to through another queue; the last one is closed.
-pub(super) const THROUGH: [Address; 3] = [("end", &[END]), ("news", &[]), ("closed", &[TRANSFER])];
-/// What can be scheduled on.
+/// Destinations of sends via another queue; the last one is closed.
+pub(super) const VIA: [Address; 3] = [("end", &[END]), ("news", &[]), ("closed", &[TRANSFER])];
+/// Entities that take scheduled messages.
 pub(super) const SCHEDULES: [Address; 3] = [("plain", &[PLAIN]), ("way", &[END]), ("news", &[])];
 
-impl Post<'_> {
+impl CoreWorld<'_> {
     /// Sends something.
     pub(super) fn send(&mut self) {
         match self.rng.below(10) {
@@ -33,7 +34,7 @@ impl Post<'_> {
             }
             6 => self.schedule(),
             7 => self.cancel(),
-            8 => self.send_through(),
+            8 => self.send_via(),
             _ => self.transact(),
         }
     }
@@ -48,23 +49,23 @@ impl Post<'_> {
         }
     }
 
-    /// One message's places: `fixed`, or those of the topic's subscriptions for its number.
-    fn places(fixed: &[Place], number: u64) -> Vec<Place> {
+    /// One message's entities: `fixed`, or those of the topic's subscriptions for its number.
+    fn entities(fixed: &[EntityIndex], number: u64) -> Vec<EntityIndex> {
         if !fixed.is_empty() {
             return fixed.to_vec();
         }
-        let mut places = vec![ALL, END];
+        let mut entities = vec![ALL, END];
         if number % 2 == 1 {
-            places.push(ODD);
+            entities.push(ODD);
         }
-        places
+        entities
     }
 
-    /// So many more messages of a parcel.
-    pub(super) fn letters(
+    /// So many more messages of a send group.
+    pub(super) fn new_messages(
         &mut self,
-        parcel: u64,
-        fixed: &[Place],
+        group: u64,
+        fixed: &[EntityIndex],
         count: u64,
         due: Option<u64>,
         session: Option<&str>,
@@ -72,7 +73,7 @@ impl Post<'_> {
         let mut messages = Vec::new();
         for _ in 0..count {
             let number = self.rng.below(10);
-            let id = self.parcels.put(parcel, &Self::places(fixed, number), due.unwrap_or(0));
+            let id = self.groups.put(group, &Self::entities(fixed, number), due.unwrap_or(0));
             let payload = write(id, number, self.rng.below(self.plan.body_max));
             let described = amqp_gateway::describe(Timestamp::from_millis(self.now), &payload);
             messages.push(Message {
@@ -86,40 +87,40 @@ impl Post<'_> {
     }
 
     fn send_to(&mut self, (name, fixed): Address, session: Option<&str>) {
-        let parcel = self.parcels.new_parcel();
+        let group = self.groups.new_send_group();
         let count = 1 + self.rng.below(3);
-        let messages = self.letters(parcel, fixed, count, None, session);
-        let ticket = Some(self.ticket(Asked::Send(parcel)));
+        let messages = self.new_messages(group, fixed, count, None, session);
+        let ticket = Some(self.ticket(PendingRequest::Send(group)));
         self.commands.push(Command::PublishTo { path: path(name), messages, auto_create: false, ticket });
     }
 
     /// To the queue that drops duplicates: something new, or something that was sent before.
     fn send_once(&mut self) {
         let again = !self.duplicates.is_empty() && self.rng.chance(50);
-        let (parcel, message) = if again {
-            let place = usize::try_from(self.rng.below(self.duplicates.len() as u64)).unwrap_or(0);
-            match self.duplicates.get(place) {
+        let (group, message) = if again {
+            let index = usize::try_from(self.rng.below(self.duplicates.len() as u64)).unwrap_or(0);
+            match self.duplicates.get(index) {
                 Some(known) => known.clone(),
                 None => return,
             }
         } else {
-            let parcel = self.parcels.new_parcel();
-            let Some(message) = self.letters(parcel, &[ONCE], 1, None, None).pop() else { return };
-            self.duplicates.push((parcel, message.clone()));
-            (parcel, message)
+            let group = self.groups.new_send_group();
+            let Some(message) = self.new_messages(group, &[ONCE], 1, None, None).pop() else { return };
+            self.duplicates.push((group, message.clone()));
+            (group, message)
         };
-        let ticket = Some(self.ticket(Asked::Send(parcel)));
+        let ticket = Some(self.ticket(PendingRequest::Send(group)));
         let path = path("once");
         self.commands.push(Command::PublishTo { path, messages: vec![message], auto_create: false, ticket });
     }
 
     /// Through the plain queue, where it must not show.
-    fn send_through(&mut self) {
-        let (name, fixed) = self.one_of(&THROUGH);
-        let parcel = self.parcels.new_parcel();
+    fn send_via(&mut self) {
+        let (name, fixed) = self.one_of(&VIA);
+        let group = self.groups.new_send_group();
         let count = 1 + self.rng.below(2);
-        let messages = self.letters(parcel, fixed, count, None, None);
-        let ticket = Some(self.ticket(Asked::Send(parcel)));
+        let messages = self.new_messages(group, fixed, count, None, None);
+        let ticket = Some(self.ticket(PendingRequest::Send(group)));
         let (path, through) = (path(name), path("plain"));
         self.commands.push(Command::PublishThrough { path, through, messages, ticket });
     }
@@ -127,25 +128,25 @@ impl Post<'_> {
     fn schedule(&mut self) {
         let due = self.now + 1 + self.rng.below(4_000);
         let (name, fixed) = self.one_of(&SCHEDULES);
-        let parcel = self.parcels.new_parcel();
+        let group = self.groups.new_send_group();
         let count = 1 + self.rng.below(2);
-        let messages = self.letters(parcel, fixed, count, Some(due), None);
-        let ticket = self.ticket(Asked::Schedule(parcel));
-        self.scheduled.push((parcel, Vec::new(), name));
+        let messages = self.new_messages(group, fixed, count, Some(due), None);
+        let ticket = self.ticket(PendingRequest::Schedule(group));
+        self.scheduled.push((group, Vec::new(), name));
         self.commands.push(Command::Schedule { path: path(name), messages, ticket });
     }
 
     fn cancel(&mut self) {
         if let Some(number) = self.void.pop() {
-            let ticket = self.ticket(Asked::Never(ROLLED_BACK_IS_NEVER_SCHEDULED));
+            let ticket = self.ticket(PendingRequest::Never(ROLLED_BACK_IS_NEVER_SCHEDULED));
             let sequences = vec![number];
             return self.commands.push(Command::CancelScheduled { path: path("plain"), sequences, ticket });
         }
         let known = self.scheduled.iter().position(|(_, sequences, _)| !sequences.is_empty());
-        let Some(place) = known else { return };
-        let (parcel, sequences, name) = self.scheduled.swap_remove(place);
-        self.parcels.cancelling(parcel);
-        let ticket = self.ticket(Asked::Cancel(parcel));
+        let Some(index) = known else { return };
+        let (group, sequences, name) = self.scheduled.swap_remove(index);
+        self.groups.cancelling(group);
+        let ticket = self.ticket(PendingRequest::Cancel(group));
         self.commands.push(Command::CancelScheduled { path: path(name), sequences, ticket });
     }
 }

@@ -1,6 +1,6 @@
 //! The bodies of requests and of their answers.
 //!
-//! Invariant: nothing here knows what was asked, or why.
+//! Invariant: encoding and decoding depend on the values alone.
 
 use amqp_codec::{
     raw::{RawMap, RawValue},
@@ -34,7 +34,7 @@ pub(super) fn numbers(numbers: &[i64], delete: Option<bool>) -> Option<RawMap> {
     RawMap::from_value(&map(entries))
 }
 
-/// What is to be done with the message of a lock.
+/// Body of a request that settles the message of a lock token.
 pub(super) fn settle(status: &str, token: [u8; 16]) -> Option<RawMap> {
     let tokens = Value::Array(Array(vec![Value::Uuid(Uuid::from(token))]));
     let status = Value::String(status.into());

@@ -1,12 +1,12 @@
 use super::*;
-use crate::plan::{Durable, Fault};
+use crate::plan::{Durable, PlantedFault};
 
 /// Whether one of many seeds breaks this promise when the fault is planted.
-fn is_caught(fault: Fault, promise: &str) -> bool {
+fn is_caught(fault: PlantedFault, promise: &str) -> bool {
     (1..200).any(|seed| {
         let mut plan = Plan::from_seed(seed);
-        plan.places.fault = Some(fault);
-        run_post(&plan).is_err_and(|failure| failure.what.contains(promise))
+        plan.topology.fault = Some(fault);
+        run_core_world(&plan).is_err_and(|failure| failure.what.contains(promise))
     })
 }
 
@@ -17,7 +17,7 @@ fn promises_hold_under_every_seed() {
         None => 1..40,
     };
     for seed in seeds {
-        if let Err(failure) = run_post(&Plan::from_seed(seed)) {
+        if let Err(failure) = run_core_world(&Plan::from_seed(seed)) {
             panic!("{failure}; replay with SIM_SEED={seed}");
         }
     }
@@ -27,7 +27,7 @@ fn promises_hold_under_every_seed() {
 fn one_seed_gives_one_run() {
     for seed in 1..10 {
         let plan = Plan::from_seed(seed);
-        assert_eq!(run_post(&plan), run_post(&plan));
+        assert_eq!(run_core_world(&plan), run_core_world(&plan));
     }
 }
 
@@ -35,7 +35,7 @@ fn one_seed_gives_one_run() {
 fn a_broker_without_durability_is_caught() {
     let caught = (1..200).any(|seed| {
         let plan = Plan { durable: Durable::No, ..Plan::from_seed(seed) };
-        run_post(&plan).is_err_and(|failure| failure.what.contains("what was accepted arrives"))
+        run_core_world(&plan).is_err_and(|failure| failure.what.contains("what was accepted arrives"))
     });
     assert!(caught, "crashes without a journal lose messages, and no oracle noticed");
 }
@@ -43,7 +43,7 @@ fn a_broker_without_durability_is_caught() {
 #[test]
 fn a_broker_that_loses_what_a_start_in_vain_has_left_is_caught() {
     assert!(
-        is_caught(Fault::Returns, "what was accepted arrives"),
+        is_caught(PlantedFault::FailedStartsForget, "what was accepted arrives"),
         "starts began anew, and no oracle noticed"
     );
 }
@@ -51,7 +51,7 @@ fn a_broker_that_loses_what_a_start_in_vain_has_left_is_caught() {
 #[test]
 fn a_broker_that_confirms_completions_too_early_is_caught() {
     assert!(
-        is_caught(Fault::Confirms, "what was completed never comes back"),
+        is_caught(PlantedFault::EarlyConfirmation, "what was completed never comes back"),
         "confirmed completions were undone by crashes, and no oracle noticed"
     );
 }
@@ -60,7 +60,7 @@ fn a_broker_that_confirms_completions_too_early_is_caught() {
 fn the_seeds_bring_every_kind_of_request() {
     let mut events = BTreeMap::new();
     for seed in 1..60 {
-        let report = run_post(&Plan::from_seed(seed)).expect("promises hold");
+        let report = run_core_world(&Plan::from_seed(seed)).expect("promises hold");
         for (event, count) in report.events {
             *events.entry(event).or_insert(0) += count;
         }

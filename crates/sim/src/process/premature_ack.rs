@@ -1,6 +1,6 @@
-//! The planted faults of settlement: what is confirmed or handed out before the removal that it depends on is durable.
+//! Planted faults of settlement: a confirmation or a delivery that does not wait until the removal is durable.
 //!
-//! The node is asked for a completion without an answer, which it lets nothing wait for; the answer is made up here.
+//! The simulator submits completions without an answer, which wait for nothing, and forges the answer.
 //!
 //! Invariant: without such a fault nothing is touched.
 
@@ -11,11 +11,11 @@ use broker_core::{
 };
 use broker_node::{Node, Released};
 
-use crate::plan::{Fault, Places};
+use crate::plan::{PlantedFault, Topology};
 
-/// What a process with such a fault remembers.
+/// State of a process with such a fault.
 #[derive(Debug, Default)]
-pub(super) struct Haste {
+pub(super) struct PrematureAck {
     confirms: bool,
     hands: bool,
     /// Answers that nothing has held back.
@@ -25,11 +25,11 @@ pub(super) struct Haste {
     now: Timestamp,
 }
 
-impl Haste {
-    /// What is planted, if anything.
-    pub(super) fn plant(&mut self, places: &Places) {
-        self.confirms = !places.does(Fault::Confirms);
-        self.hands = !places.does(Fault::Hands);
+impl PrematureAck {
+    /// Plants the fault of the plan.
+    pub(super) fn plant(&mut self, topology: &Topology) {
+        self.confirms = !topology.is_free_of(PlantedFault::EarlyConfirmation);
+        self.hands = !topology.is_free_of(PlantedFault::EarlyDelivery);
     }
 
     /// Gives a batch to the node.
@@ -77,7 +77,7 @@ impl Haste {
         }
     }
 
-    /// What goes to a link that receives and deletes is completed now, and shown as gone.
+    /// Completes a delivery of a receive-and-delete link at once, and shows it as removed.
     pub(super) fn hand_out(&mut self, node: &mut Node, released: &mut Released) {
         let client = released.client;
         let mut commands = Vec::new();
@@ -95,7 +95,7 @@ impl Haste {
         }
     }
 
-    /// What may be shown although nothing is durable.
+    /// Effects that are shown although nothing is durable.
     pub(super) fn take(&mut self) -> Vec<Released> {
         std::mem::take(&mut self.early)
     }
