@@ -1,4 +1,4 @@
-//! Saves the records of a damaged batch whose own checksums are right.
+//! Repair of a damaged batch: keeps the records whose own checksums are right.
 //!
 //! Invariant: a saved record is byte for byte what was appended, at its old position; a record that is not saved is
 //! marked as lost, never shown.
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::{
     Disk, RecoveryError,
     format::{
-        BatchHeader, HEADER, HEADER_LEN, Kind, RECORD_HEADER, RECORD_HEADER_LEN, RecordHeader,
+        BatchHeader, BatchKind, HEADER, HEADER_LEN, RECORD_HEADER, RECORD_HEADER_LEN, RecordHeader,
         RecordsChecksum, Seed, aligned, encode_resume,
     },
     scan::Records,
@@ -18,19 +18,19 @@ use crate::{
 
 /// A batch to write in place of a damaged one.
 #[derive(Debug)]
-pub(crate) struct Salvaged {
+pub(crate) struct RepairedBatch {
     /// Header and records.
     pub bytes: Vec<u8>,
     /// Records that are intact.
     pub whole: u64,
 }
 
-/// What can be saved of the batch that the hole consists of. `None`: its headers are damaged, nothing can.
-pub(crate) fn salvage(
+/// Records that can be kept of the batch in the hole. `None`: its headers are damaged, so none can.
+pub(crate) fn repair_batch(
     disk: &dyn Disk,
     segment: &Segment,
     hole: &Hole,
-) -> Result<Option<Salvaged>, RecoveryError> {
+) -> Result<Option<RepairedBatch>, RecoveryError> {
     let base = segment.present.header.base;
     let Ok(length) = usize::try_from(hole.to - hole.from) else { return Ok(None) };
     if hole.to - base > segment.present.length {
@@ -44,12 +44,12 @@ pub(crate) fn salvage(
     Ok(patch(&buffer.into(), segment, hole))
 }
 
-fn patch(bytes: &Bytes, segment: &Segment, hole: &Hole) -> Option<Salvaged> {
+fn patch(bytes: &Bytes, segment: &Segment, hole: &Hole) -> Option<RepairedBatch> {
     let header = BatchHeader::decode(bytes.first_chunk::<HEADER_LEN>()?)?;
     let end = hole.from.checked_add(u64::from(header.length))?;
     let incarnation = segment.present.header.incarnation;
     let here = header.position == hole.from && header.incarnation == incarnation && aligned(end) == hole.to;
-    if header.kind != Kind::Data || !here {
+    if header.kind != BatchKind::Data || !here {
         return None;
     }
     let records = bytes.get(HEADER_LEN..usize::try_from(header.length).ok()?)?;
@@ -70,12 +70,12 @@ fn patch(bytes: &Bytes, segment: &Segment, hole: &Hole) -> Option<Salvaged> {
         whole += u64::from(intact);
         count += 1;
     }
-    // Where the chain of lengths is broken, what follows cannot be told apart: a gap takes it.
+    // Behind a broken chain of lengths no record boundary is known: a gap replaces the rest.
     if !walk.is_empty() || whole == 0 {
         return None;
     }
     let repaired = BatchHeader {
-        kind: Kind::Data,
+        kind: BatchKind::Data,
         count,
         previous: hole.before,
         length: u32::try_from(HEADER_LEN + body.len()).ok()?,
@@ -89,7 +89,7 @@ fn patch(bytes: &Bytes, segment: &Segment, hole: &Hole) -> Option<Salvaged> {
     let mut bytes = header.to_vec();
     bytes.append(&mut body);
     debug_assert!(bytes.len() >= HEADER_LEN + RECORD_HEADER_LEN, "at least one record is whole");
-    Some(Salvaged { bytes, whole })
+    Some(RepairedBatch { bytes, whole })
 }
 
 /// Whether these bytes read, to the last one, as the index of what the segment at `base` holds before `position`.

@@ -1,21 +1,21 @@
-//! Says what is wrong with a journal, and what a repair would lose.
+//! Check of a journal: its damage, and the records that a repair would lose.
 //!
 //! Invariant: reads only; names every damaged place, not just the first.
 
 use crate::{
     Damage, Disk, FileId, Position, RecoveryError,
-    error::Fault,
-    format::{BatchHeader, HEADER, HEADER_LEN, Kind, RECORD_HEADER_LEN},
+    error::DamageKind,
+    format::{BatchHeader, BatchKind, HEADER, HEADER_LEN, RECORD_HEADER_LEN},
     summary,
-    verify::{Hole, Segment, VerifiedJournal, examine},
+    verify::{Hole, Segment, VerifiedJournal, verify_journal},
 };
 
-/// What [`check`] found.
+/// Result of [`check`].
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Report {
-    /// Where replay begins.
+    /// Start of replay.
     pub tail: Position,
-    /// Where the next record goes, if nothing is damaged.
+    /// Position of the next record, if nothing is damaged.
     pub end: Position,
     /// The segments in use, oldest first.
     pub segments: Vec<SegmentReport>,
@@ -25,7 +25,7 @@ pub struct Report {
     pub records: u64,
     /// Records that an earlier repair gave up.
     pub lost_records: u64,
-    /// What is damaged although it was once durable. Empty: the broker starts.
+    /// Damage to data that was durable. Empty: the broker starts.
     pub losses: Vec<Loss>,
     /// Unfinished writes begin here: they were never acknowledged, the next start cuts them off.
     pub unfinished: Option<Position>,
@@ -34,11 +34,9 @@ pub struct Report {
 /// One segment in use.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SegmentReport {
-    /// Its file.
     pub file: FileId,
-    /// Where it begins.
     pub begin: Position,
-    /// Where its last intact batch ends.
+    /// End of the last intact batch.
     pub end: Position,
     /// Intact batches.
     pub batches: u64,
@@ -51,49 +49,48 @@ pub struct SegmentReport {
 /// A stretch of the journal that is damaged.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Loss {
-    /// Where, and what is wrong.
     pub damage: Damage,
     /// The first position behind it that is intact.
     pub to: Position,
-    /// How many records it held, as far as can be told: by the segment's summary or the damaged batch's header.
+    /// Number of records in it, as the segment's summary or the damaged batch's header says.
     pub records: Option<u64>,
-    /// How many of them can be saved because their own checksums are right.
+    /// Number of them that a repair keeps because their own checksums are right.
     pub savable: u64,
 }
 
 /// Reads the whole journal and checks every checksum in it.
 pub fn check(disk: &dyn Disk) -> Result<Report, RecoveryError> {
-    let examined = examine(disk)?;
-    report(disk, &examined)
+    let verified = verify_journal(disk)?;
+    report(disk, &verified)
 }
 
-pub(crate) fn report(disk: &dyn Disk, examined: &VerifiedJournal) -> Result<Report, RecoveryError> {
+pub(crate) fn report(disk: &dyn Disk, verified: &VerifiedJournal) -> Result<Report, RecoveryError> {
     let mut losses = Vec::new();
     let mut unfinished = None;
-    for hole in missing_segments(examined) {
-        losses.push(loss(disk, None, &hole, examined.claimed)?);
+    for hole in missing_segments(verified) {
+        losses.push(loss(disk, None, &hole, verified.claimed)?);
     }
-    for segment in &examined.segments {
+    for segment in &verified.segments {
         if segment.header_damaged {
-            losses.push(header_loss(segment, examined.claimed));
+            losses.push(header_loss(segment, verified.claimed));
         }
         for hole in &segment.holes {
-            if hole.from < examined.claimed {
-                losses.push(loss(disk, Some(segment), hole, examined.claimed)?);
+            if hole.from < verified.claimed {
+                losses.push(loss(disk, Some(segment), hole, verified.claimed)?);
             } else {
                 unfinished = unfinished.or(Some(Position(hole.from)));
             }
         }
     }
     losses.sort_by_key(|loss| loss.damage.position);
-    let end = examined.segments.last().map_or(0, |segment| segment.end);
+    let end = verified.segments.last().map_or(0, |segment| segment.end);
     Ok(Report {
-        tail: Position(examined.tail),
+        tail: Position(verified.tail),
         end: unfinished.unwrap_or(Position(end)),
-        idle_files: examined.idle.len() as u64,
-        records: examined.segments.iter().map(|segment| segment.records).sum(),
-        lost_records: examined.segments.iter().map(|segment| segment.lost_records).sum(),
-        segments: examined.segments.iter().map(SegmentReport::of).collect(),
+        idle_files: verified.idle.len() as u64,
+        records: verified.segments.iter().map(|segment| segment.records).sum(),
+        lost_records: verified.segments.iter().map(|segment| segment.lost_records).sum(),
+        segments: verified.segments.iter().map(SegmentReport::of).collect(),
         losses,
         unfinished,
     })
@@ -113,17 +110,17 @@ impl SegmentReport {
 }
 
 /// Stretches between segments, where a whole one is missing.
-pub(crate) fn missing_segments(examined: &VerifiedJournal) -> Vec<Hole> {
-    let mut at = examined.tail;
-    let (mut holes, mut before, mut tail) = (Vec::new(), 0, examined.tail);
-    for segment in &examined.segments {
+pub(crate) fn missing_segments(verified: &VerifiedJournal) -> Vec<Hole> {
+    let mut at = verified.tail;
+    let (mut holes, mut before, mut tail) = (Vec::new(), 0, verified.tail);
+    for segment in &verified.segments {
         let header = &segment.present.header;
         if header.base > at {
             let (from, to, after) = (at, header.base, header.previous);
-            holes.push(Hole { from, to, fault: Fault::NoSegment, before, after, tail });
+            holes.push(Hole { from, to, fault: DamageKind::NoSegment, before, after, tail });
         }
         at = segment.holes.last().map_or(segment.end, |hole| hole.to.max(segment.end));
-        (before, tail) = (segment.chain, examined.tail);
+        (before, tail) = (segment.chain, verified.tail);
     }
     holes
 }
@@ -134,7 +131,7 @@ fn header_loss(segment: &Segment, claimed: u64) -> Loss {
         file: Some(segment.present.file),
         offset: 0,
         position: base,
-        fault: Fault::NoSegment,
+        fault: DamageKind::NoSegment,
         durable: Position(claimed),
     };
     // The header itself holds no record and can be written anew.
@@ -161,12 +158,12 @@ fn loss(
         if records.is_none() {
             records = counted(disk, segment, hole)?;
         }
-        savable = crate::batch_repair::salvage(disk, segment, hole)?.map_or(0, |saved| saved.whole);
+        savable = crate::batch_repair::repair_batch(disk, segment, hole)?.map_or(0, |saved| saved.whole);
     }
     Ok(Loss { damage, to: Position(hole.to), records, savable })
 }
 
-/// How many records the segment's summary lists inside the hole.
+/// Number of records that the segment's summary lists inside the hole.
 fn listed(segment: &Segment, hole: &Hole) -> Option<u64> {
     let summary = segment.summary.as_ref()?.records.get(RECORD_HEADER_LEN..)?;
     let inside = summary::entries(summary, segment.present.header.base)
@@ -175,7 +172,7 @@ fn listed(segment: &Segment, hole: &Hole) -> Option<u64> {
     Some(inside.count() as u64)
 }
 
-/// How many records the header at the beginning of the hole promises, if it can be believed.
+/// Number of records that the header at the beginning of the hole states, if its checksum holds.
 fn counted(disk: &dyn Disk, segment: &Segment, hole: &Hole) -> Result<Option<u64>, RecoveryError> {
     let header = &segment.present.header;
     let mut bytes = [0; HEADER_LEN];
@@ -183,7 +180,7 @@ fn counted(disk: &dyn Disk, segment: &Segment, hole: &Hole) -> Result<Option<u64
         .map_err(|error| RecoveryError::disk("reading", Some(segment.present.file), &error))?;
     let batch = BatchHeader::decode(&bytes).filter(|batch| {
         let end = crate::format::aligned(hole.from.saturating_add(u64::from(batch.length)));
-        batch.kind == Kind::Data
+        batch.kind == BatchKind::Data
             && batch.position == hole.from
             && batch.incarnation == header.incarnation
             && end == hole.to

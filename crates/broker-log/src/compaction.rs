@@ -1,4 +1,4 @@
-//! Frees the oldest segment: what lives in it is appended anew, then its file is used again.
+//! Compaction of the oldest segment: its live records are appended again, then its file is reused.
 //!
 //! ```text
 //!   Idle ──wanted──▶ Walking ──end──▶ Asked ──segment_compacted──▶ Waiting ──durable──▶ Idle (segment freed)
@@ -15,7 +15,7 @@ use crate::{
     scan::{Records, Scanner},
 };
 
-/// What the caller is to do next for cleaning, from [`crate::Journal::poll_compaction`].
+/// Next step of compaction for the caller, from [`crate::Journal::poll_compaction`].
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum CompactionStep {
     /// Records of the oldest segment, in order. Append what lives anew and release the old one.
@@ -28,7 +28,7 @@ pub enum CompactionStep {
     },
 }
 
-/// How far cleaning is.
+/// State of compaction.
 #[derive(Debug, Default)]
 pub(crate) enum Compaction {
     /// Nothing to do.
@@ -44,12 +44,12 @@ pub(crate) enum Compaction {
     Stopped(ReadError),
 }
 
-/// Where the walk through a segment is.
+/// Progress of the walk through a segment.
 #[derive(Debug)]
 pub(crate) struct Walk {
     /// Records before this position are done.
     pub at: u64,
-    /// Where the segment ends.
+    /// End of the segment.
     pub end: u64,
     /// Reads from disk, once the records are no longer in memory.
     pub scanner: Option<Scanner>,
@@ -60,8 +60,8 @@ pub(crate) struct Walk {
 /// Compaction on its way once through the journal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pass {
-    /// Where the journal ended when it began.
+    /// End of the journal when the pass began.
     pub end: u64,
-    /// What the journal used when it began, in bytes.
+    /// Bytes that the journal used when the pass began.
     pub used: u64,
 }

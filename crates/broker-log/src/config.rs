@@ -1,4 +1,4 @@
-//! What can be set.
+//! Configuration of the journal.
 //!
 //! Invariant: no setting changes what is on disk in a way that another setting could not read.
 
@@ -19,11 +19,11 @@ pub enum Durability {
 pub struct JournalConfig {
     /// Size of a segment in bytes. A larger record gets a segment of its own size.
     pub segment_bytes: u64,
-    /// How many bytes of recent records stay in memory for reading.
+    /// Bytes of recent records that stay in the write cache for reading.
     pub cache_bytes: u64,
     /// When a record counts as durable.
     pub durability: Durability,
-    /// How many segments are kept ready, written ahead with zeros.
+    /// Number of spare segments, preallocated and filled with zeros.
     pub spare_segments: u32,
     /// Below this much free disk space, in bytes, [`crate::Journal::storage_full`] is true.
     pub reserve_bytes: u64,
@@ -76,7 +76,7 @@ const SEGMENT_BYTES_MIN: u64 = 4 << 10;
 const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 /// In memory, a segment is only the grain in which dead records are given back.
 const MEMORY_SEGMENT_BYTES: u64 = 4 << 20;
-/// What `max_record_bytes` may be at most.
+/// Upper bound of `max_record_bytes`.
 const RECORD_BYTES_MAX: u32 = 1 << 30;
 /// More are of no use to anybody.
 const SPARE_SEGMENTS_MAX: u32 = 64;

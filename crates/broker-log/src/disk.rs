@@ -1,4 +1,4 @@
-//! What the journal needs of a disk.
+//! Disk interface of the journal.
 //!
 //! Invariant: nothing else in this crate touches a file.
 
@@ -25,7 +25,7 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// The segment files and their lengths in bytes, in any order.
     fn list(&self) -> io::Result<Vec<(FileId, u64)>>;
     /// Creates an empty file that must not exist yet, with room for `reserve` bytes set aside where the file system can do that.
-    /// Where there is no such room, no file is left.
+    /// Without enough space no file is left behind.
     fn create(&self, file: FileId, reserve: u64) -> io::Result<()>;
     /// Writes all `parts`, one behind the other, from `offset` on. Extends the file where needed.
     fn write_at(&self, file: FileId, offset: u64, parts: &[IoSlice<'_>]) -> io::Result<()>;
@@ -48,7 +48,7 @@ pub trait Disk: fmt::Debug + Send + Sync {
     fn free_space(&self) -> io::Result<u64>;
 }
 
-/// What a disk is written in, in bytes.
+/// Size of a disk block in bytes.
 pub(crate) const BLOCK_BYTES: usize = 4 << 10;
 
 impl<D: Disk + ?Sized> Disk for Arc<D> {

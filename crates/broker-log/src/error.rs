@@ -1,4 +1,4 @@
-//! What can be wrong with what is read.
+//! Errors of reading and recovery.
 //!
 //! Invariant: every error names the file and the offset, so that an operator can look.
 
@@ -11,30 +11,19 @@ use crate::{DiskFailure, FileId, Position};
 pub enum ReadError {
     /// The journal holds no such position: released and recycled, or never appended.
     #[error("position {at} is not in the journal, which holds {tail} to {end}")]
-    NotFound {
-        /// What was asked for.
-        at: Position,
-        /// Where the journal begins.
-        tail: Position,
-        /// Where it ends.
-        end: Position,
-    },
+    NotFound { at: Position, tail: Position, end: Position },
     /// The record there is of another length: the caller's mistake.
     #[error("the record at position {at} has {found} bytes, not {asked}")]
     OtherLength {
-        /// What was asked for.
         at: Position,
         /// The length the caller expects.
         asked: u32,
-        /// The length it has.
         found: u32,
     },
-    /// What is there fails its checksum.
+    /// The record fails its checksum.
     #[error("`{file}` is damaged at offset {offset}: the record at position {at} fails its checksum")]
     Corrupt {
-        /// What was asked for.
         at: Position,
-        /// The file.
         file: FileId,
         /// Byte offset in the file.
         offset: u64,
@@ -42,9 +31,7 @@ pub enum ReadError {
     /// The disk could not read.
     #[error("reading `{file}` at offset {offset}: {message}")]
     Disk {
-        /// What was asked for.
         at: Position,
-        /// The file.
         file: FileId,
         /// Byte offset in the file.
         offset: u64,
@@ -53,9 +40,9 @@ pub enum ReadError {
     },
 }
 
-/// What is wrong at a place of the journal.
+/// Kind of damage at a position of the journal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum Fault {
+pub enum DamageKind {
     /// No batch begins where one must.
     #[error("no batch begins here")]
     NoBatch,
@@ -83,7 +70,7 @@ pub enum Fault {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
     "{}: position {position} is damaged: {fault}; everything up to position {durable} was durable once",
-    Place { file: *file, offset: *offset }
+    FileOffset { file: *file, offset: *offset }
 )]
 pub struct Damage {
     /// The file; `None` when it is missing.
@@ -92,18 +79,17 @@ pub struct Damage {
     pub offset: u64,
     /// Position of the damage: what is before it is whole.
     pub position: Position,
-    /// What is wrong.
-    pub fault: Fault,
-    /// What was durable, as intact batches behind the damage say.
+    pub fault: DamageKind,
+    /// Durable position, as intact batches behind the damage state it.
     pub durable: Position,
 }
 
-struct Place {
+struct FileOffset {
     file: Option<FileId>,
     offset: u64,
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for FileOffset {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.file {
             Some(file) => write!(f, "`{file}` at offset {}", self.offset),
@@ -122,17 +108,13 @@ pub enum RecoveryError {
     /// Another version of the program wrote it.
     #[error("`{file}` has format {found}, this program reads format {known}")]
     Version {
-        /// The file.
         file: FileId,
-        /// Its format.
         found: u32,
         /// The format this program reads.
         known: u32,
     },
-    /// The disk failed.
     #[error("{action}{}: {message}", .file.map_or_else(String::new, |file| format!(" `{file}`")))]
     Disk {
-        /// What was tried.
         action: &'static str,
         /// On which file; `None`: the directory.
         file: Option<FileId>,

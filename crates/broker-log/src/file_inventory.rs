@@ -1,4 +1,4 @@
-//! Which files there are, and what their first bytes say.
+//! Inventory of the files of a directory, by their headers.
 //!
 //! Invariant: reads only.
 
@@ -30,25 +30,25 @@ pub(crate) struct SegmentFile {
 }
 
 /// Looks at all files.
-pub(crate) fn survey(disk: &dyn Disk) -> Result<FileInventory, RecoveryError> {
-    let mut survey = FileInventory::default();
+pub(crate) fn inventory(disk: &dyn Disk) -> Result<FileInventory, RecoveryError> {
+    let mut inventory = FileInventory::default();
     let files = disk.list().map_err(|error| RecoveryError::disk("listing the directory", None, &error))?;
     for (file, length) in files {
-        survey.next_file = survey.next_file.max(file.0.wrapping_add(1));
+        inventory.next_file = inventory.next_file.max(file.0.wrapping_add(1));
         let mut bytes = [0; HEADER_LEN];
         disk.read_at(file, 0, &mut bytes)
             .map_err(|error| RecoveryError::disk("reading", Some(file), &error))?;
         match SegmentHeader::decode(&bytes) {
-            Ok(header) => survey.segments.push(SegmentFile { file, length, header }),
-            Err(NotASegment::Spare) => survey.spares.push((file, length)),
-            Err(NotASegment::Unknown) if length <= HEADER_LEN as u64 => survey.spares.push((file, length)),
-            Err(NotASegment::Unknown) => survey.unknown.push((file, length)),
+            Ok(header) => inventory.segments.push(SegmentFile { file, length, header }),
+            Err(NotASegment::Spare) => inventory.spares.push((file, length)),
+            Err(NotASegment::Unknown) if length <= HEADER_LEN as u64 => inventory.spares.push((file, length)),
+            Err(NotASegment::Unknown) => inventory.unknown.push((file, length)),
             Err(NotASegment::Version(found)) => {
                 return Err(RecoveryError::Version { file, found, known: VERSION });
             }
         }
     }
-    survey.segments.sort_by_key(|present| present.header.base);
-    survey.spares.sort_unstable();
-    Ok(survey)
+    inventory.segments.sort_by_key(|present| present.header.base);
+    inventory.spares.sort_unstable();
+    Ok(inventory)
 }

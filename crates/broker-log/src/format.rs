@@ -1,4 +1,4 @@
-//! The bytes on disk: headers of segments, batches and records (docs/disk-format.md).
+//! On-disk format: headers of segments, batches and records (docs/disk-format.md).
 //!
 //! Invariant: what decodes is what was encoded, in this segment's present life; leftovers of a file's earlier
 //! life carry another incarnation and fail their checksum.
@@ -40,7 +40,7 @@ pub(crate) struct SegmentHeader {
     pub incarnation: u64,
     /// Everything before this position was durable when the header was written.
     pub synced: u64,
-    /// Where replay begins: what is before it is dead.
+    /// Start of replay: everything before it is dead.
     pub tail: u64,
     /// Checksum of the last batch of the segment before.
     pub previous: u32,
@@ -48,7 +48,7 @@ pub(crate) struct SegmentHeader {
     pub resume: Option<u32>,
 }
 
-/// Why the first bytes of a file are no segment header.
+/// Reason why the first bytes of a file are no segment header.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum NotASegment {
     /// A spare: written ahead, not in use.
@@ -100,7 +100,7 @@ impl SegmentHeader {
         Ok(Self { base, incarnation, synced, tail, previous: at.get_u32_le(), resume })
     }
 
-    /// What the first batch of this segment names as the checksum before it.
+    /// Checksum that the first batch of this segment states as its predecessor's.
     pub(crate) fn chain(&self) -> u32 {
         self.resume.unwrap_or_else(|| split_checksum(&self.encode()).1)
     }
@@ -135,9 +135,9 @@ pub(crate) fn spare_header() -> [u8; HEADER_LEN] {
     with_checksum(out, 0)
 }
 
-/// What a batch is.
+/// Kind of a batch.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Kind {
+pub(crate) enum BatchKind {
     /// Records; none, when only the watermarks matter. `extra`: 0; left by a repair that marked records as lost,
     /// what the next batch names as the checksum before it.
     Data,
@@ -151,7 +151,7 @@ pub(crate) enum Kind {
     Gap,
 }
 
-impl Kind {
+impl BatchKind {
     const ALL: [(u16, Self); 5] =
         [(1, Self::Data), (2, Self::Summary), (3, Self::Seal), (4, Self::Closed), (5, Self::Gap)];
 
@@ -167,8 +167,7 @@ impl Kind {
 /// The first bytes of a batch.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct BatchHeader {
-    /// What it is.
-    pub kind: Kind,
+    pub kind: BatchKind,
     /// Number of records.
     pub count: u32,
     /// Checksum of the batch before, or of the segment header.
@@ -177,11 +176,10 @@ pub(crate) struct BatchHeader {
     pub length: u32,
     /// Position of the first byte of this header.
     pub position: u64,
-    /// The segment's.
     pub incarnation: u64,
     /// Everything before this position was durable when the batch was written.
     pub synced: u64,
-    /// Where replay begins.
+    /// Start of replay.
     pub tail: u64,
     /// By kind.
     pub extra: u64,
@@ -208,12 +206,12 @@ impl BatchHeader {
         (out, checksum)
     }
 
-    /// What the header says, without its checksum being right. `None`: these bytes begin no batch.
+    /// Fields of the header without a check of the checksum. `None`: these bytes begin no batch.
     pub(crate) fn decode(bytes: &[u8; HEADER_LEN]) -> Option<Self> {
         let mut at = split_checksum(bytes).0;
         let mut magic = [0; 4];
         at.copy_to_slice(&mut magic);
-        let kind = Kind::from_code(at.get_u16_le());
+        let kind = BatchKind::from_code(at.get_u16_le());
         let reserved = at.get_u16_le();
         if magic != BATCH_MAGIC || reserved != 0 {
             return None;
@@ -233,11 +231,11 @@ impl BatchHeader {
         (positions(&[header.position, header.tail]) && header.synced <= POSITION_MAX).then_some(header)
     }
 
-    /// What the next batch names as the checksum before it, when this one's is `checksum`.
+    /// Checksum that the next batch states as its predecessor's, when this one's is `checksum`.
     pub(crate) fn chain(&self, checksum: u32) -> u32 {
         match self.kind {
-            Kind::Data | Kind::Gap => decode_resume(self.extra).unwrap_or(checksum),
-            Kind::Summary | Kind::Seal | Kind::Closed => checksum,
+            BatchKind::Data | BatchKind::Gap => decode_resume(self.extra).unwrap_or(checksum),
+            BatchKind::Summary | BatchKind::Seal | BatchKind::Closed => checksum,
         }
     }
 
@@ -248,7 +246,7 @@ impl BatchHeader {
     }
 }
 
-/// What every checksum in a segment's present life begins with.
+/// Initial value of every checksum in one incarnation of a segment file.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Seed(u32);
 
@@ -277,7 +275,7 @@ impl RecordsChecksum {
 pub(crate) struct RecordHeader {
     /// Bytes that follow this header.
     pub length: u32,
-    /// How many of them are the index.
+    /// Length of the index among them.
     pub index: u32,
     /// Checksum over the two numbers and the bytes.
     pub checksum: u32,

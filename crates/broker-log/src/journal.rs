@@ -1,7 +1,7 @@
-//! The journal: records go in, become durable in groups, can be read back, and their space comes back.
+//! The journal: appends records, makes them durable in groups, reads them back, and reclaims their space.
 //!
-//! Everything here runs on one thread and waits for nothing but reads of old records. The disk's writing is data:
-//! [`Journal::poll_io`] hands out what is to be done, [`Journal::handle_io`] takes the result.
+//! Everything here runs on one thread and blocks on reads of old records only. Disk writes are data:
+//! [`Journal::poll_io`] hands out a request, [`Journal::handle_io`] takes its result.
 //!
 //! Invariant: [`Journal::durable`] never goes back and never passes what the disk has confirmed.
 
@@ -73,7 +73,7 @@ pub struct Journal {
     counters: stats::Counters,
 }
 
-/// How far a clean shutdown is.
+/// Progress of a clean shutdown.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Closing {
     No,
@@ -82,9 +82,9 @@ enum Closing {
     Marked,
 }
 
-/// What a journal begins with.
+/// State with which a journal begins, empty or recovered.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct RecoveredState {
     pub segments: Segments,
     pub writer: Writer,
     pub summary: SummaryBuilder,
@@ -108,7 +108,7 @@ impl Journal {
             seed: Seed::default(),
             live: 0,
         };
-        let found = Found {
+        let found = RecoveredState {
             segments: Segments::new([].into(), first),
             writer,
             summary: SummaryBuilder::disabled(),
@@ -118,7 +118,7 @@ impl Journal {
         Self::new(config, None, found)
     }
 
-    pub(crate) fn new(config: JournalConfig, disk: Option<Box<dyn Disk>>, found: Found) -> Self {
+    pub(crate) fn new(config: JournalConfig, disk: Option<Box<dyn Disk>>, found: RecoveredState) -> Self {
         let end = found.writer.end;
         Self {
             config,
@@ -242,7 +242,7 @@ impl Journal {
             || (marked && !self.writer.is_writing() && !self.in_background)
     }
 
-    /// Why nothing becomes durable any more; `None`: all is well.
+    /// Reason why nothing becomes durable any more; `None`: the journal works.
     pub fn poisoned(&self) -> Option<&PoisonReason> {
         self.poison.as_ref()
     }

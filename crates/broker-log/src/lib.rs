@@ -1,12 +1,12 @@
-//! Is it on disk, and what was there after a crash? The journal of one partition: segments of checksummed batches,
-//! written in groups, read back by position, cleaned oldest first.
+//! Append-only journal of one partition: segments of checksummed batches, written with group commit, read back by
+//! position, compacted oldest first, and recovered after a crash.
 //!
 //! A [`Journal`] runs on its owner's thread and does no writing itself: [`Journal::poll_io`] hands out work that
 //! a [`DiskWorker`] performs on another thread, [`Journal::handle_io`] takes the results. [`recover`] makes a
 //! journal from what is on a [`Disk`]. The bytes on disk are described in `docs/disk-format.md`.
 //!
 //! Invariant: what [`Journal::durable`] has passed is found by every later recovery, whole and in order, until its
-//! segment is cleaned; damage to it is reported, never passed over. What a record means is not known here.
+//! segment is compacted; damage to it is reported, never skipped. The journal does not interpret records.
 
 mod batch_repair;
 mod check;
@@ -37,7 +37,7 @@ pub use check::{Loss, Report, SegmentReport, check};
 pub use compaction::CompactionStep;
 pub use config::{Durability, JournalConfig};
 pub use disk::{Disk, DiskCall, Exposure, Faults, FaultyDisk, MemDisk, OpenError, RealDisk};
-pub use error::{Damage, Fault, ReadError, RecoveryError};
+pub use error::{Damage, DamageKind, ReadError, RecoveryError};
 pub use journal::{Journal, JournalStats};
 pub use poison::{DiskFailure, DiskOperation, PoisonReason};
 pub use position::{FileId, Position};

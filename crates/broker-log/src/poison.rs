@@ -1,4 +1,4 @@
-//! Why a journal acknowledges nothing any more.
+//! Poisoning: after a failed write or sync the journal acknowledges nothing.
 //!
 //! Invariant: after the first failed write or sync nothing becomes durable; only a restart, which reads what is
 //! really on the disk, ends it.
@@ -7,7 +7,7 @@ use std::io;
 
 use crate::FileId;
 
-/// What the disk was asked for when it failed.
+/// Operation of the disk that failed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum DiskOperation {
     /// Creating a segment file.
@@ -44,9 +44,7 @@ impl DiskOperation {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{operation} `{file}`: {message}")]
 pub struct DiskFailure {
-    /// What was tried.
     pub operation: DiskOperation,
-    /// On which file.
     pub file: FileId,
     /// The operating system's kind of error.
     pub kind: io::ErrorKind,
@@ -60,7 +58,7 @@ impl DiskFailure {
     }
 }
 
-/// Why the journal stopped: nothing is acknowledged any more, the process should end and recover.
+/// Reason why the journal acknowledges nothing any more: the process should end and recover.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum PoisonReason {
     /// A write or sync failed: nobody knows what is on disk until it is read again.

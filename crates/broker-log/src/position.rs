@@ -1,10 +1,10 @@
-//! Where a byte of the journal is, over all segments.
+//! Positions of the journal, which count bytes over all segments.
 //!
 //! Invariant: a position is given out once; what was written there never changes while it is live.
 
 use std::fmt;
 
-/// Where a record begins: a byte position over all segments of the journal, which only grows.
+/// Start of a record: a byte position over all segments of the journal, which only grows.
 /// Position 0 is never a record: every segment begins with a header.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Position(pub u64);

@@ -1,4 +1,4 @@
-//! Reads records back from disk, more than was asked for when the reader goes on in order.
+//! Read-ahead: reads records back from disk, and more than requested when the reader goes on in order.
 //!
 //! Invariant: at most [`WINDOWS_MAX`] windows are held; what they hold is durable and never changes. A record shares its
 //! window's memory only where a quarter of a window is wanted, of this one or of the one before it: of others it gets a copy,
@@ -23,8 +23,7 @@ struct Window {
     bytes: Bytes,
     /// Number of the read that used it last.
     used: u64,
-    /// How much was to be read at once.
-    asked: u64,
+    requested_bytes: u64,
     /// Reads that it was used for, and their bytes.
     served: u64,
     served_bytes: u64,
@@ -38,15 +37,19 @@ impl Window {
     }
 
     /// Whether so much of it was wanted that it is worth its memory.
-    fn is_worthy(&self) -> bool {
-        self.served_bytes.saturating_mul(WORTH) >= self.bytes.len() as u64
+    fn may_share_memory(&self) -> bool {
+        self.served_bytes.saturating_mul(SHARED_FRACTION) >= self.bytes.len() as u64
     }
 
-    /// How much to read when a reader goes on behind this window. One that found less than a record in each 16 KiB of it
-    /// skips: what is read for the next is as much as for a single one.
+    /// Bytes to read when a reader goes on behind this window. A reader that used less than a record in each 16 KiB of it
+    /// skips: the next read is as small as for a single record.
     fn next_bytes(&self) -> u64 {
         let goes_on = self.served > 1 && self.served * WINDOW_BYTES_FIRST >= self.bytes.len() as u64;
-        if goes_on || self.is_worthy() { (self.asked * 4).min(WINDOW_BYTES_MAX) } else { WINDOW_BYTES_FIRST }
+        if goes_on || self.may_share_memory() {
+            (self.requested_bytes * 4).min(WINDOW_BYTES_MAX)
+        } else {
+            WINDOW_BYTES_FIRST
+        }
     }
 
     /// The record at `at`; `None` when the file ends before its end.
@@ -56,7 +59,7 @@ impl Window {
         let record = self.bytes.get(start..end)?;
         self.served += 1;
         self.served_bytes = self.served_bytes.saturating_add(length);
-        let shares = self.follows_worthy || self.is_worthy();
+        let shares = self.follows_worthy || self.may_share_memory();
         Some(if shares { self.bytes.slice(start..end) } else { Bytes::copy_from_slice(record) })
     }
 }
@@ -82,8 +85,8 @@ impl ReadAhead {
         let goes_on = |window: &Window| window.start < at && at <= window.end() + SKIP_BYTES;
         let before = self.windows.iter().position(goes_on);
         let before = before.map(|index| self.windows.swap_remove(index));
-        let asked = before.as_ref().map_or(WINDOW_BYTES_FIRST, Window::next_bytes);
-        let end = (at + length.max(asked)).min(readable.max(at + length));
+        let requested_bytes = before.as_ref().map_or(WINDOW_BYTES_FIRST, Window::next_bytes);
+        let end = (at + length.max(requested_bytes)).min(readable.max(at + length));
         let mut buffer = vec![0; usize::try_from(end - at).unwrap_or(usize::MAX)];
         let read = disk.read_at(segment.file, at - segment.base, &mut buffer)?;
         buffer.truncate(read);
@@ -91,10 +94,10 @@ impl ReadAhead {
             start: at,
             bytes: buffer.into(),
             used: reads,
-            asked,
+            requested_bytes,
             served: 0,
             served_bytes: 0,
-            follows_worthy: before.is_some_and(|before| before.is_worthy()),
+            follows_worthy: before.is_some_and(|before| before.may_share_memory()),
         };
         let record = window.record(at, length);
         self.keep(window);
@@ -114,12 +117,12 @@ impl ReadAhead {
 
 /// As many readers can go on side by side, each in its own queue.
 const WINDOWS_MAX: usize = 16;
-/// What is read around a single record: a page or four cost the disk the same as one.
+/// Bytes read around a single record: four pages cost the disk the same as one.
 const WINDOW_BYTES_FIRST: u64 = 16 << 10;
-/// What is read at once for a reader that goes on: large enough to hide the call, small enough for the cache.
+/// Bytes per read of a sequential reader: large enough to hide the system call, small enough for the cache.
 const WINDOW_BYTES_MAX: u64 = 256 << 10;
 /// A window is worth its memory when one byte of so many was wanted.
-const WORTH: u64 = 4;
+const SHARED_FRACTION: u64 = 4;
 /// A reader goes on when it skips at most this much: records of other queues lie between its own.
 const SKIP_BYTES: u64 = 256 << 10;
 

@@ -1,4 +1,4 @@
-//! A record as recovery shows it.
+//! View of a record during recovery.
 //!
 //! Invariant: the index is always at hand; the rest is read only when it is asked for.
 

@@ -1,4 +1,4 @@
-//! From the files of a directory to a journal that goes on.
+//! Recovery of a journal from the files of a directory.
 //!
 //! Invariant: everything that was ever reported durable is found, or recovery fails and names the place; what was
 //! not reported may be found or not, but only whole units and no gap between them. Nothing is changed on disk
@@ -9,10 +9,10 @@ mod replay;
 
 use crate::{
     Damage, Disk, Durability, Journal, JournalConfig, Position, RecordView, RecoveryError,
-    error::Fault,
-    file_inventory::{FileInventory, SegmentFile, survey},
+    error::DamageKind,
+    file_inventory::{FileInventory, SegmentFile, inventory},
     recovery::{open::open, replay::Replay},
-    scan::{Scanner, Stop},
+    scan::{ScanEnd, Scanner},
 };
 
 /// Opens the journal on `disk`: checks it, shows every record in order to `sink`, cuts off what a crash left
@@ -29,12 +29,12 @@ pub fn recover<D: Disk + 'static>(
     if config.durability == Durability::None {
         return Ok(Journal::in_memory(config));
     }
-    let mut survey = survey(&disk)?;
-    let tip = Tip::find(&disk, &survey)?;
-    let live = Live::select(&mut survey, &tip)?;
+    let mut inventory = inventory(&disk)?;
+    let tip = Tip::find(&disk, &inventory)?;
+    let live = Live::select(&mut inventory, &tip)?;
     let replay = Replay::run(&disk, &config, &live, &tip, sink)?;
-    refuse_orphans(&disk, &survey, replay.end)?;
-    let found = open(&disk, &config, survey, replay)?;
+    refuse_orphans(&disk, &inventory, replay.end)?;
+    let found = open(&disk, &config, inventory, replay)?;
     Ok(Journal::new(config, Some(Box::new(disk)), found))
 }
 
@@ -43,20 +43,20 @@ pub fn recover<D: Disk + 'static>(
 pub(crate) struct Tip {
     /// Position behind the last whole batch.
     pub position: u64,
-    /// Where replay begins, as the newest batch says.
+    /// Start of replay, as the newest batch states it.
     pub tail: u64,
-    /// What was durable, as the newest batch says.
+    /// Durable position, as the newest batch states it.
     pub synced: u64,
-    /// What intact batches behind the tip say was durable: more than the tip when something is missing there.
+    /// Durable position, as intact batches behind the tip state it: past the tip when a batch is missing there.
     pub claimed: u64,
-    /// Why there is no batch at the tip.
-    pub fault: Option<Fault>,
+    /// Reason why there is no batch at the tip.
+    pub fault: Option<DamageKind>,
 }
 
 impl Tip {
     /// Reads the newest segment to its end.
-    pub(crate) fn find(disk: &dyn Disk, survey: &FileInventory) -> Result<Self, RecoveryError> {
-        let Some(newest) = survey.segments.last() else { return Ok(Self::default()) };
+    pub(crate) fn find(disk: &dyn Disk, inventory: &FileInventory) -> Result<Self, RecoveryError> {
+        let Some(newest) = inventory.segments.last() else { return Ok(Self::default()) };
         let failed = |error| RecoveryError::disk("reading", Some(newest.file), &error);
         let mut scanner = Scanner::new(newest.file, &newest.header, newest.length);
         let mut tip = Self {
@@ -72,10 +72,10 @@ impl Tip {
                     tip.position = batch.end();
                     tip.tail = tip.tail.max(batch.header.tail);
                     tip.synced = tip.synced.max(batch.header.synced);
-                    closed = batch.header.kind == crate::format::Kind::Closed;
+                    closed = batch.header.kind == crate::format::BatchKind::Closed;
                 }
-                Err(Stop::Io(error)) => return Err(failed(error)),
-                Err(Stop::Bad(fault)) => {
+                Err(ScanEnd::Io(error)) => return Err(failed(error)),
+                Err(ScanEnd::Bad(fault)) => {
                     tip.fault = Some(fault);
                     break;
                 }
@@ -101,16 +101,16 @@ pub(crate) struct Live {
 
 impl Live {
     /// Takes the segments from the tail on; older ones become spares.
-    fn select(survey: &mut FileInventory, tip: &Tip) -> Result<Self, RecoveryError> {
-        let all = std::mem::take(&mut survey.segments);
+    fn select(inventory: &mut FileInventory, tip: &Tip) -> Result<Self, RecoveryError> {
+        let all = std::mem::take(&mut inventory.segments);
         let (dead, segments): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|present| present.header.base < tip.tail);
-        survey.spares.extend(dead.iter().map(|present| (present.file, present.length)));
+        inventory.spares.extend(dead.iter().map(|present| (present.file, present.length)));
         match segments.first() {
             Some(first) if first.header.base > tip.tail => {
-                Err(damaged(None, tip.tail, Some(Fault::NoSegment), tip.synced))
+                Err(damaged(None, tip.tail, Some(DamageKind::NoSegment), tip.synced))
             }
-            None if tip.tail > 0 => Err(damaged(None, tip.tail, Some(Fault::NoSegment), tip.synced)),
+            None if tip.tail > 0 => Err(damaged(None, tip.tail, Some(DamageKind::NoSegment), tip.synced)),
             _ => Ok(Self { segments }),
         }
     }
@@ -118,8 +118,8 @@ impl Live {
 
 /// A file with a broken header may be a segment that was in use: then its batches say so. The journal goes on at `end`, which
 /// lies before the tip where segments behind a cut are dropped.
-fn refuse_orphans(disk: &dyn Disk, survey: &FileInventory, end: u64) -> Result<(), RecoveryError> {
-    for (file, length) in &survey.unknown {
+fn refuse_orphans(disk: &dyn Disk, inventory: &FileInventory, end: u64) -> Result<(), RecoveryError> {
+    for (file, length) in &inventory.unknown {
         let failed = |error| RecoveryError::disk("reading", Some(*file), &error);
         let Some(header) = Scanner::orphan(disk, *file, *length).map_err(failed)? else { continue };
         let claimed = Scanner::new(*file, &header, *length).claims_from(disk, header.base).map_err(failed)?;
@@ -128,7 +128,7 @@ fn refuse_orphans(disk: &dyn Disk, survey: &FileInventory, end: u64) -> Result<(
                 file: Some(*file),
                 offset: 0,
                 position: Position(end),
-                fault: Fault::NoSegment,
+                fault: DamageKind::NoSegment,
                 durable: Position(claimed),
             }));
         }
@@ -139,14 +139,14 @@ fn refuse_orphans(disk: &dyn Disk, survey: &FileInventory, end: u64) -> Result<(
 pub(crate) fn damaged(
     present: Option<&SegmentFile>,
     position: u64,
-    fault: Option<Fault>,
+    fault: Option<DamageKind>,
     durable: u64,
 ) -> RecoveryError {
     RecoveryError::Damaged(Damage {
         file: present.map(|present| present.file),
         offset: present.map_or(0, |present| position - present.header.base),
         position: Position(position),
-        fault: fault.unwrap_or(Fault::NoBatch),
+        fault: fault.unwrap_or(DamageKind::NoBatch),
         durable: Position(durable),
     })
 }

@@ -1,20 +1,22 @@
-//! Makes a damaged journal one that opens, on explicit request only.
+//! Repair of a damaged journal, on explicit request only, so that it opens again.
 //!
 //! Invariant: nothing is destroyed: what a repair overwrites is kept in `.cut` files first. What it leaves is a
 //! journal that [`crate::check`] finds whole.
 
 use crate::{
     Disk, FileId, Position, RecoveryError, Report,
-    batch_repair::salvage,
+    batch_repair::repair_batch,
     check::{check, missing_segments, report},
     file_inventory::SegmentFile,
-    format::{BatchHeader, HEADER, Kind, RecordsChecksum, Seed, SegmentHeader, encode_resume, spare_header},
+    format::{
+        BatchHeader, BatchKind, HEADER, RecordsChecksum, Seed, SegmentHeader, encode_resume, spare_header,
+    },
     journal::incarnation,
-    verify::{Hole, Segment, VerifiedJournal, examine},
+    verify::{Hole, Segment, VerifiedJournal, verify_journal},
     work,
 };
 
-/// How to go on without what is damaged.
+/// Repair that the operator chose.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RepairPlan {
     /// Give up the damaged records and nothing else: what follows them stays.
@@ -23,12 +25,12 @@ pub enum RepairPlan {
     Cut,
 }
 
-/// What a repair did.
+/// Result of a repair.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Repaired {
-    /// What was wrong before.
+    /// Check before the repair.
     pub before: Report,
-    /// How the journal is now.
+    /// Check after the repair.
     pub after: Report,
     /// The files in the journal's directory that keep what was overwritten.
     pub kept: Vec<String>,
@@ -36,9 +38,9 @@ pub struct Repaired {
 
 /// Repairs the journal by `plan`. A journal without damage is left alone.
 pub fn repair(disk: &dyn Disk, plan: RepairPlan) -> Result<Repaired, RecoveryError> {
-    let examined = examine(disk)?;
-    let before = report(disk, &examined)?;
-    let mut repair = Repair { disk, examined, kept: Vec::new() };
+    let verified = verify_journal(disk)?;
+    let before = report(disk, &verified)?;
+    let mut repair = Repair { disk, verified, kept: Vec::new() };
     if let Some(first) = before.losses.first() {
         match plan {
             RepairPlan::Skip => repair.skip()?,
@@ -51,20 +53,20 @@ pub fn repair(disk: &dyn Disk, plan: RepairPlan) -> Result<Repaired, RecoveryErr
 
 struct Repair<'a> {
     disk: &'a dyn Disk,
-    examined: VerifiedJournal,
+    verified: VerifiedJournal,
     kept: Vec<String>,
 }
 
 impl Repair<'_> {
     fn skip(&mut self) -> Result<(), RecoveryError> {
-        let missing = missing_segments(&self.examined);
-        let segments = std::mem::take(&mut self.examined.segments);
+        let missing = missing_segments(&self.verified);
+        let segments = std::mem::take(&mut self.verified.segments);
         let mut chain = 0;
         for segment in &segments {
             if segment.header_damaged {
                 self.rewrite_header(segment, chain)?;
             }
-            let claimed = self.examined.claimed;
+            let claimed = self.verified.claimed;
             let holes: Vec<&Hole> = segment.holes.iter().filter(|hole| hole.from < claimed).collect();
             if !holes.is_empty() {
                 self.retire_summary(segment)?;
@@ -87,7 +89,7 @@ impl Repair<'_> {
     fn rewrite_header(&mut self, segment: &Segment, previous: u32) -> Result<(), RecoveryError> {
         let present = &segment.present;
         self.keep(present, 0, HEADER)?;
-        let header = SegmentHeader { previous, tail: self.examined.tail, ..present.header };
+        let header = SegmentHeader { previous, tail: self.verified.tail, ..present.header };
         work::write_now(self.disk, present.file, 0, &header.encode())
     }
 
@@ -96,7 +98,7 @@ impl Repair<'_> {
         let present = &segment.present;
         let offset = hole.from - present.header.base;
         self.keep(present, offset, hole.to - hole.from)?;
-        if let Some(saved) = salvage(self.disk, segment, hole)? {
+        if let Some(saved) = repair_batch(self.disk, segment, hole)? {
             return work::write_now(self.disk, present.file, offset, &saved.bytes);
         }
         self.gap(present.file, &present.header, hole)
@@ -106,7 +108,7 @@ impl Repair<'_> {
         // Segments are far shorter than 4 GiB. A hole that is not cannot be described and stays damaged.
         let Ok(length) = u32::try_from(hole.to - hole.from) else { return Ok(()) };
         let batch = BatchHeader {
-            kind: Kind::Gap,
+            kind: BatchKind::Gap,
             count: 0,
             previous: hole.before,
             length,
@@ -129,7 +131,7 @@ impl Repair<'_> {
         let hole = Hole {
             from,
             to,
-            fault: crate::Fault::NoBatch,
+            fault: crate::DamageKind::NoBatch,
             before: summary.header.previous,
             after: summary.checksum,
             tail: summary.header.tail,
@@ -139,13 +141,13 @@ impl Repair<'_> {
 
     /// Puts an empty segment in place of a missing one.
     fn bridge(&mut self, hole: &Hole) -> Result<(), RecoveryError> {
-        let file = FileId(self.examined.next_file);
-        self.examined.next_file = self.examined.next_file.wrapping_add(1);
+        let file = FileId(self.verified.next_file);
+        self.verified.next_file = self.verified.next_file.wrapping_add(1);
         let header = SegmentHeader {
             base: hole.from,
             incarnation: incarnation(hole.from, 0),
             synced: hole.from,
-            tail: self.examined.tail,
+            tail: self.verified.tail,
             previous: hole.before,
             resume: None,
         };
@@ -161,7 +163,7 @@ impl Repair<'_> {
 
     /// Ends the journal at `position`.
     fn cut(&mut self, position: Position) -> Result<(), RecoveryError> {
-        let segments = std::mem::take(&mut self.examined.segments);
+        let segments = std::mem::take(&mut self.verified.segments);
         for segment in segments.iter().rev() {
             let (file, base) = (segment.present.file, segment.present.header.base);
             let length = segment.present.length;

@@ -1,4 +1,4 @@
-//! Reads the batches of a segment in order and checks everything that can be checked.
+//! Scanner: reads the batches of a segment in order and verifies every checksum and link.
 //!
 //! Invariant: what it returns is what was written, whole; it reads at most the file, whatever the bytes say.
 
@@ -8,10 +8,10 @@ use bytes::Bytes;
 
 use crate::{
     Disk, FileId,
-    error::Fault,
+    error::DamageKind,
     format::{
-        BATCH_MAGIC, BatchHeader, HEADER, HEADER_LEN, Kind, RECORD_HEADER, RECORD_HEADER_LEN, RecordHeader,
-        RecordsChecksum, Seed, SegmentHeader, aligned,
+        BATCH_MAGIC, BatchHeader, BatchKind, HEADER, HEADER_LEN, RECORD_HEADER, RECORD_HEADER_LEN,
+        RecordHeader, RecordsChecksum, Seed, SegmentHeader, aligned,
     },
 };
 
@@ -32,7 +32,7 @@ impl Batch {
     }
 
     /// The records with their positions, without those that a repair gave up.
-    pub(crate) fn records(&self) -> impl Iterator<Item = Stored> + use<> {
+    pub(crate) fn records(&self) -> impl Iterator<Item = ScannedRecord> + use<> {
         self.all_records().filter(|stored| !stored.header.is_lost())
     }
 
@@ -51,7 +51,7 @@ pub(crate) struct Records {
 
 /// A record where it lies.
 #[derive(Clone, Debug)]
-pub(crate) struct Stored {
+pub(crate) struct ScannedRecord {
     pub at: u64,
     pub header: RecordHeader,
     pub bytes: Bytes,
@@ -70,29 +70,28 @@ impl Records {
 }
 
 impl Iterator for Records {
-    type Item = Stored;
+    type Item = ScannedRecord;
 
-    fn next(&mut self) -> Option<Stored> {
+    fn next(&mut self) -> Option<ScannedRecord> {
         let header = RecordHeader::decode(&self.bytes)?;
         let length = usize::try_from(header.length).ok()?;
         let end = RECORD_HEADER_LEN.checked_add(length).filter(|end| *end <= self.bytes.len())?;
         let bytes = self.bytes.split_to(end).slice(RECORD_HEADER_LEN..);
         let at = self.at;
         self.at += RECORD_HEADER + u64::from(header.length);
-        Some(Stored { at, header, bytes })
+        Some(ScannedRecord { at, header, bytes })
     }
 }
 
-/// Why there is no further batch.
+/// Reason why the scan has no further batch.
 #[derive(Debug)]
-pub(crate) enum Stop {
-    /// The disk failed.
+pub(crate) enum ScanEnd {
     Io(io::Error),
     /// The bytes at the scanner's position are no batch that belongs there.
-    Bad(Fault),
+    Bad(DamageKind),
 }
 
-impl From<io::Error> for Stop {
+impl From<io::Error> for ScanEnd {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
@@ -105,9 +104,9 @@ pub(crate) struct Scanner {
     base: u64,
     incarnation: u64,
     seed: Seed,
-    /// Where the next batch begins.
+    /// Position of the next batch.
     position: u64,
-    /// What it must name as the checksum before it.
+    /// Checksum that it must state as its predecessor's.
     chain: u32,
     /// Position behind the last byte the segment can have.
     limit: u64,
@@ -131,7 +130,7 @@ impl Scanner {
         }
     }
 
-    /// Where the next batch begins.
+    /// Position of the next batch.
     pub(crate) fn position(&self) -> u64 {
         self.position
     }
@@ -142,11 +141,11 @@ impl Scanner {
     }
 
     /// The next batch.
-    pub(crate) fn next(&mut self, disk: &dyn Disk) -> Result<Batch, Stop> {
+    pub(crate) fn next(&mut self, disk: &dyn Disk) -> Result<Batch, ScanEnd> {
         let position = self.position;
         let batch = self.batch_at(disk, position)?;
         if batch.header.previous != self.chain {
-            return Err(Stop::Bad(Fault::Unchained));
+            return Err(ScanEnd::Bad(DamageKind::Unchained));
         }
         self.accept(&batch);
         Ok(batch)
@@ -159,40 +158,41 @@ impl Scanner {
     }
 
     /// A whole batch at `position`, wherever it belongs in the chain.
-    pub(crate) fn batch_at(&mut self, disk: &dyn Disk, position: u64) -> Result<Batch, Stop> {
-        let bytes = self.bytes(disk, position, HEADER)?.ok_or(Stop::Bad(Fault::NoBatch))?;
+    pub(crate) fn batch_at(&mut self, disk: &dyn Disk, position: u64) -> Result<Batch, ScanEnd> {
+        let bytes = self.bytes(disk, position, HEADER)?.ok_or(ScanEnd::Bad(DamageKind::NoBatch))?;
         let header_bytes: [u8; HEADER_LEN] =
-            bytes.as_ref().try_into().map_err(|_| Stop::Bad(Fault::NoBatch))?;
-        let header = BatchHeader::decode(&header_bytes).ok_or(Stop::Bad(Fault::NoBatch))?;
+            bytes.as_ref().try_into().map_err(|_| ScanEnd::Bad(DamageKind::NoBatch))?;
+        let header = BatchHeader::decode(&header_bytes).ok_or(ScanEnd::Bad(DamageKind::NoBatch))?;
         if header.position != position || header.incarnation != self.incarnation {
-            return Err(Stop::Bad(Fault::Misplaced));
+            return Err(ScanEnd::Bad(DamageKind::Misplaced));
         }
-        let body = u64::from(header.length).checked_sub(HEADER).ok_or(Stop::Bad(Fault::NoBatch))?;
+        let body = u64::from(header.length).checked_sub(HEADER).ok_or(ScanEnd::Bad(DamageKind::NoBatch))?;
         let mut records = Bytes::new();
-        // What a gap spans need not be in the file.
-        if header.kind != Kind::Gap {
+        // The span of a gap may lie past the end of the file.
+        if header.kind != BatchKind::Gap {
             if position + u64::from(header.length) > self.limit {
-                return Err(Stop::Bad(Fault::Overlong));
+                return Err(ScanEnd::Bad(DamageKind::Overlong));
             }
-            records = self.bytes(disk, position + HEADER, body)?.ok_or(Stop::Bad(Fault::Overlong))?;
+            records = self.bytes(disk, position + HEADER, body)?.ok_or(ScanEnd::Bad(DamageKind::Overlong))?;
         }
-        let summed = self.check_records(&header, &records).map_err(Stop::Bad)?;
-        let checksum = BatchHeader::verify(&header_bytes, summed).ok_or(Stop::Bad(Fault::Checksum))?;
+        let summed = self.check_records(&header, &records).map_err(ScanEnd::Bad)?;
+        let checksum =
+            BatchHeader::verify(&header_bytes, summed).ok_or(ScanEnd::Bad(DamageKind::Checksum))?;
         Ok(Batch { header, checksum, records })
     }
 
-    fn check_records(&self, header: &BatchHeader, records: &Bytes) -> Result<RecordsChecksum, Fault> {
+    fn check_records(&self, header: &BatchHeader, records: &Bytes) -> Result<RecordsChecksum, DamageKind> {
         let mut summed = RecordsChecksum::new(self.seed);
         let mut walk = Records::new(records.clone(), header.position + HEADER);
         let mut count = 0_u32;
         for stored in &mut walk {
             if !stored.header.is_lost() && !stored.header.matches(self.seed, &stored.bytes) {
-                return Err(Fault::Checksum);
+                return Err(DamageKind::Checksum);
             }
             summed.add(stored.header.checksum);
             count = count.saturating_add(1);
         }
-        if walk.is_empty() && count == header.count { Ok(summed) } else { Err(Fault::Records) }
+        if walk.is_empty() && count == header.count { Ok(summed) } else { Err(DamageKind::Records) }
     }
 
     /// `length` bytes at `position`; `None` when the file ends before.
@@ -221,8 +221,8 @@ impl Scanner {
         while let Some(found) = self.find_magic(disk, position)? {
             match self.batch_at(disk, found) {
                 Ok(batch) => return Ok(Some(batch)),
-                Err(Stop::Bad(_)) => position = found + HEADER,
-                Err(Stop::Io(error)) => return Err(error),
+                Err(ScanEnd::Bad(_)) => position = found + HEADER,
+                Err(ScanEnd::Io(error)) => return Err(error),
             }
         }
         Ok(None)
@@ -258,15 +258,15 @@ impl Scanner {
             let bytes = scanner.bytes(disk, found, HEADER)?;
             let batch = bytes.and_then(|bytes| BatchHeader::decode(bytes.first_chunk()?));
             let Some(batch) = batch else { continue };
-            // What it says of its position tells where the segment begins.
+            // Its stated position gives the base of the segment.
             let Some(base) = batch.position.checked_sub(found) else { continue };
             let header = SegmentHeader { base, incarnation: batch.incarnation, ..unknown };
             match Self::new(file, &header, length).batch_at(disk, batch.position) {
                 Ok(batch) => {
                     return Ok(Some(SegmentHeader { resume: Some(batch.header.previous), ..header }));
                 }
-                Err(Stop::Bad(_)) => {}
-                Err(Stop::Io(error)) => return Err(error),
+                Err(ScanEnd::Bad(_)) => {}
+                Err(ScanEnd::Io(error)) => return Err(error),
             }
         }
         Ok(None)

@@ -1,4 +1,4 @@
-//! The files beside the segments in use: spares that are ready, the one being prepared, and those to delete.
+//! Pool of segment files beside those in use: ready spares, the one in preparation, and files to delete.
 //!
 //! Invariant: a file is in one place only: in use, spare, in preparation, or to be deleted; preparation touches no
 //! file in use, so it may run beside the writing; and a file that held a segment comes here only when the disk knows
@@ -15,7 +15,7 @@ pub(crate) struct SegmentPool {
     wanted: usize,
     ready: VecDeque<FileId>,
     preparing: Option<Preparing>,
-    /// How many bytes of the newest segment's file were written ahead, or by now by its records.
+    /// Bytes of the newest segment's file that are preallocated or written.
     current_bytes: u64,
     files_to_delete: Vec<FileId>,
     next: u32,
@@ -33,7 +33,7 @@ pub(crate) struct Preparing {
     pub done: u64,
 }
 
-/// How eagerly space is prepared.
+/// Priority of preparing spare segments.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum PreparePriority {
     /// Not at all.
@@ -46,7 +46,7 @@ pub(crate) enum PreparePriority {
 
 /// The file for a new segment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Taken {
+pub(crate) struct TakenFile {
     pub file: FileId,
     /// It must be created first.
     pub create: bool,
@@ -103,11 +103,11 @@ impl SegmentPool {
     }
 
     /// The file for a segment of `room` bytes.
-    pub(crate) fn take(&mut self, room: u64) -> Taken {
+    pub(crate) fn take(&mut self, room: u64) -> TakenFile {
         let ready = if room <= self.segment_bytes { self.ready.pop_front() } else { None };
         let (taken, done) = match ready {
-            Some(file) => (Taken { file, create: false }, self.segment_bytes),
-            None => (Taken { file: self.unused_name(), create: true }, 0),
+            Some(file) => (TakenFile { file, create: false }, self.segment_bytes),
+            None => (TakenFile { file: self.unused_name(), create: true }, 0),
         };
         self.current_bytes = done;
         taken
@@ -205,7 +205,7 @@ pub(crate) fn longest_spare(segment_bytes: u64) -> u64 {
 
 /// One step of preparation: a write this long delays a waiting sync only a little.
 const STEP_BYTES: u64 = 512 << 10;
-/// How far a spare is kept ahead of the writer's progress in the newest segment.
+/// Distance in bytes that a spare is kept ahead of the writer's progress in the newest segment.
 const LEAD_BYTES: u64 = 1 << 20;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The segments in use, oldest first, and how many of their bytes are live.
+//! Table of the segments in use, oldest first, with their live bytes.
 //!
 //! Invariant: they follow each other without a gap in position; the live bytes of each are those of its records
 //! that were not released.
@@ -12,7 +12,6 @@ use crate::{FileId, Position, format::Seed};
 pub(crate) struct Segment {
     /// Counts up with every segment.
     pub number: u64,
-    /// Its file.
     pub file: FileId,
     /// Position of its first byte.
     pub base: u64,

@@ -1,5 +1,5 @@
-//! The index of a segment's records, written behind them when the segment is full, so that recovery need not
-//! read the bodies.
+//! Segment summary: the index of a segment's records, written behind them when the segment is full, so that recovery
+//! need not read the bodies.
 //!
 //! Invariant: lists every record of its segment in order, or is not written.
 
@@ -76,11 +76,9 @@ impl SummaryBuilder {
 /// One line of a summary.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Entry<'a> {
-    /// The record's position.
     pub at: u64,
     /// Its length, without the header.
     pub length: u32,
-    /// Its index.
     pub index: &'a [u8],
 }
 

@@ -1,13 +1,13 @@
-//! Reads a whole journal, damaged or not, and finds every place that is not whole.
+//! Verification: reads a whole journal, damaged or not, and finds every hole.
 //!
 //! Invariant: reads only; between the holes it reports, every byte that has a checksum was checked.
 
 use crate::{
     Disk, FileId, RecoveryError,
-    error::Fault,
-    file_inventory::{FileInventory, SegmentFile, survey},
-    format::{HEADER, Kind},
-    scan::{Batch, Scanner, Stop},
+    error::DamageKind,
+    file_inventory::{FileInventory, SegmentFile, inventory},
+    format::{BatchKind, HEADER},
+    scan::{Batch, ScanEnd, Scanner},
 };
 
 /// A journal as it lies on disk.
@@ -15,7 +15,7 @@ use crate::{
 pub(crate) struct VerifiedJournal {
     /// Segments that are replayed, by position.
     pub segments: Vec<Segment>,
-    /// Where replay begins.
+    /// Start of replay.
     pub tail: u64,
     /// Everything before this position was durable once.
     pub claimed: u64,
@@ -52,23 +52,23 @@ pub(crate) struct Segment {
 pub(crate) struct Hole {
     pub from: u64,
     pub to: u64,
-    /// What is wrong at its beginning.
-    pub fault: Fault,
+    /// Damage at its beginning.
+    pub fault: DamageKind,
     /// The chain before it.
     pub before: u32,
     /// The chain behind it, as the batch or segment there names it.
     pub after: u32,
-    /// Where replay begins, as the batches before it say.
+    /// Start of replay, as the batches before it state it.
     pub tail: u64,
 }
 
 /// Reads everything.
-pub(crate) fn examine(disk: &dyn Disk) -> Result<VerifiedJournal, RecoveryError> {
-    let mut survey = survey(disk)?;
+pub(crate) fn verify_journal(disk: &dyn Disk) -> Result<VerifiedJournal, RecoveryError> {
+    let mut inventory = inventory(disk)?;
     let mut present: Vec<(SegmentFile, bool)> =
-        survey.segments.iter().map(|present| (*present, false)).collect();
-    let mut idle = std::mem::take(&mut survey.spares);
-    for (file, length) in std::mem::take(&mut survey.unknown) {
+        inventory.segments.iter().map(|present| (*present, false)).collect();
+    let mut idle = std::mem::take(&mut inventory.spares);
+    for (file, length) in std::mem::take(&mut inventory.unknown) {
         let failed = |error| RecoveryError::disk("reading", Some(file), &error);
         match Scanner::orphan(disk, file, length).map_err(failed)? {
             Some(header) => present.push((SegmentFile { file, length, header }, true)),
@@ -79,7 +79,7 @@ pub(crate) fn examine(disk: &dyn Disk) -> Result<VerifiedJournal, RecoveryError>
     let mut segments = Vec::new();
     for (number, (one, header_damaged)) in present.iter().enumerate() {
         let next = present.get(number + 1).map(|(next, _)| next);
-        let segment = examine_segment(disk, *one, *header_damaged, next)?;
+        let segment = verify_segment(disk, *one, *header_damaged, next)?;
         if *header_damaged && segment.claimed <= one.header.base {
             // The beginning of a segment that was never acknowledged.
             idle.push((one.file, one.length));
@@ -87,20 +87,24 @@ pub(crate) fn examine(disk: &dyn Disk) -> Result<VerifiedJournal, RecoveryError>
             segments.push(segment);
         }
     }
-    Ok(select(segments, idle, &survey))
+    Ok(select(segments, idle, &inventory))
 }
 
 /// Leaves out what is dead by its own or a later segment's word.
-fn select(segments: Vec<Segment>, mut idle: Vec<(FileId, u64)>, survey: &FileInventory) -> VerifiedJournal {
+fn select(
+    segments: Vec<Segment>,
+    mut idle: Vec<(FileId, u64)>,
+    inventory: &FileInventory,
+) -> VerifiedJournal {
     let tail = segments.iter().map(|segment| segment.tail).max().unwrap_or(0);
     let claimed = segments.iter().map(|segment| segment.claimed).max().unwrap_or(0);
     let (segments, dead): (Vec<_>, Vec<_>) =
         segments.into_iter().partition(|segment| segment.present.header.base >= tail);
     idle.extend(dead.iter().map(|segment| (segment.present.file, segment.present.length)));
-    VerifiedJournal { segments, tail, claimed, idle, next_file: survey.next_file }
+    VerifiedJournal { segments, tail, claimed, idle, next_file: inventory.next_file }
 }
 
-fn examine_segment(
+fn verify_segment(
     disk: &dyn Disk,
     present: SegmentFile,
     header_damaged: bool,
@@ -130,8 +134,8 @@ fn examine_segment(
         }
         match scanner.next(disk) {
             Ok(batch) => segment.add(&batch, scanner.chain()),
-            Err(Stop::Io(error)) => return Err(failed(error)),
-            Err(Stop::Bad(fault)) => {
+            Err(ScanEnd::Io(error)) => return Err(failed(error)),
+            Err(ScanEnd::Bad(fault)) => {
                 if !segment.skip(disk, &mut scanner, fault, until).map_err(failed)? {
                     return Ok(segment);
                 }
@@ -145,17 +149,17 @@ impl Segment {
         self.end = batch.end();
         self.chain = chain;
         self.batches += 1;
-        self.sealed = batch.header.kind == Kind::Seal;
+        self.sealed = batch.header.kind == BatchKind::Seal;
         self.tail = self.tail.max(batch.header.tail);
         self.claimed = self.claimed.max(batch.header.synced);
         match batch.header.kind {
-            Kind::Data => {
+            BatchKind::Data => {
                 let whole = batch.records().count() as u64;
                 self.records += whole;
                 self.lost_records += u64::from(batch.header.count) - whole;
             }
-            Kind::Summary => self.summary = Some(batch.clone()),
-            Kind::Seal | Kind::Closed | Kind::Gap => {}
+            BatchKind::Summary => self.summary = Some(batch.clone()),
+            BatchKind::Seal | BatchKind::Closed | BatchKind::Gap => {}
         }
     }
 
@@ -164,7 +168,7 @@ impl Segment {
         &mut self,
         disk: &dyn Disk,
         scanner: &mut Scanner,
-        fault: Fault,
+        fault: DamageKind,
         until: Option<(u64, u32)>,
     ) -> std::io::Result<bool> {
         if self.sealed {

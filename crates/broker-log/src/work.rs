@@ -1,4 +1,4 @@
-//! The work of the disk thread: requests that the journal hands out, and what does them.
+//! Work of the disk thread: the requests of the journal, and the worker that performs them.
 //!
 //! Invariant: writes are performed one at a time, and so are the others; a write and another touch different files.
 
@@ -12,7 +12,7 @@ use crate::{Disk, DiskFailure, DiskOperation, FileId, RecoveryError, format};
 #[derive(Debug)]
 pub struct IoRequest(pub(crate) Request);
 
-/// How a unit of disk work ended, for [`crate::Journal::handle_io`].
+/// Result of one disk request, for [`crate::Journal::handle_io`].
 #[derive(Debug)]
 pub struct IoDone(pub(crate) Done);
 

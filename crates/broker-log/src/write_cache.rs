@@ -1,5 +1,5 @@
-//! The newest records in memory: where they are collected for writing, and read without the disk.
-//! They lie as in their file, seen from the beginning of a block, so that the disk can take them from here (`disk/direct.rs`).
+//! Write cache: the newest records in memory, collected for writing and read without the disk.
+//! Their alignment is that of their file, so that direct I/O can write them in place (`disk/direct.rs`).
 //!
 //! Invariant: holds the living records of one stretch of positions that ends at the journal's end; forgets them only
 //! from its beginning, and nothing that is not written.
@@ -96,7 +96,7 @@ impl WriteCache {
             drop(self.open.split_off(stored.max(CHUNK_BYTES)));
             self.chunks.push_back(Chunk { start: at, end: at, bytes: 0, live: 0, pieces: Vec::new() });
         } else if let Some(chunk) = self.chunks.back_mut() {
-            // What lies between two records takes memory as they do.
+            // The bytes between two records take memory too.
             let skipped = skip_to(offset, &mut self.open) as u64;
             chunk.bytes += skipped;
             self.bytes += skipped;
@@ -128,7 +128,7 @@ impl WriteCache {
         debug_assert!(chunk.live >= bytes, "released twice: {at}");
         chunk.live = chunk.live.saturating_sub(bytes);
         if chunk.live == 0 && index < self.written {
-            self.give_back(index);
+            self.recycle_buffer(index);
         }
     }
 
@@ -140,13 +140,13 @@ impl WriteCache {
         {
             self.written += 1;
             if chunk.live == 0 {
-                self.give_back(self.written - 1);
+                self.recycle_buffer(self.written - 1);
             }
         }
     }
 
     /// Gives back the memory of a chunk of which nothing lives.
-    fn give_back(&mut self, index: usize) {
+    fn recycle_buffer(&mut self, index: usize) {
         let Some(chunk) = self.chunks.get_mut(index) else { return };
         // The others of its pieces go: memory is had back through its only reference.
         let Some(last) = std::mem::take(&mut chunk.pieces).pop() else { return };
@@ -189,14 +189,14 @@ impl WriteCache {
     ///
     /// No step waits for another one's memory, and the fewer steps lie between two looks at memory, the more of them the
     /// processor has under way: so each kind of memory has a loop of its own.
-    pub(crate) fn fetch(&self, records: impl Iterator<Item = (u64, usize)>) {
-        // Where the records lie: first the lists of pieces, then what these say.
-        let mut lists = [(&[][..], 0, 0); FETCHED_MAX];
+    pub(crate) fn prefetch(&self, records: impl Iterator<Item = (u64, usize)>) {
+        // Two passes, so that the loads of each pass overlap: first the lists of pieces, then the pieces.
+        let mut lists = [(&[][..], 0, 0); PREFETCH_RECORDS_MAX];
         for (list, (at, bytes)) in lists.iter_mut().zip(records) {
-            *list = (self.pieces_around(at), at, bytes.min(FETCHED_BYTES));
+            *list = (self.pieces_around(at), at, bytes.min(PREFETCH_BYTES));
         }
         black_box(lists.iter().filter_map(|(list, ..)| list.first()).fold(0, |sum, piece| sum ^ piece.start));
-        let mut found = [(&[][..], None); FETCHED_MAX];
+        let mut found = [(&[][..], None); PREFETCH_RECORDS_MAX];
         for (found, (list, at, bytes)) in found.iter_mut().zip(lists) {
             let Some(piece) = piece_before(list, at) else { continue };
             let start = usize::try_from(at.wrapping_sub(piece.start)).unwrap_or(usize::MAX);
@@ -206,8 +206,13 @@ impl WriteCache {
         // The first line of each, then the others: by then it is known in which pages they lie.
         let mut touched = found.iter().filter_map(|(record, _)| record.first().copied()).fold(0, u8::bitxor);
         for (record, _) in found {
-            touched =
-                record.iter().step_by(LINE).skip(1).chain(record.last()).copied().fold(touched, u8::bitxor);
+            touched = record
+                .iter()
+                .step_by(CACHE_LINE_BYTES)
+                .skip(1)
+                .chain(record.last())
+                .copied()
+                .fold(touched, u8::bitxor);
         }
         // Reading counts references, which lie beside the record.
         for bytes in found.iter().filter_map(|(_, bytes)| *bytes) {
@@ -262,7 +267,7 @@ impl WriteCache {
     }
 
     fn forget_oldest(&mut self) {
-        self.give_back(0);
+        self.recycle_buffer(0);
         let Some(chunk) = self.chunks.pop_front() else { return };
         self.found = self.found.saturating_sub(1);
         self.died = self.died.saturating_sub(1);
@@ -313,8 +318,8 @@ impl WriteCache {
     }
 }
 
-/// How many bytes of `memory` to leave out, so that what follows lies in a block of memory as `offset` does in one of its
-/// file.
+/// Bytes of `memory` to skip so that the next byte has the same offset in its memory block as `offset` has in its file
+/// block.
 fn ahead_of(offset: u64, memory: &BytesMut) -> usize {
     let wanted = usize::try_from(offset % BLOCK_BYTES as u64).unwrap_or_default();
     wanted.wrapping_sub(memory.as_ptr().addr()) % BLOCK_BYTES
@@ -336,11 +341,11 @@ fn piece_before(pieces: &[Piece], at: u64) -> Option<&Piece> {
 /// Size of an allocation. A delivered record keeps its whole chunk alive, so it is not larger.
 pub(crate) const CHUNK_BYTES: usize = 256 << 10;
 /// Records that are fetched together at most: as many fit near the processor.
-const FETCHED_MAX: usize = 32;
+const PREFETCH_RECORDS_MAX: usize = 32;
 /// Bytes of a record that are fetched at most. The processor itself goes on in what is read in order.
-const FETCHED_BYTES: usize = 512;
+const PREFETCH_BYTES: usize = 512;
 /// Bytes that memory gives at once.
-const LINE: usize = 64;
+const CACHE_LINE_BYTES: usize = 64;
 /// Buffers kept for use again: those of two segments.
 const UNUSED_MAX: usize = 128;
 

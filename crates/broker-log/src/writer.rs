@@ -1,4 +1,4 @@
-//! Collects records into batches, and batches into writes.
+//! Writer: collects records into batches, and batches into writes.
 //!
 //! Invariant: positions are given out in order and without overlap; a batch holds whole units only; at most one
 //! write is outstanding, and writes never cross a segment.
@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use crate::{
     format::{
-        BatchHeader, HEADER, Kind, RECORD_HEADER, RecordHeader, RecordsChecksum, SegmentHeader, aligned,
+        BatchHeader, BatchKind, HEADER, RECORD_HEADER, RecordHeader, RecordsChecksum, SegmentHeader, aligned,
     },
     segments::Segment,
 };
@@ -45,13 +45,13 @@ struct Block {
     end: u64,
     tail: u64,
     parts: Vec<Bytes>,
-    /// How many records of the caller's are in it.
+    /// Number of the caller's records in it.
     records: u64,
     /// Its file must be created first, with this much room.
     create: Option<u64>,
 }
 
-/// What a batch says besides its records.
+/// Positions that a batch states besides its records.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Watermarks {
     pub synced: u64,
@@ -64,12 +64,12 @@ pub(crate) struct Group {
     pub position: u64,
     pub create: Option<u64>,
     pub parts: Vec<Bytes>,
-    /// How many records of the caller's are in it.
+    /// Number of the caller's records in it.
     pub records: u64,
     pub outstanding: Outstanding,
 }
 
-/// What the outstanding write achieves when it succeeds.
+/// Effect of the outstanding write when it succeeds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outstanding {
     /// Everything before this position is written.
@@ -96,7 +96,7 @@ impl Writer {
         self.open.is_some()
     }
 
-    /// Where the next record goes.
+    /// Position of the next record.
     pub(crate) fn next_record(&mut self, segment: &Segment) -> u64 {
         if self.open.is_none() {
             self.open = Some(OpenBatch {
@@ -135,12 +135,12 @@ impl Writer {
     /// Ends the open batch; all its records are frozen.
     pub(crate) fn seal(&mut self, segment: &Segment, marks: Watermarks) {
         if let Some(open) = self.open.take() {
-            self.push_batch(segment, marks, Kind::Data, 0, open);
+            self.push_batch(segment, marks, BatchKind::Data, 0, open);
         }
     }
 
     /// Adds a batch without records.
-    pub(crate) fn push_mark(&mut self, segment: &Segment, marks: Watermarks, kind: Kind, extra: u64) {
+    pub(crate) fn push_mark(&mut self, segment: &Segment, marks: Watermarks, kind: BatchKind, extra: u64) {
         debug_assert!(self.open.is_none(), "seal first");
         let checksum = RecordsChecksum::new(segment.seed);
         let batch = OpenBatch { position: self.end, count: 0, checksum, parts: Vec::new() };
@@ -158,11 +158,24 @@ impl Writer {
         let parts = vec![Bytes::copy_from_slice(&header.encode()), Bytes::copy_from_slice(summary)];
         let position = self.end;
         self.end += HEADER + RECORD_HEADER + u64::from(length);
-        self.push_batch(segment, marks, Kind::Summary, 0, OpenBatch { position, count: 1, checksum, parts });
+        self.push_batch(
+            segment,
+            marks,
+            BatchKind::Summary,
+            0,
+            OpenBatch { position, count: 1, checksum, parts },
+        );
         position
     }
 
-    fn push_batch(&mut self, segment: &Segment, marks: Watermarks, kind: Kind, extra: u64, batch: OpenBatch) {
+    fn push_batch(
+        &mut self,
+        segment: &Segment,
+        marks: Watermarks,
+        kind: BatchKind,
+        extra: u64,
+        batch: OpenBatch,
+    ) {
         let header = BatchHeader {
             kind,
             count: batch.count,
@@ -184,7 +197,7 @@ impl Writer {
             parts.push(Bytes::from_static(PADDING.get(..padding).unwrap_or(&PADDING)));
         }
         let (segment, position, tail) = (segment.number, batch.position, marks.tail);
-        let records = if kind == Kind::Data { u64::from(batch.count) } else { 0 };
+        let records = if kind == BatchKind::Data { u64::from(batch.count) } else { 0 };
         self.pending.push_back(Block { segment, position, end, tail, parts, records, create: None });
         self.end = end;
         self.chain = checksum;

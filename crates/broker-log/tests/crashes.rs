@@ -32,7 +32,6 @@ struct PlanState {
     calls: u64,
     /// Calls from this one on fail: power is gone.
     off_at: u64,
-    /// The next sync fails.
     fail_sync: bool,
     /// In a crash, this many of 256 sectors survive.
     survivors: u64,
@@ -97,7 +96,6 @@ struct World {
     worker: DiskWorker<FaultyDisk>,
     /// Units in order, with the position that made each durable.
     units: Vec<(Position, Vec<Change>)>,
-    /// Where each value is.
     values: BTreeMap<u32, (Position, Vec<u8>)>,
     open_unit: Vec<Change>,
     next_id: u32,

@@ -1,4 +1,4 @@
-//! Writes past the page cache (`O_DIRECT`): the disk takes records from where they lie in memory.
+//! Direct I/O (`O_DIRECT`): the disk reads records from the write cache, past the page cache.
 //!
 //! Such a write has whole blocks, of the file and of memory. Records lie in memory as they will lie in the file, seen from
 //! the beginning of a block, so most blocks can be taken in place; those that have several pieces are gathered.
@@ -30,7 +30,7 @@ pub(super) struct Direct {
 struct Current {
     id: FileId,
     file: File,
-    /// Where the last write ended.
+    /// End of the last write.
     end: u64,
     /// The block in which it ended, up to there.
     begun: Vec<u8>,
@@ -81,13 +81,13 @@ impl Direct {
     }
 
     /// The file system cannot do it.
-    pub(super) fn give_up(&mut self) {
+    pub(super) fn disable(&mut self) {
         *self = Self { is_unknown: true, ..Self::default() };
     }
 
     /// Whether it was given up.
     #[cfg(test)]
-    pub(super) const fn is_given_up(&self) -> bool {
+    pub(super) const fn is_disabled(&self) -> bool {
         self.is_unknown
     }
 }
@@ -156,7 +156,7 @@ fn pieces<'a>(begun: usize, parts: &'a [IoSlice<'_>], mut each: impl FnMut(Piece
     }
 }
 
-/// How many bytes of its block lie before `offset`.
+/// Bytes of its block before `offset`.
 fn in_block(offset: u64) -> usize {
     usize::try_from(offset % BLOCK_BYTES as u64).unwrap_or_default()
 }

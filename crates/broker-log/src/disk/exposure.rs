@@ -1,4 +1,4 @@
-//! Who besides its owner has access to a journal's directory.
+//! Permission check: access of others than the owner to a journal's directory.
 //!
 //! Invariant: it looks and changes nothing: an operator may have reasons, such as a group that makes backups.
 
@@ -13,7 +13,7 @@ use std::{
 pub struct Exposure {
     /// Permission bits of the folder, where they let others in.
     pub folder: Option<u32>,
-    /// How many files in it have permission bits that let others read or write.
+    /// Number of files in it whose permission bits let others read or write.
     pub files: u64,
     /// The first of them by name, with its permission bits.
     pub first_file: Option<(PathBuf, u32)>,

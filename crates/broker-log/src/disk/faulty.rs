@@ -1,4 +1,4 @@
-//! A disk that fails and loses power, for the simulator and for property tests.
+//! Fault-injecting disk that fails calls and loses power, for the simulator and for property tests.
 //!
 //! Invariant: what was synced survives [`FaultyDisk::crash`]; of what was not, any sector may survive and any
 //! other be lost, as [`Faults`] decides. The same decisions give the same disk.
@@ -12,22 +12,17 @@ use std::{
 use super::{BLOCK_BYTES, Disk, MemDisk};
 use crate::FileId;
 
-/// What was asked of the disk.
+/// Call of the disk, for a decision whether it fails.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum DiskCall {
     /// Listing the files.
     List,
-    /// Creating a file.
     Create(FileId),
-    /// Writing to a file.
     Write(FileId),
-    /// Reading from a file.
     Read(FileId),
-    /// Syncing a file.
     SyncData(FileId),
     /// Syncing the directory.
     SyncDir,
-    /// Deleting a file.
     Delete(FileId),
     /// Keeping bytes aside.
     SetAside,
@@ -64,9 +59,9 @@ impl std::fmt::Debug for FaultyDisk {
 }
 
 struct State {
-    /// What a process sees.
+    /// Contents as a process sees them.
     seen: MemDisk,
-    /// What is on the platter.
+    /// Contents that survive a power loss.
     durable: BTreeMap<FileId, Vec<u8>>,
     /// Sectors written since the file's last sync.
     dirty: BTreeMap<FileId, BTreeSet<usize>>,

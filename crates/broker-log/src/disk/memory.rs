@@ -1,4 +1,4 @@
-//! A disk in memory, for tests: what is written stays, clones see the same files.
+//! In-memory disk for tests; clones share the same files.
 //!
 //! Invariant: behaves as a disk that never fails and never loses power.
 
@@ -45,7 +45,7 @@ impl MemDisk {
         self.files().segments.insert(file, contents);
     }
 
-    /// What was set aside under `name`.
+    /// Bytes set aside under `name`.
     pub fn aside(&self, name: &str) -> Option<Vec<u8>> {
         self.files().aside.get(name).cloned()
     }

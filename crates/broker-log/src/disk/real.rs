@@ -1,4 +1,4 @@
-//! A directory of the operating system.
+//! Disk over a directory of the operating system.
 //!
 //! Invariant: at most one process has it open; a lock file sees to that, and ends with the process. The folder and the
 //! files that are made here can be read by their owner only.
@@ -42,23 +42,14 @@ struct Inner {
     _lock: File,
 }
 
-/// Why a journal's directory cannot be opened.
+/// Reason why a journal's directory cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process has it.
     #[error("`{}` is in use by another process", directory.display())]
-    InUse {
-        /// The directory.
-        directory: PathBuf,
-    },
-    /// The operating system refuses.
+    InUse { directory: PathBuf },
     #[error("`{}` cannot be opened", path.display())]
-    Io {
-        /// What was opened or created.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
 impl RealDisk {
@@ -96,12 +87,12 @@ impl RealDisk {
         })
     }
 
-    /// What of the directory more than its owner has access to: it has messages and the keys of entities in it.
+    /// Parts of the directory that others than its owner have access to. It holds messages and the keys of entities.
     pub fn exposure(&self) -> io::Result<Exposure> {
         Exposure::of(&self.inner.directory)
     }
 
-    /// Where it is.
+    /// Path of the directory.
     pub fn directory(&self) -> &Path {
         &self.inner.directory
     }
@@ -175,8 +166,8 @@ impl Disk for RealDisk {
             return open.write_all_at(only, offset);
         }
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
-        if bytes >= PAST_CACHE_BYTES && self.inner.past_cache.load(Ordering::Relaxed) {
-            match write_vectored_at(&open, offset, parts, PAST_CACHE) {
+        if bytes >= DONTCACHE_BYTES_MIN && self.inner.past_cache.load(Ordering::Relaxed) {
+            match write_vectored_at(&open, offset, parts, DONTCACHE) {
                 // An older kernel, or a file system that does not know how.
                 Err(error) if is_unknown(&error) => {
                     self.inner.past_cache.store(false, Ordering::Relaxed);
@@ -197,7 +188,7 @@ impl Disk for RealDisk {
         let read = |offset, block: &mut [u8]| self.read_at(file, offset, block);
         let mut direct = self.direct();
         match direct.append(file, offset, parts, open, read) {
-            Err(error) if is_unknown(&error) => direct.give_up(),
+            Err(error) if is_unknown(&error) => direct.disable(),
             // The file that is open already does as well: the process may have no descriptor left for another.
             Err(_) if refused.get() => {}
             done => return done,
@@ -292,9 +283,9 @@ pub(super) fn write_vectored_at(
 /// `RWF_DONTCACHE` (Linux 6.14), for large writes that are not appended past the page cache: what is written leaves it when it
 /// is on disk. Recent records are in our own cache, and under a load that writes so much at once fresh pages for all of it
 /// cost more than the disk does.
-const PAST_CACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
+const DONTCACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
 /// Writes of so many bytes go past the page cache. A smaller one shares its last page with the next.
-const PAST_CACHE_BYTES: usize = 256 << 10;
+const DONTCACHE_BYTES_MIN: usize = 256 << 10;
 /// Permissions of what is made here.
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;

@@ -17,7 +17,7 @@ fn segment() -> impl Strategy<Value = SegmentHeader> {
 
 fn batch() -> impl Strategy<Value = BatchHeader> {
     (0..5_usize, any::<[u32; 3]>(), any::<[u64; 5]>()).prop_map(|(kind, small, large)| BatchHeader {
-        kind: Kind::ALL[kind].1,
+        kind: BatchKind::ALL[kind].1,
         count: small[0],
         previous: small[1],
         length: small[2],
@@ -99,7 +99,7 @@ fn the_layout_is_the_documented_one() {
     assert_eq!(words[..6], [1, 64, 2, 3, 128, 1 << 32 | 6]);
     assert_eq!(header[56..60], 5_u32.to_le_bytes());
     let batch = BatchHeader {
-        kind: Kind::Seal,
+        kind: BatchKind::Seal,
         count: 1,
         previous: 2,
         length: 3,

@@ -1,4 +1,4 @@
-//! When the oldest segment is cleaned, and how its file comes back.
+//! Compaction: its trigger, its walk through the oldest segment, and the reuse of the segment's file.
 //!
 //! Invariant: a segment's file is used again only when the segment is dead, what replaced its records is durable,
 //! and the disk knows that replay begins behind it.
@@ -8,9 +8,9 @@ use bytes::Bytes;
 use crate::{
     Disk, Journal, Position, ReadError,
     compaction::{Compaction, CompactionStep, Pass, Walk},
-    format::{HEADER, HEADER_LEN, Kind, RECORD_HEADER, SegmentHeader},
+    format::{BatchKind, HEADER, HEADER_LEN, RECORD_HEADER, SegmentHeader},
     journal::roll::FIRST_RECORD,
-    scan::{Records, Scanner, Stop},
+    scan::{Records, ScanEnd, Scanner},
     segments::Segment,
 };
 
@@ -21,8 +21,8 @@ impl Journal {
         if self.poison.is_some() || self.closing != super::Closing::No {
             return None;
         }
-        if matches!(self.cleaning, Compaction::Idle) && self.wants_cleaning() {
-            self.begin_cleaning();
+        if matches!(self.cleaning, Compaction::Idle) && self.wants_compaction() {
+            self.begin_compaction();
         }
         let Compaction::Walking(_) = self.cleaning else { return None };
         let Compaction::Walking(mut walk) = std::mem::replace(&mut self.cleaning, Compaction::Asked) else {
@@ -54,8 +54,8 @@ impl Journal {
         }
     }
 
-    /// Why cleaning has stopped: a record of the oldest segment cannot be read. The segment stays until an
-    /// operator has looked; everything else goes on.
+    /// Reason why compaction has stopped: a record of the oldest segment cannot be read. The segment stays until an
+    /// operator acts; everything else goes on.
     pub fn cleaning_stopped(&self) -> Option<&ReadError> {
         match &self.cleaning {
             Compaction::Stopped(error) => Some(error),
@@ -92,7 +92,7 @@ impl Journal {
         on_disk && self.config.max_disk_bytes.is_none_or(|limit| files.saturating_mul(segment) <= limit)
     }
 
-    fn wants_cleaning(&self) -> bool {
+    fn wants_compaction(&self) -> bool {
         let (used, live) = (self.segments.used(), self.segments.live());
         let allowed = if self.is_full() {
             live + live / 8
@@ -120,7 +120,7 @@ impl Journal {
                 && self.write_cache.is_held(self.first_record(oldest)))
     }
 
-    /// Where the first record of a segment lies at the earliest. In memory there are no batches.
+    /// Earliest position of the first record of a segment. In memory there are no batches.
     fn first_record(&self, segment: &Segment) -> u64 {
         segment.base + if self.disk.is_some() { FIRST_RECORD } else { HEADER }
     }
@@ -134,7 +134,7 @@ impl Journal {
         }
     }
 
-    fn begin_cleaning(&mut self) {
+    fn begin_compaction(&mut self) {
         let Some(oldest) = self.segments.oldest_full() else { return };
         self.pass.get_or_insert(Pass { end: self.writer.end, used: self.segments.used() });
         let mut walk = Walk { at: self.first_record(oldest), end: oldest.end, scanner: None, ready: None };
@@ -203,7 +203,7 @@ impl Journal {
         let piece = self.write_cache.piece_at_or_after(walk.at).filter(|piece| piece.start < walk.end);
         walk.ready = piece.map(|piece| Records::new(piece.bytes.clone(), piece.start));
         if walk.ready.is_none() {
-            // What is left of the segment is dead.
+            // The rest of the segment is dead.
             walk.at = walk.end;
         }
         Ok(walk.ready.is_some())
@@ -219,8 +219,9 @@ impl Journal {
             walk.at = walk.end;
             return Ok(false);
         }
-        let batch = scanner.next(&**disk).map_err(|stop| stopped(stop, segment, scanner.position()))?;
-        walk.ready = (batch.header.kind == Kind::Data).then(|| batch.all_records());
+        let batch =
+            scanner.next(&**disk).map_err(|scan_end| stopped(scan_end, segment, scanner.position()))?;
+        walk.ready = (batch.header.kind == BatchKind::Data).then(|| batch.all_records());
         Ok(true)
     }
 }
@@ -228,17 +229,17 @@ impl Journal {
 fn scanner(disk: &dyn Disk, segment: &Segment) -> Result<Scanner, ReadError> {
     let mut header = [0; HEADER_LEN];
     disk.read_at(segment.file, 0, &mut header)
-        .map_err(|error| stopped(Stop::Io(error), segment, segment.base))?;
+        .map_err(|error| stopped(ScanEnd::Io(error), segment, segment.base))?;
     let header = SegmentHeader::decode(&header).ok().filter(|header| header.base == segment.base);
     let corrupt = ReadError::Corrupt { at: Position(segment.base), file: segment.file, offset: 0 };
     Ok(Scanner::new(segment.file, &header.ok_or(corrupt)?, segment.end - segment.base))
 }
 
-fn stopped(stop: Stop, segment: &Segment, position: u64) -> ReadError {
+fn stopped(scan_end: ScanEnd, segment: &Segment, position: u64) -> ReadError {
     let (at, file, offset) = (Position(position), segment.file, position - segment.base);
-    match stop {
-        Stop::Io(error) => ReadError::Disk { at, file, offset, message: error.to_string().into() },
-        Stop::Bad(_) => ReadError::Corrupt { at, file, offset },
+    match scan_end {
+        ScanEnd::Io(error) => ReadError::Disk { at, file, offset, message: error.to_string().into() },
+        ScanEnd::Bad(_) => ReadError::Corrupt { at, file, offset },
     }
 }
 

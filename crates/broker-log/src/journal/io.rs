@@ -1,4 +1,4 @@
-//! Disk work out, results in.
+//! Disk requests and their results.
 //!
 //! Invariant: one write is outstanding at most; records come before preparation; after a failure nothing is
 //! handed out.
@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 
 use crate::{
     DiskFailure, Durability, Journal, PoisonReason,
-    format::Kind,
+    format::BatchKind,
     journal::Closing,
     segment_pool::PreparePriority,
     work::{Done, IoDone, IoRequest, Prepare, Request, Write},
@@ -53,7 +53,7 @@ impl Journal {
             }
             Done::Deleted(result) => {
                 self.in_background = false;
-                // What could not be deleted holds nothing, and is found again by the next recovery.
+                // A file that could not be deleted holds no live record, and the next recovery finds it again.
                 self.counters.failed_deletes += u64::from(result.is_err());
             }
             Done::Measured(free_bytes) => {
@@ -103,14 +103,14 @@ impl Journal {
         }
         if self.closing == Closing::Asked {
             self.closing = Closing::Marked;
-            self.mark(Kind::Closed);
+            self.mark(BatchKind::Closed);
         } else if !self.writer.has_pending() && self.tail_known < self.segments.tail() {
-            self.mark(Kind::Data);
+            self.mark(BatchKind::Data);
         }
     }
 
     /// Adds a batch that carries the watermarks only.
-    fn mark(&mut self, kind: Kind) {
+    fn mark(&mut self, kind: BatchKind) {
         let marks = self.watermarks();
         self.writer.push_mark(self.segments.newest(), marks, kind, 0);
         self.segments.grow(self.writer.end, 0);

@@ -26,8 +26,8 @@ impl Journal {
 
     /// These records will be read soon. Where they lie in memory they are fetched from there all at once: the
     /// processor waits for one line of memory as long as for ten that it may fetch side by side.
-    pub fn announce(&self, records: impl Iterator<Item = (Position, u32)>) {
-        self.write_cache.fetch(records.map(|(at, length)| (at.0, RECORD_HEADER_LEN + length as usize)));
+    pub fn prefetch(&self, records: impl Iterator<Item = (Position, u32)>) {
+        self.write_cache.prefetch(records.map(|(at, length)| (at.0, RECORD_HEADER_LEN + length as usize)));
     }
 
     fn read_from_disk(&mut self, at: Position, length: u32) -> Result<Bytes, ReadError> {

@@ -1,10 +1,10 @@
-//! Where units go: into the open batch, a new batch, or a new segment.
+//! Roll-over: a unit goes into the open batch, a new batch, or a new segment.
 //!
 //! Invariant: a unit never crosses a segment; a segment that is full ends with a seal.
 
 use crate::{
     Journal,
-    format::{HEADER, Kind, RECORD_HEADER, Seed, aligned},
+    format::{BatchKind, HEADER, RECORD_HEADER, Seed, aligned},
     segments::Segment,
 };
 
@@ -67,7 +67,7 @@ impl Journal {
         let newest = self.segments.newest();
         let summary = self.summary.finished();
         let at = summary.map_or(0, |summary| self.writer.push_summary(newest, marks, summary));
-        self.writer.push_mark(newest, marks, Kind::Seal, at);
+        self.writer.push_mark(newest, marks, BatchKind::Seal, at);
     }
 
     /// Ends the open batch.
@@ -93,7 +93,7 @@ pub(crate) fn incarnation(base: u64, salt: u64) -> u64 {
 /// Offset of the first record of a segment at the least: behind the segment's header and a batch's, or the mark of an
 /// opening.
 pub(super) const FIRST_RECORD: u64 = 2 * HEADER;
-/// What the end of a segment takes besides the summary's entries: two paddings, the header and record header of
+/// Bytes of the end of a segment besides the summary's entries: two paddings, the header and record header of
 /// the summary, and the seal.
 const ENDING_BYTES: u64 = 2 * HEADER + HEADER + RECORD_HEADER + 2 * HEADER;
 /// A batch is not kept open beyond this: recovery holds one in memory.

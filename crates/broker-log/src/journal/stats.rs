@@ -1,4 +1,4 @@
-//! What the journal tells about itself.
+//! Statistics of the journal.
 //!
 //! Invariant: reading it changes nothing.
 
@@ -41,7 +41,7 @@ pub struct JournalStats {
     pub failed_deletes: u64,
 }
 
-/// What is counted since the start.
+/// Counters since the start.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) writes: u64,

@@ -1,4 +1,4 @@
-//! Makes the end of the journal ready for appending, and durable.
+//! Opening of the journal's end for appending, after replay.
 //!
 //! Invariant: when it returns, everything that was shown is durable, what was cut can never come back, and the
 //! disk says so: with a batch that claims it.
@@ -10,8 +10,8 @@ use bytes::Bytes;
 use crate::{
     Disk, FileId, JournalConfig, RecoveryError,
     file_inventory::FileInventory,
-    format::{HEADER, Kind, Seed, spare_header},
-    journal::{Found, incarnation},
+    format::{BatchKind, HEADER, Seed, spare_header},
+    journal::{RecoveredState, incarnation},
     recovery::replay::Replay,
     segment_pool::{SegmentPool, longest_spare},
     segments::{Segment, Segments},
@@ -22,10 +22,10 @@ use crate::{
 pub(crate) fn open(
     disk: &dyn Disk,
     config: &JournalConfig,
-    survey: FileInventory,
+    inventory: FileInventory,
     replay: Replay,
-) -> Result<Found, RecoveryError> {
-    let mut opening = Opening { disk, config, survey, replay };
+) -> Result<RecoveredState, RecoveryError> {
+    let mut opening = Opening { disk, config, inventory, replay };
     opening.drop_cut_segments()?;
     opening.settle()?;
     opening.begin()
@@ -34,7 +34,7 @@ pub(crate) fn open(
 struct Opening<'a> {
     disk: &'a dyn Disk,
     config: &'a JournalConfig,
-    survey: FileInventory,
+    inventory: FileInventory,
     replay: Replay,
 }
 
@@ -45,7 +45,7 @@ impl Opening<'_> {
             let header = spare_header();
             work::write_now(self.disk, present.file, 0, &header)?;
             work::sync_now(self.disk, present.file)?;
-            self.survey.spares.push((present.file, present.length));
+            self.inventory.spares.push((present.file, present.length));
         }
         Ok(())
     }
@@ -73,7 +73,7 @@ impl Opening<'_> {
     }
 
     /// Writes the mark of this opening, in a new segment where one is needed.
-    fn begin(mut self) -> Result<Found, RecoveryError> {
+    fn begin(mut self) -> Result<RecoveredState, RecoveryError> {
         let end = self.replay.end;
         let mut writer = Writer::new(end, self.replay.chain);
         let mut segments = std::mem::take(&mut self.replay.segments);
@@ -93,7 +93,7 @@ impl Opening<'_> {
             self.replay.summary.reset(newest.base);
             writer.begin_segment(&newest, marks, None);
         }
-        writer.push_mark(&newest, marks, Kind::Data, 0);
+        writer.push_mark(&newest, marks, BatchKind::Data, 0);
         if let Some(group) = writer.next_group(|_| true) {
             let parts: Vec<IoSlice<'_>> = group.parts.iter().map(|part: &Bytes| IoSlice::new(part)).collect();
             self.disk
@@ -104,8 +104,8 @@ impl Opening<'_> {
         }
         newest.end = writer.end;
         newest.file_bytes = newest.file_bytes.max(newest.end - newest.base);
-        let (spares, next) = (self.survey.spares, self.survey.next_file);
-        let unknown = self.survey.unknown;
+        let (spares, next) = (self.inventory.spares, self.inventory.next_file);
+        let unknown = self.inventory.unknown;
         let files = SegmentPool::new(
             self.config.segment_bytes,
             self.config.spare_segments,
@@ -113,7 +113,7 @@ impl Opening<'_> {
             newest.file_bytes,
             spares.into_iter().chain(unknown),
         );
-        Ok(Found {
+        Ok(RecoveredState {
             segments: Segments::new(segments, newest),
             writer,
             summary: self.replay.summary,
@@ -126,12 +126,12 @@ impl Opening<'_> {
     fn file_for_segment(&mut self) -> Result<(FileId, u64), RecoveryError> {
         let size = self.config.segment_bytes;
         if let Some(index) =
-            self.survey.spares.iter().position(|(_, length)| (size..=longest_spare(size)).contains(length))
+            self.inventory.spares.iter().position(|(_, length)| (size..=longest_spare(size)).contains(length))
         {
-            return Ok(self.survey.spares.swap_remove(index));
+            return Ok(self.inventory.spares.swap_remove(index));
         }
-        let file = FileId(self.survey.next_file);
-        self.survey.next_file = self.survey.next_file.wrapping_add(1);
+        let file = FileId(self.inventory.next_file);
+        self.inventory.next_file = self.inventory.next_file.wrapping_add(1);
         let length = FIRST_BYTES.min(size);
         work::create(self.disk, file, size)
             .and_then(|()| work::write_zeros(self.disk, file, 0, length))

@@ -1,4 +1,4 @@
-//! Shows the records of the live segments, in order.
+//! Replay of the records of the live segments, in order.
 //!
 //! Invariant: a segment that was durable and whose summary is intact is not read further; any other is read and
 //! checked whole.
@@ -7,18 +7,18 @@ use std::collections::VecDeque;
 
 use crate::{
     Disk, JournalConfig, Position, RecordView, RecoveryError,
-    error::Fault,
+    error::DamageKind,
     file_inventory::SegmentFile,
-    format::{HEADER, Kind, RECORD_HEADER, RECORD_HEADER_LEN, Seed, SegmentHeader},
+    format::{BatchKind, HEADER, RECORD_HEADER, RECORD_HEADER_LEN, Seed, SegmentHeader},
     recovery::{Live, Tip, damaged},
-    scan::{Batch, Scanner, Stop},
+    scan::{Batch, ScanEnd, Scanner},
     segments::Segment,
     summary::{self, SummaryBuilder},
 };
 
 type Sink<'a> = &'a mut dyn FnMut(Position, RecordView<'_>);
 
-/// What replay found.
+/// Result of replay.
 #[derive(Debug)]
 pub(crate) struct Replay {
     /// The segments in use, oldest first.
@@ -31,13 +31,13 @@ pub(crate) struct Replay {
     pub chain: u32,
     /// The newest segment is sealed: the next batch begins a new one.
     pub sealed: bool,
-    /// What was durable, as the batches say.
+    /// Durable position, as the batches state it.
     pub synced: u64,
     /// The index of the newest segment.
     pub summary: SummaryBuilder,
 }
 
-/// Where a segment ends.
+/// End of a segment.
 enum Ending {
     /// Exactly where the next one begins.
     Full,
@@ -105,7 +105,7 @@ impl Replay {
         sink: Sink<'_>,
     ) -> Result<Ending, RecoveryError> {
         let failed = |error| RecoveryError::disk("reading", Some(present.file), &error);
-        // What was never synced may have lost its bodies and kept its summary.
+        // A segment that was never synced may have kept its summary and lost its bodies.
         if next.header.base <= tip.synced
             && let Some(summary) = summary_of(disk, present, &next.header).map_err(failed)?
             && self.summarized(disk, present, &summary, sink)
@@ -121,12 +121,12 @@ impl Replay {
                 return Ok(Ending::Full);
             }
             if scanner.position() >= next.header.base {
-                break Fault::NoSegment;
+                break DamageKind::NoSegment;
             }
             match scanner.next(disk) {
                 Ok(batch) => self.batch(&batch, &scanner, sink),
-                Err(Stop::Io(error)) => return Err(failed(error)),
-                Err(Stop::Bad(fault)) => break fault,
+                Err(ScanEnd::Io(error)) => return Err(failed(error)),
+                Err(ScanEnd::Bad(fault)) => break fault,
             }
         };
         // The segment does not reach the next one. If anything behind was durable, this was too.
@@ -151,11 +151,11 @@ impl Replay {
         while scanner.position() < tip.position {
             match scanner.next(disk) {
                 Ok(batch) => self.batch(&batch, &scanner, sink),
-                Err(Stop::Io(error)) => {
+                Err(ScanEnd::Io(error)) => {
                     return Err(RecoveryError::disk("reading", Some(present.file), &error));
                 }
                 // It was whole a moment ago.
-                Err(Stop::Bad(fault)) => {
+                Err(ScanEnd::Bad(fault)) => {
                     return Err(damaged(Some(present), scanner.position(), Some(fault), tip.position));
                 }
             }
@@ -165,7 +165,7 @@ impl Replay {
     }
 
     fn batch(&mut self, batch: &Batch, scanner: &Scanner, sink: Sink<'_>) {
-        if batch.header.kind == Kind::Data {
+        if batch.header.kind == BatchKind::Data {
             for stored in batch.records() {
                 self.count(
                     stored.at,
@@ -175,10 +175,10 @@ impl Replay {
                 );
             }
         }
-        self.sealed = batch.header.kind == Kind::Seal;
+        self.sealed = batch.header.kind == BatchKind::Seal;
         self.synced = self.synced.max(batch.header.synced);
         // A closing mark is overwritten by the mark of this opening.
-        if batch.header.kind != Kind::Closed {
+        if batch.header.kind != BatchKind::Closed {
             self.end = batch.end();
             self.chain = scanner.chain();
         }
@@ -243,22 +243,23 @@ fn summary_of(
     };
     let seal = match scanner.batch_at(disk, seal_at) {
         Ok(batch) => batch,
-        Err(Stop::Io(error)) => return Err(error),
-        Err(Stop::Bad(_)) => return Ok(None),
+        Err(ScanEnd::Io(error)) => return Err(error),
+        Err(ScanEnd::Bad(_)) => return Ok(None),
     };
     let (kind, at) = (seal.header.kind, seal.header.extra);
-    if kind != Kind::Seal || seal.checksum != next.previous || at <= present.header.base || at >= seal_at {
+    if kind != BatchKind::Seal || seal.checksum != next.previous || at <= present.header.base || at >= seal_at
+    {
         return Ok(None);
     }
     match scanner.batch_at(disk, at) {
         Ok(batch) => {
-            let fits = batch.header.kind == Kind::Summary
+            let fits = batch.header.kind == BatchKind::Summary
                 && batch.end() == seal_at
                 && batch.checksum == seal.header.previous
                 && batch.header.count == 1;
             Ok(fits.then_some(batch))
         }
-        Err(Stop::Io(error)) => Err(error),
-        Err(Stop::Bad(_)) => Ok(None),
+        Err(ScanEnd::Io(error)) => Err(error),
+        Err(ScanEnd::Bad(_)) => Ok(None),
     }
 }

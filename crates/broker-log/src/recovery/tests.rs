@@ -7,8 +7,8 @@ use std::{
 };
 
 use crate::{
-    Disk, DiskCall, DiskWorker, Fault, Faults, FaultyDisk, FileId, Journal, JournalConfig, MemDisk, Position,
-    RecoveryError,
+    DamageKind, Disk, DiskCall, DiskWorker, Faults, FaultyDisk, FileId, Journal, JournalConfig, MemDisk,
+    Position, RecoveryError,
     format::{HEADER_LEN, SegmentHeader, spare_header},
     recover,
 };
@@ -91,7 +91,7 @@ fn after_a_clean_shutdown_damage_to_the_last_batch_is_noticed() {
         disk.replace(FileId(0), contents);
         match open(&disk) {
             Ok((_, found)) => assert!(!clean && found == [b"one"], "{found:?}"),
-            Err(RecoveryError::Damaged(damage)) => assert!(clean && damage.fault == Fault::Checksum),
+            Err(RecoveryError::Damaged(damage)) => assert!(clean && damage.fault == DamageKind::Checksum),
             Err(error) => panic!("{error}"),
         }
     }
@@ -134,7 +134,7 @@ fn a_segment_that_says_it_begins_later_than_the_tail_is_not_alone() {
     disk.create(FileId(0), 0).unwrap();
     disk.write_at(FileId(0), 0, &[IoSlice::new(&header.encode())]).unwrap();
     let Err(RecoveryError::Damaged(damage)) = open(&disk) else { panic!("it opened") };
-    assert_eq!((damage.file, damage.position, damage.fault), (None, Position(0), Fault::NoSegment));
+    assert_eq!((damage.file, damage.position, damage.fault), (None, Position(0), DamageKind::NoSegment));
     assert!(damage.to_string().starts_with("a missing file"), "{damage}");
 }
 

@@ -49,15 +49,15 @@ fn on_disk(bytes: &[u8]) -> MemDisk {
     disk
 }
 
-fn read(bytes: &[u8], header: &SegmentHeader) -> (Vec<Vec<Vec<u8>>>, Fault) {
+fn read(bytes: &[u8], header: &SegmentHeader) -> (Vec<Vec<Vec<u8>>>, DamageKind) {
     let disk = on_disk(bytes);
     let mut scanner = Scanner::new(FILE, header, bytes.len() as u64);
     let mut batches = Vec::new();
     loop {
         match scanner.next(&disk) {
             Ok(batch) => batches.push(batch.records().map(|stored| stored.bytes.to_vec()).collect()),
-            Err(Stop::Bad(fault)) => return (batches, fault),
-            Err(Stop::Io(error)) => panic!("{error}"),
+            Err(ScanEnd::Bad(fault)) => return (batches, fault),
+            Err(ScanEnd::Io(error)) => panic!("{error}"),
         }
     }
 }
@@ -71,7 +71,7 @@ proptest! {
     #[test]
     fn what_was_written_is_read(base in 0_u64..1 << 40, batches in batches()) {
         let (bytes, header) = written(base / 64 * 64, &batches);
-        prop_assert_eq!(read(&bytes, &header), (batches, Fault::NoBatch));
+        prop_assert_eq!(read(&bytes, &header), (batches, DamageKind::NoBatch));
     }
 
     #[test]
@@ -121,7 +121,7 @@ fn intact_batches_behind_damage_say_what_was_durable() {
     bytes[64 + 80] ^= 1;
     let disk = on_disk(&bytes);
     let mut scanner = Scanner::new(FILE, &header, bytes.len() as u64);
-    assert!(matches!(scanner.next(&disk), Err(Stop::Bad(Fault::Checksum))));
+    assert!(matches!(scanner.next(&disk), Err(ScanEnd::Bad(DamageKind::Checksum))));
     // The fourth batch says that the third was durable.
     assert_eq!(scanner.claims_from(&disk, 64).unwrap(), 64 + 3 * 192);
 }

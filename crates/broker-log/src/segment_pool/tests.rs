@@ -23,8 +23,8 @@ fn spares_are_prepared_step_by_step_while_nothing_waits() {
         steps += 1;
     }
     assert_eq!(steps, SIZE / STEP_BYTES, "one is enough until it is taken");
-    assert_eq!(files.take(SIZE), Taken { file: FileId(100), create: false });
-    assert_eq!(files.take(SIZE), Taken { file: FileId(101), create: true });
+    assert_eq!(files.take(SIZE), TakenFile { file: FileId(100), create: false });
+    assert_eq!(files.take(SIZE), TakenFile { file: FileId(101), create: true });
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn no_more_spares_are_kept_than_wanted() {
 #[test]
 fn a_file_that_a_unit_overran_is_used_again() {
     let mut files = files(&[(1, SIZE + SIZE / 4)]);
-    assert_eq!(files.take(SIZE), Taken { file: FileId(1), create: false });
+    assert_eq!(files.take(SIZE), TakenFile { file: FileId(1), create: false });
 }
 
 #[test]

@@ -50,8 +50,8 @@ proptest! {
         let again: Vec<_> = placed.iter().copied().rev().collect();
         for (at, stored, fill) in placed.into_iter().chain(again) {
             // Whatever is asked for: what is there, what is not, and more than there is.
-            recent.fetch([at, at + 1, at - 1, 0, u64::MAX].into_iter().map(|at| (at, stored)));
-            recent.fetch([(at, usize::MAX), (at, 0)].into_iter());
+            recent.prefetch([at, at + 1, at - 1, 0, u64::MAX].into_iter().map(|at| (at, stored)));
+            recent.prefetch([(at, usize::MAX), (at, 0)].into_iter());
             match recent.holding(at) {
                 Some((bytes, place)) if at >= start => {
                     prop_assert!(bytes[place..place + stored].iter().all(|byte| *byte == fill));

@@ -25,7 +25,7 @@ fn batches_begin_at_multiples_of_64_and_chain() {
     assert_eq!(add(&mut writer, &first, b"again"), 145);
     writer.seal(&first, MARKS);
     assert_eq!(writer.end, 192);
-    writer.push_mark(&first, MARKS, Kind::Data, 0);
+    writer.push_mark(&first, MARKS, BatchKind::Data, 0);
     let group = writer.next_group(|_| true).unwrap();
     let bytes: Vec<u8> = group.parts.concat();
     assert_eq!((group.position, bytes.len(), group.records), (64, 192, 2));
@@ -40,9 +40,9 @@ fn batches_begin_at_multiples_of_64_and_chain() {
 fn one_write_is_outstanding_and_none_crosses_segments() {
     let (first, second) = (segment(0, 0), segment(1, 128));
     let mut writer = Writer::new(64, 0);
-    writer.push_mark(&first, MARKS, Kind::Seal, 0);
+    writer.push_mark(&first, MARKS, BatchKind::Seal, 0);
     writer.begin_segment(&second, MARKS, Some(4096));
-    writer.push_mark(&second, MARKS, Kind::Data, 0);
+    writer.push_mark(&second, MARKS, BatchKind::Data, 0);
     let group = writer.next_group(|_| false).unwrap();
     assert_eq!((group.position, group.create, group.outstanding.end), (64, None, 128));
     assert!(writer.is_writing() && writer.next_group(|_| true).is_none());

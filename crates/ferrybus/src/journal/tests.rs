@@ -1,4 +1,4 @@
-use broker_log::{Damage, Fault, FileId, Position};
+use broker_log::{Damage, DamageKind, FileId, Position};
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn loss(records: Option<u64>, savable: u64) -> Loss {
         file: Some(FileId(3)),
         offset: 512,
         position: Position(4608),
-        fault: Fault::Checksum,
+        fault: DamageKind::Checksum,
         durable: Position(9000),
     };
     Loss { damage, to: Position(5000), records, savable }

@@ -113,7 +113,7 @@ fn more_files_than_are_kept_open_are_written_synced_and_read() {
 fn large_writes_past_the_page_cache_say_the_same_as_others() {
     let scratch = Scratch::new();
     let disk = RealDisk::open(&scratch.0).unwrap();
-    let body = vec![7; PAST_CACHE_BYTES];
+    let body = vec![7; DONTCACHE_BYTES_MIN];
     let parts = [IoSlice::new(b"head"), IoSlice::new(&body), IoSlice::new(b"tail")];
     let length = body.len() + 8;
     for (number, past_cache) in [(1, true), (2, false)] {
@@ -143,7 +143,7 @@ fn what_is_appended_says_the_same_past_the_page_cache_and_through_it() {
         let file = FileId(number);
         disk.create(file, 0).unwrap();
         if !knows {
-            disk.direct().give_up();
+            disk.direct().disable();
         }
         disk.append(file, 0, &parts).unwrap();
         disk.append(file, length as u64, &parts).unwrap();
@@ -191,7 +191,7 @@ fn moved_aside() -> (Scratch, RealDisk, [PathBuf; 2]) {
 fn what_cannot_be_opened_once_more_is_appended_through_the_open_file() {
     let (_scratch, disk, [path, aside]) = moved_aside();
     disk.append(FILE, 0, &[IoSlice::new(b"one ")]).unwrap();
-    assert!(!disk.direct().is_given_up());
+    assert!(!disk.direct().is_disabled());
     // Then it can.
     fs::rename(&aside, &path).unwrap();
     disk.append(FILE, 4, &[IoSlice::new(b"two")]).unwrap();
@@ -207,7 +207,7 @@ fn where_nothing_is_written_past_the_page_cache_all_goes_through_it() {
     // It cannot be opened with `O_DIRECT`: `EINVAL`, as on a file system that does not know how.
     std::os::unix::fs::symlink("/dev/null", &path).unwrap();
     disk.append(FILE, 0, &[IoSlice::new(b"one ")]).unwrap();
-    assert!(disk.direct().is_given_up());
+    assert!(disk.direct().is_disabled());
     disk.append(FILE, 4, &[IoSlice::new(b"two")]).unwrap();
     disk.sync_data(FILE).unwrap();
     assert_eq!(fs::read(aside).unwrap(), b"one two", "and without zeros behind");
