@@ -1,4 +1,4 @@
-//! What the core sees of the world: the journal and the outbox of the current round.
+//! Output of the core during one round: the journal and the outbox.
 //!
 //! Invariant: the records of one command are appended between two commits, so they land in one journal batch.
 
@@ -13,17 +13,17 @@ pub(crate) struct CoreOutput<'a> {
     pub(crate) outbox: &'a mut Outbox,
     /// Behind the last record that effects wait for: the end of the journal when it was appended.
     pub(crate) awaited: &'a mut broker_log::Position,
-    pub(crate) round: Round,
+    pub(crate) round: RoundLimit,
 }
 
-/// How much one round of the node may bring, and how much may wait for the disk.
+/// Limits of one round: its size, and the bytes that may wait for the disk.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Round {
-    /// Where the journal ends when that much has come. Large answers count as if they were recorded.
+pub(crate) struct RoundLimit {
+    /// End of the journal at which the round is full. Large answers count as if they were recorded.
     pub(crate) full_at: u64,
 }
 
-impl Round {
+impl RoundLimit {
     /// Whether it has come.
     pub(crate) fn is_full(self, journal: &Journal, outbox: &Outbox) -> bool {
         journal.end().0.saturating_add(outbox.bytes()) >= self.full_at
@@ -57,7 +57,7 @@ impl Output for CoreOutput<'_> {
     }
 
     fn announce(&mut self, records: &[(Position, u32)]) {
-        self.journal.announce(records.iter().map(|(at, length)| (broker_log::Position(at.0), *length)));
+        self.journal.prefetch(records.iter().map(|(at, length)| (broker_log::Position(at.0), *length)));
     }
 
     #[inline]

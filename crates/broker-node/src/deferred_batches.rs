@@ -1,4 +1,4 @@
-//! Commands that wait for another round.
+//! Deferred batches: commands that wait for a later round, with one queue for each client.
 //!
 //! Invariant: one client's commands come out in the order they went in; clients take turns.
 
@@ -9,7 +9,7 @@ use broker_core::{Batch, ClientId, Command};
 /// Batches, by client.
 #[derive(Debug, Default)]
 pub(crate) struct DeferredBatches {
-    /// Whose turn it is, each once.
+    /// Clients with deferred commands, in round-robin order, each once.
     turns: VecDeque<ClientId>,
     /// None of them is empty.
     batches: BTreeMap<ClientId, VecDeque<Vec<Command>>>,

@@ -1,4 +1,4 @@
-//! Effects that wait for the records that they depend on.
+//! Durability queue: effects that wait for the records that they depend on.
 //!
 //! Invariant: effects come out in the order they went in, each only when the journal is durable up to its position.
 
@@ -8,9 +8,9 @@ use broker_log::Position;
 
 use crate::Released;
 
-/// What one round of work produced, and the journal position it depends on.
+/// Effects of one round, and the journal position that they depend on.
 #[derive(Debug)]
-struct Round {
+struct PendingRound {
     until: Position,
     effects: Vec<Released>,
 }
@@ -18,14 +18,14 @@ struct Round {
 /// The queue of rounds not yet released.
 #[derive(Debug, Default)]
 pub(crate) struct DurabilityQueue {
-    rounds: VecDeque<Round>,
+    rounds: VecDeque<PendingRound>,
 }
 
 impl DurabilityQueue {
     /// Keeps `effects` until the journal is durable up to `until`. Positions never go back.
     pub(crate) fn push(&mut self, until: Position, effects: Vec<Released>) {
         debug_assert!(self.rounds.back().is_none_or(|last| last.until <= until), "positions only grow");
-        self.rounds.push_back(Round { until, effects });
+        self.rounds.push_back(PendingRound { until, effects });
     }
 
     /// The oldest round, if the journal is durable far enough for it.

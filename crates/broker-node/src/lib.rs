@@ -1,6 +1,6 @@
-//! In which order, and is it durable yet? The core, the journal and the effects that wait for it, as one machine.
+//! The core, the journal, and the queue of effects that wait until the journal is durable, as one state machine.
 //!
-//! Invariant: no effect leaves before every record appended before it is durable.
+//! Invariant: no effect leaves before every awaited record that was appended before it is durable (decision 27).
 //!
 //! The caller owns the clock and the disk thread: it hands in batches of commands, performs the disk work that
 //! [`Node::poll_io`] asks for, reports it with [`Node::handle_io`], and passes on what [`Node::poll_effects`] releases.

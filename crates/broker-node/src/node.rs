@@ -13,7 +13,7 @@ use broker_log::{CompactionStep, IoDone, IoRequest, Journal, PoisonReason, Posit
 
 use crate::{
     Released,
-    core_output::{CoreOutput, Round},
+    core_output::{CoreOutput, RoundLimit},
     deferred_batches::DeferredBatches,
     durability_queue::DurabilityQueue,
     outbox::Outbox,
@@ -29,8 +29,8 @@ pub struct NodeLimits {
     /// Bytes of records and of large answers after which one round handles no more commands. A message to a topic may
     /// become ten thousand records.
     pub round_bytes_max: u64,
-    /// How long a record waits for others when no effect waits for it. Rarely, when a sync for others has just missed it, up
-    /// to twice as long.
+    /// Longest wait of a record for others when no effect waits for it. Rarely, when a sync for others has just missed it,
+    /// twice as long.
     pub flush_after: Duration,
 }
 
@@ -45,7 +45,7 @@ impl Default for NodeLimits {
     }
 }
 
-/// What ends a node: the process has to stop, and recover from what is on disk.
+/// Fatal error of a node: the process has to stop and recover from disk.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum NodeFault {
     /// A write or sync failed.
@@ -62,19 +62,19 @@ pub struct Node {
     core: Core,
     journal: Journal,
     outbox: Outbox,
-    held: DurabilityQueue,
+    durability_queue: DurabilityQueue,
     released: VecDeque<Released>,
     /// Commands that no round had room for.
-    waiting: DeferredBatches,
+    deferred: DeferredBatches,
     /// Behind the last record that effects wait for. Never goes back.
     awaited: Position,
-    /// What lies before it is durable or on its way to the disk.
-    asked: Position,
-    /// Where the journal ended when this round began, if it did.
+    /// Everything before it is durable or on its way to the disk.
+    sync_requested: Position,
+    /// End of the journal when this round began; `None` between rounds.
     round_start: Option<Position>,
     limits: NodeLimits,
     fault: Option<NodeFault>,
-    /// What is appended up to there must be on its way to the disk by then, whether an effect waits for it or not.
+    /// Records up to this position must be on their way to the disk by this time, whether an effect waits for them or not.
     flush: Option<(Position, Timestamp)>,
     closing: bool,
 }
@@ -84,25 +84,25 @@ impl Node {
     pub(crate) fn start(mut core: Core, mut journal: Journal) -> Self {
         journal.set_live(core.live_records().map(|(at, length)| (Position(at.0), length)));
         let mut outbox = Outbox::default();
-        // What was recovered is durable.
-        let asked = journal.durable();
-        let mut awaited = asked;
+        // Recovered records are durable.
+        let sync_requested = journal.durable();
+        let mut awaited = sync_requested;
         core.recovered(&mut CoreOutput {
             journal: &mut journal,
             outbox: &mut outbox,
             awaited: &mut awaited,
-            round: Round::default(),
+            round: RoundLimit::default(),
         });
         journal.commit();
         Self {
             core,
             journal,
             outbox,
-            held: DurabilityQueue::default(),
+            durability_queue: DurabilityQueue::default(),
             released: VecDeque::new(),
-            waiting: DeferredBatches::default(),
+            deferred: DeferredBatches::default(),
             awaited,
-            asked,
+            sync_requested,
             round_start: None,
             limits: NodeLimits::default(),
             fault: None,
@@ -126,11 +126,11 @@ impl Node {
             return;
         }
         self.begin_round();
-        if !self.waiting.is_empty() {
+        if !self.deferred.is_empty() {
             self.handle_waiting(now);
         }
-        if self.is_full() || self.waiting.has(batch.client) {
-            return self.waiting.push(batch);
+        if self.is_full() || self.deferred.has(batch.client) {
+            return self.deferred.push(batch);
         }
         self.handle_units(now, batch);
     }
@@ -138,7 +138,7 @@ impl Node {
     /// Handles what waits, as far as there is room.
     fn handle_waiting(&mut self, now: Timestamp) {
         while !self.is_full()
-            && let Some(batch) = self.waiting.pop()
+            && let Some(batch) = self.deferred.pop()
         {
             self.handle_units(now, batch);
         }
@@ -156,7 +156,7 @@ impl Node {
                 (Some(left), rest) => left.commands.into_iter().chain(rest.into_iter().flatten()).collect(),
             };
             if self.is_full() {
-                return self.waiting.put_back(Batch { client, commands });
+                return self.deferred.put_back(Batch { client, commands });
             }
         }
     }
@@ -185,24 +185,24 @@ impl Node {
         self.round_start.get_or_insert(self.journal.end());
     }
 
-    fn round(&self) -> Round {
+    fn round(&self) -> RoundLimit {
         let start = self.round_start.unwrap_or(self.journal.end());
         let of_round = start.0.saturating_add(self.limits.round_bytes_max.max(1));
         // One more byte, and the node is behind.
         let of_disk =
             self.journal.durable().0.saturating_add(self.limits.unwritten_bytes_max).saturating_add(1);
-        Round { full_at: of_round.min(of_disk) }
+        RoundLimit { full_at: of_round.min(of_disk) }
     }
 
-    /// What waits, deadlines, deliveries and a step of cleaning; then everything of this round waits for its position.
-    /// True when there is more to do at once. While the node is behind, what time brings waits like what clients ask: it
+    /// Runs deferred batches, deadlines, deliveries and one step of compaction; the effects then wait for the journal.
+    /// True when there is more to do at once. While the node is behind, deadlines wait like the commands of clients: it
     /// may copy every message of a queue.
     pub fn work(&mut self, now: Timestamp) -> bool {
         if self.closing {
             return false;
         }
         self.begin_round();
-        if !self.waiting.is_empty() {
+        if !self.deferred.is_empty() {
             self.handle_waiting(now);
         }
         let (round, has_time) = (self.round(), !self.is_behind());
@@ -216,7 +216,7 @@ impl Node {
         // The deadline's records (dead-lettered copies) must be readable for the deliveries that follow.
         out.journal.commit();
         more |= self.core.pump(now, &mut out);
-        more |= has_time && self.clean();
+        more |= has_time && self.compact();
         self.close_round(now);
         more || (self.has_waiting() && !self.is_full())
     }
@@ -230,10 +230,10 @@ impl Node {
         }
         if !self.outbox.is_empty() {
             let effects = self.outbox.take();
-            if self.held.is_empty() && self.journal.durable() >= self.awaited {
+            if self.durability_queue.is_empty() && self.journal.durable() >= self.awaited {
                 self.released.extend(effects);
             } else {
-                self.held.push(self.awaited, effects);
+                self.durability_queue.push(self.awaited, effects);
                 self.request_sync(self.awaited);
             }
         }
@@ -242,19 +242,19 @@ impl Node {
 
     fn request_sync(&mut self, until: Position) {
         self.journal.request_sync(until);
-        self.asked = self.asked.max(until);
+        self.sync_requested = self.sync_requested.max(until);
     }
 
-    /// What no effect waits for (settled dispositions, sends without an answer) waits for company, but not for ever. A
-    /// sync that others wait for takes it along, and then the time begins anew for what came later.
+    /// Records that no effect waits for (settled dispositions, sends without an answer) wait for a group commit, for a limited
+    /// time. A sync for other records includes them, and the time begins anew for later ones.
     fn flush_in_time(&mut self, now: Timestamp, until: Position) {
-        let on_its_way = self.journal.durable().max(self.asked);
+        let on_its_way = self.journal.durable().max(self.sync_requested);
         if on_its_way >= until {
             self.flush = None;
             return;
         }
-        let waiting = self.flush.filter(|(first, _)| *first > on_its_way);
-        let (first, at) = waiting.unwrap_or_else(|| (until, now.after(self.limits.flush_after)));
+        let pending = self.flush.filter(|(first, _)| *first > on_its_way);
+        let (first, at) = pending.unwrap_or_else(|| (until, now.after(self.limits.flush_after)));
         self.flush = Some((first, at)).filter(|_| at > now);
         if at <= now {
             self.request_sync(until);
@@ -263,7 +263,7 @@ impl Node {
 
     /// One bounded step of cleaning the oldest segment: what lives in it is appended anew. It waits for what deleted
     /// entities held, which is neither dead nor moved.
-    fn clean(&mut self) -> bool {
+    fn compact(&mut self) -> bool {
         if self.core.gives_back() {
             return true;
         }
@@ -303,7 +303,7 @@ impl Node {
             if self.failed() {
                 return None;
             }
-            let round = self.held.pop(self.journal.durable())?;
+            let round = self.durability_queue.pop(self.journal.durable())?;
             self.released.extend(round);
         }
     }
@@ -336,7 +336,7 @@ impl Node {
         self.journal.notice_idle();
     }
 
-    /// Why space is not reclaimed any more, if so: a record that cleaning has to move cannot be read.
+    /// Reason why space is not reclaimed any more, if so: a record that compaction has to move cannot be read.
     pub fn cleaning_stopped(&self) -> Option<&ReadError> {
         self.journal.cleaning_stopped()
     }
@@ -348,12 +348,12 @@ impl Node {
 
     /// Whether commands wait for another round. While the node is behind, only the disk brings that.
     pub fn has_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+        !self.deferred.is_empty()
     }
 
     /// Whether commands of this client do.
     pub fn has_waiting_of(&self, client: ClientId) -> bool {
-        self.waiting.has(client)
+        self.deferred.has(client)
     }
 
     /// When [`Self::work`] has something to do by itself. While the node is behind, only the disk brings what is due.
@@ -365,7 +365,7 @@ impl Node {
         }
     }
 
-    /// Why nothing is acknowledged any more, if so.
+    /// Reason why nothing is acknowledged any more, if so.
     pub fn fault(&self) -> Option<NodeFault> {
         self.fault.clone().or_else(|| self.journal.poisoned().cloned().map(NodeFault::Journal))
     }

@@ -1,4 +1,4 @@
-//! Collects the effects of one round by client.
+//! Outbox: the effects of one round, grouped by client.
 //!
 //! Invariant: a client's effects keep their order.
 
@@ -9,7 +9,6 @@ use broker_core::{ClientId, Effect};
 /// Effects that one client may see now.
 #[derive(Debug)]
 pub struct Released {
-    /// Whose.
     pub client: ClientId,
     /// In order.
     pub effects: Vec<Effect>,
@@ -21,7 +20,7 @@ pub(crate) struct Outbox {
     current: Option<ClientId>,
     effects: Vec<Effect>,
     others: BTreeMap<ClientId, Vec<Effect>>,
-    /// How many effects the last client of a round had: the next is likely to have as many.
+    /// Number of effects of the last client of a round, as a capacity hint for the next one.
     before: usize,
     /// Bytes of answers that may be much larger than what was asked.
     bytes: u64,
@@ -43,8 +42,8 @@ impl Outbox {
     }
 
     fn switch(&mut self, client: ClientId) {
-        let waiting = self.others.remove(&client).unwrap_or_default();
-        let effects = mem::replace(&mut self.effects, waiting);
+        let earlier = self.others.remove(&client).unwrap_or_default();
+        let effects = mem::replace(&mut self.effects, earlier);
         if let Some(previous) = self.current.replace(client)
             && !effects.is_empty()
         {
@@ -90,9 +89,9 @@ fn weight(effect: &Effect) -> u64 {
     }
 }
 
-/// What an id of a session takes at most, about.
+/// Estimated size of a session id, in bytes.
 const ID_BYTES: u64 = 128;
-/// What the description of an entity or a rule takes, about.
+/// Estimated size of the description of an entity or a rule, in bytes.
 const DESCRIPTION_BYTES: u64 = 1 << 10;
 /// Most effects that room is made for before they come.
 const AHEAD_MAX: usize = 1_024;

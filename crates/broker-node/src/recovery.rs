@@ -1,4 +1,4 @@
-//! From what is on disk to a running node.
+//! Recovery of a node from its journal.
 //!
 //! Invariant: replay applies facts in journal order and decides nothing.
 
@@ -7,7 +7,7 @@ use broker_log::{Disk, Journal, JournalConfig};
 
 use crate::Node;
 
-/// Why a node cannot be recovered.
+/// Reason why a node cannot be recovered.
 #[derive(Debug, thiserror::Error)]
 pub enum RecoveryError {
     /// The journal cannot be read, or is damaged.
@@ -15,12 +15,7 @@ pub enum RecoveryError {
     Journal(#[from] broker_log::RecoveryError),
     /// A record makes no sense to the core: another program's, or a newer version's.
     #[error("the record at journal position {} cannot be replayed: {error}", at.0)]
-    Replay {
-        /// Where.
-        at: Position,
-        /// Why not.
-        error: ReplayError,
-    },
+    Replay { at: Position, error: ReplayError },
 }
 
 /// Replays the journal on `disk`.
