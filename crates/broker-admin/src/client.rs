@@ -12,10 +12,9 @@ use crate::{
     xml::{self, XmlError},
 };
 
-/// What an entity is like, as the broker shows it or is to be told: elements by their names in the API.
+/// Description of an entity: XML elements by their names in the API.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Described {
-    /// What it is.
     pub kind: EntityKind,
     /// Its own name: that of a subscription is without its topic.
     pub name: String,
@@ -36,7 +35,7 @@ enum Content {
     Raw(String),
 }
 
-/// Why an answer says nothing.
+/// Reason why a response cannot be read.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum AnswerError {
     /// It cannot be read at all.
@@ -50,12 +49,11 @@ pub enum AnswerError {
     Rule(String),
 }
 
-/// What a refusal says.
+/// Contents of an error response.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Refused {
     /// The number behind `SubCode=`.
     pub sub_code: Option<u32>,
-    /// The sentence behind it.
     pub text: String,
 }
 
@@ -73,7 +71,7 @@ const READ_ONLY: [&str; 10] = [
     "UpdatedAt",
 ];
 
-/// The order in which the service wants what clients send (`service-bus-admin` 4).
+/// Order of the elements in which the service requires descriptions (`DataContract` members are a sequence).
 const fn order(kind: EntityKind) -> &'static [&'static str] {
     match kind {
         EntityKind::Queue => &[
@@ -270,7 +268,7 @@ pub fn read_rules(answer: &[u8]) -> Result<Vec<Rule>, AnswerError> {
     })?
 }
 
-/// What a refusal says; `None` if the body has another form.
+/// Contents of an error response; `None` if the body has another form.
 pub fn read_refusal(answer: &[u8]) -> Option<Refused> {
     let read = xml::with_document(answer, |document| {
         let root = document.root_element();

@@ -6,7 +6,7 @@ use broker_core::EntityReport;
 
 use crate::time;
 
-/// What a header `If-Match` says.
+/// Contents of a header `If-Match`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Match {
     /// `*`: whatever is there.

@@ -1,4 +1,4 @@
-//! Descriptions of entities in XML, both ways (`service-bus-admin` 4 and 5.1, `service-bus-entities` 2).
+//! XML of entity descriptions (`QueueDescription`, `TopicDescription`, `SubscriptionDescription`), both ways.
 //!
 //! Invariant: whatever a client set is shown to it again, in the order of elements that the service has; but for what
 //! the broker sets itself: sizes are cut to a tier's, and an entity that forwards has no idle deletion.
@@ -9,7 +9,7 @@ use broker_core::{EntityKind, EntityReport, EntitySettings, EntityStatus, Hold};
 use roxmltree::{Document, Node};
 
 use crate::{
-    duration::{self, Span},
+    duration::{self, IsoDuration},
     xml,
 };
 
@@ -45,7 +45,7 @@ impl Description {
         }
     }
 
-    /// What an entity gets that was like this before.
+    /// Settings of an entity after an update of these earlier ones.
     pub(crate) fn over(mut self, before: &EntityReport) -> Result<EntitySettings, String> {
         self.keep_fixed(&before.settings);
         self.keep_sizes(before)?;
@@ -106,8 +106,8 @@ fn shown_message_kilobytes(report: &EntityReport) -> u64 {
     (report.max_message_bytes >> 10).max(1)
 }
 
-/// How plain receivers hold messages: an element of this broker alone, which strict parsers of SDKs do not expect. So it is
-/// shown only where it is not the default.
+/// Element of this broker for the way in which plain receivers hold messages. Strict parsers of SDKs do not expect it, so
+/// it is shown only where it is not the default.
 pub(crate) const HOLD: &str = "Hold";
 
 /// Megabytes shown for an entity without a limit.
@@ -136,8 +136,8 @@ pub(crate) fn read_update(node: Node<'_, '_>) -> Result<Description, String> {
     })?;
     let reader = Reader { node };
     let mut settings = EntitySettings {
-        default_time_to_live: reader.duration("DefaultMessageTimeToLive")?.and_then(Span::finite),
-        auto_delete_on_idle: reader.duration("AutoDeleteOnIdle")?.and_then(Span::finite),
+        default_time_to_live: reader.duration("DefaultMessageTimeToLive")?.and_then(IsoDuration::finite),
+        auto_delete_on_idle: reader.duration("AutoDeleteOnIdle")?.and_then(IsoDuration::finite),
         status: reader.status()?,
         user_metadata: xml::whole_text_of(node, "UserMetadata").map(Box::from),
         ..EntitySettings::default()
@@ -173,7 +173,7 @@ struct Reader<'a, 'input> {
 }
 
 impl Reader<'_, '_> {
-    /// What queues and subscriptions have.
+    /// Reads the settings that queues and subscriptions share.
     fn receiving(&self, settings: &mut EntitySettings, given: &mut Given) -> Result<(), String> {
         if let Some(lock) = self.duration("LockDuration")? {
             settings.lock_duration = lock.finite().unwrap_or(Duration::MAX);
@@ -200,7 +200,7 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// What queues and topics have.
+    /// Reads the settings that queues and topics share.
     fn sending(&self, settings: &mut EntitySettings, given: &mut Given) -> Result<(), String> {
         settings.max_size_bytes = Some(self.size()? << 20);
         settings.max_message_bytes = self.message_size()?;
@@ -230,7 +230,7 @@ impl Reader<'_, '_> {
         text.parse().map(Some).map_err(|_| Self::bad(name, text, "a whole number, not negative"))
     }
 
-    fn duration(&self, name: &str) -> Result<Option<Span>, String> {
+    fn duration(&self, name: &str) -> Result<Option<IsoDuration>, String> {
         let Some(text) = xml::text_of(self.node, name) else { return Ok(None) };
         let read = duration::parse(text);
         read.map(Some).ok_or_else(|| Self::bad(name, text, "an ISO 8601 duration, like PT5M"))
@@ -259,7 +259,7 @@ impl Reader<'_, '_> {
         known.map(|(_, status)| *status).ok_or_else(|| Self::bad("Status", text, expected))
     }
 
-    /// What is kept beside the settings: the flags of [`kept`], forward targets as they were written, and the
+    /// Properties kept beside the settings: the flags of [`kept`], forward targets as they were written, and the
     /// authorization rules.
     fn others(&self, kind: EntityKind) -> Result<BTreeMap<Box<str>, Box<str>>, String> {
         let mut others = BTreeMap::new();
@@ -291,7 +291,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// What a text says of a flag.
+/// Value of a flag in XML.
 fn flag(text: &str) -> Option<bool> {
     let is = |word: &str| text.eq_ignore_ascii_case(word);
     if is("true") || text == "1" {
@@ -303,7 +303,7 @@ fn flag(text: &str) -> Option<bool> {
     }
 }
 
-/// How a flag is written.
+/// Text of a flag in XML.
 const fn word(on: bool) -> &'static str {
     if on { "true" } else { "false" }
 }

@@ -8,7 +8,7 @@ use crate::xml;
 
 /// The largest number of ticks of 100 ns that 64 bits hold: what the service writes for "never".
 pub(crate) const INFINITE: &str = "P10675199DT2H48M5.4775807S";
-/// So many days or more are "never" (`service-bus-entities` 2).
+/// Durations of this many days or more mean "never", as in the service: its maximum is `TimeSpan.MaxValue` of .NET.
 const INFINITE_DAYS: u64 = 10_675_199;
 const DAY: u64 = 86_400;
 /// Ticks of a second.
@@ -16,14 +16,14 @@ const TICKS: u64 = 10_000_000;
 
 /// A duration or "never".
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Span {
+pub(crate) enum IsoDuration {
     /// This long.
     Of(Duration),
     /// Without end.
     Forever,
 }
 
-impl Span {
+impl IsoDuration {
     /// The duration; `None` without end.
     pub(crate) fn finite(self) -> Option<Duration> {
         match self {
@@ -34,9 +34,9 @@ impl Span {
 }
 
 /// Reads a duration. Years count 365 days and months 30, as .NET reads them.
-pub(crate) fn parse(text: &str) -> Option<Span> {
+pub(crate) fn parse(text: &str) -> Option<IsoDuration> {
     let whole = read(text.trim())?;
-    Some(if whole.as_secs() < INFINITE_DAYS * DAY { Span::Of(whole) } else { Span::Forever })
+    Some(if whole.as_secs() < INFINITE_DAYS * DAY { IsoDuration::Of(whole) } else { IsoDuration::Forever })
 }
 
 /// Reads a value, which may be negative, in ticks of 100 ns; the largest ones stand for what lies beyond them.

@@ -1,5 +1,5 @@
-//! The management API of Service Bus over HTTP (ATOM and XML): what a request asks of the core, and how the core's
-//! effects are told to the client.
+//! Management API of Service Bus over HTTP (ATOM and XML): turns requests into commands for the core, and the core's
+//! effects into responses.
 //!
 //! A request goes in at [`begin`]; what comes back is either the answer or a command for the core, whose effect goes
 //! into [`Pending::resume`], and so on until there is an answer. [`client`] is the other half: it reads answers and
@@ -7,27 +7,27 @@
 //!
 //! Invariant: whatever bytes a request has, it is answered; what is refused has changed nothing.
 
-mod answer;
+mod atom_feed;
 pub mod client;
 mod condition;
 mod description;
 mod duration;
-mod exchange;
-mod feed;
-mod listing;
 mod namespace;
+mod operation;
+mod paging;
 mod query;
+mod response;
 mod route;
 mod rule;
 mod time;
 mod xml;
 
-pub use answer::Answer;
 pub use condition::Match;
 pub use duration::{iso_8601, iso_8601_ticks};
-pub use exchange::{Method, Pending, Request, Step, begin};
 pub use namespace::{Host, Namespace};
+pub use operation::{Method, Pending, Request, Step, begin};
 pub use query::Query;
+pub use response::Answer;
 pub use route::{Route, RouteError};
 pub use time::date_time;
 pub use xml::XmlError;

@@ -1,4 +1,4 @@
-//! The namespace: its name and its entry (`service-bus-entities` 2.5).
+//! Namespace: its name and its entry, `NamespaceInfo` of the management API.
 //!
 //! Invariant: its name is one word of the host that was asked, or the whole address.
 
@@ -8,7 +8,7 @@ use broker_core::Timestamp;
 
 use crate::{time, xml};
 
-/// What is known of the namespace beside its name.
+/// Properties of the namespace besides its name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Namespace {
     /// The tier, as the service calls it: `Basic`, `Standard` or `Premium`.
@@ -39,7 +39,7 @@ impl Namespace {
     }
 }
 
-/// Where the request was sent: scheme, host and port, from which links and the namespace's name are made.
+/// Scheme, host and port to which the request was sent; links and the name of the namespace are derived from them.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Host {
     base: Box<str>,

@@ -1,4 +1,4 @@
-//! What stands behind the `?`.
+//! Query string of a request.
 //!
 //! Invariant: a page is never larger than [`TOP_MAX`].
 

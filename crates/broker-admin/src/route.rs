@@ -1,4 +1,4 @@
-//! What a path is about.
+//! Routes: the resource that the path of a request names.
 //!
 //! Invariant: two spellings of a path that differ in the case of its fixed words, in slashes at its ends or in
 //! escapes give the same route.
@@ -6,7 +6,7 @@
 use broker_core::EntityKind;
 use percent_encoding::percent_decode_str;
 
-/// What a path is about.
+/// Resource that a path names.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Route {
     /// `/$namespaceinfo`.
@@ -25,7 +25,7 @@ pub enum Route {
     Rule(Box<str>, Box<str>),
 }
 
-/// Why a path is about nothing.
+/// Reason why a path names no resource.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum RouteError {
     /// The decoded bytes are no text.

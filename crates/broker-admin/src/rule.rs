@@ -1,4 +1,4 @@
-//! Rules in XML, both ways (`service-bus-admin` 4.1, 5.5).
+//! XML of rules (`RuleDescription` of the management API), both ways.
 //!
 //! Invariant: a value is written with prefix and type such that the strictest client can read it, where it can at all; a
 //! time is given back as it was written.
@@ -101,7 +101,7 @@ fn parameters(node: Node<'_, '_>) -> Result<Parameters, String> {
 struct Pair<'a> {
     key: &'a str,
     value: Value,
-    /// What it was written as, where the value alone would be written otherwise.
+    /// Original text of the value, where its canonical text differs.
     text: Option<&'a str>,
 }
 

@@ -6,7 +6,7 @@ use broker_core::Timestamp;
 
 use crate::xml;
 
-/// What the service writes for "never accessed".
+/// Time with which the service writes "never accessed".
 pub(crate) const NEVER: &str = "0001-01-01T00:00:00Z";
 /// The first millisecond of the year 1, since 1970.
 const FIRST: i64 = -62_135_596_800_000;

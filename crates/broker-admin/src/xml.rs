@@ -20,7 +20,7 @@ const DEPTH_MAX: usize = 32;
 const ATTRIBUTES_MAX: usize = 32;
 const ALL_ATTRIBUTES_MAX: usize = 10_000;
 
-/// Why a body says nothing.
+/// Reason why a body cannot be read.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum XmlError {
     /// Not UTF-8.
@@ -74,7 +74,7 @@ fn check_tags(text: &str) -> Result<(), XmlError> {
     Ok(())
 }
 
-/// How many attributes the tag has that a text begins with.
+/// Number of attributes of the tag with which a text begins.
 fn attributes(text: &str) -> usize {
     let (mut quote, mut count) = (None, 0);
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! Authorization rules in XML, both ways (`service-bus-admin` 4.2).
+//! XML of authorization rules (`AuthorizationRules` of the management API), both ways.
 //!
 //! Invariant: what a client says of a rule is shown again; when it was made and changed says the broker.
 

@@ -1,6 +1,6 @@
 //! Descriptions as answers show them.
 //!
-//! Invariant: the strictest client's parser finds every element it insists on (`service-bus-admin` 5.5).
+//! Invariant: every element is written on which the strictest parser of an SDK insists.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{Query, duration, time, xml};
 
-/// What to show of an entity.
+/// Entity to write, and the parts of it to show.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shown<'a> {
     pub(crate) report: &'a EntityReport,
@@ -220,7 +220,7 @@ impl Writer<'_, '_> {
         let report = self.shown.report;
         let namespace = "http://schemas.microsoft.com/netservices/2011/06/servicebus";
         xml::put(self.out, format_args!("<CountDetails xmlns:{prefix}=\"{namespace}\">"));
-        // What an entity forwards is not there to be received.
+        // Messages of an entity that forwards cannot be received from it.
         let (active, transfer) = match report.settings.forward_to {
             None => (report.active, 0),
             Some(_) => (report.activity.deferred, report.active.saturating_sub(report.activity.deferred)),

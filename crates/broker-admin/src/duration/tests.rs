@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn durations_are_read_as_the_clients_write_them() {
-    let seconds = |seconds| Some(Span::Of(Duration::from_secs(seconds)));
+    let seconds = |seconds| Some(IsoDuration::Of(Duration::from_secs(seconds)));
     let cases = [
         ("PT1M", seconds(60)),
         ("PT0S", seconds(0)),
@@ -12,13 +12,13 @@ fn durations_are_read_as_the_clients_write_them() {
         ("P1DT2H3M4S", seconds(93_784)),
         ("P1Y2M", seconds(425 * 86_400)),
         ("PT90M", seconds(5_400)),
-        ("PT1.5S", Some(Span::Of(Duration::from_millis(1_500)))),
-        ("PT0.0000001S", Some(Span::Of(Duration::from_nanos(100)))),
+        ("PT1.5S", Some(IsoDuration::Of(Duration::from_millis(1_500)))),
+        ("PT0.0000001S", Some(IsoDuration::Of(Duration::from_nanos(100)))),
         (" PT1M ", seconds(60)),
         ("P10675198D", seconds(10_675_198 * 86_400)),
-        ("P10675199DT2H48M5.4775807S", Some(Span::Forever)),
-        ("P10675199DT2H48M5.477539S", Some(Span::Forever)),
-        ("P106751990D", Some(Span::Forever)),
+        ("P10675199DT2H48M5.4775807S", Some(IsoDuration::Forever)),
+        ("P10675199DT2H48M5.477539S", Some(IsoDuration::Forever)),
+        ("P106751990D", Some(IsoDuration::Forever)),
         ("", None),
         ("P", None),
         ("PT", None),
@@ -85,7 +85,7 @@ proptest! {
     #[test]
     fn what_is_written_is_read_back(millis in 0..10_675_199 * 86_400_000u64) {
         let duration = Duration::from_millis(millis);
-        prop_assert_eq!(parse(&format(Some(duration))), Some(Span::Of(duration)));
+        prop_assert_eq!(parse(&format(Some(duration))), Some(IsoDuration::Of(duration)));
     }
 
     #[test]

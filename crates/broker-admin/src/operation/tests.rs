@@ -7,8 +7,8 @@ use broker_core::{
 use super::*;
 
 mod bounds;
+mod delete;
 mod pages;
-mod removal;
 
 /// A core whose records go nowhere: nothing is read back here.
 struct Broker {
@@ -515,7 +515,7 @@ fn codes_say_which_quota_and_which_target() {
             query: Query::parse("").unwrap(),
             now: Timestamp::from_millis(0),
         },
-        want: Want::RuleStored {
+        awaiting: Awaiting::RuleStored {
             path: main_path("t/Subscriptions/s"),
             name: "r".into(),
             status: 201,

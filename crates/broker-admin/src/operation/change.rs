@@ -4,30 +4,30 @@
 
 use broker_core::{Command, EntityReport};
 
-use super::{Context, Step, TICKET, Want, describe};
+use super::{Awaiting, Context, Step, TICKET, describe};
 use crate::{Answer, Match, condition, description::Description};
 
-/// How often an update is tried when others change the entity at the same time.
-pub(super) const TRIES: u8 = 8;
+/// Attempts of an update when others change the entity at the same time.
+pub(super) const ATTEMPTS_MAX: u8 = 8;
 
-/// What an entity is to be changed to.
+/// Pending update of an entity.
 #[derive(Debug)]
 pub(super) struct Change {
     pub(super) name: Box<str>,
     description: Description,
     condition: Match,
-    /// How often to try, when somebody else changes it at the same time.
-    tries: u8,
+    /// Attempts left, when another client changes it at the same time.
+    attempts: u8,
 }
 
 impl Change {
     pub(super) fn new(name: Box<str>, description: Description, condition: Match) -> Self {
-        Self { name, description, condition, tries: TRIES }
+        Self { name, description, condition, attempts: ATTEMPTS_MAX }
     }
 
     /// Looks at the entity first: what is fixed, and left out, stays.
     pub(super) fn begin(self, context: Context) -> Step {
-        context.ask(describe(&self.name), Want::Before(Box::new(self)))
+        context.ask(describe(&self.name), Awaiting::Before(Box::new(self)))
     }
 
     /// Changes the entity that was looked at.
@@ -49,8 +49,8 @@ impl Change {
 
     /// Tries again, for the entity as somebody else has left it.
     pub(super) fn again(self, context: Context) -> Step {
-        match self.tries.checked_sub(1) {
-            Some(tries @ 1..) => Self { tries, ..self }.begin(context),
+        match self.attempts.checked_sub(1) {
+            Some(attempts @ 1..) => Self { attempts, ..self }.begin(context),
             _ => Step::Answer(Answer::busy(&self.name)),
         }
     }

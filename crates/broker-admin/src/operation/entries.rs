@@ -6,9 +6,10 @@ use broker_core::{EntityKind, EntityReport, StoredRule};
 
 use super::Context;
 use crate::{
-    Answer, Namespace, condition,
+    Answer, Namespace,
+    atom_feed::{self, Entry},
+    condition,
     description::{self, Shown},
-    feed::{self, Entry},
     rule, time,
 };
 
@@ -17,13 +18,13 @@ impl Context {
     pub(super) fn namespace(&self, namespace: Namespace) -> Answer {
         let (name, updated) = (self.host.namespace(), namespace.created_at);
         let entry = Entry { path: "$namespaceinfo", title: name, published: None, updated, has_author: true };
-        let body = feed::alone(&self.host, &self.query, entry, |out| namespace.put(out, name));
+        let body = atom_feed::single_entry(&self.host, &self.query, entry, |out| namespace.put(out, name));
         Answer::entry(200, body, time::ticks(updated))
     }
 
     /// One entity as the answer.
     pub(super) fn entity(&self, status: u16, report: &EntityReport, with_counts: bool) -> Answer {
-        let body = feed::alone(&self.host, &self.query, entry_of(report), |out| {
+        let body = atom_feed::single_entry(&self.host, &self.query, entry_of(report), |out| {
             description::write(out, Shown { report, query: &self.query, with_counts });
         });
         Answer::entry(status, body, condition::tag_of_entity(report))
@@ -33,7 +34,7 @@ impl Context {
     pub(super) fn rule(&self, status: u16, subscription: &str, stored: &StoredRule) -> Answer {
         let (path, description) = (rule_path(subscription, stored), described_rule(stored));
         let entry = rule_entry(&path, stored);
-        let body = feed::alone(&self.host, &self.query, entry, |out| out.push_str(&description));
+        let body = atom_feed::single_entry(&self.host, &self.query, entry, |out| out.push_str(&description));
         Answer::entry(status, body, condition::tag_of_text(&description))
     }
 
@@ -43,24 +44,24 @@ impl Context {
         let top = usize::try_from(self.query.top).unwrap_or(usize::MAX);
         let shown = rules.get(..top).unwrap_or(rules);
         let has_more = rules.len() > shown.len();
-        let page = feed::Page { title: "Rules", path, shown: shown.len() as u64, has_more };
+        let page = atom_feed::Page { title: "Rules", path, shown: shown.len() as u64, has_more };
         let mut out = String::new();
-        feed::put_head(&mut out, &self.host, &self.query, self.now, page);
+        atom_feed::put_head(&mut out, &self.host, &self.query, self.now, page);
         for stored in shown {
             let path = rule_path(subscription, stored);
             let entry = rule_entry(&path, stored);
-            feed::put_entry(&mut out, &self.host, &self.query, entry, |out| rule::write(out, stored));
+            atom_feed::put_entry(&mut out, &self.host, &self.query, entry, |out| rule::write(out, stored));
         }
-        out.push_str(feed::END);
+        out.push_str(atom_feed::END);
         Answer::feed(vec![out])
     }
 
-    pub(super) fn nothing(&self) -> Answer {
-        Answer::feed(vec![feed::nothing(self.now, self.now.as_millis())])
+    pub(super) fn empty_feed(&self) -> Answer {
+        Answer::feed(vec![atom_feed::empty_feed(self.now, self.now.as_millis())])
     }
 }
 
-/// What the entry of an entity says in front.
+/// Head of the entry of an entity.
 pub(crate) fn entry_of(report: &EntityReport) -> Entry<'_> {
     let title = match report.kind {
         EntityKind::Subscription => report.name.rsplit('/').next().unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! What a request is answered, and how a refusal is said (`service-bus-admin` 5.3, 5.4).
+//! Responses of the management API: ATOM entries and feeds, and error bodies with a numeric code and a sub-code.
 //!
 //! Invariant: every error has a body that all clients can read: no namespace, a numeric code.
 
@@ -9,7 +9,6 @@ use crate::xml;
 /// An HTTP answer, but for what the transport adds.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Answer {
-    /// The status code.
     pub status: u16,
     /// `Content-Type`, where there is a body.
     pub content_type: Option<&'static str>,
@@ -23,7 +22,7 @@ const ENTRY: &str = "application/atom+xml; type=entry; charset=utf-8";
 const FEED: &str = "application/atom+xml; type=feed; charset=utf-8";
 const ERROR: &str = "application/xml; charset=utf-8";
 
-/// How the body of a refusal ends, and nothing else.
+/// End of the body of an error.
 const END: &str = "</Detail></Error>";
 
 impl Answer {
@@ -94,7 +93,7 @@ impl Answer {
         Self::error(403, &format!("SubCode={code}. {}", sentence(&error.to_string())))
     }
 
-    /// What the core refused.
+    /// Error for a refusal of the core.
     pub(crate) fn refused(error: &EntityError) -> Self {
         let text = sentence(&error.to_string());
         match error {

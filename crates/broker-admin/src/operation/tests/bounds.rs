@@ -1,4 +1,4 @@
-//! What each property takes, at its bounds and one past them, and the error that says so (`service-bus-entities` 2).
+//! Bounds of each property: the last allowed value, the first refused one, and the error.
 
 use super::*;
 
@@ -7,7 +7,6 @@ struct Row {
     name: &'static str,
     /// What it takes, and how it is shown.
     takes: &'static [(&'static str, &'static str)],
-    /// What it does not.
     refuses: &'static [&'static str],
     /// Fixed at creation.
     is_fixed: bool,

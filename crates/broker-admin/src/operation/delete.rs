@@ -4,12 +4,12 @@
 
 use broker_core::{Command, EntityPath, EntityReport, StoredRule};
 
-use super::{Context, Step, TICKET, Want, describe, described_rule, main_path, show_rule};
+use super::{Awaiting, Context, Step, TICKET, describe, described_rule, main_path, show_rule};
 use crate::{Answer, Match, condition};
 
-/// What is to be deleted if it is as its condition says.
+/// Pending delete of an entity or rule, on condition of its state.
 #[derive(Debug)]
-pub(super) struct Doomed {
+pub(super) struct PendingDelete {
     /// The entity, or the rule.
     pub(super) name: Box<str>,
     condition: Match,
@@ -19,9 +19,11 @@ pub(super) struct Doomed {
 pub(super) fn entity(context: Context, name: Box<str>, condition: Option<Match>) -> Step {
     match condition {
         None | Some(Match::Any) => {
-            context.ask(Command::DeleteEntity { name, expected: None, ticket: TICKET }, Want::Gone)
+            context.ask(Command::DeleteEntity { name, expected: None, ticket: TICKET }, Awaiting::Gone)
         }
-        Some(condition) => context.ask(describe(&name), Want::Doomed(Doomed { name, condition })),
+        Some(condition) => {
+            context.ask(describe(&name), Awaiting::PendingDelete(PendingDelete { name, condition }))
+        }
     }
 }
 
@@ -30,22 +32,23 @@ pub(super) fn rule(context: Context, subscription: &str, name: Box<str>, conditi
     let path = main_path(subscription);
     match condition {
         None | Some(Match::Any) => {
-            context.ask(Command::RemoveRule { path, name, expected: None, ticket: TICKET }, Want::Gone)
+            context.ask(Command::RemoveRule { path, name, expected: None, ticket: TICKET }, Awaiting::Gone)
         }
-        Some(condition) => {
-            context.ask(show_rule(&path, &name), Want::RuleDoomed(path, Doomed { name, condition }))
-        }
+        Some(condition) => context.ask(
+            show_rule(&path, &name),
+            Awaiting::PendingRuleDelete(path, PendingDelete { name, condition }),
+        ),
     }
 }
 
-impl Doomed {
+impl PendingDelete {
     /// Deletes the entity that was looked at.
     pub(super) fn entity(self, context: Context, report: &EntityReport) -> Step {
         if !self.condition.holds(condition::tag_of_entity(report)) {
             return Step::Answer(Answer::changed(&self.name));
         }
         let expected = Some(report.version);
-        context.ask(Command::DeleteEntity { name: self.name, expected, ticket: TICKET }, Want::Gone)
+        context.ask(Command::DeleteEntity { name: self.name, expected, ticket: TICKET }, Awaiting::Gone)
     }
 
     /// Deletes the rule that was looked at.
@@ -54,6 +57,6 @@ impl Doomed {
             return Step::Answer(Answer::changed(&self.name));
         }
         let expected = Some(Box::new(stored.clone()));
-        context.ask(Command::RemoveRule { path, name: self.name, expected, ticket: TICKET }, Want::Gone)
+        context.ask(Command::RemoveRule { path, name: self.name, expected, ticket: TICKET }, Awaiting::Gone)
     }
 }

@@ -6,18 +6,17 @@
 use broker_core::{EntityKind, EntityReport, Look, Start};
 
 use crate::{
-    Answer, Query,
+    Answer, Query, atom_feed,
     description::{self, Shown},
-    exchange::{Context, entry_of},
-    feed,
+    operation::{Context, entry_of},
 };
 
 /// Entities of one question to the core.
 const SLICE: u64 = 10;
 
-/// What is listed.
+/// Collection that a request lists.
 #[derive(Clone, Debug)]
-pub(crate) enum List {
+pub(crate) enum Collection {
     /// All queues or all topics.
     Kind(EntityKind),
     /// The subscriptions of a topic.
@@ -26,38 +25,36 @@ pub(crate) enum List {
 
 /// A page that is being made.
 #[derive(Debug)]
-pub(crate) struct Listing {
-    list: List,
+pub(crate) struct PageBuilder {
+    collection: Collection,
     shown: u64,
-    /// The last one shown.
     last: Option<Box<str>>,
     /// The first is kept for what stands in front of all entries, which says whether more follow.
     pieces: Vec<String>,
 }
 
-/// How far a page is.
+/// Progress of a page.
 #[derive(Debug)]
-pub(crate) enum Made {
-    /// It is the answer.
-    Whole(Answer),
+pub(crate) enum PageProgress {
+    Complete(Answer),
     /// There are more slices to ask for.
-    Part(Listing),
+    Incomplete(PageBuilder),
 }
 
-impl Listing {
+impl PageBuilder {
     /// Nothing is shown yet.
-    pub(crate) fn of(list: List) -> Self {
-        Self { list, shown: 0, last: None, pieces: vec![String::new()] }
+    pub(crate) fn of(collection: Collection) -> Self {
+        Self { collection, shown: 0, last: None, pieces: vec![String::new()] }
     }
 
-    /// What to look at next. With the last slice comes one more than the page has: whether it exists says whether there
-    /// is a next page.
+    /// Next query of the core. The last slice asks for one entity more than the page has, to learn whether there is a next
+    /// page.
     pub(crate) fn look(&self, query: &Query) -> Look {
         let top = self.wanted(query);
         let start = self.last.clone().map_or(Start::Skip(query.skip), Start::Behind);
-        match &self.list {
-            List::Kind(kind) => Look::Kind { kind: *kind, start, top },
-            List::Subscriptions(topic) => Look::Subscriptions { topic: topic.clone(), start, top },
+        match &self.collection {
+            Collection::Kind(kind) => Look::Kind { kind: *kind, start, top },
+            Collection::Subscriptions(topic) => Look::Subscriptions { topic: topic.clone(), start, top },
         }
     }
 
@@ -67,41 +64,45 @@ impl Listing {
     }
 
     /// Takes in a slice.
-    pub(crate) fn step(mut self, context: &Context, entities: &[EntityReport]) -> Made {
+    pub(crate) fn step(mut self, context: &Context, entities: &[EntityReport]) -> PageProgress {
         let is_last = (entities.len() as u64) < self.wanted(&context.query);
         let room = usize::try_from(context.query.top.saturating_sub(self.shown)).unwrap_or(usize::MAX);
         let shown = entities.get(..room).unwrap_or(entities);
         let has_more = entities.len() > shown.len();
-        let mut piece = String::with_capacity(feed::ENTRY_BYTES * shown.len() + feed::END.len());
+        let mut piece = String::with_capacity(atom_feed::ENTRY_BYTES * shown.len() + atom_feed::END.len());
         for report in shown {
             let shown = Shown { report, query: &context.query, with_counts: true };
-            feed::put_entry(&mut piece, &context.host, &context.query, entry_of(report), |out| {
+            atom_feed::put_entry(&mut piece, &context.host, &context.query, entry_of(report), |out| {
                 description::write(out, shown);
             });
         }
         self.shown += shown.len() as u64;
         self.last = shown.last().map(|report| report.name.clone()).or(self.last);
         self.pieces.push(piece);
-        if is_last || has_more { Made::Whole(self.finish(context, has_more)) } else { Made::Part(self) }
+        if is_last || has_more {
+            PageProgress::Complete(self.finish(context, has_more))
+        } else {
+            PageProgress::Incomplete(self)
+        }
     }
 
     fn finish(mut self, context: &Context, has_more: bool) -> Answer {
-        let title = match self.list {
-            List::Kind(EntityKind::Topic) => "Topics",
-            List::Kind(EntityKind::Queue | EntityKind::Subscription) => "Queues",
-            List::Subscriptions(_) => "Subscriptions",
+        let title = match self.collection {
+            Collection::Kind(EntityKind::Topic) => "Topics",
+            Collection::Kind(EntityKind::Queue | EntityKind::Subscription) => "Queues",
+            Collection::Subscriptions(_) => "Subscriptions",
         };
-        let path = match &self.list {
-            List::Kind(EntityKind::Topic) => "$Resources/topics",
-            List::Kind(EntityKind::Queue | EntityKind::Subscription) => "$Resources/queues",
-            List::Subscriptions(topic) => &format!("{topic}/Subscriptions"),
+        let path = match &self.collection {
+            Collection::Kind(EntityKind::Topic) => "$Resources/topics",
+            Collection::Kind(EntityKind::Queue | EntityKind::Subscription) => "$Resources/queues",
+            Collection::Subscriptions(topic) => &format!("{topic}/Subscriptions"),
         };
-        let page = feed::Page { title, path, shown: self.shown, has_more };
+        let page = atom_feed::Page { title, path, shown: self.shown, has_more };
         if let Some(head) = self.pieces.first_mut() {
-            feed::put_head(head, &context.host, &context.query, context.now, page);
+            atom_feed::put_head(head, &context.host, &context.query, context.now, page);
         }
         if let Some(last) = self.pieces.last_mut() {
-            last.push_str(feed::END);
+            last.push_str(atom_feed::END);
         }
         Answer::feed(self.pieces)
     }

@@ -32,11 +32,11 @@ fn context(skip: u64, top: u64) -> Context {
 
 /// The questions of a page of `top` behind `skip` when there are `count`, and the page.
 fn page(count: u64, skip: u64, top: u64) -> (Vec<u64>, String) {
-    let mut listing = Listing::of(List::Kind(EntityKind::Queue));
+    let mut page = PageBuilder::of(Collection::Kind(EntityKind::Queue));
     let mut asked = Vec::new();
     loop {
         let context = context(skip, top);
-        let Look::Kind { start, top, .. } = listing.look(&context.query) else { panic!("{listing:?}") };
+        let Look::Kind { start, top, .. } = page.look(&context.query) else { panic!("{page:?}") };
         asked.push(top);
         let first = match start {
             Start::Skip(skip) => skip,
@@ -44,9 +44,9 @@ fn page(count: u64, skip: u64, top: u64) -> (Vec<u64>, String) {
         };
         let found: Vec<EntityReport> =
             (first..count).take(usize::try_from(top).unwrap()).map(report).collect();
-        match listing.step(&context, &found) {
-            Made::Whole(answer) => return (asked, answer.body.concat()),
-            Made::Part(next) => listing = next,
+        match page.step(&context, &found) {
+            PageProgress::Complete(answer) => return (asked, answer.body.concat()),
+            PageProgress::Incomplete(next) => page = next,
         }
     }
 }
@@ -86,9 +86,9 @@ fn a_page_is_asked_for_in_slices_and_knows_whether_more_follow() {
 fn what_comes_or_goes_between_two_slices_moves_none_of_the_others() {
     let context = context(0, 100);
     let first: Vec<EntityReport> = (0..SLICE).map(report).collect();
-    let listing = Listing::of(List::Kind(EntityKind::Queue));
-    let Made::Part(listing) = listing.step(&context, &first) else { panic!("more follow") };
+    let page = PageBuilder::of(Collection::Kind(EntityKind::Queue));
+    let PageProgress::Incomplete(page) = page.step(&context, &first) else { panic!("more follow") };
     let last = first.last().unwrap().name.clone();
     let expected = Look::Kind { kind: EntityKind::Queue, start: Start::Behind(last), top: SLICE };
-    assert_eq!(listing.look(&context.query), expected, "by name, whatever its place is by then");
+    assert_eq!(page.look(&context.query), expected, "by name, whatever its place is by then");
 }

@@ -1,4 +1,4 @@
-//! Entries and feeds (`service-bus-admin` 5.1 to 5.3).
+//! ATOM entries and feeds, as the management API of Service Bus writes them (RFC 4287).
 //!
 //! Invariant: an entry's id has the path from which clients read names: `/Subscriptions/` and `/Rules/` with capitals,
 //! and no slash twice.
@@ -7,7 +7,7 @@ use broker_core::Timestamp;
 
 use crate::{Host, Query, time, xml};
 
-/// What an entry says in front of its description: its path, its own name and its times.
+/// Head of an entry, in front of its description: path, title and times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'a> {
     pub(crate) path: &'a str,
@@ -25,32 +25,32 @@ pub(crate) struct Page<'a> {
     pub(crate) title: &'static str,
     /// The path of the list.
     pub(crate) path: &'a str,
-    /// How many entries there are.
+    /// Number of entries on the page.
     pub(crate) shown: u64,
     /// More follow.
     pub(crate) has_more: bool,
 }
 
-/// What stands behind the last entry of a feed.
+/// End of a feed, behind the last entry.
 pub(crate) const END: &str = "</feed>";
 
 /// Appends what stands in front of the first entry of a feed.
 pub(crate) fn put_head(out: &mut String, host: &Host, query: &Query, now: Timestamp, page: Page<'_>) {
     xml::put(out, format_args!("<feed xmlns=\"{}\"><title type=\"text\">{}</title>", xml::ATOM, page.title));
-    let put_place = |out: &mut String, skip: u64| {
+    let put_page_url = |out: &mut String, skip: u64| {
         put_url(out, host, query, page.path);
         xml::put(out, format_args!("&amp;$skip={skip}&amp;$top={}", query.top));
     };
-    xml::element_with(out, "id", |out| put_place(out, query.skip));
+    xml::element_with(out, "id", |out| put_page_url(out, query.skip));
     xml::element_with(out, "updated", |out| time::put(out, now));
-    put_link(out, "self", |out| put_place(out, query.skip));
+    put_link(out, "self", |out| put_page_url(out, query.skip));
     if page.has_more {
-        put_link(out, "next", |out| put_place(out, query.skip.saturating_add(page.shown)));
+        put_link(out, "next", |out| put_page_url(out, query.skip.saturating_add(page.shown)));
     }
 }
 
-/// What the service answers to a `GET` of something that does not exist.
-pub(crate) fn nothing(now: Timestamp, id: u64) -> String {
+/// Feed with which the service answers a `GET` of an entity that does not exist.
+pub(crate) fn empty_feed(now: Timestamp, id: u64) -> String {
     let mut out =
         format!("<feed xmlns=\"{}\"><title type=\"text\">Publicly Listed Services</title>", xml::ATOM);
     out.push_str("<subtitle type=\"text\">This is the list of publicly-listed services currently available.</subtitle>");
@@ -66,7 +66,7 @@ pub(crate) fn nothing(now: Timestamp, id: u64) -> String {
 }
 
 /// An entry on its own.
-pub(crate) fn alone(
+pub(crate) fn single_entry(
     host: &Host,
     query: &Query,
     entry: Entry<'_>,

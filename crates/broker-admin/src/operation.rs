@@ -1,6 +1,6 @@
-//! From a request to its answer, step by step.
+//! Management operation: the state machine from a request to its response, one query of the core a step.
 //!
-//! Invariant: each exchange ends after at most twice [`change::TRIES`] questions to the core, or one for each slice of a
+//! Invariant: each exchange ends after at most twice [`change::ATTEMPTS_MAX`] questions to the core, or one for each slice of a
 //! page. What changes an entity was computed from the very state that it replaces.
 
 use broker_core::{
@@ -13,19 +13,19 @@ use roxmltree::Node;
 use crate::{
     Answer, Host, Match, Namespace, Query, Route, condition,
     description::{self, Description},
-    listing::{List, Listing, Made},
+    paging::{Collection, PageBuilder, PageProgress},
     rule, xml,
 };
 
 mod change;
-mod removal;
-mod written;
+mod delete;
+mod entries;
 
 use change::Change;
-use removal::Doomed;
-use written::described_rule;
+use delete::PendingDelete;
+use entries::described_rule;
 
-pub(crate) use written::entry_of;
+pub(crate) use entries::entry_of;
 
 /// The verbs of the API.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -34,16 +34,13 @@ pub enum Method {
     Get,
     /// Create, or update with `If-Match`.
     Put,
-    /// Delete.
     Delete,
 }
 
 /// A request that has been admitted.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
-    /// What to do.
     pub method: Method,
-    /// With what.
     pub route: Route,
     /// Options.
     pub query: Query,
@@ -51,19 +48,16 @@ pub struct Request<'a> {
     pub condition: Option<Match>,
     /// The body; empty where there is none.
     pub body: &'a [u8],
-    /// Where it was sent.
+    /// Scheme, host and port to which it was sent.
     pub host: Host,
-    /// What the namespace is.
     pub namespace: Namespace,
-    /// Now.
     pub now: Timestamp,
 }
 
-/// What comes next. A list is made in slices, each with a question of its own, so that neither the core nor who makes the
-/// text of it is kept from others for long: let others have their turn between two steps.
+/// Next step of an operation. A list is made in slices, each with a query of its own, so that a long list holds up neither
+/// the core nor the thread that formats it: other work runs between two steps.
 #[derive(Debug)]
 pub enum Step {
-    /// The answer.
     Answer(Answer),
     /// Give the commands to the core, in one batch, and their effects to [`Pending::resume`], the last one last.
     Ask(Vec<Command>, Box<Pending>),
@@ -73,7 +67,7 @@ pub enum Step {
 #[derive(Debug)]
 pub struct Pending {
     context: Context,
-    want: Want,
+    awaiting: Awaiting,
 }
 
 #[derive(Clone, Debug)]
@@ -83,33 +77,52 @@ pub(crate) struct Context {
     pub(crate) now: Timestamp,
 }
 
-/// What the effect that is waited for means.
+/// Meaning of the effect that the operation awaits.
 #[derive(Debug)]
-enum Want {
+enum Awaiting {
     /// The queue or topic to show. The service answers an empty feed where there is none.
     Entity,
     /// The subscription to show. The service answers 404 where there is none.
-    Subscription { name: Box<str> },
+    Subscription {
+        name: Box<str>,
+    },
     /// The next entities to list.
-    Page(Listing),
+    Page(PageBuilder),
     /// The entity as it is before it is changed.
     Before(Box<Change>),
     /// The entity as it was stored, to show with this status.
-    Stored { name: Box<str>, status: u16, change: Option<Box<Change>> },
+    Stored {
+        name: Box<str>,
+        status: u16,
+        change: Option<Box<Change>>,
+    },
     /// The entity as it is before it is deleted.
-    Doomed(Doomed),
+    PendingDelete(PendingDelete),
     /// The rule as it is before it is deleted.
-    RuleDoomed(EntityPath, Doomed),
+    PendingRuleDelete(EntityPath, PendingDelete),
     /// That an entity or rule is gone.
     Gone,
-    /// The rules to list.
-    RulePage { path: String },
+    RulePage {
+        path: String,
+    },
     /// The rule to show. The service answers 404 where there is none.
-    Rule { path: EntityPath, name: Box<str> },
+    Rule {
+        path: EntityPath,
+        name: Box<str>,
+    },
     /// The rule as it is before it is changed to this one.
-    RuleBefore { path: EntityPath, rule: Box<Rule>, condition: Match },
+    RuleBefore {
+        path: EntityPath,
+        rule: Box<Rule>,
+        condition: Match,
+    },
     /// The rule as it was stored, to show with this status.
-    RuleStored { path: EntityPath, name: Box<str>, status: u16, is_correlation: bool },
+    RuleStored {
+        path: EntityPath,
+        name: Box<str>,
+        status: u16,
+        is_correlation: bool,
+    },
 }
 
 /// Nobody else waits for tickets of the same client, so one number is enough.
@@ -121,20 +134,22 @@ pub fn begin(request: Request<'_>) -> Step {
     let context = Context { host, query, now };
     match (method, route) {
         (Method::Get, Route::Namespace) => Step::Answer(context.namespace(namespace)),
-        (Method::Get, Route::List(kind)) => list(context, Listing::of(List::Kind(kind))),
-        (Method::Get, Route::Subscriptions(topic)) => list(context, Listing::of(List::Subscriptions(topic))),
+        (Method::Get, Route::List(kind)) => list(context, PageBuilder::of(Collection::Kind(kind))),
+        (Method::Get, Route::Subscriptions(topic)) => {
+            list(context, PageBuilder::of(Collection::Subscriptions(topic)))
+        }
         (Method::Get, Route::Entity(name)) => {
             let command = describe(&name);
-            context.ask(command, Want::Entity)
+            context.ask(command, Awaiting::Entity)
         }
         (Method::Get, Route::Subscription(name)) => {
             let command = describe(&name);
-            context.ask(command, Want::Subscription { name })
+            context.ask(command, Awaiting::Subscription { name })
         }
         (Method::Get, Route::Rules(subscription)) => list_rules(context, &subscription),
         (Method::Get, Route::Rule(subscription, name)) => {
             let path = main_path(&subscription);
-            context.ask(show_rule(&path, &name), Want::Rule { path, name })
+            context.ask(show_rule(&path, &name), Awaiting::Rule { path, name })
         }
         (Method::Put, Route::Entity(name)) => put(context, name, condition, body, false),
         (Method::Put, Route::Subscription(name)) => put(context, name, condition, body, true),
@@ -147,10 +162,10 @@ pub fn begin(request: Request<'_>) -> Step {
             put_rule(context, &subscription, None, condition, body)
         }
         (Method::Delete, Route::Entity(name) | Route::Subscription(name)) => {
-            removal::entity(context, name, condition)
+            delete::entity(context, name, condition)
         }
         (Method::Delete, Route::Rule(subscription, name)) => {
-            removal::rule(context, &subscription, name, condition)
+            delete::rule(context, &subscription, name, condition)
         }
         _ => Step::Answer(Answer::error(405, "Method Not Allowed. The path does not take this method.")),
     }
@@ -164,8 +179,8 @@ impl Answer {
 }
 
 impl Context {
-    fn ask(self, command: Command, want: Want) -> Step {
-        Step::Ask(vec![command], Box::new(Pending { context: self, want }))
+    fn ask(self, command: Command, awaiting: Awaiting) -> Step {
+        Step::Ask(vec![command], Box::new(Pending { context: self, awaiting }))
     }
 }
 
@@ -182,15 +197,15 @@ fn show_rule(path: &EntityPath, name: &str) -> Command {
 }
 
 /// Asks for the first entities of a list, or for the next.
-fn list(context: Context, listing: Listing) -> Step {
-    let look = listing.look(&context.query);
-    context.ask(Command::Describe { look, ticket: TICKET }, Want::Page(listing))
+fn list(context: Context, page: PageBuilder) -> Step {
+    let look = page.look(&context.query);
+    context.ask(Command::Describe { look, ticket: TICKET }, Awaiting::Page(page))
 }
 
 fn list_rules(context: Context, subscription: &str) -> Step {
     let (skip, top) = (context.query.skip, context.query.top.saturating_add(1));
     let command = Command::ListRules { path: main_path(subscription), skip, top, ticket: TICKET };
-    context.ask(command, Want::RulePage { path: format!("{subscription}/Rules") })
+    context.ask(command, Awaiting::RulePage { path: format!("{subscription}/Rules") })
 }
 
 /// Does `then` with the element that a body is about.
@@ -263,7 +278,7 @@ fn put_rule(
         }
         Some(Match::Any) => context.update_rule(path, &rule, None),
         Some(condition) => {
-            context.ask(show_rule(&path, &rule.name), Want::RuleBefore { path, rule, condition })
+            context.ask(show_rule(&path, &rule.name), Awaiting::RuleBefore { path, rule, condition })
         }
     }
 }
@@ -272,8 +287,8 @@ impl Context {
     /// Changes or makes an entity, and shows it as it is then.
     fn store(self, command: Command, name: Box<str>, status: u16, change: Option<Box<Change>>) -> Step {
         let commands = vec![command, describe(&name)];
-        let want = Want::Stored { name, status, change };
-        Step::Ask(commands, Box::new(Pending { context: self, want }))
+        let awaiting = Awaiting::Stored { name, status, change };
+        Step::Ask(commands, Box::new(Pending { context: self, awaiting }))
     }
 
     fn update_rule(self, path: EntityPath, rule: &Rule, expected: Option<Box<StoredRule>>) -> Step {
@@ -285,8 +300,8 @@ impl Context {
     fn store_rule(self, command: Command, path: EntityPath, rule: &Rule, status: u16) -> Step {
         let commands = vec![command, show_rule(&path, &rule.name)];
         let is_correlation = matches!(rule.filter, Filter::Correlation(_));
-        let want = Want::RuleStored { path, name: rule.name.clone(), status, is_correlation };
-        Step::Ask(commands, Box::new(Pending { context: self, want }))
+        let awaiting = Awaiting::RuleStored { path, name: rule.name.clone(), status, is_correlation };
+        Step::Ask(commands, Box::new(Pending { context: self, awaiting }))
     }
 }
 
@@ -306,17 +321,17 @@ impl Pending {
 
     /// Whether the commands ask for one slice of a list.
     pub const fn lists(&self) -> bool {
-        matches!(self.want, Want::Page(_) | Want::RulePage { .. })
+        matches!(self.awaiting, Awaiting::Page(_) | Awaiting::RulePage { .. })
     }
 
     /// Goes on with the effect that answers the last command, or with the refusal of one.
     pub fn resume(self, effect: Effect) -> Step {
-        let Self { context, want } = self;
-        match (effect, want) {
-            (Effect::RequestRefused { error, .. }, want) => refused(context, want, &error),
-            (Effect::EntityDone { .. }, Want::Gone) => Step::Answer(Answer::empty()),
-            (Effect::Described { entities, .. }, want) => described(context, want, &entities),
-            (Effect::Rules { rules, .. }, want) => ruled(context, want, &rules),
+        let Self { context, awaiting } = self;
+        match (effect, awaiting) {
+            (Effect::RequestRefused { error, .. }, awaiting) => refused(context, awaiting, &error),
+            (Effect::EntityDone { .. }, Awaiting::Gone) => Step::Answer(Answer::empty()),
+            (Effect::Described { entities, .. }, awaiting) => described(context, awaiting, &entities),
+            (Effect::Rules { rules, .. }, awaiting) => ruled(context, awaiting, &rules),
             _ => something_else(),
         }
     }
@@ -326,13 +341,15 @@ fn something_else() -> Step {
     Step::Answer(Answer::error(500, "SubCode=50000. The broker answered something else."))
 }
 
-fn refused(context: Context, want: Want, error: &EntityError) -> Step {
-    Step::Answer(match (want, error) {
+fn refused(context: Context, awaiting: Awaiting, error: &EntityError) -> Step {
+    Step::Answer(match (awaiting, error) {
         // The rules of a missing subscription are listed as none.
-        (Want::RulePage { .. }, EntityError::NotFound(_)) => context.nothing(),
-        (Want::Rule { name, .. }, EntityError::NotFound(_)) => Answer::missing(&name),
-        (Want::Stored { change: Some(change), .. }, EntityError::Changed(_)) => return change.again(context),
-        (Want::RuleStored { is_correlation: true, .. }, EntityError::LimitReached { what, .. })
+        (Awaiting::RulePage { .. }, EntityError::NotFound(_)) => context.empty_feed(),
+        (Awaiting::Rule { name, .. }, EntityError::NotFound(_)) => Answer::missing(&name),
+        (Awaiting::Stored { change: Some(change), .. }, EntityError::Changed(_)) => {
+            return change.again(context);
+        }
+        (Awaiting::RuleStored { is_correlation: true, .. }, EntityError::LimitReached { what, .. })
             if *what == RULES_PER_TOPIC =>
         {
             Answer::quota(error, 40502)
@@ -341,43 +358,49 @@ fn refused(context: Context, want: Want, error: &EntityError) -> Step {
     })
 }
 
-fn described(context: Context, want: Want, entities: &[EntityReport]) -> Step {
-    match (want, entities.first()) {
-        (Want::Entity | Want::Subscription { .. }, Some(report)) => {
+fn described(context: Context, awaiting: Awaiting, entities: &[EntityReport]) -> Step {
+    match (awaiting, entities.first()) {
+        (Awaiting::Entity | Awaiting::Subscription { .. }, Some(report)) => {
             Step::Answer(context.entity(200, report, true))
         }
-        (Want::Entity, None) => Step::Answer(context.nothing()),
-        (Want::Page(listing), _) => match listing.step(&context, entities) {
-            Made::Whole(answer) => Step::Answer(answer),
-            Made::Part(listing) => list(context, listing),
+        (Awaiting::Entity, None) => Step::Answer(context.empty_feed()),
+        (Awaiting::Page(page), _) => match page.step(&context, entities) {
+            PageProgress::Complete(answer) => Step::Answer(answer),
+            PageProgress::Incomplete(page) => list(context, page),
         },
-        (Want::Before(change), Some(report)) => change.apply(context, report),
-        (Want::Doomed(doomed), Some(report)) => doomed.entity(context, report),
-        (Want::Doomed(doomed), None) => Step::Answer(Answer::missing(&doomed.name)),
-        (Want::Stored { status, .. }, Some(report)) => Step::Answer(context.entity(status, report, false)),
-        (Want::Before(change), None) => Step::Answer(Answer::missing(&change.name)),
-        (Want::Subscription { name } | Want::Stored { name, .. }, None) => {
+        (Awaiting::Before(change), Some(report)) => change.apply(context, report),
+        (Awaiting::PendingDelete(doomed), Some(report)) => doomed.entity(context, report),
+        (Awaiting::PendingDelete(doomed), None) => Step::Answer(Answer::missing(&doomed.name)),
+        (Awaiting::Stored { status, .. }, Some(report)) => {
+            Step::Answer(context.entity(status, report, false))
+        }
+        (Awaiting::Before(change), None) => Step::Answer(Answer::missing(&change.name)),
+        (Awaiting::Subscription { name } | Awaiting::Stored { name, .. }, None) => {
             Step::Answer(Answer::missing(&name))
         }
         _ => something_else(),
     }
 }
 
-fn ruled(context: Context, want: Want, rules: &[StoredRule]) -> Step {
-    Step::Answer(match (want, rules.first()) {
-        (Want::RulePage { path }, _) => context.rules(&path, rules),
-        (Want::Rule { path, .. }, Some(stored)) => context.rule(200, &path.entity, stored),
-        (Want::RuleBefore { path, rule, condition }, Some(stored)) => {
+fn ruled(context: Context, awaiting: Awaiting, rules: &[StoredRule]) -> Step {
+    Step::Answer(match (awaiting, rules.first()) {
+        (Awaiting::RulePage { path }, _) => context.rules(&path, rules),
+        (Awaiting::Rule { path, .. }, Some(stored)) => context.rule(200, &path.entity, stored),
+        (Awaiting::RuleBefore { path, rule, condition }, Some(stored)) => {
             if condition.holds(condition::tag_of_text(&described_rule(stored))) {
                 return context.update_rule(path, &rule, Some(Box::new(stored.clone())));
             }
             Answer::changed(&rule.name)
         }
-        (Want::RuleStored { path, status, .. }, Some(stored)) => context.rule(status, &path.entity, stored),
-        (Want::RuleDoomed(path, doomed), Some(stored)) => return doomed.rule(context, path, stored),
-        (Want::RuleDoomed(_, doomed), None) => Answer::missing(&doomed.name),
-        (Want::RuleBefore { rule, .. }, None) => Answer::missing(&rule.name),
-        (Want::Rule { name, .. } | Want::RuleStored { name, .. }, None) => Answer::missing(&name),
+        (Awaiting::RuleStored { path, status, .. }, Some(stored)) => {
+            context.rule(status, &path.entity, stored)
+        }
+        (Awaiting::PendingRuleDelete(path, doomed), Some(stored)) => {
+            return doomed.rule(context, path, stored);
+        }
+        (Awaiting::PendingRuleDelete(_, doomed), None) => Answer::missing(&doomed.name),
+        (Awaiting::RuleBefore { rule, .. }, None) => Answer::missing(&rule.name),
+        (Awaiting::Rule { name, .. } | Awaiting::RuleStored { name, .. }, None) => Answer::missing(&name),
         _ => return something_else(),
     })
 }
