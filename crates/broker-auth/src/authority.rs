@@ -8,15 +8,14 @@ use std::sync::OnceLock;
 use crate::{
     AUDIENCE_BYTES_MAX, Access, Anonymous, Credentials, DEVELOPMENT_KEY, EntityRule, Grant, HostNames,
     Issuer, JwtError, NamedKey, Right, SasError, Scope, Secret, TOKEN_BYTES_MAX,
-    entity_keys::{EntityKeys, Held},
+    entity_keys::{EntityKeys, KeyHandle},
     jwt,
     sas::{self, SasToken},
 };
 
-/// What the transport knows of a peer before it says anything.
+/// Facts that the transport knows of a peer before its first frame.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct PeerFacts {
-    /// The connection is encrypted.
     pub tls: bool,
     /// The peer is on this machine.
     pub loopback: bool,
@@ -24,13 +23,13 @@ pub struct PeerFacts {
     pub certificate_subject: Option<String>,
 }
 
-/// Who a connection belongs to and what that alone, without any token, permits.
+/// Identity of a connection, and the rights that it has without any token.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Identity {
     name: Box<str>,
     access: Access,
     /// Keys of entities that the log-in has shown.
-    held: Vec<Held>,
+    held: Vec<KeyHandle>,
 }
 
 impl Identity {
@@ -55,7 +54,7 @@ impl Identity {
     }
 }
 
-/// Why a SASL exchange ends with outcome `auth` (code 1).
+/// Reason why a SASL exchange ends with outcome `auth` (code 1, AMQP security 5.3.3.6).
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum SaslError {
     /// The client chose a mechanism that was not offered to it.
@@ -75,7 +74,7 @@ pub enum SaslError {
     UnknownCertificate,
 }
 
-/// Why a token grants nothing. The texts begin as the cloud service's do.
+/// Reason why a token grants nothing. The texts begin as the cloud service's do.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum TokenError {
     /// Longer than [`TOKEN_BYTES_MAX`].
@@ -98,7 +97,6 @@ pub enum TokenError {
     /// Somebody else's key, or a changed text.
     #[error("InvalidSignature: The token has an invalid signature.")]
     WrongSignature,
-    /// Its time is over.
     #[error("ExpiredToken: the token expired at {expired_at} (Unix seconds), now it is {now}")]
     Expired {
         /// Seconds since 1970.
@@ -182,11 +180,11 @@ impl Authority {
         &self.issuers
     }
 
-    /// Has `tell` called whenever a token names a key that its provider may have got since. It must not block. Only the
+    /// Has `notify` called whenever a token names a key that its provider may have got since. It must not block. Only the
     /// first call counts.
-    pub fn on_keys_wanted(&self, tell: impl Fn() + Send + Sync + 'static) {
+    pub fn on_keys_wanted(&self, notify: impl Fn() + Send + Sync + 'static) {
         // A second broker on the same authority finds the first one's way to the keys, which is as good.
-        self.keys_wanted.set(KeysWanted(Box::new(tell))).ok();
+        self.keys_wanted.set(KeysWanted(Box::new(notify))).ok();
     }
 
     /// From now on an entity has these keys of its own and no others; one that is gone has none. True if one of them
@@ -195,7 +193,7 @@ impl Authority {
         self.entity_keys.replace(&Scope::of(entity), rules)
     }
 
-    /// What to offer to this peer, in the order of the cloud service. .NET needs `MSSBCBS`, Python and JavaScript
+    /// Mechanisms to offer to this peer, in the order of the cloud service. .NET needs `MSSBCBS`, Python and JavaScript
     /// `ANONYMOUS`; both grant nothing yet. `EXTERNAL` is offered to the owner of a certificate only, because
     /// some clients prefer it wherever they see it.
     pub fn sasl_mechanisms(&self, peer: &PeerFacts) -> Vec<&'static str> {
@@ -273,7 +271,7 @@ impl Authority {
         Ok(Identity::new(subject, owner.access.clone()))
     }
 
-    /// Judges the token of a `put-token` request (`service-bus-wire` 2.2, 2.4) at `now`, in seconds since 1970.
+    /// Verifies the token of a `put-token` request (AMQP claims-based security 1.0) at `now`, in seconds since 1970.
     ///
     /// `kind` is the request's `type`, empty when absent. It decides nothing for a SAS token, which shows itself.
     /// The grant is for the audience, with the rights of the key.

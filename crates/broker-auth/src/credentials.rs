@@ -1,4 +1,4 @@
-//! What the operator configured: keys, users, certificates, and what each may do.
+//! Configured credentials: keys, users and client certificates, each with its rights.
 //!
 //! Invariant: nothing is open unless it is listed here.
 
@@ -7,9 +7,8 @@ use crate::{DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME, Rights, Scope, Secret};
 /// Rights and where they hold.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Access {
-    /// What may be done.
     pub rights: Rights,
-    /// Where, with everything below; empty means the whole namespace.
+    /// Scopes, each with everything below; empty means the whole namespace.
     pub scopes: Vec<Scope>,
 }
 
@@ -33,11 +32,10 @@ impl Access {
 pub struct NamedKey {
     /// The name that tokens carry as `skn`, compared exactly. Several entities may each have a key of one name.
     pub name: String,
-    /// The key.
     pub primary: Secret,
     /// The other key, just as good.
     pub secondary: Option<Secret>,
-    /// What a token or a PLAIN log-in with it may do.
+    /// Access of a token signed with it, or of a PLAIN log-in with it.
     pub access: Access,
 }
 
@@ -63,9 +61,7 @@ impl NamedKey {
 pub struct User {
     /// Compared exactly.
     pub name: String,
-    /// What the user proves to know.
     pub password: Secret,
-    /// What the user may do.
     pub access: Access,
 }
 
@@ -74,11 +70,11 @@ pub struct User {
 pub struct ClientCertificate {
     /// The certificate's subject as [`crate::certificate_subject`] writes it, compared exactly.
     pub subject: String,
-    /// What its owner may do.
+    /// Access of the owner of the certificate.
     pub access: Access,
 }
 
-/// What a client that proves nothing may do.
+/// Access of a client that does not authenticate.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Anonymous {
     /// Nothing, until `$cbs` grants it.

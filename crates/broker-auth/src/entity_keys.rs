@@ -1,7 +1,7 @@
 //! Keys of single entities, which come and go while the broker runs.
 //!
-//! Whoever was let in by such a key holds on to the key itself: what it permits is looked up there each time, so a key
-//! that is taken back, or permits less, does so for everybody at once.
+//! A connection that such a key admitted holds the key itself: its rights are looked up there each time, so that revoking
+//! or restricting a key takes effect on all connections at once.
 //!
 //! Invariant: a key permits nothing beyond its entity and what belongs to it, and nothing once it is taken back.
 
@@ -21,11 +21,10 @@ use crate::{Right, Rights, Scope, Secret, sas::SasToken, secret::Seal};
 pub struct EntityRule {
     /// The name that tokens carry as `skn`, compared exactly.
     pub name: Box<str>,
-    /// The key.
     pub primary: Secret,
     /// The other key, just as good.
     pub secondary: Option<Secret>,
-    /// What either permits at the entity.
+    /// Rights of either key at the entity.
     pub rights: Rights,
 }
 
@@ -41,9 +40,9 @@ struct EntityKey {
 
 /// A key that let somebody in.
 #[derive(Clone)]
-pub(crate) struct Held(Arc<EntityKey>);
+pub(crate) struct KeyHandle(Arc<EntityKey>);
 
-impl Held {
+impl KeyHandle {
     /// Whether the key permits `right` at `scope` now.
     pub(crate) fn permits(&self, scope: &Scope, right: Right) -> bool {
         self.0.rights().contains(right) && self.0.entity.owns(scope)
@@ -67,15 +66,15 @@ impl Held {
     }
 }
 
-impl PartialEq for Held {
+impl PartialEq for KeyHandle {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-impl Eq for Held {}
+impl Eq for KeyHandle {}
 
-impl fmt::Debug for Held {
+impl fmt::Debug for KeyHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Held({} of {}, {:?})", self.0.name, self.0.entity, self.0.rights())
     }
@@ -95,7 +94,7 @@ impl EntityKey {
 /// The keys of all entities.
 #[derive(Default)]
 pub(crate) struct EntityKeys {
-    by_entity: RwLock<BTreeMap<Scope, Vec<Held>>>,
+    by_entity: RwLock<BTreeMap<Scope, Vec<KeyHandle>>>,
 }
 
 impl fmt::Debug for EntityKeys {
@@ -119,7 +118,7 @@ impl EntityKeys {
         for EntityRule { name, primary, secondary, rights } in rules {
             for secret in std::iter::once(primary).chain(secondary).filter(|secret| !secret.is_empty()) {
                 let seal = secret.seal();
-                let is_same = |held: &Held| held.0.name == name && held.0.seal == seal;
+                let is_same = |held: &KeyHandle| held.0.name == name && held.0.seal == seal;
                 if let Some(at) = old.iter().position(is_same) {
                     let held = old.swap_remove(at);
                     lost |= !rights.covers(held.rights());
@@ -128,7 +127,7 @@ impl EntityKeys {
                 } else {
                     let rights = AtomicU8::new(rights.to_bits());
                     let (entity, name) = (entity.clone(), name.clone());
-                    new.push(Held(Arc::new(EntityKey { entity, name, secret, seal, rights })));
+                    new.push(KeyHandle(Arc::new(EntityKey { entity, name, secret, seal, rights })));
                 }
             }
         }
@@ -143,7 +142,7 @@ impl EntityKeys {
     }
 
     /// The keys of the entity that `place` is, or belongs to, which have the name that the token says.
-    pub(crate) fn named(&self, token: &SasToken<'_>, place: &Scope) -> Vec<Held> {
+    pub(crate) fn named(&self, token: &SasToken<'_>, place: &Scope) -> Vec<KeyHandle> {
         let by_entity = self.by_entity.read().unwrap_or_else(PoisonError::into_inner);
         if by_entity.is_empty() {
             return Vec::new();
@@ -154,7 +153,7 @@ impl EntityKeys {
     }
 
     /// All keys of this name and text.
-    pub(crate) fn proved(&self, name: &str, text: &[u8]) -> Vec<Held> {
+    pub(crate) fn proved(&self, name: &str, text: &[u8]) -> Vec<KeyHandle> {
         let by_entity = self.by_entity.read().unwrap_or_else(PoisonError::into_inner);
         if by_entity.is_empty() {
             return Vec::new();

@@ -1,24 +1,23 @@
-//! What one connection may do: by its log-in, and by the tokens it has put.
+//! Grants of one connection: those of its log-in, and those of its tokens.
 //!
 //! Invariant: a grant counts until the second it expires and never after; their number is bounded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{GRANTS_MAX, Identity, Right, Rights, Scope, entity_keys::Held};
+use crate::{GRANTS_MAX, Identity, Right, Rights, Scope, entity_keys::KeyHandle};
 
-/// What one verified token permits.
+/// Rights that one verified token gives.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Grant {
-    /// Where, with everything below.
+    /// Scope of the rights, with everything below.
     pub scope: Scope,
-    /// What.
     pub rights: Rights,
     /// Seconds since 1970 from which on it is void.
     pub expires_at: u64,
     /// Name of the key that signed. For logs.
     pub key: Box<str>,
     /// The key, where it is an entity's own: then it says what is permitted.
-    pub(crate) held: Option<Held>,
+    pub(crate) held: Option<KeyHandle>,
 }
 
 impl Grant {
@@ -31,7 +30,7 @@ impl Grant {
     }
 
     fn is_void(&self, now: u64) -> bool {
-        now >= self.expires_at || self.held.as_ref().is_some_and(Held::is_void)
+        now >= self.expires_at || self.held.as_ref().is_some_and(KeyHandle::is_void)
     }
 
     fn is_of_key(&self, other: &Self) -> bool {
@@ -39,21 +38,19 @@ impl Grant {
     }
 }
 
-/// Why something may not be done.
+/// Reason why an operation is denied.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Denied {
     /// Neither the log-in nor any token gives the right there.
     #[error("Unauthorized access. '{right}' claim(s) are required to perform this operation on {scope}.")]
     Missing {
-        /// What is missing.
+        /// Missing right.
         right: Right,
-        /// Where.
         scope: Scope,
     },
     /// A token gave it, but its time is over.
     #[error("ExpiredToken: the token for {scope} expired at {expired_at} (Unix seconds), put a new one")]
     Expired {
-        /// Where.
         scope: Scope,
         /// Seconds since 1970.
         expired_at: u64,
@@ -75,12 +72,12 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// What the log-in gives. Before SASL: [`Identity::nobody`].
+    /// Grants of the log-in. Before SASL: [`Identity::nobody`].
     pub const fn new(identity: Identity) -> Self {
         Self { identity, by_scope: BTreeMap::new(), count: 0 }
     }
 
-    /// Who the connection belongs to.
+    /// Identity of the connection.
     pub const fn identity(&self) -> &Identity {
         &self.identity
     }
@@ -122,8 +119,8 @@ impl Grants {
         }
     }
 
-    /// Who may do `right` at `scope`: the name of the log-in, or else of the first token that says so. Where nobody may,
-    /// whoever has shown a token for the place. For logs.
+    /// Name, for logs, of the log-in or of the first token that gives `right` at `scope`. Where none does, the name of a token
+    /// for the scope.
     pub fn who(&self, scope: &Scope, right: Right) -> &str {
         if self.identity.allows(scope, right) {
             return self.identity.name();

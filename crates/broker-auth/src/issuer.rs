@@ -8,29 +8,28 @@ use serde_json::{Map, Value};
 
 use crate::{Access, KeySet, Rights, Scope};
 
-/// What the operator says of one identity provider.
+/// Configuration of one identity provider.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct IssuerConfig {
-    /// What its tokens carry as `iss`, compared exactly.
+    /// Value of `iss` in its tokens, compared exactly.
     pub issuer: String,
-    /// What its tokens may carry as `aud`; one of them has to be there.
+    /// Accepted values of `aud` in its tokens; one of them has to be there.
     pub audiences: Vec<String>,
-    /// How far its clock may differ from ours, in seconds.
+    /// Tolerated difference between its clock and ours, in seconds.
     pub skew_seconds: u64,
-    /// What claims permit.
+    /// Access by claims.
     pub grants: Vec<ClaimGrant>,
     /// New keys can be had: a token with an unknown key is worth asking for them.
     pub refreshable: bool,
 }
 
-/// What a claim permits.
+/// Access that a claim gives.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ClaimGrant {
     /// Name of the claim, such as `roles`.
     pub claim: String,
     /// The value it has to have: as text, as one in a list, or as one word of a text (`scp`). Empty: any.
     pub value: String,
-    /// What that permits.
     pub access: Access,
 }
 
@@ -47,14 +46,14 @@ impl Issuer {
         Self { config, keys: RwLock::new(Arc::new(keys)) }
     }
 
-    /// What the operator says of it.
+    /// Its configuration.
     pub const fn config(&self) -> &IssuerConfig {
         &self.config
     }
 
     /// Exchanges all keys: what is not in the new set counts no more.
     pub fn renew(&self, keys: KeySet) {
-        // What is behind the lock is exchanged whole, so a panic cannot have left it half-changed.
+        // The value behind the lock is replaced as a whole, so a panic cannot leave it half-changed.
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
     }
 
@@ -63,7 +62,7 @@ impl Issuer {
         Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What these claims permit at `scope`.
+    /// Rights that these claims give at `scope`.
     pub(crate) fn rights(&self, claims: &Map<String, Value>, scope: &Scope) -> Rights {
         let fit = self.config.grants.iter().filter(|grant| grant.fits(claims) && grant.access.reaches(scope));
         fit.fold(Rights::NONE, |rights, grant| rights.union(grant.access.rights))

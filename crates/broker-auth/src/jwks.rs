@@ -14,7 +14,8 @@ pub const KEY_SET_BYTES_MAX: usize = 256 << 10;
 /// Most keys of a set that are used; providers publish a handful.
 pub const KEYS_MAX: usize = 64;
 
-/// How a token may be signed. `none` and the algorithms with a shared secret are deliberately not among them.
+/// Accepted signature algorithms. `none` and those with a shared secret are left out, because an attacker could choose
+/// them (RFC 8725 section 2.1).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Algorithm {
     /// RSA with PKCS #1 v1.5 padding and SHA-256.
@@ -34,7 +35,7 @@ impl Algorithm {
     }
 }
 
-/// Why a key set cannot be used.
+/// Reason why a key set cannot be used.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum KeySetError {
     /// Longer than [`KEY_SET_BYTES_MAX`].
@@ -62,17 +63,13 @@ struct Key {
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Material {
-    Rsa {
-        modulus: Vec<u8>,
-        exponent: Vec<u8>,
-    },
-    /// The point, uncompressed.
+    Rsa { modulus: Vec<u8>, exponent: Vec<u8> },
     Ec(Vec<u8>),
 }
 
-/// What verifying by a set has shown.
+/// Result of verifying a signature with a key set.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Verdict {
+pub(crate) enum Verification {
     /// A key of the set has signed it.
     Good,
     /// The set has keys that may have, and none has.
@@ -93,7 +90,7 @@ impl KeySet {
         if keys.is_empty() { Err(KeySetError::NoKeys) } else { Ok(Self { keys }) }
     }
 
-    /// How many keys there are.
+    /// Number of keys.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
@@ -110,15 +107,19 @@ impl KeySet {
         algorithm: Algorithm,
         message: &[u8],
         signature: &[u8],
-    ) -> Verdict {
+    ) -> Verification {
         let fits = |key: &&Key| {
             key.algorithm() == algorithm && (id.is_none() || key.id.is_none() || key.id.as_deref() == id)
         };
         let mut keys = self.keys.iter().filter(fits).peekable();
         if keys.peek().is_none() {
-            return Verdict::NoKey;
+            return Verification::NoKey;
         }
-        if keys.any(|key| key.has_signed(message, signature)) { Verdict::Good } else { Verdict::Forged }
+        if keys.any(|key| key.has_signed(message, signature)) {
+            Verification::Good
+        } else {
+            Verification::Forged
+        }
     }
 }
 
@@ -175,7 +176,7 @@ impl Key {
 const RSA_BYTES_MIN: usize = 256;
 /// Of a point on P-256.
 const COORDINATE_BYTES: usize = 32;
-/// What an uncompressed point begins with (SEC 1 section 2.3.3).
+/// First byte of an uncompressed point (SEC 1 section 2.3.3).
 const UNCOMPRESSED: u8 = 4;
 
 #[cfg(test)]

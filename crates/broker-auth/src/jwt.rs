@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 
 use crate::{
     Grant, Issuer, Scope,
-    jwks::{Algorithm, Verdict},
+    jwks::{Algorithm, Verification},
 };
 
-/// Why a token of an identity provider grants nothing.
+/// Reason why a token of an identity provider grants nothing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum JwtError {
     /// It does not have the form of one.
@@ -38,7 +38,6 @@ pub enum JwtError {
     /// A time claim is missing or is no number.
     #[error("MalformedToken: claim `{0}` of the JWT is missing or no number of seconds")]
     Time(&'static str),
-    /// Its time is over.
     #[error("ExpiredToken: the token expired at {expired_at} (Unix seconds), now it is {now}")]
     Expired {
         /// Seconds since 1970.
@@ -111,9 +110,9 @@ impl<'t> Token<'t> {
     fn judge(&self, issuer: &Issuer, scope: &Scope, now: u64) -> Result<Grant, JwtError> {
         let (id, signed) = (self.key_id.as_deref(), self.signed.as_bytes());
         match issuer.keys().verify(id, self.algorithm, signed, &self.signature) {
-            Verdict::Good => {}
-            Verdict::Forged => return Err(JwtError::WrongSignature),
-            Verdict::NoKey => {
+            Verification::Good => {}
+            Verification::Forged => return Err(JwtError::WrongSignature),
+            Verification::NoKey => {
                 return Err(JwtError::UnknownKey { refreshable: issuer.config().refreshable });
             }
         }

@@ -1,5 +1,5 @@
-//! Who is this, and may they? Shared access keys and their tokens, tokens of identity providers, users, client
-//! certificates, rights per entity.
+//! Authentication and authorization: shared access keys and their tokens, tokens of identity providers, users, client
+//! certificates, and rights per entity.
 //!
 //! Invariant: an answer depends on the configured credentials, the providers' keys and the arguments alone. The time is an argument,
 //! no secret is ever part of a `Debug` or `Display` text, and whatever is not granted is refused.

@@ -1,4 +1,4 @@
-//! What may be done with an entity.
+//! Rights on an entity: Send, Listen and Manage.
 //!
 //! Invariant: Manage implies Send and Listen; no other right implies one.
 
@@ -58,7 +58,7 @@ impl Rights {
         Self(self.0 | bits(right))
     }
 
-    /// What either of the two grants.
+    /// Union of both.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -78,7 +78,7 @@ impl Rights {
         self.0
     }
 
-    /// What [`Self::to_bits`] gave.
+    /// Inverse of [`Self::to_bits`].
     pub(crate) const fn from_bits(bits: u8) -> Self {
         Self(bits)
     }

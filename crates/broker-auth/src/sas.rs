@@ -1,4 +1,5 @@
-//! Shared access signatures: `SharedAccessSignature sr=…&sig=…&se=…&skn=…` (`service-bus-wire` 2.4).
+//! Shared access signatures: `SharedAccessSignature sr=…&sig=…&se=…&skn=…` (Microsoft Learn, "Service Bus access control
+//! with Shared Access Signatures").
 //!
 //! Invariant: what is verified is the text as it was received, never one built again; the order of the parameters
 //! does not matter, and a parameter that occurs twice is refused instead of one of the two being chosen.
@@ -12,7 +13,7 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 
 use crate::{HostNames, Scope, Secret};
 
-/// What is wrong with the form of a SAS token.
+/// Malformed SAS token.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum SasError {
     /// One of `sr`, `sig`, `se` and `skn` is not there.
@@ -33,7 +34,7 @@ pub(crate) struct SasToken<'t> {
     expiry_text: &'t str,
     key_name_text: &'t str,
     signature: Vec<u8>,
-    /// What the signer wanted to open.
+    /// Resource that the signer named.
     pub(crate) scope: Scope,
     /// Seconds since 1970 from which on the token is worthless.
     pub(crate) expires_at: u64,

@@ -147,7 +147,7 @@ fn names_a_host(segment: &str, ours: &HostNames) -> bool {
         || ours.contains(&name)
 }
 
-/// How the hosts of the cloud service end.
+/// Host suffixes of the cloud service.
 const CLOUD_SUFFIXES: [&str; 3] =
     [".servicebus.windows.net", ".servicebus.usgovcloudapi.net", ".servicebus.chinacloudapi.cn"];
 

@@ -27,7 +27,7 @@ impl Secret {
         self.seal() == Seal::of(presented)
     }
 
-    /// What the text is compared by.
+    /// Digest by which the text is compared.
     pub(crate) fn seal(&self) -> Seal {
         Seal::of(self.0.as_bytes())
     }

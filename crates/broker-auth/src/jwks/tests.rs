@@ -65,9 +65,9 @@ fn what_is_no_set_is_refused() {
 #[test]
 fn a_point_that_is_not_on_the_curve_verifies_nothing() {
     let set = KeySet::parse(json!({ "keys": [ec(32)] }).to_string().as_bytes()).unwrap();
-    assert_eq!(set.verify(Some("e"), Algorithm::Es256, b"text", &[1; 64]), Verdict::Forged);
-    assert_eq!(set.verify(Some("e"), Algorithm::Rs256, b"text", &[1; 256]), Verdict::NoKey);
-    assert_eq!(KeySet::default().verify(None, Algorithm::Es256, b"text", &[1; 64]), Verdict::NoKey);
+    assert_eq!(set.verify(Some("e"), Algorithm::Es256, b"text", &[1; 64]), Verification::Forged);
+    assert_eq!(set.verify(Some("e"), Algorithm::Rs256, b"text", &[1; 256]), Verification::NoKey);
+    assert_eq!(KeySet::default().verify(None, Algorithm::Es256, b"text", &[1; 64]), Verification::NoKey);
 }
 
 proptest! {
