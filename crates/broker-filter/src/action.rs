@@ -26,7 +26,7 @@ enum Statement {
     Remove(Named),
 }
 
-/// What an action did to one property.
+/// Change of one property by an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// A system property has this value now.
@@ -40,7 +40,6 @@ pub enum Change {
     SetUser {
         /// Its name, in the case it had before.
         name: Box<str>,
-        /// Its value.
         value: Value,
     },
     /// A user property is gone.

@@ -2,9 +2,9 @@
 //!
 //! Invariant: has an answer for every message: what cannot be compared differs.
 
+use crate::literal_texts::LiteralTexts;
 use crate::properties::{Property, PropertySet, SystemProperty};
 use crate::value::Value;
-use crate::written::Texts;
 
 /// All conditions hold: each names a property and the value it has.
 ///
@@ -14,14 +14,14 @@ use crate::written::Texts;
 pub struct CorrelationFilter {
     /// By property, each once.
     conditions: Vec<(Property, Value)>,
-    /// How values of user properties were written.
-    texts: Texts,
+    /// Texts of the values of user properties, as they were written.
+    texts: LiteralTexts,
 }
 
 impl CorrelationFilter {
     /// No conditions.
     pub const fn new() -> Self {
-        Self { conditions: Vec::new(), texts: Texts::new() }
+        Self { conditions: Vec::new(), texts: LiteralTexts::new() }
     }
 
     /// Adds the condition that a system property has this value; null takes the condition away.
@@ -47,7 +47,7 @@ impl CorrelationFilter {
         self.texts.keep(name, text);
     }
 
-    /// How the value of the user property of that name was written, where that was kept.
+    /// Text of the value of the user property of that name, where it was kept.
     pub fn written(&self, name: &str) -> Option<&str> {
         self.texts.get(name)
     }

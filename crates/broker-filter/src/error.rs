@@ -1,4 +1,4 @@
-//! Why a text is no filter or action, and why one has no answer for a message.
+//! Errors of parsing a filter or action, and of evaluating one.
 //!
 //! Invariant: an error of reading names a place inside of the text or just behind its end.
 
@@ -19,25 +19,24 @@ pub struct Position {
     pub column: usize,
 }
 
-/// Why a text is no filter or action.
+/// Syntax error of a filter or action.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {problem}")]
 pub struct ParseError {
-    /// Where it stops making sense.
+    /// Position of the error.
     pub at: Position,
-    /// What is wrong there.
     pub problem: Problem,
 }
 
-/// What is wrong with a text.
+/// Kind of a syntax error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// Something else belongs here.
     #[error("expected {expected}, found {found}")]
     Expected {
-        /// What may stand here, in words.
+        /// Description of the tokens allowed here.
         expected: &'static str,
-        /// What stands here: the text in backticks, or `the end`.
+        /// Token found here: the text in backticks, or `the end`.
         found: Box<str>,
     },
     /// A quote or bracket that nothing closes.
@@ -75,7 +74,7 @@ pub enum Problem {
     },
 }
 
-/// Why a text is no pattern of `LIKE`.
+/// Reason why a text is no pattern of `LIKE`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
     /// `ESCAPE` wants exactly one character.
@@ -89,7 +88,7 @@ pub enum PatternError {
     TooLong,
 }
 
-/// Why a filter or an action has no answer for a message.
+/// Reason why a filter or an action cannot be evaluated for a message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EvalError {
     /// The scope `sys` has no such name.
@@ -98,7 +97,6 @@ pub enum EvalError {
     /// An operator between kinds that do not go together.
     #[error("`{operator}` is not defined between {left} and {right}")]
     Incompatible {
-        /// The operator as written.
         operator: &'static str,
         /// The left operand's kind.
         left: Kind,
@@ -107,12 +105,7 @@ pub enum EvalError {
     },
     /// An operand of a kind that is not taken there.
     #[error("{part} cannot be {kind}")]
-    WrongKind {
-        /// Which operand, in words.
-        part: &'static str,
-        /// Its kind.
-        kind: Kind,
-    },
+    WrongKind { part: &'static str, kind: Kind },
     /// A pattern that comes from the message cannot be used.
     #[error("{0}")]
     BadPattern(PatternError),

@@ -36,7 +36,7 @@ pub struct RuleIndex<K> {
     correlation_filters: usize,
 }
 
-/// What the first equality of an SQL filter says.
+/// First equality of an SQL filter.
 struct Equality<'a> {
     property: &'a Property,
     /// The kind of all constants.
@@ -148,7 +148,7 @@ impl<K: Ord + Clone> RuleIndex<K> {
         self.filters.iter()
     }
 
-    /// How many rules there are.
+    /// Number of rules.
     pub fn len(&self) -> usize {
         self.filters.len()
     }
@@ -158,12 +158,12 @@ impl<K: Ord + Clone> RuleIndex<K> {
         self.filters.is_empty()
     }
 
-    /// How many of them have an SQL filter. The true and the false filter are two of them, as in Azure Service Bus.
+    /// Number of rules with an SQL filter. The true and the false filter count as SQL filters, as in Azure Service Bus.
     pub const fn sql_filters(&self) -> usize {
         self.sql_filters
     }
 
-    /// How many of them have a correlation filter.
+    /// Number of rules with a correlation filter.
     pub const fn correlation_filters(&self) -> usize {
         self.correlation_filters
     }

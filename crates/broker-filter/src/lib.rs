@@ -1,4 +1,4 @@
-//! Which rules does a message match, and what do their actions change?
+//! Subscription rules: filters that select messages, and actions that change the copies.
 //!
 //! A [`PropertySet`] is what a filter sees of a message. A [`Filter`] is true, false, a comparison of a
 //! few properties ([`CorrelationFilter`]) or an expression ([`SqlFilter`]). A [`SqlAction`] changes the
@@ -15,12 +15,12 @@ mod filter;
 mod fold;
 mod index;
 pub mod limits;
+mod literal_texts;
 mod properties;
 #[cfg(test)]
 mod samples;
 mod sql;
 mod value;
-mod written;
 
 pub use action::{Change, SqlAction};
 pub use correlation::CorrelationFilter;

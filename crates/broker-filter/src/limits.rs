@@ -1,4 +1,4 @@
-//! What a rule may cost.
+//! Limits of the size and cost of a rule.
 //!
 //! Invariant: each limit is tested at its value and one past it, where it is enforced.
 

@@ -1,4 +1,4 @@
-//! What a filter sees of a message.
+//! Properties of a message, as a filter sees them.
 //!
 //! Invariant: a name finds the property of exactly that name, else the first that differs in case only;
 //! a property keeps the case it came with.
@@ -40,7 +40,6 @@ pub enum SystemProperty {
     ScheduledEnqueueTimeUtc,
     /// A [`Value::Timestamp`].
     ExpiresAtUtc,
-    /// An integer.
     DeliveryCount,
     /// `x-opt-partition-key`
     PartitionKey,
@@ -48,7 +47,6 @@ pub enum SystemProperty {
     ViaPartitionKey,
     /// Bytes of the message, an integer.
     Size,
-    /// A boolean.
     ForcePersistence,
     /// A [`Value::Timestamp`].
     LockedUntilUtc,
@@ -121,8 +119,8 @@ impl SystemProperty {
         NAMES.iter().map(|(_, property)| *property)
     }
 
-    /// What an action may set it to: strings for the fixed fields, a duration for the time to live, a
-    /// time for the scheduled one. `None` for what only the broker sets.
+    /// Type to which an action may set it: strings for the fixed fields, a duration for the time to live, a
+    /// time for the scheduled one. `None` for properties that only the broker sets.
     pub(crate) const fn settable(self) -> Option<Settable> {
         match self {
             Self::MessageId
@@ -142,7 +140,7 @@ impl SystemProperty {
     }
 }
 
-/// What a system property may be set to.
+/// Type of the values that a system property takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Settable {
     Text,

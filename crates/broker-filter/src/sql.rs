@@ -17,9 +17,9 @@ use crate::NewId;
 use crate::error::{EvalError, ParseError};
 use crate::fold;
 use crate::limits::MAX_FILTER_CHARS;
+use crate::literal_texts::LiteralTexts;
 use crate::properties::PropertySet;
 use crate::value::Value;
-use crate::written::Texts;
 use ast::Predicate;
 use cursor::Cursor;
 use parser::Parser;
@@ -28,7 +28,7 @@ use parser::Parser;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parameters {
     values: Vec<(Box<str>, Value)>,
-    texts: Texts,
+    texts: LiteralTexts,
 }
 
 /// An expression that is true, false or unknown for a message; the message matches when it is true.
@@ -37,14 +37,14 @@ pub struct SqlFilter {
     text: Box<str>,
     parameters: Parameters,
     is_lenient: bool,
-    /// What the outermost `AND` joins. At least one.
+    /// Operands of the outermost `AND`; at least one.
     conjuncts: Vec<Predicate>,
 }
 
 impl Parameters {
     /// No parameters.
     pub const fn new() -> Self {
-        Self { values: Vec::new(), texts: Texts::new() }
+        Self { values: Vec::new(), texts: LiteralTexts::new() }
     }
 
     /// Gives the parameter a value; `name` starts with `@`. Names that differ in case only are the same.
@@ -66,7 +66,7 @@ impl Parameters {
         self.texts.keep(name, text);
     }
 
-    /// How the value of the parameter of that name was written, where that was kept.
+    /// Text of the value of the parameter of that name, where it was kept.
     pub fn written(&self, name: &str) -> Option<&str> {
         self.texts.get(name)
     }

@@ -31,7 +31,7 @@ pub enum Value {
     Binary(Box<[u8]>),
 }
 
-/// What a value is, for errors and for comparing.
+/// Kind of a value, for errors and comparisons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// [`Value::Null`]
@@ -66,7 +66,7 @@ pub(crate) enum Compare {
 }
 
 impl Value {
-    /// What this value is.
+    /// Kind of this value.
     pub const fn kind(&self) -> Kind {
         match self {
             Self::Null => Kind::Null,

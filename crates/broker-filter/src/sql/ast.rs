@@ -1,4 +1,4 @@
-//! What an expression says.
+//! Syntax tree of an expression.
 //!
 //! Invariant: chains of one operator are flat, so a tree is only as deep as its text is nested.
 

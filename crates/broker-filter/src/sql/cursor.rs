@@ -2,7 +2,7 @@
 //!
 //! Invariant: only [`Cursor::advance`] moves, one word at a time, and stays at the end.
 
-use super::lexer::{Lexer, Token, Word};
+use super::lexer::{Lexer, Token, TokenKind};
 use crate::error::{ParseError, Problem};
 
 /// Names that must be delimited to be properties.
@@ -31,11 +31,11 @@ impl<'a> Cursor<'a> {
     }
 
     /// The word that is not read yet.
-    pub(crate) const fn word(&self) -> &Word<'a> {
-        &self.next.word
+    pub(crate) const fn kind(&self) -> &TokenKind<'a> {
+        &self.next.kind
     }
 
-    /// Where it starts, in bytes.
+    /// Start of the current token, in bytes.
     pub(crate) const fn start(&self) -> usize {
         self.next.start
     }
@@ -47,15 +47,15 @@ impl<'a> Cursor<'a> {
     }
 
     pub(crate) fn is_end(&self) -> bool {
-        self.next.word == Word::End
+        self.next.kind == TokenKind::End
     }
 
     pub(crate) fn is_sign(&self, sign: &str) -> bool {
-        matches!(self.next.word, Word::Sign(found) if found == sign)
+        matches!(self.next.kind, TokenKind::Sign(found) if found == sign)
     }
 
     pub(crate) fn is_keyword(&self, keyword: &str) -> bool {
-        matches!(self.next.word, Word::Name(name) if name.eq_ignore_ascii_case(keyword))
+        matches!(self.next.kind, TokenKind::Name(name) if name.eq_ignore_ascii_case(keyword))
     }
 
     /// Whether the word cannot be a property unless it is delimited.

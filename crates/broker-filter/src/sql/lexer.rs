@@ -7,13 +7,13 @@ use crate::error::{ParseError, Position, Problem};
 /// A word and where it stands, in bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Token<'a> {
-    pub(crate) word: Word<'a>,
+    pub(crate) kind: TokenKind<'a>,
     pub(crate) start: usize,
     pub(crate) end: usize,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Word<'a> {
+pub(crate) enum TokenKind<'a> {
     /// A regular name or a keyword.
     Name(&'a str),
     /// `[name]` or `"name"`, without its delimiters.
@@ -46,25 +46,25 @@ impl<'a> Lexer<'a> {
     pub(crate) fn next(&mut self) -> Result<Token<'a>, ParseError> {
         let rest = self.text.get(self.offset..).unwrap_or("").trim_start();
         let start = self.text.len() - rest.len();
-        let (word, len) = self.word(rest, start)?;
+        let (kind, len) = self.kind(rest, start)?;
         self.offset = start + len;
-        Ok(Token { word, start, end: self.offset })
+        Ok(Token { kind, start, end: self.offset })
     }
 
-    fn word(&self, rest: &'a str, start: usize) -> Result<(Word<'a>, usize), ParseError> {
-        let Some(first) = rest.chars().next() else { return Ok((Word::End, 0)) };
+    fn kind(&self, rest: &'a str, start: usize) -> Result<(TokenKind<'a>, usize), ParseError> {
+        let Some(first) = rest.chars().next() else { return Ok((TokenKind::End, 0)) };
         let second = rest.chars().nth(1);
         match first {
-            '\'' => self.quoted(rest, start, '\'', "string").map(|(text, len)| (Word::Text(text), len)),
+            '\'' => self.quoted(rest, start, '\'', "string").map(|(text, len)| (TokenKind::Text(text), len)),
             '"' => self.name(rest, start, '"'),
             '[' => self.name(rest, start, ']'),
             '@' if second.is_some_and(char::is_alphabetic) => {
                 let len = 1 + regular(rest.get(1..).unwrap_or(""));
-                Ok((Word::Parameter(rest.get(..len).unwrap_or(rest)), len))
+                Ok((TokenKind::Parameter(rest.get(..len).unwrap_or(rest)), len))
             }
             _ if first.is_alphabetic() => {
                 let len = regular(rest);
-                Ok((Word::Name(rest.get(..len).unwrap_or(rest)), len))
+                Ok((TokenKind::Name(rest.get(..len).unwrap_or(rest)), len))
             }
             _ if first.is_ascii_digit() || first == '.' && second.is_some_and(|c| c.is_ascii_digit()) => {
                 self.number(rest, start)
@@ -72,20 +72,20 @@ impl<'a> Lexer<'a> {
             _ => {
                 let sign = SIGNS.into_iter().find(|sign| rest.starts_with(sign));
                 let sign = sign.ok_or_else(|| self.unknown(first, start))?;
-                Ok((Word::Sign(sign), sign.len()))
+                Ok((TokenKind::Sign(sign), sign.len()))
             }
         }
     }
 
-    fn name(&self, rest: &str, start: usize, close: char) -> Result<(Word<'a>, usize), ParseError> {
+    fn name(&self, rest: &str, start: usize, close: char) -> Result<(TokenKind<'a>, usize), ParseError> {
         let (name, len) = self.quoted(rest, start, close, "name")?;
         if name.is_empty() {
             return Err(self.fault(start, Problem::EmptyName));
         }
-        Ok((Word::Delimited(name), len))
+        Ok((TokenKind::Delimited(name), len))
     }
 
-    /// What stands behind the first character of `rest` up to `close`; twice `close` is one of it.
+    /// Text after the first character of `rest` up to `close`; `close` written twice stands for itself.
     fn quoted(
         &self,
         rest: &str,
@@ -105,7 +105,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// `12`, `1.5`, `.5`, `1.`, `101.5E5`, `0.5E-2`.
-    fn number(&self, rest: &'a str, start: usize) -> Result<(Word<'a>, usize), ParseError> {
+    fn number(&self, rest: &'a str, start: usize) -> Result<(TokenKind<'a>, usize), ParseError> {
         let mut len = digits(rest, 0);
         let mut whole = true;
         if rest.as_bytes().get(len) == Some(&b'.') {
@@ -127,12 +127,12 @@ impl<'a> Lexer<'a> {
             return Err(self.unknown(letter, start + len));
         }
         let number = rest.get(..len).unwrap_or(rest);
-        let word = if whole {
-            number.parse().ok().map(Word::Integer)
+        let kind = if whole {
+            number.parse().ok().map(TokenKind::Integer)
         } else {
-            number.parse().ok().filter(|number: &f64| number.is_finite()).map(Word::Double)
+            number.parse().ok().filter(|number: &f64| number.is_finite()).map(TokenKind::Double)
         };
-        word.map(|word| (word, len)).ok_or_else(|| self.fault(start, Problem::NumberTooLarge))
+        kind.map(|kind| (kind, len)).ok_or_else(|| self.fault(start, Problem::NumberTooLarge))
     }
 
     fn unknown(&self, letter: char, offset: usize) -> ParseError {
@@ -149,7 +149,7 @@ impl<'a> Lexer<'a> {
 
     /// The text of a word, for an error.
     pub(crate) fn found(&self, token: &Token<'_>) -> Box<str> {
-        if token.word == Word::End {
+        if token.kind == TokenKind::End {
             return "the end".into();
         }
         format!("`{}`", self.text.get(token.start..token.end).unwrap_or("")).into()
@@ -161,7 +161,7 @@ fn regular(text: &str) -> usize {
     text.find(|letter: char| !(letter.is_alphanumeric() || letter == '_')).unwrap_or(text.len())
 }
 
-/// Where the digits from byte `from` on end.
+/// End of the digits that begin at byte `from`.
 fn digits(text: &str, from: usize) -> usize {
     let rest = text.as_bytes().get(from..).unwrap_or(&[]);
     from + rest.iter().take_while(|byte| byte.is_ascii_digit()).count()

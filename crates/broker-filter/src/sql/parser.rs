@@ -9,7 +9,7 @@
 use super::Parameters;
 use super::ast::{Expr, Named, Predicate};
 use super::cursor::Cursor;
-use super::lexer::{Token, Word};
+use super::lexer::{Token, TokenKind};
 use super::pattern::Pattern;
 use crate::arithmetic::Arithmetic;
 use crate::error::{ParseError, Problem};
@@ -17,7 +17,7 @@ use crate::limits::MAX_NESTING;
 use crate::properties::{Property, SystemProperty};
 use crate::value::{Compare, Value};
 
-/// How tightly an operator binds.
+/// Binding powers of the operators.
 mod power {
     pub(super) const ANY: u8 = 0;
     pub(super) const OR: u8 = 1;
@@ -35,13 +35,13 @@ pub(crate) struct Parser<'a> {
     depth: usize,
 }
 
-/// What was read: a value or a condition.
+/// Parsed operand: a value or a condition.
 enum Item {
     Value(Expr),
     Truth(Predicate),
 }
 
-/// What stands between or behind operands.
+/// Infix and postfix operators.
 #[derive(Clone, Copy)]
 enum Operator {
     Or,
@@ -66,13 +66,15 @@ impl Operator {
         }
     }
 
-    fn of(word: &Word<'_>) -> Option<Self> {
-        match word {
-            Word::Name(name) => {
+    fn of(kind: &TokenKind<'_>) -> Option<Self> {
+        match kind {
+            TokenKind::Name(name) => {
                 let is = |(keyword, _): &&(&str, Self)| keyword.eq_ignore_ascii_case(name);
                 NAMED.iter().find(is).map(|(_, operator)| *operator)
             }
-            Word::Sign(sign) => SIGNED.iter().find(|(other, _)| other == sign).map(|(_, operator)| *operator),
+            TokenKind::Sign(sign) => {
+                SIGNED.iter().find(|(other, _)| other == sign).map(|(_, operator)| *operator)
+            }
             _ => None,
         }
     }
@@ -121,26 +123,26 @@ impl<'a> Parser<'a> {
         self.value(power::SUM)
     }
 
-    fn value(&mut self, least: u8) -> Result<Expr, ParseError> {
+    fn value(&mut self, min_power: u8) -> Result<Expr, ParseError> {
         let start = self.cursor.mark();
-        match self.item(least)? {
+        match self.item(min_power)? {
             Item::Value(value) => Ok(value),
             Item::Truth(_) => Err(self.cursor.expected_at(&start, "a value")),
         }
     }
 
-    fn truth(&mut self, least: u8) -> Result<Predicate, ParseError> {
-        match self.item(least)? {
+    fn truth(&mut self, min_power: u8) -> Result<Predicate, ParseError> {
+        match self.item(min_power)? {
             Item::Truth(predicate) => Ok(predicate),
             Item::Value(_) => Err(self.cursor.expected(AFTER_VALUE)),
         }
     }
 
     /// Operands and the operators between them that bind at least that tightly.
-    fn item(&mut self, least: u8) -> Result<Item, ParseError> {
-        let mut left = self.operand(least)?;
-        while let Some(operator) = Operator::of(self.cursor.word()) {
-            if operator.power() < least {
+    fn item(&mut self, min_power: u8) -> Result<Item, ParseError> {
+        let mut left = self.operand(min_power)?;
+        while let Some(operator) = Operator::of(self.cursor.kind()) {
+            if operator.power() < min_power {
                 break;
             }
             left = match (operator, left) {
@@ -183,12 +185,12 @@ impl<'a> Parser<'a> {
     }
 
     fn comparison(&mut self, operator: Operator, left: Expr) -> Result<Predicate, ParseError> {
-        let word = self.cursor.advance()?;
+        let kind = self.cursor.advance()?;
         match operator {
             Operator::Compare(compare) => {
                 Ok(Predicate::Compare { compare, left, right: self.value(power::SUM)? })
             }
-            Operator::Is => self.is_null(&word, left),
+            Operator::Is => self.is_null(&kind, left),
             Operator::In => self.is_in(left, false),
             Operator::Like => self.like(left, false),
             _ if self.cursor.takes_keyword("IN")? => self.is_in(left, true),
@@ -232,9 +234,9 @@ impl<'a> Parser<'a> {
         Ok(Predicate::Like { value, pattern, escape, fixed, negated })
     }
 
-    /// What stands before the first operator, with its own prefixes.
-    fn operand(&mut self, least: u8) -> Result<Item, ParseError> {
-        let wants_value = least > power::NOT;
+    /// Operand in front of the first operator, with its own prefixes.
+    fn operand(&mut self, min_power: u8) -> Result<Item, ParseError> {
+        let wants_value = min_power > power::NOT;
         if self.cursor.is_sign("(") {
             return self.nested(|parser| {
                 parser.cursor.advance()?;
@@ -275,7 +277,7 @@ impl<'a> Parser<'a> {
     fn signed(&mut self) -> Result<Expr, ParseError> {
         let negative = self.cursor.is_sign("-");
         self.cursor.advance()?;
-        if let Word::Integer(magnitude) = *self.cursor.word()
+        if let TokenKind::Integer(magnitude) = *self.cursor.kind()
             && negative
         {
             let value = 0i64.checked_sub_unsigned(magnitude).ok_or_else(|| self.too_large())?;
@@ -290,17 +292,17 @@ impl<'a> Parser<'a> {
     }
 
     fn primary(&mut self, expected: &'static str) -> Result<Expr, ParseError> {
-        let constant = match self.cursor.word() {
-            Word::Text(text) => Value::Text(text.clone()),
-            Word::Double(value) => Value::Double(*value),
-            Word::Integer(value) => Value::Int(i64::try_from(*value).map_err(|_| self.too_large())?),
-            Word::Parameter(name) => self.parameters.get(name).cloned().ok_or_else(|| {
+        let constant = match self.cursor.kind() {
+            TokenKind::Text(text) => Value::Text(text.clone()),
+            TokenKind::Double(value) => Value::Double(*value),
+            TokenKind::Integer(value) => Value::Int(i64::try_from(*value).map_err(|_| self.too_large())?),
+            TokenKind::Parameter(name) => self.parameters.get(name).cloned().ok_or_else(|| {
                 self.cursor.fault(self.cursor.start(), Problem::UnknownParameter((*name).into()))
             })?,
-            Word::Name(_) if self.cursor.is_keyword("TRUE") => Value::Bool(true),
-            Word::Name(_) if self.cursor.is_keyword("FALSE") => Value::Bool(false),
-            Word::Name(_) if self.cursor.is_keyword("NULL") => Value::Null,
-            Word::Name(_) if !self.cursor.is_reserved() => {
+            TokenKind::Name(_) if self.cursor.is_keyword("TRUE") => Value::Bool(true),
+            TokenKind::Name(_) if self.cursor.is_keyword("FALSE") => Value::Bool(false),
+            TokenKind::Name(_) if self.cursor.is_keyword("NULL") => Value::Null,
+            TokenKind::Name(_) if !self.cursor.is_reserved() => {
                 let name = self.cursor.advance()?;
                 return if self.cursor.is_sign("(") {
                     self.function(&name)
@@ -308,7 +310,7 @@ impl<'a> Parser<'a> {
                     self.scoped(name).map(Expr::Property)
                 };
             }
-            Word::Delimited(_) => return self.property().map(Expr::Property),
+            TokenKind::Delimited(_) => return self.property().map(Expr::Property),
             _ => return Err(self.cursor.expected(expected)),
         };
         self.cursor.advance()?;
@@ -316,7 +318,9 @@ impl<'a> Parser<'a> {
     }
 
     fn function(&mut self, token: &Token<'a>) -> Result<Expr, ParseError> {
-        let Word::Name(name) = token.word else { return Err(self.cursor.expected_at(token, "a function")) };
+        let TokenKind::Name(name) = token.kind else {
+            return Err(self.cursor.expected_at(token, "a function"));
+        };
         let is = |function: &str| name.eq_ignore_ascii_case(function);
         if is("newid") {
             self.cursor.advance()?;
@@ -341,7 +345,7 @@ impl<'a> Parser<'a> {
 
     /// The property that starts with this word.
     fn scoped(&mut self, token: Token<'a>) -> Result<Named, ParseError> {
-        let Word::Name(scope) = token.word else { return Ok(user(token)) };
+        let TokenKind::Name(scope) = token.kind else { return Ok(user(token)) };
         if !self.cursor.takes_sign(".")? {
             return Ok(user(token));
         }
@@ -359,9 +363,9 @@ impl<'a> Parser<'a> {
 
     /// One name of a property.
     fn part(&mut self) -> Result<Token<'a>, ParseError> {
-        match self.cursor.word() {
-            Word::Delimited(_) => self.cursor.advance(),
-            Word::Name(_) if !self.cursor.is_reserved() => self.cursor.advance(),
+        match self.cursor.kind() {
+            TokenKind::Delimited(_) => self.cursor.advance(),
+            TokenKind::Name(_) if !self.cursor.is_reserved() => self.cursor.advance(),
             _ => Err(self.cursor.expected("the name of a property")),
         }
     }
@@ -373,9 +377,9 @@ fn user(token: Token<'_>) -> Named {
 
 /// The name that a word is.
 fn text(token: Token<'_>) -> Box<str> {
-    match token.word {
-        Word::Delimited(name) => name,
-        Word::Name(name) => name.into(),
+    match token.kind {
+        TokenKind::Delimited(name) => name,
+        TokenKind::Name(name) => name.into(),
         _ => Box::default(),
     }
 }

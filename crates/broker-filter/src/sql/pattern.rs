@@ -12,7 +12,7 @@ pub(crate) struct Pattern {
     pieces: Vec<Piece>,
 }
 
-/// What stands between two `%`.
+/// Part of a pattern between two `%`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Piece {
     Exact(Box<str>),
@@ -81,7 +81,7 @@ impl Piece {
         }
     }
 
-    /// Where the first place in `text` that this piece takes ends.
+    /// End of the first match of this part in `text`.
     fn find(&self, text: &str) -> Option<usize> {
         match self {
             Self::Exact(exact) => text.find(&**exact).map(|start| start + exact.len()),

@@ -2,13 +2,13 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn words(text: &str) -> Vec<Word<'_>> {
+fn words(text: &str) -> Vec<TokenKind<'_>> {
     let mut lexer = Lexer::new(text);
     let mut words = Vec::new();
     loop {
         match lexer.next() {
-            Ok(Token { word: Word::End, .. }) => return words,
-            Ok(token) => words.push(token.word),
+            Ok(Token { kind: TokenKind::End, .. }) => return words,
+            Ok(token) => words.push(token.kind),
             Err(error) => panic!("{text}: {error}"),
         }
     }
@@ -18,7 +18,7 @@ fn error(text: &str) -> String {
     let mut lexer = Lexer::new(text);
     loop {
         match lexer.next() {
-            Ok(Token { word: Word::End, .. }) => panic!("{text} has no error"),
+            Ok(Token { kind: TokenKind::End, .. }) => panic!("{text} has no error"),
             Ok(_) => {}
             Err(error) => return error.to_string(),
         }
@@ -27,34 +27,37 @@ fn error(text: &str) -> String {
 
 #[test]
 fn each_form_of_a_word_is_read() {
-    let delimited = |name: &str| Word::Delimited(name.into());
-    let text = |text: &str| Word::Text(text.into());
+    let delimited = |name: &str| TokenKind::Delimited(name.into());
+    let text = |text: &str| TokenKind::Text(text.into());
     let cases = [
         ("  ", vec![]),
-        ("a_1b", vec![Word::Name("a_1b")]),
-        ("größe", vec![Word::Name("größe")]),
-        ("цвет2", vec![Word::Name("цвет2")]),
-        ("色", vec![Word::Name("色")]),
+        ("a_1b", vec![TokenKind::Name("a_1b")]),
+        ("größe", vec![TokenKind::Name("größe")]),
+        ("цвет2", vec![TokenKind::Name("цвет2")]),
+        ("色", vec![TokenKind::Name("色")]),
         ("[a.b c]", vec![delimited("a.b c")]),
         ("[a]]b]", vec![delimited("a]b")]),
         ("\"a\"\"b\"", vec![delimited("a\"b")]),
         ("'it''s'", vec![text("it's")]),
         ("''", vec![text("")]),
         ("'日本'", vec![text("日本")]),
-        ("@p_1", vec![Word::Parameter("@p_1")]),
-        ("0", vec![Word::Integer(0)]),
-        ("18446744073709551615", vec![Word::Integer(u64::MAX)]),
-        ("1894.1204", vec![Word::Double(1894.1204)]),
-        (".5", vec![Word::Double(0.5)]),
-        ("2.", vec![Word::Double(2.0)]),
-        ("101.5E5", vec![Word::Double(101.5e5)]),
-        ("0.5e-2", vec![Word::Double(0.005)]),
-        ("1E+3", vec![Word::Double(1000.0)]),
-        ("a.b", vec![Word::Name("a"), Word::Sign("."), Word::Name("b")]),
-        ("a<>b", vec![Word::Name("a"), Word::Sign("<>"), Word::Name("b")]),
-        ("<=>=!=<>", vec![Word::Sign("<="), Word::Sign(">="), Word::Sign("!="), Word::Sign("<>")]),
-        ("-5", vec![Word::Sign("-"), Word::Integer(5)]),
-        ("\t(\r\n,;", vec![Word::Sign("("), Word::Sign(","), Word::Sign(";")]),
+        ("@p_1", vec![TokenKind::Parameter("@p_1")]),
+        ("0", vec![TokenKind::Integer(0)]),
+        ("18446744073709551615", vec![TokenKind::Integer(u64::MAX)]),
+        ("1894.1204", vec![TokenKind::Double(1894.1204)]),
+        (".5", vec![TokenKind::Double(0.5)]),
+        ("2.", vec![TokenKind::Double(2.0)]),
+        ("101.5E5", vec![TokenKind::Double(101.5e5)]),
+        ("0.5e-2", vec![TokenKind::Double(0.005)]),
+        ("1E+3", vec![TokenKind::Double(1000.0)]),
+        ("a.b", vec![TokenKind::Name("a"), TokenKind::Sign("."), TokenKind::Name("b")]),
+        ("a<>b", vec![TokenKind::Name("a"), TokenKind::Sign("<>"), TokenKind::Name("b")]),
+        (
+            "<=>=!=<>",
+            vec![TokenKind::Sign("<="), TokenKind::Sign(">="), TokenKind::Sign("!="), TokenKind::Sign("<>")],
+        ),
+        ("-5", vec![TokenKind::Sign("-"), TokenKind::Integer(5)]),
+        ("\t(\r\n,;", vec![TokenKind::Sign("("), TokenKind::Sign(","), TokenKind::Sign(";")]),
     ];
     for (input, expected) in cases {
         assert_eq!(words(input), expected, "{input}");
@@ -95,7 +98,7 @@ proptest! {
             prop_assert!(token.start >= end && token.end <= text.len());
             prop_assert_eq!(text[end..token.start].trim(), "");
             end = token.end;
-            if token.word == Word::End {
+            if token.kind == TokenKind::End {
                 prop_assert_eq!(end, text.len());
                 break;
             }

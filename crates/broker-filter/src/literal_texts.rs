@@ -1,4 +1,4 @@
-//! How values were written, where a value alone does not say it: a time without a zone is kept as one in UTC.
+//! Original texts of values, kept where the value alone loses them: a time without a zone is stored as UTC.
 //!
 //! Invariant: each name has one text at most, found whatever the case of the name; texts decide nothing.
 
@@ -6,12 +6,12 @@ use crate::fold;
 
 /// The texts of some values, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Texts {
+pub(crate) struct LiteralTexts {
     /// In the order of the names.
     texts: Vec<(Box<str>, Box<str>)>,
 }
 
-impl Texts {
+impl LiteralTexts {
     pub(crate) const fn new() -> Self {
         Self { texts: Vec::new() }
     }
