@@ -11,7 +11,7 @@ pub const HEADER_LEN: usize = 8;
 /// The smallest limit for the size of a frame that a peer may ask for, in bytes (transport 2.7.1).
 pub const MIN_MAX_FRAME_SIZE: u32 = 512;
 
-/// What the body of a frame is.
+/// Type of a frame (transport 2.3.1).
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum FrameKind {
     /// Type 0: a performative, or nothing (a heartbeat).
@@ -34,9 +34,8 @@ impl FrameKind {
 pub struct FrameHeader {
     /// Length of the whole frame, in bytes, this header included.
     pub size: u32,
-    /// Where the body starts, in units of four bytes.
+    /// Data offset: start of the body, in units of four bytes.
     pub doff: u8,
-    /// What the body is.
     pub kind: FrameKind,
     /// The channel of an AMQP frame. Without meaning for SASL, where it is 0.
     pub channel: u16,
@@ -95,7 +94,7 @@ impl FrameHeader {
         Ok(Self { size, doff, kind, channel })
     }
 
-    /// Where the body starts, in bytes from the start of the frame: after the extended header.
+    /// Start of the body, in bytes from the start of the frame: after the extended header.
     #[inline]
     pub const fn body_offset(&self) -> usize {
         self.doff as usize * 4

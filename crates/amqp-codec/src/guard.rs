@@ -9,20 +9,19 @@
 
 use crate::types::{Kind, Malformed, Reader, code};
 
-/// How deep lists, maps, arrays and described values may be nested inside of each other.
+/// Deepest nesting of lists, maps, arrays and described values.
 pub const MAX_DEPTH: usize = 32;
 
-/// How many array elements that take no bytes (null, true, false, 0, empty list) one value may
-/// hold altogether. Only these can be declared without being paid for in bytes.
+/// Most array elements of zero bytes (null, true, false, 0, empty list) in one value. Only these
+/// can be declared without bytes behind them, so only these could exhaust memory.
 pub const MAX_EMPTY_ELEMENTS: u32 = 4096;
 
 /// A value that must not be looked into. The peer (or the disk) is to blame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("at byte {offset}: {problem}")]
 pub struct GuardError {
-    /// How far into the value the problem was noticed, in bytes.
+    /// Offset in the value at which the problem was noticed, in bytes.
     pub offset: usize,
-    /// What it is.
     pub problem: Malformed,
 }
 
@@ -43,7 +42,7 @@ pub fn check_whole_value(bytes: &[u8]) -> Result<(), GuardError> {
 /// A list, map, array or described value that is being read.
 #[derive(Clone, Copy)]
 struct Level {
-    /// How many bytes must remain of the whole input when the last element has been read.
+    /// Bytes of the whole input that must remain when the last element has been read.
     remaining: usize,
     /// Elements that are still to come.
     left: u32,

@@ -1,5 +1,4 @@
-//! What AMQP 1.0 bytes say, and how to say it: types, performatives, frames and message sections,
-//! both ways.
+//! AMQP 1.0 codec: types, performatives, frames and message sections, both ways.
 //!
 //! Bytes and plain values in, plain values and bytes out. There is no connection, no time, no queue
 //! and no I/O here. Modules answer one question each and use only those before them:

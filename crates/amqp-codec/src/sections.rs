@@ -1,4 +1,4 @@
-//! Where the parts of a message are (messaging 3.2).
+//! Sections of a message, as byte ranges of its payload (messaging 3.2).
 //!
 //! A message is scanned, not decoded: the broker needs a few fields of a few sections, and the
 //! rest travels as the bytes it arrived as.
@@ -36,7 +36,7 @@ impl Span {
         self.start == self.end
     }
 
-    /// How many bytes there are.
+    /// Length in bytes.
     #[inline]
     pub const fn len(self) -> usize {
         self.end.saturating_sub(self.start) as usize
@@ -69,7 +69,7 @@ impl Span {
     }
 }
 
-/// What the body of a message consists of.
+/// Kind of the body of a message.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum BodyKind {
     /// There is none. Not allowed by the specification, but sent by some clients.
@@ -92,49 +92,34 @@ pub struct Sections {
     pub delivery_annotations: Span,
     /// Annotations that travel with the message.
     pub message_annotations: Span,
-    /// The immutable properties.
     pub properties: Span,
     /// The application's own properties.
     pub application_properties: Span,
     /// The body: all of its sections together.
     pub body: Span,
-    /// What follows the body.
     pub footer: Span,
-    /// What the body is.
     pub body_kind: BodyKind,
 }
 
-/// Why a payload is no message. The peer is to blame: `amqp:decode-error`.
+/// Malformed message. The peer is to blame: `amqp:decode-error`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum SectionError {
-    /// What should be the next section is none.
+    /// The bytes at this offset are no section.
     #[error("at byte {offset}: no message section ({problem})")]
     NotASection {
-        /// Where it starts, in bytes from the start of the payload.
+        /// Start of the section, in bytes from the start of the payload.
         offset: usize,
-        /// What is wrong with it.
         problem: Malformed,
     },
     /// A section that cannot be read.
     #[error("{section}: {problem}")]
-    Malformed {
-        /// Which one.
-        section: Section,
-        /// What is wrong with it.
-        problem: Malformed,
-    },
+    Malformed { section: Section, problem: Malformed },
     /// A section after one that it must precede.
     #[error("{section} comes too late")]
-    OutOfOrder {
-        /// Which one.
-        section: Section,
-    },
+    OutOfOrder { section: Section },
     /// A section that may be there only once.
     #[error("{section} is there twice")]
-    Duplicate {
-        /// Which one.
-        section: Section,
-    },
+    Duplicate { section: Section },
     /// A body of more than one kind.
     #[error("{section} in a body of another kind")]
     MixedBody {
@@ -165,8 +150,8 @@ impl Sections {
         scan::scan::<false>(payload)
     }
 
-    /// What must travel unchanged: properties to footer. Of a payload that was scanned tolerantly,
-    /// the smallest piece that holds them all.
+    /// Bare message, which must travel unchanged, with the footer. Of a payload that was scanned tolerantly,
+    /// the smallest range that holds all of these sections.
     #[inline]
     pub const fn bare(&self) -> Span {
         self.properties.join(self.application_properties).join(self.body).join(self.footer)

@@ -1,4 +1,4 @@
-//! What of a text fits.
+//! Truncation of texts.
 //!
 //! Invariant: a character is never taken apart.
 

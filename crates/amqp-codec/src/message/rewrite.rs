@@ -1,5 +1,5 @@
-//! What the broker writes in front of an untouched bare message when it delivers it, and the two
-//! sections of the bare message that the Service Bus dialect stamps.
+//! Rewriting for delivery: the sections that the broker writes in front of the bare message, and the two
+//! sections of the bare message that the Service Bus dialect changes.
 //!
 //! Invariant: what the broker does not change is copied as the bytes it was.
 
@@ -172,7 +172,7 @@ fn copy_kept(
     Ok(kept)
 }
 
-/// What of `run` lies before its suffix `rest`.
+/// The part of `run` before its suffix `rest`.
 #[inline]
 fn up_to<'a>(run: &'a [u8], rest: &[u8]) -> &'a [u8] {
     run.get(..run.len() - rest.len()).unwrap_or(run)
@@ -205,7 +205,6 @@ fn patch_long(out: &mut BytesMut, at: usize, entries: usize) {
 /// Fields of the properties section to set. What is `None` stays as it is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PropertyChanges<'a> {
-    /// The message-id.
     pub message_id: Option<AnnotationValue<'a>>,
     /// The creation-time, in milliseconds since 1970 UTC.
     pub creation_time: Option<i64>,
@@ -233,7 +232,7 @@ impl<'a> PropertyChanges<'a> {
         }
     }
 
-    /// How many fields the list needs so that every changed one has a place.
+    /// Number of fields that the list needs to hold every changed field.
     #[inline]
     fn needed(&self) -> usize {
         (0..PropertyField::ALL.len()).rev().find(|&i| self.of(i).is_some()).map_or(0, |i| i + 1)

@@ -15,19 +15,18 @@ use crate::types::{
 /// Attaches a link to a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attach {
-    /// The link's name.
     pub name: String,
     /// The number that the speaker will use for the link.
     pub handle: u32,
     /// Which end the speaker is.
     pub role: Role,
-    /// How the sender settles; absent means mixed.
+    /// Absent means mixed.
     pub snd_settle_mode: Option<SenderSettleMode>,
     /// When the receiver settles; absent means first.
     pub rcv_settle_mode: Option<ReceiverSettleMode>,
-    /// Where messages come from; null from a sender that refuses the link.
+    /// Null from a sender that refuses the link.
     pub source: Option<Source>,
-    /// Where messages go to; null for an anonymous target that refuses the link.
+    /// Null from a receiver that refuses the link.
     pub target: Option<Target>,
     /// Deliveries the speaker knows to be unsettled: delivery-tag to state.
     pub unsettled: Option<RawMap>,

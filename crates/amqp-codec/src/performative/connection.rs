@@ -22,7 +22,7 @@ pub struct Open {
     pub max_frame_size: u32,
     /// The highest channel number the peer accepts.
     pub channel_max: u16,
-    /// How long the peer lets us be silent, in milliseconds.
+    /// In milliseconds.
     pub idle_time_out: Option<u32>,
     /// Locales for what the peer sends.
     pub outgoing_locales: Vec<Symbol>,
@@ -111,9 +111,9 @@ pub struct Begin {
     pub remote_channel: Option<u16>,
     /// The transfer-id of the first transfer that will be sent.
     pub next_outgoing_id: u32,
-    /// How many transfer frames can be taken in.
+    /// In transfer frames.
     pub incoming_window: u32,
-    /// How many transfer frames can be sent.
+    /// In transfer frames.
     pub outgoing_window: u32,
     /// The highest handle the peer accepts.
     pub handle_max: u32,
@@ -174,7 +174,7 @@ impl Begin {
 /// Ends a session.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct End {
-    /// Why, when it is not the ordinary end.
+    /// Absent when the end is ordinary.
     pub error: Option<Error>,
 }
 
@@ -194,7 +194,7 @@ impl End {
 /// Closes a connection.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Close {
-    /// Why, when it is not the ordinary end.
+    /// Absent when the end is ordinary.
     pub error: Option<Error>,
 }
 

@@ -12,11 +12,10 @@ use crate::types::{Reader, write_bool, write_uint};
 /// Detaches a link from its session.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Detach {
-    /// The link.
     pub handle: u32,
     /// Whether the link ends with it.
     pub closed: bool,
-    /// Why, when it is not the ordinary end.
+    /// Absent when the end is ordinary.
     pub error: Option<Error>,
 }
 

@@ -13,7 +13,7 @@ use crate::types::{FieldReader, Reader, Role, write_bool, write_opt, write_uint}
 /// Tells the state of a range of deliveries.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Disposition {
-    /// Who speaks: a receiver about what the peer sent, or a sender about what it sent itself.
+    /// Role of the sending side: a receiver settles the peer's deliveries, a sender its own.
     pub role: Role,
     /// The first delivery-id of the range.
     pub first: u32,
@@ -21,7 +21,6 @@ pub struct Disposition {
     pub last: Option<u32>,
     /// Whether the speaker has settled them.
     pub settled: bool,
-    /// Their state.
     pub state: Option<DeliveryState>,
     /// Whether the answer may wait.
     pub batchable: bool,

@@ -9,12 +9,11 @@ use super::schema::{Composite, DecodeError, Mandatory, read_map, write_map};
 use crate::raw::RawMap;
 use crate::types::{FieldReader, Malformed, Reader, Symbol, write_opt, write_str, write_symbol};
 
-/// What went wrong, in the protocol's words.
+/// Error of a connection, session, link or delivery.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Error {
     /// The name of the condition.
     pub condition: Symbol,
-    /// A sentence for people.
     pub description: Option<String>,
     /// Supplementary information.
     pub info: Option<RawMap>,

@@ -15,19 +15,19 @@ use crate::types::{FieldReader, Reader, write_bool, write_opt, write_uint};
 pub struct Flow {
     /// The transfer-id expected next; absent until the peer's begin has been seen.
     pub next_incoming_id: Option<u32>,
-    /// How many transfer frames can still be taken in.
+    /// In transfer frames.
     pub incoming_window: u32,
     /// The transfer-id that will be sent next.
     pub next_outgoing_id: u32,
-    /// How many transfer frames can still be sent.
+    /// In transfer frames.
     pub outgoing_window: u32,
     /// The link that the following fields are about; absent for the session alone.
     pub handle: Option<u32>,
     /// The link's count of deliveries.
     pub delivery_count: Option<u32>,
-    /// How many deliveries more the receiver can take.
+    /// Deliveries that the sender may still send.
     pub link_credit: Option<u32>,
-    /// How many deliveries the sender has waiting.
+    /// Deliveries that the sender could send with enough credit.
     pub available: Option<u32>,
     /// Whether credit is to be used up at once.
     pub drain: bool,

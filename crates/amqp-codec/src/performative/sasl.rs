@@ -20,14 +20,14 @@ pub enum SaslFrame {
     Outcome(SaslOutcome),
 }
 
-/// What the server offers.
+/// The mechanisms that the server offers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SaslMechanisms {
     /// The names of the mechanisms.
     pub mechanisms: Vec<Symbol>,
 }
 
-/// What the client chose.
+/// The mechanism that the client chose, and its initial response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SaslInit {
     /// The name of the mechanism.
@@ -52,10 +52,9 @@ pub struct SaslResponse {
     pub response: Bytes,
 }
 
-/// How the negotiation ended.
+/// Outcome of the negotiation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SaslOutcome {
-    /// The result.
     pub code: SaslCode,
     /// The mechanism's last words.
     pub additional_data: Option<Bytes>,

@@ -1,4 +1,4 @@
-//! What the composites are called, and how their errors are told.
+//! Names of the composites and of their fields, for errors.
 //!
 //! Invariant: a [`DecodeError`] names the innermost composite and field it is about.
 
@@ -139,7 +139,7 @@ impl fmt::Display for PerformativeKind {
     }
 }
 
-/// Why a body could not be read. The peer is to blame: `amqp:decode-error`.
+/// Malformed composite. The peer is to blame: `amqp:decode-error`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DecodeError {
     /// The performative it happened in; `None` when not even that could be read, and for SASL.
@@ -148,7 +148,6 @@ pub struct DecodeError {
     pub composite: &'static str,
     /// The field of that composite; empty when it is about the composite as a whole.
     pub field: &'static str,
-    /// What is wrong.
     pub problem: Malformed,
 }
 

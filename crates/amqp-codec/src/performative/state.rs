@@ -12,9 +12,9 @@ use crate::types::{
     FieldReader, Malformed, Reader, code, write_binary, write_bool, write_opt, write_uint, write_ulong,
 };
 
-/// Where a delivery stands.
+/// State of a delivery, terminal (an outcome) or not.
 ///
-/// What needs more than two words is kept behind a pointer: states travel inside of every
+/// Variants of more than two machine words are boxed: states travel inside of every
 /// transfer and disposition, and almost all of them are `Accepted`.
 #[derive(Clone, Debug, PartialEq)]
 #[repr(u64)]
@@ -31,17 +31,13 @@ pub enum DeliveryState {
     Received {
         /// The section that the position is in, counted from 0.
         section_number: u32,
-        /// How many bytes of that section have arrived.
+        /// Bytes of that section that have arrived.
         section_offset: u64,
     },
     /// Outcome of a declare: the transaction that was begun.
-    Declared {
-        /// The transaction's name.
-        txn_id: TxnId,
-    },
-    /// What happens to the delivery when a transaction commits.
+    Declared { txn_id: TxnId },
+    /// Outcome that takes effect when the transaction commits (transactions 4.5.8).
     Transactional {
-        /// The transaction's name.
         txn_id: TxnId,
         /// The outcome then; absent for a posting.
         outcome: Option<Box<Self>>,
@@ -81,7 +77,7 @@ impl std::ops::Deref for TxnId {
     }
 }
 
-/// How a delivery that is given back has changed (messaging 3.4.5).
+/// Outcome modified: the delivery returns with these changes (messaging 3.4.5).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Modified {
     /// Counts as an unsuccessful attempt.

@@ -17,7 +17,6 @@ use crate::types::{
 /// The name of a node. The protocol allows any type; strings are what everybody uses.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Address {
-    /// A string.
     Text(String),
     /// A value of another type, encoded.
     Other(Bytes),
@@ -61,16 +60,15 @@ impl From<String> for Address {
     }
 }
 
-/// Where the messages of a link come from.
+/// Source of a link.
 #[derive(Clone, Debug, Default)]
 pub struct Source {
-    /// The node.
     pub address: Option<Address>,
-    /// What survives of the terminus: 0 nothing, 1 its existence, 2 its unsettled state too.
+    /// Terminus durability: 0 none, 1 configuration, 2 unsettled state (messaging 3.5.5).
     pub durable: u32,
     /// When the terminus begins to expire; absent means at the end of the session.
     pub expiry_policy: Option<Symbol>,
-    /// How long it then stays, in seconds.
+    /// Time until the terminus expires, in seconds.
     pub timeout: u32,
     /// Whether the node is to be made on request.
     pub dynamic: bool,
@@ -78,7 +76,6 @@ pub struct Source {
     pub dynamic_node_properties: Option<RawMap>,
     /// `move` or `copy`.
     pub distribution_mode: Option<Symbol>,
-    /// Which messages are wanted.
     pub filter: Option<RawMap>,
     /// The outcome of deliveries that end without one.
     pub default_outcome: Option<DeliveryState>,
@@ -195,14 +192,13 @@ impl PartialEq for Source {
     }
 }
 
-/// Where the messages of a link go to.
+/// Target of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Target {
     /// A node, or with a null address the anonymous terminus.
     Terminus(TargetTerminus),
-    /// The coordinator of transactions.
     Coordinator {
-        /// What the coordinator can do, or shall be able to.
+        /// Transaction capabilities that are offered or desired (transactions 4.5.1).
         capabilities: Vec<Symbol>,
     },
 }
@@ -212,11 +208,11 @@ pub enum Target {
 pub struct TargetTerminus {
     /// The node; absent for the anonymous terminus.
     pub address: Option<Address>,
-    /// What survives of the terminus: 0 nothing, 1 its existence, 2 its unsettled state too.
+    /// Terminus durability: 0 none, 1 configuration, 2 unsettled state (messaging 3.5.5).
     pub durable: u32,
     /// When the terminus begins to expire; absent means at the end of the session.
     pub expiry_policy: Option<Symbol>,
-    /// How long it then stays, in seconds.
+    /// Time until the terminus expires, in seconds.
     pub timeout: u32,
     /// Whether the node is to be made on request.
     pub dynamic: bool,

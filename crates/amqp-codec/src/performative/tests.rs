@@ -70,7 +70,7 @@ fn what_follows_a_transfer_is_its_payload() {
     assert_eq!(&front[..], b"payload");
 }
 
-/// Rule 23 of the wire document: old Python SDKs index into the lists.
+/// Old Python SDKs index into the lists, so every field is written.
 #[test]
 fn performatives_are_written_with_all_their_fields() {
     let cases = [
@@ -92,7 +92,7 @@ fn performatives_are_written_with_all_their_fields() {
     }
 }
 
-/// Rule 1 of the wire document: the Python SDK hangs on an error of two fields.
+/// The Python SDK hangs on an error of two fields.
 #[test]
 fn errors_are_written_with_three_fields_wherever_they_stand() {
     let error = Error { condition: "a:b".into(), description: None, info: None };
@@ -283,7 +283,7 @@ fn declare_and_discharge_read_back() {
     assert!(Declare::decode(&bytes).is_err());
 }
 
-/// The offer of the real service, as recorded in a public log (wire document 1.1).
+/// The offer of the real service, as recorded in a public log.
 #[test]
 fn the_recorded_offer_of_azure_reads() {
     let head = b"\x00\x53\x40\xc0\x32\x01\xe0\x2f\x04\xb3";

@@ -17,13 +17,12 @@ use crate::types::{
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "the specification's own fields")]
 pub struct Transfer {
-    /// The link.
     pub handle: u32,
     /// The delivery's place in the session; must be there on its first transfer.
     pub delivery_id: Option<u32>,
     /// The sender's name for the delivery; must be there on its first transfer.
     pub delivery_tag: Option<DeliveryTag>,
-    /// What the payload is; must be there on its first transfer.
+    /// Required on the first transfer of a delivery.
     pub message_format: Option<u32>,
     /// Whether the sender has already settled. Absent on the first transfer means no.
     pub settled: Option<bool>,

@@ -1,5 +1,5 @@
-//! What a transaction controller sends to the coordinator (transactions 4.5.2, 4.5.3): the
-//! amqp-value bodies of its messages.
+//! Declare and discharge, the amqp-value bodies that a transaction controller sends to the coordinator
+//! (transactions 4.5.2, 4.5.3).
 //!
 //! Invariant: a discharge always names its transaction.
 
@@ -19,7 +19,6 @@ pub struct Declare {
 /// Ends a transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Discharge {
-    /// The transaction's name.
     pub txn_id: TxnId,
     /// Whether to roll back instead of to commit.
     pub fail: bool,

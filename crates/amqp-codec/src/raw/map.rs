@@ -38,7 +38,7 @@ impl<'a> MapView<'a> {
         Self::new(reader.rest())
     }
 
-    /// How many entries it declares.
+    /// Number of entries that it declares.
     #[inline]
     pub const fn len(&self) -> usize {
         self.count as usize / 2
@@ -183,7 +183,7 @@ impl RawMap {
         MapView::new(&self.0).unwrap_or(MapView::EMPTY)
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.view().len()
     }

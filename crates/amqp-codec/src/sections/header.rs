@@ -14,13 +14,13 @@ use crate::types::{
 pub struct Header {
     /// Whether it must survive what the node survives.
     pub durable: bool,
-    /// How urgent it is; absent means 4.
+    /// Absent means 4.
     pub priority: Option<u8>,
-    /// How long it lives, in milliseconds.
+    /// In milliseconds.
     pub ttl: Option<u32>,
     /// Whether nobody else has acquired it before.
     pub first_acquirer: bool,
-    /// How many earlier attempts to deliver it have failed.
+    /// Number of earlier delivery attempts that failed.
     pub delivery_count: u32,
 }
 

@@ -99,7 +99,7 @@ impl<'a> PropertiesView<'a> {
         Ok(Self { count: fields.left(), fields: fields.remaining().rest() })
     }
 
-    /// How many fields the list declares, absent ones at its end not counted.
+    /// Number of fields that the list declares, absent ones at its end not counted.
     pub(crate) const fn count(&self) -> u32 {
         self.count
     }
@@ -161,7 +161,7 @@ impl<'a> PropertiesView<'a> {
         self.get(PropertyField::To)
     }
 
-    /// What it is about.
+    /// The field `subject`.
     pub fn subject(&self) -> Option<&'a str> {
         self.get(PropertyField::Subject)?.as_str()
     }
@@ -181,7 +181,7 @@ impl<'a> PropertiesView<'a> {
         self.get(PropertyField::ContentType)?.as_str()
     }
 
-    /// How the body was transformed.
+    /// The field `content-encoding`.
     pub fn content_encoding(&self) -> Option<&'a str> {
         self.get(PropertyField::ContentEncoding)?.as_str()
     }

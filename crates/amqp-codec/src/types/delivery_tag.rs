@@ -1,4 +1,4 @@
-//! The name that a sender gives a delivery.
+//! Delivery tags.
 //!
 //! Invariant: a delivery-tag is never longer than 32 bytes.
 

@@ -21,13 +21,12 @@ impl<'a> FieldReader<'a> {
         Self { reader, left, index: 0 }
     }
 
-    /// How many fields were asked for so far. After an error: the number of the field that it
-    /// is about, counted from 1.
+    /// Number of fields read so far. After an error: the number of the field that it is about, counted from 1.
     pub const fn index(&self) -> u32 {
         self.index
     }
 
-    /// How many fields the list still has.
+    /// Number of fields that the list still has.
     pub const fn left(&self) -> u32 {
         self.left
     }

@@ -1,4 +1,4 @@
-//! What can be wrong with an encoded value.
+//! Errors of encoded values.
 //!
 //! Invariant: every way in which bytes can be refused has its own variant.
 
@@ -105,7 +105,7 @@ impl std::fmt::Display for Kind {
     }
 }
 
-/// What is wrong with an encoded value. The peer (or the disk) is to blame for every one of them.
+/// Malformed value. The peer (or the disk) is to blame for every one of them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Malformed {
     /// The bytes end before the value does.
@@ -117,7 +117,7 @@ pub enum Malformed {
     /// A valid value of another type than the field has.
     #[error("expected {expected}, found constructor {found:#04x}")]
     Unexpected {
-        /// What the field is defined as.
+        /// Type of the field.
         expected: Kind,
         /// The constructor byte that was there.
         found: u8,

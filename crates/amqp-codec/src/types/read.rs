@@ -10,7 +10,7 @@ pub struct Reader<'a> {
     rest: &'a [u8],
 }
 
-/// What says which type a described value is (types 1.3): a number or a name, equal in meaning.
+/// Descriptor of a described value (types 1.3): a number or a name, equal in meaning.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Descriptor<'a> {
     /// Numeric, with the domain in the upper half.
@@ -26,7 +26,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// What has not been read yet.
+    /// Bytes not read yet.
     #[inline]
     pub const fn rest(&self) -> &'a [u8] {
         self.rest

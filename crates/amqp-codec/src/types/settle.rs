@@ -1,4 +1,4 @@
-//! The choices a link makes: which side it is, and how deliveries are settled.
+//! Role and settle modes of a link.
 //!
 //! Invariant: only the values that the specification lists can be represented.
 
@@ -35,7 +35,7 @@ impl From<bool> for Role {
     }
 }
 
-/// How the sender settles (transport 2.8.2).
+/// Settlement policy of a sender (transport 2.8.2).
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum SenderSettleMode {
     /// 0: every delivery is sent unsettled.

@@ -1,4 +1,4 @@
-//! Words of a constrained vocabulary.
+//! Symbols (types 1.6.21).
 //!
 //! Invariant: a [`Symbol`] is ASCII, so that what we write is always a valid AMQP symbol.
 
