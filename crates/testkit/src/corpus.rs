@@ -1,4 +1,4 @@
-//! What a fuzz target demands, of its stored corpus.
+//! Corpus tests: the checks of a fuzz target, run over its stored inputs.
 
 use std::path::Path;
 

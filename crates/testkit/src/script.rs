@@ -1,4 +1,4 @@
-//! A client without a socket: calls become bytes, bytes become frames.
+//! Scripted client without a socket: calls become bytes, bytes become frames.
 //!
 //! Invariant: input may be cut anywhere; the frames that come out are the same.
 
@@ -17,22 +17,16 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 /// One thing the broker sent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Incoming {
-    /// A protocol header.
     Header(ProtocolHeader),
-    /// A SASL frame.
     Sasl(SaslFrame),
-    /// An AMQP frame.
     Frame(Received),
-    /// An empty frame.
     Heartbeat,
 }
 
 /// An AMQP frame the broker sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Received {
-    /// On which channel.
     pub channel: u16,
-    /// What.
     pub performative: Performative,
     /// Behind it.
     pub payload: Bytes,
@@ -69,7 +63,7 @@ impl Script {
         self.incoming.pop_front()
     }
 
-    /// What the broker sent that is not AMQP, if anything.
+    /// Description of bytes of the broker that are not AMQP, if any.
     pub fn broken(&self) -> Option<&str> {
         self.broken.as_deref()
     }

@@ -1,4 +1,4 @@
-//! A script on a socket.
+//! Scripted client on a socket.
 //!
 //! Invariant: every wait ends: with what was waited for, with the end of the stream, or with the time-out.
 
@@ -18,7 +18,7 @@ use crate::{Incoming, Received, Script};
 /// Longest wait for a frame. Far beyond what a broker needs, so that only a broker that never answers meets it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Why a wait ended without what was waited for.
+/// Reason why a wait ended without the awaited frame.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
     /// The broker closed the socket.
@@ -30,7 +30,6 @@ pub enum WireError {
     /// The broker sent something that is not AMQP.
     #[error("the broker sent something that is not AMQP: {0}")]
     NotAmqp(String),
-    /// The socket failed.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -39,7 +38,7 @@ pub enum WireError {
 #[derive(Debug)]
 pub struct Wire<S = TcpStream> {
     stream: S,
-    /// What to send and what came.
+    /// Scripted client whose bytes travel over the socket.
     pub script: Script,
 }
 
@@ -236,7 +235,7 @@ impl<S: Read + Write> Wire<S> {
     }
 }
 
-/// How a socket says that the broker has closed it. TLS calls an end without a goodbye unexpected.
+/// Whether the error means that the broker has closed the socket. TLS reports an end without `close_notify` as unexpected.
 const fn is_end(kind: io::ErrorKind) -> bool {
     matches!(kind, io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof)
 }
