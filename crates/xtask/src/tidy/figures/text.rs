@@ -22,9 +22,10 @@ pub(super) fn questions(text: &str) -> usize {
         .count()
 }
 
-/// The words of a program: letters, digits and underscores, without those of comments.
+/// The words of a program: letters, digits and underscores, without those of comments and of texts in quotes.
 pub(super) fn identifiers(text: &str) -> impl Iterator<Item = &str> {
     let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
-    code.flat_map(|line| line.split(|letter: char| !letter.is_alphanumeric() && letter != '_'))
+    let code = code.flat_map(|line| line.split('"').step_by(2));
+    code.flat_map(|part| part.split(|letter: char| !letter.is_alphanumeric() && letter != '_'))
         .filter(|word| !word.is_empty())
 }
