@@ -6,7 +6,13 @@
 
 mod digests;
 
-use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    process::ExitCode,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+};
 
 use digests::Digests;
 use sim::{Failure, Plan, Report, run, run_core_world};
@@ -82,9 +88,7 @@ impl Totals {
 fn simulate(options: &Options) -> Result<ExitCode, String> {
     let mut totals = Totals::default();
     let mut digests = Digests::default();
-    for seed in options.first..options.first.saturating_add(options.count) {
-        let plan = Plan::from_seed(seed);
-        let (wire, core) = (run(&plan), run_core_world(&plan));
+    for Run { seed, wire, core } in runs(options) {
         for (world, ran) in [("wire", &wire), ("post", &core)] {
             match ran {
                 Ok(report) => {
@@ -111,6 +115,35 @@ fn simulate(options: &Options) -> Result<ExitCode, String> {
     println_result(options.count - totals.failed, totals.failed);
     let is_good = totals.failed == 0 && differences.is_empty();
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Both worlds under one seed.
+struct Run {
+    seed: u64,
+    wire: Result<Report, Failure>,
+    core: Result<Report, Failure>,
+}
+
+/// Runs all seeds on all cores. They come in the order of their numbers: it decides about the digests.
+fn runs(options: &Options) -> Vec<Run> {
+    let end = options.first.saturating_add(options.count);
+    let next = AtomicU64::new(options.first);
+    let take = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|seed| *seed < end);
+    let work = || {
+        let seeds = std::iter::from_fn(take);
+        seeds.map(|seed| {
+            let plan = Plan::from_seed(seed);
+            Run { seed, wire: run(&plan), core: run_core_world(&plan) }
+        })
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let mut runs: Vec<Run> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| work().collect::<Vec<Run>>())).collect();
+        // A panic is a failure of the simulator itself, and has been printed.
+        workers.into_iter().flat_map(|worker| worker.join().expect("no run panics")).collect()
+    });
+    runs.sort_unstable_by_key(|run| run.seed);
+    runs
 }
 
 fn report_failure(seed: u64, world: &str, failure: &Failure) {

@@ -63,6 +63,11 @@ impl Script {
         self.incoming.pop_front()
     }
 
+    /// Received bytes of a frame that is not whole yet.
+    pub fn unread(&self) -> &[u8] {
+        &self.input
+    }
+
     /// Description of bytes of the broker that are not AMQP, if any.
     pub fn broken(&self) -> Option<&str> {
         self.broken.as_deref()

@@ -58,6 +58,11 @@ impl Args {
         }
     }
 
+    /// All of them, for a program that reads them itself.
+    pub(crate) fn words(&self) -> &[String] {
+        &self.words
+    }
+
     pub(crate) fn flag(&self, name: &str) -> bool {
         self.words.iter().any(|word| word == name)
     }

@@ -9,28 +9,28 @@ use std::time::Duration;
 use crate::args::Args;
 use crate::process::{self, Ran, succeeds};
 use crate::workspace::Workspace;
-use crate::{Fallible, Verdict};
+use crate::{Fallible, Verdict, tools};
 
 /// One `[[bin]]` of a `crates/*/fuzz/Cargo.toml`.
 pub(crate) struct Target {
     /// The folder that holds `fuzz/`.
-    folder: PathBuf,
-    name: String,
+    pub(crate) folder: PathBuf,
+    pub(crate) name: String,
 }
 
-/// Fuzzing time of one target in CI, in seconds.
-pub(crate) const SECONDS: u64 = 20;
+/// Fuzzing time of one target, in seconds, where none is given.
+const SECONDS: u64 = 60;
 const BUILD_LIMIT: Duration = Duration::from_secs(15 * 60);
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Fallible<Verdict> {
     args.only(&["--seconds", "--target"], &[])?;
     let seconds = args.value_or("--seconds", SECONDS)?;
     let wanted = args.list("--target");
-    install()?;
+    let cargo_fuzz = tools::tool(workspace, "cargo-fuzz")?;
     let mut verdict = Verdict::Good;
     for target in targets(workspace)? {
         if wanted.is_empty() || wanted.contains(&target.name) {
-            let ran = target.run(workspace, seconds)?;
+            let ran = target.run(workspace, &cargo_fuzz, seconds)?;
             if !ran.ok {
                 println!("{}: {}", target.label(), ran.reason);
                 verdict = Verdict::Bad;
@@ -38,17 +38,6 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Fallible<Verdict> {
         }
     }
     Ok(verdict)
-}
-
-/// Makes sure that `cargo fuzz` can run; the error says what is missing.
-pub(crate) fn install() -> Fallible<()> {
-    if succeeds(cargo().args(["fuzz", "--version"])) {
-        return Ok(());
-    }
-    println!("installing cargo-fuzz");
-    let installed =
-        Command::new("cargo").args(["install", "--quiet", "--locked", "--debug", "cargo-fuzz"]).status()?;
-    if installed.success() { Ok(()) } else { Err("`cargo install cargo-fuzz` failed".into()) }
 }
 
 /// All targets, in the order of their crates and names.
@@ -72,19 +61,19 @@ fn binaries(manifest: &str) -> Result<Vec<String>, toml::de::Error> {
 }
 
 impl Target {
-    pub(crate) fn label(&self) -> String {
+    fn label(&self) -> String {
         let folder = self.folder.file_name().unwrap_or_default().to_string_lossy();
         format!("fuzz {folder}/{}", self.name)
     }
 
     /// Builds the target and runs it for `seconds`.
-    pub(crate) fn run(&self, workspace: &Workspace, seconds: u64) -> Fallible<Ran> {
+    fn run(&self, workspace: &Workspace, cargo_fuzz: &Path, seconds: u64) -> Fallible<Ran> {
         let scratch = workspace.target.join("fuzz").join(&self.name);
         let (found, crashes) = (scratch.join("corpus"), scratch.join("crashes"));
         std::fs::create_dir_all(&found)?;
         std::fs::create_dir_all(&crashes)?;
-        let mut command = cargo();
-        command.current_dir(&self.folder).args(["fuzz", "run", &self.name]);
+        let mut command = unstable(cargo_fuzz);
+        command.current_dir(&self.folder).args(["run", &self.name]);
         // The first folder receives what is found; the stored corpus is only read.
         command.arg(&found);
         let stored = self.folder.join("fuzz/corpus").join(&self.name);
@@ -104,22 +93,17 @@ fn prefix(crashes: &Path) -> String {
     format!("-artifact_prefix={}/", crashes.display())
 }
 
-/// Inputs that libFuzzer says it ran.
-pub(crate) fn runs(text: &str) -> Option<u64> {
-    text.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:")?.trim().parse().ok())
-}
-
-/// Cargo of the nightly toolchain, where there is one; else the usual one, told to take the unstable flags that
+/// `cargo fuzz` with the nightly toolchain, where there is one; else with the usual one, told to take the unstable flags that
 /// sanitizers and coverage need. `cargo +nightly` would not do: inside `cargo xtask` the variable that names the outer
 /// toolchain is set, and `rustup run` replaces it.
-fn cargo() -> Command {
+fn unstable(cargo_fuzz: &Path) -> Command {
     if succeeds(Command::new("rustup").args(["run", "nightly", "rustc", "--version"])) {
         let mut command = Command::new("rustup");
-        command.args(["run", "nightly", "cargo"]);
+        command.args(["run", "nightly"]).arg(cargo_fuzz).arg("fuzz");
         return command;
     }
-    let mut command = Command::new("cargo");
-    command.env("RUSTC_BOOTSTRAP", "1");
+    let mut command = Command::new(cargo_fuzz);
+    command.arg("fuzz").env("RUSTC_BOOTSTRAP", "1");
     command
 }
 

@@ -1,4 +1,4 @@
-//! The project's chores: `cargo xtask test`, `tidy`, `sim`, `fuzz`, `bench`, `package`.
+//! The project's chores: `cargo xtask test`, `tidy`, `sim`, `fuzz`, `bench`, `tools`, `package`.
 //!
 //! Invariant: nothing here is part of the broker; no crate depends on this one.
 #![expect(clippy::print_stdout, reason = "reports on standard output are what this program is for")]
@@ -14,6 +14,7 @@ mod sim;
 mod table;
 mod test;
 mod tidy;
+mod tools;
 mod workspace;
 
 use std::error::Error;
@@ -36,13 +37,13 @@ const USAGE: &str = "\
 usage: cargo xtask <command> [options]
 
   test [--only NAME[,NAME]] [--list]   install what the tests need and run every suite
-       [--seeds N] [--fuzz-seconds S]
+       [--seeds N]
   tidy [--figures [--lower]]           the rules that no compiler checks; sizes that must not grow
-  sim  [--seeds N | --seed S]          the simulator, release build: many seeds, or one again
+  sim  [--seeds N [--first S]]         the simulator, release build: many seeds,
+       [--seed S]                      or one again
   fuzz [--seconds S] [--target NAME]   every fuzz target for a bounded time (cargo-fuzz)
-  bench --load PATH                    Ferrybus and its peers under the load generator at PATH
-       [--peer 'NAME=START COMMAND,PORT,ADDRESS']... [--broker NAME[,NAME]]
-       [--scenario NAME[,NAME]] [--reps N] [--seconds S] [--binary PATH]
+  bench [--help]                       Ferrybus and its peers under load (crates/bench)
+  tools                                the programs that checks and tests need, at pinned versions
   package [--binary PATH]              a Debian package, of a static binary that is built unless one is given
 ";
 
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         "fuzz" => fuzz::run,
         "bench" => bench::run,
         "package" => package::run,
+        "tools" => tools::run,
         _ => {
             eprint!("{USAGE}");
             return ExitCode::from(if command == "help" || command == "--help" { 0 } else { 2 });

@@ -127,7 +127,7 @@ fn lines_ended(
 }
 
 /// Ends a process and all its descendants at once (Linux; elsewhere only the process).
-pub(crate) fn kill_tree(root: u32) {
+fn kill_tree(root: u32) {
     let mut doomed = vec![root];
     let parents = parents();
     let mut next = 0;
@@ -139,7 +139,7 @@ pub(crate) fn kill_tree(root: u32) {
 }
 
 /// Sends a signal by its name. One that is gone already is no error.
-pub(crate) fn signal(name: &str, pids: &[u32]) {
+fn signal(name: &str, pids: &[u32]) {
     let sent = Command::new("kill")
         .arg("-s")
         .arg(name)

@@ -19,6 +19,9 @@ const TOOLS: [(&str, &[&str]); 3] = [
     ("CMakeLists.txt", &["cmake", "g++", "make", "libqpid-proton-cpp12-dev"]),
 ];
 
+/// What the Python environment is made with.
+pub(crate) const PYTHON: [&str; 2] = ["python3", "python3-venv"];
+
 /// Programs that stand for a package when they are there, wherever they came from.
 const PROGRAMS: [(&str, &str); 8] = [
     ("python3", "python3"),
@@ -50,7 +53,7 @@ pub(crate) fn packages_for(folder: &Path, commands: &[String], more: &[String]) 
     let says = |file: &str| folder.join(file).is_file() || commands.iter().any(|line| line.contains(file));
     let conventional = TOOLS.iter().filter(|(file, _)| says(file)).flat_map(|(_, names)| names.iter());
     // Every suite gets the Python environment.
-    let names = ["python3", "python3-venv"].iter().chain(conventional);
+    let names = PYTHON.iter().chain(conventional);
     names.map(|name| (*name).to_owned()).chain(more.iter().cloned()).collect()
 }
 

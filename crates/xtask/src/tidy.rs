@@ -6,6 +6,7 @@ mod arrows;
 mod bans;
 mod documented;
 mod figures;
+mod fuzz;
 mod layout;
 mod libraries;
 mod reasons;
@@ -31,6 +32,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Fallible<Verdict> {
     libraries::check(workspace, &files, &mut findings)?;
     reasons::check(workspace, &mut findings)?;
     bans::check(workspace, &mut findings)?;
+    fuzz::check(workspace, &mut findings)?;
     layout::check(&files, &mut findings);
     sources::check(workspace, &files, &mut findings)?;
     requirements::check(workspace, &files, &mut findings)?;

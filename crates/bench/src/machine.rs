@@ -4,8 +4,6 @@
 
 use std::process::Command;
 
-use crate::workspace::Workspace;
-
 /// Lets the brokers and the generator, which share this session, compete with each other and hardly with
 /// the rest of the machine, until it is dropped. Where the kernel has no such file, or does not let us, the
 /// run goes on.
@@ -53,16 +51,6 @@ pub(super) fn description() -> String {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let (kernel, rustc) = (said("uname", &["-sr"]), said("rustc", &["--version"]));
     format!("{}, {cores} cores, {gib} GiB, {kernel}, {rustc}", cpu.unwrap_or("unknown processor"))
-}
-
-/// The commit, with a `+` when the tree differs from it.
-pub(super) fn commit(workspace: &Workspace) -> String {
-    let git = |words: &[&str]| {
-        let output = Command::new("git").args(words).current_dir(&workspace.root).output();
-        output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
-    };
-    let changed = !git(&["status", "--porcelain", "--untracked-files=no"]).is_empty();
-    format!("{}{}", git(&["rev-parse", "--short", "HEAD"]), if changed { "+" } else { "" })
 }
 
 /// The day in UTC.

@@ -3,14 +3,16 @@
 //! Invariant: a broker that was started is ended when its `Running` is dropped, however the run ends.
 
 use std::fs::File;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::ports;
-use crate::Fallible;
-use crate::process::{kill_tree, signal};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use crate::{Fallible, ports};
 
 /// One contestant.
 pub(super) struct Broker {
@@ -130,7 +132,8 @@ impl Broker {
         std::fs::create_dir_all(folder)?;
         let mut command = self.command(folder, durable)?;
         let log = File::options().create(true).append(true).open(folder.join("broker.log"))?;
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        // In a group of its own, which ends as a whole.
+        command.process_group(0).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let start = Instant::now();
         let child = command.spawn().map_err(|error| format!("{}: {error}", self.name))?;
         let names_port =
@@ -239,13 +242,13 @@ impl Running {
 
     /// Asks it to stop and waits until its port is free.
     pub(super) fn stop(self) {
-        signal("TERM", &[self.pid]);
+        signal(self.pid, Signal::TERM);
         self.wait_for_the_port();
     }
 
     /// SIGKILL.
     pub(super) fn kill(self) {
-        kill_tree(self.pid);
+        signal(self.pid, Signal::KILL);
         self.wait_for_the_port();
     }
 
@@ -259,14 +262,40 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        kill_tree(self.child.id());
+        kill_group(self.child.id());
         let listeners = [Some(self.port), self.names_port];
         for pid in listeners.into_iter().flatten().filter_map(ports::listener) {
-            kill_tree(pid);
+            signal(pid, Signal::KILL);
         }
         if let Err(error) = self.child.wait() {
-            eprintln!("xtask: waiting for a broker: {error}");
+            eprintln!("bench: waiting for a broker: {error}");
         }
+    }
+}
+
+fn signal(pid: u32, signal: Signal) {
+    if let Some(pid) = raw(pid) {
+        report(kill_process(pid, signal));
+    }
+}
+
+/// Ends a process and those that it has started.
+fn kill_group(pid: u32) {
+    if let Some(group) = raw(pid) {
+        report(kill_process_group(group, Signal::KILL));
+    }
+}
+
+fn raw(pid: u32) -> Option<Pid> {
+    i32::try_from(pid).ok().and_then(Pid::from_raw)
+}
+
+/// A process that is gone already needs no signal.
+fn report(sent: Result<(), Errno>) {
+    if let Err(error) = sent
+        && error != Errno::SRCH
+    {
+        eprintln!("bench: a broker cannot be signalled: {error}");
     }
 }
 

@@ -7,23 +7,23 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::broker::{Broker, Running};
-use super::limits::Limits;
-use super::load::{self, Outcome};
-use super::relay::Floor;
-use super::scenario::{Scenario, Work};
 use crate::Fallible;
+use crate::broker::{Broker, Running};
+use crate::limits::Limits;
+use crate::load::{self, Extent, Load, Loop, Outcome, Peer};
+use crate::process_usage::rss_kb;
+use crate::relay::Floor;
+use crate::scenario::{Scenario, Work};
 use crate::table::thousands;
 
 /// What the run was told.
 pub(super) struct Bench {
-    pub(super) load: PathBuf,
     /// Where brokers keep their files.
     pub(super) folder: PathBuf,
     /// Runs of each timed scenario; the median is reported.
     pub(super) reps: usize,
     /// Measured seconds of each.
-    pub(super) seconds: u32,
+    pub(super) seconds: u64,
 }
 
 /// One line of the table.
@@ -49,7 +49,12 @@ pub(super) struct Measured {
 
 /// Time for a broker to come to rest before its memory is read.
 const SETTLE: Duration = Duration::from_secs(2);
-const WARM_UP: &str = "2";
+const WARM_UP: Duration = Duration::from_secs(2);
+/// Time for a started broker to let a client in.
+const OPEN_LIMIT: Duration = Duration::from_secs(60);
+/// Messages that a filling sender has unacknowledged.
+const FILL_WINDOW: u32 = 500;
+const KIB: usize = 1_024;
 
 impl Bench {
     pub(super) fn measure(
@@ -70,32 +75,29 @@ impl Bench {
 
     fn throughput(&self, scenario: &Scenario, broker: &Broker, limits: &Limits) -> Fallible<Vec<Measured>> {
         let Work::Throughput { connections, size, window } = scenario.work else { return Ok(Vec::new()) };
-        let credit = if scenario.durable { window.clamp(100, 1_000) } else { window };
-        let pairs = [
-            ("--senders", connections.to_string()),
-            ("--receivers", connections.to_string()),
-            ("--queues", connections.to_string()),
-            ("--size", size.to_string()),
-            ("--window", window.to_string()),
-            ("--credit", credit.to_string()),
-            // The rate of the slower side, without an ever-growing queue.
-            ("--max-backlog", if size > LARGE_BODY { "500" } else { "20000" }.to_owned()),
-            ("--seconds", self.seconds.to_string()),
-            ("--warmup", WARM_UP.to_owned()),
-        ];
+        // The rate of the slower side, without an ever-growing queue.
+        let max_backlog = Some(if size > LARGE_BODY { 500 } else { 20_000 });
+        let load = Load {
+            senders: connections,
+            receivers: connections,
+            queues: connections,
+            size: usize::try_from(size)?,
+            durable: scenario.durable,
+            pace: Loop::Closed { window, max_backlog },
+            credit: if scenario.durable { window.clamp(100, 1_000) } else { window },
+            extent: self.extent(),
+        };
         let limit = limits.messages(scenario);
-        self.repeated(scenario, broker, &words(&pairs, scenario.durable), |outcome| {
-            let rate = outcome.need("send_rate")?.min(outcome.need("recv_rate")?);
-            let row = Measured {
+        self.repeated(scenario, broker, &load, |outcome| {
+            let rate = outcome.rate();
+            Ok(Measured {
                 value: rate,
                 unit: "msgs/s",
                 higher_is_better: true,
-                cpu_us: outcome.number("broker_cpu_us_per_msg"),
-                latency: outcome.latency("ack_us"),
+                latency: outcome.acknowledgement,
                 of_limit: limit.map(|limit| format!("{:.2}", rate / limit)),
                 ..Measured::of(scenario, broker)
-            };
-            Ok(row)
+            })
         })
     }
 
@@ -106,26 +108,33 @@ impl Bench {
         limits: &Limits,
         rate: u32,
     ) -> Fallible<Vec<Measured>> {
-        let pairs = [
-            ("--size", "1024".to_owned()),
-            ("--rate", rate.to_string()),
-            ("--seconds", self.seconds.to_string()),
-            ("--warmup", WARM_UP.to_owned()),
-        ];
-        let sync = limits.sync_us.filter(|_| scenario.durable);
+        let load = Load {
+            senders: 1,
+            receivers: 1,
+            queues: 1,
+            size: KIB,
+            durable: scenario.durable,
+            pace: Loop::Open { rate },
+            credit: 1_000,
+            extent: self.extent(),
+        };
+        let sync = scenario.durable.then_some(limits.sync_us);
         let relay = if scenario.durable { limits.durable_relay } else { limits.relay };
-        self.repeated(scenario, broker, &words(&pairs, scenario.durable), |outcome| {
-            let latency = outcome.latency("e2e_us").ok_or("no message arrived")?;
+        self.repeated(scenario, broker, &load, |outcome| {
+            let latency = outcome.end_to_end.ok_or("no message arrived")?;
             let [_, p99, _] = latency;
             Ok(Measured {
                 value: p99,
                 unit: "µs",
-                cpu_us: outcome.number("broker_cpu_us_per_msg"),
                 latency: Some(latency),
-                of_limit: of_limit(p99, sync, relay),
+                of_limit: Some(of_limit(p99, sync, relay)),
                 ..Measured::of(scenario, broker)
             })
         })
+    }
+
+    fn extent(&self) -> Extent {
+        Extent::Time { warm_up: WARM_UP, measured: Duration::from_secs(self.seconds) }
     }
 
     /// Several runs on one start; the one with the median value stands for all.
@@ -133,16 +142,15 @@ impl Bench {
         &self,
         scenario: &Scenario,
         broker: &Broker,
-        words: &[String],
+        load: &Load,
         read: impl Fn(&Outcome) -> Fallible<Measured>,
     ) -> Fallible<Vec<Measured>> {
         let running = self.start_clean(scenario, broker)?;
         let mut rows = Vec::new();
         for _ in 0..self.reps.max(1) {
-            let outcome = load::run(&self.load, broker, &running, &broker.address, words)?;
-            let mut row = read(&outcome)?;
-            row.rss_kb = outcome.number("rss_after_kb");
-            rows.push(row);
+            let outcome = load.run(&peer(broker, &running))?;
+            let row = read(&outcome)?;
+            rows.push(Measured { cpu_us: outcome.broker_cpu_us, rss_kb: outcome.rss_kb, ..row });
         }
         running.stop();
         rows.sort_by(|one, other| one.value.total_cmp(&other.value));
@@ -154,25 +162,15 @@ impl Bench {
     fn fill(&self, scenario: &Scenario, broker: &Broker, messages: u64) -> Fallible<Vec<Measured>> {
         let running = self.start_clean(scenario, broker)?;
         let half = messages / 2;
-        let (first_s, half_kb) = self.fill_part(broker, &running, half)?;
-        let (second_s, full_kb) = self.fill_part(broker, &running, messages - half)?;
+        let (first_s, half_kb) = Self::fill_part(broker, &running, half)?;
+        let (second_s, full_kb) = Self::fill_part(broker, &running, messages - half)?;
         running.kill();
 
         let start = Instant::now();
         let running = self.start(scenario, broker)?;
-        let pairs = [
-            ("--senders", "0".to_owned()),
-            ("--receivers", "1".to_owned()),
-            ("--size", "1024".to_owned()),
-            ("--count", "1".to_owned()),
-            ("--credit", "1".to_owned()),
-            ("--drain-timeout", "120".to_owned()),
-        ];
-        let outcome = load::run(&self.load, broker, &running, &one_queue(broker), &words(&pairs, false))?;
+        let first = Load { senders: 0, receivers: 1, credit: 1, extent: Extent::Messages(1), ..filling(0) };
+        first.run(&peer(broker, &running))?;
         let back_s = start.elapsed().as_secs_f64();
-        if outcome.need("received")? < 1.0 {
-            return Err("nothing was received after the restart".into());
-        }
         running.stop();
 
         let row = |title: &str, value: f64, unit: &'static str| Measured {
@@ -193,38 +191,24 @@ impl Bench {
     }
 
     /// Seconds of the load and resident memory after it.
-    fn fill_part(&self, broker: &Broker, running: &Running, messages: u64) -> Fallible<(f64, f64)> {
-        let pairs = [
-            ("--senders", "4".to_owned()),
-            ("--receivers", "0".to_owned()),
-            ("--size", "1024".to_owned()),
-            ("--window", "500".to_owned()),
-            ("--count", messages.to_string()),
-        ];
-        let outcome = load::run(&self.load, broker, running, &one_queue(broker), &words(&pairs, true))?;
-        let acked = outcome.need("acked")?;
-        #[expect(clippy::cast_precision_loss, reason = "a million is far below 2^52")]
-        if acked < messages as f64 {
-            return Err(format!("{acked} of {messages} were accepted").into());
-        }
+    fn fill_part(broker: &Broker, running: &Running, messages: u64) -> Fallible<(f64, f64)> {
+        let outcome = filling(messages).run(&peer(broker, running))?;
         thread::sleep(SETTLE);
-        Ok((outcome.need("secs")?, rss_kb(running.pid).ok_or("no resident memory to read")?))
+        Ok((outcome.seconds, rss_kb(running.pid).ok_or("no resident memory to read")?))
     }
 
     fn idle(&self, scenario: &Scenario, broker: &Broker, connections: u32) -> Fallible<Vec<Measured>> {
         let running = self.start_clean(scenario, broker)?;
         thread::sleep(SETTLE);
-        let pairs = [
-            ("--mode", "idle".to_owned()),
-            ("--connections", connections.to_string()),
-            ("--queues", "8".to_owned()),
-            ("--seconds", "4".to_owned()),
-        ];
-        let outcome = load::run(&self.load, broker, &running, &broker.address, &words(&pairs, false))?;
+        let before = rss_kb(running.pid).ok_or("no resident memory to read")?;
+        let held = load::idle(&peer(broker, &running), connections)?;
+        thread::sleep(SETTLE);
+        let after = rss_kb(running.pid).ok_or("no resident memory to read")?;
+        drop(held);
         let row = Measured {
-            value: outcome.need("kb_per_conn")?,
+            value: (after - before) / f64::from(connections.max(1)),
             unit: "KB",
-            rss_kb: outcome.number("rss_after_kb"),
+            rss_kb: Some(after),
             ..Measured::of(scenario, broker)
         };
         running.stop();
@@ -254,12 +238,17 @@ impl Bench {
         self.start(scenario, broker)
     }
 
-    /// A broker may answer the protocol header before it lets anyone in: the generator's probe opens a connection.
+    /// A broker may answer the protocol header before it lets anyone in: a start is over when a session has begun.
     fn start(&self, scenario: &Scenario, broker: &Broker) -> Fallible<Running> {
         let running = broker.start(&self.folder_of(broker), scenario.durable)?;
-        let pairs = [("--mode", "probe".to_owned()), ("--seconds", "60".to_owned())];
-        load::run(&self.load, broker, &running, &broker.address, &words(&pairs, false))?;
-        Ok(running)
+        let begin = Instant::now();
+        loop {
+            match load::connect(&peer(broker, &running)) {
+                Ok(_) => return Ok(running),
+                Err(error) if begin.elapsed() > OPEN_LIMIT => return Err(error),
+                Err(_) => thread::sleep(Duration::from_millis(5)),
+            }
+        }
     }
 
     fn folder_of(&self, broker: &Broker) -> PathBuf {
@@ -311,27 +300,29 @@ pub(super) fn short(value: f64) -> String {
     if value < 10.0 { format!("{value:.2}") } else { format!("{value:.0}") }
 }
 
-fn words(pairs: &[(&str, String)], durable: bool) -> Vec<String> {
-    let pairs = pairs.iter().flat_map(|(name, value)| [(*name).to_owned(), value.clone()]);
-    pairs.chain(durable.then(|| "--durable".to_owned())).collect()
+/// Fills one queue.
+fn filling(messages: u64) -> Load {
+    Load {
+        senders: 4,
+        receivers: 0,
+        queues: 1,
+        size: KIB,
+        durable: true,
+        pace: Loop::Closed { window: FILL_WINDOW, max_backlog: None },
+        credit: 0,
+        extent: Extent::Messages(messages),
+    }
 }
 
-fn one_queue(broker: &Broker) -> String {
-    broker.address.replace("{}", "0")
-}
-
-/// Resident memory of a process in kilobytes.
-fn rss_kb(pid: u32) -> Option<f64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse().ok())
+fn peer(broker: &Broker, running: &Running) -> Peer {
+    let user = broker.user.map(|(user, password)| (user.to_owned(), password.to_owned()));
+    Peer { port: broker.port, address: broker.address.clone(), user, pid: Some(running.pid) }
 }
 
 /// A 99th percentile beside what the machine alone takes.
-fn of_limit(p99: f64, sync: Option<f64>, relay: Option<Floor>) -> Option<String> {
-    let syncs = sync.map(|sync| format!("{:.1} fdatasync", p99 / sync));
-    let relays = relay.map(|floor| format!("{:.1} × the relay's", p99 / floor.p99));
-    let words: Vec<String> = syncs.into_iter().chain(relays).collect();
-    (!words.is_empty()).then(|| words.join(", "))
+fn of_limit(p99: f64, sync: Option<f64>, relay: Floor) -> String {
+    let syncs = sync.map(|sync| format!("{:.1} fdatasync, ", p99 / sync)).unwrap_or_default();
+    format!("{syncs}{:.1} × the relay's", p99 / relay.p99)
 }
 
 /// Bodies above this many bytes get a short backlog: a long one would measure reading back from disk.

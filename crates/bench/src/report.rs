@@ -4,13 +4,10 @@
 
 use std::fmt::Write as _;
 
-use super::broker::Broker;
-use super::limits::Limits;
-use super::machine;
-use super::measure::{Bench, Measured, short};
-use crate::Fallible;
-use crate::table;
-use crate::workspace::Workspace;
+use crate::broker::Broker;
+use crate::limits::Limits;
+use crate::measure::{Bench, Measured, short};
+use crate::{Fallible, checkout, machine, table};
 
 /// One row for each scenario and broker. The first broker's rows hold its advantage over each other.
 pub(super) fn table(rows: &[Measured], brokers: &[&str]) -> String {
@@ -76,7 +73,7 @@ pub(super) fn part(
     let mut part = format!("Settings: {}.\n", settings.join("; "));
     writeln!(
         part,
-        "Raw client, range acknowledgements, 1 KiB bodies unless said otherwise; {seconds} s a run,"
+        "One disposition for each read of a receiver, 1 KiB bodies unless said otherwise; {seconds} s a run,"
     )?;
     writeln!(part, "median of {reps}. Latencies are of the acknowledgement, in paced runs end to end.")?;
     writeln!(part, "{limits}\n\n{}", table(rows, &names).trim_end())?;
@@ -84,8 +81,8 @@ pub(super) fn part(
 }
 
 /// The whole report: machine, commit and day above the parts.
-pub(super) fn whole(workspace: &Workspace, parts: &[String]) -> String {
-    let (today, commit) = (machine::today(), machine::commit(workspace));
+pub(super) fn whole(parts: &[String]) -> String {
+    let (today, commit) = (machine::today(), checkout::commit());
     format!("## {today}, commit {commit}\n\n{}.\n{}", machine::description(), parts.join("\n"))
 }
 

@@ -15,6 +15,8 @@ use testkit::{Script, Wire, WireError};
 
 use super::{Cost, Running};
 use crate::Fallible;
+use crate::load::refused;
+use crate::process_usage::cpu;
 
 /// Most messages that are sent before they are acknowledged: less than the credit and the window that the broker gives.
 pub(super) const BATCH: u32 = 500;
@@ -24,7 +26,7 @@ const PLENTY: u32 = 100_000_000;
 const ID: u32 = 0x7fed_cba9;
 
 /// One connection with one session.
-pub(in crate::bench) struct Client {
+pub(crate) struct Client {
     wire: Wire,
     next_id: u32,
     received: u64,
@@ -33,7 +35,7 @@ pub(in crate::bench) struct Client {
 }
 
 /// One transfer as bytes, of which a part changes from message to message.
-pub(in crate::bench) struct Template {
+pub(crate) struct Template {
     bytes: Vec<u8>,
     id_at: usize,
     tag_at: usize,
@@ -42,12 +44,7 @@ pub(in crate::bench) struct Template {
 
 impl Template {
     /// A transfer on `handle`; `mark` is found in the message and replaced by what a send brings.
-    pub(in crate::bench) fn new(
-        handle: u32,
-        message: &[u8],
-        mark: &[u8],
-        state: Option<DeliveryState>,
-    ) -> Self {
+    pub(crate) fn new(handle: u32, message: &[u8], mark: &[u8], state: Option<DeliveryState>) -> Self {
         let mut script = Script::new();
         let mut transfer = Script::transfer_frame(handle, ID, false);
         transfer.state = state;
@@ -75,14 +72,14 @@ impl Template {
 }
 
 impl Client {
-    pub(in crate::bench) fn connect(port: u16) -> Fallible<Self> {
+    pub(crate) fn connect(port: u16) -> Fallible<Self> {
         let mut wire = Wire::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
         wire.script.sasl("ANONYMOUS", None).open("bench").begin(0);
         wire.until(|performative| matches!(performative, Performative::Begin(_)))?;
         Ok(Self { wire, next_id: 0, received: 0, open: None })
     }
 
-    pub(in crate::bench) fn sender(&mut self, handle: u32, target: Target) -> Fallible<()> {
+    pub(crate) fn sender(&mut self, handle: u32, target: Target) -> Fallible<()> {
         let mut attach = Attach::new(&*format!("sender-{handle}"), handle, Role::Sender);
         attach.initial_delivery_count = Some(0);
         (attach.source, attach.target) = (Some(Source::new("here")), Some(target));
@@ -167,7 +164,7 @@ impl Client {
     }
 
     /// Sends `rate` messages a second for so long, whatever the answers do; says how long each took to be answered.
-    pub(in crate::bench) fn paced(
+    pub(crate) fn paced(
         &mut self,
         template: &Template,
         rate: u32,
@@ -279,10 +276,6 @@ impl Client {
 /// The patience that [`Wire::connect`] gives a socket.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn refused(error: Option<&amqp_codec::performative::Error>) -> Box<dyn std::error::Error> {
-    format!("the broker refused: {error:?}").into()
-}
-
 /// What the broker uses while it is measured.
 pub(super) struct Meter {
     pid: u32,
@@ -303,19 +296,6 @@ impl Meter {
     pub(super) fn cost(&self, messages: u64) -> Fallible<Cost> {
         Ok(Cost { messages, cpu: cpu(self.pid)?.saturating_sub(self.before) })
     }
-}
-
-/// CPU that a process has used, of all the threads that it has. To the nanosecond: what is counted in hundredths of a
-/// second is too coarse for runs that use a tenth of one.
-fn cpu(pid: u32) -> Fallible<Duration> {
-    let mut used = Duration::ZERO;
-    for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
-        // A thread may end meanwhile.
-        let Ok(times) = std::fs::read_to_string(thread?.path().join("schedstat")) else { continue };
-        let nanos = times.split_whitespace().next().ok_or("the kernel does not count")?;
-        used += Duration::from_nanos(nanos.parse()?);
-    }
-    Ok(used)
 }
 
 #[cfg(test)]
