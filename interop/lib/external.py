@@ -8,11 +8,19 @@ crash or a hang of the client costs one case and not the suite.
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
+import queue
 import subprocess
+import threading
+import time
+from typing import Iterator
 
 from broker import KEY, KEY_NAME, Broker
 from cases import CASE_SECONDS_MAX, RENEWED_LOCK, SHORT_LOCK, Context, Suite, queues_of
+
+# How long a program may take to its next line.
+LINE_SECONDS_MAX = 30.0
 
 # What every program plays, in this order, with the settings of each case's queue.
 EVERYWHERE: dict[str, dict[str, object]] = {
@@ -57,7 +65,9 @@ def environment(context: Context) -> dict[str, str]:
     }
 
 
-def play(program: list[str], case: str, context: Context, **more: str) -> None:
+def play(
+    program: list[str], case: str, context: Context, seconds_max: float = CASE_SECONDS_MAX, **more: str
+) -> None:
     """Runs one case to its end; anything but exit code 0 is a failure. `more` joins its environment."""
     done = subprocess.run(
         [*program, case],
@@ -65,11 +75,85 @@ def play(program: list[str], case: str, context: Context, **more: str) -> None:
         capture_output=True,
         text=True,
         errors="replace",
-        timeout=CASE_SECONDS_MAX,
+        timeout=seconds_max,
         check=False,
     )
     if done.returncode != 0:
         raise AssertionError(f"exit code {done.returncode}: {done.stderr.strip()[-4000:]}")
+
+
+class Started:
+    """A program that runs beside the suite and says on its standard output what it does, in lines of `WORD REST`."""
+
+    def __init__(self, program: list[str], case: str, context: Context):
+        self._process = subprocess.Popen(
+            [*program, case],
+            env=environment(context),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        )
+        self._errors: list[str] = []
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        self._seen: list[str] = []
+        self._readers = [
+            threading.Thread(target=self._read_lines, daemon=True),
+            threading.Thread(target=lambda: self._errors.extend(self._process.stderr), daemon=True),
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    def _read_lines(self) -> None:
+        for line in self._process.stdout:
+            self._lines.put(line.rstrip("\n"))
+        self._lines.put(None)
+
+    def line(self, word: str, seconds: float = LINE_SECONDS_MAX) -> str:
+        """Waits for the next line that begins with this word, and returns the rest of it."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                raise AssertionError(f"no line `{word}` within {seconds} s; seen {self._seen[-3:]}") from None
+            if line is None:
+                raise AssertionError(f"the program ended: {self._said()}")
+            self._seen.append(line)
+            first, _, rest = line.partition(" ")
+            if first == word:
+                return rest
+
+    def seen(self, word: str) -> list[str]:
+        """What was said in all lines of this word that were read."""
+        pairs = (line.partition(" ") for line in self._seen)
+        return [rest for first, _, rest in pairs if first == word]
+
+    def ends(self) -> None:
+        """Waits for the end, which must be one with exit code 0."""
+        code = self._process.wait(CASE_SECONDS_MAX)
+        if code != 0:
+            raise AssertionError(f"exit code {code}: {self._said()}")
+
+    def _said(self) -> str:
+        self._readers[1].join(5)
+        return "".join(self._errors).strip()[-4000:]
+
+    def kill(self) -> None:
+        """SIGKILL: the program gets no chance to tell the broker anything."""
+        self._process.kill()
+        self._process.wait()
+
+
+@contextlib.contextmanager
+def started(program: list[str], case: str, context: Context) -> Iterator[Started]:
+    """A case that the suite watches while it plays; the program does not outlive the block."""
+    client = Started(program, case, context)
+    try:
+        yield client
+    finally:
+        client.kill()
 
 
 def declare(suite: Suite, program: list[str], cases: dict[str, dict[str, object]]) -> None:

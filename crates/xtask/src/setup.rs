@@ -13,9 +13,10 @@ use crate::workspace::Workspace;
 /// What a file, in a suite's folder or in its commands, says about the tools it needs: Debian packages.
 ///
 /// Proton for Python comes as source only, so Python suites need a compiler and TLS headers.
-const TOOLS: [(&str, &[&str]); 3] = [
+const TOOLS: [(&str, &[&str]); 4] = [
     ("requirements.txt", &["python3-dev", "gcc", "pkg-config", "libssl-dev"]),
     ("package.json", &["nodejs", "npm"]),
+    ("pom.xml", &["default-jdk-headless", "maven"]),
     ("CMakeLists.txt", &["cmake", "g++", "make", "libqpid-proton-cpp12-dev"]),
 ];
 
@@ -23,7 +24,7 @@ const TOOLS: [(&str, &[&str]); 3] = [
 pub(crate) const PYTHON: [&str; 2] = ["python3", "python3-venv"];
 
 /// Programs that stand for a package when they are there, wherever they came from.
-const PROGRAMS: [(&str, &str); 8] = [
+const PROGRAMS: [(&str, &str); 10] = [
     ("python3", "python3"),
     ("gcc", "gcc"),
     ("g++", "g++"),
@@ -32,6 +33,8 @@ const PROGRAMS: [(&str, &str); 8] = [
     ("pkg-config", "pkg-config"),
     ("nodejs", "node"),
     ("npm", "npm"),
+    ("default-jdk-headless", "javac"),
+    ("maven", "mvn"),
 ];
 
 /// The Python environment of all suites.

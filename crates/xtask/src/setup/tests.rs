@@ -9,6 +9,7 @@ fn what_a_suite_needs_follows_from_its_files_commands_and_words() {
         // commands, more, one package that follows
         ("", "", "python3-venv"),
         ("pip install --requirement ../other/requirements.txt", "", "python3-dev"),
+        ("mvn --file ../other/pom.xml process-classes", "", "maven"),
         ("make", "libqpid-proton-cpp12-dev", "libqpid-proton-cpp12-dev"),
     ];
     for row @ (command, more, package) in cases {

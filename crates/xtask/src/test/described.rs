@@ -14,7 +14,7 @@ use super::report::Failure;
 const PAGE: &str = "docs/features/interop.md";
 
 /// The heading of a client's column, and the suite that fills it.
-const COLUMNS: [(&str, &str); 12] = [
+const COLUMNS: [(&str, &str); 15] = [
     ("Python SDK", "azure-python"),
     ("JavaScript SDK", "azure-javascript"),
     ("Rust SDK", "azure-rust"),
@@ -23,6 +23,9 @@ const COLUMNS: [(&str, &str); 12] = [
     ("Proton C++", "proton-cpp"),
     ("rhea", "rhea"),
     ("go-amqp", "go-amqp"),
+    ("Java SDK", "azure-java"),
+    ("Qpid JMS", "qpid-jms"),
+    ("Qpid JMS 1.16", "qpid-jms-javaee"),
     ("Python administration", "azure-python-administration"),
     ("JavaScript administration", "azure-javascript-administration"),
     ("crash", "crash"),

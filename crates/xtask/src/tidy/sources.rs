@@ -18,9 +18,9 @@ const LINES_NOTE: usize = 350;
 const PROGRAM_LINES_MAX: usize = 600;
 
 /// Endings of files that hold code of ours.
-const CODE: [&str; 11] = ["rs", "py", "js", "mjs", "cpp", "hpp", "h", "go", "sh", "toml", "yml"];
+const CODE: [&str; 12] = ["rs", "py", "js", "mjs", "cpp", "hpp", "h", "go", "java", "sh", "toml", "yml"];
 /// Those of programs in other languages.
-const PROGRAMS: [&str; 7] = ["py", "js", "mjs", "cpp", "hpp", "h", "go"];
+const PROGRAMS: [&str; 8] = ["py", "js", "mjs", "cpp", "hpp", "h", "go", "java"];
 
 /// Written in two pieces so that this file does not find itself.
 const MARKS: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
