@@ -22,6 +22,10 @@ const TIMEOUT: &str = "com.microsoft:timeout";
 const LOCKED_UNTIL: &str = "com.microsoft:locked-until-utc";
 /// How long a consumer waits for any session that does not say.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How much earlier than asked a wait for any session ends, at most, and the part of a short wait that this may be. SDKs
+/// run a timer of their own for the time that they ask for; where it ends first they close the link and try again.
+const ANSWER_AHEAD: Duration = Duration::from_millis(100);
+const ANSWER_AHEAD_PART: u32 = 10;
 /// Ticks of .NET's calendar at the beginning of 1970: 100 ns each, since the year 1.
 const TICKS_1970: i64 = 621_355_968_000_000_000;
 
@@ -42,10 +46,15 @@ pub(crate) fn wanted(attach: &Attach) -> Result<Option<SessionWanted>, Refusal> 
     Ok(Some(SessionWanted::Named(id.into())))
 }
 
-/// How long an attach waits for any session.
+/// How long an attach waits for any session: a little less than it asks for, so that the answer is there in time.
 fn patience(attach: &Attach) -> Duration {
     let timeout = attach.properties.as_ref().and_then(|properties| properties.get(TIMEOUT));
-    timeout.and_then(RawValue::as_u64).map_or(PATIENCE, Duration::from_millis)
+    timeout.and_then(RawValue::as_u64).map(Duration::from_millis).map_or(PATIENCE, answered_in_time)
+}
+
+/// How long a client is left waiting that gives up after `asked`.
+fn answered_in_time(asked: Duration) -> Duration {
+    asked.saturating_sub(ANSWER_AHEAD.min(asked / ANSWER_AHEAD_PART))
 }
 
 /// The source of an attach, its filter reduced to the one that names the locked session.

@@ -40,12 +40,15 @@ fn every_clients_way_to_ask_for_a_session_is_understood() {
 }
 
 #[test]
-fn whoever_takes_any_session_waits_as_long_as_it_says() {
+fn whoever_takes_any_session_is_answered_a_little_before_the_time_that_it_says() {
     let null = AnnotationValue::Raw(RawValue::first(&[0x40]).unwrap());
     let cases = [
         (None, PATIENCE),
-        (Some(AnnotationValue::Uint(1_500)), Duration::from_millis(1_500)),
-        (Some(AnnotationValue::Long(20)), Duration::from_millis(20)),
+        (Some(AnnotationValue::Uint(60_000)), Duration::from_millis(59_900)),
+        (Some(AnnotationValue::Uint(1_500)), Duration::from_millis(1_400)),
+        (Some(AnnotationValue::Uint(1_000)), Duration::from_millis(900)),
+        (Some(AnnotationValue::Uint(999)), Duration::from_micros(899_100)),
+        (Some(AnnotationValue::Long(20)), Duration::from_millis(18)),
         (Some(AnnotationValue::Ulong(0)), Duration::ZERO),
         (Some(AnnotationValue::Long(-1)), PATIENCE),
         (Some(AnnotationValue::Str("1")), PATIENCE),
