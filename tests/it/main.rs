@@ -81,6 +81,8 @@ mod sessions;
 #[cfg(test)]
 mod settlement;
 #[cfg(test)]
+mod stalls;
+#[cfg(test)]
 mod stopping;
 #[cfg(test)]
 mod testing;

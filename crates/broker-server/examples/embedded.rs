@@ -39,6 +39,7 @@ fn main() -> ExitCode {
         max_in_flight_bytes: 256 << 20,
         http_write_time_out: Duration::from_secs(30),
         handshake_time_out: Duration::from_secs(30),
+        tcp_max_segment: None,
         shutdown_time_out: Duration::from_secs(5),
         io_threads: 2,
         missing_right: MissingRight::Forbidden,

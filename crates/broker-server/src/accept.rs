@@ -38,6 +38,7 @@ use crate::{
     observe::ObserveConfig,
     otlp::Spans,
     places::{Places, Taken},
+    socket::Socket,
     stop::{Stop, ordered, unless_stopped},
     threads::Spawner,
 };
@@ -181,7 +182,7 @@ async fn serve_late(stream: TcpStream, address: SocketAddr, shared: Arc<Shared>)
         peer.facts.certificate_subject = subject(&stream);
         return if first.is_some_and(is_http) { http::serve(stream, shared, peer).await } else { Ok(()) };
     }
-    if count > 0 && is_http(first[0]) { http::serve(stream, shared, peer).await } else { Ok(()) }
+    if count > 0 && is_http(first[0]) { http::serve(Socket::new(stream), shared, peer).await } else { Ok(()) }
 }
 
 /// A stream was accepted on another thread, whose runtime watches it.
@@ -223,7 +224,7 @@ async fn serve(
     }
     let loopback = address.ip().is_loopback();
     let facts = PeerFacts { tls: false, certificate_subject: None, loopback };
-    speak(stream, first.first().copied(), shared, Peer { facts, address, surplus }).await
+    speak(Socket::new(stream), first.first().copied(), shared, Peer { facts, address, surplus }).await
 }
 
 async fn serve_tls(
@@ -243,8 +244,8 @@ async fn serve_tls(
 }
 
 /// The TLS handshake. What the peer says in it is kept until it is whole, so it may not be long.
-async fn shake_hands(acceptor: &TlsAcceptor, stream: TcpStream) -> io::Result<TlsStream<Limited<TcpStream>>> {
-    let mut stream = acceptor.accept(Limited::new(stream, HANDSHAKE_BYTES_MAX)).await?;
+async fn shake_hands(acceptor: &TlsAcceptor, stream: TcpStream) -> io::Result<TlsStream<Limited<Socket>>> {
+    let mut stream = acceptor.accept(Limited::new(Socket::new(stream), HANDSHAKE_BYTES_MAX)).await?;
     stream.get_mut().0.lift();
     Ok(stream)
 }

@@ -133,6 +133,8 @@ pub struct ServerConfig {
     pub handshake_time_out: Duration,
     /// Time in which an HTTP peer must take some of its answer.
     pub http_write_time_out: Duration,
+    /// Largest segment of TCP in bytes, 88 to 32,767; `None`: what the interface allows.
+    pub tcp_max_segment: Option<u16>,
     /// Time connections have to say goodbye at shutdown.
     pub shutdown_time_out: Duration,
     /// Threads that serve connections.

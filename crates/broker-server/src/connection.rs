@@ -25,12 +25,13 @@ use crate::{
     audit::Audit,
     clock::Clock,
     connections::Listed,
-    handing_over::submit,
+    handing_over::{bring_outcomes, submit},
     inbox::{Inbox, Item},
     mailbox::{Errand, Mailbox, Report},
     meters::Seat,
     orders::Orders,
     otlp::Spans,
+    socket,
     stop::{Stop, ordered},
     transport::{self, Outgoing, WRITE_SOFT_LIMIT},
 };
@@ -93,6 +94,8 @@ pub(crate) struct Driver<S> {
     faults: Option<Orders>,
     /// Bytes that were read.
     received: u64,
+    /// Something was handed over whose outcome the peer will be told, and nothing was heard of the node since.
+    awaits_outcome: bool,
     /// Its line in the list of connections.
     listed: Option<Listed>,
     /// Where spans go, if they are wanted.
@@ -133,6 +136,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             stop: Some(stop),
             faults: None,
             received: 0,
+            awaits_outcome: false,
             listed: None,
             spans: None,
             audit: None,
@@ -194,6 +198,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
     fn handle(&mut self, turn: Turn) -> io::Result<Option<End>> {
         let now = self.clock.now();
         if !turn.effects.is_empty() {
+            self.awaits_outcome = false;
             self.gateway.handle_effects(now, turn.effects);
         }
         if let Some(input) = turn.input {
@@ -281,6 +286,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             if effects.is_empty() {
                 return;
             }
+            self.awaits_outcome = false;
             self.gateway.handle_effects(self.clock.now(), effects);
         }
         self.submit();
@@ -292,6 +298,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         if commands.is_empty() {
             return false;
         }
+        self.awaits_outcome |= bring_outcomes(&commands);
         self.mailbox.attend();
         self.inbox.note_traffic();
         submit(&self.mailbox, &self.inbox, self.client, commands);
@@ -336,7 +343,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         if turn.failure.is_none()
             && self.mailbox.may_read()
             && self.gateway.wants_input()
-            && let Poll::Ready(read) = transport::poll_read(&mut self.stream, cx)
+            && let Poll::Ready(read) = socket::while_answer_is_due(self.awaits_outcome, || {
+                transport::poll_read(&mut self.stream, cx)
+            })
         {
             match read {
                 Ok(input) => {

@@ -21,6 +21,20 @@ pub(crate) fn submit(mailbox: &Mailbox, inbox: &Inbox, client: ClientId, command
     inbox.push(Item::Batch(Batch { client, commands }, weight));
 }
 
+/// Whether the peer will be told an outcome of these as soon as they are durable.
+pub(crate) fn bring_outcomes(commands: &[Command]) -> bool {
+    commands.iter().any(|command| {
+        matches!(
+            command,
+            Command::Publish { ticket: Some(_), .. }
+                | Command::PublishBatch { ticket: Some(_), .. }
+                | Command::PublishTo { ticket: Some(_), .. }
+                | Command::PublishThrough { ticket: Some(_), .. }
+                | Command::Settle { ticket: Some(_), .. }
+        )
+    })
+}
+
 /// What a command occupies while it waits for the node, in bytes.
 fn weight(command: &Command) -> usize {
     let of_all = |messages: &[Message]| {

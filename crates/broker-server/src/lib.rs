@@ -35,6 +35,7 @@ mod runner;
 mod server;
 mod signals;
 mod slow;
+mod socket;
 mod stop;
 mod threads;
 mod tls;

@@ -10,6 +10,7 @@ use broker_core::{
     Batch, ClientId, Command, Effect, EntityError, EntityPath, EntityReport, EntitySettings, Look, Rule,
     SubQueue, Ticket,
 };
+use socket2::SockRef;
 use tokio::net::{TcpListener, TcpSocket};
 
 use crate::{
@@ -254,7 +255,8 @@ impl Ports {
         ];
         let ports = doors.into_iter().flat_map(|(addresses, door)| {
             addresses.iter().map(move |&address| {
-                Port::take(address, door).map_err(|source| StartError::Listen { address, source })
+                Port::take(address, door, config.tcp_max_segment)
+                    .map_err(|source| StartError::Listen { address, source })
             })
         });
         ports.collect::<Result<_, _>>().map(Self)
@@ -267,10 +269,14 @@ impl Ports {
 }
 
 impl Port {
-    fn take(address: SocketAddr, door: Door) -> io::Result<Self> {
+    fn take(address: SocketAddr, door: Door, segment_bytes: Option<u16>) -> io::Result<Self> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         // Connections of the process before this one may still be ending there.
         socket.set_reuseaddr(true)?;
+        if let Some(bytes) = segment_bytes {
+            // Connections that are accepted have it from here; on them it has no effect.
+            SockRef::from(&socket).set_tcp_mss(bytes.into())?;
+        }
         socket.bind(address)?;
         let address = socket.local_addr()?;
         Ok(Self { socket, address, door })

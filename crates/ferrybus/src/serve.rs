@@ -161,6 +161,7 @@ fn config(limits: Limits) -> ServerConfig {
         http_write_time_out: bounds.http_write_time_out,
         handshake_time_out: bounds.handshake_time_out,
         shutdown_time_out: bounds.shutdown_time_out,
+        tcp_max_segment: bounds.tcp_max_segment,
         io_threads: bounds.io_threads,
         authority: Arc::new(authority),
         key_sources: limits.key_sources,

@@ -213,6 +213,7 @@ pub(crate) struct LimitSettings {
     pub(crate) handshake_time_out: Option<Span>,
     pub(crate) http_write_time_out: Option<Span>,
     pub(crate) shutdown_time_out: Option<Span>,
+    pub(crate) tcp_max_segment: Option<u16>,
     pub(crate) io_threads: Option<usize>,
 }
 

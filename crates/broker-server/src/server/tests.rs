@@ -48,6 +48,7 @@ pub(crate) fn config() -> ServerConfig {
         max_in_flight_bytes: 256 << 20,
         http_write_time_out: Duration::from_secs(30),
         handshake_time_out: Duration::from_secs(60),
+        tcp_max_segment: None,
         shutdown_time_out: Duration::from_secs(60),
         io_threads: 2,
         missing_right: MissingRight::Forbidden,

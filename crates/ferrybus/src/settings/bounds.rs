@@ -31,6 +31,7 @@ pub(crate) struct Bounds {
     pub(crate) handshake_time_out: Duration,
     pub(crate) http_write_time_out: Duration,
     pub(crate) shutdown_time_out: Duration,
+    pub(crate) tcp_max_segment: Option<u16>,
     pub(crate) io_threads: usize,
 }
 
@@ -107,6 +108,7 @@ impl Bounds {
                 3_600,
             )?,
             shutdown_time_out: time("limits.shutdown_time_out", limits.shutdown_time_out, 5, 0, 3_600)?,
+            tcp_max_segment: limits.tcp_max_segment.map(segment_bytes).transpose()?,
             io_threads: threads(limits.io_threads)?,
         })
     }
@@ -242,6 +244,11 @@ fn message_bytes(key: &str, value: Option<u64>) -> Result<u64, Failure> {
 fn frame_bytes(value: Option<u64>) -> Result<u32, Failure> {
     let bytes = within("limits.max_frame_bytes", value, 1 << 16, 512, 16 << 20, "bytes")?;
     Ok(u32::try_from(bytes).expect("16 MiB fits 32 bits"))
+}
+
+/// Linux takes no others.
+fn segment_bytes(value: u16) -> Result<u16, Failure> {
+    within("limits.tcp_max_segment", Some(value), value, 88, 32_767, "bytes")
 }
 
 pub(super) fn time(

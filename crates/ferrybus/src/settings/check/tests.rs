@@ -78,6 +78,11 @@ fn values_outside_their_bounds_are_named() {
             "[limits]\nmax_frame_bytes = 256",
             "`limits.max_frame_bytes` is 256, expected 512 to 16777216 bytes",
         ),
+        ("[limits]\ntcp_max_segment = 87", "`limits.tcp_max_segment` is 87, expected 88 to 32767 bytes"),
+        (
+            "[limits]\ntcp_max_segment = 32768",
+            "`limits.tcp_max_segment` is 32768, expected 88 to 32767 bytes",
+        ),
         ("[limits]\nmax_connections = 0", "`limits.max_connections` is 0, expected 1 to 1000000 connections"),
         (
             "[limits]\nmax_message_bytes = \"101 MiB\"",
@@ -149,6 +154,8 @@ fn are_named(cases: &[(&str, &str)]) {
 fn values_at_their_bounds_are_accepted() {
     for text in [
         "[limits]\nmax_frame_bytes = 512",
+        "[limits]\ntcp_max_segment = 88",
+        "[limits]\ntcp_max_segment = 32767",
         "[limits]\nmax_frame_bytes = \"16 MiB\"",
         "[limits]\nmax_message_bytes = \"100 MiB\"",
         "[limits]\nidle_time_out = \"5s\"\nshutdown_time_out = \"0s\"",
