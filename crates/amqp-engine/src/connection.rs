@@ -102,6 +102,19 @@ pub struct Peer {
     pub channel_max: u16,
     /// The SASL mechanism it has authenticated with.
     pub sasl_mechanism: Option<Symbol>,
+    /// The reason for which the handshake was given up, if it was.
+    pub refused: Option<RefusedHandshake>,
+    /// It was silent, or did not open, for too long, which has ended the connection.
+    pub has_timed_out: bool,
+}
+
+/// Something that a peer says in the handshake and that ends it without an error of AMQP.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum RefusedHandshake {
+    /// A protocol header of another protocol, or one that is not accepted at that point.
+    Header([u8; 8]),
+    /// A SASL mechanism that is not offered.
+    Mechanism(Symbol),
 }
 
 impl Connection {

@@ -26,7 +26,7 @@ mod session;
 
 pub use command::{AttachReply, OpenReply};
 pub use config::Config;
-pub use connection::{Connection, Peer};
+pub use connection::{Connection, Peer, RefusedHandshake};
 pub use delivery::OutgoingDelivery;
 pub use event::{Event, IncomingDelivery, Origin};
 pub use gather::GatherBuffer;

@@ -74,14 +74,21 @@ impl Gateway {
                 Some((path, or_below)) => return self.find_entity(put.caller, grant, path, or_below),
                 None => self.take_grant(grant),
             },
-            Err(error) => Err(Refusal::BadToken { reason: error.to_string() }),
+            Err(error) => {
+                self.record.add_token(error, &put.token, &put.audience);
+                Err(Refusal::BadToken { reason: error.to_string() })
+            }
         };
         self.answer_cbs(put.caller, taken);
     }
 
     fn take_grant(&mut self, grant: Grant) -> Result<(), Refusal> {
+        let (key, place) = (grant.key.clone(), grant.scope.clone());
         let added = self.grants.add(grant, self.now.unix_seconds());
-        added.map_err(|error| Refusal::BadToken { reason: error.to_string() })
+        added.map_err(|error| {
+            self.record.add_excess_token(&key, place.as_str());
+            Refusal::BadToken { reason: error.to_string() }
+        })
     }
 
     /// The entity that has to be there for a token to be taken, and whether one below its name will do: a token may be for

@@ -30,7 +30,11 @@ impl Gateway {
                 self.challenged = Some(mechanism);
                 self.engine.sasl_challenge(Bytes::new());
             }
-            Err(_) => self.engine.sasl_outcome(SaslCode::Auth),
+            Err(error) => {
+                let chosen = (&*mechanism, response.map(|bytes| &**bytes));
+                self.record.add_sasl((&self.authority, &self.peer), error, chosen);
+                self.engine.sasl_outcome(SaslCode::Auth);
+            }
         }
     }
 

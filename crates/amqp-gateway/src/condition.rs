@@ -10,7 +10,7 @@ use broker_core::{
     AttachError, CommitError, EntityError, NoRoom, PublishError, SessionError, SettleError, TransactionError,
 };
 
-use crate::{address::AddressError, faults::FaultKind, selector::SelectorError};
+use crate::{address::AddressError, faults::FaultKind, refusal_log::Severity, selector::SelectorError};
 
 /// Why the gateway refuses something, whoever found the reason.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -127,6 +127,18 @@ pub(crate) struct Named {
 }
 
 impl Refusal {
+    /// The weight for an operator: receivers that wait for a session, links that idle and a broker that ends are refused
+    /// in the usual course of things.
+    pub(crate) const fn severity(&self) -> Severity {
+        match self {
+            Self::Attach(AttachError::SessionTimeout)
+            | Self::Idle { .. }
+            | Self::ShuttingDown
+            | Self::Ended => Severity::Routine,
+            _ => Severity::Warning,
+        }
+    }
+
     /// Condition and status code.
     pub(crate) fn named(&self) -> Named {
         let (condition, status) = match self {

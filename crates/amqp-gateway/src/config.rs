@@ -9,7 +9,7 @@ use std::{
 
 use broker_core::Timestamp;
 
-use crate::faults::Faults;
+use crate::{faults::Faults, refusal_log::RefusalLog};
 
 /// The clocks, read together by the shell.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +76,8 @@ pub struct GatewayConfig {
     pub max_unread_answer_bytes: u64,
     /// Make spans of the messages that belong to a trace.
     pub traces: bool,
+    /// The log of refusals, of all connections.
+    pub refusals: Arc<RefusalLog>,
     /// Faults that tests may order; `None`: nobody can.
     pub faults: Option<Arc<Faults>>,
 }
@@ -102,6 +104,7 @@ impl Default for GatewayConfig {
             max_unread_cbs_bytes: 1 << 20,
             max_unread_answer_bytes: 64 << 20,
             traces: false,
+            refusals: Arc::default(),
             faults: None,
         }
     }

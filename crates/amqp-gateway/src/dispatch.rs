@@ -25,13 +25,13 @@ impl Gateway {
             }
             Event::LinkAttached { link, attach } => self.on_attached(link, attach),
             Event::LinkDetached { link, closed, error, by } => {
-                telling::by_engine(by, error.as_ref());
+                telling::by_engine(self, by, error.as_ref());
                 self.on_detached(link, closed && error.is_none(), by);
             }
             Event::DetachAnswered { link } => self.on_detach_answered(link),
             Event::SessionBegun { session } => self.on_session(session),
             Event::SessionEnded { session, error, by } => {
-                telling::by_engine(by, error.as_ref());
+                telling::by_engine(self, by, error.as_ref());
                 self.on_session_ended(session, by);
             }
             Event::SaslInit { mechanism, initial_response, .. } => {
@@ -43,7 +43,9 @@ impl Gateway {
             // The peer's word on what it sent: it has settled, and needs no answer.
             Event::SettledByPeer { .. } => {}
             Event::Closed { error, by } => {
-                telling::by_engine(by, error.as_ref());
+                telling::by_engine(self, by, error.as_ref());
+                let judges = (&*self.authority, &self.peer);
+                self.record.set_closed(by, error.as_ref(), self.engine.peer(), judges);
                 self.on_closed(by);
             }
         }

@@ -22,6 +22,7 @@ use crate::{
     client_library::ClientLibrary,
     condition::Refusal,
     config::{GatewayConfig, Now},
+    connection_record::ConnectionRecord,
     coordinator::Transactions,
     handshake,
     idling::Idling,
@@ -109,8 +110,8 @@ pub struct Gateway {
     pub(crate) idling: Idling,
     /// Spans of the messages that pass; `None`: none are wanted.
     pub(crate) traces: Option<Box<Traces>>,
-    /// Changes that the audit log is to have.
-    pub(crate) notes: Vec<crate::notes::Note>,
+    /// Facts that the log is to have.
+    pub(crate) record: ConnectionRecord,
     /// When the first claim of a link ends, in seconds since 1970.
     pub(crate) claims_end: Option<u64>,
     pub(crate) commands: Vec<Command>,
@@ -170,7 +171,7 @@ impl Gateway {
             mischief: Mischief::default(),
             idling: Idling::default(),
             traces,
-            notes: Vec::new(),
+            record: ConnectionRecord::default(),
             claims_end: None,
             commands: Vec::new(),
             commands_before: 0,
@@ -309,6 +310,7 @@ impl Gateway {
 
     pub(crate) fn close_with(&mut self, why: &Refusal) {
         let error = self.error(why, "");
+        self.record.set_closing(why, &error);
         self.engine.close(Some(error));
     }
 
@@ -334,6 +336,11 @@ impl Gateway {
     fn oldest_unsettled(&self) -> Option<Timestamp> {
         let seconds = self.sessions.iter().filter_map(|(_, session)| session.locks.oldest_since()).min()?;
         Some(Timestamp::from_millis(u64::from(seconds) * 1_000))
+    }
+
+    /// Facts for the log, to look at and to take.
+    pub const fn record(&mut self) -> &mut ConnectionRecord {
+        &mut self.record
     }
 
     /// True when there is nothing more to read or write.

@@ -60,6 +60,7 @@ impl Gateway {
     /// The client's open has come.
     pub(crate) fn on_opened(&mut self, open: &Open) {
         self.container = open.container_id.as_str().into();
+        self.record.set_opened();
         self.library = ClientLibrary::of(open);
         if self.library.is_service_bus() {
             // The receivers of .NET send no properties by which they could be known.

@@ -9,7 +9,8 @@
 //! | What does a settlement do to a message? | `settlement`, `outcome`, `settled` |
 //! | What does an address name? | `address` |
 //! | Which client library is it? | `client_library` |
-//! | What is a refusal called? | `condition`, `telling`, `tracking` |
+//! | What is a refusal called, and what does the log say of it? | `condition`, `telling`, `tracking`; `refusal_log`, `rate_limit` |
+//! | Which log-ins were refused, and how did a connection end? | `connection_record` |
 //! | How is a link opened? | `wanted`, `attach`, `claims`, `sessions`; from a topic: `subscribing`, `selector` |
 //! | How does a message come in, how does it go out? | `intake`, `quota`, `inbound`; `delivery`, `outbound` |
 //! | What does a transaction need? | `coordinator`, `transacted` |
@@ -30,6 +31,7 @@ mod claims;
 mod client_library;
 mod condition;
 mod config;
+mod connection_record;
 mod coordinator;
 mod delivery;
 mod dispatch;
@@ -54,6 +56,8 @@ mod notes;
 mod outbound;
 mod outcome;
 mod quota;
+mod rate_limit;
+mod refusal_log;
 mod requests;
 mod selector;
 mod sessions;
@@ -73,9 +77,12 @@ mod wanted;
 pub use broker_auth::PeerFacts as Peer;
 pub use claims::entity_rules;
 pub use config::{GatewayConfig, Now};
+pub use connection_record::{ConnectionRecord, Ending, LoginRecord};
 pub use faults::{FAULTS_MAX, Fault, FaultKind, Faults, TooManyFaults};
 pub use gateway::{About, Gateway};
 pub use intake::describe;
 pub use notes::Note;
+pub use rate_limit::{Admission, RateLimit};
+pub use refusal_log::{REFUSALS_PER_MINUTE, RefusalLog, Severity};
 pub use traces::{Span, SpanId, SpanKind, TraceContext};
 pub use tracking::http_trail;

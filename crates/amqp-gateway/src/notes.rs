@@ -30,11 +30,6 @@ pub struct Note {
 }
 
 impl Gateway {
-    /// What was changed since the last call, in order.
-    pub fn take_notes(&mut self) -> Vec<Note> {
-        std::mem::take(&mut self.notes)
-    }
-
     /// Notes the answer to a request, if it was for a change.
     pub(crate) fn note(&mut self, caller: &Caller, operation: Operation, refused: Option<&'static str>) {
         let action = match operation {
@@ -48,7 +43,7 @@ impl Gateway {
         let scope = Scope::of(&address::resource(path, true));
         let who = self.grants.who(&scope, operation.right()).into();
         let (entity, subject) = (caller.node.place().into(), caller.subject.clone());
-        self.notes.push(Note { who, action, entity, subject, refused });
+        self.record.add_change(Note { who, action, entity, subject, refused });
     }
 }
 

@@ -1,13 +1,12 @@
 //! What a client is told of a refusal, and the log too.
 //!
-//! Invariant: every error text that leaves is in the log at `debug`, with the tracking id that the client has. No peer's
-//! frames are too small for that id.
+//! Invariant: every error text that leaves goes to the log of refusals, with the tracking id that the client has. No
+//! peer's frames are too small for that id.
 
 use amqp_codec::{performative::Error, types::Symbol};
 use amqp_engine::{Origin, config::SHORT_DESCRIPTION};
-use tracing::debug;
 
-use crate::{condition::Refusal, gateway::Gateway};
+use crate::{condition::Refusal, gateway::Gateway, refusal_log::Severity};
 
 impl Gateway {
     /// The error that tells a client of a refusal. `place` is the entity it happened at, empty for none.
@@ -26,18 +25,22 @@ impl Gateway {
         let frame = usize::try_from(self.engine.peer().max_frame_size).unwrap_or(usize::MAX);
         let room = frame.saturating_sub(AROUND).max(SHORT_DESCRIPTION);
         let text = self.tracking.tracked(&refusal.text(), &place, self.now.utc, room);
-        // Whoever quotes its tracking id to the operator is found by it.
-        debug!(condition = refusal.named().condition, text, "told");
+        self.record.add_if_nameless(refusal, &self.grants, self.engine.peer());
+        // A user quotes the tracking id to the operator, who finds the refusal by it.
+        let condition = refusal.named().condition;
+        self.config.refusals.write(self.now.instant, refusal.severity(), condition, &text);
         text
+    }
+}
+
+/// Logs an error that the engine has sent to the peer by itself.
+pub(crate) fn by_engine(gateway: &Gateway, by: Origin, error: Option<&Error>) {
+    if let (Origin::Engine, Some(error)) = (by, error) {
+        let text = error.description.as_deref().unwrap_or_default();
+        let (log, now) = (&gateway.config.refusals, gateway.now.instant);
+        log.write(now, Severity::Warning, error.condition.as_str(), text);
     }
 }
 
 /// Bytes of a frame that stand around the text of an error, at most: what it is in, its condition and a delivery-tag.
 const AROUND: usize = 256;
-
-/// What the engine told the peer by itself.
-pub(crate) fn by_engine(by: Origin, error: Option<&Error>) {
-    if let (Origin::Engine, Some(error)) = (by, error) {
-        debug!(condition = %error.condition, text = error.description.as_deref(), "told");
-    }
-}

@@ -6,8 +6,8 @@
 use std::sync::OnceLock;
 
 use crate::{
-    AUDIENCE_BYTES_MAX, Access, Anonymous, Credentials, DEVELOPMENT_KEY, EntityRule, Grant, HostNames,
-    Issuer, JwtError, NamedKey, Right, SasError, Scope, Secret, TOKEN_BYTES_MAX,
+    AUDIENCE_BYTES_MAX, Access, Anonymous, Credentials, EntityRule, Grant, HostNames, Issuer, JwtError,
+    NamedKey, Right, SasError, Scope, Secret, TOKEN_BYTES_MAX,
     entity_keys::{EntityKeys, KeyHandle},
     jwt,
     sas::{self, SasToken},
@@ -121,11 +121,11 @@ pub enum TokenError {
 /// Knows the configured credentials.
 #[derive(Debug)]
 pub struct Authority {
-    credentials: Credentials,
+    pub(crate) credentials: Credentials,
     issuers: Vec<Issuer>,
     /// Tells that a provider's keys are wanted anew.
     keys_wanted: OnceLock<KeysWanted>,
-    entity_keys: EntityKeys,
+    pub(crate) entity_keys: EntityKeys,
     host_names: HostNames,
 }
 
@@ -170,9 +170,8 @@ impl Authority {
     /// Whether no secret keeps strangers out: clients without credentials are let in, or the development key is, which is
     /// public knowledge.
     pub fn is_open(&self) -> bool {
-        let is_known =
-            |key: &NamedKey| key.secrets().any(|secret| secret.matches(DEVELOPMENT_KEY.as_bytes()));
-        self.credentials.anonymous == Anonymous::Allow || self.credentials.keys.iter().any(is_known)
+        self.credentials.anonymous == Anonymous::Allow
+            || self.credentials.keys.iter().any(NamedKey::is_public)
     }
 
     /// The identity providers, to renew their keys.
@@ -351,9 +350,9 @@ fn proves(secret: &Secret, presented: &[u8]) -> bool {
 }
 
 const MSSBCBS: &str = "MSSBCBS";
-const PLAIN: &str = "PLAIN";
-const ANONYMOUS: &str = "ANONYMOUS";
-const EXTERNAL: &str = "EXTERNAL";
+pub(crate) const PLAIN: &str = "PLAIN";
+pub(crate) const ANONYMOUS: &str = "ANONYMOUS";
+pub(crate) const EXTERNAL: &str = "EXTERNAL";
 
 /// Every spelling of a token type in use; Python says `jwt` for SAS tokens too.
 const TOKEN_KINDS: [&str; 4] = ["jwt", "amqp:jwt", "servicebus.windows.net:sastoken", "amqp:sastoken"];

@@ -50,6 +50,11 @@ impl NamedKey {
         }
     }
 
+    /// Whether the key, or its second one, is the built-in development key, which is public knowledge.
+    pub fn is_public(&self) -> bool {
+        self.secrets().any(|secret| secret.matches(DEVELOPMENT_KEY.as_bytes()))
+    }
+
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &Secret> {
         // An empty key would verify a token that anybody can sign.
         std::iter::once(&self.primary).chain(&self.secondary).filter(|secret| !secret.is_empty())

@@ -152,6 +152,12 @@ impl EntityKeys {
         keys.filter(|held| token.is_by(held.name())).cloned().collect()
     }
 
+    /// Whether there is a key of this name.
+    pub(crate) fn has_name(&self, name: &str) -> bool {
+        let by_entity = self.by_entity.read().unwrap_or_else(PoisonError::into_inner);
+        by_entity.values().flatten().any(|held| held.name() == name)
+    }
+
     /// All keys of this name and text.
     pub(crate) fn proved(&self, name: &str, text: &[u8]) -> Vec<KeyHandle> {
         let by_entity = self.by_entity.read().unwrap_or_else(PoisonError::into_inner);

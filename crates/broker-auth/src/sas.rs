@@ -56,6 +56,12 @@ pub(crate) fn is_sas(token: &str) -> bool {
     token.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
 }
 
+/// The name of the key that a SAS token says it is signed with.
+pub(crate) fn claimed_key(token: &str) -> Option<String> {
+    let parameters = token.get(PREFIX.len()..)?.trim();
+    decode(parameter(parameters, "skn").ok()?)
+}
+
 impl<'t> SasToken<'t> {
     /// `ours` are the names of this broker.
     pub(crate) fn parse(token: &'t str, ours: &HostNames) -> Result<Self, SasError> {

@@ -14,7 +14,7 @@ use std::{
 
 use amqp_gateway::{Gateway, GatewayConfig};
 use broker_admin::Namespace;
-use broker_auth::{Authority, PeerFacts};
+use broker_auth::{Authority, PeerFacts, RefusedLogin};
 use broker_core::{ClientId, Profile};
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncWrite},
@@ -26,10 +26,10 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tracing::{Instrument, debug, info_span, warn};
 
 use crate::{
-    audit::Audit,
-    clock::Clock,
+    audit::{Audit, LoginEntry},
+    clock::{self, Clock},
     config::MissingRight,
-    connection::Driver,
+    connection::{ConnectionLog, Driver, Watchers},
     connections::{Connections, Entry},
     http,
     inbox::Inbox,
@@ -41,6 +41,8 @@ use crate::{
     socket::Socket,
     stop::{Stop, ordered, unless_stopped},
     threads::Spawner,
+    tls,
+    wrong_protocol::{AMQP_0_9_1, Mistake, WrongProtocols},
 };
 
 /// What every connection needs.
@@ -69,6 +71,8 @@ pub(crate) struct Shared {
     pub(crate) missing_right: MissingRight,
     pub(crate) observe: ObserveConfig,
     pub(crate) audit: Arc<Audit>,
+    /// Clients that speak something else than their port.
+    pub(crate) wrong_protocols: Arc<WrongProtocols>,
     /// Who looks gives way to who sends and receives.
     pub(crate) courtesy: http::Courtesy,
     /// One scrape at a time.
@@ -205,7 +209,7 @@ async fn serve(
     door: Door,
 ) -> io::Result<()> {
     let stream = on_this_thread(stream)?;
-    let mut first = [0];
+    let mut first = [0; 8];
     let count = match in_time(&shared, stream.peek(&mut first)).await {
         // It came just before the server began to end.
         Err(_) if door == Door::Watched && *shared.stop.borrow() != Stop::No => {
@@ -216,10 +220,12 @@ async fn serve(
     if count == 0 {
         return Ok(());
     }
-    if first == [TLS_HANDSHAKE] {
+    if first.first() == Some(&TLS_HANDSHAKE) {
         return Box::pin(serve_tls(stream, shared, (address, surplus))).await;
     }
     if door == Door::Tls {
+        let mistake = if first == AMQP_0_9_1 { Mistake::Amqp091 } else { Mistake::PlainOnTlsPort };
+        shared.wrong_protocols.note(clock::instant(), address, mistake);
         return Err(io::Error::other("the client does not speak TLS on a TLS port"));
     }
     let loopback = address.ip().is_loopback();
@@ -233,14 +239,25 @@ async fn serve_tls(
     (address, surplus): (SocketAddr, bool),
 ) -> io::Result<()> {
     let Some(acceptor) = &shared.acceptor else {
+        shared.wrong_protocols.note(clock::instant(), address, Mistake::TlsOnPlainPort);
         return Err(io::Error::other("the client speaks TLS, but no certificate is configured"));
     };
-    let mut stream = in_time(&shared, shake_hands(acceptor, stream)).await?;
+    let shaken = in_time(&shared, shake_hands(acceptor, stream)).await;
+    let mut stream = shaken.inspect_err(|error| note_refused_certificate(&shared, address, error))?;
     let first = in_time(&shared, stream.fill_buf()).await?.first().copied();
     let certificate_subject = subject(&stream);
     let loopback = address.ip().is_loopback();
     let facts = PeerFacts { tls: true, certificate_subject, loopback };
     speak(stream, first, shared, Peer { facts, address, surplus }).await
+}
+
+/// A handshake that fails because of the client's certificate is a log-in that is refused. Whose certificate it is
+/// is not known: rustls keeps none that it refuses.
+fn note_refused_certificate(shared: &Shared, from: SocketAddr, error: &io::Error) {
+    let Some(reason) = tls::refused_certificate(error) else { return };
+    let refused = &RefusedLogin::unnamed(reason);
+    let (mechanism, entity, subject) = ("tls", "", "");
+    shared.audit.refuse_login(LoginEntry { who: None, from, mechanism, refused, entity, subject });
 }
 
 /// The TLS handshake. What the peer says in it is kept until it is whole, so it may not be long.
@@ -313,7 +330,13 @@ pub(crate) fn drive<S: AsyncRead + AsyncWrite + Unpin>(
     let driver = Driver::new(stream, gateway, (client, seat), clock, inbox, shared.stop.clone(), patience);
     let entry = Entry::new(address, transport, shared.clock.utc(), Arc::clone(driver.mailbox()));
     let driver = driver.with_faults(faults);
-    let driver = driver.with_watchers(shared.spans.clone(), Arc::clone(&shared.audit));
+    let log = shared.observe.log_connections.then(|| ConnectionLog::new(client, address, transport));
+    let driver = driver.with_watchers(Watchers {
+        spans: shared.spans.clone(),
+        audit: Arc::clone(&shared.audit),
+        wrong_protocols: Arc::clone(&shared.wrong_protocols),
+        log,
+    });
     driver.with_listing(shared.listing.enter(client, entry)).run()
 }
 

@@ -9,17 +9,18 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use amqp_gateway::Note;
+use amqp_gateway::{Admission, LoginRecord, Note, RateLimit};
 use tracing::info;
 
 use crate::{clock, meters::Meters};
 
-mod gate;
+mod login;
+mod text;
 
-use gate::{Gate, Verdict};
+pub(crate) use login::LoginEntry;
+pub(crate) use text::short;
 
-/// The target of all lines.
-pub(crate) const TARGET: &str = "ferrybus::audit";
+use text::TARGET;
 
 /// One line of the audit log.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +43,7 @@ pub(crate) struct Entry<'a> {
 #[derive(Debug)]
 pub(crate) struct Audit {
     /// For who is known and who is not: who has no key cannot hide what somebody tries who has one.
-    gates: Mutex<[Gate; 2]>,
+    limits: Mutex<[RateLimit; 2]>,
     per_minute: u32,
     meters: Arc<Meters>,
 }
@@ -50,8 +51,8 @@ pub(crate) struct Audit {
 impl Audit {
     /// Tells so many refused attempts in a minute of those who are known, and as many of all others.
     pub(crate) fn new(per_minute: u32, meters: Arc<Meters>) -> Self {
-        let gates = Mutex::new([Gate::new(per_minute), Gate::new(per_minute)]);
-        Self { gates, per_minute, meters }
+        let limits = Mutex::new([RateLimit::new(per_minute), RateLimit::new(per_minute)]);
+        Self { limits, per_minute, meters }
     }
 
     /// Writes a line, unless too many like it were refused.
@@ -59,23 +60,42 @@ impl Audit {
         if entry.refused.is_none() {
             return entry.write(0);
         }
-        let is_known = entry.who.is_some_and(|who| !who.is_empty());
-        match self.attempt(is_known) {
-            Verdict::Told { others } => entry.write(others),
-            Verdict::LeftOutFirst => {
+        let who = entry.who.filter(|who| !who.is_empty());
+        self.rate_limited(who, entry.from, |others| entry.write(others));
+    }
+
+    /// Has the line of a refused attempt written, or says once that such lines are left out.
+    fn rate_limited(&self, who: Option<&str>, from: SocketAddr, write: impl FnOnce(u64)) {
+        match self.attempt(who.is_some()) {
+            Admission::Logged { others } => write(others),
+            Admission::FirstLeftOut => {
                 self.meters.attempts_left_out.inc();
                 let reason = format!("more than {} in a minute", self.per_minute);
                 let (action, refused) = ("attempts-left-out", Some(&*reason));
-                Entry { action, entity: "", subject: "", refused, ..entry }.write(0);
+                Entry { who, from, action, entity: "", subject: "", refused }.write(0);
             }
-            Verdict::LeftOut => drop(self.meters.attempts_left_out.inc()),
+            Admission::LeftOut => drop(self.meters.attempts_left_out.inc()),
         }
     }
 
-    fn attempt(&self, is_known: bool) -> Verdict {
+    fn attempt(&self, is_known: bool) -> Admission {
         let now = clock::instant();
-        let [known, others] = &mut *self.gates.lock().unwrap_or_else(PoisonError::into_inner);
+        let [known, others] = &mut *self.limits.lock().unwrap_or_else(PoisonError::into_inner);
         if is_known { known.attempt(now) } else { others.attempt(now) }
+    }
+
+    /// Counts a refused log-in, and writes its line unless there are too many.
+    pub(crate) fn refuse_login(&self, entry: LoginEntry<'_>) {
+        self.meters.refuse_login(entry.mechanism, entry.refused.reason.name());
+        let who = entry.who.filter(|who| !who.is_empty());
+        self.rate_limited(who, entry.from, |others| entry.write(others));
+    }
+
+    /// The same for the log-ins that a connection of AMQP was refused.
+    pub(crate) fn refuse_logins(&self, from: SocketAddr, logins: &[LoginRecord]) {
+        for LoginRecord { mechanism, refused, entity } in logins {
+            self.refuse_login(LoginEntry { who: None, from, mechanism, refused, entity, subject: "" });
+        }
     }
 
     /// Writes what a connection of AMQP has changed.
@@ -105,14 +125,6 @@ impl Entry<'_> {
         info!(target: TARGET, who, from = %from, action, entity, subject, result, reason, others, "administration");
     }
 }
-
-/// The beginning of a text that a client chose, who may not even be known.
-fn short(text: &str) -> &str {
-    text.char_indices().nth(NAME_CHARS_MAX).map_or(text, |(at, _)| text.get(..at).unwrap_or_default())
-}
-
-/// Characters of a name that are told. Those of a rule with its subscription and topic have less.
-const NAME_CHARS_MAX: usize = 512;
 
 #[cfg(test)]
 mod tests;

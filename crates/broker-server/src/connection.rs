@@ -34,7 +34,14 @@ use crate::{
     socket,
     stop::{Stop, ordered},
     transport::{self, Outgoing, WRITE_SOFT_LIMIT},
+    wrong_protocol::{AMQP_0_9_1, Mistake, WrongProtocols},
 };
+
+mod log;
+
+pub(crate) use log::ConnectionLog;
+
+use log::Carried;
 
 /// What woke the loop: everything that was ready, so that one turn does it all.
 #[derive(Default)]
@@ -98,10 +105,23 @@ pub(crate) struct Driver<S> {
     awaits_outcome: bool,
     /// Its line in the list of connections.
     listed: Option<Listed>,
-    /// Where spans go, if they are wanted.
-    spans: Option<Spans>,
-    /// What changes are told to.
-    audit: Option<Arc<Audit>>,
+    /// Observers of the connection.
+    watchers: Option<Watchers>,
+    /// The reason of an end that AMQP does not know.
+    failure: Option<String>,
+}
+
+/// Observers of one connection.
+#[derive(Debug)]
+pub(crate) struct Watchers {
+    /// The exporter of spans, if they are wanted.
+    pub(crate) spans: Option<Spans>,
+    /// The log of changes and of refused log-ins.
+    pub(crate) audit: Arc<Audit>,
+    /// The log of clients that speak other protocols.
+    pub(crate) wrong_protocols: Arc<WrongProtocols>,
+    /// The connection's own log, if it is wanted.
+    pub(crate) log: Option<ConnectionLog>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
@@ -138,8 +158,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             received: 0,
             awaits_outcome: false,
             listed: None,
-            spans: None,
-            audit: None,
+            watchers: None,
+            failure: None,
         }
     }
 
@@ -160,15 +180,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         self
     }
 
-    /// Gives spans and changes to who takes them.
-    pub(crate) fn with_watchers(mut self, spans: Option<Spans>, audit: Arc<Audit>) -> Self {
-        (self.spans, self.audit) = (spans, Some(audit));
+    /// Tells these of what happens.
+    pub(crate) fn with_watchers(mut self, watchers: Watchers) -> Self {
+        self.watchers = Some(watchers);
         self
     }
 
     /// Runs to the end of the connection. What is left to do then is done however it ends: see `drop`.
     pub(crate) async fn run(mut self) -> io::Result<()> {
         let result = self.serve().await;
+        if self.gateway.record().ending().is_none() {
+            self.failure = result.as_ref().err().map(ToString::to_string);
+        }
         self.leave();
         if matches!(result, Ok(End::Closed)) {
             transport::hang_up(&mut self.stream).await;
@@ -209,10 +232,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         for errand in turn.errands {
             self.run_errand(errand);
         }
-        self.tell_watchers();
         if turn.deadline {
             self.gateway.handle_deadline(now);
         }
+        self.tell_watchers();
         if turn.faults {
             self.gateway.handle_faults(now);
         }
@@ -240,17 +263,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             }
             Errand::LookAtKeys => self.gateway.handle_keys_changed(self.clock.now()),
             Errand::End => self.gateway.end(self.clock.now()),
-        }
-    }
-
-    /// Passes on what the gateway has noted for the audit log and for traces.
-    fn tell_watchers(&mut self) {
-        let notes = self.gateway.take_notes();
-        if let Some(audit) = &self.audit {
-            audit.write_notes(self.seat.address, &notes);
-        }
-        if let Some(spans) = &self.spans {
-            spans.take(self.gateway.take_spans());
         }
     }
 
@@ -368,6 +380,33 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
 }
 
 impl<S> Driver<S> {
+    /// Passes on what the gateway has noted for the log and for traces.
+    fn tell_watchers(&mut self) {
+        let Some(watchers) = &mut self.watchers else { return };
+        let (gateway, from) = (&mut self.gateway, self.seat.address);
+        watchers.audit.write_notes(from, &gateway.record().take_changes());
+        watchers.audit.refuse_logins(from, &gateway.record().take_refused_logins());
+        if let Some(spans) = &watchers.spans {
+            spans.take(gateway.take_spans());
+        }
+        if let Some(log) = &mut watchers.log {
+            log.update(gateway);
+        }
+    }
+
+    /// Tells them that the connection is over.
+    fn tell_end(&mut self) {
+        self.tell_watchers();
+        let Some(watchers) = &mut self.watchers else { return };
+        if self.gateway.record().refused_header() == Some(AMQP_0_9_1) {
+            watchers.wrong_protocols.note(self.clock.now().instant, self.seat.address, Mistake::Amqp091);
+        }
+        if let Some(log) = &mut watchers.log {
+            let carried = Carried { bytes_in: self.received, bytes_out: self.outgoing.taken() };
+            log.close(&mut self.gateway, carried, self.failure.as_deref());
+        }
+    }
+
     /// Takes leave of the node, once. What did not go out is given back at once, and does not wait for its locks to
     /// run out.
     fn leave(&mut self) {
@@ -377,6 +416,7 @@ impl<S> Driver<S> {
         // After a panic the gateway's state may be anything.
         if !std::thread::panicking() {
             self.gateway.handle_eof(self.clock.now());
+            self.tell_end();
         }
         let last = self.gateway.disconnected();
         submit(&self.mailbox, &self.inbox, self.client, last);

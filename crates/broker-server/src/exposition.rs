@@ -123,6 +123,7 @@ pub(crate) fn render(picture: Picture) -> Vec<String> {
     registry.register("connections", "Open AMQP connections", meters.open.clone());
     registry.register("connections_opened", "AMQP connections begun", meters.begun.clone());
     registry.register("connections_refused", "Connections refused", meters.refused.clone());
+    registry.register("logins_refused", "Log-ins that were refused", meters.logins_refused.clone());
     let left_out = "Refused attempts that were too many for the audit log";
     registry.register("audit_attempts_left_out", left_out, meters.attempts_left_out.clone());
     registry.register("spans_exported", "Spans that the collector took", meters.spans_exported.clone());

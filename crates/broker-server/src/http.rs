@@ -32,6 +32,7 @@ use tokio::{
 
 use crate::{
     accept::{self, Peer, Shared},
+    audit::LoginEntry,
     patient::Patient,
     stop::{Stop, ordered, unless_stopped},
     websocket::{self, ByteStream},
@@ -160,6 +161,20 @@ where
 }
 
 impl Visitor {
+    /// Counts and logs a refused log-in; false where the refusal is another one.
+    fn note_refused_login(
+        &self,
+        refusal: &answer::Refusal,
+        who: Option<&str>,
+        entity: &str,
+        subject: &str,
+    ) -> bool {
+        let Some(refused) = refusal.login() else { return false };
+        let (from, mechanism) = (self.from, "http");
+        self.shared.audit.refuse_login(LoginEntry { who, from, mechanism, refused, entity, subject });
+        true
+    }
+
     fn upgrade_to(&self, upgrade: OnUpgrade) {
         *self.upgrade.lock().unwrap_or_else(PoisonError::into_inner) = Some(upgrade);
     }

@@ -12,6 +12,7 @@ mod clock;
 mod config;
 mod connection;
 mod connections;
+mod disk_space;
 mod disk_thread;
 mod exposition;
 mod handing_over;
@@ -41,6 +42,7 @@ mod threads;
 mod tls;
 mod transport;
 mod websocket;
+mod wrong_protocol;
 
 pub use config::{EntityPlan, MissingRight, Quotas, ServerConfig, TlsFiles};
 pub use keys::KeySource;

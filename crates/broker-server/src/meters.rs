@@ -38,6 +38,8 @@ pub(crate) struct Meters {
     pub(crate) begun: Family<[Label; 1], Counter>,
     /// Connections that were refused, by reason.
     pub(crate) refused: Family<[Label; 1], Counter>,
+    /// Log-ins that were refused, by mechanism and reason.
+    pub(crate) logins_refused: Family<[Label; 2], Counter>,
     /// Spans that the collector has taken.
     pub(crate) spans_exported: Counter,
     /// Spans that were not made or that no collector took.
@@ -58,6 +60,7 @@ impl Default for Meters {
             open: Family::default(),
             begun: Family::default(),
             refused: Family::default(),
+            logins_refused: Family::default(),
             spans_exported: Counter::default(),
             spans_dropped: Counter::default(),
             attempts_left_out: Counter::default(),
@@ -77,6 +80,11 @@ impl Meters {
     /// A connection was refused.
     pub(crate) fn refuse(&self, reason: &'static str) {
         self.refused.get_or_create(&[("reason", reason)]).inc();
+    }
+
+    /// A log-in was refused. Both are of fixed lists.
+    pub(crate) fn refuse_login(&self, mechanism: &'static str, reason: &'static str) {
+        self.logins_refused.get_or_create(&[("mechanism", mechanism), ("reason", reason)]).inc();
     }
 }
 
@@ -110,6 +118,16 @@ impl Transport {
             Self::Tls => "tls",
             Self::WebSocket => "websocket",
             Self::WebSocketTls => "websocket_tls",
+        }
+    }
+
+    /// The protocol that the client speaks, as the log has it.
+    pub(crate) const fn protocol(self) -> &'static str {
+        match self {
+            Self::Plain => "amqp",
+            Self::Tls => "amqps",
+            Self::WebSocket => "amqp over websocket",
+            Self::WebSocketTls => "amqps over websocket",
         }
     }
 

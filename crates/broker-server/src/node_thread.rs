@@ -14,6 +14,7 @@ use tokio::sync::{oneshot, watch};
 use crate::{
     clock::Clock,
     config::ServerConfig,
+    disk_space::DiskSpace,
     disk_thread::DiskThread,
     inbox::{Inbox, Item},
     keyring::Keyring,
@@ -38,9 +39,10 @@ impl NodeThread {
         clock: &Arc<Clock>,
         inbox: &Arc<Inbox>,
         keyring: Keyring,
+        space: watch::Sender<DiskSpace>,
         stop: watch::Sender<Stop>,
     ) -> Result<Self, StartError> {
-        inbox.begin(recover(config, clock, inbox)?.with_keyring(keyring));
+        inbox.begin(recover(config, clock, inbox)?.with_keyring(keyring).with_space(space));
         let (tell, ended) = oneshot::channel();
         let caretaker = Arc::clone(inbox);
         let thread = thread::Builder::new().name("node".into()).spawn(move || {

@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use amqp_gateway::REFUSALS_PER_MINUTE;
+
 use crate::otlp::TelemetryConfig;
 
 /// What is shown to whom.
@@ -17,6 +19,10 @@ pub struct ObserveConfig {
     pub slow_operation: Option<Duration>,
     /// Refused attempts that the audit log tells in a minute: of those who are known, and as many of all others.
     pub refused_attempts_per_minute: u32,
+    /// Refusals that carry a tracking id and that the log tells in a minute.
+    pub refusals_per_minute: u32,
+    /// Log each AMQP connection that is opened and closed.
+    pub log_connections: bool,
     /// Where spans go; `None`: none are made.
     pub telemetry: Option<TelemetryConfig>,
 }
@@ -28,6 +34,8 @@ impl Default for ObserveConfig {
             max_entities: 10_000,
             slow_operation: Some(Duration::from_secs(1)),
             refused_attempts_per_minute: 60,
+            refusals_per_minute: REFUSALS_PER_MINUTE,
+            log_connections: true,
             telemetry: None,
         }
     }

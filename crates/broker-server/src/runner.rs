@@ -8,11 +8,12 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use broker_core::{Batch, ClientId, Command, Effect, Outcome, Properties, Timestamp};
 use broker_log::JournalStats;
 use broker_node::Node;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tracing::error;
 
 use crate::{
     clock::{self, Clock},
+    disk_space::DiskSpace,
     disk_thread::DiskThread,
     inbox::Item,
     keyring::{self, Keyring},
@@ -44,6 +45,8 @@ pub(crate) struct Runner {
     slow: Option<Slow>,
     /// Where keys of entities are brought.
     keyring: Option<Keyring>,
+    /// The state of the disk, for the log.
+    space: Option<watch::Sender<DiskSpace>>,
 }
 
 /// How the node is doing.
@@ -85,6 +88,7 @@ impl Runner {
             moved: Vec::new(),
             slow: None,
             keyring: None,
+            space: None,
         }
     }
 
@@ -96,6 +100,13 @@ impl Runner {
         }
         self.node.handle_batch(self.clock.utc(), Keyring::request());
         self.keyring = Some(keyring);
+        self
+    }
+
+    /// Tells `space` whether the disk is full: now, and whenever that changes.
+    pub(crate) fn with_space(mut self, space: watch::Sender<DiskSpace>) -> Self {
+        self.space = Some(space);
+        self.note_space();
         self
     }
 
@@ -137,6 +148,7 @@ impl Runner {
             return Some(Ended::Poisoned);
         }
         self.tell_slow();
+        self.note_space();
         self.pay();
         if !self.more {
             self.tell_moved(now);
@@ -232,6 +244,20 @@ impl Runner {
         });
     }
 
+    /// Tells whether the disk is full, if that has changed; how full it is goes along unasked.
+    fn note_space(&self) {
+        let Some(space) = &self.space else { return };
+        let journal = self.node.journal();
+        let is_full = journal.is_full();
+        space.send_if_modified(|state| {
+            let has_changed = state.is_full != is_full;
+            if is_full || has_changed {
+                *state = DiskSpace { is_full, free_bytes: journal.stats().free_bytes };
+            }
+            has_changed
+        });
+    }
+
     /// Tells the operator, once, of a journal that cannot reclaim its space.
     fn warn(&mut self) {
         if !self.warned
@@ -245,13 +271,13 @@ impl Runner {
     /// Tells the operator of what took long.
     fn tell_slow(&mut self) {
         let Some(slow) = self.slow.as_mut().filter(|slow| slow.waits()) else { return };
-        let Some(told) = slow.durable(self.node.journal().durable(), clock::instant()) else { return };
-        let entity = match &told.place {
+        let Some(turn_taken) = slow.durable(self.node.journal().durable(), clock::instant()) else { return };
+        let entity = match &turn_taken.place {
             Place::Queue(queue) => self.node.core().name_of(*queue).unwrap_or_default(),
             Place::Name(name) => name,
             Place::Nowhere => "",
         };
-        told.write(entity);
+        turn_taken.write(entity);
     }
 
     /// Shows what is durable to those it is for; true when that gave the node something to do.

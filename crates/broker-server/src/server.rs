@@ -10,14 +10,14 @@ use std::{
     time::Duration,
 };
 
-use amqp_gateway::GatewayConfig;
+use amqp_gateway::{GatewayConfig, RefusalLog};
 use broker_admin::Namespace;
 use broker_core::EntityError;
 use broker_log::OpenError;
 use broker_node::RecoveryError;
 use tokio::{
     runtime::{Builder, EnterGuard, Runtime},
-    sync::watch,
+    sync::{oneshot, watch},
 };
 use tracing::{info, warn};
 
@@ -27,8 +27,9 @@ use crate::{
     clock::Clock,
     config::ServerConfig,
     connections::Connections,
+    disk_space::{DiskSpace, Volume, log_disk_space},
     http::{Courtesy, LastLook, Scrapes},
-    inbox::Inbox,
+    inbox::{Inbox, Item},
     keyring::{Keyring, tell_of_lost_keys},
     keys::Keeper,
     node_thread::NodeThread,
@@ -135,7 +136,12 @@ impl Server {
         let (lost_keys, told) = watch::channel(());
         drop(runtime.spawn(tell_of_lost_keys(told, Arc::clone(&listing))));
         let keyring = Keyring::new(Arc::clone(&config.authority), lost_keys);
-        let node = NodeThread::start(config, &clock, &inbox, keyring, stop.clone())?;
+        let (space, news) = watch::channel(DiskSpace::default());
+        let node = NodeThread::start(config, &clock, &inbox, keyring, space, stop.clone())?;
+        let volume = Volume { path: config.data_dir.clone(), reserve_bytes: config.disk_reserve_bytes };
+        let asked = Arc::clone(&inbox);
+        let measure = move || asked.push(Item::Look(oneshot::channel().0));
+        drop(runtime.spawn(log_disk_space(volume, news, measure)));
         keep_keys(config, &runtime, &stopped)?;
         let spans = start_exporter(config, &runtime, &inbox, &stopped)?;
         let places = Places::new(config.max_connections);
@@ -162,6 +168,7 @@ impl Server {
                 config.observe.refused_attempts_per_minute,
                 Arc::clone(inbox.meters()),
             )),
+            wrong_protocols: Arc::default(),
             observe: config.observe.clone(),
             courtesy: Courtesy::default(),
             scrapes: Scrapes::default(),
@@ -338,6 +345,7 @@ fn gateway_config(config: &ServerConfig) -> GatewayConfig {
         open_time_out: config.handshake_time_out,
         auto_create: config.auto_create,
         traces: config.observe.telemetry.is_some(),
+        refusals: Arc::new(RefusalLog::new(config.observe.refusals_per_minute)),
         faults: config.testing.then(Arc::default),
         ..GatewayConfig::default()
     }

@@ -2,10 +2,11 @@
 //!
 //! Invariant: a private key is read once, given to rustls, and never logged.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{fs, io, path::Path, sync::Arc};
 
+use broker_auth::LoginRefusal;
 use rustls::{
-    ClientConfig, RootCertStore, ServerConfig,
+    CertificateError, ClientConfig, RootCertStore, ServerConfig,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     server::WebPkiClientVerifier,
 };
@@ -53,6 +54,22 @@ pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, TlsError> {
         }
     };
     Ok(TlsAcceptor::from(Arc::new(builder.with_single_cert(certificates, key)?)))
+}
+
+/// The reason of a failed handshake, if it is the client's certificate.
+pub(crate) fn refused_certificate(error: &io::Error) -> Option<LoginRefusal> {
+    let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
+    let rustls::Error::InvalidCertificate(reason) = error else { return None };
+    Some(match reason {
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            LoginRefusal::UntrustedCertificate
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => LoginRefusal::Expired,
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            LoginRefusal::NotYetValid
+        }
+        _ => LoginRefusal::BadCertificate,
+    })
 }
 
 /// The names of hosts in the first certificate of a PEM file; none where it cannot be read.

@@ -162,6 +162,9 @@ pub(crate) struct ServeArguments {
     /// How log lines look [default: text]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) log_format: Option<LogFormat>,
+    /// Log each AMQP connection that is opened and closed [default: true]
+    #[arg(long, value_name = "BOOL")]
+    pub(crate) log_connections: Option<bool>,
 }
 
 #[derive(Debug, Subcommand)]

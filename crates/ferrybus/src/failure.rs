@@ -7,6 +7,8 @@ use std::{fmt, process::ExitCode};
 
 use anyhow::Error;
 
+use crate::{logging, settings::LogFormat};
+
 /// What is printed and what the process exits with.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -14,6 +16,7 @@ pub(crate) struct Failure {
     hint: Option<String>,
     code: u8,
     is_silent: bool,
+    format: LogFormat,
 }
 
 impl Failure {
@@ -24,7 +27,7 @@ impl Failure {
 
     /// The same with the causes that an error knows.
     pub(crate) fn of(why: impl Into<Error>) -> Self {
-        Self { why: why.into(), hint: None, code: 1, is_silent: false }
+        Self { why: why.into(), hint: None, code: 1, is_silent: false, format: LogFormat::Text }
     }
 
     /// The arguments or the configuration cannot be used; exit code 2.
@@ -46,6 +49,19 @@ impl Failure {
     /// Everything was said already.
     pub(crate) const fn is_silent(&self) -> bool {
         self.is_silent
+    }
+
+    /// Says it as the log is written.
+    #[must_use]
+    pub(crate) fn said_in(self, format: LogFormat) -> Self {
+        Self { format, ..self }
+    }
+
+    /// The line for a log for machines, where that is what is wanted.
+    pub(crate) fn json(&self) -> Option<String> {
+        let hint = self.hint.as_deref().map(|hint| ("hint", hint.into()));
+        let fields: Vec<_> = hint.into_iter().collect();
+        (self.format == LogFormat::Json).then(|| logging::json_line("ERROR", &self.sentence(), &fields))
     }
 
     /// Adds what to do about it.

@@ -6,12 +6,15 @@ use std::{
     backtrace::{Backtrace, BacktraceStatus},
     panic::{self, PanicHookInfo},
     thread,
+    time::{SystemTime, UNIX_EPOCH},
 };
 
+use serde_json::{Map, Value};
 use tracing::error;
 use tracing_subscriber::EnvFilter;
 
 use crate::{
+    calendar::rfc_3339,
     failure::Failure,
     output,
     settings::{LogFormat, LogSettings},
@@ -34,6 +37,19 @@ pub(crate) fn start(settings: &LogSettings) -> Result<(), Failure> {
     // A panic is a line of the log like others, in the format that was asked for.
     panic::set_hook(Box::new(log_panic));
     Ok(())
+}
+
+/// A line that looks like those of the log for machines, for what is printed beside it.
+pub(crate) fn json_line(level: &str, message: &str, fields: &[(&str, Value)]) -> String {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let timestamp = rfc_3339(i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX));
+    let mut line = Map::new();
+    let own = [("timestamp", Value::from(timestamp)), ("level", level.into()), ("message", message.into())];
+    for (name, value) in own.iter().chain(fields) {
+        line.insert((*name).to_owned(), value.clone());
+    }
+    line.insert("target".to_owned(), "ferrybus".into());
+    Value::Object(line).to_string()
 }
 
 fn log_panic(panic: &PanicHookInfo<'_>) {

@@ -10,6 +10,7 @@ use clap::Parser as _;
 use crate::{arguments::Arguments, dispatch::run};
 
 mod arguments;
+mod banner;
 mod calendar;
 mod certificates;
 mod client;

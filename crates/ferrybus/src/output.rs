@@ -31,6 +31,9 @@ pub(crate) fn note(text: impl std::fmt::Display) {
 
 /// Prints why a command ends, in colour where that is wanted.
 pub(crate) fn complain(failure: &Failure) {
+    if let Some(line) = failure.json() {
+        return note(line);
+    }
     let text = failure.to_string();
     let coloured = io::stderr().is_terminal() && colours_wanted();
     match text.strip_prefix("error:") {

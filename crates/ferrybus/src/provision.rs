@@ -43,7 +43,11 @@ impl Provision {
             found.into_iter().map(|entity| (entity.name.to_ascii_lowercase(), entity)).collect();
         let divergences = self.divergences(prepared, plans, &found)?;
         match self.on_difference {
-            OnDifference::Keep => divergences.iter().for_each(|it| warn!("{}", it.notice())),
+            OnDifference::Keep => {
+                for difference in divergences.iter().map(Divergence::notice) {
+                    warn!("{difference}");
+                }
+            }
             OnDifference::Refuse => {
                 refuse(&divergences.iter().map(Divergence::summary).collect::<Vec<_>>(), REFUSED)?;
             }
@@ -59,8 +63,8 @@ impl Provision {
         if self.on_difference == OnDifference::Apply {
             let changes = divergences.iter().flat_map(Divergence::changes).collect();
             prepared.change(changes).map_err(unusable)?;
-            for divergence in &divergences {
-                info!("{}", divergence.done());
+            for change in divergences.iter().map(Divergence::done) {
+                info!("{change}");
             }
         }
         Ok(())
@@ -161,7 +165,8 @@ fn name_others(plans: &[EntityPlan], found: &BTreeMap<String, EntityReport>) {
         .map(|(_, entity)| Place::new(entity.kind, &entity.name).short())
         .collect();
     if !others.is_empty() {
-        info!("{}", others_notice(&others));
+        let kept = others_notice(&others);
+        info!("{kept}");
     }
 }
 

@@ -2,18 +2,18 @@
 //!
 //! Invariant: nothing is opened before everything has been checked; an argument overrides its key in the file.
 
-use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Instant};
+use std::{io, path::Path, sync::Arc, time::Instant};
 
-use broker_auth::{Authority, DEVELOPMENT_KEY_NAME};
+use broker_auth::Authority;
 use broker_server::{EntityPlan, Outcome, Server, ServerConfig, StartError};
-use tracing::{Level, enabled, info, warn};
+use tracing::{info, warn};
 
 use crate::{
     arguments::ServeArguments,
-    connection_string,
+    banner::Banner,
     emulator::Variables,
     failure::Failure,
-    journal, logging, output,
+    journal, logging,
     provision::Provision,
     settings::{
         Durability, Expiry, Limits, LogFormat, MissingRight, QueueEntry, Settings, Tls, configuration_file,
@@ -23,9 +23,15 @@ use crate::{
 
 /// Serves until a signal or a failure.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
+    // Failures before the configuration is read are written as the arguments say.
+    let mut log_format = arguments.log_format.unwrap_or_default();
+    serve(arguments, &mut log_format).map_err(|failure| failure.said_in(log_format))
+}
+
+fn serve(arguments: &ServeArguments, log_format: &mut LogFormat) -> Result<(), Failure> {
     let began = Instant::now();
     let settings = settings(arguments)?;
-    let log_format = settings.log.format.unwrap_or_default();
+    *log_format = settings.log.format.unwrap_or_default();
     logging::start(&settings.log)?;
     let limits = settings.check()?;
     for notice in &limits.notices {
@@ -37,7 +43,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     if limits.testing {
         warn!("started for testing: whoever may manage the namespace can move the clock and order faults");
     }
-    let banner = Banner::new(&limits, log_format);
+    let banner = Banner::new(&limits, *log_format);
     let data_dir = limits.data_dir.clone();
     let mut server = start(limits)?;
     info!(version = env!("CARGO_PKG_VERSION"), after = ?began.elapsed(), "serving");
@@ -78,7 +84,15 @@ fn settings(arguments: &ServeArguments) -> Result<Settings, Failure> {
 fn override_with(settings: &mut Settings, arguments: &ServeArguments) {
     let list = |texts: &Vec<String>| (!texts.is_empty()).then(|| texts.clone());
     let ServeArguments {
-        data, durability, anonymous, emulator_config, on_difference, log, log_format, ..
+        data,
+        durability,
+        anonymous,
+        emulator_config,
+        on_difference,
+        log,
+        log_format,
+        log_connections,
+        ..
     } = arguments;
     settings.listen = list(&arguments.listen).or(settings.listen.take());
     settings.listen_tls = list(&arguments.listen_tls).or(settings.listen_tls.take());
@@ -90,6 +104,7 @@ fn override_with(settings: &mut Settings, arguments: &ServeArguments) {
     settings.on_difference = on_difference.or(settings.on_difference);
     settings.log.level = log.clone().or(settings.log.level.take());
     settings.log.format = log_format.or(settings.log.format);
+    settings.log.connections = log_connections.or(settings.log.connections);
     if arguments.auto_create {
         settings.auto_create = Some(true);
     }
@@ -194,83 +209,6 @@ fn not_started(error: StartError, data_dir: &Path) -> Failure {
     };
     Failure::of(error).hint(hint)
 }
-
-/// What is printed once the broker listens.
-#[derive(Debug)]
-struct Banner {
-    /// Name of a key to log in with, if one is configured.
-    key: Option<String>,
-    built_in: bool,
-    /// How the log looks, where the broker stands in for the Azure emulator.
-    emulator: Option<LogFormat>,
-}
-
-impl Banner {
-    fn new(limits: &Limits, log: LogFormat) -> Self {
-        let key = limits.credentials.keys.first().map(|key| key.name.clone());
-        Self { built_in: limits.development, key, emulator: limits.declared.has_emulator().then_some(log) }
-    }
-
-    fn print(&self, server: &Server) -> Result<(), Failure> {
-        let (addresses, tls_addresses) = (server.addresses(), server.tls_addresses());
-        output::line(format_args!("ferrybus {} is ready", env!("CARGO_PKG_VERSION")))?;
-        let http = ("http ", server.http_addresses());
-        for (what, addresses) in [("amqp ", addresses), ("amqps", tls_addresses), http] {
-            if !addresses.is_empty() {
-                let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
-                output::line(format_args!("  {what}  {}", addresses.join(", ")))?;
-            }
-        }
-        output::line("connection string")?;
-        output::line(format_args!("  {}", self.connection_string(addresses, tls_addresses)))?;
-        self.print_emulators_line()
-    }
-
-    /// Once: on standard output, or as a line of a log that machines read, unless that has no such lines.
-    fn print_emulators_line(&self) -> Result<(), Failure> {
-        match self.emulator {
-            Some(LogFormat::Json) if enabled!(Level::INFO) => {
-                info!("{EMULATOR_IS_UP}");
-                Ok(())
-            }
-            Some(_) => output::line(EMULATOR_IS_UP),
-            None => Ok(()),
-        }
-    }
-
-    /// Never shows a configured key: logs are read by many.
-    fn connection_string(&self, addresses: &[SocketAddr], tls_addresses: &[SocketAddr]) -> String {
-        let plain = addresses.first();
-        let Some(address) = plain.or(tls_addresses.first()) else { return String::new() };
-        let local =
-            address.ip().is_unspecified() || addresses.iter().any(|address| address.ip() == LOCALHOST);
-        if self.built_in && plain.is_some() && local {
-            return connection_string::development(address.port());
-        }
-        let (default, emulator) =
-            if plain.is_some() { (5672, "UseDevelopmentEmulator=true;") } else { (5671, "") };
-        let host = match address {
-            _ if local => "localhost".into(),
-            SocketAddr::V4(address) => address.ip().to_string(),
-            SocketAddr::V6(address) => format!("[{}]", address.ip()),
-        };
-        let port = if address.port() == default { String::new() } else { format!(":{}", address.port()) };
-        let login = match &self.key {
-            Some(name) if self.built_in => {
-                format!("SharedAccessKeyName={name};SharedAccessKey={};", broker_auth::DEVELOPMENT_KEY)
-            }
-            Some(name) => format!("SharedAccessKeyName={name};SharedAccessKey=<the key `{name}`>;"),
-            None => {
-                format!("SharedAccessKeyName={DEVELOPMENT_KEY_NAME};SharedAccessKey=<none is configured>;")
-            }
-        };
-        format!("Endpoint=sb://{host}{port};{login}{emulator}")
-    }
-}
-
-/// What starts the emulator's container waits for this in its output, word for word.
-const EMULATOR_IS_UP: &str = "Emulator Service is Successfully Up!";
-const LOCALHOST: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
 #[cfg(test)]
 mod tests;

@@ -235,6 +235,8 @@ pub(crate) struct LogSettings {
     pub(crate) format: Option<LogFormat>,
     pub(crate) slow_operation: Option<Span>,
     pub(crate) refused_attempts_per_minute: Option<u32>,
+    pub(crate) refusals_per_minute: Option<u32>,
+    pub(crate) connections: Option<bool>,
 }
 
 /// How a log line looks.

@@ -12,7 +12,7 @@ use amqp_codec::raw::{AnnotationValue, RawMap};
 use amqp_codec::types::Symbol;
 use bytes::Bytes;
 
-use super::{Connection, Phase};
+use super::{Connection, Phase, RefusedHandshake};
 use crate::command::OpenReply;
 use crate::condition::{self, error};
 use crate::config::{Config, MAX_SASL_FRAME, MIN_PEER_IDLE_TIME_OUT};
@@ -74,6 +74,7 @@ impl Connection {
                 // The header of what we would accept, and the end (2.2).
                 let sasl_first = self.config.require_sasl && !after_sasl;
                 let ours = if sasl_first { ProtocolHeader::Sasl } else { ProtocolHeader::Amqp };
+                self.peer.refused = Some(RefusedHandshake::Header(header));
                 self.write_header(ours);
                 self.drop_transport();
             }
@@ -87,6 +88,7 @@ impl Connection {
     fn on_sasl(&mut self, body: &Bytes) {
         let Phase::Sasl(sasl) = &mut self.phase else { return };
         let Ok(frame) = decode_sasl(body) else { return self.drop_transport() };
+        let chosen = if let SaslFrame::Init(init) = &frame { Some(init.mechanism.clone()) } else { None };
         match sasl.on_frame(&self.config.sasl_mechanisms, frame) {
             Step::Ask(event) => {
                 if let Event::SaslInit { mechanism, .. } = &event {
@@ -95,6 +97,7 @@ impl Connection {
                 self.events.push_back(event);
             }
             Step::Fail => {
+                self.peer.refused = chosen.map(RefusedHandshake::Mechanism);
                 sasl::write(&mut self.output.setup, &sasl::outcome(SaslCode::Auth));
                 self.drop_transport();
             }

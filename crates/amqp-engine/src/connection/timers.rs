@@ -112,6 +112,7 @@ impl Connection {
 
     #[cold]
     fn fail_idle(&mut self) {
+        self.peer.has_timed_out = true;
         let limit = self.config.idle_time_out.unwrap_or_default() * 2;
         self.fail(
             condition::RESOURCE_LIMIT_EXCEEDED,
@@ -122,6 +123,7 @@ impl Connection {
     /// The peer has not come to its open in time.
     #[cold]
     fn fail_handshake(&mut self) {
+        self.peer.has_timed_out = true;
         let limit = self.config.open_timeout.as_millis();
         match self.phase {
             Phase::AwaitOpen | Phase::Opening => self.fail(

@@ -21,6 +21,8 @@ mod leaving;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
+mod logins;
+#[cfg(test)]
 mod lost_work;
 #[cfg(test)]
 mod management;

@@ -141,7 +141,7 @@ fn a_purge_is_noted_with_who_did_it() {
     world.send(client, "q", &["a", "b"]);
     world.management(client, "q");
     world.request(client, "com.microsoft:peek-message", &RawMap::empty());
-    assert_eq!(world.clients[client].gateway.take_notes(), [], "looking changes nothing");
+    assert_eq!(world.clients[client].gateway.record().take_changes(), [], "looking changes nothing");
     world.pass(Duration::from_millis(1));
     world.received(client);
     world.request(client, "com.microsoft:batch-delete-messages", &map(&[("message-count", Value::Int(5))]));
@@ -152,8 +152,8 @@ fn a_purge_is_noted_with_who_did_it() {
         subject: Some("2 messages".into()),
         refused: None,
     };
-    assert_eq!(world.clients[client].gateway.take_notes(), [expected]);
-    assert_eq!(world.clients[client].gateway.take_notes(), []);
+    assert_eq!(world.clients[client].gateway.record().take_changes(), [expected]);
+    assert_eq!(world.clients[client].gateway.record().take_changes(), []);
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn a_token_for_the_node_alone_says_who_did_it() {
     world.request(client, "com.microsoft:batch-delete-messages", &map(&[("message-count", Value::Int(5))]));
     let missing = map(&[("rule-name", Value::String("r".into()))]);
     world.request(client, "com.microsoft:remove-rule", &missing);
-    let notes = world.clients[client].gateway.take_notes();
+    let notes = world.clients[client].gateway.record().take_changes();
     let seen: Vec<_> = notes.iter().map(|note| (&*note.who, note.action)).collect();
     assert_eq!(seen, [(KEY_NAME, "purge"), (KEY_NAME, "remove-rule")]);
 }
@@ -179,7 +179,7 @@ fn a_refused_change_is_noted_as_such() {
     world.management(client, "q");
     let body = map(&[("rule-name", Value::String("r".into()))]);
     world.request(client, "com.microsoft:remove-rule", &body);
-    let notes = world.clients[client].gateway.take_notes();
+    let notes = world.clients[client].gateway.record().take_changes();
     let [note] = notes.as_slice() else { panic!("{notes:?}") };
     assert_eq!((&*note.who, note.action, note.subject.as_deref()), ("limited", "remove-rule", Some("r")));
     assert!(note.refused.is_some(), "{note:?}");
@@ -233,5 +233,5 @@ fn a_change_that_the_client_may_not_make_is_noted_with_who_tried() {
         subject: None,
         refused: Some("amqp:unauthorized-access"),
     };
-    assert_eq!(world.clients[client].gateway.take_notes(), [expected]);
+    assert_eq!(world.clients[client].gateway.record().take_changes(), [expected]);
 }

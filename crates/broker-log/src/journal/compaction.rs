@@ -74,7 +74,8 @@ impl Journal {
         full
     }
 
-    fn is_full(&self) -> bool {
+    /// The same without having the disk measured again.
+    pub fn is_full(&self) -> bool {
         let disk_full = self.free_bytes.is_some_and(|free| free < self.config.reserve_bytes);
         let limit_reached = self.config.max_disk_bytes.is_some_and(|limit| {
             let reserve = self.config.reserve_bytes.min(limit / 4);

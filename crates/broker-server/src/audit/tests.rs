@@ -1,4 +1,4 @@
-use super::*;
+use super::text::short;
 
 #[test]
 fn long_names_are_cut_between_letters() {

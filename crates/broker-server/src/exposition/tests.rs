@@ -160,6 +160,7 @@ fn the_page_on_metrics_lists_each_name_and_no_other() {
     let meters = Arc::clone(&everything.meters);
     let _open = Seat::take(Arc::clone(&meters), Transport::Tls, "127.0.0.1:1".parse().unwrap());
     meters.refuse("connection_limit");
+    meters.refuse_login("plain", "wrong_key");
     everything.node.journal.free_bytes = Some(1);
     let text = rendered(everything);
     let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));

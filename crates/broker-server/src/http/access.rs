@@ -3,7 +3,9 @@
 //! Invariant: a request is judged by the same authority as a link, and nothing is done before it was.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use broker_auth::{Authority, JwtError, PeerFacts, Right, SasError, SaslError, Scope, TokenError};
+use broker_auth::{
+    Authority, JwtError, LoginRefusal, PeerFacts, RefusedLogin, Right, SasError, SaslError, Scope, TokenError,
+};
 use hyper::{HeaderMap, header::AUTHORIZATION};
 
 use super::answer::{Refusal, Unproven};
@@ -17,8 +19,10 @@ pub(super) fn claim(
     (right, scope): (Right, &Scope),
     unix_seconds: u64,
 ) -> Result<Box<str>, Refusal> {
-    let unreadable =
-        || Refusal::Unauthorized("the `Authorization` header cannot be read".into(), Unproven::Malformed);
+    let unreadable = || {
+        let login = RefusedLogin::unnamed(LoginRefusal::Malformed);
+        Refusal::Unauthorized("the `Authorization` header cannot be read".into(), Unproven::Malformed, login)
+    };
     let login = match headers.get(AUTHORIZATION) {
         Some(value) => Some(value.to_str().map_err(|_| unreadable())?.trim()),
         None => None,
@@ -40,7 +44,12 @@ pub(super) fn claim(
         (true, _) => Ok(who),
         (false, Some(_)) => Err(forbidden(who, right)),
         (false, None) => {
-            Err(Refusal::Unauthorized("the `Authorization` header is missing".into(), Unproven::Missing))
+            let login = RefusedLogin::unnamed(LoginRefusal::NoCredentials);
+            Err(Refusal::Unauthorized(
+                "the `Authorization` header is missing".into(),
+                Unproven::Missing,
+                login,
+            ))
         }
     }
 }
@@ -59,7 +68,8 @@ fn by_log_in(
             SaslError::Malformed | SaslError::MissingResponse => Unproven::Malformed,
             SaslError::WrongCredentials | SaslError::UnknownCertificate => Unproven::Generic,
         };
-        Refusal::Unauthorized(error.to_string(), code)
+        let login = RefusedLogin::of_sasl(authority, peer, error, (mechanism, response));
+        Refusal::Unauthorized(error.to_string(), code, login)
     })?;
     Ok((identity.name().into(), identity.allows(scope, right)))
 }
@@ -76,7 +86,10 @@ fn by_token(
     let grant = grant.map_err(|error| match error {
         // Whose it is was proven.
         TokenError::NoRights | TokenError::Jwt(JwtError::NoRights) => forbidden(Box::default(), right),
-        error => Refusal::Unauthorized(error.to_string(), unproven(&error)),
+        error => {
+            let login = RefusedLogin::of_token(error, token);
+            Refusal::Unauthorized(error.to_string(), unproven(&error), login)
+        }
     })?;
     let allowed = grant.permits(scope, right);
     Ok((grant.key, allowed))

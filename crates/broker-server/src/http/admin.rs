@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
-use amqp_gateway::http_trail;
+use amqp_gateway::{Severity, http_trail};
 use broker_admin::{Answer, Host, Match, Method, Pending, Query, Request, Route, RouteError, Step};
 use broker_auth::{Right, Scope};
 use hyper::{
@@ -20,7 +20,7 @@ use super::{
     core::Guest,
     pieces::Pieces,
 };
-use crate::{audit::Entry, config::MissingRight};
+use crate::{audit::Entry, clock, config::MissingRight};
 
 /// Tokens for the entities that messages and dead letters are forwarded to.
 const SUPPLEMENTARY: [&str; 2] =
@@ -45,14 +45,15 @@ pub(super) async fn answer(
     let host = request.headers().get(HOST).cloned();
     let mut who = None;
     let answered = exchange(visitor, request, route, &mut who).await;
-    let mut is_of_rights = false;
+    let (mut is_of_rights, mut is_of_login) = (false, false);
     let answer = answered.unwrap_or_else(|refusal| {
         is_of_rights = refusal.is_of_rights();
+        is_of_login = visitor.note_refused_login(&refusal, who.as_deref(), &place, change.unwrap_or("read"));
         who = who.take().or_else(|| refusal.who().map(Box::from));
         said(visitor, &refusal)
     });
     // Who looks leaves no trace, who is not let in does.
-    if let Some(action) = change.or(is_of_rights.then_some("read")) {
+    if !is_of_login && let Some(action) = change.or(is_of_rights.then_some("read")) {
         let reason = (answer.status >= 400).then(|| format!("status {}", answer.status));
         let (from, refused) = (visitor.from, reason.as_deref());
         let entry = Entry { who: who.as_deref(), from, action, entity: &place, subject: "", refused };
@@ -69,7 +70,10 @@ pub(super) fn answer_nowhere(
 ) -> Response<Pieces> {
     let answer = match admit(visitor, request.headers(), &Scope::of(request.uri().path())) {
         Ok(_) => Answer::bad_request(&error.to_string()),
-        Err(refusal) => said(visitor, &refusal),
+        Err(refusal) => {
+            visitor.note_refused_login(&refusal, None, request.uri().path(), "read");
+            said(visitor, &refusal)
+        }
     };
     let (host, path) = (request.headers().get(HOST), request.uri().path().trim_matches('/'));
     http(tracked(visitor, answer, host, path), wanted_id(request.headers()))
@@ -97,7 +101,10 @@ fn tracked(visitor: &Visitor, answer: Answer, host: Option<&HeaderValue>, path: 
     let number = shared.refusals.fetch_add(1, Ordering::Relaxed) + 1;
     let trail = http_trail(shared.seed, number, &place, shared.clock.utc());
     let answer = answer.with_trail(&trail);
-    tracing::debug!(from = %visitor.from, status = answer.status, said = ?answer.body, "refused");
+    let condition = format!("status {}", answer.status);
+    // A client that asks whether something is there is answered that it is not.
+    let severity = if answer.status == 404 { Severity::Routine } else { Severity::Warning };
+    shared.gateway.refusals.write(clock::instant(), severity, &condition, &answer.body.concat());
     answer
 }
 
@@ -198,7 +205,7 @@ fn admit_target(visitor: &Visitor, headers: &HeaderMap, target: &str) -> Result<
 /// A refusal of the transport, as this API's clients read it.
 fn said(visitor: &Visitor, refusal: &Refusal) -> Answer {
     let (status, code) = match refusal {
-        Refusal::Unauthorized(_, code) => (refusal.status(), format!("SubCode={}. ", *code as u32)),
+        Refusal::Unauthorized(_, code, _) => (refusal.status(), format!("SubCode={}. ", *code as u32)),
         // The service knows no other answer, and some clients of it no other exception.
         Refusal::Forbidden { .. } if visitor.shared.missing_right == MissingRight::Unauthorized => {
             (StatusCode::UNAUTHORIZED, format!("SubCode={}. ", Unproven::Generic as u32))

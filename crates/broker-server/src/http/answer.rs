@@ -2,6 +2,7 @@
 //!
 //! Invariant: each refusal has one status, and a JSON body that says why.
 
+use broker_auth::RefusedLogin;
 use hyper::{
     Response, StatusCode,
     header::{ALLOW, CONTENT_TYPE, HeaderValue, SEC_WEBSOCKET_VERSION, UPGRADE, WWW_AUTHENTICATE},
@@ -21,7 +22,7 @@ pub(super) enum Refusal {
     Bad(String),
     /// Nobody says who asks, or what is said is not true.
     #[error("{0}")]
-    Unauthorized(String, Unproven),
+    Unauthorized(String, Unproven, RefusedLogin),
     /// It is known who asks, and they may not do that.
     #[error("{why}")]
     Forbidden {
@@ -113,6 +114,11 @@ impl Refusal {
     /// Who was refused, where that is known.
     pub(super) fn who(&self) -> Option<&str> {
         if let Self::Forbidden { who, .. } = self { Some(who) } else { None }
+    }
+
+    /// The log-in that was refused, if that is what it is.
+    pub(super) const fn login(&self) -> Option<&RefusedLogin> {
+        if let Self::Unauthorized(_, _, login) = self { Some(login) } else { None }
     }
 
     /// Whether the asker was not let in: an attempt that the audit log tells.

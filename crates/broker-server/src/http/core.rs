@@ -23,9 +23,9 @@ use crate::{
 
 /// What there is to see of the node; `None`: it does not answer within `patience`, or has ended.
 pub(super) async fn look(visitor: &Visitor, patience: Duration) -> Option<NodeView> {
-    let (tell, told) = oneshot::channel();
+    let (tell, answer) = oneshot::channel();
     visitor.shared.inbox.push(Item::Look(tell));
-    tokio::time::timeout(patience, told).await.ok()?.ok()
+    tokio::time::timeout(patience, answer).await.ok()?.ok()
 }
 
 /// A client for one request, gone with it, also when the peer hangs up before the answer.
@@ -67,7 +67,7 @@ impl<'a> Guest<'a> {
     /// Waits for all the answers, so that none is left for the next question.
     async fn collect(&self, mut missing: usize) -> Result<Effect, Refusal> {
         let mut stop = self.visitor.shared.stop.clone();
-        let mut told = None;
+        let mut answer = None;
         loop {
             let effects = tokio::select! {
                 effects = poll_fn(|cx| self.mailbox.poll_take(cx)) => effects,
@@ -75,14 +75,14 @@ impl<'a> Guest<'a> {
             };
             for effect in effects {
                 missing = missing.saturating_sub(1);
-                if !matches!(told, Some(Effect::RequestRefused { .. })) {
-                    told = Some(effect);
+                if !matches!(answer, Some(Effect::RequestRefused { .. })) {
+                    answer = Some(effect);
                 }
             }
             if missing == 0
-                && let Some(told) = told.take()
+                && let Some(answer) = answer.take()
             {
-                return Ok(told);
+                return Ok(answer);
             }
         }
     }

@@ -40,14 +40,26 @@ pub(super) async fn answer(visitor: &Visitor, request: Request<Incoming>) -> Ans
             Err(error) => return admin::answer_nowhere(visitor, &request, error),
         },
     };
-    if let (Some((action, subject)), Err(refusal)) = (attempt, &answered)
+    answered.unwrap_or_else(|refusal| {
+        note_refused(visitor, attempt, &refusal);
+        refusal.answer()
+    })
+}
+
+/// Has a refused attempt in the audit log.
+fn note_refused(visitor: &Visitor, attempt: Option<(&'static str, String)>, refusal: &Refusal) {
+    let wanted = attempt.as_ref().map(|(action, subject)| format!("{action} {subject}"));
+    let wanted = wanted.as_deref().unwrap_or("read").trim_end();
+    if visitor.note_refused_login(refusal, None, "", wanted) {
+        return;
+    }
+    if let Some((action, subject)) = attempt
         && refusal.is_of_rights()
     {
         let reason = format!("status {}", refusal.status().as_u16());
         let (who, from, refused) = (refusal.who(), visitor.from, Some(reason.as_str()));
         visitor.shared.audit.write(Entry { who, from, action, entity: "", subject: &subject, refused });
     }
-    answered.unwrap_or_else(|refusal| refusal.answer())
 }
 
 /// What comes from a page of another site, or is for another host.

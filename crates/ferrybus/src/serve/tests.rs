@@ -1,51 +1,5 @@
 use super::*;
 
-fn addresses(texts: &[&str]) -> Vec<SocketAddr> {
-    texts.iter().map(|text| text.parse().unwrap()).collect()
-}
-
-#[test]
-fn the_connection_string_fits_where_the_broker_listens_and_shows_no_configured_key() {
-    let cases = [
-        // key, built in, amqp, amqps, expected
-        (
-            Some("RootManageSharedAccessKey"),
-            true,
-            &["127.0.0.1:5672", "[::1]:5672"][..],
-            &[][..],
-            "Endpoint=sb://localhost;SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE;\
-             UseDevelopmentEmulator=true;",
-        ),
-        (
-            Some("RootManageSharedAccessKey"),
-            true,
-            &["127.0.0.2:5999"],
-            &[],
-            "Endpoint=sb://127.0.0.2:5999;SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE;\
-             UseDevelopmentEmulator=true;",
-        ),
-        (
-            Some("app"),
-            false,
-            &["0.0.0.0:5672"],
-            &["0.0.0.0:5671"],
-            "Endpoint=sb://localhost;SharedAccessKeyName=app;SharedAccessKey=<the key `app`>;\
-             UseDevelopmentEmulator=true;",
-        ),
-        (
-            Some("app"),
-            false,
-            &[],
-            &["[2001:db8::1]:5671"],
-            "Endpoint=sb://[2001:db8::1];SharedAccessKeyName=app;SharedAccessKey=<the key `app`>;",
-        ),
-    ];
-    for (key, built_in, amqp, amqps, expected) in cases {
-        let banner = Banner { key: key.map(Into::into), built_in, emulator: None };
-        assert_eq!(banner.connection_string(&addresses(amqp), &addresses(amqps)), expected);
-    }
-}
-
 #[test]
 fn arguments_override_the_file() {
     let text =

@@ -40,8 +40,6 @@ pub(crate) struct Limits {
     pub(crate) credentials: Credentials,
     pub(crate) issuers: Vec<Issuer>,
     pub(crate) key_sources: Vec<KeySource>,
-    /// The credentials are the built-in ones.
-    pub(crate) development: bool,
     pub(crate) bounds: Bounds,
     pub(crate) missing_right: MissingRight,
     pub(crate) testing: bool,
@@ -97,7 +95,7 @@ impl Settings {
         let loopback =
             listen.iter().chain(&listen_tls).chain(&listen_http).all(|address| is_loopback(address.ip()));
         let host_names = self.host_names()?;
-        let (credentials, development) = credentials(&self, loopback)?;
+        let credentials = credentials(&self, loopback)?;
         let (issuers, key_sources) = issuers(&self.issuer)?;
         let Entities { queues, topics, declared, notices } = self.entities()?;
         let usual = if declared.has_emulator() { OnDifference::Apply } else { OnDifference::Keep };
@@ -121,7 +119,6 @@ impl Settings {
             credentials,
             issuers,
             key_sources,
-            development,
             missing_right: self.missing_right.unwrap_or_default(),
             testing: self.testing.unwrap_or_default(),
             notices,

@@ -10,8 +10,8 @@ use super::{Anonymous, CertificateEntry, KeyEntry, Settings, UserEntry, unreadab
 use crate::{failure::Failure, nearest::nearest};
 
 /// The configured credentials; the built-in development key when there are none and `loopback` says that nobody
-/// else can reach the broker: then the second value is true.
-pub(super) fn credentials(settings: &Settings, loopback: bool) -> Result<(Credentials, bool), Failure> {
+/// else can reach the broker.
+pub(super) fn credentials(settings: &Settings, loopback: bool) -> Result<Credentials, Failure> {
     let anonymous = match settings.anonymous.unwrap_or_default() {
         Anonymous::Deny => broker_auth::Anonymous::Deny,
         Anonymous::Allow => broker_auth::Anonymous::Allow,
@@ -29,8 +29,8 @@ pub(super) fn credentials(settings: &Settings, loopback: bool) -> Result<(Creden
         && settings.issuer.is_empty();
     match (nobody, loopback, settings.anonymous) {
         // Saying `allow` in so many words is a decision too, made for a closed network.
-        (false, ..) | (true, false, Some(Anonymous::Allow)) => Ok((configured, false)),
-        (true, true, _) => Ok((Credentials::development(anonymous), true)),
+        (false, ..) | (true, false, Some(Anonymous::Allow)) => Ok(configured),
+        (true, true, _) => Ok(Credentials::development(anonymous)),
         (true, false, _) => Err(Failure::misuse(
             "the broker would listen on an address that other machines can reach, but no keys or users are configured",
         )

@@ -65,6 +65,15 @@ impl Settings {
                 60_000,
                 "lines",
             )?,
+            refusals_per_minute: within(
+                "log.refusals_per_minute",
+                self.log.refusals_per_minute,
+                default.refusals_per_minute,
+                0,
+                60_000,
+                "lines",
+            )?,
+            log_connections: self.log.connections.unwrap_or(default.log_connections),
             telemetry: telemetry(&self.telemetry, &|name| {
                 std::env::var(name).ok().filter(|value| !value.is_empty())
             })?,

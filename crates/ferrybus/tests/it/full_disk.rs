@@ -20,19 +20,22 @@ use testkit::Wire;
 
 use crate::{
     memory::{address, log_in},
-    support::{Broker, Folder, code, ferrybus, stderr},
+    support::{Broker, Folder, code, ferrybus, stderr, until},
 };
 
 /// So much is kept free for settlements and cleaning.
 const RESERVE: &str = "disk_reserve_bytes = \"3 MiB\"";
 const CONFIGURATION: &str = "durability = \"fsync\"\nlisten = [\"127.0.0.1:0\"]\n\
-    [limits]\nshutdown_time_out = \"1s\"\n\
+    [log]\nlevel = \"info\"\n[limits]\nshutdown_time_out = \"1s\"\n\
     [journal]\nsegment_bytes = \"1 MiB\"\ncache_bytes = \"1 MiB\"\ndisk_reserve_bytes = \"3 MiB\"\n\
     [[queue]]\nname = \"orders\"\n";
 /// Of the file system, in MiB.
 const SIZE: u32 = 16;
 /// Of a message.
 const BODY_BYTES: usize = 50_000;
+/// Lines of the log: the disk is full, and it has room again.
+const FULL: &str = "the disk is full: sends are refused";
+const ROOM: &str = "the disk has room again: sends are accepted";
 /// More messages than the file system has room for.
 const MOST: u32 = 400;
 /// How often a client asks whether there is room again.
@@ -166,7 +169,17 @@ fn a_full_disk_refuses_sends_and_loses_nothing() {
     disk.fill();
     assert!(!is_accepted(&mut wire, stored + 1, stored));
     complete(&broker, 0..10);
+    let log = || fs::read_to_string(folder.0.join("log")).unwrap();
+    until(|| log().contains(FULL));
     broker.kill();
+    // Once, whatever was refused; with the place and the figures.
+    let lines: Vec<String> = log().lines().filter(|line| line.contains(FULL)).map(Into::into).collect();
+    let [line] = &lines[..] else { panic!("{lines:#?}") };
+    let path = format!("path={}", disk.data().display());
+    for part in [" ERROR ", &path, "free_bytes=", "reserve_bytes=3145728"] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+    assert!(!log().contains(ROOM), "{}", log());
 
     // Not a byte is free.
     let broker = disk.broker(&folder);
@@ -177,6 +190,8 @@ fn a_full_disk_refuses_sends_and_loses_nothing() {
     // What was completed has made room, though the other file is still there.
     let id = (1..ATTEMPTS).find(|id| is_accepted(&mut wire, *id, stored)).expect("sends are taken again");
     assert!(is_accepted(&mut wire, id + 1, stored + 1));
+    until(|| log().contains(ROOM));
+    assert!(log().lines().any(|line| line.contains(ROOM) && line.contains(" INFO ")), "{}", log());
     broker.kill();
 
     let broker = disk.broker(&folder);

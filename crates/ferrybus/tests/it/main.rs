@@ -15,6 +15,7 @@ mod journal;
 #[cfg(target_os = "linux")]
 mod large;
 mod letters;
+mod log;
 #[cfg(target_os = "linux")]
 mod memory;
 #[cfg(target_os = "linux")]

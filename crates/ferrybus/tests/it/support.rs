@@ -104,6 +104,14 @@ impl Broker {
         while connection_string.is_empty() {
             let mut line = String::new();
             assert_ne!(stdout.read_line(&mut line).unwrap(), 0, "the broker ended before it was ready");
+            if let Ok(banner) = serde_json::from_str::<serde_json::Value>(&line) {
+                for list in [&banner["amqp"], &banner["amqps"]] {
+                    addresses
+                        .extend(list.as_array().unwrap().iter().map(|it| it.as_str().unwrap().to_owned()));
+                }
+                connection_string = banner["connection_string"].as_str().unwrap().into();
+                continue;
+            }
             match line.trim().split_once("  ") {
                 Some(("amqp" | "amqps", list)) => addresses.extend(list.trim().split(", ").map(Into::into)),
                 _ if line.trim().starts_with("Endpoint=") => connection_string = line.trim().into(),

@@ -34,7 +34,7 @@ fn ask(anonymous: Anonymous, login: Option<&str>) -> (u16, u32) {
     let wanted = (Right::Manage, &Scope::namespace());
     match claim(&authority(anonymous), &peer, &headers, wanted, NOW) {
         Ok(_) => (200, 0),
-        Err(refusal @ Refusal::Unauthorized(_, code)) => (refusal.status().as_u16(), code as u32),
+        Err(refusal @ Refusal::Unauthorized(_, code, _)) => (refusal.status().as_u16(), code as u32),
         Err(refusal) => (refusal.status().as_u16(), 0),
     }
 }

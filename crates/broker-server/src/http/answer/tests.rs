@@ -4,9 +4,10 @@ use super::*;
 
 #[test]
 fn each_refusal_has_its_status_and_says_why() {
+    let nobody = RefusedLogin::unnamed(broker_auth::LoginRefusal::NoCredentials);
     let cases = [
         (Refusal::Bad("no".into()), 400, r#"{"error":"no"}"#),
-        (Refusal::Unauthorized("who?".into(), Unproven::Missing), 401, r#"{"error":"who?"}"#),
+        (Refusal::Unauthorized("who?".into(), Unproven::Missing, nobody), 401, r#"{"error":"who?"}"#),
         (Refusal::forbidden("you may not"), 403, r#"{"error":"you may not"}"#),
         (Refusal::NotFound("/x".into()), 404, r#"{"error":"there is nothing at `/x`"}"#),
         (Refusal::Method { allow: "POST" }, 405, r#"{"error":"method is not one of `POST`"}"#),

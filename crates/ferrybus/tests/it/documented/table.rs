@@ -65,7 +65,7 @@ const AFTER_TOML: &str = "[[queue]]\nname = \"letters\"\nmax_delivery_count = 3\
                           [[topic]]\nname = \"events\"\n[[topic.subscription]]\nname = \"audit\"\n\
                           [[topic.subscription.rule]]\nname = \"big\"\nsql = \"amount > 100\"\n";
 
-pub(super) const EXAMPLES: [Example; 31] = [
+pub(super) const EXAMPLES: [Example; 32] = [
     example("README.md 1", Play::Elsewhere("the first is the next example, the second runs this test")),
     example("README.md 2", Play::Starts),
     example("README.md 3", beside(&["--queue", "orders"], &[])),
@@ -165,6 +165,7 @@ pub(super) const EXAMPLES: [Example; 31] = [
         )
     },
     example("features/health.md 1", Play::Elsewhere("a disk fills up in between: `tests/it/observe.rs`")),
+    example("performance.md 1", Play::Elsewhere("it measures for hours, with a release build")),
     example("features/packages.md 1", Play::Elsewhere("another target: the page says what was run")),
     example("features/packages.md 2", Play::Elsewhere("installs: the page says what was run")),
     example("features/packages.md 3", Play::Elsewhere("a container: the page says what was run")),

@@ -1,30 +1,30 @@
-//! How many refused attempts the audit log tells: whoever keeps on trying must not fill a disk.
+//! The rate at which the log takes lines of one sort: a client that keeps on being refused must not fill a disk.
 //!
-//! Invariant: in any stretch of time at most a minute's number is told, and one more for each part of a minute that it
-//! is worth; what is left out is counted.
+//! Invariant: in any stretch of time at most a minute's number is logged, and one more for each part of a minute that it
+//! is worth; lines that are left out are counted.
 
 use std::time::{Duration, Instant};
 
 /// The time that the number is for.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What becomes of an attempt.
+/// The fate of a line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Verdict {
-    /// It is told, and that so many before it were not.
-    Told {
+pub enum Admission {
+    /// It is logged, and that so many before it were not.
+    Logged {
         /// How many.
         others: u64,
     },
-    /// It is not, the first after some that were: this is told.
-    LeftOutFirst,
+    /// It is not, the first after some that were: this is logged.
+    FirstLeftOut,
     /// It is not.
     LeftOut,
 }
 
-/// Counts attempts of one sort.
+/// Counts lines of one sort.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub struct RateLimit {
     per_minute: u32,
     /// When the time is used up that all that were told are worth.
     used_until: Option<Instant>,
@@ -34,21 +34,22 @@ pub(super) struct Gate {
     is_flooded: bool,
 }
 
-impl Gate {
-    pub(super) const fn new(per_minute: u32) -> Self {
+impl RateLimit {
+    /// Takes so many lines in a minute.
+    pub const fn new(per_minute: u32) -> Self {
         Self { per_minute, used_until: None, left_out: 0, is_flooded: false }
     }
 
-    /// Decides about an attempt.
-    pub(super) fn attempt(&mut self, now: Instant) -> Verdict {
+    /// Decides about a line.
+    pub fn attempt(&mut self, now: Instant) -> Admission {
         if !self.has_room(now) {
             self.left_out += 1;
             let first = !std::mem::replace(&mut self.is_flooded, true);
-            return if first { Verdict::LeftOutFirst } else { Verdict::LeftOut };
+            return if first { Admission::FirstLeftOut } else { Admission::LeftOut };
         }
         let others = std::mem::take(&mut self.left_out);
         self.is_flooded = others > 0;
-        Verdict::Told { others }
+        Admission::Logged { others }
     }
 
     /// Whether one more may be told; if so, its time is used.
