@@ -16,6 +16,7 @@ mod journal;
 mod large;
 mod letters;
 mod log;
+mod log_lines;
 #[cfg(target_os = "linux")]
 mod memory;
 #[cfg(target_os = "linux")]
