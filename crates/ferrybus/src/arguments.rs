@@ -15,7 +15,7 @@ mod entities;
 mod messages;
 
 pub(crate) use entities::{
-    EntityCommand, Kind, Queue, RuleArguments, RuleCommand, RulePlace, SubscriptionCommand, Topic,
+    EntityCommand, Kind, Queue, RuleArguments, RuleCommand, RulePath, SubscriptionCommand, Topic,
 };
 
 pub(crate) use messages::{
@@ -398,7 +398,7 @@ pub(crate) enum FaultCommand {
 #[derive(Args, Debug)]
 pub(crate) struct FaultArguments {
     /// What goes wrong
-    pub(crate) kind: Mishap,
+    pub(crate) kind: FaultKind,
     /// Entity where it does, with everything below [default: everywhere]
     #[arg(long, value_name = "NAME")]
     pub(crate) entity: Option<String>,
@@ -417,7 +417,7 @@ pub(crate) struct FaultArguments {
 
 /// What can be made to go wrong.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub(crate) enum Mishap {
+pub(crate) enum FaultKind {
     /// A settlement finds its lock lost.
     LoseLock,
     /// Sends and attaches are refused as busy.

@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &CertArguments) -> Result<(), Failure> {
     let folder = &arguments.out;
     fs::create_dir_all(folder).map_err(|error| cannot("create", folder, &error))?;
     let authority = authority(folder)?;
-    // Who only asks for a client's certificate keeps the server's.
+    // A request for a client certificate alone leaves the server's certificate as it is.
     let only_clients =
         arguments.host.is_empty() && !arguments.client.is_empty() && folder.join("server.pem").exists();
     let hosts = match arguments.host.as_slice() {
@@ -120,7 +120,7 @@ fn issue(
     write(&folder.join(format!("{stem}-key.pem")), &key.serialize_pem(), Access::Owner, replace)
 }
 
-/// Who may read a file.
+/// File access.
 #[derive(Clone, Copy)]
 enum Access {
     Owner,

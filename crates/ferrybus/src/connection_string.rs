@@ -8,7 +8,7 @@ use broker_auth::{DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME};
 
 use crate::{failure::Failure, nearest::nearest};
 
-/// Where the broker is and how to log in.
+/// Address of the broker, and the credentials.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct ConnectionString {
     /// Host name or address, without brackets.
@@ -17,7 +17,7 @@ pub(crate) struct ConnectionString {
     pub(crate) port: u16,
     /// Encrypt.
     pub(crate) tls: bool,
-    /// How to log in.
+    /// Credentials.
     pub(crate) login: Login,
     /// Name of the only entity that it opens.
     pub(crate) entity: Option<String>,
@@ -45,16 +45,11 @@ impl ConnectionString {
     }
 }
 
-/// How to log in.
+/// Credentials.
 #[derive(Clone, Eq, PartialEq)]
 pub(crate) enum Login {
     /// Sign tokens with this key.
-    Key {
-        /// Its name.
-        name: String,
-        /// Its text.
-        key: String,
-    },
+    Key { name: String, key: String },
     /// Show this token.
     Token(String),
     /// Show nothing.

@@ -1,4 +1,4 @@
-//! What a file wants of an entity, what the broker has, and the difference.
+//! Difference between an entity as a file declares it and as the broker has it.
 //!
 //! Invariant: a property that a file cannot speak of is never changed.
 
@@ -19,7 +19,7 @@ pub(crate) enum Named {
     Only(Vec<&'static str>),
 }
 
-/// What shows the properties of an entity as texts of the elements of the administration API.
+/// Source of the properties of an entity, as texts of the elements of the administration API.
 pub(crate) trait Shown {
     /// The text; `None`: the element is not there.
     fn shown(&self, property: &Property) -> Option<String>;
@@ -34,7 +34,7 @@ impl Shown for Described {
 impl Shown for EntityReport {
     fn shown(&self, property: &Property) -> Option<String> {
         match property.key {
-            // Where none is set, that of the broker counts.
+            // Without a value of its own, the broker's applies.
             "max_message_bytes" => Some((self.max_message_bytes >> 10).max(1).to_string()),
             key => text(key, &self.settings),
         }
@@ -224,7 +224,7 @@ pub(crate) fn rules_of(plan: &EntityPlan) -> Vec<Rule> {
     plan.rules.clone().unwrap_or_else(|| vec![Rule::default_rule()])
 }
 
-/// What has to happen to a rule.
+/// Change that a rule needs.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum RuleChange {
     Add(Rule),

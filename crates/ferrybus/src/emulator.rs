@@ -1,4 +1,5 @@
-//! Reads the `Config.json` of the Azure Service Bus emulator (`service-bus-admin` 9).
+//! Reader of the `Config.json` of the Azure Service Bus emulator (Microsoft Learn, "Test locally by using the Service Bus
+//! emulator").
 //!
 //! Invariant: what the file asks for is either done, refused, or named in a notice; nothing is dropped in silence.
 
@@ -23,14 +24,13 @@ mod variables;
 pub(crate) use named::named;
 pub(crate) use variables::Variables;
 
-/// What the file asks for.
+/// Entities that the file declares.
 #[derive(Debug, Default)]
 pub(crate) struct Emulator {
-    /// Its queues.
     pub(crate) queues: Vec<(String, EntitySettings)>,
     /// Its topics, each before its subscriptions.
     pub(crate) topics: Vec<EntityPlan>,
-    /// What it asks for beyond that and does not get.
+    /// Notices about parts of the file without effect.
     pub(crate) notices: Vec<String>,
 }
 
@@ -38,22 +38,25 @@ pub(crate) struct Emulator {
 pub(crate) fn load(path: &Path) -> Result<Emulator, Failure> {
     let text =
         fs::read_to_string(path).map_err(|error| unreadable("emulator configuration", path, &error))?;
-    parse(&text).map_err(|Bad(reason)| {
+    parse(&text).map_err(|InvalidConfig(reason)| {
         Failure::misuse(format_args!("bad emulator configuration in `{}`: {reason}", path.display()))
     })
 }
 
-/// Why the file cannot be used.
+/// Reason why the file cannot be used.
 #[derive(Debug, Eq, PartialEq)]
-struct Bad(String);
+struct InvalidConfig(String);
 
-fn parse(text: &str) -> Result<Emulator, Bad> {
-    let json = relaxed::to_json(text).map_err(|error| Bad(error.to_string()))?;
-    let root: Value = serde_json::from_str(&json).map_err(|error| Bad(error.to_string()))?;
-    let config = root.get("UserConfig").ok_or_else(|| Bad("`UserConfig` is missing".into()))?;
+fn parse(text: &str) -> Result<Emulator, InvalidConfig> {
+    let json = relaxed::to_json(text).map_err(|error| InvalidConfig(error.to_string()))?;
+    let root: Value = serde_json::from_str(&json).map_err(|error| InvalidConfig(error.to_string()))?;
+    let config = root.get("UserConfig").ok_or_else(|| InvalidConfig("`UserConfig` is missing".into()))?;
     let namespaces = list(config, "UserConfig.Namespaces", "Namespaces")?;
     let [namespace] = namespaces else {
-        return Err(Bad(format!("`UserConfig.Namespaces` has {} entries, expected 1", namespaces.len())));
+        return Err(InvalidConfig(format!(
+            "`UserConfig.Namespaces` has {} entries, expected 1",
+            namespaces.len()
+        )));
     };
     let mut emulator = Emulator::default();
     for (at, queue) in optional_list(namespace, "Queues")?.iter().enumerate() {
@@ -67,7 +70,7 @@ fn parse(text: &str) -> Result<Emulator, Bad> {
 }
 
 impl Emulator {
-    fn queue(&mut self, queue: &Value, place: &str) -> Result<(String, EntitySettings), Bad> {
+    fn queue(&mut self, queue: &Value, place: &str) -> Result<(String, EntitySettings), InvalidConfig> {
         let name = name(queue, place)?;
         check_entity_name(&name)?;
         let entity = format!("queue `{name}`");
@@ -103,33 +106,34 @@ impl Emulator {
 }
 
 /// The `Properties` of an entity; empty where there are none.
-fn object<'v>(entity: &'v Value, what: &str) -> Result<&'v Map<String, Value>, Bad> {
+fn object<'v>(entity: &'v Value, what: &str) -> Result<&'v Map<String, Value>, InvalidConfig> {
     static NONE: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
     match entity.get("Properties") {
         None | Some(Value::Null) => Ok(&NONE),
         Some(Value::Object(given)) => Ok(given),
-        Some(_) => Err(Bad(format!("`Properties` of {what} is not an object"))),
+        Some(_) => Err(InvalidConfig(format!("`Properties` of {what} is not an object"))),
     }
 }
 
-fn check_entity_name(name: &str) -> Result<(), Bad> {
-    check_name(name).map_err(|failure| Bad(failure.to_string().replace("error: ", "").replace('\n', "; ")))
+fn check_entity_name(name: &str) -> Result<(), InvalidConfig> {
+    check_name(name)
+        .map_err(|failure| InvalidConfig(failure.to_string().replace("error: ", "").replace('\n', "; ")))
 }
 
 /// The properties of one entity.
 struct Properties<'p> {
-    /// What it is and its name, for errors and notices.
+    /// Kind and name, for errors and notices.
     entity: String,
     given: &'p Map<String, Value>,
 }
 
 impl Properties<'_> {
-    fn bad(&self, key: &str, expected: &str) -> Bad {
+    fn bad(&self, key: &str, expected: &str) -> InvalidConfig {
         let found = self.given.get(key).map(Value::to_string).unwrap_or_default();
-        Bad(format!("{}: `{key}` is {found}, expected {expected}", self.entity))
+        InvalidConfig(format!("{}: `{key}` is {found}, expected {expected}", self.entity))
     }
 
-    fn boolean(&self, key: &str) -> Result<bool, Bad> {
+    fn boolean(&self, key: &str) -> Result<bool, InvalidConfig> {
         match self.given.get(key) {
             None | Some(Value::Null) => Ok(false),
             Some(Value::Bool(value)) => Ok(*value),
@@ -137,7 +141,7 @@ impl Properties<'_> {
         }
     }
 
-    fn span(&self, key: &str, default: &str) -> Result<Span, Bad> {
+    fn span(&self, key: &str, default: &str) -> Result<Span, InvalidConfig> {
         let text = match self.given.get(key) {
             None | Some(Value::Null) => default,
             Some(value) => value.as_str().filter(|text| text.starts_with('P')).unwrap_or_default(),
@@ -145,7 +149,7 @@ impl Properties<'_> {
         text.parse().map_err(|_| self.bad(key, "an ISO 8601 duration such as `PT1M`"))
     }
 
-    fn lock_duration(&self) -> Result<std::time::Duration, Bad> {
+    fn lock_duration(&self) -> Result<std::time::Duration, InvalidConfig> {
         let expected = "a duration above zero and up to `PT5M`";
         let duration = self.span("LockDuration", "PT1M")?.finite();
         let good = duration.filter(|lock| !lock.is_zero() && lock.as_secs() <= 300);
@@ -153,7 +157,7 @@ impl Properties<'_> {
     }
 
     /// The emulator takes shorter ones than the cloud service, whose shortest is 20 seconds.
-    fn duplicate_window(&self) -> Result<std::time::Duration, Bad> {
+    fn duplicate_window(&self) -> Result<std::time::Duration, InvalidConfig> {
         let key = "DuplicateDetectionHistoryTimeWindow";
         let (shortest, longest) =
             (std::time::Duration::from_secs(20), std::time::Duration::from_secs(604_800));
@@ -162,7 +166,7 @@ impl Properties<'_> {
     }
 
     /// The entity that messages are forwarded to; an empty text is none.
-    fn target(&self, key: &str) -> Result<Option<Box<str>>, Bad> {
+    fn target(&self, key: &str) -> Result<Option<Box<str>>, InvalidConfig> {
         match self.given.get(key) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(target)) => Ok((!target.is_empty()).then(|| target.as_str().into())),
@@ -170,7 +174,7 @@ impl Properties<'_> {
         }
     }
 
-    fn max_delivery_count(&self) -> Result<u32, Bad> {
+    fn max_delivery_count(&self) -> Result<u32, InvalidConfig> {
         let key = "MaxDeliveryCount";
         let Some(value) = self.given.get(key).filter(|value| !value.is_null()) else { return Ok(3) };
         let count = value.as_u64().and_then(|count| u32::try_from(count).ok());
@@ -180,20 +184,20 @@ impl Properties<'_> {
     }
 }
 
-fn name(entity: &Value, place: &str) -> Result<String, Bad> {
+fn name(entity: &Value, place: &str) -> Result<String, InvalidConfig> {
     let name = entity.get("Name").and_then(Value::as_str);
-    name.map(Into::into).ok_or_else(|| Bad(format!("`{place}.Name` is missing or not a text")))
+    name.map(Into::into).ok_or_else(|| InvalidConfig(format!("`{place}.Name` is missing or not a text")))
 }
 
-fn list<'v>(parent: &'v Value, place: &str, key: &str) -> Result<&'v [Value], Bad> {
+fn list<'v>(parent: &'v Value, place: &str, key: &str) -> Result<&'v [Value], InvalidConfig> {
     match parent.get(key) {
         Some(Value::Array(items)) => Ok(items),
-        Some(_) => Err(Bad(format!("`{place}` is not a list"))),
-        None => Err(Bad(format!("`{place}` is missing"))),
+        Some(_) => Err(InvalidConfig(format!("`{place}` is not a list"))),
+        None => Err(InvalidConfig(format!("`{place}` is missing"))),
     }
 }
 
-fn optional_list<'v>(parent: &'v Value, key: &str) -> Result<&'v [Value], Bad> {
+fn optional_list<'v>(parent: &'v Value, key: &str) -> Result<&'v [Value], InvalidConfig> {
     if parent.get(key).is_none_or(Value::is_null) { Ok(&[]) } else { list(parent, key, key) }
 }
 

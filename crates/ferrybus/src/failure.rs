@@ -1,4 +1,4 @@
-//! How a command ends when it does not succeed: a sentence, a hint, an exit code.
+//! Failure of a command: a sentence, a hint, an exit code.
 //!
 //! Invariant: exit code 0 means done, 1 refused or failed, 2 misuse (arguments or configuration), or that a dry run found
 //! differences. The sentence goes down to the first cause and says nothing twice.
@@ -9,7 +9,7 @@ use anyhow::Error;
 
 use crate::{logging, settings::LogFormat};
 
-/// What is printed and what the process exits with.
+/// Message and exit code of a failed command.
 #[derive(Debug)]
 pub(crate) struct Failure {
     why: Error,
@@ -76,7 +76,7 @@ impl Failure {
         ["(amqp:not-found)", "(status 404)"].iter().any(|said| sentence.ends_with(said))
     }
 
-    /// What went wrong, down to the first cause. Some errors repeat their cause's words, and some leave them to it.
+    /// Description down to the first cause. Some errors repeat their cause's text, and some leave it to the cause.
     fn sentence(&self) -> String {
         let mut sentence = String::new();
         for cause in self.why.chain().map(ToString::to_string) {
@@ -91,7 +91,7 @@ impl Failure {
         sentence
     }
 
-    /// What to do about it.
+    /// Hint for the user.
     pub(crate) fn into_hint(self) -> Option<String> {
         self.hint
     }

@@ -95,7 +95,7 @@ fn open(folder: &Path) -> Result<RealDisk, Failure> {
     RealDisk::open(folder).map_err(not_opened)
 }
 
-/// Why a journal's folder cannot be opened, with the operating system's words.
+/// Failure to open a journal's folder, with the operating system's error.
 pub(crate) fn not_opened(error: OpenError) -> Failure {
     let in_use = matches!(error, OpenError::InUse { .. });
     let failure = Failure::of(error);
@@ -164,7 +164,7 @@ fn print_plan(report: &Report) -> Result<(), Failure> {
     ))
 }
 
-/// What the damage costs, in words.
+/// Description of the loss.
 fn lost(loss: &Loss) -> String {
     let saved = match loss.savable {
         0 => String::new(),

@@ -7,21 +7,21 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::{arguments::Arguments, dispatch::run};
+use crate::{arguments::Arguments, commands::run};
 
 mod arguments;
 mod banner;
 mod calendar;
 mod certificates;
 mod client;
+mod commands;
 mod connection_string;
 mod difference;
-mod dispatch;
 mod emulator;
 mod failure;
 mod journal;
 mod logging;
-mod manual;
+mod man_page;
 mod nearest;
 mod output;
 mod property;

@@ -20,26 +20,23 @@ pub(crate) struct Property {
     pub(crate) key: &'static str,
     /// Element in the management API.
     pub(crate) element: &'static str,
-    /// Entities that have it.
     pub(crate) kinds: &'static [EntityKind],
-    /// Its values.
     pub(crate) form: Form,
     /// Cannot be changed after creation.
     pub(crate) is_fixed: bool,
-    /// What a description means that leaves the element out, where the broker leaves out the default.
+    /// Value of an absent element, where the broker leaves out the default.
     pub(crate) unless_shown: Option<&'static str>,
     /// For `--help`.
     pub(crate) help: &'static str,
 }
 
-/// What values a property has.
+/// Type of a property's values.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Form {
     /// A length of time, or for ever.
     Span,
     /// Yes or no.
     Flag,
-    /// A whole number.
     Count,
     /// Bytes, in the API in units of this many.
     Bytes(u64),

@@ -9,7 +9,7 @@ use broker_server::{EntityPlan, Prepared, StartError};
 use tracing::{info, warn};
 
 use crate::{
-    client::{config::limits, management::Place},
+    client::{config::limits, management::EntityRef},
     difference::{self, RuleChange},
     failure::Failure,
     settings::{Declarations, Declared, Limits, OnDifference},
@@ -19,7 +19,7 @@ mod divergence;
 
 use divergence::Divergence;
 
-/// What the files declare, and what is to happen where the broker has something else.
+/// Declared entities, and the policy for entities that differ.
 #[derive(Debug)]
 pub(crate) struct Provision {
     declared: Declarations,
@@ -120,7 +120,7 @@ impl Provision {
         }
         Some(Divergence {
             source: &declared.source,
-            place: Place::new(plan.kind, &entity.name),
+            entity_ref: EntityRef::new(plan.kind, &entity.name),
             found: entity.kind,
             changes,
             rules,
@@ -137,7 +137,7 @@ impl Provision {
             .collect();
         for plan in plans.iter().filter(|plan| found.contains_key(&plan.name.to_ascii_lowercase())) {
             let refused = |why: &dyn std::fmt::Display| {
-                Failure::misuse(format_args!("{}: {why}", Place::new(plan.kind, &plan.name).told()))
+                Failure::misuse(format_args!("{}: {why}", EntityRef::new(plan.kind, &plan.name).label()))
             };
             self.limits.check(plan).map_err(|error| refused(&error))?;
             for target in targets(&plan.settings) {
@@ -162,7 +162,7 @@ fn name_others(plans: &[EntityPlan], found: &BTreeMap<String, EntityReport>) {
     let others: Vec<String> = found
         .iter()
         .filter(|(name, _)| !planned.contains(*name))
-        .map(|(_, entity)| Place::new(entity.kind, &entity.name).short())
+        .map(|(_, entity)| EntityRef::new(entity.kind, &entity.name).short())
         .collect();
     if !others.is_empty() {
         let kept = others_notice(&others);
@@ -178,7 +178,7 @@ fn others_notice(names: &[String]) -> String {
     format!("{} {are} not in the configuration and kept: {}{more}", names.len(), shown.join(", "))
 }
 
-/// Where an entity forwards to.
+/// Forwarding targets of an entity.
 fn targets(settings: &EntitySettings) -> impl Iterator<Item = &str> {
     [settings.forward_to.as_deref(), settings.forward_dead_lettered_to.as_deref()].into_iter().flatten()
 }
@@ -191,7 +191,7 @@ fn refuse(reasons: &[String], hint: &str) -> Result<(), Failure> {
     Err(Failure::misuse(reasons.join("; ")).hint(hint))
 }
 
-/// What a file wants of an entity and cannot be done is a fault of the file.
+/// A declaration that the broker cannot apply is a fault of the file.
 fn unusable(error: StartError) -> Failure {
     match error {
         StartError::Entity { .. } => Failure::misuse(error),

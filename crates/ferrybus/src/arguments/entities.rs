@@ -202,7 +202,7 @@ pub(crate) enum RuleCommand {
     /// Show it.
     Show {
         #[command(flatten)]
-        rule: RulePlace,
+        rule: RulePath,
         #[command(flatten)]
         connect: ConnectArguments,
     },
@@ -218,7 +218,7 @@ pub(crate) enum RuleCommand {
     /// Take it away.
     Delete {
         #[command(flatten)]
-        rule: RulePlace,
+        rule: RulePath,
         #[command(flatten)]
         connect: ConnectArguments,
     },
@@ -226,7 +226,7 @@ pub(crate) enum RuleCommand {
 
 /// Which rule.
 #[derive(Args, Debug)]
-pub(crate) struct RulePlace {
+pub(crate) struct RulePath {
     /// Name of the topic
     pub(crate) topic: String,
     /// Name of the subscription
@@ -238,7 +238,7 @@ pub(crate) struct RulePlace {
 #[derive(Args, Debug)]
 pub(crate) struct RuleArguments {
     #[command(flatten)]
-    pub(crate) rule: RulePlace,
+    pub(crate) rule: RulePath,
     /// Filter in the SQL language, such as `amount > 100`
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["correlation", "all", "none"])]
     pub(crate) sql: Option<String>,

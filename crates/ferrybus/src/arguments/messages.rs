@@ -50,7 +50,7 @@ pub(crate) enum DeadLetterCommand {
     /// Send dead letters again to where they came from, each in one transaction with its removal.
     Resubmit {
         #[command(flatten)]
-        letters: DeadLetterArguments,
+        selection: DeadLetterArguments,
         /// Send to this queue or topic instead
         #[arg(long, value_name = "NAME")]
         to: Option<String>,

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::{
     Target, address,
-    connect::PATIENCE,
+    connect::RESPONSE_TIMEOUT,
     fault::{fault, too_slow},
     send::{Window, filler},
 };
@@ -24,7 +24,7 @@ use crate::{
     output::{self, Progress},
 };
 
-/// What was measured.
+/// Measurement.
 struct Measured {
     sending: Duration,
     receiving: Duration,
@@ -75,7 +75,8 @@ async fn receive_all(mut receiver: Receiver, queue: &str, arguments: &BenchArgum
             credit = full;
             receiver.set_credit(full).await.map_err(|error| Failure::new(format_args!("{what}: {error}")))?;
         }
-        let next = timeout(PATIENCE, receiver.recv::<Body<Value>>()).await.map_err(|_| too_slow(&what))?;
+        let next =
+            timeout(RESPONSE_TIMEOUT, receiver.recv::<Body<Value>>()).await.map_err(|_| too_slow(&what))?;
         unsettled.push(next.map_err(|error| fault(&what, &error))?);
         credit -= 1;
         if unsettled.len() >= SETTLE_TOGETHER || number == arguments.count {
@@ -85,7 +86,7 @@ async fn receive_all(mut receiver: Receiver, queue: &str, arguments: &BenchArgum
         }
         progress.at(number);
     }
-    drop(timeout(PATIENCE, receiver.close()).await);
+    drop(timeout(RESPONSE_TIMEOUT, receiver.close()).await);
     Ok(())
 }
 

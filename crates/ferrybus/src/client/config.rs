@@ -13,7 +13,7 @@ use serde_json::json;
 use super::{
     Target,
     http::changed_meanwhile,
-    management::{Management, Place, State},
+    management::{EntityRef, Management, State},
 };
 use crate::{
     arguments::ApplyArguments,
@@ -24,13 +24,13 @@ use crate::{
     settings::{Entities, Settings, targets_first},
 };
 
-mod found;
+mod broker_state;
 pub(crate) mod limits;
 mod plan;
 
-use found::Found;
+use broker_state::BrokerState;
 use limits::Limits;
-use plan::{Plan, Step, Verdict};
+use plan::{Plan, PlannedAction, Step};
 
 /// Compares, shows, and changes.
 pub(crate) async fn apply(target: Target, arguments: &ApplyArguments) -> Result<(), Failure> {
@@ -46,7 +46,7 @@ pub(crate) async fn apply(target: Target, arguments: &ApplyArguments) -> Result<
     if arguments.dry_run {
         return Err(Failure::differences());
     }
-    if plan.has(Verdict::Refused) {
+    if plan.has(PlannedAction::Refused) {
         return Err(Failure::new("the plan cannot be carried out, nothing was changed").hint(
             "what is fixed at creation needs another entity, or the old one deleted with its messages",
         ));
@@ -57,7 +57,7 @@ pub(crate) async fn apply(target: Target, arguments: &ApplyArguments) -> Result<
             output::note(format_args!("{done} changes were made before"));
             return Err(failure);
         }
-        done += usize::from(step.verdict != Verdict::Unchanged);
+        done += usize::from(step.planned != PlannedAction::Unchanged);
     }
     if arguments.connect.json {
         return output::line(json!({ "applied": done }));
@@ -93,52 +93,52 @@ async fn make(
     prune: bool,
     named: fn(EntityKind) -> Named,
 ) -> Result<Plan, Failure> {
-    let mut found = Found::of(Limits::of(management).await?);
+    let mut found = BrokerState::of(Limits::of(management).await?);
     for kind in [EntityKind::Queue, EntityKind::Topic] {
-        let like = Place::new(kind, "");
+        let like = EntityRef::new(kind, "");
         for entity in management.list(&like).await? {
-            found.add(Place::new(kind, &entity.name), entity);
+            found.add(EntityRef::new(kind, &entity.name), entity);
         }
     }
     let topics: Vec<String> = found.topics().map(str::to_owned).collect();
     for topic in topics {
-        for entity in management.list(&Place::subscription(&topic, "")).await? {
-            found.add(Place::subscription(&topic, &entity.name), entity);
+        for entity in management.list(&EntityRef::subscription(&topic, "")).await? {
+            found.add(EntityRef::subscription(&topic, &entity.name), entity);
         }
     }
     for plan in wanted.iter().filter(|plan| plan.kind == EntityKind::Subscription) {
-        let place = Place::new(plan.kind, &plan.name);
-        if found.has(&place) {
-            let rules = management.rules(&place).await?;
-            found.add_rules(&place, rules);
+        let entity_ref = EntityRef::new(plan.kind, &plan.name);
+        if found.has(&entity_ref) {
+            let rules = management.rules(&entity_ref).await?;
+            found.add_rules(&entity_ref, rules);
         }
     }
     Ok(Plan::new(&wanted, &found, prune, named))
 }
 
 async fn carry_out(management: &mut Management<'_>, step: &Step) -> Result<(), Failure> {
-    let place = &step.place;
-    match step.verdict {
-        Verdict::Unchanged | Verdict::Refused => Ok(()),
-        Verdict::Delete => match (&step.rule, &step.entity) {
+    let entity_ref = &step.entity_ref;
+    match step.planned {
+        PlannedAction::Unchanged | PlannedAction::Refused => Ok(()),
+        PlannedAction::Delete => match (&step.rule, &step.entity) {
             (Some(rule), _) => {
                 let state = rule_state(management, step).await?;
-                management.delete_rule(place, &rule.name, &state).await
+                management.delete_rule(entity_ref, &rule.name, &state).await
             }
             (None, Some(entity)) => {
                 let state = entity_state(management, step, entity).await?;
-                management.delete(place, &state).await
+                management.delete(entity_ref, &state).await
             }
             (None, None) => Ok(()),
         },
-        Verdict::Create | Verdict::Update => match (&step.rule, &step.entity) {
+        PlannedAction::Create | PlannedAction::Update => match (&step.rule, &step.entity) {
             (Some(rule), _) => {
                 let state = rule_state(management, step).await?;
-                management.put_rule(place, rule, &state).await
+                management.put_rule(entity_ref, rule, &state).await
             }
             (None, Some(entity)) => {
                 let state = entity_state(management, step, entity).await?;
-                management.put(place, entity, &state).await.map(drop)
+                management.put(entity_ref, entity, &state).await.map(drop)
             }
             (None, None) => Ok(()),
         },
@@ -151,23 +151,23 @@ async fn entity_state(
     step: &Step,
     planned: &Described,
 ) -> Result<State, Failure> {
-    if step.verdict == Verdict::Create {
+    if step.planned == PlannedAction::Create {
         return Ok(State::New);
     }
-    let (found, state) = management.get_state(&step.place).await?;
+    let (found, state) = management.get_state(&step.entity_ref).await?;
     let is_same = ["CreatedAt", "UpdatedAt"].iter().all(|time| found.text(time) == planned.text(time));
-    if is_same { Ok(state) } else { Err(changed_meanwhile(&what(step, &step.place.told()))) }
+    if is_same { Ok(state) } else { Err(changed_meanwhile(&what(step, &step.entity_ref.label()))) }
 }
 
 async fn rule_state(management: &mut Management<'_>, step: &Step) -> Result<State, Failure> {
     let Some(planned) = &step.rule_before else { return Ok(State::New) };
-    match management.find_rule(&step.place, &planned.name).await? {
+    match management.find_rule(&step.entity_ref, &planned.name).await? {
         Some((found, state)) if found == *planned => Ok(state),
         _ => Err(changed_meanwhile(&what(step, &format!("rule `{}`", planned.name)))),
     }
 }
 
-/// What a step cannot do.
+/// Description of a step that failed.
 fn what(step: &Step, name: &str) -> String {
-    format!("cannot {} {name}", step.verdict.word())
+    format!("cannot {} {name}", step.planned.word())
 }

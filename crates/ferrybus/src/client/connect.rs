@@ -1,6 +1,6 @@
 //! Reaches the broker: TCP, TLS, SASL, session, and `$cbs` tokens.
 //!
-//! Invariant: every step ends within [`PATIENCE`]; a key is used to sign and never sent.
+//! Invariant: every step ends within [`RESPONSE_TIMEOUT`]; a key is used to sign and never sent.
 
 use std::{
     env, fmt, fs,
@@ -45,8 +45,8 @@ use crate::{
     system,
 };
 
-/// How long to wait for an answer of the broker.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+/// Longest wait for a response of the broker.
+pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Which broker, and how to get there.
 #[derive(Clone, Debug)]
@@ -96,13 +96,13 @@ impl Target {
         let tcp = self.tcp(&what).await?;
         let opened = if self.string.tls {
             let stream = self.tls(tcp, &what).await?;
-            timeout(PATIENCE, self.open(stream, &what)).await
+            timeout(RESPONSE_TIMEOUT, self.open(stream, &what)).await
         } else {
-            timeout(PATIENCE, self.open(tcp, &what)).await
+            timeout(RESPONSE_TIMEOUT, self.open(tcp, &what)).await
         };
         let mut connection = opened.map_err(|_| too_slow(&what))??;
         let session =
-            timeout(PATIENCE, Session::begin(&mut connection)).await.map_err(|_| too_slow(&what))?;
+            timeout(RESPONSE_TIMEOUT, Session::begin(&mut connection)).await.map_err(|_| too_slow(&what))?;
         let session = session.map_err(|error| fault(&what, &error))?;
         let mut client = Client { connection, session, requests: 0 };
         for address in addresses {
@@ -117,7 +117,7 @@ impl Target {
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
     }
 
-    /// How to log in.
+    /// Credentials.
     pub(super) const fn login(&self) -> &Login {
         &self.string.login
     }
@@ -142,8 +142,7 @@ impl Target {
             match self.address {
                 Some(address) => TcpStream::connect((address, *port)).await,
                 None => match TcpStream::connect((host.as_str(), *port)).await {
-                    // Where nothing resolves names, as in an image without files of the system, that one is known all the same
-                    // (RFC 6761 section 6.3).
+                    // `localhost` is known even without a resolver, as in an image without system files (RFC 6761 section 6.3).
                     Err(error) if host.eq_ignore_ascii_case("localhost") => {
                         let known = LOOPBACK.map(|ip| SocketAddr::new(ip, *port));
                         TcpStream::connect(&known[..]).await.map_err(|_| error)
@@ -152,7 +151,7 @@ impl Target {
                 },
             }
         };
-        let connected = timeout(PATIENCE, connecting).await.map_err(|_| too_slow(what))?;
+        let connected = timeout(RESPONSE_TIMEOUT, connecting).await.map_err(|_| too_slow(what))?;
         let stream = connected.with_context(|| what.to_owned()).map_err(|error| {
             Failure::of(error)
                 .hint("is the broker running? `ferrybus` starts one; `--connection-string` names another")
@@ -177,7 +176,7 @@ impl Target {
         let name = ServerName::try_from(self.string.host.clone())
             .map_err(|_| Failure::misuse(format_args!("`{}` is not a host name", self.string.host)))?;
         let handshake = TlsConnector::from(Arc::new(config)).connect(name, stream);
-        let stream = timeout(PATIENCE, handshake).await.map_err(|_| too_slow(what))?;
+        let stream = timeout(RESPONSE_TIMEOUT, handshake).await.map_err(|_| too_slow(what))?;
         stream.with_context(|| what.to_owned()).map_err(|error| {
             Failure::of(error)
                 .hint("`--ca FILE` names the authorities to trust; without TLS use `amqp://` or the emulator's flag")
@@ -210,7 +209,7 @@ impl Target {
     }
 }
 
-/// What a connection runs over.
+/// Transport of a connection.
 pub(super) trait Stream: AsyncRead + AsyncWrite + fmt::Debug + Send + Unpin + 'static {}
 
 impl<S: AsyncRead + AsyncWrite + fmt::Debug + Send + Unpin + 'static> Stream for S {}
@@ -254,7 +253,7 @@ impl Client {
         if answer.is_good() {
             return Ok(());
         }
-        Err(Failure::new(format_args!("the broker refuses the log-in: {}", answer.complaint()))
+        Err(Failure::new(format_args!("the broker refuses the log-in: {}", answer.error_text()))
             .hint("check the key in `--connection-string` or FERRYBUS_CONNECTION_STRING"))
     }
 
@@ -273,7 +272,7 @@ impl Client {
             .target(address)
             .sender_settle_mode(mode)
             .attach(&mut self.session);
-        let attached = timeout(PATIENCE, attach).await.map_err(|_| too_slow(&what))?;
+        let attached = timeout(RESPONSE_TIMEOUT, attach).await.map_err(|_| too_slow(&what))?;
         attached.map_err(|error| fault(&what, &error))
     }
 
@@ -293,8 +292,9 @@ impl Client {
                 .sender_settle_mode(SenderSettleMode::Unsettled)
                 .receiver_settle_mode(ReceiverSettleMode::Second)
         };
-        let attached =
-            timeout(PATIENCE, builder.attach(&mut self.session)).await.map_err(|_| too_slow(&what))?;
+        let attached = timeout(RESPONSE_TIMEOUT, builder.attach(&mut self.session))
+            .await
+            .map_err(|_| too_slow(&what))?;
         attached.map_err(|error| fault(&what, &error))
     }
 
@@ -314,7 +314,7 @@ impl Client {
             .source(source)
             .credit_mode(CreditMode::Manual)
             .attach(&mut self.session);
-        let attached = timeout(PATIENCE, attach).await.map_err(|_| too_slow(&what))?;
+        let attached = timeout(RESPONSE_TIMEOUT, attach).await.map_err(|_| too_slow(&what))?;
         attached.map_err(|error| fault(&what, &error))
     }
 
@@ -322,7 +322,7 @@ impl Client {
     pub(super) async fn controller(&mut self) -> Result<Controller, Failure> {
         let what = "cannot begin a transaction";
         let attach = Controller::attach(&mut self.session, format!("transact-{}", std::process::id()));
-        let attached = timeout(PATIENCE, attach).await.map_err(|_| too_slow(what))?;
+        let attached = timeout(RESPONSE_TIMEOUT, attach).await.map_err(|_| too_slow(what))?;
         attached.map_err(|error| fault(what, &error))
     }
 
@@ -333,7 +333,7 @@ impl Client {
     }
 }
 
-/// What `localhost` is.
+/// Addresses of `localhost`.
 const LOOPBACK: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 const FRAME_BYTES: u32 = 64 * 1024;
 const IDLE_TIME_OUT_MILLIS: u32 = 60_000;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hyper::{Method, StatusCode};
 use serde_json::Value;
 
-use super::{Target, http::Ask};
+use super::{Target, http::HttpRequest};
 use crate::{
     calendar::rfc_3339,
     failure::Failure,
@@ -89,7 +89,7 @@ fn user(connection: &Value) -> String {
 /// Closes a connection.
 pub(crate) async fn close(target: Target, id: u64, as_json: bool) -> Result<(), Failure> {
     let path = format!("{PATH}/{id}");
-    let reply = target.http().send(Ask::new(Method::DELETE, &path)).await?;
+    let reply = target.http().send(HttpRequest::new(Method::DELETE, &path)).await?;
     if reply.status == StatusCode::NOT_FOUND {
         return Err(Failure::new(format_args!("there is no connection {id}"))
             .hint("`ferrybus connection list` shows those that there are"));

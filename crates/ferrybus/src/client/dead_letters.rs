@@ -1,4 +1,4 @@
-//! `ferrybus dead-letter`.
+//! `ferrybus dead-message`.
 //!
 //! Invariant: a dead letter that is not wanted keeps its place, its counts and its content.
 
@@ -35,13 +35,13 @@ const REASON: &str = "DeadLetterReason";
 const DESCRIPTION: &str = "DeadLetterErrorDescription";
 
 impl DeadLetterArguments {
-    fn wants(&self, letter: &Received) -> bool {
-        let properties = letter.properties.as_ref();
+    fn wants(&self, message: &Received) -> bool {
+        let properties = message.properties.as_ref();
         let id = || properties.and_then(|it| it.message_id.as_ref()).map(message::id_text);
         let is = |wanted: &Option<String>, found: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| found == Some(wanted))
         };
-        is(&self.reason, text_property(letter, REASON))
+        is(&self.reason, text_property(message, REASON))
             && is(&self.subject, properties.and_then(|it| it.subject.as_deref()))
             && (self.id.is_empty() || id().is_some_and(|id| self.id.contains(&id)))
     }
@@ -51,8 +51,8 @@ impl DeadLetterArguments {
     }
 }
 
-fn text_property<'m>(letter: &'m Received, name: &str) -> Option<&'m str> {
-    match letter.application_properties.as_ref()?.0.get(name) {
+fn text_property<'m>(message: &'m Received, name: &str) -> Option<&'m str> {
+    match message.application_properties.as_ref()?.0.get(name) {
         Some(SimpleValue::String(text)) => Some(text),
         _ => None,
     }
@@ -64,13 +64,13 @@ pub(crate) async fn list(target: Target, arguments: &DeadLetterArguments) -> Res
     let mut client = target.connect(&queue).await?;
     let mut peek = Peek::open(&mut client, &queue, 1).await?;
     let mut count = 0;
-    'all: while let Some(letters) = peek.next(u64::MAX).await? {
-        for letter in letters.iter().filter(|letter| arguments.wants(letter)) {
+    'all: while let Some(messages) = peek.next(u64::MAX).await? {
+        for message in messages.iter().filter(|message| arguments.wants(message)) {
             if count == arguments.max {
                 break 'all;
             }
             count += 1;
-            print(letter, arguments.connect.json)?;
+            print(message, arguments.connect.json)?;
         }
     }
     peek.close().await;
@@ -81,16 +81,16 @@ pub(crate) async fn list(target: Target, arguments: &DeadLetterArguments) -> Res
     Ok(())
 }
 
-fn print(letter: &Received, as_json: bool) -> Result<(), Failure> {
+fn print(message: &Received, as_json: bool) -> Result<(), Failure> {
     if as_json {
-        let mut object = message::json(letter);
+        let mut object = message::json(message);
         if let Some(object) = object.as_object_mut() {
-            object.insert("dead_letter_reason".into(), text_property(letter, REASON).into());
-            object.insert("dead_letter_description".into(), text_property(letter, DESCRIPTION).into());
+            object.insert("dead_letter_reason".into(), text_property(message, REASON).into());
+            object.insert("dead_letter_description".into(), text_property(message, DESCRIPTION).into());
         }
         return output::line(object);
     }
-    output::line(message::text(letter))
+    output::line(message::text(message))
 }
 
 /// Removes dead letters.
@@ -103,7 +103,7 @@ pub(crate) async fn remove(target: Target, arguments: &DeadLetterArguments) -> R
         remove_some(&mut client, &queue, arguments).await
     };
     client.close().await;
-    purge::told(&queue, removed?, arguments.connect.json)
+    purge::print_purged(&queue, removed?, arguments.connect.json)
 }
 
 async fn remove_some(
@@ -111,15 +111,17 @@ async fn remove_some(
     queue: &str,
     arguments: &DeadLetterArguments,
 ) -> Result<u64, Failure> {
-    let Some(mut taker) = Taker::open(client, queue, arguments).await? else { return Ok(0) };
-    let mut progress = Progress::new("removed", Some(taker.wanted));
+    let Some(mut dead_letters) = DeadLetterReceiver::open(client, queue, arguments).await? else {
+        return Ok(0);
+    };
+    let mut progress = Progress::new("removed", Some(dead_letters.wanted));
     let mut removed = 0;
     let result = loop {
-        match taker.next(BATCH).await {
-            Ok(letters) if letters.is_empty() => break Ok(removed),
-            Ok(letters) => {
-                for letter in &letters {
-                    let accepted = taker.link.accept(letter).await;
+        match dead_letters.next(BATCH).await {
+            Ok(messages) if messages.is_empty() => break Ok(removed),
+            Ok(messages) => {
+                for message in &messages {
+                    let accepted = dead_letters.link.accept(message).await;
                     accepted
                         .map_err(|error| Failure::new(format_args!("cannot settle in `{queue}`: {error}")))?;
                     removed += 1;
@@ -129,17 +131,17 @@ async fn remove_some(
             Err(failure) => break Err(failure),
         }
     };
-    taker.close().await;
+    dead_letters.close().await;
     result
 }
 
 /// Dead letters under their locks: those that are wanted, some at a time. The others that came with them are held, so
 /// that they do not come again, and given back at the end.
-struct Taker<'a> {
+struct DeadLetterReceiver<'a> {
     link: Receiver,
     what: String,
     arguments: &'a DeadLetterArguments,
-    /// How many are wanted.
+    /// Number of selected messages.
     wanted: u64,
     /// Number of the last one that is wanted: nothing behind it has to be looked at.
     last: i64,
@@ -150,7 +152,7 @@ struct Taker<'a> {
     is_over: bool,
 }
 
-impl<'a> Taker<'a> {
+impl<'a> DeadLetterReceiver<'a> {
     /// `None` if there is none to take.
     async fn open(
         client: &mut Client,
@@ -159,11 +161,11 @@ impl<'a> Taker<'a> {
     ) -> Result<Option<Self>, Failure> {
         let (mut wanted, mut last) = (0, 0);
         let mut peek = Peek::open(client, queue, 1).await?;
-        while let Some(letters) = peek.next(u64::MAX).await? {
-            for letter in letters.iter().filter(|letter| arguments.wants(letter)) {
+        while let Some(messages) = peek.next(u64::MAX).await? {
+            for message in messages.iter().filter(|message| arguments.wants(message)) {
                 if wanted < arguments.max {
                     wanted += 1;
-                    last = message::sequence_number(letter).unwrap_or(last);
+                    last = message::sequence_number(message).unwrap_or(last);
                 }
             }
         }
@@ -191,19 +193,19 @@ impl<'a> Taker<'a> {
         let mut batch = Vec::new();
         while batch.len() < most && self.left > 0 && !self.is_over {
             if self.credit == 0 {
-                // What is granted and not used has to be given back.
+                // Unused credit has to be drained.
                 self.credit = u32::try_from(self.left).unwrap_or(CREDIT).min(CREDIT);
                 let granted = self.link.set_credit(self.credit).await;
                 granted.map_err(|error| Failure::new(format_args!("{}: {error}", self.what)))?;
             }
-            let Ok(delivery) = timeout(SILENCE, self.link.recv::<Body<Value>>()).await else {
+            let Ok(delivery) = timeout(EMPTY_AFTER, self.link.recv::<Body<Value>>()).await else {
                 self.is_over = true;
                 break;
             };
             let delivery = delivery.map_err(|error| fault(&self.what, &error))?;
             self.credit -= 1;
             let number = message::sequence_number(delivery.message()).unwrap_or(i64::MAX);
-            // What comes again has been given back meanwhile: everything was looked at once.
+            // A message that comes again was released before: everything was visited once.
             let is_new = self.seen.insert(number);
             self.is_over = !is_new || number >= self.last;
             if is_new && number <= self.last && self.arguments.wants(delivery.message()) {
@@ -217,8 +219,8 @@ impl<'a> Taker<'a> {
     }
 
     /// Gives these back with the others.
-    fn keep(&mut self, letters: &[Delivery<Body<Value>>]) {
-        self.held.extend(letters.iter().map(DeliveryInfo::from));
+    fn keep(&mut self, messages: &[Delivery<Body<Value>>]) {
+        self.held.extend(messages.iter().map(DeliveryInfo::from));
     }
 
     /// Gives back what is not wanted, what is still on its way included: a lock would outlive the link.
@@ -240,8 +242,8 @@ const BATCH: usize = 50;
 const CREDIT: u32 = 50;
 /// Time for what was on its way when the credit was taken back.
 const DRAIN: Duration = Duration::from_millis(200);
-/// How long no message has to come for there to be none.
-const SILENCE: Duration = Duration::from_secs(2);
+/// Time without a message after which the queue counts as empty.
+const EMPTY_AFTER: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests;

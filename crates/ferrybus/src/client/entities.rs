@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Target,
-    management::{Management, Place, State, word},
+    management::{EntityRef, Management, State, word},
 };
 use crate::{
     failure::Failure,
@@ -23,40 +23,40 @@ pub(crate) type Given = [(&'static Property, Wanted)];
 /// Creates an entity.
 pub(crate) async fn create(
     target: Target,
-    place: Place,
+    entity_ref: EntityRef,
     given: &Given,
     as_json: bool,
 ) -> Result<(), Failure> {
-    let mut wanted = Described::new(place.kind, place.own_name());
+    let mut wanted = Described::new(entity_ref.kind, entity_ref.own_name());
     for (property, value) in given {
         wanted.set(property.element, value.as_deref());
     }
-    let stored = target.management().put(&place, &wanted, &State::New).await?;
+    let stored = target.management().put(&entity_ref, &wanted, &State::New).await?;
     if as_json {
-        return output::line(json(&place, &stored));
+        return output::line(json(&entity_ref, &stored));
     }
-    output::line(format_args!("created {}", place.told()))
+    output::line(format_args!("created {}", entity_ref.label()))
 }
 
 /// Changes what was given; with `force` whatever another has changed meanwhile.
 pub(crate) async fn update(
     target: Target,
-    place: Place,
+    entity_ref: EntityRef,
     (given, force): (&Given, bool),
     as_json: bool,
 ) -> Result<(), Failure> {
     if given.is_empty() {
         return Err(Failure::misuse("no property was given to change")
-            .hint(format_args!("`ferrybus {} update --help` lists them", word(place.kind))));
+            .hint(format_args!("`ferrybus {} update --help` lists them", word(entity_ref.kind))));
     }
     let mut management = target.management();
-    let (mut entity, state) = management.get_state(&place).await?;
+    let (mut entity, state) = management.get_state(&entity_ref).await?;
     let changes = changes(&entity, given);
     if let Some((property, _)) = changes.iter().find(|(property, _)| property.is_fixed) {
         return Err(Failure::new(format_args!(
             "`{}` of {} is fixed at creation",
             property.key,
-            place.told()
+            entity_ref.label()
         ))
         .hint("delete it with its messages and create it again, or create another beside it"));
     }
@@ -67,21 +67,21 @@ pub(crate) async fn update(
     let after = if changes.is_empty() {
         before.clone()
     } else {
-        management.put(&place, &entity, &state.unless_forced(force)).await?
+        management.put(&entity_ref, &entity, &state.unless_forced(force)).await?
     };
     if as_json {
-        return output::line(json(&place, &after));
+        return output::line(json(&entity_ref, &after));
     }
     if changes.is_empty() {
-        return output::line(format_args!("{} is like that already", place.told()));
+        return output::line(format_args!("{} is like that already", entity_ref.label()));
     }
-    output::line(format_args!("updated {}", place.told()))?;
+    output::line(format_args!("updated {}", entity_ref.label()))?;
     changes
         .iter()
         .try_for_each(|(property, _)| output::line(format_args!("  {}", change(property, &before, &after))))
 }
 
-/// What was given and is not so.
+/// Given properties that differ from the entity's.
 fn changes<'g>(entity: &Described, given: &'g Given) -> Vec<&'g (&'static Property, Wanted)> {
     let differs = |(property, value): &&(&'static Property, Wanted)| {
         !property.form.same(property.text(entity), value.as_deref())
@@ -96,14 +96,14 @@ fn change(property: &Property, before: &Described, after: &Described) -> String 
 }
 
 /// Shows an entity.
-pub(crate) async fn show(target: Target, place: Place, as_json: bool) -> Result<(), Failure> {
-    let entity = target.management().get(&place).await?;
+pub(crate) async fn show(target: Target, entity_ref: EntityRef, as_json: bool) -> Result<(), Failure> {
+    let entity = target.management().get(&entity_ref).await?;
     if as_json {
-        return output::line(json(&place, &entity));
+        return output::line(json(&entity_ref, &entity));
     }
     let mut table = Table::new(&["PROPERTY", "VALUE"], 2);
-    table.row([word(place.kind).to_owned(), place.short()]);
-    for property in property::of(place.kind) {
+    table.row([word(entity_ref.kind).to_owned(), entity_ref.short()]);
+    for property in property::of(entity_ref.kind) {
         if let Some(text) = property.text(&entity) {
             table.row([property.key.to_owned(), property.form.told(text)]);
         }
@@ -121,12 +121,12 @@ pub(crate) async fn show(target: Target, place: Place, as_json: bool) -> Result<
 }
 
 /// Lists the entities of a kind; those of a topic, where it is about subscriptions.
-pub(crate) async fn list(target: Target, like: Place, as_json: bool) -> Result<(), Failure> {
+pub(crate) async fn list(target: Target, like: EntityRef, as_json: bool) -> Result<(), Failure> {
     let mut management = target.management();
     if like.kind == EntityKind::Subscription {
         let topic = like.path.split("/Subscriptions/").next().unwrap_or_default();
         // Of a topic that is not there the list is empty, too.
-        management.get(&Place::new(EntityKind::Topic, topic)).await?;
+        management.get(&EntityRef::new(EntityKind::Topic, topic)).await?;
     }
     let all = management.list(&like).await?;
     if as_json {
@@ -172,37 +172,37 @@ fn columns(entity: &Described) -> Vec<String> {
     cells
 }
 
-fn sibling(like: &Place, entity: &Described) -> Place {
+fn sibling(like: &EntityRef, entity: &Described) -> EntityRef {
     match like.kind {
         EntityKind::Subscription => {
             let topic = like.path.split("/Subscriptions/").next().unwrap_or_default();
-            Place::subscription(topic, &entity.name)
+            EntityRef::subscription(topic, &entity.name)
         }
-        kind => Place::new(kind, &entity.name),
+        kind => EntityRef::new(kind, &entity.name),
     }
 }
 
 /// Deletes an entity.
-pub(crate) async fn delete(target: Target, place: Place, as_json: bool) -> Result<(), Failure> {
+pub(crate) async fn delete(target: Target, entity_ref: EntityRef, as_json: bool) -> Result<(), Failure> {
     let mut management = target.management();
-    management.get(&place).await?;
-    management.delete(&place, &State::Any).await?;
+    management.get(&entity_ref).await?;
+    management.delete(&entity_ref, &State::Any).await?;
     if as_json {
-        return output::line(json!({ "deleted": place.short() }));
+        return output::line(json!({ "deleted": entity_ref.short() }));
     }
-    output::line(format_args!("deleted {}", place.told()))
+    output::line(format_args!("deleted {}", entity_ref.label()))
 }
 
 /// All that is known of an entity, as one object.
-pub(crate) fn json(place: &Place, entity: &Described) -> Value {
+pub(crate) fn json(entity_ref: &EntityRef, entity: &Described) -> Value {
     let mut object = Map::new();
-    object.insert("kind".into(), word(place.kind).into());
-    if place.kind == EntityKind::Subscription {
-        let topic = place.path.split("/Subscriptions/").next().unwrap_or_default();
+    object.insert("kind".into(), word(entity_ref.kind).into());
+    if entity_ref.kind == EntityKind::Subscription {
+        let topic = entity_ref.path.split("/Subscriptions/").next().unwrap_or_default();
         object.insert("topic".into(), topic.into());
     }
-    object.insert("name".into(), place.own_name().into());
-    for property in property::of(place.kind) {
+    object.insert("name".into(), entity_ref.own_name().into());
+    for property in property::of(entity_ref.kind) {
         let value = property.text(entity).map_or(Value::Null, |text| property.form.json(text));
         object.insert(property.key.into(), value);
     }
@@ -242,12 +242,12 @@ fn time<'e>(entity: &'e Described, element: &str) -> Option<&'e str> {
 
 const TIMES: [(&str, &str); 3] =
     [("created_at", "CreatedAt"), ("updated_at", "UpdatedAt"), ("accessed_at", "AccessedAt")];
-/// How the broker's word for never begins.
+/// Prefix of the broker's time for "never".
 const NEVER: &str = "0001-01-01";
 
 impl Management<'_> {
     /// Refuses what is about a subscription that does not exist.
-    pub(crate) async fn need(&mut self, place: &Place) -> Result<(), Failure> {
-        self.get(place).await.map(drop)
+    pub(crate) async fn need(&mut self, entity_ref: &EntityRef) -> Result<(), Failure> {
+        self.get(entity_ref).await.map(drop)
     }
 }

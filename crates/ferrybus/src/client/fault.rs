@@ -1,4 +1,4 @@
-//! What went wrong at the other end, in one sentence.
+//! Errors of the peer, in one sentence.
 //!
 //! Invariant: the broker's own words come first; a library's `Debug` text is never shown.
 
@@ -20,22 +20,22 @@ use fe2o3_amqp_types::{
 use crate::failure::Failure;
 
 /// Something that can say what went wrong.
-pub(super) trait Fault {
+pub(super) trait ErrorText {
     /// One sentence.
     fn text(&self) -> String;
 }
 
 /// Puts what was tried in front.
-pub(super) fn fault(what: &str, error: &impl Fault) -> Failure {
+pub(super) fn fault(what: &str, error: &impl ErrorText) -> Failure {
     Failure::new(format_args!("{what}: {}", error.text()))
 }
 
 /// Too slow an answer.
 pub(super) fn too_slow(what: &str) -> Failure {
-    Failure::new(format_args!("{what}: no answer in {} seconds", super::connect::PATIENCE.as_secs()))
+    Failure::new(format_args!("{what}: no answer in {} seconds", super::connect::RESPONSE_TIMEOUT.as_secs()))
 }
 
-impl Fault for Error {
+impl ErrorText for Error {
     fn text(&self) -> String {
         let condition = condition(&self.condition);
         match self.description.as_deref().filter(|text| !text.is_empty()) {
@@ -63,7 +63,7 @@ pub(super) fn refusal(outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Accepted(_) => None,
         Outcome::Rejected(rejected) => {
-            Some(rejected.error.as_ref().map_or_else(|| "rejected without a reason".into(), Fault::text))
+            Some(rejected.error.as_ref().map_or_else(|| "rejected without a reason".into(), ErrorText::text))
         }
         Outcome::Released(_) => Some("released: the broker did not take it".into()),
         Outcome::Modified(_) => Some("modified: the broker did not take it".into()),
@@ -71,7 +71,7 @@ pub(super) fn refusal(outcome: &Outcome) -> Option<String> {
     }
 }
 
-impl Fault for OpenError {
+impl ErrorText for OpenError {
     fn text(&self) -> String {
         match self {
             Self::Io(error) => error.to_string(),
@@ -84,7 +84,7 @@ impl Fault for OpenError {
     }
 }
 
-impl Fault for BeginError {
+impl ErrorText for BeginError {
     fn text(&self) -> String {
         match self {
             Self::ConnectionStopped(reason) => reason.text(),
@@ -94,7 +94,7 @@ impl Fault for BeginError {
     }
 }
 
-impl Fault for ConnectionStopReason {
+impl ErrorText for ConnectionStopReason {
     fn text(&self) -> String {
         match self {
             Self::ClosedWithError(error) | Self::RemoteClosedWithError(error) => error.text(),
@@ -104,7 +104,7 @@ impl Fault for ConnectionStopReason {
     }
 }
 
-impl Fault for SessionStopReason {
+impl ErrorText for SessionStopReason {
     fn text(&self) -> String {
         match self {
             Self::EndedWithError(error) | Self::RemoteEndedWithError(error) => error.text(),
@@ -115,7 +115,7 @@ impl Fault for SessionStopReason {
     }
 }
 
-impl Fault for SenderAttachError {
+impl ErrorText for SenderAttachError {
     fn text(&self) -> String {
         match self {
             Self::SessionStopped(reason) => reason.text(),
@@ -125,7 +125,7 @@ impl Fault for SenderAttachError {
     }
 }
 
-impl Fault for ReceiverAttachError {
+impl ErrorText for ReceiverAttachError {
     fn text(&self) -> String {
         match self {
             Self::SessionStopped(reason) => reason.text(),
@@ -135,7 +135,7 @@ impl Fault for ReceiverAttachError {
     }
 }
 
-impl Fault for LinkStateError {
+impl ErrorText for LinkStateError {
     fn text(&self) -> String {
         match self {
             Self::SessionStopped(reason) => reason.text(),
@@ -146,7 +146,7 @@ impl Fault for LinkStateError {
     }
 }
 
-impl Fault for DetachError {
+impl ErrorText for DetachError {
     fn text(&self) -> String {
         match self {
             Self::SessionStopped(reason) => reason.text(),
@@ -157,7 +157,7 @@ impl Fault for DetachError {
     }
 }
 
-impl Fault for SendError {
+impl ErrorText for SendError {
     fn text(&self) -> String {
         match self {
             Self::LinkStateError(error) => error.text(),
@@ -170,7 +170,7 @@ impl Fault for SendError {
     }
 }
 
-impl Fault for RecvError {
+impl ErrorText for RecvError {
     fn text(&self) -> String {
         match self {
             Self::LinkStateError(error) => error.text(),

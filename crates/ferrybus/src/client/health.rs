@@ -5,13 +5,13 @@
 use hyper::Method;
 use serde_json::Value;
 
-use super::{Target, http::Ask};
+use super::{Target, http::HttpRequest};
 use crate::{failure::Failure, output};
 
 /// Asks `/readyz`, or, whether it is only to `live`, `/healthz`.
 pub(crate) async fn health(target: Target, live: bool, as_json: bool) -> Result<(), Failure> {
     let path = if live { "/healthz" } else { "/readyz" };
-    let reply = target.http().send(Ask::new(Method::GET, path)).await?;
+    let reply = target.http().send(HttpRequest::new(Method::GET, path)).await?;
     let said: Option<Value> = serde_json::from_slice(&reply.body).ok();
     let word = |name: &str| said.as_ref().and_then(|said| said.get(name)).and_then(Value::as_str);
     if !reply.status.is_success() {

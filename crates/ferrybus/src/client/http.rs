@@ -1,6 +1,6 @@
 //! Requests to the broker's HTTP side, on the port that the connection string names: it speaks both.
 //!
-//! Invariant: each request ends within [`PATIENCE`]; an answer that is not a success is told in the broker's own words.
+//! Invariant: each request ends within [`RESPONSE_TIMEOUT`]; an answer that is not a success is told in the broker's own words.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use super::{
     Target,
-    connect::{PATIENCE, Stream},
+    connect::{RESPONSE_TIMEOUT, Stream},
     fault::too_slow,
 };
 use crate::{connection_string::Login, failure::Failure};
@@ -32,14 +32,14 @@ const TOKEN_SECONDS: u64 = 60;
 
 /// A request.
 #[derive(Debug)]
-pub(super) struct Ask<'a> {
+pub(super) struct HttpRequest<'a> {
     method: Method,
     path: &'a str,
     body: Option<(&'static str, String)>,
     if_match: Option<String>,
 }
 
-impl<'a> Ask<'a> {
+impl<'a> HttpRequest<'a> {
     pub(super) const fn new(method: Method, path: &'a str) -> Self {
         Self { method, path, body: None, if_match: None }
     }
@@ -55,18 +55,17 @@ impl<'a> Ask<'a> {
     }
 }
 
-/// What came back.
+/// Response.
 #[derive(Clone, Debug)]
 pub(super) struct Reply {
     pub(super) status: StatusCode,
-    /// Which state it shows.
     pub(super) etag: Option<String>,
     pub(super) body: Bytes,
 }
 
 impl Reply {
-    /// Why it is no success, in the broker's words and with its code.
-    pub(super) fn complaint(&self) -> String {
+    /// Error of the response, with the broker's text and code.
+    pub(super) fn error_text(&self) -> String {
         let code = self.status.as_u16();
         if let Some(refused) = read_refusal(&self.body) {
             let text = refused.text.trim_end_matches('.');
@@ -87,12 +86,12 @@ impl Reply {
         if self.status == StatusCode::PRECONDITION_FAILED {
             return changed_meanwhile(what);
         }
-        let failure = Failure::new(format_args!("{what}: {}", self.complaint()));
+        let failure = Failure::new(format_args!("{what}: {}", self.error_text()));
         match self.status {
             StatusCode::UNAUTHORIZED => {
                 failure.hint("check the key in `--connection-string` or FERRYBUS_CONNECTION_STRING")
             }
-            StatusCode::FORBIDDEN if self.complaint().contains("claim") => {
+            StatusCode::FORBIDDEN if self.error_text().contains("claim") => {
                 failure.hint("the key needs the right to manage")
             }
             _ => failure,
@@ -121,7 +120,7 @@ impl Target {
         path: &str,
         body: Option<Value>,
     ) -> Result<Value, Failure> {
-        let mut ask = Ask::new(method, path);
+        let mut ask = HttpRequest::new(method, path);
         if let Some(body) = body {
             ask = ask.with_body("application/json", body.to_string());
         }
@@ -156,7 +155,7 @@ impl Target {
 
 impl Http<'_> {
     /// Makes a request and waits for its answer.
-    pub(super) async fn send(&mut self, ask: Ask<'_>) -> Result<Reply, Failure> {
+    pub(super) async fn send(&mut self, ask: HttpRequest<'_>) -> Result<Reply, Failure> {
         let what = format!("cannot ask {}", self.target.place());
         let request = self.request(ask)?;
         if self.sender.as_ref().is_none_or(SendRequest::is_closed) {
@@ -175,10 +174,10 @@ impl Http<'_> {
             let body = body.map_err(|error| failed(Error::from_boxed(error)))?.to_bytes();
             Ok(Reply { status, etag, body })
         };
-        timeout(PATIENCE, answered).await.map_err(|_| too_slow(&what))?
+        timeout(RESPONSE_TIMEOUT, answered).await.map_err(|_| too_slow(&what))?
     }
 
-    fn request(&self, ask: Ask<'_>) -> Result<Request<Full<Bytes>>, Failure> {
+    fn request(&self, ask: HttpRequest<'_>) -> Result<Request<Full<Bytes>>, Failure> {
         let place = self.target.place();
         let mut request = Request::builder().method(ask.method).uri(ask.path).header(HOST, &place);
         if let Some(login) = self.target.authorization(&format!("http://{place}/")) {
@@ -208,7 +207,7 @@ impl Http<'_> {
                 open(tcp, what).await
             }
         };
-        timeout(PATIENCE, opened).await.map_err(|_| too_slow(what))?
+        timeout(RESPONSE_TIMEOUT, opened).await.map_err(|_| too_slow(what))?
     }
 }
 

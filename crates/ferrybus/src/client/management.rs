@@ -11,19 +11,19 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::{
     Target,
-    http::{Ask, Http, Reply},
+    http::{Http, HttpRequest, Reply},
 };
 use crate::{failure::Failure, nearest::nearest};
 
 /// An entity's place in the namespace.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Place {
+pub(crate) struct EntityRef {
     pub(crate) kind: EntityKind,
     /// `queue`, `topic` or `topic/Subscriptions/subscription`.
     pub(crate) path: String,
 }
 
-impl Place {
+impl EntityRef {
     pub(crate) fn new(kind: EntityKind, path: &str) -> Self {
         Self { kind, path: path.trim_matches('/').to_owned() }
     }
@@ -34,7 +34,7 @@ impl Place {
     }
 
     /// As errors name it.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn label(&self) -> String {
         format!("{} `{}`", word(self.kind), self.short())
     }
 
@@ -57,7 +57,7 @@ impl Place {
         (self.kind == EntityKind::Subscription).then(|| Self::new(EntityKind::Topic, topic))
     }
 
-    /// Where the list of its kind is.
+    /// Path of the list of its kind.
     fn list(&self) -> String {
         match self.kind {
             EntityKind::Queue => "$Resources/queues".into(),
@@ -70,7 +70,7 @@ impl Place {
     }
 }
 
-/// What people call such an entity.
+/// Name of the kind of an entity.
 pub(crate) const fn word(kind: EntityKind) -> &'static str {
     match kind {
         EntityKind::Queue => "queue",
@@ -84,7 +84,7 @@ pub(crate) const fn word(kind: EntityKind) -> &'static str {
 pub(crate) enum State {
     /// There is none yet.
     New,
-    /// Whatever it is like.
+    /// Any state.
     Any,
     /// The one with this tag.
     Tagged(String),
@@ -96,7 +96,7 @@ impl State {
         reply.etag.clone().map_or(Self::Any, Self::Tagged)
     }
 
-    /// Whatever it is like, if that is wanted.
+    /// Any state, if `force` is set.
     #[must_use]
     pub(crate) fn unless_forced(self, force: bool) -> Self {
         if force { Self::Any } else { self }
@@ -111,7 +111,7 @@ impl State {
         }
     }
 
-    /// What doing it is called.
+    /// Verb for error texts.
     const fn verb(&self) -> &'static str {
         match self {
             Self::New => "create",
@@ -133,74 +133,74 @@ impl Target {
 }
 
 impl Management<'_> {
-    /// What an entity is like; `None` if there is none of that name.
-    pub(crate) async fn find(&mut self, place: &Place) -> Result<Option<Described>, Failure> {
-        Ok(self.look(place).await?.map(|(found, _)| found))
+    /// Description of an entity; `None` if there is none of that name.
+    pub(crate) async fn find(&mut self, entity_ref: &EntityRef) -> Result<Option<Described>, Failure> {
+        Ok(self.look(entity_ref).await?.map(|(found, _)| found))
     }
 
-    /// What an entity is like, and which state that is; `None` if there is none of that name.
-    async fn look(&mut self, place: &Place) -> Result<Option<(Described, State)>, Failure> {
-        let what = format!("cannot show {}", place.told());
-        let reply = self.send(Ask::new(Method::GET, &url(&place.path))).await?;
+    /// Description of an entity, with its state; `None` if there is none of that name.
+    async fn look(&mut self, entity_ref: &EntityRef) -> Result<Option<(Described, State)>, Failure> {
+        let what = format!("cannot show {}", entity_ref.label());
+        let reply = self.send(HttpRequest::new(Method::GET, &url(&entity_ref.path))).await?;
         if reply.status == StatusCode::NOT_FOUND {
             return Ok(None);
         }
         let found = read_entity(&good(&reply, &what)?.body).map_err(|error| unreadable(&what, &error))?;
         match found {
-            Some(found) if found.kind != place.kind => {
-                let (is, wanted) = (word(found.kind), word(place.kind));
-                Err(Failure::new(format_args!("`{}` is a {is}, not a {wanted}", place.short()))
+            Some(found) if found.kind != entity_ref.kind => {
+                let (is, wanted) = (word(found.kind), word(entity_ref.kind));
+                Err(Failure::new(format_args!("`{}` is a {is}, not a {wanted}", entity_ref.short()))
                     .hint(format_args!("`ferrybus {is}` is for it")))
             }
             found => Ok(found.map(|found| (found, State::of(&reply)))),
         }
     }
 
-    /// What an entity is like.
-    pub(crate) async fn get(&mut self, place: &Place) -> Result<Described, Failure> {
-        Ok(self.get_state(place).await?.0)
+    /// Description of an entity.
+    pub(crate) async fn get(&mut self, entity_ref: &EntityRef) -> Result<Described, Failure> {
+        Ok(self.get_state(entity_ref).await?.0)
     }
 
-    /// What an entity is like, and which state that is.
-    pub(crate) async fn get_state(&mut self, place: &Place) -> Result<(Described, State), Failure> {
-        match self.look(place).await? {
+    /// Description of an entity, with its state.
+    pub(crate) async fn get_state(&mut self, entity_ref: &EntityRef) -> Result<(Described, State), Failure> {
+        match self.look(entity_ref).await? {
             Some(found) => Ok(found),
-            None => Err(self.missing(place).await),
+            None => Err(self.missing(entity_ref).await),
         }
     }
 
     /// The failure to find it, or the topic that it would be of, with the name that was probably meant.
-    pub(crate) async fn missing(&mut self, place: &Place) -> Failure {
-        if let Some(topic) = place.topic() {
+    pub(crate) async fn missing(&mut self, entity_ref: &EntityRef) -> Failure {
+        if let Some(topic) = entity_ref.topic() {
             match self.look(&topic).await {
                 Ok(Some(_)) => {}
                 Ok(None) => return self.missing_itself(&topic).await,
                 Err(failure) => return failure,
             }
         }
-        self.missing_itself(place).await
+        self.missing_itself(entity_ref).await
     }
 
-    async fn missing_itself(&mut self, place: &Place) -> Failure {
-        let failure = Failure::new(format_args!("there is no {}", place.told()));
+    async fn missing_itself(&mut self, entity_ref: &EntityRef) -> Failure {
+        let failure = Failure::new(format_args!("there is no {}", entity_ref.label()));
         // That the list cannot be had is no more to tell than that the entity is missing.
-        let Ok(all) = self.list(place).await else { return failure };
+        let Ok(all) = self.list(entity_ref).await else { return failure };
         let names = all.iter().map(|entity| entity.name.as_str());
-        if let Some(near) = nearest(place.own_name(), names) {
+        if let Some(near) = nearest(entity_ref.own_name(), names) {
             return failure.hint(format_args!("did you mean `{near}`?"));
         }
-        let of = place.topic().map_or(String::new(), |topic| format!(" {}", topic.path));
-        let word = word(place.kind);
+        let of = entity_ref.topic().map_or(String::new(), |topic| format!(" {}", topic.path));
+        let word = word(entity_ref.kind);
         failure.hint(format_args!("`ferrybus {word} list{of}` shows those that there are"))
     }
 
     /// All entities of the kind of this one, and of its topic.
-    pub(crate) async fn list(&mut self, like: &Place) -> Result<Vec<Described>, Failure> {
+    pub(crate) async fn list(&mut self, like: &EntityRef) -> Result<Vec<Described>, Failure> {
         let what = format!("cannot list {}s", word(like.kind));
         let mut all = Vec::new();
         loop {
             let url = format!("{}&$skip={}&$top={PAGE}", url(&like.list()), all.len());
-            let reply = self.send(Ask::new(Method::GET, &url)).await?;
+            let reply = self.send(HttpRequest::new(Method::GET, &url)).await?;
             let page =
                 read_entities(&good(&reply, &what)?.body).map_err(|error| unreadable(&what, &error))?;
             let is_last = page.len() < PAGE;
@@ -214,36 +214,37 @@ impl Management<'_> {
     /// Creates an entity, or replaces the properties of one that is in this state.
     pub(crate) async fn put(
         &mut self,
-        place: &Place,
+        entity_ref: &EntityRef,
         entity: &Described,
         state: &State,
     ) -> Result<Described, Failure> {
-        let what = format!("cannot {} {}", state.verb(), place.told());
-        let url = url(&place.path);
-        let ask = Ask::new(Method::PUT, &url).with_body(ATOM, entity.body()).of_state(state.if_match());
+        let what = format!("cannot {} {}", state.verb(), entity_ref.label());
+        let url = url(&entity_ref.path);
+        let ask =
+            HttpRequest::new(Method::PUT, &url).with_body(ATOM, entity.body()).of_state(state.if_match());
         let reply = self.send(ask).await?;
         if reply.status == StatusCode::NOT_FOUND {
-            return Err(self.missing(place).await);
+            return Err(self.missing(entity_ref).await);
         }
         let stored = read_entity(&good(&reply, &what)?.body).map_err(|error| unreadable(&what, &error))?;
         stored.ok_or_else(|| unreadable(&what, &AnswerError::Nothing))
     }
 
     /// Deletes an entity that is in this state. The path alone does not say of what kind it is: look before.
-    pub(crate) async fn delete(&mut self, place: &Place, state: &State) -> Result<(), Failure> {
-        let url = url(&place.path);
-        let reply = self.send(Ask::new(Method::DELETE, &url).of_state(state.if_match())).await?;
-        good(&reply, &format!("cannot delete {}", place.told())).map(drop)
+    pub(crate) async fn delete(&mut self, entity_ref: &EntityRef, state: &State) -> Result<(), Failure> {
+        let url = url(&entity_ref.path);
+        let reply = self.send(HttpRequest::new(Method::DELETE, &url).of_state(state.if_match())).await?;
+        good(&reply, &format!("cannot delete {}", entity_ref.label())).map(drop)
     }
 
     /// A rule, and which state of it that is; `None` if the subscription has none of that name.
     pub(crate) async fn find_rule(
         &mut self,
-        subscription: &Place,
+        subscription: &EntityRef,
         name: &str,
     ) -> Result<Option<(Rule, State)>, Failure> {
         let what = format!("cannot show rule `{name}`");
-        let reply = self.send(Ask::new(Method::GET, &rule_url(subscription, name))).await?;
+        let reply = self.send(HttpRequest::new(Method::GET, &rule_url(subscription, name))).await?;
         if reply.status == StatusCode::NOT_FOUND {
             return Ok(None);
         }
@@ -251,13 +252,13 @@ impl Management<'_> {
         Ok(found.map(|found| (found, State::of(&reply))))
     }
 
-    pub(crate) async fn rules(&mut self, subscription: &Place) -> Result<Vec<Rule>, Failure> {
-        let what = format!("cannot list the rules of {}", subscription.told());
+    pub(crate) async fn rules(&mut self, subscription: &EntityRef) -> Result<Vec<Rule>, Failure> {
+        let what = format!("cannot list the rules of {}", subscription.label());
         let mut all = Vec::new();
         loop {
             let path = format!("{}/Rules", subscription.path);
             let url = format!("{}&$skip={}&$top={PAGE}", url(&path), all.len());
-            let reply = self.send(Ask::new(Method::GET, &url)).await?;
+            let reply = self.send(HttpRequest::new(Method::GET, &url)).await?;
             let page = read_rules(&good(&reply, &what)?.body).map_err(|error| unreadable(&what, &error))?;
             let is_last = page.len() < PAGE;
             all.extend(page);
@@ -270,13 +271,13 @@ impl Management<'_> {
     /// Creates a rule, or replaces one that is in this state.
     pub(crate) async fn put_rule(
         &mut self,
-        subscription: &Place,
+        subscription: &EntityRef,
         rule: &Rule,
         state: &State,
     ) -> Result<(), Failure> {
         let what = format!("cannot {} rule `{}`", state.verb(), rule.name);
         let url = rule_url(subscription, &rule.name);
-        let ask = Ask::new(Method::PUT, &url).with_body(ATOM, rule_body(rule.clone()));
+        let ask = HttpRequest::new(Method::PUT, &url).with_body(ATOM, rule_body(rule.clone()));
         let ask = ask.of_state(state.if_match());
         let reply = self.send(ask).await?;
         good(&reply, &what).map(drop)
@@ -285,16 +286,16 @@ impl Management<'_> {
     /// Deletes a rule that is in this state.
     pub(crate) async fn delete_rule(
         &mut self,
-        subscription: &Place,
+        subscription: &EntityRef,
         name: &str,
         state: &State,
     ) -> Result<(), Failure> {
         let url = rule_url(subscription, name);
-        let reply = self.send(Ask::new(Method::DELETE, &url).of_state(state.if_match())).await?;
+        let reply = self.send(HttpRequest::new(Method::DELETE, &url).of_state(state.if_match())).await?;
         good(&reply, &format!("cannot delete rule `{name}`")).map(drop)
     }
 
-    pub(super) async fn send(&mut self, ask: Ask<'_>) -> Result<Reply, Failure> {
+    pub(super) async fn send(&mut self, ask: HttpRequest<'_>) -> Result<Reply, Failure> {
         self.http.send(ask).await
     }
 }
@@ -312,11 +313,11 @@ fn url(path: &str) -> String {
     format!("/{}?api-version={VERSION}", utf8_percent_encode(path, ESCAPED))
 }
 
-fn rule_url(subscription: &Place, rule: &str) -> String {
+fn rule_url(subscription: &EntityRef, rule: &str) -> String {
     url(&format!("{}/Rules/{rule}", subscription.path))
 }
 
-/// What stands for itself in a path, the separator included.
+/// Characters to escape in a path; the separator stays.
 const ESCAPED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/').remove(b'$');
 /// The version of the API that is spoken.

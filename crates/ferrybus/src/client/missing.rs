@@ -4,7 +4,7 @@
 
 use broker_core::EntityKind;
 
-use super::{Target, management::Place};
+use super::{Target, management::EntityRef};
 use crate::{failure::Failure, nearest::nearest};
 
 impl Target {
@@ -25,7 +25,6 @@ impl Target {
 enum Hint {
     /// It is missing, and this helps.
     Meant(String),
-    /// It is there.
     There,
     /// The broker does not tell.
     Unknown,
@@ -36,16 +35,16 @@ async fn hint(target: &Target, name: &str) -> Hint {
     let name = name.trim_matches('/').split("/$").next().unwrap_or_default();
     let mut management = target.management();
     if let Some((topic, own)) = split(name) {
-        let place = Place::subscription(topic, own);
-        return match management.find(&place).await {
+        let entity_ref = EntityRef::subscription(topic, own);
+        return match management.find(&entity_ref).await {
             Ok(Some(_)) => Hint::There,
-            Ok(None) => management.missing(&place).await.into_hint().map_or(Hint::Unknown, Hint::Meant),
+            Ok(None) => management.missing(&entity_ref).await.into_hint().map_or(Hint::Unknown, Hint::Meant),
             Err(_) => Hint::Unknown,
         };
     }
     let mut names = Vec::new();
     for kind in [EntityKind::Queue, EntityKind::Topic] {
-        let Ok(all) = management.list(&Place::new(kind, "")).await else { return Hint::Unknown };
+        let Ok(all) = management.list(&EntityRef::new(kind, "")).await else { return Hint::Unknown };
         names.extend(all.into_iter().map(|entity| entity.name));
     }
     if names.iter().any(|known| known.eq_ignore_ascii_case(name)) {

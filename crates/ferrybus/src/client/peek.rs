@@ -61,7 +61,7 @@ impl Peek {
             ApplicationProperties::builder().insert("operation", "com.microsoft:peek-message").build();
         let answer = self.management.ask(properties, question(self.from, count)).await?;
         if !answer.is_good() {
-            return Err(Failure::new(format_args!("cannot peek into `{queue}`: {}", answer.complaint())));
+            return Err(Failure::new(format_args!("cannot peek into `{queue}`: {}", answer.error_text())));
         }
         let messages = if answer.is_empty() { Vec::new() } else { messages(answer.body, queue)? };
         let Some(last) = messages.last().and_then(message::sequence_number) else { return Ok(None) };

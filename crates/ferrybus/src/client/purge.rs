@@ -22,11 +22,11 @@ pub(crate) async fn purge(target: Target, arguments: &PurgeArguments) -> Result<
     let before = arguments.before.map(|moment| moment.millis(super::now_millis()));
     let purged = remove_all(&mut client, &queue, before, u64::MAX).await;
     client.close().await;
-    told(&queue, purged?, arguments.connect.json)
+    print_purged(&queue, purged?, arguments.connect.json)
 }
 
 /// Says how many are gone.
-pub(super) fn told(queue: &str, count: u64, as_json: bool) -> Result<(), Failure> {
+pub(super) fn print_purged(queue: &str, count: u64, as_json: bool) -> Result<(), Failure> {
     if as_json {
         return output::line(json!({ "removed": count }));
     }
@@ -51,7 +51,7 @@ pub(super) async fn remove_all(
         let count = i32::try_from(max - removed).unwrap_or(i32::MAX).min(BATCH);
         let answer = management.ask(properties, question(count, before_millis)).await?;
         if !answer.is_good() {
-            return Err(Failure::new(format_args!("cannot purge `{queue}`: {}", answer.complaint())));
+            return Err(Failure::new(format_args!("cannot purge `{queue}`: {}", answer.error_text())));
         }
         let gone = match &answer.body {
             Value::Map(map) => map.get(&Value::String("message-count".into())),

@@ -76,7 +76,7 @@ async fn receive_all(link: &mut Receiver, queue: &str, arguments: &ReceiveArgume
             settle(link, &delivery, queue, arguments).await?;
         }
     }
-    // What is given back would come again at once: all of it goes back at the end.
+    // A released message would come again at once, so all are released at the end.
     for delivery in &kept {
         settle(link, delivery, queue, arguments).await?;
     }

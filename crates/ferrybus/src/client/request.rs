@@ -10,7 +10,7 @@ use fe2o3_amqp_types::{
 use tokio::time::timeout;
 
 use super::{
-    connect::PATIENCE,
+    connect::RESPONSE_TIMEOUT,
     fault::{fault, refusal, too_slow},
 };
 use crate::failure::Failure;
@@ -24,15 +24,15 @@ pub(super) struct Requester {
     asked: u64,
 }
 
-/// What the node answered.
-pub(super) struct Answer {
+/// Response of a management node.
+pub(super) struct ManagementResponse {
     status: i32,
     description: Option<String>,
     /// The body's value; `Value::Null` without one.
     pub(super) body: Value,
 }
 
-impl Answer {
+impl ManagementResponse {
     /// A status from 200 to 299.
     pub(super) const fn is_good(&self) -> bool {
         matches!(self.status, 200..=299)
@@ -44,7 +44,7 @@ impl Answer {
     }
 
     /// Status and text of a refusal.
-    pub(super) fn complaint(&self) -> String {
+    pub(super) fn error_text(&self) -> String {
         match &self.description {
             Some(text) => format!("{text} (status {})", self.status),
             None => format!("status {}", self.status),
@@ -79,7 +79,7 @@ impl Requester {
             credit.map_err(|error| Failure::new(format_args!("{what}: {error}")))?;
             Ok((sender, receiver))
         };
-        let (sender, receiver) = timeout(PATIENCE, attach).await.map_err(|_| too_slow(&what))??;
+        let (sender, receiver) = timeout(RESPONSE_TIMEOUT, attach).await.map_err(|_| too_slow(&what))??;
         Ok(Self { node: node.into(), reply_to, sender, receiver, asked: 0 })
     }
 
@@ -88,9 +88,11 @@ impl Requester {
         &mut self,
         properties: ApplicationProperties,
         body: Value,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<ManagementResponse, Failure> {
         let what = format!("no answer from `{}`", self.node);
-        timeout(PATIENCE, self.ask_patiently(properties, body, &what)).await.map_err(|_| too_slow(&what))?
+        timeout(RESPONSE_TIMEOUT, self.ask_patiently(properties, body, &what))
+            .await
+            .map_err(|_| too_slow(&what))?
     }
 
     async fn ask_patiently(
@@ -98,7 +100,7 @@ impl Requester {
         properties: ApplicationProperties,
         body: Value,
         what: &str,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<ManagementResponse, Failure> {
         self.asked += 1;
         let question = Message::builder()
             .properties(
@@ -132,12 +134,12 @@ impl Requester {
 
     /// Gives the links back.
     pub(super) async fn close(self) {
-        drop(timeout(PATIENCE, self.sender.close()).await);
-        drop(timeout(PATIENCE, self.receiver.close()).await);
+        drop(timeout(RESPONSE_TIMEOUT, self.sender.close()).await);
+        drop(timeout(RESPONSE_TIMEOUT, self.receiver.close()).await);
     }
 }
 
-fn answer(message: Message<Body<Value>>, what: &str) -> Result<Answer, Failure> {
+fn answer(message: Message<Body<Value>>, what: &str) -> Result<ManagementResponse, Failure> {
     let properties = message.application_properties.unwrap_or_default();
     // `$cbs` writes its keys with hyphens, `$management` in camel case.
     let find = |names: [&str; 2]| names.iter().find_map(|name| properties.get(*name));
@@ -152,7 +154,7 @@ fn answer(message: Message<Body<Value>>, what: &str) -> Result<Answer, Failure> 
         Body::Value(value) => value.0,
         _ => Value::Null,
     };
-    Ok(Answer { status: *status, description, body })
+    Ok(ManagementResponse { status: *status, description, body })
 }
 
 /// One question at a time needs one answer; the rest is room for stray ones.

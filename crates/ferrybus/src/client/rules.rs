@@ -10,11 +10,11 @@ use serde_json::{Map, Value as Json, json};
 
 use super::{
     Target,
-    management::{Place, State},
+    management::{EntityRef, State},
     message,
 };
 use crate::{
-    arguments::{RuleArguments, RulePlace},
+    arguments::{RuleArguments, RulePath},
     calendar::rfc_3339,
     failure::Failure,
     nearest::nearest,
@@ -22,8 +22,8 @@ use crate::{
     table::Table,
 };
 
-fn subscription(rule: &RulePlace) -> Place {
-    Place::subscription(&rule.topic, &rule.subscription)
+fn subscription(rule: &RulePath) -> EntityRef {
+    EntityRef::subscription(&rule.topic, &rule.subscription)
 }
 
 /// Adds a rule.
@@ -33,12 +33,12 @@ pub(crate) async fn create(target: Target, arguments: &RuleArguments) -> Result<
         Failure::misuse("no filter was given")
             .hint("give one of `--sql`, `--correlation`, `--all` and `--none`")
     })?;
-    let place = subscription(&arguments.rule);
+    let entity_ref = subscription(&arguments.rule);
     let rule = Rule { name: arguments.rule.name.as_str().into(), filter, action: action.after(None) };
     let mut management = target.management();
-    management.need(&place).await?;
-    management.put_rule(&place, &rule, &State::New).await?;
-    done("created", &place, &rule, arguments.connect.json)
+    management.need(&entity_ref).await?;
+    management.put_rule(&entity_ref, &rule, &State::New).await?;
+    done("created", &entity_ref, &rule, arguments.connect.json)
 }
 
 /// Replaces what was given; with `force` whatever another has changed meanwhile.
@@ -47,33 +47,33 @@ pub(crate) async fn update(target: Target, arguments: &RuleArguments, force: boo
     if filter.is_none() && matches!(action, NewAction::Kept) {
         return Err(Failure::misuse("neither a filter nor an action was given to change"));
     }
-    let place = subscription(&arguments.rule);
+    let entity_ref = subscription(&arguments.rule);
     let mut management = target.management();
     let (mut rule, state) = find(&mut management, &arguments.rule).await?;
     rule.filter = filter.unwrap_or(rule.filter);
     rule.action = action.after(rule.action);
-    management.put_rule(&place, &rule, &state.unless_forced(force)).await?;
-    done("updated", &place, &rule, arguments.connect.json)
+    management.put_rule(&entity_ref, &rule, &state.unless_forced(force)).await?;
+    done("updated", &entity_ref, &rule, arguments.connect.json)
 }
 
-fn done(what: &str, place: &Place, rule: &Rule, as_json: bool) -> Result<(), Failure> {
+fn done(what: &str, entity_ref: &EntityRef, rule: &Rule, as_json: bool) -> Result<(), Failure> {
     if as_json {
         return output::line(json(rule));
     }
-    output::line(format_args!("{what} rule `{}` of {}", rule.name, place.told()))
+    output::line(format_args!("{what} rule `{}` of {}", rule.name, entity_ref.label()))
 }
 
 async fn find(
     management: &mut super::management::Management<'_>,
-    rule: &RulePlace,
+    rule: &RulePath,
 ) -> Result<(Rule, State), Failure> {
-    let place = subscription(rule);
-    management.need(&place).await?;
-    if let Some(found) = management.find_rule(&place, &rule.name).await? {
+    let entity_ref = subscription(rule);
+    management.need(&entity_ref).await?;
+    if let Some(found) = management.find_rule(&entity_ref, &rule.name).await? {
         return Ok(found);
     }
-    let failure = Failure::new(format_args!("there is no rule `{}` of {}", rule.name, place.told()));
-    let all = management.rules(&place).await?;
+    let failure = Failure::new(format_args!("there is no rule `{}` of {}", rule.name, entity_ref.label()));
+    let all = management.rules(&entity_ref).await?;
     match nearest(&rule.name, all.iter().map(|rule| &*rule.name)) {
         Some(near) => Err(failure.hint(format_args!("did you mean `{near}`?"))),
         None => Err(failure),
@@ -81,32 +81,32 @@ async fn find(
 }
 
 /// Shows a rule.
-pub(crate) async fn show(target: Target, rule: &RulePlace, as_json: bool) -> Result<(), Failure> {
+pub(crate) async fn show(target: Target, rule: &RulePath, as_json: bool) -> Result<(), Failure> {
     let (found, _) = find(&mut target.management(), rule).await?;
     print(&[found], as_json)
 }
 
 /// Lists the rules of a subscription.
-pub(crate) async fn list(target: Target, place: Place, as_json: bool) -> Result<(), Failure> {
+pub(crate) async fn list(target: Target, entity_ref: EntityRef, as_json: bool) -> Result<(), Failure> {
     let mut management = target.management();
-    management.need(&place).await?;
-    let all = management.rules(&place).await?;
+    management.need(&entity_ref).await?;
+    let all = management.rules(&entity_ref).await?;
     if all.is_empty() && !as_json {
-        output::note(format_args!("{} has no rule: it gets nothing", place.told()));
+        output::note(format_args!("{} has no rule: it gets nothing", entity_ref.label()));
     }
     print(&all, as_json)
 }
 
 /// Takes a rule away.
-pub(crate) async fn delete(target: Target, rule: &RulePlace, as_json: bool) -> Result<(), Failure> {
-    let place = subscription(rule);
+pub(crate) async fn delete(target: Target, rule: &RulePath, as_json: bool) -> Result<(), Failure> {
+    let entity_ref = subscription(rule);
     let mut management = target.management();
     let (found, _) = find(&mut management, rule).await?;
-    management.delete_rule(&place, &found.name, &State::Any).await?;
+    management.delete_rule(&entity_ref, &found.name, &State::Any).await?;
     if as_json {
         return output::line(json!({ "deleted": &*found.name }));
     }
-    output::line(format_args!("deleted rule `{}` of {}", found.name, place.told()))
+    output::line(format_args!("deleted rule `{}` of {}", found.name, entity_ref.label()))
 }
 
 fn print(all: &[Rule], as_json: bool) -> Result<(), Failure> {
@@ -116,13 +116,13 @@ fn print(all: &[Rule], as_json: bool) -> Result<(), Failure> {
     let mut table = Table::new(&["NAME", "FILTER", "ACTION"], 3);
     for rule in all {
         let action = rule.action.as_ref().map_or("-", |action| action.text());
-        table.row([rule.name.to_string(), told(&rule.filter), action.to_owned()]);
+        table.row([rule.name.to_string(), filter_text(&rule.filter), action.to_owned()]);
     }
     table.print()
 }
 
 /// A filter in one line.
-pub(crate) fn told(filter: &Filter) -> String {
+pub(crate) fn filter_text(filter: &Filter) -> String {
     match filter {
         Filter::True => "all".into(),
         Filter::False => "none".into(),
@@ -183,7 +183,7 @@ fn parameters(parameters: &Parameters) -> Json {
     parameters.iter().map(|(name, value)| (name.to_owned(), value_json(value))).collect::<Map<_, _>>().into()
 }
 
-/// What JSON has no type for is a text: points and spans of time by ISO 8601, bytes as base64.
+/// Value in JSON. Values without a JSON type are texts: times and durations by ISO 8601, bytes as base64.
 fn value_json(value: &Value) -> Json {
     match value {
         Value::Text(text) => (**text).into(),
@@ -248,7 +248,7 @@ fn condition(text: &str) -> Result<(String, Value), Failure> {
     if name.is_empty() { Err(bad()) } else { Ok((name.into(), value)) }
 }
 
-/// What becomes of the action.
+/// Change of a rule's action.
 enum NewAction {
     Kept,
     Removed,

@@ -23,7 +23,7 @@ use tokio::time::timeout;
 
 use super::{
     Target, address,
-    connect::PATIENCE,
+    connect::RESPONSE_TIMEOUT,
     fault::{fault, refusal, too_slow},
 };
 use crate::{
@@ -131,7 +131,7 @@ pub(super) struct Window {
     waiting: VecDeque<(Instant, DeliveryFut<Result<Outcome, SendError>>)>,
     /// Messages that were accepted.
     pub(super) accepted: u64,
-    /// How long each answer took, if wanted.
+    /// Latency of each answer, if requested.
     pub(super) latencies: Option<Vec<Duration>>,
 }
 
@@ -146,7 +146,7 @@ impl Window {
             self.settle_one().await?;
         }
         let sending = self.sender.send_batchable(message.into());
-        let sent = timeout(PATIENCE, sending).await.map_err(|_| too_slow(&self.what))?;
+        let sent = timeout(RESPONSE_TIMEOUT, sending).await.map_err(|_| too_slow(&self.what))?;
         let answer = sent.map_err(|error| fault(&self.what, &error))?;
         self.waiting.push_back((Instant::now(), answer));
         Ok(())
@@ -154,7 +154,7 @@ impl Window {
 
     async fn settle_one(&mut self) -> Result<(), Failure> {
         let Some((began, answer)) = self.waiting.pop_front() else { return Ok(()) };
-        let outcome = timeout(PATIENCE, answer).await.map_err(|_| too_slow(&self.what))?;
+        let outcome = timeout(RESPONSE_TIMEOUT, answer).await.map_err(|_| too_slow(&self.what))?;
         let outcome = outcome.map_err(|error| fault(&self.what, &error))?;
         if let Some(reason) = refusal(&outcome) {
             return Err(Failure::new(format_args!(
@@ -179,6 +179,6 @@ impl Window {
 
     /// Gives the link back.
     pub(super) async fn close(self) {
-        drop(timeout(PATIENCE, self.sender.close()).await);
+        drop(timeout(RESPONSE_TIMEOUT, self.sender.close()).await);
     }
 }

@@ -14,7 +14,7 @@ use fe2o3_amqp_types::{
 };
 use serde_json::json;
 
-use super::{Target, address, connect::Client, request::Answer};
+use super::{Target, address, connect::Client, request::ManagementResponse};
 use crate::{arguments::NewState, failure::Failure, output};
 
 /// Lists the sessions of a queue.
@@ -57,11 +57,11 @@ fn operation(name: &str) -> ApplicationProperties {
     ApplicationProperties::builder().insert("operation", format!("com.microsoft:{name}")).build()
 }
 
-fn ids(answer: &Answer, queue: &str) -> Result<Vec<String>, Failure> {
+fn ids(answer: &ManagementResponse, queue: &str) -> Result<Vec<String>, Failure> {
     if !answer.is_good() {
         return Err(Failure::new(format_args!(
             "cannot list the sessions of `{queue}`: {}",
-            answer.complaint()
+            answer.error_text()
         )));
     }
     let text = |value: &Value| match value {
@@ -170,7 +170,7 @@ async fn under_lock(
     client.close().await;
     let answer = answer?;
     if !answer.is_good() {
-        return Err(Failure::new(format_args!("{what}: {}", answer.complaint())));
+        return Err(Failure::new(format_args!("{what}: {}", answer.error_text())));
     }
     Ok(answer.body)
 }
@@ -180,7 +180,7 @@ async fn ask(
     queue: &str,
     name: &str,
     body: Vec<(&str, Value)>,
-) -> Result<Answer, Failure> {
+) -> Result<ManagementResponse, Failure> {
     let mut management = client.requester(&format!("{queue}/$management")).await?;
     let body = body.into_iter().map(|(key, value)| (Value::String(key.into()), value)).collect();
     let answer = management.ask(operation(name), Value::Map(body)).await;

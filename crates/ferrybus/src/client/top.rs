@@ -16,7 +16,7 @@ use tokio::{sync::mpsc, time::MissedTickBehavior};
 
 use super::{
     Target,
-    http::{Ask, Http},
+    http::{Http, HttpRequest},
 };
 use crate::{arguments::TopArguments, failure::Failure, output, property::human_time, table::Table};
 
@@ -26,7 +26,7 @@ mod screen;
 
 pub(crate) use model::Column;
 
-use metrics::Readings;
+use metrics::MetricsByEntity;
 use model::{Row, arrange, rows};
 use screen::View;
 
@@ -56,7 +56,7 @@ pub(crate) async fn top(target: Target, arguments: &TopArguments) -> Result<(), 
         ))
     })?;
     let mut http = target.http();
-    // Who may not look, or reaches nobody, is told so on a screen that keeps it.
+    // Errors before the first sample are printed to the normal screen, which keeps them.
     let (first, is_cut) = sample(&mut http).await?;
     let mut app = App::new(&target, arguments, interval, first);
     app.view.is_cut = is_cut;
@@ -68,8 +68,8 @@ pub(crate) async fn top(target: Target, arguments: &TopArguments) -> Result<(), 
 const INTERVAL_MIN: Duration = Duration::from_millis(200);
 
 /// The entities, and whether there are more of them.
-async fn sample(http: &mut Http<'_>) -> Result<(Readings, bool), Failure> {
-    let reply = http.send(Ask::new(Method::GET, PATH)).await?;
+async fn sample(http: &mut Http<'_>) -> Result<(MetricsByEntity, bool), Failure> {
+    let reply = http.send(HttpRequest::new(Method::GET, PATH)).await?;
     match reply.status {
         StatusCode::OK => {
             let text = String::from_utf8_lossy(&reply.body);
@@ -114,23 +114,23 @@ impl Drop for Screen {
     }
 }
 
-/// What is going on.
+/// State of the screen.
 struct App {
     view: View,
     all: Vec<Row>,
-    last: (Readings, Instant),
+    last: (MetricsByEntity, Instant),
     interval: Duration,
 }
 
-/// What a key asks for.
+/// Action of a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Wish {
+enum KeyAction {
     Draw,
     Quit,
 }
 
 impl App {
-    fn new(target: &Target, arguments: &TopArguments, interval: Duration, first: Readings) -> Self {
+    fn new(target: &Target, arguments: &TopArguments, interval: Duration, first: MetricsByEntity) -> Self {
         let view = View {
             place: target.place(),
             interval: human_time(interval),
@@ -142,7 +142,7 @@ impl App {
             is_editing: false,
             is_paused: false,
             is_cut: false,
-            trouble: None,
+            error: None,
             selected: 0,
             with_colours: output::colours_wanted(),
         };
@@ -163,7 +163,7 @@ impl App {
             drawn.map_err(|error| Failure::new(format_args!("cannot draw on the terminal: {error}")))?;
             tokio::select! {
                 event = events.recv() => match event {
-                    Some(Event::Key(key)) if self.on_key(key) == Wish::Quit => return Ok(()),
+                    Some(Event::Key(key)) if self.on_key(key) == KeyAction::Quit => return Ok(()),
                     Some(_) => {}
                     None => return Err(Failure::new("the terminal is gone")),
                 },
@@ -176,7 +176,7 @@ impl App {
         }
     }
 
-    fn on_sample(&mut self, sampled: Result<(Readings, bool), Failure>) {
+    fn on_sample(&mut self, sampled: Result<(MetricsByEntity, bool), Failure>) {
         match sampled {
             Ok((sample, is_cut)) => {
                 self.view.is_cut = is_cut;
@@ -184,13 +184,13 @@ impl App {
                 let (before, at) = &self.last;
                 self.all = rows(&sample, Some((before, now.duration_since(*at))));
                 self.last = (sample, now);
-                self.view.trouble = None;
+                self.view.error = None;
                 self.arrange();
             }
             Err(failure) => {
                 let text = failure.to_string();
                 let first = text.lines().next().unwrap_or_default();
-                self.view.trouble = Some(first.trim_start_matches("error: ").to_owned());
+                self.view.error = Some(first.trim_start_matches("error: ").to_owned());
             }
         }
     }
@@ -201,22 +201,22 @@ impl App {
         self.view.selected = self.view.selected.min(self.view.rows.len().saturating_sub(1));
     }
 
-    fn on_key(&mut self, key: KeyEvent) -> Wish {
+    fn on_key(&mut self, key: KeyEvent) -> KeyAction {
         if key.kind == KeyEventKind::Release {
-            return Wish::Draw;
+            return KeyAction::Draw;
         }
         if key.modifiers.contains(KeyModifiers::CONTROL) {
-            return if key.code == KeyCode::Char('c') { Wish::Quit } else { Wish::Draw };
+            return if key.code == KeyCode::Char('c') { KeyAction::Quit } else { KeyAction::Draw };
         }
         if self.view.is_editing {
             self.on_letter(key.code);
         } else if matches!(key.code, KeyCode::Char('q') | KeyCode::Esc) {
-            return Wish::Quit;
+            return KeyAction::Quit;
         } else {
             self.on_command(key.code);
         }
         self.arrange();
-        Wish::Draw
+        KeyAction::Draw
     }
 
     /// While the filter is written.

@@ -1,4 +1,4 @@
-//! Of which properties the emulator's `Config.json` can speak.
+//! Properties that the emulator's `Config.json` can set.
 //!
 //! Invariant: one that it leaves out has the emulator's default, and one that its schema does not have is left alone.
 

@@ -15,7 +15,7 @@ pub(super) fn to_json(text: &str) -> Result<String, OpenComment> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    // Where in `out` the last comma stands, while nothing but white space has followed it.
+    // Position in `out` of the last comma, while only white space has followed it.
     let mut comma = None;
     while let Some(letter) = rest.chars().next() {
         if rest.starts_with("//") {

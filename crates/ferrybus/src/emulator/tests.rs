@@ -130,7 +130,7 @@ fn faults_are_named_with_their_place() {
         ("{ /* ".into(), "the comment that begins in line 1 does not end"),
     ];
     for (text, expected) in cases {
-        assert_eq!(parse(&text).unwrap_err(), Bad(expected.into()), "{text}");
+        assert_eq!(parse(&text).unwrap_err(), InvalidConfig(expected.into()), "{text}");
     }
     let bad_name = parse(&with(r#"{"Name":"-q"}"#)).unwrap_err();
     assert!(bad_name.0.starts_with("`-q` cannot be the name of a queue"), "{bad_name:?}");

@@ -7,11 +7,11 @@ use broker_filter::{Filter, Value as FilterValue};
 use broker_server::EntityPlan;
 use serde_json::{Map, Value};
 
-use super::{Bad, Emulator, Properties, check_entity_name, name, object, optional_list};
+use super::{Emulator, InvalidConfig, Properties, check_entity_name, name, object, optional_list};
 use crate::rules;
 
 impl Emulator {
-    pub(super) fn topic(&mut self, topic: &Value, place: &str) -> Result<(), Bad> {
+    pub(super) fn topic(&mut self, topic: &Value, place: &str) -> Result<(), InvalidConfig> {
         let topic_name = name(topic, place)?;
         check_entity_name(&topic_name)?;
         let given = object(topic, &format!("topic `{topic_name}`"))?;
@@ -35,7 +35,7 @@ impl Emulator {
         Ok(())
     }
 
-    fn subscription(&mut self, topic: &str, subscription: &Value, place: &str) -> Result<(), Bad> {
+    fn subscription(&mut self, topic: &str, subscription: &Value, place: &str) -> Result<(), InvalidConfig> {
         let name = format!("{topic}/Subscriptions/{}", name(subscription, place)?);
         let entity = format!("subscription `{name}`");
         let properties = Properties { given: object(subscription, &entity)?, entity };
@@ -62,11 +62,11 @@ impl Emulator {
     }
 }
 
-fn rule(rule: &Value, place: &str) -> Result<Rule, Bad> {
+fn rule(rule: &Value, place: &str) -> Result<Rule, InvalidConfig> {
     let name = name(rule, place)?;
     let place = format!("rule `{name}`");
     let properties = object(rule, &place)?;
-    let bad = |reason: String| Bad(format!("{place}: {reason}"));
+    let bad = |reason: String| InvalidConfig(format!("{place}: {reason}"));
     let kind = properties.get("FilterType").and_then(Value::as_str).unwrap_or_default();
     let filter = match kind {
         "Sql" => expression(properties, "SqlFilter").map(rules::sql).transpose().map_err(bad)?,

@@ -1,15 +1,16 @@
-//! Variables that people set for the emulator's container (`service-bus-admin` 9).
+//! Environment variables of the Azure Service Bus emulator's container (Microsoft Learn, "Test locally by using the
+//! Service Bus emulator").
 //!
 //! Invariant: each that is set is either used or named in a notice. To accept a licence needs no notice.
 
 use crate::failure::Failure;
 
-/// What the variables say.
+/// Values of the variables.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Variables {
     /// The port for HTTP in place of 5300.
     pub(crate) http_port: Option<u16>,
-    /// What has no meaning here. Only of interest to who brings the emulator's configuration.
+    /// Notices about variables without effect, shown with the emulator's configuration only.
     pub(crate) notices: Vec<String>,
 }
 

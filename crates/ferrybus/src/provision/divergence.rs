@@ -6,19 +6,19 @@ use broker_core::{EntityKind, EntitySettings};
 use broker_server::EntityChange;
 
 use crate::{
-    client::management::{Place, word},
+    client::management::{EntityRef, word},
     difference::{Change, RuleChange},
     property,
     settings::Source,
 };
 
-/// What differs of an entity.
+/// Differences of an entity.
 #[derive(Debug)]
 pub(super) struct Divergence<'d> {
     pub(super) source: &'d Source,
     /// The entity, as the file has it.
-    pub(super) place: Place,
-    /// What it is in the broker.
+    pub(super) entity_ref: EntityRef,
+    /// Its kind in the broker.
     pub(super) found: EntityKind,
     pub(super) changes: Vec<Change>,
     pub(super) rules: Vec<RuleChange>,
@@ -53,12 +53,17 @@ impl Divergence<'_> {
 
     /// That it was changed.
     pub(super) fn done(&self) -> String {
-        format!("{} was changed as {} has it: {}", self.place.told(), self.source, self.all().join(", "))
+        format!(
+            "{} was changed as {} has it: {}",
+            self.entity_ref.label(),
+            self.source,
+            self.all().join(", ")
+        )
     }
 
-    /// What has to be done. Nothing of an entity that is fixed otherwise.
+    /// Changes to apply; none to an entity that differs in a fixed property.
     pub(super) fn changes(&self) -> Vec<EntityChange> {
-        let entity = || self.place.path.clone();
+        let entity = || self.entity_ref.path.clone();
         let settings = Box::new(self.after.clone());
         let own = (!self.changes.is_empty()).then(|| EntityChange::Settings { entity: entity(), settings });
         let rules = self.rules.iter().filter_map(|change| match change.clone() {
@@ -75,7 +80,7 @@ impl Divergence<'_> {
     }
 
     fn differs(&self, what: &[String]) -> String {
-        format!("{} differs from {}: {}", self.place.told(), self.source, what.join(", "))
+        format!("{} differs from {}: {}", self.entity_ref.label(), self.source, what.join(", "))
     }
 
     fn all(&self) -> Vec<String> {
@@ -90,8 +95,9 @@ impl Divergence<'_> {
     }
 
     fn other_kind(&self) -> Option<String> {
-        let differs = self.found != self.place.kind;
-        differs.then(|| format!("it is a {}, the file has a {}", word(self.found), word(self.place.kind)))
+        let differs = self.found != self.entity_ref.kind;
+        differs
+            .then(|| format!("it is a {}, the file has a {}", word(self.found), word(self.entity_ref.kind)))
     }
 
     /// In the words of the file: the emulator's are those of the administration API.

@@ -1,4 +1,4 @@
-//! What the broker makes of what a file asks for: its profile has defaults and bounds of its own.
+//! Limits of the broker's profile, which change declared properties: defaults and bounds.
 //!
 //! Invariant: what a broker would refuse is left as it is, so that it is the broker that says why.
 
@@ -9,13 +9,13 @@ use serde_json::Value;
 
 use crate::{
     client::{
-        http::Ask,
+        http::HttpRequest,
         management::{Management, good},
     },
     failure::Failure,
 };
 
-/// What bounds all entities of a broker.
+/// Limits of all entities of a broker.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Limits {
     profile: Profile,
@@ -33,7 +33,7 @@ impl Limits {
 
     /// Asks a broker for them.
     pub(super) async fn of(management: &mut Management<'_>) -> Result<Self, Failure> {
-        let reply = management.send(Ask::new(Method::GET, "/$ferrybus/limits")).await?;
+        let reply = management.send(HttpRequest::new(Method::GET, "/$ferrybus/limits")).await?;
         if reply.status == StatusCode::NOT_FOUND {
             return Ok(UNKNOWN);
         }

@@ -1,4 +1,4 @@
-//! What has to happen so that a broker is as a file says.
+//! Plan of the changes that make a broker match a file.
 //!
 //! Invariant: steps stand in the order in which they can be done: entities behind those that they need, deletions last.
 
@@ -10,10 +10,10 @@ use broker_filter::Filter;
 use broker_server::EntityPlan;
 use serde_json::{Map, Value, json};
 
-use super::found::Found;
+use super::broker_state::BrokerState;
 use crate::{
     client::{
-        management::{Place, word},
+        management::{EntityRef, word},
         rules,
     },
     difference::{Change, Named, RuleChange, changes, rule_changes, rules_of, wanted},
@@ -21,9 +21,9 @@ use crate::{
     output, property,
 };
 
-/// What becomes of an entity or rule.
+/// Planned action for an entity or rule.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Verdict {
+pub(super) enum PlannedAction {
     Create,
     Update,
     Delete,
@@ -32,7 +32,7 @@ pub(super) enum Verdict {
     Refused,
 }
 
-impl Verdict {
+impl PlannedAction {
     const ALL: [Self; 5] = [Self::Create, Self::Update, Self::Delete, Self::Refused, Self::Unchanged];
 
     pub(super) const fn word(self) -> &'static str {
@@ -59,23 +59,23 @@ impl Verdict {
 /// One entity or rule.
 #[derive(Debug)]
 pub(super) struct Step {
-    pub(super) verdict: Verdict,
+    pub(super) planned: PlannedAction,
     /// The entity; of a rule, its subscription.
-    pub(super) place: Place,
+    pub(super) entity_ref: EntityRef,
     /// The rule, where it is about one.
     pub(super) rule: Option<Rule>,
     /// That rule as it was, where it is changed or deleted.
     pub(super) rule_before: Option<Rule>,
-    /// What to send; where it is deleted, what it was like.
+    /// Description to send; of a deleted entity, the last one.
     pub(super) entity: Option<Described>,
     changes: Vec<Change>,
 }
 
 impl Step {
-    fn of(verdict: Verdict, place: &Place) -> Self {
+    fn of(planned: PlannedAction, entity_ref: &EntityRef) -> Self {
         Self {
-            verdict,
-            place: place.clone(),
+            planned,
+            entity_ref: entity_ref.clone(),
             rule: None,
             rule_before: None,
             entity: None,
@@ -83,22 +83,22 @@ impl Step {
         }
     }
 
-    fn of_rule(verdict: Verdict, place: &Place, rule: &Rule) -> Self {
-        Self { rule: Some(rule.clone()), ..Self::of(verdict, place) }
+    fn of_rule(planned: PlannedAction, entity_ref: &EntityRef, rule: &Rule) -> Self {
+        Self { rule: Some(rule.clone()), ..Self::of(planned, entity_ref) }
     }
 
     fn json(&self) -> Value {
         let mut object = Map::new();
         let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
-        put("action", self.verdict.word().into());
+        put("action", self.planned.word().into());
         if let Some(rule) = &self.rule {
             put("kind", "rule".into());
             put("name", (*rule.name).into());
-            put("subscription", self.place.path.as_str().into());
+            put("subscription", self.entity_ref.path.as_str().into());
             put("rule", rules::json(rule));
         } else {
-            put("kind", word(self.place.kind).into());
-            put("name", self.place.path.as_str().into());
+            put("kind", word(self.entity_ref.kind).into());
+            put("name", self.entity_ref.path.as_str().into());
             put("changes", self.changes.iter().map(change_json).collect::<Vec<_>>().into());
         }
         Value::Object(object)
@@ -126,22 +126,23 @@ impl Plan {
     /// `named` says of which properties of such an entity the file speaks.
     pub(super) fn new(
         file: &[EntityPlan],
-        found: &Found,
+        found: &BrokerState,
         prune: bool,
         named: fn(EntityKind) -> Named,
     ) -> Self {
         let mut steps = Vec::new();
         for plan in file {
-            let place = Place::new(plan.kind, &plan.name);
-            steps.extend(entity(plan, &place, found, &named(plan.kind)));
+            let entity_ref = EntityRef::new(plan.kind, &plan.name);
+            steps.extend(entity(plan, &entity_ref, found, &named(plan.kind)));
         }
-        let is_named = |place: &Place| file.iter().any(|plan| plan.name.eq_ignore_ascii_case(&place.path));
+        let is_named =
+            |entity_ref: &EntityRef| file.iter().any(|plan| plan.name.eq_ignore_ascii_case(&entity_ref.path));
         // A topic takes its subscriptions along: they go first, each with its own line.
-        let others: Vec<&Place> = found.all().rev().filter(|place| !is_named(place)).collect();
+        let others: Vec<&EntityRef> = found.all().rev().filter(|entity_ref| !is_named(entity_ref)).collect();
         if prune {
-            steps.extend(others.iter().map(|place| Step {
-                entity: found.get(place).map(|(_, entity)| entity.clone()),
-                ..Step::of(Verdict::Delete, place)
+            steps.extend(others.iter().map(|entity_ref| Step {
+                entity: found.get(entity_ref).map(|(_, entity)| entity.clone()),
+                ..Step::of(PlannedAction::Delete, entity_ref)
             }));
         }
         Self { steps, others: if prune { 0 } else { others.len() } }
@@ -151,12 +152,12 @@ impl Plan {
         &self.steps
     }
 
-    pub(super) fn has(&self, verdict: Verdict) -> bool {
-        self.steps.iter().any(|step| step.verdict == verdict)
+    pub(super) fn has(&self, planned: PlannedAction) -> bool {
+        self.steps.iter().any(|step| step.planned == planned)
     }
 
     pub(super) fn is_done(&self) -> bool {
-        self.steps.iter().all(|step| step.verdict == Verdict::Unchanged)
+        self.steps.iter().all(|step| step.planned == PlannedAction::Unchanged)
     }
 
     pub(super) fn print(&self, as_json: bool) -> Result<(), Failure> {
@@ -169,14 +170,14 @@ impl Plan {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for step in self.steps.iter().filter(|step| step.verdict != Verdict::Unchanged) {
-            let sign = step.verdict.sign();
+        for step in self.steps.iter().filter(|step| step.planned != PlannedAction::Unchanged) {
+            let sign = step.planned.sign();
             match &step.rule {
-                None => writeln!(f, "{sign} {}", step.place.told())?,
+                None => writeln!(f, "{sign} {}", step.entity_ref.label())?,
                 Some(rule) => {
-                    writeln!(f, "{sign} rule `{}` of {}", rule.name, step.place.told())?;
-                    if step.verdict != Verdict::Delete {
-                        writeln!(f, "    {}", output::printable(&rules::told(&rule.filter)))?;
+                    writeln!(f, "{sign} rule `{}` of {}", rule.name, step.entity_ref.label())?;
+                    if step.planned != PlannedAction::Delete {
+                        writeln!(f, "    {}", output::printable(&rules::filter_text(&rule.filter)))?;
                     }
                 }
             }
@@ -184,8 +185,8 @@ impl fmt::Display for Plan {
                 writeln!(f, "    {}", output::printable(&change.to_string()))?;
             }
         }
-        let count = |verdict| self.steps.iter().filter(|step| step.verdict == verdict).count();
-        let counts = Verdict::ALL.map(|verdict| format!("{} {}", count(verdict), verdict.word()));
+        let count = |planned| self.steps.iter().filter(|step| step.planned == planned).count();
+        let counts = PlannedAction::ALL.map(|planned| format!("{} {}", count(planned), planned.word()));
         write!(f, "plan: {}", counts.join(", "))?;
         match self.others {
             0 => Ok(()),
@@ -194,19 +195,19 @@ impl fmt::Display for Plan {
     }
 }
 
-fn entity(plan: &EntityPlan, place: &Place, found: &Found, named: &Named) -> Vec<Step> {
-    let Some((place, before)) = found.get(place) else { return create(plan, place) };
+fn entity(plan: &EntityPlan, entity_ref: &EntityRef, found: &BrokerState, named: &Named) -> Vec<Step> {
+    let Some((entity_ref, before)) = found.get(entity_ref) else { return create(plan, entity_ref) };
     if before.kind != plan.kind {
         return vec![Step {
-            verdict: Verdict::Refused,
-            ..Step::of(Verdict::Refused, &Place::new(plan.kind, &plan.name))
+            planned: PlannedAction::Refused,
+            ..Step::of(PlannedAction::Refused, &EntityRef::new(plan.kind, &plan.name))
         }];
     }
     let changes = changes(Some(before), plan.kind, &found.limits.settled(plan).settings, named);
-    let verdict = match changes.as_slice() {
-        [] => Verdict::Unchanged,
-        changes if changes.iter().any(|change| change.is_fixed) => Verdict::Refused,
-        _ => Verdict::Update,
+    let planned = match changes.as_slice() {
+        [] => PlannedAction::Unchanged,
+        changes if changes.iter().any(|change| change.is_fixed) => PlannedAction::Refused,
+        _ => PlannedAction::Update,
     };
     let mut after = before.clone();
     for change in &changes {
@@ -214,9 +215,9 @@ fn entity(plan: &EntityPlan, place: &Place, found: &Found, named: &Named) -> Vec
             after.set(property.element, change.after.as_deref());
         }
     }
-    let mut steps = vec![Step { entity: Some(after), changes, ..Step::of(verdict, place) }];
+    let mut steps = vec![Step { entity: Some(after), changes, ..Step::of(planned, entity_ref) }];
     if plan.kind == EntityKind::Subscription {
-        steps.extend(rule_steps(&rules_of(plan), found.rules(place), place));
+        steps.extend(rule_steps(&rules_of(plan), found.rules(entity_ref), entity_ref));
     }
     steps
 }
@@ -224,8 +225,8 @@ fn entity(plan: &EntityPlan, place: &Place, found: &Found, named: &Named) -> Vec
 const DEFAULT_RULE: &str = "$Default";
 
 /// A subscription begins with its first rule, so that nothing gets in that none of its rules lets in.
-fn create(plan: &EntityPlan, place: &Place) -> Vec<Step> {
-    let mut entity = Described::new(place.kind, place.own_name());
+fn create(plan: &EntityPlan, entity_ref: &EntityRef) -> Vec<Step> {
+    let mut entity = Described::new(entity_ref.kind, entity_ref.own_name());
     for (property, value) in wanted(plan.kind, &plan.settings, &Named::All) {
         entity.set(property.element, value.as_deref());
     }
@@ -234,27 +235,29 @@ fn create(plan: &EntityPlan, place: &Place) -> Vec<Step> {
         .filter(|change| change.after.is_some());
     let changes = changes.collect();
     if plan.kind != EntityKind::Subscription {
-        return vec![Step { entity: Some(entity), changes, ..Step::of(Verdict::Create, place) }];
+        return vec![Step { entity: Some(entity), changes, ..Step::of(PlannedAction::Create, entity_ref) }];
     }
     let nothing = Rule { name: DEFAULT_RULE.into(), filter: Filter::False, action: None };
     let rules = rules_of(plan);
     let first = rules.first().unwrap_or(&nothing);
     entity.set_first_rule(first.clone());
-    let mut steps = vec![Step { entity: Some(entity), changes, ..Step::of(Verdict::Create, place) }];
-    steps.extend(rule_steps(&rules, std::slice::from_ref(first), place));
+    let mut steps =
+        vec![Step { entity: Some(entity), changes, ..Step::of(PlannedAction::Create, entity_ref) }];
+    steps.extend(rule_steps(&rules, std::slice::from_ref(first), entity_ref));
     steps
 }
 
-fn rule_steps(wanted: &[Rule], found: &[Rule], place: &Place) -> Vec<Step> {
+fn rule_steps(wanted: &[Rule], found: &[Rule], entity_ref: &EntityRef) -> Vec<Step> {
     let step = |change| match change {
-        RuleChange::Add(rule) => Step::of_rule(Verdict::Create, place, &rule),
-        RuleChange::Same(rule) => Step::of_rule(Verdict::Unchanged, place, &rule),
+        RuleChange::Add(rule) => Step::of_rule(PlannedAction::Create, entity_ref, &rule),
+        RuleChange::Same(rule) => Step::of_rule(PlannedAction::Unchanged, entity_ref, &rule),
         RuleChange::Replace { before, after } => {
-            Step { rule_before: Some(before), ..Step::of_rule(Verdict::Update, place, &after) }
+            Step { rule_before: Some(before), ..Step::of_rule(PlannedAction::Update, entity_ref, &after) }
         }
-        RuleChange::Remove(rule) => {
-            Step { rule_before: Some(rule.clone()), ..Step::of_rule(Verdict::Delete, place, &rule) }
-        }
+        RuleChange::Remove(rule) => Step {
+            rule_before: Some(rule.clone()),
+            ..Step::of_rule(PlannedAction::Delete, entity_ref, &rule)
+        },
     };
     rule_changes(wanted, found).into_iter().map(step).collect()
 }

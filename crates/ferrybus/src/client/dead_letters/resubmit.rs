@@ -1,4 +1,4 @@
-//! `ferrybus dead-letter resubmit`.
+//! `ferrybus dead-message resubmit`.
 //!
 //! Invariant: a message is sent and its dead letter removed in one transaction, so it is neither lost nor doubled.
 
@@ -19,21 +19,21 @@ use fe2o3_amqp_types::{
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::{BATCH, DESCRIPTION, REASON, Taker};
+use super::{BATCH, DESCRIPTION, DeadLetterReceiver, REASON};
 use crate::{
     arguments::DeadLetterArguments,
     client::{
         Target, address,
-        connect::{Client, GOODBYE, PATIENCE},
+        connect::{Client, GOODBYE, RESPONSE_TIMEOUT},
         fault::{refusal, too_slow},
-        management::Place,
+        management::EntityRef,
         message::Received,
     },
     failure::Failure,
     output::{self, Progress},
 };
 
-/// What the broker sets anew, or what is only true of the dead letter.
+/// Properties that the broker sets itself, or that hold for the dead letter only.
 const BROKERS_OWN: [&str; 9] = [
     "x-opt-deadletter-source",
     "x-opt-enqueue-sequence-number",
@@ -89,8 +89,8 @@ fn destination(origin: &str, to: Option<&str>) -> Result<String, Failure> {
 async fn refuse_forgetful(target: &Target, to: &str) -> Result<(), Failure> {
     let mut management = target.management();
     for kind in [EntityKind::Queue, EntityKind::Topic] {
-        // Who may not manage the broker cannot know; what is not there will be refused soon.
-        let Ok(Some(entity)) = management.find(&Place::new(kind, to)).await else { continue };
+        // Without the Manage right the check is skipped; a missing entity is refused by the send.
+        let Ok(Some(entity)) = management.find(&EntityRef::new(kind, to)).await else { continue };
         if entity.text("RequiresDuplicateDetection") == Some("true") {
             return Err(Failure::new(format_args!(
                 "`{to}` detects duplicates, and would drop messages whose ids it remembers"
@@ -107,21 +107,26 @@ async fn send_all(
     arguments: &DeadLetterArguments,
     new_id: bool,
 ) -> Result<u64, Failure> {
-    let Some(mut taker) = Taker::open(client, queue, arguments).await? else { return Ok(0) };
-    let mut way =
-        Way { sender: client.sender(to, false).await?, controller: client.controller().await?, new_id };
-    let mut progress = Progress::new("resubmitted", Some(taker.wanted));
+    let Some(mut dead_letters) = DeadLetterReceiver::open(client, queue, arguments).await? else {
+        return Ok(0);
+    };
+    let mut resubmitter = Resubmitter {
+        sender: client.sender(to, false).await?,
+        controller: client.controller().await?,
+        new_id,
+    };
+    let mut progress = Progress::new("resubmitted", Some(dead_letters.wanted));
     let mut sent = 0;
     let result = loop {
-        match taker.next(BATCH).await {
-            Ok(letters) if letters.is_empty() => break Ok(sent),
-            Ok(letters) => match way.send(&mut taker.link, &letters, to).await {
+        match dead_letters.next(BATCH).await {
+            Ok(messages) if messages.is_empty() => break Ok(sent),
+            Ok(messages) => match resubmitter.send(&mut dead_letters.link, &messages, to).await {
                 Ok(()) => {
-                    sent += letters.len() as u64;
+                    sent += messages.len() as u64;
                     progress.at(sent);
                 }
                 Err(failure) => {
-                    taker.keep(&letters);
+                    dead_letters.keep(&messages);
                     break Err(failure);
                 }
             },
@@ -129,27 +134,27 @@ async fn send_all(
         }
     };
     drop(progress);
-    taker.close().await;
-    way.close().await;
+    dead_letters.close().await;
+    resubmitter.close().await;
     if let (Err(_), 1..) = (&result, sent) {
         output::note(format_args!("{sent} were resubmitted before"));
     }
     result
 }
 
-/// Where dead letters go again.
-struct Way {
+/// Sender of resubmitted dead letters.
+struct Resubmitter {
     sender: Sender,
     controller: Controller,
     new_id: bool,
 }
 
-impl Way {
+impl Resubmitter {
     /// All of them, or none.
     async fn send(
         &mut self,
         link: &mut Receiver,
-        letters: &[Delivery<Body<Value>>],
+        messages: &[Delivery<Body<Value>>],
         to: &str,
     ) -> Result<(), Failure> {
         let what = format!("cannot send to `{to}`");
@@ -157,9 +162,9 @@ impl Way {
             let failed = |error: &dyn std::fmt::Display| Failure::new(format_args!("{what}: {error}"));
             let transaction =
                 Transaction::declare(&self.controller, None).await.map_err(|error| failed(&error))?;
-            let mut answers = Vec::with_capacity(letters.len());
-            for letter in letters {
-                let message = again(letter.message(), self.new_id);
+            let mut answers = Vec::with_capacity(messages.len());
+            for message in messages {
+                let message = again(message.message(), self.new_id);
                 let posted = transaction.post_batchable(&mut self.sender, message).await;
                 answers.push(posted.map_err(|error| failed(&error))?);
             }
@@ -170,12 +175,12 @@ impl Way {
                     return Err(failed(&reason));
                 }
             }
-            for letter in letters {
-                transaction.accept(link, letter).await.map_err(|error| failed(&error))?;
+            for message in messages {
+                transaction.accept(link, message).await.map_err(|error| failed(&error))?;
             }
             transaction.commit().await.map_err(|error| failed(&error))
         };
-        timeout(PATIENCE, work).await.map_err(|_| too_slow(&what))?
+        timeout(RESPONSE_TIMEOUT, work).await.map_err(|_| too_slow(&what))?
     }
 
     async fn close(self) {
@@ -185,8 +190,8 @@ impl Way {
 }
 
 /// The message as it was sent at first, but for what it has been through.
-fn again(letter: &Received, new_id: bool) -> Message<Body<Value>> {
-    let mut message = letter.clone();
+fn again(message: &Received, new_id: bool) -> Message<Body<Value>> {
+    let mut message = message.clone();
     message.delivery_annotations = None;
     message.header =
         message.header.map(|header| Header { first_acquirer: false, delivery_count: 0, ..header });

@@ -15,11 +15,11 @@ fn filter(options: &[&str]) -> DeadLetterArguments {
     }
 }
 
-fn letter() -> Received {
+fn message() -> Received {
     let properties = Properties::builder().message_id("m-1".to_owned()).subject("tea").build();
     let reason = ApplicationProperties::builder().insert(REASON, "cold").build();
-    let letter = Message::builder().properties(properties).application_properties(reason);
-    letter.data(Binary::from(Vec::new())).build().map_body(|data| Body::Data(vec![data].into()))
+    let message = Message::builder().properties(properties).application_properties(reason);
+    message.data(Binary::from(Vec::new())).build().map_body(|data| Body::Data(vec![data].into()))
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn dead_letters_are_picked_by_reason_subject_and_id() {
         (&["--reason", "cold", "--subject", "tea", "--id", "m-1"], true),
     ];
     for (options, expected) in cases {
-        assert_eq!(filter(options).wants(&letter()), expected, "{options:?}");
+        assert_eq!(filter(options).wants(&message()), expected, "{options:?}");
     }
     let bare = Message::builder().data(Binary::from(Vec::new())).build();
     let bare = bare.map_body(|data| Body::Data(vec![data].into()));

@@ -23,7 +23,7 @@ fn filters_are_read_and_told_again() {
     ];
     for (options, expected) in cases {
         let filter = filter(&parsed(options)).unwrap().unwrap();
-        assert_eq!(told(&filter), expected, "{options:?}");
+        assert_eq!(filter_text(&filter), expected, "{options:?}");
     }
     assert!(filter(&parsed(&[])).unwrap().is_none());
 }
@@ -52,7 +52,7 @@ fn values_of_every_type_are_told_as_people_write_them() {
     ];
     for (value, text, object) in table {
         let filter = rules::correlation(Vec::new(), vec![("n".to_owned(), value.clone())]).unwrap();
-        assert_eq!(told(&filter), format!("correlation {text}"), "{value:?}");
+        assert_eq!(filter_text(&filter), format!("correlation {text}"), "{value:?}");
         let rule = Rule { name: "r".into(), filter, action: None };
         assert_eq!(json(&rule)["filter"]["properties"]["n"], object, "{value:?}");
     }

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-/// What is said of one entity.
+/// Metrics of one entity.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Reading {
+pub(crate) struct EntityMetrics {
     pub(crate) active: u64,
     pub(crate) scheduled: u64,
     pub(crate) deferred: u64,
@@ -22,11 +22,11 @@ pub(crate) struct Reading {
 }
 
 /// All entities, by name and kind.
-pub(crate) type Readings = BTreeMap<(String, String), Reading>;
+pub(crate) type MetricsByEntity = BTreeMap<(String, String), EntityMetrics>;
 
 /// Reads the text format.
-pub(crate) fn read(text: &str) -> Readings {
-    let mut all = Readings::new();
+pub(crate) fn read(text: &str) -> MetricsByEntity {
+    let mut all = MetricsByEntity::new();
     for line in text.lines().filter_map(Line::read) {
         let Some(measure) = MEASURES.iter().find(|(name, _)| *name == line.name).map(|(_, measure)| *measure)
         else {
@@ -70,7 +70,7 @@ const MEASURES: [(&str, Measure); 4] = [
     ("ferrybus_entity_oldest_message_age_seconds", Measure::OldestAge),
 ];
 
-impl Reading {
+impl EntityMetrics {
     fn place(&mut self, state: &str) -> Option<&mut u64> {
         Some(match state {
             "active" => &mut self.active,
@@ -117,7 +117,7 @@ impl<'t> Line<'t> {
     }
 }
 
-/// What follows the closing brace.
+/// Rest behind the closing brace.
 fn read_labels<'t>(mut rest: &'t str, labels: &mut Vec<(&'t str, String)>) -> Option<&'t str> {
     loop {
         rest = rest.trim_start_matches([' ', ',']);

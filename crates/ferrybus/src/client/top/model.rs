@@ -6,14 +6,13 @@ use std::{cmp::Ordering, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::metrics::{Reading, Readings};
+use super::metrics::{EntityMetrics, MetricsByEntity};
 
 /// A column.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
 pub(crate) enum Column {
     /// The entity's name.
     Name,
-    /// What it is.
     Kind,
     /// Messages to receive.
     Active,
@@ -92,7 +91,7 @@ impl Column {
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) kind: String,
-    pub(crate) reading: Reading,
+    pub(crate) reading: EntityMetrics,
     /// Messages a second.
     pub(crate) rate_in: Option<f64>,
     /// Messages a second.
@@ -100,14 +99,14 @@ pub(crate) struct Row {
 }
 
 /// All entities of a sample; with rates, where there is an earlier one that long ago.
-pub(crate) fn rows(now: &Readings, before: Option<(&Readings, Duration)>) -> Vec<Row> {
-    let rate = |key: &(String, String), of: fn(&Reading) -> f64, count: f64| {
+pub(crate) fn rows(now: &MetricsByEntity, before: Option<(&MetricsByEntity, Duration)>) -> Vec<Row> {
+    let rate = |key: &(String, String), of: fn(&EntityMetrics) -> f64, count: f64| {
         let (before, elapsed) = before?;
         let gone = count - of(before.get(key)?);
         // A count that went back belongs to a broker that was started anew.
         (gone >= 0.0 && !elapsed.is_zero()).then(|| gone / elapsed.as_secs_f64())
     };
-    let row = |(key, reading): (&(String, String), &Reading)| Row {
+    let row = |(key, reading): (&(String, String), &EntityMetrics)| Row {
         name: key.0.clone(),
         kind: key.1.clone(),
         rate_in: rate(key, |reading| reading.incoming, reading.incoming),
@@ -125,11 +124,11 @@ impl Row {
 
     /// Seconds. The broker says 0 of an entity that has no message.
     fn oldest_age(&self) -> Option<f64> {
-        let Reading { active, scheduled, deferred, oldest_age, .. } = self.reading;
+        let EntityMetrics { active, scheduled, deferred, oldest_age, .. } = self.reading;
         oldest_age.filter(|_| active > 0 || scheduled > 0 || deferred > 0 || self.dead_letters() > 0)
     }
 
-    /// What stands in a column.
+    /// Text of a column.
     pub(crate) fn cell(&self, column: Column) -> String {
         match column {
             Column::Name => crate::output::printable(&self.name),
@@ -162,7 +161,7 @@ impl Row {
 
     /// One object. Counts are since the broker's start: one sample has no rates.
     pub(crate) fn json(&self) -> Value {
-        let Reading { active, scheduled, deferred, dead_letter, transfer_dead_letter, locked, .. } =
+        let EntityMetrics { active, scheduled, deferred, dead_letter, transfer_dead_letter, locked, .. } =
             self.reading;
         json!({
             "entity": self.name,

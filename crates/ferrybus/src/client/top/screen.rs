@@ -32,8 +32,8 @@ pub(super) struct View {
     pub(super) is_paused: bool,
     /// The broker has more entities than it shows.
     pub(super) is_cut: bool,
-    /// Why there is no newer sample.
-    pub(super) trouble: Option<String>,
+    /// Reason why there is no newer sample.
+    pub(super) error: Option<String>,
     /// The line that is marked.
     pub(super) selected: usize,
     pub(super) with_colours: bool,
@@ -70,8 +70,8 @@ impl View {
     }
 
     fn state(&self) -> Line<'_> {
-        if let Some(trouble) = &self.trouble {
-            return Line::styled(format!("{trouble} "), self.colour(Color::Red).add_modifier(Modifier::BOLD));
+        if let Some(error) = &self.error {
+            return Line::styled(format!("{error} "), self.colour(Color::Red).add_modifier(Modifier::BOLD));
         }
         if self.is_paused {
             return Line::styled("paused ", self.colour(Color::Yellow).add_modifier(Modifier::BOLD));
@@ -195,7 +195,7 @@ fn fitting(rows: &[Row], width: u16) -> Vec<(Column, u16)> {
     others
 }
 
-/// What a narrow terminal does without, the first first.
+/// Columns that a narrow terminal drops, in this order.
 const EXPENDABLE: [Column; 6] =
     [Column::Kind, Column::Scheduled, Column::Locked, Column::Oldest, Column::Out, Column::In];
 /// Letters of a name that are shown however narrow the terminal is.

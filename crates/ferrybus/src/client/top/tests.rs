@@ -15,14 +15,14 @@ fn app() -> App {
     App::new(&target, &arguments, Duration::from_secs(2), sample(&[("orders", 3), ("audit", 7)]))
 }
 
-fn sample(entries: &[(&str, u64)]) -> Readings {
+fn sample(entries: &[(&str, u64)]) -> MetricsByEntity {
     let lines = entries.iter().map(|(name, active)| {
         format!("ferrybus_entity_messages{{entity=\"{name}\",kind=\"queue\",state=\"active\"}} {active}\n")
     });
     metrics::read(&lines.collect::<String>())
 }
 
-fn press(app: &mut App, keys: &str) -> Wish {
+fn press(app: &mut App, keys: &str) -> KeyAction {
     let code = |letter| match letter {
         '\n' => KeyCode::Enter,
         '\u{1b}' => KeyCode::Esc,
@@ -50,9 +50,9 @@ fn keys_sort_filter_pause_and_quit() {
     assert_eq!(app.view.rows.len(), 2);
     press(&mut app, "p>");
     assert_eq!((app.view.is_paused, app.view.sort), (true, Column::Kind));
-    assert_eq!(press(&mut app, "q"), Wish::Quit);
-    assert_eq!(press(&mut app, "\u{1b}"), Wish::Quit);
-    assert_eq!(app.on_key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)), Wish::Quit);
+    assert_eq!(press(&mut app, "q"), KeyAction::Quit);
+    assert_eq!(press(&mut app, "\u{1b}"), KeyAction::Quit);
+    assert_eq!(app.on_key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)), KeyAction::Quit);
 }
 
 #[test]
@@ -71,8 +71,8 @@ fn the_marked_line_stays_within_the_table() {
 fn what_was_seen_stays_while_the_broker_is_away() {
     let mut app = app();
     app.on_sample(Err(Failure::new("cannot ask there:1: connection refused").hint("is it running?")));
-    assert_eq!(app.view.trouble.as_deref(), Some("cannot ask there:1: connection refused"));
+    assert_eq!(app.view.error.as_deref(), Some("cannot ask there:1: connection refused"));
     assert_eq!(app.view.rows.len(), 2);
     app.on_sample(Ok((sample(&[("orders", 3)]), false)));
-    assert_eq!((app.view.trouble.as_deref(), app.view.rows.len()), (None, 1));
+    assert_eq!((app.view.error.as_deref(), app.view.rows.len()), (None, 1));
 }

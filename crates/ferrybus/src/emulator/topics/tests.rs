@@ -64,7 +64,7 @@ fn a_rule_that_cannot_be_is_named() {
         (with_topics(r#"[{"Name":"?"}]"#), "`?` cannot be the name"),
     ];
     for (text, expected) in cases {
-        let Bad(error) = parse(&text).unwrap_err();
+        let InvalidConfig(error) = parse(&text).unwrap_err();
         assert!(error.contains(expected), "{error}");
     }
 }

@@ -9,27 +9,27 @@ fn file(text: &str) -> Vec<EntityPlan> {
     queues.chain(entities.topics).collect()
 }
 
-fn planned(file: &[EntityPlan], found: &Found, prune: bool) -> Plan {
+fn planned(file: &[EntityPlan], found: &BrokerState, prune: bool) -> Plan {
     Plan::new(file, found, prune, |_| Named::All)
 }
 
 /// A broker that is as these plans say.
-fn broker(plans: &[EntityPlan]) -> Found {
-    let mut found = Found::of(UNKNOWN);
+fn broker(plans: &[EntityPlan]) -> BrokerState {
+    let mut found = BrokerState::of(UNKNOWN);
     for plan in plans {
-        let place = Place::new(plan.kind, &plan.name);
-        let mut entity = Described::new(plan.kind, place.own_name());
+        let entity_ref = EntityRef::new(plan.kind, &plan.name);
+        let mut entity = Described::new(plan.kind, entity_ref.own_name());
         for (property, value) in wanted(plan.kind, &plan.settings, &Named::All) {
             entity.set(property.element, value.as_deref());
         }
         entity.set("UserMetadata", Some("mine"));
-        found.add(place.clone(), entity);
-        found.add_rules(&place, rules_of(plan));
+        found.add(entity_ref.clone(), entity);
+        found.add_rules(&entity_ref, rules_of(plan));
     }
     found
 }
 
-fn told(plan: &Plan) -> String {
+fn rendered(plan: &Plan) -> String {
     plan.to_string()
 }
 
@@ -41,7 +41,7 @@ fn a_broker_that_is_as_the_file_says_needs_nothing() {
     let plans = file(BEFORE);
     let plan = planned(&plans, &broker(&plans), true);
     assert!(plan.is_done());
-    assert_eq!(told(&plan), "plan: 0 create, 0 update, 0 delete, 0 refused, 5 unchanged");
+    assert_eq!(rendered(&plan), "plan: 0 create, 0 update, 0 delete, 0 refused, 5 unchanged");
 }
 
 #[test]
@@ -56,18 +56,19 @@ fn each_difference_is_a_step_with_what_changes() {
     forward_to  - -> new
 + queue `new`
     lock_duration  - -> 1m";
-    assert!(told(&plan).starts_with(expected), "{plan}");
+    assert!(rendered(&plan).starts_with(expected), "{plan}");
     let expected = "+ rule `big` of subscription `events/audit`
     sql n > 5
 - rule `$Default` of subscription `events/audit`
 - queue `old`
 plan: 2 create, 1 update, 2 delete, 0 refused, 2 unchanged";
-    assert!(told(&plan).ends_with(expected), "{plan}");
+    assert!(rendered(&plan).ends_with(expected), "{plan}");
     let kept = plan.steps()[0].entity.as_ref().unwrap();
     assert_eq!(kept.text("UserMetadata"), Some("mine"));
     let plan = planned(&file(after), &found, false);
     assert!(
-        told(&plan).ends_with("; 1 not in the file (`--prune` deletes)") && !told(&plan).contains("- queue"),
+        rendered(&plan).ends_with("; 1 not in the file (`--prune` deletes)")
+            && !rendered(&plan).contains("- queue"),
         "{plan}"
     );
 }
@@ -75,13 +76,13 @@ plan: 2 create, 1 update, 2 delete, 0 refused, 2 unchanged";
 #[test]
 fn a_status_and_a_note_stay_unless_the_file_has_them() {
     let mut found = broker(&file(BEFORE));
-    let place = Place::new(EntityKind::Queue, "orders");
-    let mut entity = found.get(&place).unwrap().1.clone();
+    let entity_ref = EntityRef::new(EntityKind::Queue, "orders");
+    let mut entity = found.get(&entity_ref).unwrap().1.clone();
     entity.set("Status", Some("Disabled"));
-    found.add(place, entity);
+    found.add(entity_ref, entity);
     assert!(planned(&file(BEFORE), &found, false).is_done());
     let after = "[[queue]]\nname = \"orders\"\nstatus = \"send-disabled\"\nuser_metadata = \"till\"\n";
-    let plan = told(&planned(&file(after), &found, false));
+    let plan = rendered(&planned(&file(after), &found, false));
     let expected =
         "~ queue `orders`\n    status  Disabled -> SendDisabled\n    user_metadata  mine -> till\n";
     assert!(plan.starts_with(expected), "{plan}");
@@ -91,9 +92,10 @@ fn a_status_and_a_note_stay_unless_the_file_has_them() {
 fn what_is_fixed_at_creation_is_refused_with_old_and_new() {
     let found = broker(&file(BEFORE));
     let plan = planned(&file("[[queue]]\nname = \"orders\"\nrequires_session = true\n"), &found, false);
-    assert!(plan.has(Verdict::Refused));
+    assert!(plan.has(PlannedAction::Refused));
     assert!(
-        told(&plan).starts_with("! queue `orders`\n    requires_session  no -> yes  (fixed at creation)\n"),
+        rendered(&plan)
+            .starts_with("! queue `orders`\n    requires_session  no -> yes  (fixed at creation)\n"),
         "{plan}"
     );
     assert_eq!(
@@ -102,16 +104,16 @@ fn what_is_fixed_at_creation_is_refused_with_old_and_new() {
             "changes": [{"property": "requires_session", "old": false, "new": true, "fixed": true}]})
     );
     let plan = planned(&file("[[topic]]\nname = \"orders\"\n"), &found, false);
-    assert!(told(&plan).starts_with("! topic `orders`\n"), "a queue has the name: {plan}");
+    assert!(rendered(&plan).starts_with("! topic `orders`\n"), "a queue has the name: {plan}");
 }
 
 #[test]
 fn a_subscription_begins_with_its_first_rule() {
     let text = "[[topic]]\nname = \"t\"\n[[topic.subscription]]\nname = \"s\"\n\
         [[topic.subscription.rule]]\nname = \"one\"\nsql = \"n = 1\"\n[[topic.subscription.rule]]\nname = \"two\"\n";
-    let plan = planned(&file(text), &Found::of(UNKNOWN), false);
-    let verdicts: Vec<_> = plan.steps().iter().map(|step| (step.verdict, step.rule.is_some())).collect();
-    let (create, same) = (Verdict::Create, Verdict::Unchanged);
+    let plan = planned(&file(text), &BrokerState::of(UNKNOWN), false);
+    let verdicts: Vec<_> = plan.steps().iter().map(|step| (step.planned, step.rule.is_some())).collect();
+    let (create, same) = (PlannedAction::Create, PlannedAction::Unchanged);
     assert_eq!(verdicts, [(create, false), (create, false), (same, true), (create, true)]);
     let body = plan.steps()[1].entity.as_ref().unwrap().body();
     assert!(body.contains("<DefaultRuleDescription") && body.contains("n = 1"), "{body}");
@@ -133,10 +135,10 @@ proptest! {
             ..EntitySettings::default()
         };
         let plans = [EntityPlan::queue("q", settings)];
-        let plan = planned(&plans, &Found::of(UNKNOWN), true);
-        prop_assert!(plan.has(Verdict::Create));
-        let mut found = Found::of(UNKNOWN);
-        found.add(Place::new(EntityKind::Queue, "q"), plan.steps()[0].entity.clone().unwrap());
+        let plan = planned(&plans, &BrokerState::of(UNKNOWN), true);
+        prop_assert!(plan.has(PlannedAction::Create));
+        let mut found = BrokerState::of(UNKNOWN);
+        found.add(EntityRef::new(EntityKind::Queue, "q"), plan.steps()[0].entity.clone().unwrap());
         prop_assert!(planned(&plans, &found, true).is_done());
     }
 }

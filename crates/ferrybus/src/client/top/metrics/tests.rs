@@ -16,13 +16,13 @@ fn entities_are_read_and_everything_else_is_passed_over() {
     let all = read(text);
     assert_eq!(all.len(), 2);
     let orders = &all[&("orders".to_owned(), "queue".to_owned())];
-    let expected = Reading {
+    let expected = EntityMetrics {
         active: 12,
         dead_letter: 3,
         incoming: 1_000.0,
         outgoing: 900.0,
         oldest_age: Some(1.5),
-        ..Reading::default()
+        ..EntityMetrics::default()
     };
     assert_eq!(*orders, expected);
     assert_eq!(all[&("empty".to_owned(), "queue".to_owned())].oldest_age, None);

@@ -1,8 +1,8 @@
 use super::*;
 
-fn sample(entries: &[(&str, u64, f64)]) -> Readings {
+fn sample(entries: &[(&str, u64, f64)]) -> MetricsByEntity {
     let reading = |(name, active, incoming): &(&str, u64, f64)| {
-        let reading = Reading { active: *active, incoming: *incoming, ..Reading::default() };
+        let reading = EntityMetrics { active: *active, incoming: *incoming, ..EntityMetrics::default() };
         (((*name).to_owned(), "queue".to_owned()), reading)
     };
     entries.iter().map(reading).collect()

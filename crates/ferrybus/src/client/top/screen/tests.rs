@@ -1,17 +1,17 @@
 use ratatui::{Terminal, backend::TestBackend};
 
 use super::*;
-use crate::client::top::metrics::Reading;
+use crate::client::top::metrics::EntityMetrics;
 
 fn view(count: usize) -> View {
     let row = |number: usize| Row {
         name: format!("queue-{number}"),
         kind: "queue".into(),
-        reading: Reading {
+        reading: EntityMetrics {
             active: number as u64,
             dead_letter: 1,
             oldest_age: Some(3_725.0),
-            ..Reading::default()
+            ..EntityMetrics::default()
         },
         rate_in: Some(12.5),
         rate_out: None,
@@ -27,7 +27,7 @@ fn view(count: usize) -> View {
         is_editing: false,
         is_paused: false,
         is_cut: false,
-        trouble: None,
+        error: None,
         selected: 0,
         with_colours: true,
     }
@@ -96,7 +96,7 @@ fn trouble_pauses_and_filters_are_seen() {
     assert!(lines[0].contains("1 of 9 entities") && lines[0].ends_with("paused"), "{lines:?}");
     assert!(lines[5].ends_with("filter: queue"), "{lines:?}");
     view.is_editing = true;
-    view.trouble = Some("cannot ask".into());
+    view.error = Some("cannot ask".into());
     let lines = drawn(&view, 120, 6);
     assert!(lines[0].ends_with("cannot ask") && lines[5] == "filter: queue_", "{lines:?}");
 }

@@ -1,4 +1,4 @@
-//! What is made of the command line's own description: completions for shells, and manual pages.
+//! Shell completions and man pages, generated from the description of the command line.
 //!
 //! Invariant: nothing is said here that `--help` does not say.
 

@@ -1,4 +1,4 @@
-//! From a parsed command line to what does it.
+//! Commands: maps a parsed command line to the function that performs it.
 //!
 //! Invariant: each command is named here once.
 
@@ -9,9 +9,9 @@ use crate::{
         SubscriptionCommand,
     },
     certificates,
-    client::{self, config, connections, dead_letters, entities, management::Place, rules, sessions},
+    client::{self, config, connections, dead_letters, entities, management::EntityRef, rules, sessions},
     failure::Failure,
-    journal, manual, serve,
+    journal, man_page, serve,
 };
 
 /// Does what was asked for.
@@ -54,25 +54,29 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Some(Command::Bench(bench)) => {
             client::run_on(&bench.connect, &[&bench.queue], |target| client::bench(target, &bench))
         }
-        Some(Command::Completions { shell }) => manual::completions(shell),
-        Some(Command::Man { folder }) => manual::pages(folder.as_deref()),
+        Some(Command::Completions { shell }) => man_page::completions(shell),
+        Some(Command::Man { folder }) => man_page::pages(folder.as_deref()),
     }
 }
 
 fn dead_letter(command: DeadLetterCommand) -> Result<(), Failure> {
     match command {
-        DeadLetterCommand::List(letters) => {
-            client::run_on(&letters.connect, &[&letters.queue], |target| dead_letters::list(target, &letters))
-        }
-        DeadLetterCommand::Resubmit { letters, to, new_id } => {
-            let names: Vec<&str> = [letters.queue.as_str()].into_iter().chain(to.as_deref()).collect();
-            client::run_on(&letters.connect, &names, |target| {
-                dead_letters::resubmit(target, &letters, to.as_deref(), new_id)
+        DeadLetterCommand::List(selection) => {
+            client::run_on(&selection.connect, &[&selection.queue], |target| {
+                dead_letters::list(target, &selection)
             })
         }
-        DeadLetterCommand::Purge(letters) => client::run_on(&letters.connect, &[&letters.queue], |target| {
-            dead_letters::remove(target, &letters)
-        }),
+        DeadLetterCommand::Resubmit { selection, to, new_id } => {
+            let names: Vec<&str> = [selection.queue.as_str()].into_iter().chain(to.as_deref()).collect();
+            client::run_on(&selection.connect, &names, |target| {
+                dead_letters::resubmit(target, &selection, to.as_deref(), new_id)
+            })
+        }
+        DeadLetterCommand::Purge(selection) => {
+            client::run_on(&selection.connect, &[&selection.queue], |target| {
+                dead_letters::remove(target, &selection)
+            })
+        }
     }
 }
 
@@ -129,22 +133,22 @@ fn fault(command: FaultCommand) -> Result<(), Failure> {
 }
 
 fn entity<K: Kind>(command: EntityCommand<K>) -> Result<(), Failure> {
-    let place = |name: &str| Place::new(K::KIND, name);
+    let entity_ref = |name: &str| EntityRef::new(K::KIND, name);
     match command {
         EntityCommand::Create { name, properties, connect } => client::run(&connect, |target| {
-            entities::create(target, place(&name), &properties.given, connect.json)
+            entities::create(target, entity_ref(&name), &properties.given, connect.json)
         }),
         EntityCommand::Update { name, properties, force, connect } => client::run(&connect, |target| {
-            entities::update(target, place(&name), (&properties.given, force), connect.json)
+            entities::update(target, entity_ref(&name), (&properties.given, force), connect.json)
         }),
         EntityCommand::Show { name, connect } => {
-            client::run(&connect, |target| entities::show(target, place(&name), connect.json))
+            client::run(&connect, |target| entities::show(target, entity_ref(&name), connect.json))
         }
         EntityCommand::List { connect } => {
-            client::run(&connect, |target| entities::list(target, place(""), connect.json))
+            client::run(&connect, |target| entities::list(target, entity_ref(""), connect.json))
         }
         EntityCommand::Delete { name, connect } => {
-            client::run(&connect, |target| entities::delete(target, place(&name), connect.json))
+            client::run(&connect, |target| entities::delete(target, entity_ref(&name), connect.json))
         }
     }
 }
@@ -152,20 +156,20 @@ fn entity<K: Kind>(command: EntityCommand<K>) -> Result<(), Failure> {
 fn subscription(command: SubscriptionCommand) -> Result<(), Failure> {
     match command {
         SubscriptionCommand::Create { topic, name, properties, connect } => client::run(&connect, |target| {
-            entities::create(target, Place::subscription(&topic, &name), &properties.given, connect.json)
+            entities::create(target, EntityRef::subscription(&topic, &name), &properties.given, connect.json)
         }),
         SubscriptionCommand::Update { topic, name, properties, force, connect } => {
-            let (place, given) = (Place::subscription(&topic, &name), &properties.given);
-            client::run(&connect, |target| entities::update(target, place, (given, force), connect.json))
+            let (entity_ref, given) = (EntityRef::subscription(&topic, &name), &properties.given);
+            client::run(&connect, |target| entities::update(target, entity_ref, (given, force), connect.json))
         }
         SubscriptionCommand::Show { topic, name, connect } => client::run(&connect, |target| {
-            entities::show(target, Place::subscription(&topic, &name), connect.json)
+            entities::show(target, EntityRef::subscription(&topic, &name), connect.json)
         }),
         SubscriptionCommand::List { topic, connect } => client::run(&connect, |target| {
-            entities::list(target, Place::subscription(&topic, ""), connect.json)
+            entities::list(target, EntityRef::subscription(&topic, ""), connect.json)
         }),
         SubscriptionCommand::Delete { topic, name, connect } => client::run(&connect, |target| {
-            entities::delete(target, Place::subscription(&topic, &name), connect.json)
+            entities::delete(target, EntityRef::subscription(&topic, &name), connect.json)
         }),
     }
 }
@@ -180,7 +184,7 @@ fn rule(command: RuleCommand) -> Result<(), Failure> {
             client::run(&connect, |target| rules::show(target, &rule, connect.json))
         }
         RuleCommand::List { topic, subscription, connect } => client::run(&connect, |target| {
-            rules::list(target, Place::subscription(&topic, &subscription), connect.json)
+            rules::list(target, EntityRef::subscription(&topic, &subscription), connect.json)
         }),
         RuleCommand::Delete { rule, connect } => {
             client::run(&connect, |target| rules::delete(target, &rule, connect.json))
