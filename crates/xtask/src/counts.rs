@@ -1,4 +1,4 @@
-//! How many tests a suite has run.
+//! Counts of the tests that a suite has run.
 //!
 //! Invariant: a suite that failed never counts as no failure.
 

@@ -12,9 +12,9 @@ use crate::args::Args;
 use crate::workspace::Workspace;
 use crate::{Fallible, Verdict};
 
-/// Where the files of packages lie in the repository.
+/// Folder of the packages' files in the repository.
 const FILES: &str = "docs/packages";
-/// Who is asked about the package.
+/// Contact in the package's control file.
 const MAINTAINER: &str = "the Ferrybus contributors <ferrybus@localhost.localdomain>";
 /// Files that the administrator may change.
 const CONFFILES: [&str; 1] = ["/etc/ferrybus/ferrybus.toml"];
@@ -78,7 +78,7 @@ struct Tree<'a> {
 }
 
 impl Tree<'_> {
-    /// What is installed.
+    /// Copies the installed files.
     fn fill(&self, binary: &Path) -> Fallible<()> {
         self.put("usr/bin/ferrybus", &fs::read(binary)?, 0o755)?;
         succeed(Command::new("strip").arg(self.root.join("usr/bin/ferrybus")))?;
@@ -102,7 +102,7 @@ impl Tree<'_> {
         self.pages_and_completions(binary)
     }
 
-    /// What the binary says of itself.
+    /// Man pages and completions, which the binary generates.
     fn pages_and_completions(&self, binary: &Path) -> Fallible<()> {
         let pages = self.root.join("usr/share/man/man1");
         succeed(Command::new(binary).arg("man").arg(&pages))?;
@@ -124,7 +124,7 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// What dpkg reads of the package.
+    /// Control files of the package.
     fn describe(&self, version: &str, architecture: &str, binary: &Path) -> Fallible<()> {
         let kibibytes = size(self.root)?.div_ceil(1 << 10);
         let depends = if is_static(binary)? { "" } else { "libc6 (>= 2.34), " };
@@ -178,7 +178,7 @@ fn is_static(binary: &Path) -> Fallible<bool> {
     Ok(said.contains("statically linked") || said.contains("static-pie linked"))
 }
 
-/// What Debian's tools read of the history: which version this is, and of when.
+/// Debian changelog: the version and its date.
 fn changelog(version: &str, date: &str) -> String {
     format!(
         "ferrybus ({version}) unstable; urgency=medium\n\n  \
@@ -223,7 +223,7 @@ const DESCRIPTION: &str = "message broker for AMQP 1.0 and Azure Service Bus cli
  It has queues, topics with rules, sessions, transactions, schedules, dead
  letters, management over HTTP, metrics and a command line.";
 
-/// What lintian says and we mean.
+/// Accepted findings of lintian.
 const OVERRIDES: &str = "# One binary for every system.
 ferrybus: statically-linked-binary [usr/bin/ferrybus]
 # Built by the project itself, not for Debian's archive.
@@ -233,7 +233,7 @@ ferrybus: bogus-mail-host Maintainer ferrybus@localhost.localdomain
 ferrybus: bogus-mail-host-in-debian-changelog ferrybus@localhost.localdomain *
 ";
 
-/// Where `DPKG_ROOT` is set the package goes into a folder, and the service manager of this machine is none of its.
+/// With `DPKG_ROOT` the package is installed into a folder, so this machine's service manager is left alone.
 const POSTINST: &str = r#"#!/bin/sh
 set -e
 if [ "$1" = configure ] || [ "$1" = abort-upgrade ] || [ "$1" = abort-deconfigure ] || [ "$1" = abort-remove ]; then

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use crate::Fallible;
 
-/// What a finished program left behind.
+/// Result of a finished program.
 pub(crate) struct Ran {
     pub(crate) ok: bool,
-    /// Why it is not ok, for the report.
+    /// Reason of a failure, for the report.
     pub(crate) reason: String,
     /// Standard output and standard error as they came.
     pub(crate) text: String,

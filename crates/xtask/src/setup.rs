@@ -10,7 +10,7 @@ use crate::Fallible;
 use crate::process::succeeds;
 use crate::workspace::Workspace;
 
-/// What a file, in a suite's folder or in its commands, says about the tools it needs: Debian packages.
+/// Debian packages that a suite needs, by a file in its folder or a word of its commands.
 ///
 /// Proton for Python comes as source only, so Python suites need a compiler and TLS headers.
 const TOOLS: [(&str, &[&str]); 4] = [
@@ -20,7 +20,7 @@ const TOOLS: [(&str, &[&str]); 4] = [
     ("CMakeLists.txt", &["cmake", "g++", "make", "libqpid-proton-cpp12-dev"]),
 ];
 
-/// What the Python environment is made with.
+/// Packages for the Python environment.
 pub(crate) const PYTHON: [&str; 2] = ["python3", "python3-venv"];
 
 /// Programs that stand for a package when they are there, wherever they came from.

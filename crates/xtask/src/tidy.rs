@@ -17,7 +17,7 @@ use crate::args::Args;
 use crate::workspace::Workspace;
 use crate::{Fallible, Verdict};
 
-/// What the rules found.
+/// Findings of the rules.
 #[derive(Debug, Default)]
 struct Findings {
     broken: Vec<String>,

@@ -23,7 +23,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Fallible<Verdict> {
     Ok(Verdict::Good)
 }
 
-/// Where the program is; it is installed unless this version is there.
+/// Path of the program, which is installed unless this version is there.
 pub(crate) fn tool(workspace: &Workspace, name: &str) -> Fallible<PathBuf> {
     let text = workspace.read(FILE)?;
     let (_, version) =

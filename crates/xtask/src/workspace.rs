@@ -1,4 +1,4 @@
-//! Where the repository is and what `cargo metadata` says of it.
+//! Workspace: its root, and its packages from `cargo metadata`.
 //!
 //! Invariant: every path comes from here, so a chore works from any folder and any target directory.
 
@@ -92,7 +92,7 @@ impl Workspace {
         Ok(files.filter(|file| self.root.join(file).is_file()).collect())
     }
 
-    /// What git says of the last commit, in its words for a format.
+    /// Fields of the last commit, in a format of `git log`.
     pub(crate) fn commit(&self, format: &str) -> Fallible<String> {
         let output = Command::new("git")
             .args(["log", "-1", &format!("--format={format}")])

@@ -1,4 +1,4 @@
-//! What `docs/features/interop.md` says of the cases of each client.
+//! Cases of each client in `docs/features/interop.md`.
 //!
 //! A row names its cases, what must hold, and has one mark for each client: `✓` plays it, `–` has no way to,
 //! empty is not asked. The marks of a row with several cases are those of its best one.
@@ -35,7 +35,7 @@ const COLUMNS: [(&str, &str); 15] = [
 /// Suites whose cases are named by others; the page speaks of them as a whole.
 const TESTS_OF_OTHERS: [&str; 1] = ["azure-python-live"];
 
-/// What a suite puts in front of a case's name: how it was played.
+/// Prefixes of a case's name: the mode in which it ran.
 const WAYS: [&str; 4] = ["plain/", "tls/", "sync/", "async/"];
 
 /// The rows of the page.
@@ -75,7 +75,7 @@ impl Described {
         Self { rows }
     }
 
-    /// Where the page and what `suite` reported differ.
+    /// Differences between the page and the report of `suite`.
     pub(super) fn differences(&self, suite: &str, cases: &[Case]) -> Vec<Failure> {
         if TESTS_OF_OTHERS.contains(&suite) {
             return Vec::new();

@@ -9,7 +9,7 @@ use super::report::Failure;
 use crate::Fallible;
 use crate::counts::Counts;
 
-/// What a suite reports of one case.
+/// Result of one case.
 #[derive(Debug)]
 pub(super) struct Case {
     pub(super) name: String,
@@ -111,7 +111,7 @@ impl Judged {
         self.add_problems(vec![Failure { title, detail: detail.to_owned() }]);
     }
 
-    /// What else is wrong with the suite; each counts as a failure.
+    /// Other problems of the suite; each counts as a failure.
     pub(super) fn add_problems(&mut self, problems: Vec<Failure>) {
         for problem in problems {
             self.counts.failed += 1;

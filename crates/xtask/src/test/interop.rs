@@ -29,7 +29,7 @@ pub(super) struct Suite {
     limit: Duration,
 }
 
-/// Why a suite could not even start.
+/// Reason why a suite could not start.
 struct NotSetUp {
     reason: String,
     printed: String,

@@ -1,4 +1,4 @@
-//! What a run closes with: the table, every failure once more, and the count.
+//! Closing report of a run: the table, every failure once more, and the count.
 //!
 //! Invariant: the last line is `N passed, M failed`, and what is above it is bounded whatever a test printed.
 
@@ -12,7 +12,7 @@ use crate::table;
 pub(super) struct Row {
     pub(super) suite: String,
     pub(super) counts: Counts,
-    /// What a reader should know: runs, reasons, what could not be installed.
+    /// Notes: runs, reasons, packages that could not be installed.
     pub(super) note: String,
     pub(super) failures: Vec<Failure>,
 }
@@ -20,9 +20,9 @@ pub(super) struct Row {
 /// One thing that went wrong.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Failure {
-    /// What failed, in one line.
+    /// Name of the failed test, in one line.
     pub(super) title: String,
-    /// What it said: an assertion, a traceback, the end of a log. May be empty and may be long.
+    /// Output: an assertion, a traceback, the end of a log. May be empty and may be long.
     pub(super) detail: String,
 }
 
@@ -43,7 +43,7 @@ impl Row {
 const NOTE_CHARS_MAX: usize = 160;
 /// Failures that are told in full; those after them by their titles.
 const FULL_FAILURES_MAX: usize = 40;
-/// How much of one failure is told, and of one of its lines.
+/// Lines shown of one failure.
 const FAILURE_LINES_MAX: usize = 30;
 const FAILURE_CHARS_MAX: usize = 3_000;
 const LINE_CHARS_MAX: usize = 400;
@@ -128,7 +128,7 @@ fn excerpt(detail: &str) -> String {
     shown.fold(String::new(), |text, line| text + "   " + line + "\n")
 }
 
-/// How many lines from the beginning and from the end fit, taken in turns.
+/// Numbers of lines from the beginning and from the end that fit.
 fn kept(lines: &[String]) -> (usize, usize) {
     let (mut head, mut tail, mut chars) = (0, 0, 0);
     while head + tail < lines.len().min(FAILURE_LINES_MAX) {

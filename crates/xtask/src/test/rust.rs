@@ -13,7 +13,7 @@ use crate::workspace::Workspace;
 use crate::{Fallible, process, tools};
 
 const LIMIT: Duration = Duration::from_secs(45 * 60);
-/// Where the profile `ci` of `.config/nextest.toml` writes its report, whatever the target directory is.
+/// Report of the profile `ci` of `.config/nextest.toml`, whatever the target directory is.
 const REPORT: &str = "target/nextest/ci/junit.xml";
 
 /// Runs the tests of the workspace; they find the optimised binary in `FERRYBUS_BIN`.

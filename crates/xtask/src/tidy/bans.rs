@@ -8,7 +8,7 @@ use super::{Findings, arrows};
 use crate::Fallible;
 use crate::workspace::Workspace;
 
-/// What each pure crate must name among its disallowed methods and types.
+/// Methods and types that each pure crate must disallow.
 const BANNED: [&str; 8] = [
     "std::time::Instant::now",
     "std::time::SystemTime::now",
@@ -42,7 +42,7 @@ pub(super) fn check(workspace: &Workspace, findings: &mut Findings) -> Fallible<
     Ok(())
 }
 
-/// What a pure crate's file does not say.
+/// Rules that a pure crate's file lacks.
 fn lacking<'a>(root: &'a str, text: &'a str) -> impl Iterator<Item = String> + 'a {
     let lines =
         root.lines().filter(move |line| is_rule(line) && !text.lines().any(|own| own.trim() == line.trim()));

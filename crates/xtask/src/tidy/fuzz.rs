@@ -6,7 +6,7 @@ use super::Findings;
 use crate::workspace::Workspace;
 use crate::{Fallible, fuzz};
 
-/// Where the tests of a crate may replay its corpora.
+/// Files in which the tests of a crate may replay its corpora.
 const REPLAYS: [&str; 2] = ["tests/corpus.rs", "tests/it/corpus.rs"];
 
 pub(super) fn check(workspace: &Workspace, findings: &mut Findings) -> Fallible<()> {

@@ -1,4 +1,4 @@
-//! What the top level may hold.
+//! Files and folders of the top level.
 //!
 //! Invariant: a newcomer sees the same few names whatever is added below them, and finds each of them.
 
@@ -21,7 +21,7 @@ const TOP: [&str; 11] = [
     "interop",
     "tests",
 ];
-/// What is there besides: the compiler, and what every change must pass.
+/// Other entries: the toolchain and the CI script.
 const BESIDES: [&str; 2] = ["rust-toolchain.toml", ".ci"];
 
 pub(super) fn check(files: &[PathBuf], findings: &mut Findings) {

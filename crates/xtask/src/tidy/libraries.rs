@@ -30,7 +30,7 @@ pub(super) fn check(workspace: &Workspace, files: &[PathBuf], findings: &mut Fin
     Ok(())
 }
 
-/// Why `library` does not serve in the crate `name`, whose own code is `texts`.
+/// Reason why `library` does not serve in the crate `name`, whose own code is `texts`.
 fn fault(packages: &[Package], library: &str, name: &str, texts: &[String]) -> Option<String> {
     let listed = packages.iter().filter(|package| package.name == name).flat_map(|p| &p.dependencies);
     let listed = listed.filter(|dependency| dependency.kind == Kind::Normal).any(|d| d.name == library);

@@ -87,7 +87,7 @@ fn tests_in(text: &str) -> impl Iterator<Item = &str> {
     declared.filter_map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next())
 }
 
-/// What stands between double quotes, each line on its own.
+/// Texts in double quotes, line by line.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(|line| line.split('"').skip(1).step_by(2))
 }
