@@ -38,6 +38,11 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Runs `command` without standard input; its output goes to ours and to `log`.
 pub(crate) fn run(command: &mut Command, log: &Path, limit: Duration) -> Fallible<Ran> {
+    run_as("", command, log, limit)
+}
+
+/// The same; each line on our standard output begins with `label`, because others run meanwhile.
+pub(crate) fn run_as(label: &str, command: &mut Command, log: &Path, limit: Duration) -> Fallible<Ran> {
     if let Some(folder) = log.parent() {
         std::fs::create_dir_all(folder)?;
     }
@@ -53,6 +58,7 @@ pub(crate) fn run(command: &mut Command, log: &Path, limit: Duration) -> Fallibl
     let mut text = String::new();
     let status = follow(&mut child, &lines, limit, |line| {
         let mut out = std::io::stdout().lock();
+        out.write_all(label.as_bytes())?;
         out.write_all(line)?;
         out.flush()?;
         log.write_all(line)?;

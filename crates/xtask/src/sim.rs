@@ -11,6 +11,9 @@ use crate::{Fallible, Verdict};
 /// The package whose binary takes `--first S --seeds N` or `--seed S` and closes with `N passed, M failed`.
 pub(crate) const PACKAGE: &str = "sim";
 
+/// The profile that the simulator and its tests are built in: optimised, with the checks of a debug build.
+pub(crate) const PROFILE: &str = "sim";
+
 /// Seeds of a run that says nothing else; CI runs as many.
 pub(crate) const SEEDS: u64 = 2_000;
 
@@ -41,7 +44,9 @@ pub(crate) fn seed_of_commit(workspace: &Workspace) -> Fallible<u64> {
 /// `cargo run` of the simulator over `seeds` seeds.
 pub(crate) fn command(workspace: &Workspace, first: u64, seeds: u64) -> Command {
     let mut command = workspace.cargo();
-    command.args(["run", "--release", "--package", PACKAGE, "--", "--first"]).arg(first.to_string());
+    command
+        .args(["run", "--locked", "--profile", PROFILE, "--package", PACKAGE, "--", "--first"])
+        .arg(first.to_string());
     command.arg("--seeds").arg(seeds.to_string());
     command
 }

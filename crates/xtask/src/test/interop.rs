@@ -7,7 +7,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -75,7 +78,7 @@ fn read(file: &Path) -> Fallible<Suite> {
     })
 }
 
-/// Sets up and runs `suites`, one after the other.
+/// Sets up and runs `suites`, some at the same time.
 pub(super) fn run(workspace: &Workspace, broker: Option<&Path>, suites: &[Suite]) -> Fallible<Vec<Row>> {
     if suites.is_empty() {
         return Ok(Vec::new());
@@ -89,23 +92,62 @@ pub(super) fn run(workspace: &Workspace, broker: Option<&Path>, suites: &[Suite]
         Expectations::read(&expectations).map_err(|error| format!("`{}`: {error}", file.display()))?;
     let described =
         Described::read(&std::fs::read_to_string(workspace.root.join("docs/features/interop.md"))?);
-    suites.iter().map(|suite| suite.row(workspace, broker, &expectations, &described)).collect()
+    Lanes { workspace, broker, expectations, described, setting_up: Mutex::new(()) }.rows(suites)
+}
+
+/// Suites that run at the same time. Each has brokers of its own, and waits for them most of the time.
+const LANES: usize = 2;
+
+/// What every suite is run with and compared to.
+struct Lanes<'a> {
+    workspace: &'a Workspace,
+    broker: &'a Path,
+    expectations: Expectations,
+    described: Described,
+    /// All suites share one Python environment and one package manager, so one is set up at a time.
+    setting_up: Mutex<()>,
+}
+
+impl Lanes<'_> {
+    /// One row for each suite, in their order.
+    fn rows(&self, suites: &[Suite]) -> Fallible<Vec<Row>> {
+        let next = AtomicUsize::new(0);
+        let lane = || {
+            let suites = std::iter::from_fn(|| suites.get(next.fetch_add(1, Ordering::Relaxed)));
+            // An error crosses threads as its text.
+            suites.map(|suite| self.row(suite).map_err(|error| error.to_string())).collect::<Vec<_>>()
+        };
+        let rows = thread::scope(|scope| {
+            let lanes: Vec<_> = (0..LANES).map(|_| scope.spawn(lane)).collect();
+            lanes.into_iter().flat_map(|lane| lane.join().expect("a lane does not panic")).collect::<Vec<_>>()
+        });
+        let mut rows = rows.into_iter().collect::<Result<Vec<Row>, String>>()?;
+        rows.sort_by(|one, other| one.suite.cmp(&other.suite));
+        Ok(rows)
+    }
+
+    fn row(&self, suite: &Suite) -> Fallible<Row> {
+        println!("\n== {} ==", suite.name);
+        let begin = Instant::now();
+        let ready = {
+            let _one = self.setting_up.lock().unwrap_or_else(PoisonError::into_inner);
+            suite.set_up(self.workspace, self.broker)?
+        };
+        if let Err(NotSetUp { reason, printed }) = ready {
+            return Ok(Row::failed(&suite.name, reason, &printed));
+        }
+        let row = suite.row(self)?;
+        println!("== {} took {} s ==", suite.name, begin.elapsed().as_secs());
+        Ok(row)
+    }
 }
 
 impl Suite {
-    fn row(
-        &self,
-        workspace: &Workspace,
-        broker: &Path,
-        expectations: &Expectations,
-        described: &Described,
-    ) -> Fallible<Row> {
-        println!("\n== {} ==", self.name);
-        if let Err(NotSetUp { reason, printed }) = self.set_up(workspace, broker)? {
-            return Ok(Row::failed(&self.name, reason, &printed));
-        }
+    fn row(&self, lanes: &Lanes<'_>) -> Fallible<Row> {
+        let Lanes { workspace, broker, expectations, described, .. } = lanes;
         let results = self.scratch(workspace).join("results.json");
-        let ran = process::run(
+        let ran = process::run_as(
+            &format!("{}: ", self.name),
             &mut self.shell(workspace, broker, &self.run)?,
             &self.log(workspace, "run"),
             self.limit,

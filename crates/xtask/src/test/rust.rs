@@ -3,6 +3,7 @@
 //! Invariant: a run without a report counts as a failure, and so does a failed run whose report has no failure.
 
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use roxmltree::{Document, Node};
@@ -10,22 +11,34 @@ use roxmltree::{Document, Node};
 use super::report::{Failure, Row};
 use crate::counts::Counts;
 use crate::workspace::Workspace;
-use crate::{Fallible, process, tools};
+use crate::{Fallible, process, sim, tools};
 
 const LIMIT: Duration = Duration::from_secs(45 * 60);
 /// Report of the profile `ci` of `.config/nextest.toml`, whatever the target directory is.
 const REPORT: &str = "target/nextest/ci/junit.xml";
 
-/// Runs the tests of the workspace; they find the optimised binary in `FERRYBUS_BIN`.
+/// Runs the tests of the workspace; they find the optimised binary in `FERRYBUS_BIN`. Those of the simulator are built as the
+/// simulator is: in a debug build its seeds take several times as long and find nothing more.
 pub(super) fn run(workspace: &Workspace, broker: Option<&Path>) -> Fallible<Vec<Row>> {
+    let mut rows = nextest(workspace, broker, &["--workspace", "--exclude", sim::PACKAGE])?;
+    if workspace.has(sim::PACKAGE) {
+        rows.extend(nextest(
+            workspace,
+            broker,
+            &["--package", sim::PACKAGE, "--cargo-profile", sim::PROFILE],
+        )?);
+    }
+    rows.push(documentation(workspace)?);
+    Ok(rows)
+}
+
+fn nextest(workspace: &Workspace, broker: Option<&Path>, chosen: &[&str]) -> Fallible<Vec<Row>> {
     let report = workspace.root.join(REPORT);
     if report.is_file() {
         std::fs::remove_file(&report)?;
     }
-    let mut command = std::process::Command::new(tools::tool(workspace, "cargo-nextest")?);
-    command
-        .args(["nextest", "run", "--workspace", "--locked", "--profile", "ci"])
-        .current_dir(&workspace.root);
+    let mut command = Command::new(tools::tool(workspace, "cargo-nextest")?);
+    command.args(["nextest", "run", "--locked", "--profile", "ci"]).args(chosen).current_dir(&workspace.root);
     if let Some(broker) = broker {
         command.env("FERRYBUS_BIN", broker);
     }
@@ -37,7 +50,6 @@ pub(super) fn run(workspace: &Workspace, broker: Option<&Path>) -> Fallible<Vec<
     if rows.is_empty() || !ran.ok && rows.iter().all(|row| row.counts.failed == 0) {
         rows.push(Row::failed("cargo nextest", ran.reason, &ran.text));
     }
-    rows.push(documentation(workspace)?);
     Ok(rows)
 }
 
