@@ -28,7 +28,7 @@ use crate::{
     writer::{Watermarks, Writer},
 };
 
-/// The journal of one partition.
+/// The journal of one shard.
 #[derive(Debug)]
 pub struct Journal {
     config: JournalConfig,

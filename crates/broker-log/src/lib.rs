@@ -1,4 +1,4 @@
-//! Append-only journal of one partition: segments of checksummed batches, written with group commit, read back by
+//! Append-only journal of one shard: segments of checksummed batches, written with group commit, read back by
 //! position, compacted oldest first, and recovered after a crash.
 //!
 //! A [`Journal`] runs on its owner's thread and does no writing itself: [`Journal::poll_io`] hands out work that

@@ -56,7 +56,7 @@ pub enum NodeFault {
     Record(#[from] ReplayError),
 }
 
-/// Core, journal and held-back effects of one partition.
+/// Core, journal and held-back effects of one shard.
 #[derive(Debug)]
 pub struct Node {
     core: Core,

@@ -21,7 +21,7 @@ use crate::{
     slow::{Place, Slow},
 };
 
-/// The node at work: the single writer of the partition.
+/// The node at work: the single writer of the shard.
 #[derive(Debug)]
 pub(crate) struct Runner {
     node: Node,
