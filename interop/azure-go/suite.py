@@ -36,6 +36,7 @@ declare(
         "receive-time-out-on-empty-queue": {},
         "missing-entity-at-once": {},
         "web-socket": {},
+        "server-name-with-port": {},
         "session-order": SESSIONS,
         "session-state": SESSIONS,
         "session-listing": SESSIONS,

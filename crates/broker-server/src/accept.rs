@@ -243,7 +243,7 @@ async fn serve_tls(
         return Err(io::Error::other("the client speaks TLS, but no certificate is configured"));
     };
     let shaken = in_time(&shared, shake_hands(acceptor, stream)).await;
-    let mut stream = shaken.inspect_err(|error| note_refused_certificate(&shared, address, error))?;
+    let mut stream = shaken.inspect_err(|error| note_refused_handshake(&shared, address, error))?;
     let first = in_time(&shared, stream.fill_buf()).await?.first().copied();
     let certificate_subject = subject(&stream);
     let loopback = address.ip().is_loopback();
@@ -253,7 +253,10 @@ async fn serve_tls(
 
 /// A handshake that fails because of the client's certificate is a log-in that is refused. Whose certificate it is
 /// is not known: rustls keeps none that it refuses.
-fn note_refused_certificate(shared: &Shared, from: SocketAddr, error: &io::Error) {
+fn note_refused_handshake(shared: &Shared, from: SocketAddr, error: &io::Error) {
+    if tls::names_no_host(error) {
+        shared.wrong_protocols.note(clock::instant(), from, Mistake::ServerName);
+    }
     let Some(reason) = tls::refused_certificate(error) else { return };
     let refused = &RefusedLogin::unnamed(reason);
     let (mechanism, entity, subject) = ("tls", "", "");

@@ -6,7 +6,7 @@ use std::{fs, io, path::Path, sync::Arc};
 
 use broker_auth::LoginRefusal;
 use rustls::{
-    CertificateError, ClientConfig, RootCertStore, ServerConfig,
+    CertificateError, ClientConfig, PeerMisbehaved, RootCertStore, ServerConfig,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     server::WebPkiClientVerifier,
 };
@@ -70,6 +70,12 @@ pub(crate) fn refused_certificate(error: &io::Error) -> Option<LoginRefusal> {
         }
         _ => LoginRefusal::BadCertificate,
     })
+}
+
+/// Whether a handshake failed because the server name that the client asks for is none.
+pub(crate) fn names_no_host(error: &io::Error) -> bool {
+    let refused = rustls::Error::PeerMisbehaved(PeerMisbehaved::ServerNameMustContainOneHostName);
+    error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>()) == Some(&refused)
 }
 
 /// The names of hosts in the first certificate of a PEM file; none where it cannot be read.

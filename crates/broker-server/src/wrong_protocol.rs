@@ -21,6 +21,8 @@ pub(crate) enum Mistake {
     PlainOnTlsPort,
     /// The older protocol of the same name.
     Amqp091,
+    /// A server name in the hello of TLS that is no host name, which rustls refuses (decision 41).
+    ServerName,
 }
 
 /// The addresses that were told of in the last minute.
@@ -55,6 +57,11 @@ impl WrongProtocols {
                 %from,
                 others,
                 "the client speaks AMQP 0-9-1 (RabbitMQ's older protocol); this broker speaks AMQP 1.0: use an AMQP 1.0 client"
+            ),
+            Mistake::ServerName => warn!(
+                %from,
+                others,
+                "the client's TLS server name is no host name, perhaps it has a port: in Go set `ServerName` of `tls.Config`"
             ),
         }
     }

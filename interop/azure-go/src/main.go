@@ -42,6 +42,7 @@ var cases = map[string]func(queue string){
 	"peek":                                   peek,
 	"two-competing-receivers":                competing,
 	"wrong-key":                              wrongKey,
+	"server-name-with-port":                  serverNameWithPort,
 	"missing-queue":                          missing,
 	"missing-entity-at-once":                 missingAtOnce,
 	"oversized-message":                      oversized,

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
@@ -132,6 +133,17 @@ func wrongKey(queue string) {
 	refused(err, azservicebus.CodeUnauthorizedAccess)
 	_, err = receiverOf(client, queue).ReceiveMessages(everything, 1, nil)
 	refused(err, azservicebus.CodeUnauthorizedAccess)
+}
+
+// Without a name of its own in the TLS settings the SDK sends `host:port` as TLS's server name.
+func serverNameWithPort(queue string) {
+	text := "Endpoint=sb://" + os.Getenv("FERRYBUS_HOST") + ":" + os.Getenv("FERRYBUS_TLS_PORT") +
+		";SharedAccessKeyName=" + os.Getenv("FERRYBUS_KEY_NAME") + ";SharedAccessKey=" + os.Getenv("FERRYBUS_KEY")
+	once := &azservicebus.ClientOptions{RetryOptions: azservicebus.RetryOptions{MaxRetries: -1}}
+	client := must(azservicebus.NewClientFromConnectionString(text, once))
+	defer client.Close(everything)
+	err := senderOf(client, queue).SendMessage(everything, &azservicebus.Message{}, nil)
+	demand(err != nil && strings.Contains(err.Error(), "illegal parameter"), "refused by the broker: %v", err)
 }
 
 func missing(queue string) {

@@ -34,4 +34,5 @@ mod support;
 #[cfg(target_os = "linux")]
 mod terminal;
 mod testing;
+mod tls_server_name;
 mod two_operators;
