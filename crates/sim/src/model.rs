@@ -5,6 +5,7 @@
 mod dead_letters;
 mod deferral;
 mod entity_lifetime;
+mod held;
 mod partition;
 mod send_group;
 mod session;
@@ -17,6 +18,7 @@ use deferral::Deferral;
 pub(crate) use deferral::Lifetime;
 use entity_lifetime::DeletionState;
 pub(crate) use entity_lifetime::{Incarnation, Incarnations, SendPath};
+use held::HeldAtCrash;
 use partition::Partitions;
 use send_group::SendGroup;
 pub(crate) use send_group::SendGroupId;
@@ -60,6 +62,7 @@ struct Message {
     deferral: Deferral,
     lifetime: Option<Lifetime>,
     lock: Option<Lock>,
+    held_at_crash: Option<HeldAtCrash>,
     delivery_count: u32,
     sequence: Option<u64>,
     /// Number of deliveries and of requested completions.
@@ -117,6 +120,7 @@ impl Message {
             deferral: Deferral::No,
             lifetime,
             lock: None,
+            held_at_crash: None,
             delivery_count: 0,
             sequence: None,
             visits: 0,
@@ -252,6 +256,7 @@ impl Model {
             return Ok(false);
         }
         self.check_message(&observed)?;
+        self.check_held_at_crash(&observed)?;
         self.check_way(&observed)?;
         if let Some(session) = session
             && observed.location == Location::Home
@@ -374,8 +379,11 @@ impl Model {
     }
 
     /// The broker restarted: locks are volatile.
-    pub(crate) fn restarted(&mut self) {
-        self.messages.values_mut().for_each(|message| message.lock = None);
+    pub(crate) fn restarted(&mut self, now: u64) {
+        for message in self.messages.values_mut() {
+            message.held_at_crash = HeldAtCrash::of(message, now).or(message.held_at_crash);
+            message.lock = None;
+        }
         self.sessions.restarted();
     }
 

@@ -127,10 +127,13 @@ fn entity(kind: Kind, settings: EntitySettings) -> Entity {
     Entity { kind, settings, is_recreated: false, dead_letter_target: None }
 }
 
+/// Shortest lock of an entity, in milliseconds.
+pub(crate) const LOCK_DURATION_MIN_MS: u64 = 5_000;
+
 fn settings(rng: &mut Rng, requires_session: bool) -> EntitySettings {
     let deliveries = 1 + u32::try_from(rng.below(6)).unwrap_or(0);
     EntitySettings {
-        lock_duration: Duration::from_millis(5_000 + rng.below(20_000)),
+        lock_duration: Duration::from_millis(LOCK_DURATION_MIN_MS + rng.below(20_000)),
         hold: if rng.chance(30) { Hold::Lock } else { Hold::Link },
         // A message that leaves its session unseen would look like one that others have passed.
         max_delivery_count: if requires_session { 1_000_000 } else { deliveries },

@@ -377,7 +377,7 @@ impl<'a> World<'a> {
     fn crash(&mut self) {
         self.report.crashes += 1;
         self.process.crash(&mut self.rng);
-        self.model.restarted();
+        self.model.restarted(self.now);
         self.deletions = Deletions::default();
         let connections = std::mem::take(&mut self.connections);
         for connection in connections {

@@ -177,7 +177,7 @@ fn a_lost_session_state_is_noticed() {
     assert_eq!(model.granted(session, 1, NOW + 100, NOW), Ok(()));
     model.setting_state(session, Some(7));
     model.state_set(session, 1, Some(7));
-    model.restarted();
+    model.restarted(NOW);
     assert_eq!(model.granted(session, 2, NOW + 100, NOW), Ok(()));
     assert_broken(model.state_told(session, 2, None), "the state of a session survives");
     assert_eq!(model.state_told(session, 2, Some(7)), Ok(()));
@@ -534,7 +534,7 @@ fn a_number_outside_of_its_partition_is_noticed() {
     let mut model = partitioned();
     let observed = of_partition(&mut model, 1, 5);
     assert_eq!(model.delivered(observed), Ok(true));
-    model.restarted();
+    model.restarted(NOW);
     let observed = of_partition(&mut model, 1, 6);
     assert_broken(model.delivered(observed), "one key, one partition");
     let observed = of_partition(&mut model, 2, 6);
@@ -676,4 +676,32 @@ fn a_message_that_expired_is_missed_among_the_dead_letters() {
         assert!(model.check_drained(NOW + 9).is_err());
         assert_eq!(model.check_drained(NOW + 10).is_err(), missed, "dead letters: {dead_letters}");
     }
+}
+
+#[test]
+fn a_held_message_that_a_crash_has_counted_is_noticed() {
+    let held = |until: u64| {
+        let mut model = Model::default();
+        let id = sent(&mut model, &[0]);
+        let first = ObservedDelivery { delivery_count: 2, locked_until: Some(until), ..observed(id, 0) };
+        assert_eq!(model.delivered(first), Ok(true));
+        model.restarted(NOW);
+        (model, ObservedDelivery { delivery_count: 2, holder: 2, ..observed(id, 0) })
+    };
+    let counted = |again: ObservedDelivery| ObservedDelivery { delivery_count: 3, ..again };
+    let promise = "with the count that it had";
+    let (mut model, again) = held(u64::MAX);
+    assert_broken(model.delivered(counted(again)), promise);
+    let (mut model, again) = held(u64::MAX);
+    assert_eq!(model.delivered(again), Ok(true));
+    // A second delivery is one after another receiver: its count is the other's.
+    let (mut model, again) = held(u64::MAX);
+    assert_eq!(model.delivered(ObservedDelivery { locked_until: Some(NOW + 1), ..again }), Ok(true));
+    assert_eq!(model.delivered(ObservedDelivery { now: NOW + 2, ..counted(again) }), Ok(true));
+    let (mut model, again) = held(NOW + 100);
+    assert_eq!(model.delivered(counted(again)), Ok(true), "its lock may have run out");
+    let (mut model, again) = held(u64::MAX);
+    let later = NOW + crate::plan::LOCK_DURATION_MIN_MS;
+    let late = ObservedDelivery { now: later, locked_until: Some(later + 100), ..counted(again) };
+    assert_eq!(model.delivered(late), Ok(true), "the lock of a delivery that nobody saw may have run out");
 }

@@ -115,6 +115,10 @@ fn a_broker_that_takes_messages_from_the_links_that_hold_them_is_caught() {
         is_caught(PlantedFault::HoldsExpire, "no message has two live locks"),
         "held messages went to others, and no oracle noticed"
     );
+    assert!(
+        is_caught(PlantedFault::HoldsExpire, "with the count that it had"),
+        "crashes counted held messages, and no oracle noticed"
+    );
 }
 
 #[test]
@@ -169,6 +173,10 @@ fn the_seeds_bring_every_kind_of_fault() {
         ("messages that expired", happened("messages that expired")),
         ("messages forwarded", happened("messages forwarded")),
         ("locks renewed", happened("locks renewed")),
+        (
+            "held messages that came again after a crash",
+            happened("held messages that came again after a crash"),
+        ),
         ("sessions renewed", happened("sessions renewed")),
         ("copies that an action has changed", happened("copies that an action has changed")),
         (

@@ -213,7 +213,7 @@ fn a_deletion_whose_answer_is_lost_may_have_happened_or_not() {
     let mut model = Model::default();
     let early = sent(&mut model, &[0]);
     model.deleting(0);
-    model.restarted();
+    model.restarted(NOW);
     model.created(0);
     assert!(model.is_deleting(0) && model.is_missing(0), "it is to be asked for again");
     let meanwhile = model.incarnations_since(0, model.first_incarnation(0));
