@@ -8,9 +8,9 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "lib"))
 
-from cases import RENEWED_LOCK, SHORT_LOCK, Suite
+from cases import RENEWED_LOCK, SHORT_LOCK, Context, Suite
 from external import EVERYWHERE, declare, declare_restart, declare_with_broker
-from java import program_of
+from java import documented, program_of
 
 SESSIONS = {"requires_session": True}
 RULES = {
@@ -77,6 +77,14 @@ declare_with_broker(
     },
 )
 declare_restart(suite, program)
+
+
+@suite.case("documented-program")
+def documented_program(context: Context) -> None:
+    said = documented(context, HERE / "build", "docs/clients/java.md", {"plain": "class Orders", "tls": "class Carts"})
+    orders = [f"order {number}" for number in range(3)]
+    assert said == (["customer 7: apples, one item", "???: Unreadable"] if context.tls else orders), said
+
 
 suite.skip("send-pre-settled", "the SDK has no API for pre-settled sends")
 suite.skip("peek-lock-release", "the SDK never sends the `released` outcome")
