@@ -27,9 +27,13 @@ final class Failures {
         Pattern one = Pattern.compile("\\{[^{}]*\"container_id\":\"" + Pattern.quote(client) + "\"[^{}]*\\}");
         Matcher found = one.matcher(all);
         Client.demand(found.find(), "no connection of " + client + " in " + all);
-        Matcher id = Pattern.compile("\"id\":(\\d+)").matcher(found.group());
+        Matcher id = Pattern.compile("\"id\":(\\d+),").matcher(found.group());
         Client.demand(id.find(), found.group());
         Client.ask("DELETE", "/$ferrybus/connections/" + id.group(1), "");
+        // Until it is gone, a commit on its way would still be done, and its answer lost.
+        while (Client.ask("GET", "/$ferrybus/connections", "").contains(id.group())) {
+            Thread.onSpinWait();
+        }
     }
 
     /** A message is stored, and held by a client, when the broker dies. */
