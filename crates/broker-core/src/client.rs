@@ -119,7 +119,7 @@ impl Consumer {
     }
 
     /// Looks at it everywhere; what it gives means nothing.
-    pub(crate) fn glance(&self) -> u64 {
+    pub(crate) fn prefetch(&self) -> u64 {
         self.count ^ u64::from(self.link.0) ^ u64::from(self.took_locks)
     }
 }

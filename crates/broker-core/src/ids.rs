@@ -78,6 +78,10 @@ pub struct ClientId(pub u64);
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct LinkId(pub u32);
 
+/// One attachment of a consumer, over all clients. Names the holder of a lock; never reused.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(crate) struct ConsumerNumber(pub(crate) u32);
+
 /// A gateway's name for one request; the effect that answers it carries it back. The core never looks inside,
 /// except that effects for tickets `t` and `t+1` may be merged into one range.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]

@@ -7,6 +7,7 @@ mod activity;
 mod attach_error;
 mod authorization;
 mod batch;
+mod call;
 mod client;
 mod command;
 mod config;

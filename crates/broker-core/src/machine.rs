@@ -4,7 +4,7 @@
 //! and what only one process knows (`acquired_before`, unreadable messages).
 
 mod admission;
-mod approach;
+mod agenda;
 mod arrival;
 mod copies;
 mod dead_letter;
@@ -18,17 +18,21 @@ mod enlist;
 mod entities;
 mod forward;
 mod idle;
-mod keys;
 mod leaving;
+mod link_table;
 mod links;
+mod messages;
+mod namespace;
 mod node_kind;
 mod partitions;
 mod peek;
+mod prefetch;
 mod publish;
 mod pump;
 mod reading;
 mod recovery;
 mod remains;
+mod removal;
 mod rules;
 mod schedule;
 mod select;
@@ -36,37 +40,44 @@ mod session_requests;
 mod sessions;
 mod settle;
 mod status;
+mod stored;
 mod subscribers;
+mod table;
 mod through;
 mod topic;
 mod transact;
+mod update;
 mod views;
 
 pub use recovery::ReplayError;
 pub use views::EntityView;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
 use bytes::Bytes;
 
+use self::{
+    deadline::DueWork,
+    dispatch::CommandRouter,
+    forward::Forwarder,
+    leaving::LockReleases,
+    namespace::Namespace,
+    peek::Lookups,
+    prefetch::{AHEAD, prefetch_commands},
+    pump::{Bound, Dispatcher},
+    recovery::Recovery,
+    removal::EntityRemoval,
+    views::AdminViews,
+};
 use crate::{
-    Batch, ClientId, Command, CoreConfig, Delivery, Output, QueueId, Timestamp,
-    client::{Client, Consumer},
-    id_map::IdMap,
-    listed::Listed,
-    machine::{
-        approach::AHEAD, copies::Room, forward::Awake, idle::Idle, leaving::Leaving, peek::Lookup,
-        remains::Remains,
-    },
+    AuthorizationRule, Batch, ClientId, Command, CoreConfig, Output, Position, QueueId, Timestamp,
+    call::{Cx, NO_CLIENT},
     merge::Merge,
-    open_transactions::Transactions,
-    rules::Rules,
-    slot::ConsumerNumber,
-    store::Store,
-    token::Tokens,
+    sessions::Session,
 };
 
-/// One partition's entities.
+/// The entities, messages, clients and transactions of one namespace.
+///
+/// A *namespace* is what a client connects to, and its `Core` knows nothing outside of it. A *shard* is one executor with
+/// one journal. It may hold several namespaces, each with a `Core` of its own.
 ///
 /// Inputs, in the order in which the node gives them:
 /// - once: [`Core::replay`] for each record of the journal, then [`Core::recovered`];
@@ -78,81 +89,15 @@ use crate::{
 /// (`Output::read`) before its next call. `now` never goes back: whoever owns the clock sees to it.
 #[derive(Debug)]
 pub struct Core {
-    config: CoreConfig,
-    tokens: Tokens,
-    /// Key of the name → main store.
-    names: BTreeMap<Box<str>, QueueId>,
-    listed: Listed,
-    stores: IdMap<QueueId, Box<Store>>,
-    rules: Rules,
-    clients: IdMap<ClientId, Client>,
-    consumers: IdMap<ConsumerNumber, Consumer>,
-    /// The earliest deadline of each store that has one. It may be earlier than needed, never later.
-    timers: BTreeSet<(Timestamp, QueueId)>,
-    /// Stores that may have something to hand out or to send on.
-    active: Awake,
-    /// Waiting for the next `pump`.
-    lookups: VecDeque<Lookup>,
+    state: Namespace,
+    /// Buffers of a call's context; empty between calls.
     merge: Merge,
-    /// Locks that end.
-    leaving: Leaving,
-    /// What deleted entities left.
-    remains: Remains,
-    /// What the actions of rules may still write in the current step.
-    room: Room,
-    transactions: Transactions,
-    /// Session states that this call has written and cannot read back yet.
-    fresh_states: BTreeMap<(QueueId, u32), Bytes>,
-    /// Empty between calls; see `pump`.
-    held: Vec<(ClientId, Delivery)>,
-    /// Stores whose histories have something to record; empty between calls.
-    noted: Vec<QueueId>,
-    /// Message ids in all recorded histories.
-    remembered: u64,
-    next_store: u32,
-    next_consumer: u32,
-    next_lock: u32,
-    /// When to look whether an entity is still used.
-    idle: Idle,
-    /// Who is told of keys that entities get and lose.
-    keys_watcher: Option<ClientId>,
-    /// The time of the current call.
-    now: Timestamp,
 }
 
 impl Core {
     /// An empty broker.
     pub fn new(config: CoreConfig) -> Self {
-        let tokens = Tokens::new(config.token_key);
-        let room = Room::of(config.send_bytes_max());
-        Self {
-            config,
-            tokens,
-            names: BTreeMap::new(),
-            listed: Listed::default(),
-            stores: IdMap::default(),
-            rules: Rules::default(),
-            clients: IdMap::default(),
-            consumers: IdMap::default(),
-            timers: BTreeSet::new(),
-            active: Awake::default(),
-            lookups: VecDeque::new(),
-            merge: Merge::default(),
-            leaving: Leaving::default(),
-            remains: Remains::default(),
-            room,
-            transactions: Transactions::default(),
-            fresh_states: BTreeMap::new(),
-            held: Vec::new(),
-            noted: Vec::new(),
-            remembered: 0,
-            next_store: 1,
-            next_consumer: 1,
-            next_lock: 1,
-            idle: Idle::default(),
-            keys_watcher: None,
-            now: Timestamp::default(),
-        }
+        Self { state: Namespace::new(config), merge: Merge::default() }
     }
 
     /// Does what one client asked in one go. Runs of answers and of removals are merged, so this is the way to go
@@ -161,20 +106,18 @@ impl Core {
     /// One message may become a copy for each of ten thousand subscriptions. So when `out` is full ([`Output::is_full`])
     /// the rest of the batch is given back, to be handled in a later call. Each call handles at least one command.
     pub fn handle_batch(&mut self, now: Timestamp, batch: Batch, out: &mut impl Output) -> Option<Batch> {
-        self.now = now;
-        self.begin_leaving();
-        self.begin_states();
         let client = batch.client;
+        let mut cx = self.begin_call(now, client, out);
         let mut commands = batch.commands.into_iter();
         while !commands.as_slice().is_empty() {
-            self.approach_commands(commands.as_slice());
+            prefetch_commands(&self.state.messages.entities, commands.as_slice());
             let mut done = 0;
             for command in commands.as_mut_slice().iter_mut().take(AHEAD) {
-                if !self.dispatch_in_place(now, client, command, out) {
+                if !CommandRouter::of(&mut self.state).dispatch_in_place(&mut cx, command) {
                     break;
                 }
                 done += 1;
-                if out.is_full() {
+                if cx.out.is_full() {
                     break;
                 }
             }
@@ -182,13 +125,13 @@ impl Core {
                 // They go where they lie.
                 drop(commands.nth(last));
             } else if let Some(command) = commands.next() {
-                self.dispatch(now, client, command, out);
+                CommandRouter::of(&mut self.state).dispatch(&mut cx, command);
             }
-            if out.is_full() {
+            if cx.out.is_full() {
                 break;
             }
         }
-        self.finish_call(out);
+        self.finish_call(cx);
         if commands.as_slice().is_empty() {
             return None;
         }
@@ -200,32 +143,165 @@ impl Core {
     /// A client that did not connect, or has disconnected, may still publish and settle, for such commands carry
     /// all they need. Anything else it asks is ignored.
     pub fn handle(&mut self, now: Timestamp, client: ClientId, command: Command, out: &mut impl Output) {
-        self.now = now;
-        self.begin_leaving();
-        self.begin_states();
-        self.dispatch(now, client, command, out);
-        self.finish_call(out);
+        let mut cx = self.begin_call(now, client, out);
+        CommandRouter::of(&mut self.state).dispatch(&mut cx, command);
+        self.finish_call(cx);
     }
-}
 
-/// Notes that a store may have something to hand out or to send on.
-fn wake(store: &mut Store, active: &mut Awake) {
-    if store.queued {
-        return;
+    /// When `handle_deadline` wants to be called next. It may find nothing to do then.
+    pub fn deadline(&self) -> Option<Timestamp> {
+        if !self.state.leaving.is_empty() || !self.state.remains.is_empty() {
+            return Some(Timestamp::from_millis(0));
+        }
+        let timer = self.state.messages.entities.agenda.first_timer().map(|(at, _)| at);
+        let others = [
+            self.state.transactions.deadline(),
+            self.state.messages.entities.agenda.forward_deadline(),
+            self.state.messages.entities.idle.deadline(),
+        ];
+        timer.into_iter().chain(others.into_iter().flatten()).min()
     }
-    if store.forwards.is_some() {
-        store.queued = true;
-        active.forward.push_back(store.id);
-        return;
+
+    /// Does what is due. Says whether more is due already: the work of one call is bounded.
+    pub fn handle_deadline(&mut self, now: Timestamp, out: &mut impl Output) -> bool {
+        let mut call = self.begin_call(now, NO_CLIENT, out);
+        let cx = &mut call;
+        // What is forwarded must not hold up what others wait for.
+        let (half, rest) = (
+            self.state.messages.config.pump_messages_max.max(2) / 2,
+            self.state.messages.config.pump_messages_max.max(2).div_ceil(2),
+        );
+        let left = rest.saturating_add(Forwarder::of(&mut self.state.messages).work_off_forwards(cx, half));
+        let left = LockReleases::of(&mut self.state).time_out_transactions(now, left);
+        let left = LockReleases::of(&mut self.state).work_off_leaving(cx, left);
+        let mut left = EntityRemoval::of(&mut self.state).work_off_remains(left, cx.out);
+        while let Some((at, queue)) = self.state.messages.entities.agenda.first_timer()
+            && at <= now
+            && left > 0
+        {
+            left = DueWork::of(&mut self.state).run_store(cx, queue, left);
+            self.state.messages.entities.rearm(queue);
+        }
+        // Last: a lock that has run out keeps no entity, and says until when it was used.
+        EntityRemoval::of(&mut self.state).delete_idle(cx, left);
+        self.finish_call(call);
+        self.deadline().is_some_and(|at| at <= now)
     }
-    let somebody_waits = !store.ring.is_empty()
-        || !store.browsers.is_empty()
-        || !store.draining.is_empty()
-        || store.selects_now()
-        || store.sessions.as_ref().is_some_and(|sessions| sessions.has_work());
-    if somebody_waits {
-        store.queued = true;
-        active.hand_out.push_back(store.id);
+
+    /// Hands messages to consumers and answers `Peek`, `ReceiveDeferred` and drain. Bounded; says whether there is more to do. Call it
+    /// when the records of earlier calls can be read.
+    pub fn pump(&mut self, now: Timestamp, out: &mut impl Output) -> bool {
+        let mut call = self.begin_call(now, NO_CLIENT, out);
+        let cx = &mut call;
+        let mut bound = Bound::of(&self.state.messages.config);
+        Lookups::of(&mut self.state).answer_lookups(cx, &mut bound);
+        while !bound.is_spent()
+            && let Some(queue) = self.state.messages.entities.agenda.next_to_dispatch()
+        {
+            Dispatcher::of(&mut self.state).pump_store(cx, queue, &mut bound);
+        }
+        self.finish_call(call);
+        self.state.messages.entities.agenda.has_to_dispatch() || !self.state.lookups.is_empty()
+    }
+
+    /// Takes in one record of the journal, in order, before anything else. `index` is at least the record's index;
+    /// `length` is what [`Output::record`] said of it.
+    pub fn replay(&mut self, at: Position, index: &[u8], length: u32) -> Result<(), ReplayError> {
+        Recovery::of(&mut self.state.messages).replay(at, index, length)
+    }
+
+    /// After the last record: nothing is locked, everything else stands where it stood. Messages whose queue's
+    /// definition was lost (a repaired journal) are found in a queue `recovered-<number>`.
+    pub fn recovered(&mut self, out: &mut impl Output) {
+        Recovery::of(&mut self.state.messages).recovered(out);
+    }
+
+    /// The journal cleans up and meets this record in its oldest segment: it is appended anew if it is alive.
+    pub fn relocate(
+        &mut self,
+        at: Position,
+        record: &Bytes,
+        out: &mut impl Output,
+    ) -> Result<(), ReplayError> {
+        Recovery::of(&mut self.state.messages).relocate(at, record, out)
+    }
+
+    /// The journal has gone through its oldest segment, which ends at `up_to`. Definitions in it are appended anew,
+    /// with the next sequence number of their queue.
+    pub fn segment_done(&mut self, up_to: Position, out: &mut impl Output) {
+        Recovery::of(&mut self.state.messages).segment_done(up_to, out);
+    }
+
+    /// All records that are alive: position and length, in no order. What the journal holds beside them is dead.
+    pub fn live_records(&self) -> impl Iterator<Item = (Position, u32)> {
+        let stores = self
+            .state
+            .messages
+            .entities
+            .stores
+            .values()
+            .map(|store| &**store)
+            .chain(self.state.remains.stores())
+            .flat_map(|store| {
+                let definition = store.entity().map(|entity| (entity.position, entity.length));
+                let sessions = store.sessions.iter().flat_map(|sessions| sessions.iter());
+                let states = sessions.filter_map(Session::state);
+                let states = states.map(|state| (state.position, state.length));
+                let messages = store.slots.iter().map(|(_, slot)| (slot.position, slot.length));
+                let history = store.history.iter().flat_map(|history| history.live_records());
+                definition.into_iter().chain(states).chain(messages).chain(history)
+            });
+        stores.chain(self.state.messages.rules.records())
+    }
+
+    /// Whether deleted entities still hold records that are not given back. The journal may clean no segment meanwhile:
+    /// nobody would move them, and it would find them alive.
+    pub fn gives_back(&self) -> bool {
+        !self.state.remains.is_empty()
+    }
+
+    /// All entities in order of name.
+    pub fn entities(&self) -> impl Iterator<Item = EntityView<'_>> {
+        AdminViews::of(&self.state.messages).entities()
+    }
+
+    /// One entity by name.
+    pub fn entity(&self, name: &str) -> Option<EntityView<'_>> {
+        AdminViews::of(&self.state.messages).entity(name)
+    }
+
+    /// The name of the entity that a store belongs to.
+    pub fn name_of(&self, queue: QueueId) -> Option<&str> {
+        Some(&self.state.main_of(queue)?.definition.name)
+    }
+
+    /// Transactions that are declared and not discharged, and the bytes they hold.
+    pub fn transactions(&self) -> (u64, u64) {
+        (self.state.transactions.len() as u64, self.state.transactions.bytes())
+    }
+
+    /// The entities that have keys, and the keys: for a client that begins to watch.
+    pub fn keys(&self) -> impl Iterator<Item = (&str, &[AuthorizationRule])> {
+        let all = self.entities().map(|EntityView { name, settings, .. }| (name, &*settings.authorization));
+        all.filter(|(_, rules)| !rules.is_empty())
+    }
+
+    /// A number that two cores share if a restart could not tell them apart: the same queues with the same
+    /// messages in the same states. Locks, links, credit and positions in the journal are left out.
+    pub fn digest(&self) -> u64 {
+        AdminViews::of(&self.state.messages).digest()
+    }
+
+    /// A call begins, for a client or for [`NO_CLIENT`].
+    fn begin_call<'a, O: Output>(&mut self, now: Timestamp, client: ClientId, out: &'a mut O) -> Cx<'a, O> {
+        Cx::new(now, client, &self.state.messages.config, std::mem::take(&mut self.merge), out)
+    }
+
+    /// A call ends: what was gathered is recorded and told.
+    #[inline]
+    fn finish_call(&mut self, mut cx: Cx<'_, impl Output>) {
+        self.state.messages.record_histories(&mut cx);
+        self.merge = cx.finish();
     }
 }
 

@@ -2,6 +2,9 @@
 //!
 //! Invariant: two names that differ only in ASCII case have the same key.
 
+/// The first letters of the names of subscriptions that are made for subscribers.
+pub(crate) const OWN_PREFIX: &str = "amqp-";
+
 /// Most characters in the name of a queue or topic.
 const NAME_CHARS_MAX: usize = 260;
 

@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use crate::{
-    ClientId, EntityPath, LockId, Message, Outcome, QueueId, SequenceNumber, Timestamp, TransactionError,
-    TransactionId, UnsettledPolicy,
+    ClientId, EntityPath, LockId, Message, Outcome, QueueId, SequenceNumber, SettleError, Timestamp,
+    TransactionError, TransactionId, UnsettledPolicy,
 };
 
 /// A transaction among those of all clients.
@@ -218,6 +218,19 @@ impl Transactions {
     /// What a transaction would do so far.
     pub(crate) fn work(&self, key: Key) -> &[Work] {
         self.all.get(&key).map_or(&[], |transaction| &transaction.work)
+    }
+
+    /// Refuses what waits for a transaction.
+    pub(crate) fn check_not_in_use(
+        &self,
+        queue: QueueId,
+        sequence: u64,
+        lock: LockId,
+    ) -> Result<(), SettleError> {
+        if self.holds(queue, sequence, lock) {
+            return Err(TransactionError::InUse.into());
+        }
+        Ok(())
     }
 
     /// Whether the settlement under this lock waits for a transaction.

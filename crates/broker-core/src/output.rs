@@ -42,7 +42,7 @@ pub trait Output {
     fn read(&mut self, at: Position, length: u32) -> Result<StoredRecord, StorageError>;
     /// These records will be read soon, one after the other. What it takes to read them may be begun for all of them at
     /// once; nothing that shows depends on it.
-    fn announce(&mut self, _records: &[(Position, u32)]) {}
+    fn prefetch(&mut self, _records: &[(Position, u32)]) {}
     /// What lies before this position can be read; what this call appended lies behind.
     fn readable(&self) -> Position;
     /// True while the disk's reserve is in use: sends are refused, settlements go on.

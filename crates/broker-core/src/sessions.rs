@@ -388,7 +388,7 @@ impl Sessions {
     }
 
     /// Looks at a session everywhere; what it gives means nothing.
-    pub(crate) fn glance(&self, number: SessionNumber) -> u64 {
+    pub(crate) fn prefetch(&self, number: SessionNumber) -> u64 {
         let Some(session) = self.get(number) else { return 0 };
         let numbers =
             session.ready.first().unwrap_or_default() ^ session.delivered.first().unwrap_or_default();

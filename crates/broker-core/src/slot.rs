@@ -3,11 +3,8 @@
 //! Invariant: while `LOCKED` is set, `until` is the end of the lock, or the time at which it began where `UNTIMED` is
 //! set as well; else it is a due time exactly while the state is `Scheduled`, else meaningless.
 
-use crate::{LockId, Position, SettleError, Timestamp};
-
-/// One attachment of a consumer, over all clients. Names the holder of a lock; never reused.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub(crate) struct ConsumerNumber(pub(crate) u32);
+pub(crate) use crate::ids::ConsumerNumber;
+use crate::{LockId, Position, SettleError, Timestamp, sessions::SessionNumber};
 
 /// Where a message stands (`service-bus-entities` 3). A lock is an attribute, not a state.
 ///
@@ -38,15 +35,15 @@ pub(crate) struct Slot {
     /// [`Timestamp::MAX`]: never.
     pub(crate) expires_at: Timestamp,
     /// See the module's invariant.
-    pub(crate) until: Timestamp,
+    until: Timestamp,
     /// Length of its record.
     pub(crate) length: u32,
     /// Failed deliveries so far.
     pub(crate) delivery_count: u32,
-    /// The lock last granted. Of a body, which is never locked: how many copies refer to it.
-    pub(crate) lock: LockId,
-    /// Who got that lock.
-    pub(crate) holder: ConsumerNumber,
+    /// Id of the lock last granted; of a body, which is never locked, the number of copies that refer to it.
+    lock_or_references: u32,
+    /// Number of the consumer that got that lock; in a store with sessions, the number of the message's session.
+    holder_or_session: u32,
     /// Where the message stands.
     pub(crate) state: State,
     flags: u8,
@@ -82,8 +79,8 @@ impl Slot {
             until: Timestamp::MAX,
             length,
             delivery_count: 0,
-            lock: LockId(0),
-            holder: ConsumerNumber(0),
+            lock_or_references: 0,
+            holder_or_session: 0,
             state: State::Active,
             flags: 0,
             enqueued,
@@ -119,6 +116,11 @@ impl Slot {
         self.expires_at != Timestamp::MAX && now >= self.dies_at()
     }
 
+    /// Whether it may not be handed out, for its time is over. Nothing expires among the dead letters.
+    pub(crate) fn is_over(&self, in_dead_letters: bool, now: Timestamp) -> bool {
+        !in_dead_letters && self.is_expired(now)
+    }
+
     /// Whether a consumer may have it, expiry aside.
     pub(crate) fn is_ready(&self) -> bool {
         self.state == State::Active && self.flags & (LOCKED | DAMAGED) == 0
@@ -144,10 +146,50 @@ impl Slot {
         self.flags |= ACQUIRED;
     }
 
+    /// Id of the lock that runs, or of the last one.
+    pub(crate) fn lock(&self) -> LockId {
+        LockId(self.lock_or_references)
+    }
+
+    /// The consumer that got that lock. Not for a store with sessions.
+    pub(crate) fn holder(&self) -> ConsumerNumber {
+        ConsumerNumber(self.holder_or_session)
+    }
+
+    /// The session of a message, in a store with sessions.
+    pub(crate) fn session(&self) -> SessionNumber {
+        SessionNumber(self.holder_or_session)
+    }
+
+    /// The message belongs to this session.
+    pub(crate) fn set_session(&mut self, session: SessionNumber) {
+        self.holder_or_session = session.0;
+    }
+
+    /// The end of the lock that runs, or the time at which it began where it has no timer.
+    pub(crate) fn lock_time(&self) -> Option<Timestamp> {
+        self.is_locked().then_some(self.until)
+    }
+
+    /// The time at which a scheduled message is due.
+    pub(crate) fn due(&self) -> Option<Timestamp> {
+        (self.state == State::Scheduled).then_some(self.until)
+    }
+
+    /// Sets the time at which a scheduled message is due; `None` for any other.
+    pub(crate) fn set_due(&mut self, due: Option<Timestamp>) {
+        self.until = due.unwrap_or(Timestamp::MAX);
+    }
+
     /// Starts a lock.
     pub(crate) fn start_lock(&mut self, lock: LockId, holder: ConsumerNumber, until: Timestamp) {
-        self.lock = lock;
-        self.holder = holder;
+        self.holder_or_session = holder.0;
+        self.start_lock_in_session(lock, until);
+    }
+
+    /// Starts a lock whose holder is the one of the message's session.
+    pub(crate) fn start_lock_in_session(&mut self, lock: LockId, until: Timestamp) {
+        self.lock_or_references = lock.0;
         self.until = until;
         self.flags = (self.flags | LOCKED | ACQUIRED) & !UNTIMED;
     }
@@ -188,19 +230,19 @@ impl Slot {
 
     /// How many copies refer to this body.
     pub(crate) fn references(&self) -> u32 {
-        if self.state == State::Body { self.lock.0 } else { 0 }
+        if self.state == State::Body { self.lock_or_references } else { 0 }
     }
 
     /// Notes how many copies refer to this body.
     pub(crate) fn set_references(&mut self, references: u32) {
         if self.state == State::Body {
-            self.lock = LockId(references);
+            self.lock_or_references = references;
         }
     }
 
     /// Whether `lock` still permits to settle. The end of the lock itself is too late.
     pub(crate) fn check_lock(&self, lock: LockId, now: Timestamp) -> Result<(), SettleError> {
-        if self.is_locked() && self.lock == lock && !self.is_lock_over(now) {
+        if self.is_locked() && self.lock() == lock && !self.is_lock_over(now) {
             Ok(())
         } else {
             Err(SettleError::LockLost)

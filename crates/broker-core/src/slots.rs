@@ -53,7 +53,7 @@ impl<T: Copy> Slots<T> {
 
     /// The slots of several messages, for those that have one, in places of the same order. Where a slot lies is said by a
     /// chunk that may be far away itself, so the chunks are looked at first, and all of them side by side.
-    pub(crate) fn look_for<'a>(
+    pub(crate) fn prefetch<'a>(
         &'a self,
         sequences: impl Iterator<Item = u64>,
         found: &mut [Option<&'a T>; TOGETHER],

@@ -203,7 +203,7 @@ impl Store {
             shown.remove(&sequence);
         }
         if let Some(sessions) = &mut self.sessions {
-            sessions.remove(SessionNumber(slot.holder.0), sequence);
+            sessions.remove(slot.session(), sequence);
         }
         Some((slot, self.forget_body(sequence)))
     }
@@ -246,7 +246,7 @@ impl Store {
     /// Takes a message out of the order of its session, for its time is over.
     pub(crate) fn set_aside(&mut self, sequence: u64) {
         if let (Some(sessions), Some(slot)) = (&mut self.sessions, self.slots.get(sequence)) {
-            sessions.stand(SessionNumber(slot.holder.0), sequence, Standing::Aside);
+            sessions.stand(slot.session(), sequence, Standing::Aside);
         }
     }
 
@@ -289,7 +289,7 @@ impl Store {
         } else {
             Standing::Aside
         };
-        sessions.stand(SessionNumber(slot.holder.0), sequence, standing);
+        sessions.stand(slot.session(), sequence, standing);
     }
 
     /// Puts an unlocked message back to its place in the retrieval order.

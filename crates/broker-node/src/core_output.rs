@@ -56,7 +56,7 @@ impl Output for CoreOutput<'_> {
             .map_err(|error| StorageError { at, reason: error.to_string().into() })
     }
 
-    fn announce(&mut self, records: &[(Position, u32)]) {
+    fn prefetch(&mut self, records: &[(Position, u32)]) {
         self.journal.prefetch(records.iter().map(|(at, length)| (broker_log::Position(at.0), *length)));
     }
 

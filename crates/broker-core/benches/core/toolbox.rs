@@ -118,7 +118,7 @@ impl Output for Recent {
         record.ok_or_else(|| StorageError { at, reason: "not there".into() })
     }
 
-    fn announce(&mut self, records: &[(Position, u32)]) {
+    fn prefetch(&mut self, records: &[(Position, u32)]) {
         let mut found = [&[][..]; 32];
         for (place, (at, length)) in found.iter_mut().zip(records) {
             *place = self.lying_at(*at, *length).unwrap_or_default();

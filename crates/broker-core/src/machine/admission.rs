@@ -3,27 +3,39 @@
 //! Invariant: what is refused here has changed nothing, and what is taken is stored whole: nothing fails behind it.
 
 use super::{
-    Core,
+    messages::Messages,
     partitions::{Together, check_partition_keys},
     sessions::{SESSION_ID_CHARS_MAX, check_session_id},
     status::Use,
 };
-use crate::{EntityKind, Message, NoRoom, Output, PublishError, QueueId, store::Entity};
+use crate::{EntityKind, Message, NoRoom, Output, PublishError, QueueId, call::Cx, store::Entity};
 
-impl Core {
+/// Decides which messages an entity takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PublishChecks<'a> {
+    pub(crate) messages: &'a Messages,
+}
+
+impl<'a> PublishChecks<'a> {
+    pub(crate) fn of(messages: &'a Messages) -> Self {
+        Self { messages }
+    }
+}
+
+impl PublishChecks<'_> {
     /// Says of which kind the entity is that takes them.
     #[inline]
-    pub(super) fn check_publish(
-        &self,
+    pub(crate) fn check_publish(
+        self,
+        cx: &Cx<'_, impl Output>,
         queue: QueueId,
         messages: &[Message],
         together: Together,
-        out: &impl Output,
     ) -> Result<EntityKind, PublishError> {
         let missing = || PublishError::NotFound(format!("queue {}", queue.0).into());
-        let store = self.stores.get(&queue).ok_or_else(missing)?;
+        let store = self.messages.store(queue).ok_or_else(missing)?;
         let Some(entity) = store.entity() else {
-            let name = self.main_of(queue).ok_or_else(missing)?.definition.name.clone();
+            let name = self.messages.main_of(queue).ok_or_else(missing)?.definition.name.clone();
             return Err(PublishError::SubQueueSend(name));
         };
         let kind = entity.definition.kind;
@@ -37,18 +49,18 @@ impl Core {
             check_sessions(entity, messages)?;
         }
         check_partition_keys(store, entity, messages, together)?;
-        self.check_room(queue, messages, out)?;
+        self.check_room(queue, messages, cx.out)?;
         if kind == EntityKind::Topic {
             self.check_copies(queue, entity, messages.len() as u64)?;
         }
-        self.check_amount(queue, entity, messages, together)?;
-        self.check_history(store, entity, messages)?;
+        self.check_amount(cx.now, queue, entity, messages, together)?;
+        self.check_history(cx, store, entity, messages)?;
         Ok(kind)
     }
 
     /// Refuses what is too large for an entity, or for which there is no room.
-    pub(super) fn check_room(
-        &self,
+    pub(crate) fn check_room(
+        self,
         queue: QueueId,
         messages: &[Message],
         out: &impl Output,
@@ -57,9 +69,9 @@ impl Core {
             return Err(NoRoom::Storage.into());
         }
         let missing = || PublishError::NotFound(format!("queue {}", queue.0).into());
-        let entity = self.stores.get(&queue).and_then(|store| store.entity()).ok_or_else(missing)?;
+        let entity = self.messages.entity(queue).ok_or_else(missing)?;
         let settings = &entity.definition.settings;
-        let limit = self.max_message_bytes(settings);
+        let limit = self.messages.max_message_bytes(settings);
         let largest = messages.iter().map(|message| message.payload.len() as u64).max().unwrap_or_default();
         if largest > limit {
             let entity = entity.definition.name.clone();
@@ -71,26 +83,20 @@ impl Core {
     }
 
     /// Refuses `more` bytes that an entity of at most `limit` has no room for once it has lost `less`.
-    pub(super) fn check_size(&self, queue: QueueId, limit: u64, more: u64, less: u64) -> Result<(), NoRoom> {
-        let bytes = self.entity_bytes(queue);
+    pub(crate) fn check_size(self, queue: QueueId, limit: u64, more: u64, less: u64) -> Result<(), NoRoom> {
+        let bytes = self.messages.entities.entity_bytes(queue);
         if bytes.saturating_sub(less).saturating_add(more) <= limit {
             return Ok(());
         }
-        let entity = self.main_of(queue).map(|entity| entity.definition.name.clone()).unwrap_or_default();
+        let entity =
+            self.messages.main_of(queue).map(|entity| entity.definition.name.clone()).unwrap_or_default();
         Err(NoRoom::Entity { entity, bytes, limit })
     }
 
-    /// What the stores of an entity hold together, in bytes.
-    fn entity_bytes(&self, queue: QueueId) -> u64 {
-        let stores = self.main_of(queue).map(|entity| entity.definition.stores.all());
-        let stores = stores.iter().flatten().filter_map(|id| self.stores.get(id));
-        stores.map(|store| store.counts.bytes).sum()
-    }
-
     /// All copies of one send are made in one call: there may be so many.
-    fn check_copies(&self, topic: QueueId, entity: &Entity, messages: u64) -> Result<(), PublishError> {
-        let limit = self.config.max_copies_per_send;
-        let copies = messages.saturating_mul(self.rules.count(topic) as u64);
+    fn check_copies(self, topic: QueueId, entity: &Entity, messages: u64) -> Result<(), PublishError> {
+        let limit = self.messages.config.max_copies_per_send;
+        let copies = messages.saturating_mul(self.messages.rules.count(topic) as u64);
         if copies > limit {
             let entity = entity.definition.name.clone();
             return Err(PublishError::TooManyCopies { entity, messages, copies, limit });

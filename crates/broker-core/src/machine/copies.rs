@@ -5,28 +5,32 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use broker_filter::{Change, EvalError, NewId, SystemProperty, Value};
+use broker_filter::{Change, EvalError, NewId, PropertySet, SystemProperty, Value};
 use bytes::Bytes;
 
 use super::{
-    Core,
+    admission::PublishChecks,
+    arrival::Arrival,
     arrival::{arrival, more_of},
-    deadline::BYTES_LIKE_A_MESSAGE,
+    messages::Messages,
     partitions::Together,
     sessions::{SESSION_ID_CHARS_MAX, check_session_id},
+    topic::overlay,
     topic::{Incoming, lifetime},
 };
 use crate::{
-    EntityKind, EntitySettings, LockId, Message, Properties, PropertyValue, PublishError, QueueId, SYSTEM,
-    SequenceNumber,
+    EntityKind, LockId, Message, Properties, PropertyValue, PublishError, QueueId, SYSTEM, SequenceNumber,
+    Timestamp,
+    call::WriteBudget,
     partition::PartitionId,
+    record::decode_properties,
     record::encode_properties,
     rules::{RuleCount, RuleKey},
     store::Entity,
 };
 
 /// What one message or copy takes as a record, in bytes, besides its texts, its payload and what an action writes.
-pub(super) const COPY_BYTES: u64 = 128;
+pub(crate) const COPY_BYTES: u64 = 128;
 /// What the reason of a dead letter takes, in bytes, besides why a rule failed.
 const REASON_BYTES: u64 = 256;
 /// Characters of the text that says why a rule failed.
@@ -39,65 +43,54 @@ const SESSION_BYTES_MAX: u64 = 4 * SESSION_ID_CHARS_MAX as u64;
 const RULE_NAME: &str = "RuleName";
 
 /// A copy to be made.
-pub(super) struct Copy {
-    pub(super) subscription: QueueId,
+pub(crate) struct PlannedCopy {
+    pub(crate) subscription: QueueId,
     /// What an action changed.
-    pub(super) changed: Option<Box<Changed>>,
+    pub(crate) changed: Option<Box<Changed>>,
     /// A rule of the subscription failed, so it is dead on arrival.
-    pub(super) failed: Option<Box<str>>,
-}
-
-/// What the actions of one step may still write.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Room {
-    /// In bytes.
-    pub(super) left: u64,
-    /// Something did not fit.
-    pub(super) was_short: bool,
-}
-
-impl Room {
-    pub(super) const fn of(left: u64) -> Self {
-        Self { left, was_short: false }
-    }
-
-    /// Takes what is needed, if it is there.
-    fn take(&mut self, bytes: u64) -> bool {
-        let rest = self.left.checked_sub(bytes);
-        self.left = rest.unwrap_or(self.left);
-        self.was_short |= rest.is_none();
-        rest.is_some()
-    }
+    pub(crate) failed: Option<Box<str>>,
 }
 
 /// A copy that an action changed.
-pub(super) struct Changed {
+pub(crate) struct Changed {
     /// The message's own time to live.
-    pub(super) time_to_live: Option<Duration>,
-    pub(super) session: Option<Box<str>>,
+    pub(crate) time_to_live: Option<Duration>,
+    pub(crate) session: Option<Box<str>>,
     /// What is stored beside the copy, encoded; nothing where it is too large.
-    pub(super) properties: Bytes,
+    pub(crate) properties: Bytes,
     /// More than a message may have, or more than there is room for in this step: it is dead on arrival.
-    pub(super) is_too_large: bool,
+    pub(crate) is_too_large: bool,
 }
 
-impl Core {
+/// Decides which copies a topic's message has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CopyPlanner<'a> {
+    pub(crate) messages: &'a Messages,
+}
+
+impl<'a> CopyPlanner<'a> {
+    pub(crate) fn of(messages: &'a Messages) -> Self {
+        Self { messages }
+    }
+}
+
+impl CopyPlanner<'_> {
     /// Which copies a message has: for each subscription one that any rules without action let in, and one for each
     /// matching rule with an action; or a single dead letter where a rule fails. What actions write takes of `room`.
-    pub(super) fn copies_of(
-        &self,
+    pub(crate) fn copies_of(
+        self,
         topic: QueueId,
         number: u64,
         incoming: &Incoming<'_>,
-        room: &mut Room,
-    ) -> Vec<Copy> {
+        room: &mut WriteBudget,
+    ) -> Vec<PlannedCopy> {
         let mut asked = 0;
         // Random to all who do not know the key, and the same in every run. No store has such a number.
         let mut new_id = || {
             asked += 1;
-            self.tokens.seal(QueueId(!topic.0), LockId(asked), SequenceNumber(number)).0
+            self.messages.tokens.seal(QueueId(!topic.0), LockId(asked), SequenceNumber(number)).0
         };
-        let found = self.rules.matching(topic, &incoming.facts, &mut new_id);
+        let found = self.messages.rules.matching(topic, &incoming.facts, &mut new_id);
         let mut copies = Vec::with_capacity(found.len());
         for rules in found.chunk_by(|(left, _), (right, _)| left.subscription == right.subscription) {
             let Some((RuleKey { subscription, .. }, _)) = rules.first() else { continue };
@@ -106,12 +99,14 @@ impl Core {
                 copies.truncate(before);
                 *room = room_before;
                 if self
+                    .messages
+                    .entities
                     .settings_of(*subscription)
                     .is_some_and(|settings| settings.dead_letter_on_filter_error)
                 {
                     let failed: String = error.to_string().chars().take(FAILURE_CHARS_MAX).collect();
                     let failed = Some(failed.into());
-                    copies.push(Copy { subscription: *subscription, changed: None, failed });
+                    copies.push(PlannedCopy { subscription: *subscription, changed: None, failed });
                 }
             }
         }
@@ -120,17 +115,17 @@ impl Core {
 
     /// The copies for one subscription.
     fn push_copies(
-        &self,
+        self,
         rules: &[(RuleKey, Result<(), EvalError>)],
         incoming: &Incoming<'_>,
         new_id: &mut NewId<'_>,
-        room: &mut Room,
-        copies: &mut Vec<Copy>,
+        room: &mut WriteBudget,
+        copies: &mut Vec<PlannedCopy>,
     ) -> Result<(), EvalError> {
         let mut plain = false;
         for (key, result) in rules {
             result.clone()?;
-            let rule = self.rules.get(*key);
+            let rule = self.messages.rules.get(*key);
             let changed = match rule.and_then(|rule| Some((rule, rule.action.as_ref()?))) {
                 Some((rule, action)) => {
                     let changes = action.apply(&mut incoming.facts.clone(), new_id)?;
@@ -142,17 +137,24 @@ impl Core {
                     None
                 }
             };
-            copies.push(Copy { subscription: key.subscription, changed, failed: None });
+            copies.push(PlannedCopy { subscription: key.subscription, changed, failed: None });
         }
         Ok(())
     }
 
     /// What an action made of a message.
-    fn changed(&self, incoming: &Incoming<'_>, changes: &[Change], rule: &str, room: &mut Room) -> Changed {
+    pub(crate) fn changed(
+        self,
+        incoming: &Incoming<'_>,
+        changes: &[Change],
+        rule: &str,
+        room: &mut WriteBudget,
+    ) -> Changed {
         let properties = encode_properties(&as_properties(changes, rule));
         // It has those that the message brought, too.
         let all = properties.len().saturating_add(incoming.arrival.properties_length as usize);
-        let is_too_large = all > self.config.max_properties_bytes || !room.take(properties.len() as u64);
+        let is_too_large =
+            all > self.messages.config.max_properties_bytes || !room.take(properties.len() as u64);
         Changed {
             time_to_live: changed_ttl(incoming.arrival.time_to_live, changes),
             session: changed_session(incoming.session, changes).map(Box::from),
@@ -160,26 +162,13 @@ impl Core {
             is_too_large,
         }
     }
+}
 
-    fn settings_of(&self, main: QueueId) -> Option<&EntitySettings> {
-        Some(&self.stores.get(&main)?.entity()?.definition.settings)
-    }
-
-    /// A step begins whose messages may reach topics.
-    pub(super) fn begin_room(&mut self) {
-        self.room = Room::of(self.config.send_bytes_max());
-    }
-
-    /// What the actions of the last step have written, as much as so many messages.
-    pub(super) fn changes_cost(&mut self) -> u32 {
-        let written = self.config.send_bytes_max().saturating_sub(self.room.left);
-        self.begin_room();
-        u32::try_from(written / u64::from(BYTES_LIKE_A_MESSAGE)).unwrap_or(u32::MAX)
-    }
-
+impl PublishChecks<'_> {
     /// All that one send brings is written in one step.
-    pub(super) fn check_amount(
-        &self,
+    pub(crate) fn check_amount(
+        self,
+        now: Timestamp,
         queue: QueueId,
         entity: &Entity,
         messages: &[Message],
@@ -190,9 +179,9 @@ impl Core {
         if (kind != EntityKind::Topic && messages.len() == 1) || together == Together::Transaction {
             return Ok(());
         }
-        let limit = self.config.send_bytes_max();
+        let limit = self.messages.config.send_bytes_max();
         if self.brings_at_most(queue, kind, messages) <= limit
-            || (kind == EntityKind::Topic && self.brings(queue, messages, limit) <= limit)
+            || (kind == EntityKind::Topic && self.brings(now, queue, messages, limit) <= limit)
         {
             return Ok(());
         }
@@ -200,13 +189,14 @@ impl Core {
     }
 
     /// The same for all that a transaction sends, to any entities: `sent` says where to, and what.
-    pub(super) fn check_amounts<'a>(
-        &self,
+    pub(crate) fn check_amounts<'a>(
+        self,
+        now: Timestamp,
         sent: impl Iterator<Item = (QueueId, &'a [Message])> + Clone,
     ) -> Result<(), PublishError> {
-        let limit = self.config.send_bytes_max();
+        let limit = self.messages.config.send_bytes_max();
         let at_most = sent.clone().map(|(queue, messages)| {
-            let kind = self.kind_of(queue).unwrap_or(EntityKind::Queue);
+            let kind = self.messages.entities.kind_of(queue).unwrap_or(EntityKind::Queue);
             self.brings_at_most(queue, kind, messages)
         });
         if at_most.fold(0, u64::saturating_add) <= limit {
@@ -214,9 +204,11 @@ impl Core {
         }
         let mut bytes: u64 = 0;
         for (queue, messages) in sent {
-            let Some(entity) = self.stores.get(&queue).and_then(|store| store.entity()) else { continue };
+            let Some(entity) = self.messages.entity(queue) else {
+                continue;
+            };
             let more = match entity.definition.kind {
-                EntityKind::Topic => self.brings(queue, messages, limit),
+                EntityKind::Topic => self.brings(now, queue, messages, limit),
                 kind => self.brings_at_most(queue, kind, messages),
             };
             bytes = bytes.saturating_add(more);
@@ -227,15 +219,16 @@ impl Core {
         Ok(())
     }
 
-    fn too_much(&self, entity: &Entity, messages: usize) -> PublishError {
-        let (entity, limit) = (entity.definition.name.clone(), self.config.send_bytes_max());
+    fn too_much(self, entity: &Entity, messages: usize) -> PublishError {
+        let (entity, limit) = (entity.definition.name.clone(), self.messages.config.send_bytes_max());
         PublishError::TooMuchAtOnce { entity, messages: messages as u64, limit }
     }
 
     /// As many bytes as messages bring to an entity, or more, found out without looking at what rules make of them.
-    pub(super) fn brings_at_most(&self, queue: QueueId, kind: EntityKind, messages: &[Message]) -> u64 {
-        let rules = if kind == EntityKind::Topic { self.rules.counted(queue) } else { RuleCount::default() };
-        let of_action = self.config.max_properties_bytes as u64 + SESSION_BYTES_MAX + REASON_BYTES;
+    pub(crate) fn brings_at_most(self, queue: QueueId, kind: EntityKind, messages: &[Message]) -> u64 {
+        let rules =
+            if kind == EntityKind::Topic { self.messages.rules.counted(queue) } else { RuleCount::default() };
+        let of_action = self.messages.config.max_properties_bytes as u64 + SESSION_BYTES_MAX + REASON_BYTES;
         let wider = rules.expressions as u64 * (REASON_BYTES + FAILURE_BYTES_MAX)
             + (rules.actions as u64).saturating_mul(of_action.max(REASON_BYTES + FAILURE_BYTES_MAX));
         let one = |message: &Message| {
@@ -249,15 +242,16 @@ impl Core {
     /// As many bytes as messages bring to a topic, found out by trying its rules; more than `most` is all that is said of
     /// what is more. Where rules ask for the number of a message that is not the first of a send, and one before it is
     /// dropped as a duplicate, the result may differ from what is done in the end, which is why that is bounded as well.
-    pub(super) fn brings(&self, topic: QueueId, messages: &[Message], most: u64) -> u64 {
+    pub(crate) fn brings(self, now: Timestamp, topic: QueueId, messages: &[Message], most: u64) -> u64 {
         let mut bytes: u64 = 0;
         let mut taken: BTreeMap<Option<PartitionId>, u64> = BTreeMap::new();
-        let fair = self.fair_partition(topic);
+        let fair = self.messages.entities.fair_partition(topic);
         for message in messages {
-            let partition = self.partition_of(topic, message, fair);
+            let partition = self.messages.entities.partition_of(topic, message, fair);
             let taken = taken.entry(partition).or_default();
-            let waits = message.scheduled_enqueue_time.is_some_and(|due| due > self.now);
-            let copies = if waits { 0 } else { self.copies_bytes(topic, message, (partition, *taken), most) };
+            let waits = message.scheduled_enqueue_time.is_some_and(|due| due > now);
+            let copies =
+                if waits { 0 } else { self.copies_bytes(now, topic, message, partition, *taken, most) };
             // What nobody wants leaves nothing behind, and its number to the next.
             if waits || copies > 0 {
                 *taken += 1;
@@ -272,29 +266,33 @@ impl Core {
 
     /// Bytes of the copies of one message, `behind` that many others of its partition.
     fn copies_bytes(
-        &self,
+        self,
+        now: Timestamp,
         topic: QueueId,
         message: &Message,
-        (partition, behind): (Option<PartitionId>, u64),
+        partition: Option<PartitionId>,
+        behind: u64,
         most: u64,
     ) -> u64 {
-        let now = self.now;
         let arrival = arrival(now, message, more_of(message, false));
-        let Some(entity) = self.stores.get(&topic).and_then(|store| store.entity()) else { return 0 };
+        let Some(entity) = self.messages.entity(topic) else {
+            return 0;
+        };
         let cap = entity.definition.settings.default_time_to_live;
         let number = entity.definition.next_number_in(partition) + behind;
-        let mut incoming = self.incoming(now, message, arrival);
+        let mut incoming = CopyPlanner::of(self.messages).incoming(now, message, arrival);
         incoming.tell_broker_facts(now, number, cap);
-        let mut room = Room::of(most);
-        let copies = self.copies_of(topic, number, &incoming, &mut room);
+        let mut room = WriteBudget::of(most);
+        let copies = CopyPlanner::of(self.messages).copies_of(topic, number, &incoming, &mut room);
         if room.was_short {
             return u64::MAX;
         }
         copies.iter().map(|copy| self.copy_bytes(copy, message)).sum()
     }
 
-    fn copy_bytes(&self, copy: &Copy, message: &Message) -> u64 {
-        let needs_session = self.settings_of(copy.subscription).is_some_and(|it| it.requires_session);
+    fn copy_bytes(self, copy: &PlannedCopy, message: &Message) -> u64 {
+        let needs_session =
+            self.messages.entities.settings_of(copy.subscription).is_some_and(|it| it.requires_session);
         let may_lack_it = needs_session && (copy.changed.is_some() || !has_session(message));
         let (mut reason, mut bytes) = (may_lack_it || copy.failed.is_some(), COPY_BYTES + texts(message));
         if let Some(changed) = &copy.changed {
@@ -354,4 +352,23 @@ fn as_properties(changes: &[Change], rule: &str) -> Properties {
     let own = Properties(changes.iter().map(stored).collect());
     let rule = Properties(vec![(RULE_NAME.into(), PropertyValue::Text(rule.into()))]);
     Properties::default().merge(own).merge(rule)
+}
+
+impl CopyPlanner<'_> {
+    /// A message as rules see it when it arrives.
+    pub(crate) fn incoming(self, now: Timestamp, message: &Message, arrival: Arrival) -> Incoming<'_> {
+        let mut facts = match &message.properties {
+            Some(properties) => PropertySet::clone(properties),
+            None => (self.messages.config.describe)(now, &message.payload)
+                .properties
+                .map(|p| *p)
+                .unwrap_or_default(),
+        };
+        let rest = message.stored();
+        if arrival.properties_length > 0 {
+            let stored = rest.slice(..(arrival.properties_length as usize).min(rest.len()));
+            overlay(&mut facts, &decode_properties(&stored).unwrap_or_default());
+        }
+        Incoming { arrival, facts, session: message.session_id.as_deref(), rest }
+    }
 }

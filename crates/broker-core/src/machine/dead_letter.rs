@@ -3,89 +3,101 @@
 //! Invariant: a message is in its queue or in the dead-letter store, never in both or neither: both records belong
 //! to the same call.
 
-use super::{Core, settle::Addition, wake};
+use super::{messages::Messages, settle::Addition};
 use crate::{
     More, Output, Properties, PropertyValue, QueueId,
+    call::Cx,
     record::{MessageIndex, OpenRecord, encode_properties},
     slot::{Slot, State},
 };
 
-pub(super) const REASON: &str = "DeadLetterReason";
+pub(crate) const REASON: &str = "DeadLetterReason";
 /// Reason of a message without a session that came to an entity with sessions (`service-bus-entities` 12).
-pub(super) const NO_SESSION_ID: &str = "Session id is null.";
+pub(crate) const NO_SESSION_ID: &str = "Session id is null.";
 const DESCRIPTION: &str = "DeadLetterErrorDescription";
 /// Longest reason and description (`service-bus-entities` 12).
 const REASON_CHARS_MAX: usize = 4096;
 
-impl Core {
+/// Moves, returns and rewrites messages that were handed out or whose time is over.
+#[derive(Debug)]
+pub(crate) struct Disposer<'a> {
+    pub(crate) messages: &'a mut Messages,
+}
+
+impl<'a> Disposer<'a> {
+    pub(crate) fn of(messages: &'a mut Messages) -> Self {
+        Self { messages }
+    }
+}
+
+impl Disposer<'_> {
     /// The message has failed as often as it may.
-    pub(super) fn dead_letter_delivered(
+    pub(crate) fn dead_letter_delivered(
         &mut self,
+        cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
         sequence: u64,
         limit: u32,
         mut addition: Addition,
-        out: &mut impl Output,
     ) {
         let text = format!("Message could not be consumed after {limit} delivery attempts.");
         addition.properties = with_reason(addition.properties, "MaxDeliveryCountExceeded", &text);
-        self.dead_letter(queue, sequence, addition, out);
+        self.dead_letter(cx, queue, sequence, addition);
     }
 
     /// The message's time is over: away with it, or to the dead-letter store.
-    pub(super) fn expire(
+    pub(crate) fn expire(
         &mut self,
+        cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
         sequence: u64,
         mut addition: Addition,
-        out: &mut impl Output,
     ) {
-        if let Some(store) = self.stores.get_mut(&queue) {
+        if let Some(store) = self.messages.store_mut(queue) {
             store.traffic.expired += 1;
         }
-        if self.keeps_expired(queue) {
+        if self.messages.entities.keeps_expired(queue) {
             let text = "The message expired and was dead lettered.";
             addition.properties = with_reason(addition.properties, "TTLExpiredException", text);
-            self.dead_letter(queue, sequence, addition, out);
+            self.dead_letter(cx, queue, sequence, addition);
         } else {
-            self.discard(queue, sequence, out);
+            self.messages.entities.discard(cx, queue, sequence);
         }
-    }
-
-    /// Whether what expires in a store becomes a dead letter.
-    pub(super) fn keeps_expired(&self, queue: QueueId) -> bool {
-        self.main_of(queue).is_some_and(|entity| entity.definition.settings.dead_letter_on_expiration)
     }
 
     /// Moves a message with its number, enqueued time and count. One that cannot be read stays, hidden.
-    pub(super) fn dead_letter(
+    pub(crate) fn dead_letter(
         &mut self,
+        cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
         sequence: u64,
         addition: Addition,
-        out: &mut impl Output,
     ) {
-        if let Some(target) = self.main_of(queue).map(|entity| entity.definition.stores.dead_letter) {
-            self.set_aside(queue, sequence, target, addition, out);
+        if let Some(target) = self.messages.main_of(queue).map(|entity| entity.definition.stores.dead_letter)
+        {
+            self.set_aside(cx, queue, sequence, target, addition);
         }
     }
 
     /// Moves a message to another store of its entity.
-    pub(super) fn set_aside(
+    pub(crate) fn set_aside(
         &mut self,
+        cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
         sequence: u64,
         target: QueueId,
         addition: Addition,
-        out: &mut impl Output,
     ) {
-        let Some(slot) = self.stores.get(&queue).and_then(|store| store.slots.get(sequence)).copied() else {
+        let Some(slot) = self.messages.store(queue).and_then(|store| store.slots.get(sequence)).copied()
+        else {
             return;
         };
-        let read = addition.record.map_or_else(|| self.read_message(queue, sequence, out).ok(), Some);
+        let read = addition
+            .record
+            .map_or_else(|| self.messages.entities.read_message(queue, sequence, cx.out).ok(), Some);
         let opened = read.and_then(|record| Some((record.properties().ok()?, record)));
         let Some((stored, record)) = opened else {
-            if let Some(store) = self.stores.get_mut(&queue) {
+            if let Some(store) = self.messages.store_mut(queue) {
                 store.set_damaged(sequence);
             }
             return;
@@ -94,9 +106,9 @@ impl Core {
         let body = record.index.body;
         if let Some(body) = body {
             // The dead letter refers to it before the copy does no more.
-            self.add_reference(body);
+            self.messages.entities.add_reference(body);
         }
-        self.discard(queue, sequence, out);
+        self.messages.entities.discard(cx, queue, sequence);
         let index = MessageIndex {
             queue: target,
             delivery_count: slot.delivery_count,
@@ -107,8 +119,8 @@ impl Core {
             ..record.index.clone()
         };
         let (enqueued_at, expires_at) = (index.enqueued_at, index.expires_at);
-        let (position, length) = append(index, &merged, &record, out);
-        let Some(store) = self.stores.get_mut(&target) else { return };
+        let (position, length) = append(index, &merged, &record, cx.out);
+        let Some(store) = self.messages.entities.stores.get_mut(&target) else { return };
         store.traffic.incoming += 1;
         let mut moved = Slot::new(position, length, enqueued_at, expires_at);
         moved.delivery_count = slot.delivery_count;
@@ -116,41 +128,41 @@ impl Core {
             Some(body) => store.insert_copy(sequence, moved, body),
             None => store.insert(sequence, moved),
         }
-        wake(store, &mut self.active);
+        self.messages.entities.agenda.wake(store);
     }
 
     /// Appends a message anew with more properties. Where they grow too large it is dead-lettered instead, or, in
     /// a dead-letter store, keeps what it had.
-    pub(super) fn rewrite(
+    pub(crate) fn rewrite(
         &mut self,
+        cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
         sequence: u64,
         properties: Properties,
         record: &OpenRecord,
-        out: &mut impl Output,
     ) {
         let Ok(stored) = record.properties() else { return };
         let mut merged = stored.clone().merge(properties);
-        if encode_properties(&merged).len() > self.config.max_properties_bytes {
-            if self.stores.get(&queue).is_some_and(|store| !store.is_dead_letter()) {
+        if encode_properties(&merged).len() > self.messages.config.max_properties_bytes {
+            if self.messages.store(queue).is_some_and(|store| !store.is_dead_letter()) {
                 let properties = with_reason(Properties::default(), HEADER_SIZE, HEADER_SIZE_TEXT);
                 let addition = Addition { properties, record: Some(record.clone()) };
-                return self.dead_letter(queue, sequence, addition, out);
+                return self.dead_letter(cx, queue, sequence, addition);
             }
             merged = stored;
         }
-        let Some(store) = self.stores.get_mut(&queue) else { return };
+        let Some(store) = self.messages.store_mut(queue) else { return };
         let Some(slot) = store.slots.get(sequence).copied() else { return };
         let index =
             MessageIndex { delivery_count: slot.delivery_count, state: slot.state, ..record.index.clone() };
-        let (position, length) = append(index, &merged, record, out);
-        out.release(slot.position, slot.length);
+        let (position, length) = append(index, &merged, record, cx.out);
+        cx.out.release(slot.position, slot.length);
         store.set_position(sequence, position, length);
     }
 
     /// What a dead letter carries. Where that is too large, the reason why it is here remains, if that is not too
     /// large either.
-    fn bounded(&self, stored: Properties, mut more: Properties) -> Properties {
+    pub(crate) fn bounded(&self, stored: Properties, mut more: Properties) -> Properties {
         for (key, value) in &mut more.0 {
             if let PropertyValue::Text(text) = value
                 && matches!(&**key, REASON | DESCRIPTION)
@@ -159,8 +171,9 @@ impl Core {
                 *text = text.get(..end).unwrap_or_default().into();
             }
         }
-        let fits =
-            |properties: &Properties| encode_properties(properties).len() <= self.config.max_properties_bytes;
+        let fits = |properties: &Properties| {
+            encode_properties(properties).len() <= self.messages.config.max_properties_bytes
+        };
         let whole = stored.clone().merge(more.clone());
         if fits(&whole) {
             return whole;
@@ -171,8 +184,8 @@ impl Core {
     }
 }
 
-pub(super) const HEADER_SIZE: &str = "HeaderSizeExceeded";
-pub(super) const HEADER_SIZE_TEXT: &str = "The size of the message's properties exceeds the quota.";
+pub(crate) const HEADER_SIZE: &str = "HeaderSizeExceeded";
+pub(crate) const HEADER_SIZE_TEXT: &str = "The size of the message's properties exceeds the quota.";
 
 /// A dead-letter store has no sessions: there a message only keeps the id that its sender gave it.
 fn without_session(more: Option<Box<More>>) -> Option<Box<More>> {
@@ -193,7 +206,7 @@ fn append(
     out.record(index.encode().as_slice(), &[&properties, record.own_payload()])
 }
 
-pub(super) fn with_reason(properties: Properties, reason: &str, description: &str) -> Properties {
+pub(crate) fn with_reason(properties: Properties, reason: &str, description: &str) -> Properties {
     let text = |text: &str| PropertyValue::Text(text.into());
     let more = vec![(REASON.into(), text(reason)), (DESCRIPTION.into(), text(description))];
     properties.merge(Properties(more))

@@ -6,15 +6,18 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Core,
+    dead_letter::Disposer,
+    peek::Lookups,
     pump::{Bound, with_bodies},
     reading::read_stored,
+    session_requests::SessionRequests,
     settle::Addition,
     status::Use,
 };
 use crate::{
     ClientId, EntityError, EntityPath, Fetched, Lock, LockId, Output, QueueId, SequenceNumber, Stored,
     Timestamp,
+    call::Cx,
     sessions::SessionNumber,
     slot::{ConsumerNumber, Slot, State},
 };
@@ -24,34 +27,32 @@ const NOBODY: ConsumerNumber = ConsumerNumber(0);
 
 /// The fields of a `ReceiveDeferred`.
 #[derive(Debug)]
-pub(super) struct FetchRequest {
-    pub(super) path: EntityPath,
-    pub(super) session: Option<Box<str>>,
-    pub(super) sequences: Vec<SequenceNumber>,
-    pub(super) delete: bool,
-    pub(super) bytes: u64,
+pub(crate) struct FetchRequest {
+    pub(crate) path: EntityPath,
+    pub(crate) session: Option<Box<str>>,
+    pub(crate) sequences: Vec<SequenceNumber>,
+    pub(crate) delete: bool,
+    pub(crate) bytes: u64,
 }
 
-impl Core {
-    pub(super) fn fetch(
+impl Lookups<'_> {
+    pub(crate) fn fetch(
         &mut self,
-        now: Timestamp,
-        client: ClientId,
+        cx: &mut Cx<'_, impl Output>,
         request: &FetchRequest,
         bound: &mut Bound,
-        out: &mut impl Output,
     ) -> Result<Vec<Fetched>, EntityError> {
         let missing = || EntityError::NotFound(request.path.entity.clone());
-        let queue = self.resolve(&request.path).ok_or_else(missing)?;
-        self.check_use(queue, Use::Receive)?;
-        self.touch(queue);
-        let session = self.fetching_session(now, client, queue, request)?;
-        if self.end_overdue_locks(now, queue, &request.sequences, out) {
+        let queue = self.state.resolve(&request.path).ok_or_else(missing)?;
+        self.state.messages.entities.check_use(queue, Use::Receive)?;
+        self.state.messages.entities.touch(cx, queue);
+        let session = self.fetching_session(cx.now, cx.client, queue, request)?;
+        if self.end_overdue_locks(cx, queue, &request.sequences) {
             // What this appended can be read in the next call only.
             bound.messages = 0;
         }
-        let read = self.read_deferred(queue, session, request, out)?;
-        if let Some(store) = self.stores.get_mut(&queue) {
+        let read = self.read_deferred(queue, session, request, cx.out)?;
+        if let Some(store) = self.state.store_mut(queue) {
             store.traffic.outgoing += read.len() as u64;
             store.traffic.completed += if request.delete { read.len() as u64 } else { 0 };
         }
@@ -59,10 +60,10 @@ impl Core {
         for (sequence, stored) in read {
             bound.spend(stored.payload.len());
             let lock = if request.delete {
-                self.discard(queue, sequence.0, out);
+                self.state.messages.entities.discard(cx, queue, sequence.0);
                 None
             } else {
-                self.lock_deferred(now, queue, sequence)
+                self.lock_deferred(cx.now, queue, sequence)
             };
             messages.push(Fetched { sequence, lock, stored });
         }
@@ -71,18 +72,18 @@ impl Core {
 
     /// In an entity with sessions only the holder of a session takes that session's messages.
     fn fetching_session(
-        &self,
+        &mut self,
         now: Timestamp,
         client: ClientId,
         queue: QueueId,
         request: &FetchRequest,
     ) -> Result<Option<SessionNumber>, EntityError> {
-        if self.stores.get(&queue).is_none_or(|store| store.sessions.is_none()) {
+        if self.state.store(queue).is_none_or(|store| store.sessions.is_none()) {
             return Ok(None);
         }
         let required = || EntityError::SessionRequired(request.path.entity.clone());
         let session = request.session.as_deref().ok_or_else(required)?;
-        match self.held_session(now, client, &request.path, session) {
+        match SessionRequests::of(self.state).held_session(now, client, &request.path, session) {
             Ok((_, number)) => Ok(Some(number)),
             Err(_) => Err(EntityError::SessionLockLost),
         }
@@ -91,16 +92,21 @@ impl Core {
     /// Locks that are over may not have been noticed yet. Says whether one was ended.
     fn end_overdue_locks(
         &mut self,
-        now: Timestamp,
+        cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
         sequences: &[SequenceNumber],
-        out: &mut impl Output,
     ) -> bool {
         let mut ended = false;
         for sequence in sequences {
-            let slot = self.stores.get(&queue).and_then(|store| store.slots.get(sequence.0));
-            if slot.is_some_and(|slot| slot.is_lock_over(now)) {
-                self.give_back(now, queue, sequence.0, true, Addition::default(), out);
+            let slot = self.state.store(queue).and_then(|store| store.slots.get(sequence.0));
+            if slot.is_some_and(|slot| slot.is_lock_over(cx.now)) {
+                Disposer::of(&mut self.state.messages).give_back(
+                    cx,
+                    queue,
+                    sequence.0,
+                    true,
+                    Addition::default(),
+                );
                 ended = true;
             }
         }
@@ -117,7 +123,8 @@ impl Core {
     ) -> Result<Vec<(SequenceNumber, Stored)>, EntityError> {
         let entity = &request.path.entity;
         let missing = || EntityError::NotFound(entity.clone());
-        let (store, bodies) = with_bodies(&mut self.stores, queue).ok_or_else(missing)?;
+        let (store, bodies) =
+            with_bodies(&mut self.state.messages.entities.stores, queue).ok_or_else(missing)?;
         let mut seen = BTreeSet::new();
         let mut slots = Vec::with_capacity(request.sequences.len());
         for sequence in request.sequences.iter().copied().filter(|sequence| seen.insert(*sequence)) {
@@ -126,7 +133,7 @@ impl Core {
                 .get(sequence.0)
                 .copied()
                 .filter(|slot| slot.state == State::Deferred && !slot.is_locked() && !slot.is_damaged())
-                .filter(|slot| session.is_none_or(|session| session.0 == slot.holder.0));
+                .filter(|slot| session.is_none_or(|session| session == slot.session()));
             let not_found = || EntityError::MessageNotFound { entity: entity.clone(), sequence };
             slots.push((sequence, slot.ok_or_else(not_found)?));
         }
@@ -153,9 +160,9 @@ impl Core {
     }
 
     fn lock_deferred(&mut self, now: Timestamp, queue: QueueId, sequence: SequenceNumber) -> Option<Lock> {
-        let store = self.stores.get_mut(&queue)?;
-        let id = LockId(self.next_lock);
-        self.next_lock = self.next_lock.wrapping_add(1);
+        let store = self.state.messages.entities.stores.get_mut(&queue)?;
+        let id = LockId(self.state.next_lock);
+        self.state.next_lock = self.state.next_lock.wrapping_add(1);
         let until = if store.sessions.is_some() {
             store.lock_in_session(sequence.0, id)
         } else {
@@ -163,7 +170,7 @@ impl Core {
             store.lock(sequence.0, id, NOBODY, until);
             until
         };
-        store.arm(&mut self.timers);
-        Some(Lock { id, token: self.tokens.seal(queue, id, sequence), until })
+        self.state.messages.entities.agenda.arm(store);
+        Some(Lock { id, token: self.state.messages.tokens.seal(queue, id, sequence), until })
     }
 }

@@ -5,91 +5,101 @@
 
 use std::collections::BTreeSet;
 
-use super::{Core, status::Use};
+use super::{namespace::Namespace, status::Use};
 use crate::{
-    ClientId, Effect, EntityError, EntityPath, Output, QueueId, Ticket, Timestamp,
-    client::Link,
-    sessions::{Hold, Session, SessionNumber, Sessions},
+    Effect, EntityError, EntityPath, Output, QueueId, Ticket, Timestamp,
+    call::Cx,
+    sessions::{Session, SessionNumber},
     store::Store,
 };
 
-impl Core {
-    pub(super) fn delete_messages(
+/// Deletes messages in bulk.
+#[derive(Debug)]
+pub(crate) struct BulkDeletion<'a> {
+    pub(crate) state: &'a mut Namespace,
+}
+
+impl<'a> BulkDeletion<'a> {
+    pub(crate) fn of(state: &'a mut Namespace) -> Self {
+        Self { state }
+    }
+}
+
+impl BulkDeletion<'_> {
+    pub(crate) fn delete_messages(
         &mut self,
-        client: ClientId,
-        (path, session): (&EntityPath, Option<&str>),
-        (count, before): (u32, Timestamp),
+        cx: &mut Cx<'_, impl Output>,
+        path: &EntityPath,
+        session: Option<&str>,
+        count: u32,
+        before: Timestamp,
         ticket: Ticket,
-        out: &mut impl Output,
     ) {
-        let deleted = if self.has_sessions(path) {
-            self.delete_in_sessions(client, (path, session), (count, before), out)
+        let deleted = if self.state.messages.entities.has_sessions(path) {
+            self.delete_in_sessions(cx, path, session, count, before)
         } else if session.is_some() {
             // There is no such session.
-            self.resolve(path).map(|_| 0).ok_or_else(|| EntityError::NotFound(path.entity.clone()))
+            self.state.resolve(path).map(|_| 0).ok_or_else(|| EntityError::NotFound(path.entity.clone()))
         } else {
-            self.delete_oldest(path, count, before, out)
+            self.delete_oldest(cx, path, count, before)
         };
         let effect = match deleted {
             Ok(count) => Effect::Deleted { ticket, count },
             Err(error) => Effect::RequestRefused { ticket, error },
         };
-        self.merge.effect(client, effect, out);
+        cx.reply(effect);
     }
 
     fn delete_oldest(
         &mut self,
+        cx: &mut Cx<'_, impl Output>,
         path: &EntityPath,
         count: u32,
         before: Timestamp,
-        out: &mut impl Output,
     ) -> Result<u32, EntityError> {
         let missing = || EntityError::NotFound(path.entity.clone());
-        let queue = self.resolve(path).ok_or_else(missing)?;
-        self.check_use(queue, Use::Receive)?;
-        self.touch(queue);
+        let queue = self.state.resolve(path).ok_or_else(missing)?;
+        self.state.messages.entities.check_use(queue, Use::Receive)?;
+        self.state.messages.entities.touch(cx, queue);
         self.check_no_partitions(queue)?;
         let mut deleted = 0;
         while deleted < count {
-            let store = self.stores.get_mut(&queue).ok_or_else(missing)?;
+            let store = self.state.store_mut(queue).ok_or_else(missing)?;
             let Some(sequence) = store.next_ready() else { break };
             // Later numbers were enqueued later.
             if store.slots.get(sequence).is_none_or(|slot| slot.enqueued_at() >= before) {
                 break;
             }
-            self.discard(queue, sequence, out);
+            self.state.messages.entities.discard(cx, queue, sequence);
             deleted += 1;
         }
         Ok(deleted)
     }
 
-    fn has_sessions(&self, path: &EntityPath) -> bool {
-        let store = self.resolve(path).and_then(|queue| self.stores.get(&queue));
-        store.is_some_and(|store| store.sessions.is_some())
-    }
-
     /// The same where messages belong to sessions: those that nobody else holds.
     fn delete_in_sessions(
         &mut self,
-        client: ClientId,
-        (path, session): (&EntityPath, Option<&str>),
-        (count, before): (u32, Timestamp),
-        out: &mut impl Output,
+        cx: &mut Cx<'_, impl Output>,
+        path: &EntityPath,
+        session: Option<&str>,
+        count: u32,
+        before: Timestamp,
     ) -> Result<u32, EntityError> {
+        let client = cx.client;
         let missing = || EntityError::NotFound(path.entity.clone());
-        let queue = self.resolve(path).ok_or_else(missing)?;
-        self.check_use(queue, Use::Receive)?;
-        self.touch(queue);
+        let queue = self.state.resolve(path).ok_or_else(missing)?;
+        self.state.messages.entities.check_use(queue, Use::Receive)?;
+        self.state.messages.entities.touch(cx, queue);
         self.check_no_partitions(queue)?;
-        let sessions = self.stores.get(&queue).and_then(|store| store.sessions.as_deref());
+        let sessions = self.state.store(queue).and_then(|store| store.sessions.as_deref());
         let sessions = sessions.ok_or_else(missing)?;
         let firsts = |number: SessionNumber| sessions.get(number).and_then(Session::first_ready);
         // What nobody holds is in order already.
         let own: Vec<SessionNumber> = match session {
-            None => self.held_by(client, queue),
+            None => self.state.links.held_by(client, queue),
             Some(id) => sessions
                 .find(id)
-                .filter(|number| self.may_delete(client, sessions, *number))
+                .filter(|number| self.state.links.may_delete(client, sessions, *number))
                 .into_iter()
                 .collect(),
         };
@@ -97,7 +107,7 @@ impl Core {
             own.into_iter().filter_map(|number| Some((firsts(number)?, number))).collect();
         let mut deleted = 0;
         while deleted < count {
-            let Some(store) = self.stores.get_mut(&queue) else { break };
+            let Some(store) = self.state.store_mut(queue) else { break };
             let free = if session.is_none() { next_free(store) } else { None };
             let Some((sequence, number)) = own.first().copied().into_iter().chain(free).min() else { break };
             #[cfg(test)]
@@ -109,42 +119,21 @@ impl Core {
                 break;
             }
             let was_own = own.remove(&(sequence, number));
-            self.discard(queue, sequence, out);
+            self.state.messages.entities.discard(cx, queue, sequence);
             deleted += 1;
-            let next = self.stores.get(&queue).and_then(|store| store.session(number)?.first_ready());
+            let next = self.state.store(queue).and_then(|store| store.session(number)?.first_ready());
             own.extend(next.filter(|_| was_own).map(|next| (next, number)));
         }
         Ok(deleted)
     }
 
-    /// The sessions of a store that a client holds.
-    fn held_by(&self, client: ClientId, queue: QueueId) -> Vec<SessionNumber> {
-        let links = self.clients.get(&client).into_iter().flat_map(|client| client.links.values());
-        let sessions = links.filter_map(|link| {
-            let Link::Consumer { number } = link else { return None };
-            self.consumers.get(number).filter(|consumer| consumer.queue == queue)?.session
-        });
-        sessions.collect()
-    }
-
     /// The oldest messages are those with the lowest numbers only where there is one row of numbers.
     fn check_no_partitions(&self, queue: QueueId) -> Result<(), EntityError> {
-        match self.main_of(queue) {
+        match self.state.main_of(queue) {
             Some(entity) if entity.definition.partitions.is_some() => {
                 Err(EntityError::HasPartitions(entity.definition.name.clone()))
             }
             _ => Ok(()),
-        }
-    }
-
-    fn may_delete(&self, client: ClientId, sessions: &Sessions, number: SessionNumber) -> bool {
-        match sessions.get(number).map(Session::hold) {
-            Some(Hold::Free) => true,
-            Some(Hold::Held(holder)) => holder
-                .consumer
-                .and_then(|number| self.consumers.get(&number))
-                .is_some_and(|consumer| consumer.client == client),
-            Some(Hold::Ending) | None => false,
         }
     }
 }

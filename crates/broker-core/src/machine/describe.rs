@@ -4,73 +4,72 @@
 
 use std::ops::Bound;
 
-use super::Core;
+use super::views::AdminViews;
 use crate::{
-    Activity, EntityError, EntityKind, EntityPath, EntityReport, EntityVersion, Look, QueueId, Start,
+    Activity, EntityError, EntityKind, EntityPath, EntityReport, EntityVersion, Look, QueueId,
     activity::Traffic, machine::EntityView, name,
 };
 
 /// Most entities in one answer.
 const SHOWN_MAX: u64 = 1_000;
 
-impl Core {
+impl AdminViews<'_> {
     /// What a request asks to see, in order of name.
-    pub(super) fn describe(&self, look: &Look) -> Vec<EntityReport> {
+    pub(crate) fn describe(self, look: &Look) -> Vec<EntityReport> {
         match look {
             Look::One { name } => self.entity(name).map(|view| self.report(&view)).into_iter().collect(),
             Look::Kind { kind, start, top } => {
-                let list = self.listed.of_kind(*kind);
+                let list = self.messages.entities.listed.of_kind(*kind);
                 self.page(list.into_iter().flat_map(|list| list.from(start)), *top)
             }
             Look::All { after, top } => {
                 let behind = (Bound::Excluded(&**after), Bound::Unbounded);
-                self.page(self.names.range::<str, _>(behind).map(|(_, queue)| *queue), *top)
+                self.page(self.messages.entities.names.range::<str, _>(behind).map(|(_, queue)| *queue), *top)
             }
             Look::Subscriptions { topic, start, top } => {
-                let topic = self.names.get(&name::key(topic)).copied();
-                let list = topic.and_then(|topic| self.listed.of_topic(topic));
+                let topic = self.messages.entities.names.get(&name::key(topic)).copied();
+                let list = topic.and_then(|topic| self.messages.entities.listed.of_topic(topic));
                 self.page(list.into_iter().flat_map(|list| list.from(start)), *top)
             }
         }
     }
 
     /// Whether an entity is there, or, where that is asked for, one below its name, or one that would be made on demand.
-    pub(super) fn find_entity(
-        &self,
+    pub(crate) fn find_entity(
+        self,
         path: &EntityPath,
         or_below: bool,
         auto_create: bool,
     ) -> Result<(), EntityError> {
-        let could_be_made = || auto_create && self.check_name(&path.entity, EntityKind::Queue).is_ok();
-        if self.resolve(path).is_some() || could_be_made() || or_below && self.is_prefix(&path.entity) {
+        let could_be_made =
+            || auto_create && self.messages.entities.check_name(&path.entity, EntityKind::Queue).is_ok();
+        if self.messages.resolve(path).is_some()
+            || could_be_made()
+            || or_below && self.is_prefix(&path.entity)
+        {
             return Ok(());
         }
         Err(EntityError::NotFound(path.entity.clone()))
     }
 
     /// Whether the name of an entity begins with this one and a slash.
-    fn is_prefix(&self, name: &str) -> bool {
+    fn is_prefix(self, name: &str) -> bool {
         let prefix = format!("{}/", name::key(name));
         let behind = (Bound::Excluded(&*prefix), Bound::Unbounded);
-        self.names.range::<str, _>(behind).next().is_some_and(|(name, _)| name.starts_with(&prefix))
+        self.messages
+            .entities
+            .names
+            .range::<str, _>(behind)
+            .next()
+            .is_some_and(|(name, _)| name.starts_with(&prefix))
     }
 
-    fn page(&self, queues: impl Iterator<Item = QueueId>, top: u64) -> Vec<EntityReport> {
+    pub(crate) fn page(self, queues: impl Iterator<Item = QueueId>, top: u64) -> Vec<EntityReport> {
         let top = usize::try_from(top.min(SHOWN_MAX)).unwrap_or(usize::MAX);
         queues.take(top).filter_map(|queue| self.view(queue)).map(|view| self.report(&view)).collect()
     }
 
-    /// The main stores of a topic's subscriptions, in order of name.
-    pub(super) fn subscriptions_of(&self, topic: QueueId) -> impl Iterator<Item = QueueId> {
-        self.listed.of_topic(topic).into_iter().flat_map(|list| list.from(&Start::Skip(0)))
-    }
-
-    /// How many subscriptions a topic has.
-    pub(super) fn subscription_count(&self, topic: QueueId) -> u64 {
-        self.listed.of_topic(topic).map_or(0, |list| list.len() as u64)
-    }
-
-    fn activity(view: &EntityView<'_>) -> Activity {
+    pub(crate) fn activity(view: &EntityView<'_>) -> Activity {
         let Traffic { incoming, outgoing, completed, failed, expired } = view.traffic;
         Activity {
             deferred: view.deferred,
@@ -86,12 +85,12 @@ impl Core {
         }
     }
 
-    fn report(&self, view: &EntityView<'_>) -> EntityReport {
+    pub(crate) fn report(self, view: &EntityView<'_>) -> EntityReport {
         let subscriptions = match view.kind {
-            EntityKind::Topic => self.subscription_count(view.queue),
+            EntityKind::Topic => self.messages.entities.subscription_count(view.queue),
             EntityKind::Queue | EntityKind::Subscription => 0,
         };
-        let (sql_filters, correlation_filters) = self.rules.filters(view.queue);
+        let (sql_filters, correlation_filters) = self.messages.rules.filters(view.queue);
         EntityReport {
             name: view.name.into(),
             kind: view.kind,
@@ -105,7 +104,7 @@ impl Core {
             dead_letter: view.dead_letter,
             transfer_dead_letter: view.transfer_dead_letter,
             bytes: view.bytes,
-            max_message_bytes: self.max_message_bytes(view.settings),
+            max_message_bytes: self.messages.max_message_bytes(view.settings),
             subscriptions,
             activity: Self::activity(view),
             sql_filters: sql_filters as u64,

@@ -5,31 +5,58 @@
 use broker_filter::Filter;
 
 use super::{
-    Core,
     deferred::FetchRequest,
+    delete::BulkDeletion,
+    entities::EntityAdmin,
+    links::Attachments,
     links::How,
+    namespace::Namespace,
+    node_kind::Asker,
+    node_kind::asked_of,
+    node_kind::attach_error,
+    node_kind::publish_error,
     peek::{Lookup, PeekRequest, What},
+    publish::Publisher,
+    removal::EntityRemoval,
+    rules::RuleAdmin,
+    session_requests::SessionRequests,
+    settle::Settlements,
+    subscribers::Subscribers,
+    transact::TransactionManager,
+    update::EntityUpdates,
+    views::AdminViews,
 };
-use crate::{ClientId, Command, Effect, Outcome, Output, Timestamp, client::Standing};
+use crate::{Command, Effect, NodeKind, Operation, Outcome, Output, call::Cx, client::Standing};
 
-impl Core {
+/// Brings each command to the type that does it.
+#[derive(Debug)]
+pub(crate) struct CommandRouter<'a> {
+    pub(crate) state: &'a mut Namespace,
+}
+
+impl<'a> CommandRouter<'a> {
+    pub(crate) fn of(state: &'a mut Namespace) -> Self {
+        Self { state }
+    }
+}
+
+impl CommandRouter<'_> {
     /// Does what carries a message or a settlement without taking it from where it lies: commands are large, and there
     /// are millions of these. Says whether it was one.
     #[inline]
-    pub(super) fn dispatch_in_place(
-        &mut self,
-        now: Timestamp,
-        client: ClientId,
-        command: &mut Command,
-        out: &mut impl Output,
-    ) -> bool {
+    pub(crate) fn dispatch_in_place(&mut self, cx: &mut Cx<'_, impl Output>, command: &mut Command) -> bool {
         match command {
             Command::Publish { queue, message, ticket } => {
-                self.publish(now, client, *queue, std::slice::from_ref(message), *ticket, out);
+                Publisher::of(&mut self.state.messages).publish(
+                    cx,
+                    *queue,
+                    std::slice::from_ref(message),
+                    *ticket,
+                );
             }
             Command::Settle { queue, sequence, lock, outcome, ticket } => {
                 let outcome = std::mem::replace(outcome, Outcome::Complete);
-                self.settle(now, client, (*queue, *sequence, *lock), outcome, *ticket, out);
+                Settlements::of(self.state).settle(cx, (*queue, *sequence, *lock), outcome, *ticket);
             }
             _ => return false,
         }
@@ -37,174 +64,244 @@ impl Core {
     }
 
     /// Does any other.
-    pub(super) fn dispatch(
-        &mut self,
-        now: Timestamp,
-        client: ClientId,
-        mut command: Command,
-        out: &mut impl Output,
-    ) {
-        if self.dispatch_in_place(now, client, &mut command, out) {
+    pub(crate) fn dispatch(&mut self, cx: &mut Cx<'_, impl Output>, mut command: Command) {
+        let client = cx.client;
+        if self.dispatch_in_place(cx, &mut command) {
             return;
         }
         match command {
             Command::PublishBatch { queue, messages, ticket } => {
-                self.publish(now, client, queue, &messages, ticket, out);
+                Publisher::of(&mut self.state.messages).publish(cx, queue, &messages, ticket);
             }
             Command::PublishTo { path, messages, auto_create, ticket } => {
-                self.publish_to(now, client, &path, &messages, auto_create, ticket, out);
+                Publisher::of(&mut self.state.messages).publish_to(cx, &path, &messages, auto_create, ticket);
             }
             Command::PublishThrough { path, through, messages, ticket } => {
-                self.publish_through(now, client, &path, &through, &messages, ticket, out);
+                Publisher::of(&mut self.state.messages)
+                    .publish_through(cx, &path, &through, &messages, ticket);
             }
-            Command::Credit { consumer, limit, drain } => self.credit(client, consumer, limit, drain),
-            Command::ByteBudget { limit, least } => self.byte_budget(client, limit, least),
-            command => self.dispatch_request(now, client, command, out),
+            Command::Credit { consumer, limit, drain } => {
+                self.state.links.credit(&mut self.state.messages.entities, cx, consumer, limit, drain);
+            }
+            Command::ByteBudget { limit, least } => {
+                self.state.links.byte_budget(&mut self.state.messages.entities, client, limit, least);
+            }
+            command => self.dispatch_request(cx, command),
         }
     }
 
     /// The commands of a management node.
-    fn dispatch_request(
-        &mut self,
-        now: Timestamp,
-        client: ClientId,
-        command: Command,
-        out: &mut impl Output,
-    ) {
+    fn dispatch_request(&mut self, cx: &mut Cx<'_, impl Output>, command: Command) {
         match command {
             Command::SettleByToken { path, session, tokens, outcome, ticket } => {
                 let which = (&path, session.as_deref(), &*tokens);
-                self.settle_by_token(now, client, which, &outcome, ticket, out);
+                Settlements::of(self.state).settle_by_token(cx, which, &outcome, ticket);
             }
             Command::RenewLocks { path, tokens, ticket } => {
-                self.renew_locks(now, client, &path, &tokens, ticket, out);
+                Settlements::of(self.state).renew_locks(cx, &path, &tokens, ticket);
             }
-            Command::Declare { transaction, ticket } => self.declare(client, transaction, ticket, out),
+            Command::Declare { transaction, ticket } => {
+                TransactionManager::of(self.state).declare(cx, transaction, ticket);
+            }
             Command::Enlist { transaction, operation } => {
-                self.enlist(now, client, transaction, *operation, out);
+                TransactionManager::of(self.state).enlist(cx, transaction, *operation);
             }
             Command::Discharge { transaction, fail, ticket } => {
-                self.discharge(now, client, transaction, fail, ticket, out);
+                TransactionManager::of(self.state).discharge(cx, transaction, fail, ticket);
             }
             Command::Peek { path, session, from, count, bytes, ticket } => {
                 let request = PeekRequest { path, session, from, count, bytes };
-                self.lookups.push_back(Lookup { client, ticket, what: What::Peek(request) });
+                self.state.lookups.push_back(Lookup { client: cx.client, ticket, what: What::Peek(request) });
             }
             Command::ReceiveDeferred { path, session, sequences, delete, bytes, ticket } => {
                 let request = FetchRequest { path, session, sequences, delete, bytes };
-                self.lookups.push_back(Lookup { client, ticket, what: What::Fetch(request) });
+                self.state.lookups.push_back(Lookup {
+                    client: cx.client,
+                    ticket,
+                    what: What::Fetch(request),
+                });
             }
             Command::Schedule { path, messages, ticket } => {
-                self.schedule(now, client, &path, &messages, ticket, out);
+                Publisher::of(&mut self.state.messages).schedule(cx, &path, &messages, ticket);
             }
             Command::CancelScheduled { path, sequences, ticket } => {
-                self.cancel_scheduled(client, &path, &sequences, ticket, out);
+                Publisher::of(&mut self.state.messages).cancel_scheduled(cx, &path, &sequences, ticket);
             }
             Command::DeleteMessages { path, session, count, before, ticket } => {
-                self.delete_messages(client, (&path, session.as_deref()), (count, before), ticket, out);
+                BulkDeletion::of(self.state).delete_messages(
+                    cx,
+                    &path,
+                    session.as_deref(),
+                    count,
+                    before,
+                    ticket,
+                );
             }
             Command::RenewSession { .. }
             | Command::SetSessionState { .. }
             | Command::GetSessionState { .. }
-            | Command::ListSessions { .. } => self.dispatch_session(now, client, command, out),
-            command => self.dispatch_link(now, client, command, out),
+            | Command::ListSessions { .. } => self.dispatch_session(cx, command),
+            command => self.dispatch_link(cx, command),
         }
     }
 
     /// The commands about sessions.
-    fn dispatch_session(
-        &mut self,
-        now: Timestamp,
-        client: ClientId,
-        command: Command,
-        out: &mut impl Output,
-    ) {
+    fn dispatch_session(&mut self, cx: &mut Cx<'_, impl Output>, command: Command) {
         match command {
             Command::RenewSession { path, session, ticket } => {
-                self.renew_session(now, client, &path, &session, ticket, out);
+                SessionRequests::of(self.state).renew_session(cx, &path, &session, ticket);
             }
             Command::SetSessionState { path, session, state, ticket } => {
-                self.set_session_state(now, client, (&path, &session), state, ticket, out);
+                SessionRequests::of(self.state).set_session_state(cx, &path, &session, state, ticket);
             }
             Command::GetSessionState { path, session, ticket } => {
-                self.get_session_state(now, client, &path, &session, ticket, out);
+                SessionRequests::of(self.state).get_session_state(cx, &path, &session, ticket);
             }
             Command::ListSessions { path, updated_after, skip, top, ticket } => {
-                self.list_sessions(client, &path, updated_after, (skip, top), ticket, out);
+                SessionRequests::of(self.state).list_sessions(cx, &path, updated_after, skip, top, ticket);
             }
             _ => debug_assert!(false, "`dispatch` treats all other commands"),
         }
     }
 
     /// The commands that open and close things.
-    fn dispatch_link(&mut self, now: Timestamp, client: ClientId, command: Command, out: &mut impl Output) {
+    fn dispatch_link(&mut self, cx: &mut Cx<'_, impl Output>, command: Command) {
+        let client = cx.client;
         match command {
-            Command::OfKind(kind, command) => self.dispatch_of_kind(now, client, kind, *command, out),
-            Command::Connect => self.connect(client),
-            Command::Disconnect => self.disconnect(now, client, out),
+            Command::OfKind(kind, command) => self.dispatch_of_kind(cx, kind, *command),
+            Command::Connect => self.state.links.connect(client),
+            Command::Disconnect => Attachments::of(self.state).disconnect(cx),
             Command::OpenProducer { producer, path, auto_create } => {
-                self.open_producer(now, client, producer, &path, auto_create, out);
+                Attachments::of(self.state).open_producer(cx, producer, &path, auto_create);
             }
             Command::OpenProducerThrough { producer, path, through, auto_create } => {
-                self.open_producer_through(now, client, producer, (&path, &through), auto_create, out);
+                Attachments::of(self.state).open_producer_through(cx, producer, &path, &through, auto_create);
             }
             Command::OpenConsumer { consumer, path, mode, unsettled, session, auto_create } => {
                 let how = How { mode, unsettled, session, filter: Filter::True, standing: Standing::Guest };
-                self.open_consumer(now, client, consumer, &path, how, auto_create, out);
+                Attachments::of(self.state).open_consumer(cx, consumer, &path, how, auto_create);
             }
             Command::OpenSubscriber { consumer, path, mode, unsettled, subscriber, auto_create } => {
                 let how = (mode, unsettled);
-                self.open_subscriber(now, client, consumer, path, how, *subscriber, auto_create, out);
+                Subscribers::of(self.state).open_subscriber(
+                    cx,
+                    consumer,
+                    path,
+                    how,
+                    *subscriber,
+                    auto_create,
+                );
             }
             Command::FindSubscriber { link, container, name } => {
-                self.find_subscriber(client, link, (&container, &name), out);
+                Subscribers::of(self.state).find_subscriber(cx, link, &container, &name);
             }
-            Command::Unsubscribe { subscription } => self.unsubscribe(&subscription, out),
+            Command::Unsubscribe { subscription } => {
+                EntityRemoval::of(self.state).unsubscribe(cx, &subscription);
+            }
             Command::CloseProducer { producer: link } | Command::CloseConsumer { consumer: link } => {
-                self.close_link(now, client, link, out);
+                Attachments::of(self.state).close_link(cx, client, link);
             }
+            command => self.dispatch_entity(cx, command),
+        }
+    }
+
+    /// The commands that create, change and show entities.
+    fn dispatch_entity(&mut self, cx: &mut Cx<'_, impl Output>, command: Command) {
+        match command {
             Command::CreateEntity { name, kind, settings, ticket } => {
-                let done = self.create_entity(now, &name, kind, *settings, out);
-                self.answer_request(client, ticket, done, out);
+                let done =
+                    EntityAdmin::of(&mut self.state.messages).create_entity(cx, &name, kind, *settings);
+                cx.answer_request(ticket, done);
             }
             Command::CreateSubscription { name, settings, rules, ticket } => {
-                let done = self.create_subscription(now, &name, *settings, rules, out);
-                self.answer_request(client, ticket, done, out);
-            }
-            Command::AddRule { path, rule, ticket } => {
-                let done = self.add_rule(now, &path, *rule, out);
-                self.answer_request(client, ticket, done, out);
-            }
-            Command::UpdateRule { path, rule, expected, ticket } => {
-                let done = self.update_rule(now, &path, *rule, expected.as_deref(), out);
-                self.answer_request(client, ticket, done, out);
-            }
-            Command::RemoveRule { path, name, expected, ticket } => {
-                let done = self.remove_rule(&path, &name, expected.as_deref(), out);
-                self.answer_request(client, ticket, done, out);
-            }
-            Command::ShowRule { path, name, ticket } => self.show_rule(client, &path, &name, ticket, out),
-            Command::ListRules { path, skip, top, ticket } => {
-                self.list_rules(client, &path, (skip, top), ticket, out);
+                let done = EntityAdmin::of(&mut self.state.messages)
+                    .create_subscription(cx, &name, *settings, rules);
+                cx.answer_request(ticket, done);
             }
             Command::UpdateEntity { name, settings, expected, ticket } => {
-                let done = self.update_entity(now, &name, *settings, expected, out);
-                self.answer_request(client, ticket, done, out);
+                let done = EntityUpdates::of(self.state).update_entity(cx, &name, *settings, expected);
+                cx.answer_request(ticket, done);
             }
             Command::Describe { look, ticket } => {
-                let entities = self.describe(&look);
-                self.merge.effect(client, Effect::Described { ticket, entities }, out);
+                let entities = AdminViews::of(&self.state.messages).describe(&look);
+                cx.reply(Effect::Described { ticket, entities });
             }
             Command::FindEntity { path, or_below, auto_create, ticket } => {
-                let found = self.find_entity(&path, or_below, auto_create);
-                self.answer_request(client, ticket, found, out);
+                let found = AdminViews::of(&self.state.messages).find_entity(&path, or_below, auto_create);
+                cx.answer_request(ticket, found);
             }
-            Command::WatchKeys => self.keys_watcher = Some(client),
+            Command::WatchKeys => self.state.messages.entities.keys_watcher = Some(cx.client),
             Command::DeleteEntity { name, expected, ticket } => {
-                let done = self.delete_entity(&name, expected, out);
-                self.answer_request(client, ticket, done, out);
+                let done = EntityRemoval::of(self.state).delete_entity(cx, &name, expected);
+                cx.answer_request(ticket, done);
+            }
+            command => self.dispatch_rule(cx, command),
+        }
+    }
+
+    /// The commands about rules.
+    fn dispatch_rule(&mut self, cx: &mut Cx<'_, impl Output>, command: Command) {
+        match command {
+            Command::AddRule { path, rule, ticket } => {
+                let done = RuleAdmin::of(&mut self.state.messages).add_rule(cx, &path, *rule);
+                cx.answer_request(ticket, done);
+            }
+            Command::UpdateRule { path, rule, expected, ticket } => {
+                let done = RuleAdmin::of(&mut self.state.messages).update_rule(
+                    cx,
+                    &path,
+                    *rule,
+                    expected.as_deref(),
+                );
+                cx.answer_request(ticket, done);
+            }
+            Command::RemoveRule { path, name, expected, ticket } => {
+                let done = RuleAdmin::of(&mut self.state.messages).remove_rule(
+                    &path,
+                    &name,
+                    expected.as_deref(),
+                    cx.out,
+                );
+                cx.answer_request(ticket, done);
+            }
+            Command::ShowRule { path, name, ticket } => {
+                RuleAdmin::of(&mut self.state.messages).show_rule(cx, &path, &name, ticket);
+            }
+            Command::ListRules { path, skip, top, ticket } => {
+                RuleAdmin::of(&mut self.state.messages).list_rules(cx, &path, skip, top, ticket);
             }
             _ => debug_assert!(false, "`dispatch` treats all other commands"),
+        }
+    }
+
+    /// Does what a command asks of a node of this kind, or answers why not.
+    pub(crate) fn dispatch_of_kind(
+        &mut self,
+        cx: &mut Cx<'_, impl Output>,
+        kind: NodeKind,
+        command: Command,
+    ) {
+        let refused = asked_of(&command).and_then(|(asker, path, auto_create)| {
+            let why = EntityAdmin::of(&mut self.state.messages)
+                .meet_kind(cx, kind, asker, path, auto_create)
+                .err()?;
+            Some((asker, path.clone(), why))
+        });
+        let Some((asker, path, why)) = refused else { return self.dispatch(cx, command) };
+        if let Command::Enlist { transaction, .. } = command {
+            // Or the transaction would commit without the message.
+            TransactionManager::of(self.state).enlist(cx, transaction, Operation::Refused);
+        }
+        match asker {
+            Asker::Sender(link) | Asker::Receiver(link) | Asker::Subscriber(link) => {
+                // The gateway gives a number anew only when its link is gone.
+                Attachments::of(self.state).close_link(cx, cx.client, link);
+                let error = attach_error(path, kind, why);
+                cx.reply(Effect::AttachRefused { link, error });
+            }
+            Asker::Message(ticket) => {
+                cx.refuse_publish(ticket, publish_error(path, kind, &why));
+            }
         }
     }
 }

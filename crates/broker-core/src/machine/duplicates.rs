@@ -3,9 +3,10 @@
 //! Invariant: an id is noted in the call that stores its message, and recorded in the same batch of the journal: a
 //! crash loses both or none. An entity that does not detect duplicates has no history and pays nothing.
 
-use super::Core;
+use super::admission::PublishChecks;
 use crate::{
     Message, Output, PublishError, QueueId, Timestamp,
+    call::Cx,
     history::Digest,
     store::{Entity, Role, Store},
 };
@@ -13,9 +14,9 @@ use crate::{
 impl Store {
     /// Whether the entity has not seen the message's id within its window; notes the id. Always true for a message
     /// without id, and where duplicates are not looked for. Call it once for each message that is to be stored, in
-    /// order, then [`Core::note_history`].
+    /// order, then [`EntityTable::note_history`](super::table::EntityTable::note_history).
     #[inline]
-    pub(super) fn is_first_copy(&mut self, now: Timestamp, message: &Message) -> bool {
+    pub(crate) fn is_first_copy(&mut self, now: Timestamp, message: &Message) -> bool {
         let Some(history) = &mut self.history else { return true };
         let Some(id) = &message.message_id else { return true };
         // However the message was read: the key counts where there are partitions.
@@ -34,19 +35,11 @@ impl Store {
     }
 }
 
-impl Core {
-    /// Sees to it that what a store noted is recorded at the end of this call.
-    #[inline]
-    pub(super) fn note_history(&mut self, queue: QueueId) {
-        let history = self.stores.get(&queue).and_then(|store| store.history.as_ref());
-        if history.is_some_and(|history| history.is_open()) && !self.noted.contains(&queue) {
-            self.noted.push(queue);
-        }
-    }
-
+impl PublishChecks<'_> {
     /// Refuses messages whose ids cannot all be remembered.
-    pub(super) fn check_history(
-        &self,
+    pub(crate) fn check_history(
+        self,
+        cx: &Cx<'_, impl Output>,
         store: &Store,
         entity: &Entity,
         messages: &[Message],
@@ -54,53 +47,17 @@ impl Core {
         if store.history.is_none() {
             return Ok(());
         }
-        let limit = self.config.max_history_ids;
+        let limit = self.messages.config.max_history_ids;
         let ids = messages.iter().filter(|message| message.message_id.is_some()).count() as u64;
-        if self.remembered + self.open_ids() + ids > limit {
+        if self.messages.remembered + self.open_ids(cx) + ids > limit {
             return Err(PublishError::HistoryFull { entity: entity.definition.name.clone(), limit });
         }
         Ok(())
     }
 
     /// Ids noted in this call.
-    fn open_ids(&self) -> u64 {
-        let history = |id| self.stores.get(id).and_then(|store| store.history.as_ref());
-        self.noted.iter().filter_map(history).map(|history| history.open_ids() as u64).sum()
-    }
-
-    /// Ends a call: what was gathered is recorded and told.
-    #[inline]
-    pub(super) fn finish_call(&mut self, out: &mut impl Output) {
-        if !self.noted.is_empty() {
-            self.record_histories(out);
-        }
-        self.merge.flush(out);
-    }
-
-    fn record_histories(&mut self, out: &mut impl Output) {
-        for queue in std::mem::take(&mut self.noted) {
-            let Some(store) = self.stores.get_mut(&queue) else { continue };
-            let Some(history) = &mut store.history else { continue };
-            self.remembered += history.open_ids() as u64;
-            history.record(queue, out);
-            store.arm(&mut self.timers);
-        }
-    }
-
-    /// Forgets ids whose window has passed, at most about `left`; says how much of that is left.
-    pub(super) fn forget_ids(
-        &mut self,
-        now: Timestamp,
-        queue: QueueId,
-        left: u32,
-        out: &mut impl Output,
-    ) -> u32 {
-        let history = self.stores.get_mut(&queue).and_then(|store| store.history.as_mut());
-        let Some(history) = history.filter(|history| history.forget_at().is_some_and(|at| at <= now)) else {
-            return left;
-        };
-        let gone = history.forget(queue, now, left, out);
-        self.remembered -= u64::from(gone);
-        left.saturating_sub(gone)
+    pub(crate) fn open_ids(self, cx: &Cx<'_, impl Output>) -> u64 {
+        let history = |id: &QueueId| self.messages.store(*id).and_then(|store| store.history.as_ref());
+        cx.dirty_histories.iter().filter_map(history).map(|history| history.open_ids() as u64).sum()
     }
 }

@@ -6,17 +6,22 @@
 
 use bytes::Bytes;
 
-use super::{Core, copies::COPY_BYTES, partitions::Together, settle::Tokens};
+use super::{
+    admission::PublishChecks, copies::COPY_BYTES, entities::EntityAdmin, leaving::LockReleases,
+    partitions::Together, publish::Publisher, session_requests::SessionRequests, settle::Settlements,
+    settle::Tokens, transact::TransactionManager,
+};
 use crate::{
-    ClientId, Effect, EntityError, EntityPath, LockId, Message, Operation, Outcome, Output, PublishError,
-    PublishTarget, QueueId, SequenceNumber, SessionError, SettleError, Ticket, Timestamp, TransactionError,
-    TransactionId, UnsettledPolicy,
+    Effect, EntityError, EntityPath, LockId, Message, Operation, Outcome, Output, PartitionKeyError,
+    PublishError, PublishTarget, QueueId, SequenceNumber, SessionError, SettleError, Ticket, Timestamp,
+    TransactionError, TransactionId, UnsettledPolicy,
+    call::Cx,
     merge::Answer,
     open_transactions::{Cost, Key, Settlement, Work},
 };
 
 /// About what an operation takes besides payload and properties, in bytes: in memory, and as a record.
-pub(super) const OPERATION_BYTES: u64 = 256;
+pub(crate) const OPERATION_BYTES: u64 = 256;
 
 /// Why an operation did not join its transaction.
 enum Refused {
@@ -43,51 +48,50 @@ impl Refused {
     }
 }
 
-impl Core {
+impl TransactionManager<'_> {
     /// Takes an operation into a transaction. When it is refused, nothing of the transaction will be done.
-    pub(super) fn enlist(
+    pub(crate) fn enlist(
         &mut self,
-        now: Timestamp,
-        client: ClientId,
+        cx: &mut Cx<'_, impl Output>,
         transaction: TransactionId,
         operation: Operation,
-        out: &mut impl Output,
     ) {
+        let client = cx.client;
         let key = (client, transaction);
-        self.time_out_late(now, key, out);
+        LockReleases::of(self.state).time_out_late(cx, key);
         let (done, answer, ticket) = match operation {
             Operation::Publish { target, messages, ticket } => {
-                let done = self.enlist_publish(now, key, target, messages, out);
+                let done = self.enlist_publish(cx, key, target, messages);
                 (done.map_err(Refused::Publish), Answer::Published, ticket)
             }
             Operation::Settle { queue, sequence, lock, outcome, settled, ticket } => {
                 let locks = [(queue, sequence.0, lock)];
-                let done = self.enlist_settlements(now, key, &locks, &outcome, settled);
+                let done = self.enlist_settlements(cx.now, key, &locks, &outcome, settled);
                 if done.is_err() && self.on_rollback(queue, sequence.0, settled) == UnsettledPolicy::Fail {
                     // Nobody holds it any more.
-                    self.leaving.lose(queue, sequence.0, lock, true);
+                    self.state.leaving.lose(queue, sequence.0, lock, true);
                 }
                 (done.map_err(Refused::Settle), Answer::Settled, ticket)
             }
             Operation::SettleByToken { path, session, tokens, outcome, ticket } => {
                 let which = (&path, session.as_deref(), &*tokens);
-                let done = self.enlist_tokens(now, key, which, &outcome);
+                let done = self.enlist_tokens(cx.now, key, which, &outcome);
                 (done.map_err(Refused::Settle), Answer::Settled, Some(ticket))
             }
             Operation::Schedule { path, messages, ticket } => {
-                match self.enlist_schedule(now, key, &path, messages, out) {
+                match self.enlist_schedule(cx, key, &path, messages) {
                     Ok(sequences) => {
-                        return self.merge.effect(client, Effect::Scheduled { ticket, sequences }, out);
+                        return cx.reply(Effect::Scheduled { ticket, sequences });
                     }
                     Err(error) => (Err(Refused::Publish(error)), Answer::Published, Some(ticket)),
                 }
             }
             Operation::CancelScheduled { path, sequences, ticket } => {
-                let done = self.enlist_cancellation(now, key, &path, sequences);
+                let done = self.enlist_cancellation(cx.now, key, &path, sequences);
                 (done, Answer::Settled, Some(ticket))
             }
             Operation::SetSessionState { path, session, state, ticket } => {
-                let done = self.enlist_state(now, key, (path, session), state, out);
+                let done = self.enlist_state(cx, key, path, session, state);
                 (done, Answer::Settled, Some(ticket))
             }
             Operation::Refused => {
@@ -96,71 +100,77 @@ impl Core {
             }
         };
         if done.is_err() {
-            let work = self.transactions.fail(key);
-            self.undo(now, work, out);
+            let work = self.state.transactions.fail(key);
+            LockReleases::of(self.state).undo(cx, work);
         }
         let Some(ticket) = ticket else { return };
         match done {
-            Ok(()) => self.merge.answer(client, answer, ticket, out),
-            Err(refused) => self.merge.effect(client, refused.effect(ticket), out),
+            Ok(()) => cx.answer(answer, ticket),
+            Err(refused) => cx.reply(refused.effect(ticket)),
         }
     }
 
     fn enlist_publish(
         &mut self,
-        now: Timestamp,
+        cx: &mut Cx<'_, impl Output>,
         key: Key,
         target: PublishTarget,
         mut messages: Vec<Message>,
-        out: &mut impl Output,
     ) -> Result<(), PublishError> {
         let cost = cost_of(&messages);
-        self.transactions.check(key, cost, &self.transaction_limits())?;
+        self.state.transactions.check(key, cost, &self.transaction_limits())?;
         let (queue, through) = match target {
             PublishTarget::Queue(queue) => (queue, None),
             PublishTarget::Path { path, auto_create } => {
-                let found = self.resolve_or_create(now, &path, auto_create, out);
+                let found =
+                    EntityAdmin::of(&mut self.state.messages).resolve_or_create(cx, &path, auto_create);
                 (found.map_err(|_| PublishError::NotFound(path.entity.clone()))?, None)
             }
             PublishTarget::Through { path, through } => {
-                let (queue, through) = self.resolve_through(&path, &through)?;
+                let (queue, through) =
+                    PublishChecks::of(&self.state.messages).resolve_through(&path, &through)?;
                 (queue, Some(through))
             }
         };
         let cost = self.with_copies(key, queue, cost)?;
-        self.check_sent(queue, through, &messages, Together::Transaction, out)?;
-        self.check_same_key(now, key, (queue, through), &messages)?;
+        PublishChecks::of(&self.state.messages).check_sent(
+            cx,
+            queue,
+            through,
+            &messages,
+            Together::Transaction,
+        )?;
+        self.check_same_key(cx.now, key, (queue, through), &messages)?;
         keep(&mut messages);
-        self.join(now, key, Work::Publish { queue, messages, through }, cost);
+        self.join(cx.now, key, Work::Publish { queue, messages, through }, cost);
         Ok(())
     }
 
     /// Takes messages that are to be scheduled, and gives their numbers out.
     fn enlist_schedule(
         &mut self,
-        now: Timestamp,
+        cx: &mut Cx<'_, impl Output>,
         key: Key,
         path: &EntityPath,
         mut messages: Vec<Message>,
-        out: &mut impl Output,
     ) -> Result<Vec<SequenceNumber>, PublishError> {
         let cost = cost_of(&messages);
-        self.transactions.check(key, cost, &self.transaction_limits())?;
-        let queue = self.resolve(path).ok_or_else(|| PublishError::NotFound(path.entity.clone()))?;
+        self.state.transactions.check(key, cost, &self.transaction_limits())?;
+        let queue = self.state.resolve(path).ok_or_else(|| PublishError::NotFound(path.entity.clone()))?;
         let cost = self.with_copies(key, queue, cost)?;
-        self.check_publish(queue, &messages, Together::Transaction, out)?;
-        self.check_same_key(now, key, (queue, None), &messages)?;
-        let fair = self.fair_partition(queue);
+        PublishChecks::of(&self.state.messages).check_publish(cx, queue, &messages, Together::Transaction)?;
+        self.check_same_key(cx.now, key, (queue, None), &messages)?;
+        let fair = self.state.messages.entities.fair_partition(queue);
         let mut numbers = Vec::with_capacity(messages.len());
         for message in &messages {
-            let partition = self.partition_of(queue, message, fair);
-            numbers.push(self.take_number(queue, partition));
+            let partition = self.state.messages.entities.partition_of(queue, message, fair);
+            numbers.push(self.state.messages.entities.take_number(queue, partition));
         }
         // Whatever becomes of the transaction, and of the broker: a number is told once.
-        self.rewrite_definition(queue, out);
+        self.state.messages.entities.rewrite_definition(queue, cx.out);
         let sequences = numbers.iter().copied().map(SequenceNumber).collect();
         keep(&mut messages);
-        self.join(now, key, Work::Schedule { queue, messages, numbers }, cost);
+        self.join(cx.now, key, Work::Schedule { queue, messages, numbers }, cost);
         Ok(sequences)
     }
 
@@ -177,13 +187,15 @@ impl Core {
             settlements: sequences.len() as u64,
             bytes: OPERATION_BYTES + 8 * sequences.len() as u64,
         };
-        self.transactions.check(key, cost, &self.transaction_limits())?;
+        self.state.transactions.check(key, cost, &self.transaction_limits())?;
         let missing = || EntityError::NotFound(path.entity.clone());
-        let queue = self.resolve(path).ok_or_else(missing).map_err(Refused::Cancel)?;
-        let own = |sequence: &mut SequenceNumber| self.transactions.schedules(key, queue, *sequence);
+        let queue = self.state.resolve(path).ok_or_else(missing).map_err(Refused::Cancel)?;
+        let own = |sequence: &mut SequenceNumber| self.state.transactions.schedules(key, queue, *sequence);
         let own: Vec<_> = sequences.extract_if(.., own).collect();
-        self.check_wait(queue, &path.entity, &sequences).map_err(Refused::Cancel)?;
-        self.transactions.unschedule(key, queue, &own);
+        Publisher::of(&mut self.state.messages)
+            .check_wait(queue, &path.entity, &sequences)
+            .map_err(Refused::Cancel)?;
+        self.state.transactions.unschedule(key, queue, &own);
         if !sequences.is_empty() {
             let entity = path.entity.clone();
             self.join(now, key, Work::Cancel { queue, entity, sequences }, cost);
@@ -194,27 +206,28 @@ impl Core {
     /// Sets the state of a session.
     fn enlist_state(
         &mut self,
-        now: Timestamp,
+        cx: &Cx<'_, impl Output>,
         key: Key,
-        (path, session): (EntityPath, Box<str>),
+        path: EntityPath,
+        session: Box<str>,
         state: Option<Bytes>,
-        out: &impl Output,
     ) -> Result<(), Refused> {
         let bytes = OPERATION_BYTES + state.as_ref().map_or(0, |state| 2 * state.len() as u64);
         let cost = Cost { messages: 0, settlements: 1, bytes };
-        self.transactions.check(key, cost, &self.transaction_limits())?;
-        let checked = self.check_session_state(now, key.0, (&path, &session), state.as_ref(), out);
+        self.state.transactions.check(key, cost, &self.transaction_limits())?;
+        let checked =
+            SessionRequests::of(self.state).check_session_state(cx, &path, &session, state.as_ref());
         checked.map_err(Refused::State)?;
         let state = state.map(|state| Bytes::copy_from_slice(&state));
-        self.join(now, key, Work::SetState { path, session, state }, cost);
+        self.join(cx.now, key, Work::SetState { path, session, state }, cost);
         Ok(())
     }
 
     /// What messages cost with the copies that a topic may make of them.
     fn with_copies(&self, key: Key, queue: QueueId, mut cost: Cost) -> Result<Cost, PublishError> {
-        let copies = cost.messages.saturating_mul(self.rules.count(queue) as u64);
+        let copies = cost.messages.saturating_mul(self.state.messages.rules.count(queue) as u64);
         cost.bytes = cost.bytes.saturating_add(copies.saturating_mul(COPY_BYTES));
-        self.transactions.check(key, cost, &self.transaction_limits())?;
+        self.state.transactions.check(key, cost, &self.transaction_limits())?;
         Ok(cost)
     }
 
@@ -225,12 +238,12 @@ impl Core {
         which: Tokens<'_>,
         outcome: &Outcome,
     ) -> Result<(), SettleError> {
-        let mut locks = self.check_tokens(now, which)?;
+        let mut locks = Settlements::of(self.state).check_tokens(now, which)?;
         locks.sort_unstable();
         locks.dedup();
         let lock_of = |(queue, sequence)| {
-            let slot = self.stores.get(&queue)?.slots.get(sequence)?;
-            Some((queue, sequence, slot.lock))
+            let slot = self.state.store(queue)?.slots.get(sequence)?;
+            Some((queue, sequence, slot.lock()))
         };
         let locks: Vec<_> = locks.into_iter().filter_map(lock_of).collect();
         // Whoever gives tokens holds no delivery that could be settled: the lock is all there is.
@@ -249,12 +262,12 @@ impl Core {
         let mut new = Vec::with_capacity(locks.len());
         let mut sum = Cost::default();
         for (queue, sequence, lock) in locks.iter().copied() {
-            if self.transactions.repeats(key, (queue, sequence, lock), outcome) {
+            if self.state.transactions.repeats(key, (queue, sequence, lock), outcome) {
                 self.repeat_settlement(now, (queue, sequence, lock), settled)?;
                 continue;
             }
             let length = self.check_settle(now, (queue, sequence, lock), outcome)?;
-            let length = length.saturating_add(self.body_length(queue, sequence));
+            let length = length.saturating_add(self.state.messages.entities.body_length(queue, sequence));
             // The record read back, and what is appended.
             let bytes = OPERATION_BYTES + 2 * outcome.writes_at_most(u64::from(length));
             let cost = Cost { messages: 0, settlements: 1, bytes };
@@ -262,7 +275,7 @@ impl Core {
             sum.bytes += cost.bytes;
             new.push((queue, sequence, lock, cost));
         }
-        self.transactions.check(key, sum, &self.transaction_limits())?;
+        self.state.transactions.check(key, sum, &self.transaction_limits())?;
         for (queue, sequence, lock, cost) in new {
             let otherwise = self.on_rollback(queue, sequence, settled);
             let outcome = outcome.clone();
@@ -273,58 +286,77 @@ impl Core {
     }
 
     /// The same settlement comes again: its receiver may have settled since.
-    fn repeat_settlement(
+    pub(crate) fn repeat_settlement(
         &mut self,
         now: Timestamp,
         (queue, sequence, lock): (QueueId, u64, LockId),
         settled: bool,
     ) -> Result<(), SettleError> {
-        let store = self.stores.get(&queue).ok_or(SettleError::EntityGone)?;
+        let store = self.state.store(queue).ok_or(SettleError::EntityGone)?;
         store.check_lock(sequence, lock, now)?;
         if settled {
             let otherwise = self.on_rollback(queue, sequence, settled);
-            self.transactions.set_otherwise(queue, sequence, lock, otherwise);
+            self.state.transactions.set_otherwise(queue, sequence, lock, otherwise);
         }
         Ok(())
-    }
-
-    /// Whether a lock permits a settlement; says the length of the message's record in bytes.
-    pub(super) fn check_settle(
-        &self,
-        now: Timestamp,
-        (queue, sequence, lock): (QueueId, u64, LockId),
-        outcome: &Outcome,
-    ) -> Result<u32, SettleError> {
-        let store = self.stores.get(&queue).ok_or(SettleError::EntityGone)?;
-        store.check_lock(sequence, lock, now)?;
-        let slot = store.slots.get(sequence).ok_or(SettleError::LockLost)?;
-        self.check_not_in_use(queue, sequence, lock)?;
-        if matches!(outcome, Outcome::DeadLetter(_)) && store.is_dead_letter() {
-            return Err(SettleError::AlreadyDeadLetter);
-        }
-        Ok(slot.length)
     }
 
     /// What becomes of a lock whose settlement is rolled back. A receiver that has not settled holds its message still. Of
     /// what it has settled becomes what would become of it without its link, and where it returns, the delivery counts as
     /// failed: else a loop of rollbacks would have no end.
-    fn on_rollback(&self, queue: QueueId, sequence: u64, settled: bool) -> UnsettledPolicy {
+    pub(crate) fn on_rollback(&self, queue: QueueId, sequence: u64, settled: bool) -> UnsettledPolicy {
         if !settled {
             return UnsettledPolicy::KeepLocks;
         }
         // A message of a session stays with its holder.
-        let store = self.stores.get(&queue).filter(|store| store.sessions.is_none());
+        let store = self.state.store(queue).filter(|store| store.sessions.is_none());
         let slot = store.and_then(|store| store.slots.get(sequence));
-        let consumer = slot.and_then(|slot| self.consumers.get(&slot.holder));
+        let consumer = slot.and_then(|slot| self.state.links.consumers.get(&slot.holder()));
         match consumer.map_or(UnsettledPolicy::KeepLocks, |consumer| consumer.unsettled) {
             UnsettledPolicy::KeepLocks => UnsettledPolicy::KeepLocks,
             UnsettledPolicy::Release | UnsettledPolicy::Fail => UnsettledPolicy::Fail,
         }
     }
 
-    fn join(&mut self, now: Timestamp, key: Key, work: Work, cost: Cost) {
-        let deadline = now.after(self.config.transaction_time_out);
-        self.transactions.add(key, work, cost, deadline);
+    pub(crate) fn join(&mut self, now: Timestamp, key: Key, work: Work, cost: Cost) {
+        let deadline = now.after(self.state.messages.config.transaction_time_out);
+        self.state.transactions.add(key, work, cost, deadline);
+    }
+
+    /// Refuses a key that is not that of everything else which a transaction sends to, or through, the same partitioned
+    /// entity. `to` is where the messages go, and what they go through.
+    pub(crate) fn check_same_key(
+        &self,
+        now: Timestamp,
+        key: Key,
+        to: (QueueId, Option<QueueId>),
+        messages: &[Message],
+    ) -> Result<(), PublishError> {
+        let (queue, through) = to;
+        for entity in [Some(queue), through.filter(|through| *through != queue)].into_iter().flatten() {
+            let Some(partitioned) =
+                self.state.main_of(entity).filter(|entity| entity.definition.partitions.is_some())
+            else {
+                continue;
+            };
+            let name = || partitioned.definition.name.clone();
+            let sent = self.state.transactions.work(key).iter().find_map(|work| work.sends_to(entity));
+            let mut first = sent.map(|(to, message)| {
+                PublishChecks::of(&self.state.messages).key_at(now, entity, to, message)
+            });
+            // Only what goes to the entity itself was looked at already.
+            let those = if entity == queue { messages.get(..1).unwrap_or_default() } else { messages };
+            for message in those {
+                let own = PublishChecks::of(&self.state.messages).key_at(now, entity, queue, message);
+                if own.is_none() {
+                    return Err(PartitionKeyError::Missing(name()).into());
+                }
+                if *first.get_or_insert_with(|| own.clone()) != own {
+                    return Err(PartitionKeyError::SeveralKeys(name()).into());
+                }
+            }
+        }
+        Ok(())
     }
 }
 

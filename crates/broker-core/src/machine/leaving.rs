@@ -1,20 +1,21 @@
 //! The locks of consumers that are gone end, and those that a transaction gives back.
 //!
 //! Invariant: one call ends a bounded number of them, or leaves them to their transactions, and copies a bounded number of
-//! bytes to dead-letter stores; the others wait for [`Core::handle_deadline`], which is due as long as some wait. Meanwhile
+//! bytes to dead-letter stores; the others wait for [`Core::handle_deadline`](crate::Core::handle_deadline), which is due as long as some wait. Meanwhile
 //! they are locks like others.
 
 use std::collections::VecDeque;
 
-use super::{Core, deadline::cost, settle::Addition, wake};
-use crate::{LockId, Output, QueueId, Timestamp, UnsettledPolicy, store::Holders};
+use super::{dead_letter::Disposer, deadline::cost, namespace::Namespace, settle::Addition};
+use crate::{
+    LockId, Output, QueueId, Timestamp, UnsettledPolicy, call::Cx, open_transactions::Key,
+    open_transactions::Settlement, open_transactions::Work, slot::Slot, store::Holders,
+};
 
 /// Locks that nobody will settle.
 #[derive(Debug, Default)]
-pub(super) struct Leaving {
+pub(crate) struct Leaving {
     waiting: VecDeque<Lost>,
-    /// What the current call may still do.
-    pub(super) left: u32,
 }
 
 /// A lock to end.
@@ -27,63 +28,66 @@ struct Lost {
     fail: bool,
 }
 
+/// Ends locks that nobody will settle.
+#[derive(Debug)]
+pub(crate) struct LockReleases<'a> {
+    pub(crate) state: &'a mut Namespace,
+}
+
+impl<'a> LockReleases<'a> {
+    pub(crate) fn of(state: &'a mut Namespace) -> Self {
+        Self { state }
+    }
+}
+
 impl Leaving {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
     /// A lock ends, as failed or not, as soon as there is room for it.
-    pub(super) fn lose(&mut self, queue: QueueId, sequence: u64, lock: LockId, fail: bool) {
+    pub(crate) fn lose(&mut self, queue: QueueId, sequence: u64, lock: LockId, fail: bool) {
         self.waiting.push_back(Lost { queue, sequence, lock, fail });
     }
 }
 
-impl Core {
-    /// A call begins: it may end locks.
-    pub(super) fn begin_leaving(&mut self) {
-        self.leaving.left = self.config.pump_messages_max.max(1);
-    }
-
+impl LockReleases<'_> {
     /// Ends the locks of consumers that are gone, in order of number.
-    pub(super) fn end_locks(
-        &mut self,
-        now: Timestamp,
-        queue: QueueId,
-        holders: &Holders,
-        out: &mut impl Output,
-    ) {
-        let Some(store) = self.stores.get_mut(&queue) else { return };
+    pub(crate) fn end_locks(&mut self, cx: &mut Cx<'_, impl Output>, queue: QueueId, holders: &Holders) {
+        let Some(store) = self.state.messages.entities.stores.get_mut(&queue) else { return };
         for (sequence, fail) in store.locked_by(holders) {
-            if let Some(lock) = store.slots.get(sequence).map(|slot| slot.lock) {
-                self.leaving.lose(queue, sequence, lock, fail);
+            if let Some(lock) = store.slots.get(sequence).map(Slot::lock) {
+                self.state.leaving.lose(queue, sequence, lock, fail);
             }
         }
-        self.leaving.left = self.work_off_leaving(now, self.leaving.left, out);
+        cx.release_budget = self.work_off_leaving(cx, cx.release_budget);
     }
 
     /// Ends locks that wait for it, until `left` is used up; says how much of that is left.
-    pub(super) fn work_off_leaving(&mut self, now: Timestamp, mut left: u32, out: &mut impl Output) -> u32 {
+    pub(crate) fn work_off_leaving(&mut self, cx: &mut Cx<'_, impl Output>, mut left: u32) -> u32 {
         while left > 0
-            && let Some(lost) = self.leaving.waiting.pop_front()
+            && let Some(lost) = self.state.leaving.waiting.pop_front()
         {
             let Lost { queue, sequence, lock, fail } = lost;
-            if self.transactions.holds(queue, sequence, lock) {
+            if self.state.transactions.holds(queue, sequence, lock) {
                 // Its transaction ends it, one way or the other.
                 self.leave_to_transaction(lost);
                 left -= 1;
                 continue;
             }
-            let slot = self.stores.get(&queue).and_then(|store| store.slots.get(sequence));
-            let Some(length) = slot.filter(|s| s.is_locked() && s.lock == lock).map(|s| s.length) else {
+            let slot = self.state.store(queue).and_then(|store| store.slots.get(sequence));
+            let Some(length) = slot.filter(|s| s.is_locked() && s.lock() == lock).map(|s| s.length) else {
                 continue;
             };
-            self.give_back(now, queue, sequence, fail, Addition::default(), out);
-            self.rearm(queue);
-            if let Some(store) = self.stores.get_mut(&queue).filter(|store| store.sessions.is_some()) {
+            Disposer::of(&mut self.state.messages).give_back(cx, queue, sequence, fail, Addition::default());
+            self.state.messages.entities.rearm(queue);
+            if let Some(store) =
+                self.state.messages.entities.stores.get_mut(&queue).filter(|store| store.sessions.is_some())
+            {
                 // It may have been the last one that kept its session from the next holder.
-                wake(store, &mut self.active);
+                self.state.messages.entities.agenda.wake(store);
             }
-            let moved = self.stores.get(&queue).is_none_or(|store| store.slots.get(sequence).is_none());
+            let moved = self.state.store(queue).is_none_or(|store| store.slots.get(sequence).is_none());
             left = left.saturating_sub(cost(moved, length));
         }
         left
@@ -94,6 +98,45 @@ impl Core {
     fn leave_to_transaction(&mut self, lost: Lost) {
         let Lost { queue, sequence, lock, fail } = lost;
         let otherwise = if fail { UnsettledPolicy::Fail } else { UnsettledPolicy::Release };
-        self.transactions.set_otherwise(queue, sequence, lock, otherwise);
+        self.state.transactions.set_otherwise(queue, sequence, lock, otherwise);
+    }
+}
+
+impl LockReleases<'_> {
+    /// Nothing of this will be done. The receivers hold what they have not settled; what they have, and what nobody holds
+    /// any more, returns, unless it has a lock of Service Bus, which runs on.
+    pub(crate) fn undo(&mut self, cx: &mut Cx<'_, impl Output>, work: Vec<Work>) {
+        self.give_up(work);
+        cx.release_budget = self.work_off_leaving(cx, cx.release_budget);
+    }
+
+    /// Marks the locks that end with a rollback.
+    pub(crate) fn give_up(&mut self, work: Vec<Work>) {
+        for work in work {
+            let Work::Settle(Settlement { queue, sequence, lock, otherwise, .. }) = work else { continue };
+            match otherwise {
+                UnsettledPolicy::KeepLocks => {}
+                UnsettledPolicy::Release => self.state.leaving.lose(queue, sequence, lock, false),
+                UnsettledPolicy::Fail => self.state.leaving.lose(queue, sequence, lock, true),
+            }
+        }
+    }
+
+    /// Rolls back the transactions whose time is over, until `left` is used up; says how much of that is left.
+    pub(crate) fn time_out_transactions(&mut self, now: Timestamp, mut left: u32) -> u32 {
+        while left > 0
+            && let Some(work) = self.state.transactions.time_out(now)
+        {
+            left = left.saturating_sub(u32::try_from(work.len()).unwrap_or(u32::MAX).max(1));
+            self.give_up(work);
+        }
+        left
+    }
+
+    /// Rolls a transaction back whose time is over: what time brings may wait for the disk, and its client need not.
+    pub(crate) fn time_out_late(&mut self, cx: &mut Cx<'_, impl Output>, key: Key) {
+        if let Some(work) = self.state.transactions.time_out_of(key, cx.now) {
+            self.undo(cx, work);
+        }
     }
 }

@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-use super::Core;
+use super::entities::EntityAdmin;
 use crate::{
-    AttachError, ClientId, Command, Effect, EntityError, EntityKind, EntityPath, EntitySettings, LinkId,
-    NodeKind, Operation, Output, PublishError, PublishTarget, SubQueue, Ticket, Timestamp, name,
+    AttachError, Command, EntityError, EntityKind, EntityPath, EntitySettings, LinkId, NodeKind, Operation,
+    Output, PublishError, PublishTarget, SubQueue, Ticket, call::Cx, name,
 };
 
 /// A temporary node goes after this time without use: the shortest that there is.
@@ -15,7 +15,7 @@ const TEMPORARY: Duration = Duration::from_secs(5 * 60);
 
 /// Who waits for the answer to a command that names a node.
 #[derive(Clone, Copy)]
-enum Asker {
+pub(crate) enum Asker {
     Sender(LinkId),
     /// Receives from the node itself, so it cannot do with a topic.
     Receiver(LinkId),
@@ -25,7 +25,7 @@ enum Asker {
 }
 
 /// Why there is no node of the wanted kind.
-enum NoNode {
+pub(crate) enum NoNode {
     /// There is another one.
     WrongKind,
     /// A receiver cannot do with a topic.
@@ -34,52 +34,20 @@ enum NoNode {
     NotCreated(EntityError),
 }
 
-impl Core {
-    /// Does what a command asks of a node of this kind, or answers why not.
-    pub(super) fn dispatch_of_kind(
-        &mut self,
-        now: Timestamp,
-        client: ClientId,
-        kind: NodeKind,
-        command: Command,
-        out: &mut impl Output,
-    ) {
-        let refused = asked_of(&command).and_then(|(asker, path, auto_create)| {
-            let why = self.meet_kind(now, kind, asker, path, auto_create, out).err()?;
-            Some((asker, path.clone(), why))
-        });
-        let Some((asker, path, why)) = refused else { return self.dispatch(now, client, command, out) };
-        if let Command::Enlist { transaction, .. } = command {
-            // Or the transaction would commit without the message.
-            self.enlist(now, client, transaction, Operation::Refused, out);
-        }
-        match asker {
-            Asker::Sender(link) | Asker::Receiver(link) | Asker::Subscriber(link) => {
-                // The gateway gives a number anew only when its link is gone.
-                self.close_link(now, client, link, out);
-                let error = attach_error(path, kind, why);
-                self.merge.effect(client, Effect::AttachRefused { link, error }, out);
-            }
-            Asker::Message(ticket) => {
-                self.refuse_publish(client, ticket, publish_error(path, kind, &why), out);
-            }
-        }
-    }
-
+impl EntityAdmin<'_> {
     /// Creates the node where it is missing and may be created.
-    fn meet_kind(
+    pub(crate) fn meet_kind(
         &mut self,
-        now: Timestamp,
+        cx: &mut Cx<'_, impl Output>,
         kind: NodeKind,
         asker: Asker,
         path: &EntityPath,
         auto_create: bool,
-        out: &mut impl Output,
     ) -> Result<(), NoNode> {
         if path.sub_queue != SubQueue::Main {
             return Ok(());
         }
-        if let Some(found) = self.resolve(path).and_then(|id| self.kind_of(id)) {
+        if let Some(found) = self.messages.resolve(path).and_then(|id| self.messages.entities.kind_of(id)) {
             return if kind.is_met_by(found) { Ok(()) } else { Err(NoNode::WrongKind) };
         }
         if matches!(asker, Asker::Receiver(_)) && kind.entity() == EntityKind::Topic {
@@ -89,16 +57,16 @@ impl Core {
             // The command itself finds that it is missing.
             return Ok(());
         }
-        let mut settings: EntitySettings = self.config.auto_create.clone();
+        let mut settings: EntitySettings = self.messages.config.auto_create.clone();
         if kind.is_temporary() {
             settings.auto_delete_on_idle = Some(TEMPORARY);
         }
-        self.create_entity(now, &path.entity, kind.entity(), settings, out).map_err(NoNode::NotCreated)
+        self.create_entity(cx, &path.entity, kind.entity(), settings).map_err(NoNode::NotCreated)
     }
 }
 
 /// Who asks for which node, and whether it may be created.
-fn asked_of(command: &Command) -> Option<(Asker, &EntityPath, bool)> {
+pub(crate) fn asked_of(command: &Command) -> Option<(Asker, &EntityPath, bool)> {
     match command {
         Command::OpenProducer { producer, path, auto_create } => {
             Some((Asker::Sender(*producer), path, *auto_create))
@@ -122,7 +90,7 @@ fn asked_of(command: &Command) -> Option<(Asker, &EntityPath, bool)> {
     }
 }
 
-fn attach_error(path: EntityPath, asked: NodeKind, why: NoNode) -> AttachError {
+pub(crate) fn attach_error(path: EntityPath, asked: NodeKind, why: NoNode) -> AttachError {
     match why {
         NoNode::WrongKind => AttachError::WrongKind { entity: path.entity, asked },
         NoNode::TopicReceive => AttachError::TopicReceive(path.entity),
@@ -134,7 +102,7 @@ fn attach_error(path: EntityPath, asked: NodeKind, why: NoNode) -> AttachError {
     }
 }
 
-fn publish_error(path: EntityPath, asked: NodeKind, why: &NoNode) -> PublishError {
+pub(crate) fn publish_error(path: EntityPath, asked: NodeKind, why: &NoNode) -> PublishError {
     match why {
         NoNode::WrongKind => PublishError::WrongKind { entity: path.entity, asked },
         NoNode::TopicReceive | NoNode::NotCreated(_) => PublishError::NotFound(path.entity),

@@ -5,13 +5,15 @@
 //! numbers of one partition. An entity without partitions has one row of numbers and pays nothing.
 
 use super::{
-    Core,
     arrival::{Arrival, arrival, more_of},
     publish::Numbers,
-    wake,
+    publish::Publisher,
+    table::EntityTable,
+    topic::FanOut,
 };
 use crate::{
-    Message, Output, PartitionKeyError, QueueId, Timestamp,
+    Message, Output, PartitionKeyError, QueueId,
+    call::Cx,
     partition::PartitionId,
     record::{Definition, Stores},
     store::{Entity, Role, Store},
@@ -19,12 +21,12 @@ use crate::{
 
 impl Definition {
     /// The number that the next message gets, where any partition will do.
-    pub(super) fn next_number(&self) -> u64 {
+    pub(crate) fn next_number(&self) -> u64 {
         self.next_number_in(None)
     }
 
     /// The same, in `wanted` if there are partitions and that is given.
-    pub(super) fn next_number_in(&self, wanted: Option<PartitionId>) -> u64 {
+    pub(crate) fn next_number_in(&self, wanted: Option<PartitionId>) -> u64 {
         let partitions = self.partitions.as_ref();
         partitions.map_or(self.next_sequence, |counters| {
             counters.next(wanted.unwrap_or_else(|| counters.fairest()))
@@ -32,7 +34,7 @@ impl Definition {
     }
 
     /// A message got this number.
-    pub(super) fn pass_number(&mut self, number: u64) {
+    pub(crate) fn pass_number(&mut self, number: u64) {
         match &mut self.partitions {
             Some(counters) => counters.pass(number),
             None => self.next_sequence = number + 1,
@@ -40,10 +42,10 @@ impl Definition {
     }
 }
 
-impl Core {
+impl EntityTable {
     /// The number that the next message of an entity gets, in `wanted` if it has partitions and that is given. It is
     /// not taken before [`Definition::pass_number`].
-    pub(super) fn next_number(&mut self, queue: QueueId, wanted: Option<PartitionId>) -> u64 {
+    pub(crate) fn next_number(&mut self, queue: QueueId, wanted: Option<PartitionId>) -> u64 {
         let Some(entity) = self.stores.get(&queue).and_then(|store| store.entity()) else { return 0 };
         let definition = &entity.definition;
         let Some(counters) = &definition.partitions else { return definition.next_sequence };
@@ -59,21 +61,21 @@ impl Core {
     }
 
     /// Takes the next number of an entity.
-    pub(super) fn take_number(&mut self, queue: QueueId, wanted: Option<PartitionId>) -> u64 {
+    pub(crate) fn take_number(&mut self, queue: QueueId, wanted: Option<PartitionId>) -> u64 {
         let number = self.next_number(queue, wanted);
         self.pass_number(queue, number);
         number
     }
 
     /// Whatever has it, no other message of the entity gets this number.
-    pub(super) fn pass_number(&mut self, queue: QueueId, number: u64) {
+    pub(crate) fn pass_number(&mut self, queue: QueueId, number: u64) {
         if let Some(definition) = self.stores.get_mut(&queue).and_then(|store| definition_mut(store)) {
             definition.pass_number(number);
         }
     }
 
     /// Whether this very store has something of this number.
-    pub(super) fn has_slot(&self, queue: QueueId, number: u64) -> bool {
+    pub(crate) fn has_slot(&self, queue: QueueId, number: u64) -> bool {
         self.stores.get(&queue).is_some_and(|store| store.slots.get(number).is_some())
     }
 
@@ -87,14 +89,14 @@ impl Core {
     }
 
     /// Where messages that come together without a key go; `None` in an entity without partitions.
-    pub(super) fn fair_partition(&self, queue: QueueId) -> Option<PartitionId> {
+    pub(crate) fn fair_partition(&self, queue: QueueId) -> Option<PartitionId> {
         let definition = &self.stores.get(&queue)?.entity()?.definition;
         definition.partitions.as_ref().map(|counters| counters.fairest())
     }
 
     /// Where a message goes that came with others to a partitioned entity, `fair` being the place for those without a
     /// key.
-    pub(super) fn partition_of(
+    pub(crate) fn partition_of(
         &self,
         queue: QueueId,
         message: &Message,
@@ -104,41 +106,42 @@ impl Core {
         let detects_duplicates = self.stores.get(&queue).is_some_and(|store| store.history.is_some());
         Some(message.key(detects_duplicates).map_or(fair, PartitionId::of_key))
     }
+}
 
+impl Publisher<'_> {
     /// Stores messages that were checked in a queue with partitions, where each has to get its number first.
-    pub(super) fn store_in_partitions(
+    pub(crate) fn store_in_partitions(
         &mut self,
-        now: Timestamp,
+        cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
         messages: &[Message],
         mut numbers: Numbers<'_>,
-        out: &mut impl Output,
     ) {
-        let fair = self.fair_partition(queue);
+        let fair = self.messages.entities.fair_partition(queue);
         for message in messages {
-            let partition = self.partition_of(queue, message, fair);
-            let Some(store) = self.stores.get_mut(&queue) else { return };
-            if !store.is_first_copy(now, message) {
+            let partition = self.messages.entities.partition_of(queue, message, fair);
+            let Some(store) = self.messages.store_mut(queue) else { return };
+            if !store.is_first_copy(cx.now, message) {
                 numbers.tell(0);
                 continue;
             }
             store.traffic.incoming += 1;
             let more = more_of(message, store.sessions.is_some());
-            let arrival = Arrival { partition, ..arrival(now, message, more) };
-            numbers.tell(self.accept_numbered(now, queue, arrival, message.stored(), out));
+            let arrival = Arrival { partition, ..arrival(cx.now, message, more) };
+            numbers.tell(FanOut::of(self.messages).accept_numbered(cx, queue, arrival, message.stored()));
         }
-        if let Some(store) = self.stores.get_mut(&queue) {
-            store.arm(&mut self.timers);
-            wake(store, &mut self.active);
+        if let Some(store) = self.messages.entities.stores.get_mut(&queue) {
+            self.messages.entities.agenda.arm(store);
+            self.messages.entities.agenda.wake(store);
         }
-        self.note_history(queue);
+        self.messages.entities.note_history(cx, queue);
     }
 }
 
 impl Message {
     /// What says to which partition a message belongs: its session, else its partition key, else, where duplicates are
     /// detected, its id.
-    pub(super) fn key(&self, or_id: bool) -> Option<&str> {
+    pub(crate) fn key(&self, or_id: bool) -> Option<&str> {
         let key = self.session_id.as_deref().or(self.partition_key.as_deref());
         key.or(self.message_id.as_deref().filter(|_| or_id))
     }
@@ -146,7 +149,7 @@ impl Message {
 
 /// How strictly the keys of messages are looked at that come together.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Together {
+pub(crate) enum Together {
     /// They only travelled together.
     Not,
     /// They are one batch: they belong to one partition.
@@ -157,13 +160,13 @@ pub(super) enum Together {
 
 impl Together {
     /// How messages belong together that come with one send.
-    pub(super) fn of(messages: &[Message]) -> Self {
+    pub(crate) fn of(messages: &[Message]) -> Self {
         if messages.len() > 1 { Self::Batch } else { Self::Not }
     }
 }
 
 /// Refuses messages whose keys do not say one partition, where the entity has some.
-pub(super) fn check_partition_keys(
+pub(crate) fn check_partition_keys(
     store: &Store,
     entity: &Entity,
     messages: &[Message],

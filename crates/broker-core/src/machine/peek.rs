@@ -6,29 +6,30 @@
 use std::time::Duration;
 
 use super::{
-    Core,
     deferred::FetchRequest,
+    namespace::Namespace,
     pump::{Bound, with_bodies},
     reading::{read_message, stored},
     status::Use,
 };
 use crate::{
     ClientId, Effect, EntityError, EntityPath, Output, Peeked, SequenceNumber, Ticket, Timestamp,
+    call::Cx,
     record::{MessageIndex, OWN_TTL},
     slot::{Slot, State},
 };
 
 /// A question that waits for the next pump, when all that was recorded can be read.
 #[derive(Debug)]
-pub(super) struct Lookup {
-    pub(super) client: ClientId,
-    pub(super) ticket: Ticket,
-    pub(super) what: What,
+pub(crate) struct Lookup {
+    pub(crate) client: ClientId,
+    pub(crate) ticket: Ticket,
+    pub(crate) what: What,
 }
 
 /// What is asked.
 #[derive(Debug)]
-pub(super) enum What {
+pub(crate) enum What {
     Peek(PeekRequest),
     Fetch(FetchRequest),
 }
@@ -38,50 +39,65 @@ const PASSED_MAX: u32 = 10_000;
 
 /// The fields of a `Peek`.
 #[derive(Debug)]
-pub(super) struct PeekRequest {
-    pub(super) path: EntityPath,
-    pub(super) session: Option<Box<str>>,
-    pub(super) from: SequenceNumber,
-    pub(super) count: u32,
-    pub(super) bytes: u64,
+pub(crate) struct PeekRequest {
+    pub(crate) path: EntityPath,
+    pub(crate) session: Option<Box<str>>,
+    pub(crate) from: SequenceNumber,
+    pub(crate) count: u32,
+    pub(crate) bytes: u64,
 }
 
-impl Core {
-    pub(super) fn answer_lookups(&mut self, now: Timestamp, bound: &mut Bound, out: &mut impl Output) {
+/// Shows messages, and hands out deferred ones.
+#[derive(Debug)]
+pub(crate) struct Lookups<'a> {
+    pub(crate) state: &'a mut Namespace,
+}
+
+impl<'a> Lookups<'a> {
+    pub(crate) fn of(state: &'a mut Namespace) -> Self {
+        Self { state }
+    }
+}
+
+impl Lookups<'_> {
+    pub(crate) fn answer_lookups(&mut self, cx: &mut Cx<'_, impl Output>, bound: &mut Bound) {
         while !bound.is_spent()
-            && let Some(Lookup { client, ticket, mut what }) = self.lookups.pop_front()
+            && let Some(Lookup { client, ticket, mut what }) = self.state.lookups.pop_front()
         {
+            cx.client = client;
             let answer = match &mut what {
                 What::Peek(request) => self
-                    .peek(request, bound, out)
+                    .peek(cx, request, bound)
                     .map(|found| found.map(|messages| Effect::Peeked { ticket, messages })),
-                What::Fetch(request) => self
-                    .fetch(now, client, request, bound, out)
-                    .map(|messages| Some(Effect::Fetched { ticket, messages })),
+                What::Fetch(request) => {
+                    self.fetch(cx, request, bound).map(|messages| Some(Effect::Fetched { ticket, messages }))
+                }
             };
             match answer.unwrap_or_else(|error| Some(Effect::RequestRefused { ticket, error })) {
-                Some(effect) => self.merge.effect(client, effect, out),
+                Some(effect) => cx.reply(effect),
                 // It goes on at the next pump; meanwhile others have their turn.
-                None => return self.lookups.push_front(Lookup { client, ticket, what }),
+                None => return self.state.lookups.push_front(Lookup { client, ticket, what }),
             }
         }
     }
 
     /// `None`: nothing was found yet, and there is more to look at.
-    fn peek(
+    pub(crate) fn peek(
         &mut self,
+        cx: &mut Cx<'_, impl Output>,
         request: &mut PeekRequest,
         bound: &mut Bound,
-        out: &mut impl Output,
     ) -> Result<Option<Vec<Peeked>>, EntityError> {
         let missing = || EntityError::NotFound(request.path.entity.clone());
-        let queue = self.resolve(&request.path).ok_or_else(missing)?;
-        self.check_use(queue, Use::Receive)?;
-        self.touch(queue);
-        let default = self.main_of(queue).and_then(|entity| entity.definition.settings.default_time_to_live);
-        let (store, bodies) = with_bodies(&mut self.stores, queue).ok_or_else(missing)?;
+        let queue = self.state.resolve(&request.path).ok_or_else(missing)?;
+        self.state.messages.entities.check_use(queue, Use::Receive)?;
+        self.state.messages.entities.touch(cx, queue);
+        let default =
+            self.state.main_of(queue).and_then(|entity| entity.definition.settings.default_time_to_live);
+        let (store, bodies) =
+            with_bodies(&mut self.state.messages.entities.stores, queue).ok_or_else(missing)?;
         // What others used up of this pump's bound must not cut an answer short.
-        let mut own = Bound::of(&self.config);
+        let mut own = Bound::of(&self.state.messages.config);
         let mut messages = Vec::new();
         let mut bytes = 0;
         let mut passed = 0;
@@ -104,7 +120,7 @@ impl Core {
                 passed += 1;
                 continue;
             };
-            let read = read_message(store, sequence, &slot, bodies.as_deref(), out)
+            let read = read_message(store, sequence, &slot, bodies.as_deref(), cx.out)
                 .and_then(|record| Ok((own_expiry(&slot, &record.index, default), stored(&slot, record)?)));
             let Ok((expires_at, mut stored)) = read else {
                 store.set_damaged(sequence);

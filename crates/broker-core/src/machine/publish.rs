@@ -3,124 +3,121 @@
 //! Invariant: all messages of one command get consecutive numbers, or none is stored.
 
 use super::{
-    Core,
+    admission::PublishChecks,
     arrival::{accept, arrival, more_of},
+    entities::EntityAdmin,
+    messages::Messages,
     partitions::Together,
-    wake,
+    topic::FanOut,
 };
 use crate::{
-    ClientId, Effect, EntityKind, EntityPath, Message, Output, PublishError, QueueId, SequenceNumber, Ticket,
-    Timestamp, merge::Answer,
+    EntityKind, EntityPath, Message, Output, PublishError, QueueId, SequenceNumber, Ticket, call::Cx,
+    merge::Answer,
 };
 
-/// Who hears the numbers of messages.
-pub(super) enum Numbers<'a> {
+/// Receiver of the numbers that messages get.
+pub(crate) enum Numbers<'a> {
     Untold,
     Told(&'a mut Vec<SequenceNumber>),
 }
 
+/// Stores messages that come in.
+#[derive(Debug)]
+pub(crate) struct Publisher<'a> {
+    pub(crate) messages: &'a mut Messages,
+}
+
+impl<'a> Publisher<'a> {
+    pub(crate) fn of(messages: &'a mut Messages) -> Self {
+        Self { messages }
+    }
+}
+
 impl Numbers<'_> {
-    pub(super) fn tell(&mut self, number: u64) {
+    pub(crate) fn tell(&mut self, number: u64) {
         if let Self::Told(numbers) = self {
             numbers.push(SequenceNumber(number));
         }
     }
 }
 
-impl Core {
-    pub(super) fn publish(
+impl Publisher<'_> {
+    pub(crate) fn publish(
         &mut self,
-        now: Timestamp,
-        client: ClientId,
+        cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
         messages: &[Message],
         ticket: Option<Ticket>,
-        out: &mut impl Output,
     ) {
-        match self.enqueue(now, queue, (messages, Together::of(messages)), Numbers::Untold, out) {
-            Err(error) => self.refuse_publish(client, ticket, error, out),
+        match self.enqueue(cx, queue, messages, Together::of(messages), Numbers::Untold) {
+            Err(error) => cx.refuse_publish(ticket, error),
             Ok(()) => {
                 if let Some(ticket) = ticket {
-                    self.merge.answer(client, Answer::Published, ticket, out);
+                    cx.answer(Answer::Published, ticket);
                 }
             }
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the fields of one command")]
-    pub(super) fn publish_to(
+    pub(crate) fn publish_to(
         &mut self,
-        now: Timestamp,
-        client: ClientId,
+        cx: &mut Cx<'_, impl Output>,
         path: &EntityPath,
         messages: &[Message],
         auto_create: bool,
         ticket: Option<Ticket>,
-        out: &mut impl Output,
     ) {
-        match self.resolve_or_create(now, path, auto_create, out) {
-            Ok(queue) => self.publish(now, client, queue, messages, ticket, out),
-            Err(_) => self.refuse_publish(client, ticket, PublishError::NotFound(path.entity.clone()), out),
-        }
-    }
-
-    pub(super) fn refuse_publish(
-        &mut self,
-        client: ClientId,
-        ticket: Option<Ticket>,
-        error: PublishError,
-        out: &mut impl Output,
-    ) {
-        if let Some(ticket) = ticket {
-            self.merge.effect(client, Effect::PublishRefused { ticket, error }, out);
+        match EntityAdmin::of(self.messages).resolve_or_create(cx, path, auto_create) {
+            Ok(queue) => self.publish(cx, queue, messages, ticket),
+            Err(_) => cx.refuse_publish(ticket, PublishError::NotFound(path.entity.clone())),
         }
     }
 
     /// Stores messages, all or none, and tells the number of each; a dropped duplicate has none: zero.
-    pub(super) fn enqueue(
+    pub(crate) fn enqueue(
         &mut self,
-        now: Timestamp,
+        cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
-        (messages, together): (&[Message], Together),
+        messages: &[Message],
+        together: Together,
         numbers: Numbers<'_>,
-        out: &mut impl Output,
     ) -> Result<(), PublishError> {
-        let kind = self.check_publish(queue, messages, together, out)?;
+        let kind = PublishChecks::of(self.messages).check_publish(cx, queue, messages, together)?;
         if kind == EntityKind::Topic {
-            self.begin_room();
+            cx.begin_step();
         }
-        self.store_checked(now, (queue, kind), messages, numbers, out);
+        self.store_checked(cx, queue, kind, messages, numbers);
         Ok(())
     }
 
     /// Stores what was checked: at once, or when its transaction commits.
-    pub(super) fn store_checked(
+    pub(crate) fn store_checked(
         &mut self,
-        now: Timestamp,
-        (queue, kind): (QueueId, EntityKind),
+        cx: &mut Cx<'_, impl Output>,
+        queue: QueueId,
+        kind: EntityKind,
         messages: &[Message],
         mut numbers: Numbers<'_>,
-        out: &mut impl Output,
     ) {
-        self.touch(queue);
+        self.messages.entities.touch(cx, queue);
         if kind == EntityKind::Topic {
-            return self.store_at_topic(now, queue, messages, numbers, out);
+            return FanOut::of(self.messages).store_at_topic(cx, queue, messages, numbers);
         }
-        let Some(store) = self.stores.get_mut(&queue) else { return };
+        let Some(store) = self.messages.entities.stores.get_mut(&queue) else { return };
         if store.has_partitions {
-            return self.store_in_partitions(now, queue, messages, numbers, out);
+            return self.store_in_partitions(cx, queue, messages, numbers);
         }
         for message in messages {
-            if !store.is_first_copy(now, message) {
+            if !store.is_first_copy(cx.now, message) {
                 numbers.tell(0);
                 continue;
             }
             store.traffic.incoming += 1;
             let more = more_of(message, store.sessions.is_some());
-            numbers.tell(accept(store, now, arrival(now, message, more), message.stored(), out));
+            numbers.tell(accept(cx, store, arrival(cx.now, message, more), message.stored()));
         }
-        store.arm(&mut self.timers);
-        wake(store, &mut self.active);
-        self.note_history(queue);
+        self.messages.entities.agenda.arm(store);
+        self.messages.entities.agenda.wake(store);
+        self.messages.entities.note_history(cx, queue);
     }
 }

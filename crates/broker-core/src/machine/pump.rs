@@ -3,39 +3,55 @@
 //! Invariant: messages leave in the retrieval order; each goes to the consumer that has waited longest. A message
 //! that is received and deleted is recorded as gone before it is handed out.
 
-use super::{Core, approach::AHEAD, reading::read_stored, wake};
+use super::{
+    namespace::Namespace, prefetch::AHEAD, prefetch::prefetch_holders, reading::read_stored,
+    sessions::SessionHolders,
+};
 use crate::{
     ClientId, CoreConfig, Delivery, Effect, Hold, Lock, LockId, Output, QueueId, ReceiveMode, SequenceNumber,
     Stored, Timestamp, UnsettledPolicy,
+    call::Cx,
     client::{Client, Consumer, Place},
     config::Describe,
     id_map::IdMap,
-    merge::{Merge, Removal},
+    merge::Removal,
     slot::ConsumerNumber,
     store::Store,
     token::Tokens,
 };
 
 /// Most messages that one store hands out before it is another store's turn.
-pub(super) const TURN: u32 = 256;
+pub(crate) const TURN: u32 = 256;
 
 /// What one call of `pump` may still do.
-pub(super) struct Bound {
-    pub(super) messages: u32,
-    pub(super) bytes: u64,
+pub(crate) struct Bound {
+    pub(crate) messages: u32,
+    pub(crate) bytes: u64,
+}
+
+/// Hands messages out.
+#[derive(Debug)]
+pub(crate) struct Dispatcher<'a> {
+    pub(crate) state: &'a mut Namespace,
+}
+
+impl<'a> Dispatcher<'a> {
+    pub(crate) fn of(state: &'a mut Namespace) -> Self {
+        Self { state }
+    }
 }
 
 impl Bound {
-    pub(super) fn of(config: &CoreConfig) -> Self {
+    pub(crate) fn of(config: &CoreConfig) -> Self {
         Self { messages: config.pump_messages_max.max(1), bytes: config.pump_bytes_max.max(1) }
     }
 
-    pub(super) fn spend(&mut self, bytes: usize) {
+    pub(crate) fn spend(&mut self, bytes: usize) {
         self.messages = self.messages.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(bytes as u64);
     }
 
-    pub(super) fn is_spent(&self) -> bool {
+    pub(crate) fn is_spent(&self) -> bool {
         self.messages == 0 || self.bytes == 0
     }
 }
@@ -48,65 +64,50 @@ enum Stop {
     Bound,
 }
 
-impl Core {
-    /// Hands messages to consumers and answers `Peek`, `ReceiveDeferred` and drain. Bounded; says whether there is more to do. Call it
-    /// when the records of earlier calls can be read.
-    pub fn pump(&mut self, now: Timestamp, out: &mut impl Output) -> bool {
-        self.now = now;
-        let mut bound = Bound::of(&self.config);
-        self.answer_lookups(now, &mut bound, out);
-        while !bound.is_spent()
-            && let Some(queue) = self.active.hand_out.pop_front()
-        {
-            self.pump_store(now, queue, &mut bound, out);
-        }
-        self.finish_call(out);
-        !self.active.hand_out.is_empty() || !self.lookups.is_empty()
-    }
-
-    fn pump_store(&mut self, now: Timestamp, queue: QueueId, bound: &mut Bound, out: &mut impl Output) {
-        let Some(store) = self.stores.get_mut(&queue) else { return };
+impl Dispatcher<'_> {
+    pub(crate) fn pump_store(&mut self, cx: &mut Cx<'_, impl Output>, queue: QueueId, bound: &mut Bound) {
+        let Some(store) = self.state.messages.entities.stores.get_mut(&queue) else { return };
         store.queued = false;
         if store.forwards.is_some() {
-            return wake(store, &mut self.active);
+            return self.state.messages.entities.agenda.wake(store);
         }
         if store.sessions.is_some() {
-            self.serve_acceptors(now, queue, out);
+            SessionHolders::of(self.state).serve_acceptors(cx, queue);
         }
-        let Some((store, mut bodies)) = with_bodies(&mut self.stores, queue) else { return };
+        let Some((store, mut bodies)) = with_bodies(&mut self.state.messages.entities.stores, queue) else {
+            return;
+        };
         let mut hand = Hand {
-            now,
-            clients: &mut self.clients,
-            consumers: &mut self.consumers,
-            tokens: &self.tokens,
-            merge: &mut self.merge,
-            next_lock: &mut self.next_lock,
-            held: &mut self.held,
-            describe: self.config.describe,
+            clients: &mut self.state.links.clients,
+            consumers: &mut self.state.links.consumers,
+            tokens: &self.state.messages.tokens,
+            next_lock: &mut self.state.next_lock,
+            held: &mut self.state.held,
+            describe: self.state.messages.config.describe,
         };
         // First, or those that take anything would leave nothing.
-        let selected = hand.select(store, bodies.as_deref_mut(), bound, out);
+        let selected = hand.select(cx, store, bodies.as_deref_mut(), bound);
         let stop = if store.sessions.is_some() {
-            hand.deliver_in_sessions(store, bodies.as_deref_mut(), bound, out)
+            hand.deliver_in_sessions(cx, store, bodies.as_deref_mut(), bound)
         } else {
-            hand.deliver(store, bodies.as_deref_mut(), bound, out)
+            hand.deliver(cx, store, bodies.as_deref_mut(), bound)
         };
-        let browsed = hand.browse(store, bodies.as_deref(), bound, out);
-        // Gone before handed out.
-        hand.merge.flush_removed(out);
+        let browsed = hand.browse(cx, store, bodies.as_deref(), bound);
+        // Gone before handed cx.out.
+        cx.flush_removed();
         for (client, delivery) in hand.held.drain(..) {
-            out.effect(client, Effect::Delivery(delivery));
+            cx.out.effect(client, Effect::Delivery(delivery));
         }
-        hand.answer_drains(store, stop, out);
+        hand.answer_drains(cx, store, stop);
         if stop == Stop::Bound || !browsed || !selected {
-            wake(store, &mut self.active);
+            self.state.messages.entities.agenda.wake(store);
         }
-        store.arm(&mut self.timers);
+        self.state.messages.entities.agenda.arm(store);
     }
 }
 
 /// A store to change, and the topic's store where the bodies of its copies lie, if it has copies.
-pub(super) fn with_bodies(
+pub(crate) fn with_bodies(
     stores: &mut IdMap<QueueId, Box<Store>>,
     queue: QueueId,
 ) -> Option<(&mut Store, Option<&mut Store>)> {
@@ -119,33 +120,31 @@ pub(super) fn with_bodies(
 }
 
 /// One copy less refers to a body of this store; without any it goes. It needs no record: replay counts again.
-pub(super) fn release_reference(bodies: &mut Store, sequence: u64, out: &mut impl Output) {
+pub(crate) fn release_reference(bodies: &mut Store, sequence: u64, out: &mut impl Output) {
     if let Some(body) = bodies.count_reference(sequence, false) {
         out.release(body.position, body.length);
     }
 }
 
 /// The parts of the core that handing out needs while a store is borrowed.
-pub(super) struct Hand<'a> {
-    pub(super) now: Timestamp,
-    pub(super) clients: &'a mut IdMap<ClientId, Client>,
-    pub(super) consumers: &'a mut IdMap<ConsumerNumber, Consumer>,
+pub(crate) struct Hand<'a> {
+    pub(crate) clients: &'a mut IdMap<ClientId, Client>,
+    pub(crate) consumers: &'a mut IdMap<ConsumerNumber, Consumer>,
     tokens: &'a Tokens,
-    merge: &'a mut Merge,
     next_lock: &'a mut u32,
     /// Deliveries of messages that are gone with them: they wait for the record of their removal.
     held: &'a mut Vec<(ClientId, Delivery)>,
-    pub(super) describe: Describe,
+    pub(crate) describe: Describe,
 }
 
 impl Hand<'_> {
     /// Gives messages to the consumers of the ring.
     fn deliver(
         &mut self,
+        cx: &mut Cx<'_, impl Output>,
         store: &mut Store,
         mut bodies: Option<&mut Store>,
         bound: &mut Bound,
-        out: &mut impl Output,
     ) -> Stop {
         for _ in 0..TURN {
             if bound.is_spent() {
@@ -153,14 +152,14 @@ impl Hand<'_> {
             }
             let Some(sequence) = store.next_ready() else { return Stop::NoMessage };
             let Some(slot) = store.slots.get(sequence).copied() else { return Stop::NoMessage };
-            if Core::is_over(&slot, store.is_dead_letter(), self.now) {
+            if slot.is_over(store.is_dead_letter(), cx.now) {
                 store.take(sequence);
                 continue;
             }
             let Some(number) = self.next_consumer(store) else { return Stop::NoConsumer };
-            if let Ok(stored) = read_stored(store, sequence, &slot, bodies.as_deref(), out) {
+            if let Ok(stored) = read_stored(store, sequence, &slot, bodies.as_deref(), cx.out) {
                 bound.spend(stored.payload.len());
-                self.hand_out(store, bodies.as_deref_mut(), (number, sequence), stored, out);
+                self.hand_out(cx, store, bodies.as_deref_mut(), number, sequence, stored);
             } else {
                 store.set_damaged(sequence);
                 store.ring.push_front(number);
@@ -172,31 +171,31 @@ impl Hand<'_> {
     /// Gives messages to the holders of sessions: to each the next one of its session, in turn.
     fn deliver_in_sessions(
         &mut self,
+        cx: &mut Cx<'_, impl Output>,
         store: &mut Store,
         mut bodies: Option<&mut Store>,
         bound: &mut Bound,
-        out: &mut impl Output,
     ) -> Stop {
         for step in 0..TURN {
             if bound.is_spent() {
                 return Stop::Bound;
             }
             if (step as usize).is_multiple_of(AHEAD) {
-                Core::approach_holders(store, self.consumers);
+                prefetch_holders(store, self.consumers);
             }
-            let next = store.sessions.as_mut().and_then(|sessions| sessions.next_in_turn(self.now));
+            let next = store.sessions.as_mut().and_then(|sessions| sessions.next_in_turn(cx.now));
             let Some((_, number, sequence)) = next else { return Stop::NoMessage };
             let Some(slot) = store.slots.get(sequence).copied() else { continue };
-            if Core::is_over(&slot, store.is_dead_letter(), self.now) {
+            if slot.is_over(store.is_dead_letter(), cx.now) {
                 store.set_aside(sequence);
                 continue;
             }
             if !self.may_take(store, number) {
                 continue;
             }
-            if let Ok(stored) = read_stored(store, sequence, &slot, bodies.as_deref(), out) {
+            if let Ok(stored) = read_stored(store, sequence, &slot, bodies.as_deref(), cx.out) {
                 bound.spend(stored.payload.len());
-                self.hand_out(store, bodies.as_deref_mut(), (number, sequence), stored, out);
+                self.hand_out(cx, store, bodies.as_deref_mut(), number, sequence, stored);
             } else {
                 store.set_damaged(sequence);
             }
@@ -215,7 +214,7 @@ impl Hand<'_> {
     }
 
     /// Whether a consumer just taken from a ring has credit and budget; if not, notes where it waits instead.
-    pub(super) fn may_take(&mut self, store: &mut Store, number: ConsumerNumber) -> bool {
+    pub(crate) fn may_take(&mut self, store: &mut Store, number: ConsumerNumber) -> bool {
         let Some(consumer) = self.consumers.get_mut(&number) else {
             store.gone = store.gone.saturating_sub(1);
             return false;
@@ -235,17 +234,18 @@ impl Hand<'_> {
     }
 
     #[inline]
-    pub(super) fn hand_out(
+    pub(crate) fn hand_out(
         &mut self,
+        cx: &mut Cx<'_, impl Output>,
         store: &mut Store,
         bodies: Option<&mut Store>,
-        (number, sequence): (ConsumerNumber, u64),
+        number: ConsumerNumber,
+        sequence: u64,
         stored: Stored,
-        out: &mut impl Output,
     ) {
         let Some(consumer) = self.consumers.get_mut(&number) else { return };
         let (client, link) = (consumer.client, consumer.link);
-        store.touched_at = self.now;
+        store.touched_at = cx.now;
         store.traffic.outgoing += 1;
         consumer.count += 1;
         if let Some(client) = self.clients.get_mut(&client) {
@@ -265,11 +265,11 @@ impl Hand<'_> {
         if consumer.mode == ReceiveMode::ReceiveAndDelete {
             store.traffic.completed += 1;
             if let Some((slot, body)) = store.remove(sequence) {
-                // At most once: it is not handed out before it is surely gone.
-                self.merge.removed(store.id, sequence, Removal::Awaited, out);
-                out.release(slot.position, slot.length);
+                // At most once: it is not handed cx.out before it is surely gone.
+                cx.removed(store.id, sequence, Removal::Awaited);
+                cx.out.release(slot.position, slot.length);
                 if let Some((body, bodies)) = body.zip(bodies) {
-                    release_reference(bodies, body.sequence, out);
+                    release_reference(bodies, body.sequence, cx.out);
                 }
             }
             let delivery = Delivery { consumer: link, queue, sequence: sequence_number, lock: None, stored };
@@ -289,24 +289,24 @@ impl Hand<'_> {
                 store.take(sequence);
             }
             if is_timed {
-                let until = self.now.after(store.lock_duration);
+                let until = cx.now.after(store.lock_duration);
                 store.lock(sequence, id, number, until);
                 until
             } else {
-                store.lock_untimed(sequence, id, number, self.now);
+                store.lock_untimed(sequence, id, number, cx.now);
                 Timestamp::MAX
             }
         };
         let token = self.tokens.seal(store.id, id, sequence_number);
         let lock = Some(Lock { id, token, until });
-        out.effect(
+        cx.out.effect(
             client,
             Effect::Delivery(Delivery { consumer: link, queue, sequence: sequence_number, lock, stored }),
         );
     }
 
     /// Answers those whose drain is complete: the credit is used, or there is nothing left to use it for.
-    fn answer_drains(&mut self, store: &mut Store, stop: Stop, out: &mut impl Output) {
+    fn answer_drains(&mut self, cx: &mut Cx<'_, impl Output>, store: &mut Store, stop: Stop) {
         let waiting = std::mem::take(&mut store.draining);
         for number in waiting {
             let Some(consumer) = self.consumers.get_mut(&number) else { continue };
@@ -331,7 +331,7 @@ impl Hand<'_> {
             consumer.drain = false;
             consumer.count = consumer.count.max(consumer.limit);
             let drained = Effect::Drained { consumer: consumer.link, count: consumer.count };
-            self.merge.effect(consumer.client, drained, out);
+            cx.tell(consumer.client, drained);
         }
     }
 }

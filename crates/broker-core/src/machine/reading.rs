@@ -4,7 +4,6 @@
 
 use bytes::{Buf as _, Bytes};
 
-use super::Core;
 use crate::{
     Output, Properties, QueueId, StorageError, Stored,
     record::{OpenRecord, Plain},
@@ -12,31 +11,8 @@ use crate::{
     store::Store,
 };
 
-impl Core {
-    /// Reads a message of a store back.
-    pub(super) fn read_message(
-        &self,
-        queue: QueueId,
-        sequence: u64,
-        out: &mut impl Output,
-    ) -> Result<OpenRecord, StorageError> {
-        let gone = || StorageError { at: crate::Position::default(), reason: "no such message".into() };
-        let store = self.stores.get(&queue).ok_or_else(gone)?;
-        let slot = store.slots.get(sequence).ok_or_else(gone)?;
-        let bodies = store.copies.as_ref().and_then(|copies| self.stores.get(&copies.topic));
-        read_message(store, sequence, slot, bodies.map(|bodies| &**bodies), out)
-    }
-
-    /// Bytes that a copy shares with others; 0 for a message that is no copy.
-    pub(super) fn body_length(&self, queue: QueueId, sequence: u64) -> u32 {
-        let body = self.stores.get(&queue).and_then(|store| store.body_of(sequence));
-        let shared = body.and_then(|body| self.stores.get(&body.topic)?.slots.get(body.sequence));
-        shared.map_or(0, |slot| slot.length)
-    }
-}
-
 /// Reads a message of a store back, a copy with its body from the topic's store `bodies`.
-pub(super) fn read_message(
+pub(crate) fn read_message(
     store: &Store,
     sequence: u64,
     slot: &Slot,
@@ -68,7 +44,7 @@ fn open_message(
 /// The same as a client sees it. Most messages are plain, and made in one step: what is handed on from function to function is
 /// copied each time, and what was just written in small pieces is slow to be copied in large ones.
 #[inline]
-pub(super) fn read_stored(
+pub(crate) fn read_stored(
     store: &Store,
     sequence: u64,
     slot: &Slot,
@@ -111,7 +87,7 @@ fn open_record(
 }
 
 /// A message as a client sees it.
-pub(super) fn stored(slot: &Slot, mut record: OpenRecord) -> Result<Stored, StorageError> {
+pub(crate) fn stored(slot: &Slot, mut record: OpenRecord) -> Result<Stored, StorageError> {
     let broken =
         |error: crate::RecordError| StorageError { at: slot.position, reason: error.to_string().into() };
     let properties = record.properties().map_err(broken)?;

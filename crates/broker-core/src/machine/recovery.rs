@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 
-use super::{Core, pump::with_bodies, wake};
+use super::{entities::EntityAdmin, messages::Messages, pump::with_bodies, rules::RuleAdmin};
 use crate::{
     EntityKind, EntitySettings, Output, Position, QueueId, RecordError, Timestamp, name,
     record::{
@@ -27,17 +27,29 @@ pub struct ReplayError {
     pub error: RecordError,
 }
 
-impl Core {
+/// Reads the journal back, and moves what is alive in it.
+#[derive(Debug)]
+pub(crate) struct Recovery<'a> {
+    pub(crate) messages: &'a mut Messages,
+}
+
+impl<'a> Recovery<'a> {
+    pub(crate) fn of(messages: &'a mut Messages) -> Self {
+        Self { messages }
+    }
+}
+
+impl Recovery<'_> {
     /// Takes in one record of the journal, in order, before anything else. `index` is at least the record's index;
     /// `length` is what [`Output::record`] said of it.
-    pub fn replay(&mut self, at: Position, index: &[u8], length: u32) -> Result<(), ReplayError> {
+    pub(crate) fn replay(&mut self, at: Position, index: &[u8], length: u32) -> Result<(), ReplayError> {
         match Fact::decode(index).map_err(|error| ReplayError { at, error })? {
             Fact::Message(index) => {
                 self.replay_message(&index, at, length).map_err(|error| ReplayError { at, error })?;
             }
-            Fact::Rule(record) => self.replay_rule(*record, at, length),
+            Fact::Rule(record) => RuleAdmin::of(self.messages).replay_rule(*record, at, length),
             Fact::Removed { queue, runs } => {
-                let Some(store) = self.stores.get_mut(&queue) else { return Ok(()) };
+                let Some(store) = self.messages.store_mut(queue) else { return Ok(()) };
                 for (first, count) in runs {
                     let end = first.saturating_add(u64::from(count));
                     while let Some(sequence) = store.slots.next_before(first, end) {
@@ -47,7 +59,7 @@ impl Core {
                 }
             }
             Fact::Changed { queue, sequence, delivery_count, state } => {
-                let Some(store) = self.stores.get_mut(&queue) else { return Ok(()) };
+                let Some(store) = self.messages.store_mut(queue) else { return Ok(()) };
                 if let Some(slot) = store.slots.get_mut(sequence) {
                     slot.delivery_count = delivery_count;
                     slot.state = state;
@@ -55,24 +67,24 @@ impl Core {
                 }
             }
             Fact::History(run) => {
-                let seed = self.tokens.seed();
+                let seed = self.messages.tokens.seed();
                 self.replay_store(run.queue).history(seed).replay(run, at, length);
             }
             Fact::Forgotten { queue, kept_from } => {
-                let seed = self.tokens.seed();
+                let seed = self.messages.tokens.seed();
                 self.replay_store(queue).history(seed).replay_forgotten(kept_from);
             }
             Fact::SessionState(index) => self.replay_session_state(&index, at, length),
             Fact::Definition(definition) => {
                 self.check_roles(definition.stores).map_err(|error| ReplayError { at, error })?;
-                self.place(*definition, at, length);
+                EntityAdmin::of(self.messages).place(*definition, at, length);
             }
             Fact::Deleted(stores) => {
                 self.check_roles(stores).map_err(|error| ReplayError { at, error })?;
                 for id in stores.all() {
-                    self.stores.remove(&id);
+                    self.messages.entities.stores.remove(&id);
                 }
-                self.rules.remove_all(None, stores.queue);
+                self.messages.rules.remove_all(None, stores.queue);
             }
         }
         Ok(())
@@ -81,7 +93,7 @@ impl Core {
     /// Stores belong together for good: a record that says otherwise would tear an entity apart.
     fn check_roles(&self, stores: Stores) -> Result<(), RecordError> {
         let Stores { queue, dead_letter, transfer_dead_letter } = stores;
-        let role = |id| self.stores.get(&id).map_or(&Role::Unknown, |store| &store.role);
+        let role = |id| self.messages.store(id).map_or(&Role::Unknown, |store| &store.role);
         let fits_main = match role(queue) {
             Role::Main(entity) => entity.definition.stores == stores,
             other => matches!(other, Role::Unknown),
@@ -105,14 +117,19 @@ impl Core {
         }
     }
 
-    fn replay_message(&mut self, index: &MessageIndex, at: Position, length: u32) -> Result<(), RecordError> {
+    pub(crate) fn replay_message(
+        &mut self,
+        index: &MessageIndex,
+        at: Position,
+        length: u32,
+    ) -> Result<(), RecordError> {
         let session = index.more.as_ref().and_then(|more| more.session.as_deref());
-        let session = session.map(|session| (session, self.tokens.seed()));
+        let session = session.map(|session| (session, self.messages.tokens.seed()));
         let store = self.replay_store(index.queue);
         let mut slot = Slot::new(at, length, index.enqueued_at, index.expires_at);
         slot.state = index.state;
         slot.delivery_count = index.delivery_count;
-        slot.until = index.due.unwrap_or(Timestamp::MAX);
+        slot.set_due(index.due);
         if index.flags & ACQUIRED != 0 {
             slot.set_acquired();
         }
@@ -133,13 +150,17 @@ impl Core {
 
     /// The store that a record speaks of. Its definition may have been moved behind the record.
     fn replay_store(&mut self, id: QueueId) -> &mut Store {
-        self.next_store = self.next_store.max(id.0.saturating_add(1));
+        self.messages.entities.next_store = self.messages.entities.next_store.max(id.0.saturating_add(1));
         let lock_duration = EntitySettings::default().lock_duration;
-        self.stores.entry(id).or_insert_with(|| Box::new(Store::new(id, Role::Unknown, lock_duration)))
+        self.messages
+            .entities
+            .stores
+            .entry(id)
+            .or_insert_with(|| Box::new(Store::new(id, Role::Unknown, lock_duration)))
     }
 
     fn replay_session_state(&mut self, index: &SessionStateIndex, position: Position, length: u32) {
-        let seed = self.tokens.seed();
+        let seed = self.messages.tokens.seed();
         let store = self.replay_store(index.queue);
         let state = SessionState { position, length, updated_at: index.updated_at };
         let sessions = store.sessions(seed);
@@ -149,13 +170,13 @@ impl Core {
 
     /// After the last record: nothing is locked, everything else stands where it stood. Messages whose queue's
     /// definition was lost (a repaired journal) are found in a queue `recovered-<number>`.
-    pub fn recovered(&mut self, out: &mut impl Output) {
-        let mut ids: Vec<QueueId> = self.stores.keys().copied().collect();
+    pub(crate) fn recovered(&mut self, out: &mut impl Output) {
+        let mut ids: Vec<QueueId> = self.messages.entities.stores.keys().copied().collect();
         ids.sort_unstable();
         for queue in &ids {
-            if let Some(entity) = self.stores.get(queue).and_then(|store| store.entity()) {
-                self.names.insert(name::key(&entity.definition.name), *queue);
-                self.listed.enter(&entity.definition);
+            if let Some(entity) = self.messages.entities.stores.get(queue).and_then(|store| store.entity()) {
+                self.messages.entities.names.insert(name::key(&entity.definition.name), *queue);
+                self.messages.entities.listed.enter(&entity.definition);
             }
         }
         for queue in &ids {
@@ -172,7 +193,9 @@ impl Core {
     /// repaired journal) is hidden and counts as damaged.
     fn count_references(&mut self, ids: &[QueueId], out: &mut impl Output) {
         for queue in ids {
-            let Some((store, mut bodies)) = with_bodies(&mut self.stores, *queue) else { continue };
+            let Some((store, mut bodies)) = with_bodies(&mut self.messages.entities.stores, *queue) else {
+                continue;
+            };
             let Some(copies) = store.copies.take() else { continue };
             for (sequence, body) in copies.bodies.iter() {
                 let shared = bodies.as_deref_mut().and_then(|bodies| bodies.slots.get_mut(*body));
@@ -184,7 +207,7 @@ impl Core {
             store.copies = Some(copies);
         }
         for queue in ids {
-            let Some(store) = self.stores.get_mut(queue) else { continue };
+            let Some(store) = self.messages.store_mut(*queue) else { continue };
             let unused = |(_, slot): &(u64, &Slot)| slot.state == State::Body && slot.references() == 0;
             let unused: Vec<u64> = store.slots.iter().filter(unused).map(|(sequence, _)| sequence).collect();
             for sequence in unused {
@@ -196,26 +219,30 @@ impl Core {
     }
 
     fn settle_rules(&mut self, out: &mut impl Output) {
-        let mut rules = std::mem::take(&mut self.rules);
-        for (position, length) in rules.settle(|subscription| self.main_of(subscription)?.definition.topic) {
+        let mut rules = std::mem::take(&mut self.messages.rules);
+        for (position, length) in
+            rules.settle(|subscription| self.messages.main_of(subscription)?.definition.topic)
+        {
             out.release(position, length);
         }
-        self.rules = rules;
+        self.messages.rules = rules;
     }
 
     /// Names a store that has no definition.
     fn adopt_orphan(&mut self, queue: QueueId, out: &mut impl Output) {
-        let Some(store) = self.stores.get(&queue).filter(|store| matches!(store.role, Role::Unknown)) else {
+        let Some(store) = self.messages.store(queue).filter(|store| matches!(store.role, Role::Unknown))
+        else {
             return;
         };
         let next_sequence = store.seen.plain + 1;
         let mut name = format!("recovered-{}", queue.0);
-        while self.names.contains_key(name.as_str()) {
+        while self.messages.entities.names.contains_key(name.as_str()) {
             name.push_str("-x");
         }
         let created_at =
             store.slots.iter().next().map_or(Timestamp::default(), |(_, slot)| slot.enqueued_at());
-        let mut free = (1..u32::MAX).map(QueueId).filter(|id| !self.stores.contains_key(id));
+        let mut free =
+            (1..u32::MAX).map(QueueId).filter(|id| !self.messages.entities.stores.contains_key(id));
         let mut free = || free.next().expect("four billion stores do not fit into memory");
         let definition = Definition {
             kind: EntityKind::Queue,
@@ -232,44 +259,29 @@ impl Core {
             updated_at: created_at,
             accessed_at: Timestamp::default(),
         };
-        self.adopt(definition, out);
+        EntityAdmin::of(self.messages).adopt(definition, out);
     }
 
     /// Computes what replay left out for one store.
-    fn finish(&mut self, queue: QueueId) {
-        let stores = self.main_of(queue).map_or([queue; 3], |entity| entity.definition.stores.all());
-        let stores = stores.into_iter().filter_map(|id| self.stores.get(&id));
+    pub(crate) fn finish(&mut self, queue: QueueId) {
+        let stores = self.messages.main_of(queue).map_or([queue; 3], |entity| entity.definition.stores.all());
+        let stores = stores.into_iter().filter_map(|id| self.messages.store(id));
         let mut seen = Seen::default();
         stores.for_each(|store| seen.merge(&store.seen));
-        let Some(store) = self.stores.get_mut(&queue) else { return };
+        let Some(store) = self.messages.entities.stores.get_mut(&queue) else { return };
         store.rebuild();
-        store.arm(&mut self.timers);
+        self.messages.entities.agenda.arm(store);
         if store.forwards.is_some() && store.next_ready().is_some() {
-            wake(store, &mut self.active);
+            self.messages.entities.agenda.wake(store);
         }
-        self.remembered += store.history.as_ref().map_or(0, |history| history.len() as u64);
+        self.messages.remembered += store.history.as_ref().map_or(0, |history| history.len() as u64);
         if let Role::Main(entity) = &mut store.role {
             seen.tell(&mut entity.definition);
         }
     }
 
-    /// All records that are alive: position and length, in no order. What the journal holds beside them is dead.
-    pub fn live_records(&self) -> impl Iterator<Item = (Position, u32)> {
-        let stores =
-            self.stores.values().map(|store| &**store).chain(self.remains.stores()).flat_map(|store| {
-                let definition = store.entity().map(|entity| (entity.position, entity.length));
-                let sessions = store.sessions.iter().flat_map(|sessions| sessions.iter());
-                let states = sessions.filter_map(Session::state);
-                let states = states.map(|state| (state.position, state.length));
-                let messages = store.slots.iter().map(|(_, slot)| (slot.position, slot.length));
-                let history = store.history.iter().flat_map(|history| history.live_records());
-                definition.into_iter().chain(states).chain(messages).chain(history)
-            });
-        stores.chain(self.rules.records())
-    }
-
     /// The journal cleans up and meets this record in its oldest segment: it is appended anew if it is alive.
-    pub fn relocate(
+    pub(crate) fn relocate(
         &mut self,
         at: Position,
         record: &Bytes,
@@ -280,18 +292,18 @@ impl Core {
             Fact::Message(index) => self.relocate_message(at, &index, record, out).map_err(error),
             Fact::Definition(definition) => {
                 let queue = definition.stores.queue;
-                let entity = self.stores.get(&queue).and_then(|store| store.entity());
+                let entity = self.messages.entity(queue);
                 if entity.is_some_and(|entity| entity.position == at) {
-                    self.rewrite_definition(queue, out);
+                    self.messages.entities.rewrite_definition(queue, out);
                 }
                 Ok(())
             }
             Fact::Rule(record) => {
-                self.relocate_rule(at, &record, out);
+                RuleAdmin::of(self.messages).relocate_rule(at, &record, out);
                 Ok(())
             }
             Fact::History(run) => {
-                let store = self.stores.get_mut(&run.queue);
+                let store = self.messages.store_mut(run.queue);
                 if let Some(history) = store.and_then(|store| store.history.as_mut()) {
                     history.relocate(&run, at, record, out);
                 }
@@ -310,7 +322,7 @@ impl Core {
         record: &Bytes,
         out: &mut impl Output,
     ) -> Result<(), RecordError> {
-        let Some(store) = self.stores.get_mut(&index.queue) else { return Ok(()) };
+        let Some(store) = self.messages.store_mut(index.queue) else { return Ok(()) };
         let Some(slot) = store.slots.get(index.sequence).copied().filter(|slot| slot.position == at) else {
             return Ok(());
         };
@@ -335,7 +347,7 @@ impl Core {
         record: &Bytes,
         out: &mut impl Output,
     ) -> Result<(), RecordError> {
-        let Some(store) = self.stores.get_mut(&index.queue) else { return Ok(()) };
+        let Some(store) = self.messages.store_mut(index.queue) else { return Ok(()) };
         let Some(number) = store.sessions.as_ref().and_then(|sessions| sessions.find(&index.session)) else {
             return Ok(());
         };
@@ -352,22 +364,13 @@ impl Core {
 
     /// The journal has gone through its oldest segment, which ends at `up_to`. Definitions in it are appended anew,
     /// with the next sequence number of their queue.
-    pub fn segment_done(&mut self, up_to: Position, out: &mut impl Output) {
-        let queues: Vec<QueueId> = self.names.values().copied().collect();
+    pub(crate) fn segment_done(&mut self, up_to: Position, out: &mut impl Output) {
+        let queues: Vec<QueueId> = self.messages.entities.names.values().copied().collect();
         for queue in queues {
-            let entity = self.stores.get(&queue).and_then(|store| store.entity());
+            let entity = self.messages.entity(queue);
             if entity.is_some_and(|entity| entity.position < up_to) {
-                self.rewrite_definition(queue, out);
+                self.messages.entities.rewrite_definition(queue, out);
             }
         }
-    }
-
-    pub(super) fn rewrite_definition(&mut self, queue: QueueId, out: &mut impl Output) {
-        let accessed_at = self.main_of(queue).map(|entity| self.accessed_at(&entity.definition));
-        let Some(store) = self.stores.get_mut(&queue) else { return };
-        let Role::Main(entity) = &mut store.role else { return };
-        entity.definition.accessed_at = accessed_at.unwrap_or_default();
-        out.release(entity.position, entity.length);
-        (entity.position, entity.length) = out.record(&entity.definition.encode(), &[]);
     }
 }

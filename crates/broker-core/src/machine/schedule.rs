@@ -6,56 +6,51 @@
 use std::time::Duration;
 
 use super::{
-    Core,
     arrival::{Arrival, arrival, more_of, store_message},
     partitions::Together,
     publish::Numbers,
+    publish::Publisher,
     status::Use,
+    topic::FanOut,
     topic::{Incoming, overlay},
-    wake,
 };
 use crate::{
-    ClientId, Effect, EntityError, EntityKind, EntityPath, Message, Output, PublishError, QueueId,
-    SequenceNumber, Ticket, Timestamp, merge::Answer, partition::PartitionId, record::OpenRecord,
-    slot::State,
+    Effect, EntityError, EntityKind, EntityPath, Message, Output, PublishError, QueueId, SequenceNumber,
+    Ticket, call::Cx, merge::Answer, partition::PartitionId, record::OpenRecord, slot::State,
 };
 
-impl Core {
-    pub(super) fn schedule(
+impl Publisher<'_> {
+    pub(crate) fn schedule(
         &mut self,
-        now: Timestamp,
-        client: ClientId,
+        cx: &mut Cx<'_, impl Output>,
         path: &EntityPath,
         messages: &[Message],
         ticket: Ticket,
-        out: &mut impl Output,
     ) {
         let mut sequences = Vec::with_capacity(messages.len());
-        let found = self.resolve(path).ok_or_else(|| PublishError::NotFound(path.entity.clone()));
+        let found = self.messages.resolve(path).ok_or_else(|| PublishError::NotFound(path.entity.clone()));
         let stored = found.and_then(|queue| {
-            let messages = (messages, Together::Not);
-            self.enqueue(now, queue, messages, Numbers::Told(&mut sequences), out)
+            self.enqueue(cx, queue, messages, Together::Not, Numbers::Told(&mut sequences))
         });
         match stored {
-            Ok(()) => self.merge.effect(client, Effect::Scheduled { ticket, sequences }, out),
-            Err(error) => self.refuse_publish(client, Some(ticket), error, out),
+            Ok(()) => cx.reply(Effect::Scheduled { ticket, sequences }),
+            Err(error) => cx.refuse_publish(Some(ticket), error),
         }
     }
 
-    pub(super) fn cancel_scheduled(
+    pub(crate) fn cancel_scheduled(
         &mut self,
-        client: ClientId,
+        cx: &mut Cx<'_, impl Output>,
         path: &EntityPath,
         sequences: &[SequenceNumber],
         ticket: Ticket,
-        out: &mut impl Output,
     ) {
         match self.check_scheduled(path, sequences) {
             Ok(queue) => {
-                self.discard_scheduled(queue, sequences, out);
-                self.merge.answer(client, Answer::Settled, ticket, out);
+                self.discard_scheduled(cx, queue, sequences);
+                cx.answer(Answer::Settled, ticket);
             }
-            Err(error) => self.merge.effect(client, Effect::RequestRefused { ticket, error }, out),
+            Err(error) => cx.reply(Effect::RequestRefused { ticket, error }),
         }
     }
 
@@ -65,20 +60,20 @@ impl Core {
         path: &EntityPath,
         sequences: &[SequenceNumber],
     ) -> Result<QueueId, EntityError> {
-        let queue = self.resolve(path).ok_or_else(|| EntityError::NotFound(path.entity.clone()))?;
+        let queue = self.messages.resolve(path).ok_or_else(|| EntityError::NotFound(path.entity.clone()))?;
         self.check_wait(queue, &path.entity, sequences)?;
         Ok(queue)
     }
 
     /// Whether all these messages of a store wait for their time.
-    pub(super) fn check_wait(
+    pub(crate) fn check_wait(
         &self,
         queue: QueueId,
         entity: &str,
         sequences: &[SequenceNumber],
     ) -> Result<(), EntityError> {
-        self.check_use(queue, Use::Send)?;
-        let store = self.stores.get(&queue).ok_or_else(|| EntityError::NotFound(entity.into()))?;
+        self.messages.entities.check_use(queue, Use::Send)?;
+        let store = self.messages.store(queue).ok_or_else(|| EntityError::NotFound(entity.into()))?;
         let waits = |sequence: &&SequenceNumber| {
             store.slots.get(sequence.0).is_some_and(|slot| slot.state == State::Scheduled)
         };
@@ -91,51 +86,50 @@ impl Core {
     }
 
     /// Does what was checked.
-    pub(super) fn discard_scheduled(
+    pub(crate) fn discard_scheduled(
         &mut self,
+        cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
         sequences: &[SequenceNumber],
-        out: &mut impl Output,
     ) {
-        self.touch(queue);
+        self.messages.entities.touch(cx, queue);
         // A number given twice is gone after the first.
         for sequence in sequences {
-            self.discard(queue, sequence.0, out);
+            self.messages.entities.discard(cx, queue, sequence.0);
         }
     }
 
     /// Stores messages whose numbers were told before. One whose time has come meanwhile arrives as if it were sent now.
-    pub(super) fn store_scheduled(
+    pub(crate) fn store_scheduled(
         &mut self,
-        now: Timestamp,
+        cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
         messages: &[Message],
         numbers: &[u64],
-        out: &mut impl Output,
     ) {
-        let Some(kind) = self.kind_of(queue) else { return };
-        self.touch(queue);
+        let Some(kind) = self.messages.entities.kind_of(queue) else { return };
+        self.messages.entities.touch(cx, queue);
         for (message, number) in messages.iter().zip(numbers) {
-            if message.scheduled_enqueue_time.is_none_or(|due| due <= now) {
-                self.store_checked(now, (queue, kind), std::slice::from_ref(message), Numbers::Untold, out);
+            if message.scheduled_enqueue_time.is_none_or(|due| due <= cx.now) {
+                self.store_checked(cx, queue, kind, std::slice::from_ref(message), Numbers::Untold);
                 continue;
             }
-            let Some(store) = self.stores.get_mut(&queue) else { return };
-            if store.is_first_copy(now, message) {
+            let Some(store) = self.messages.store_mut(queue) else { return };
+            if store.is_first_copy(cx.now, message) {
                 store.traffic.incoming += 1;
                 let more = more_of(message, store.sessions.is_some());
-                store_message(store, *number, now, arrival(now, message, more), message.stored(), out);
+                store_message(cx, store, *number, arrival(cx.now, message, more), message.stored());
             }
         }
-        self.rearm(queue);
-        self.note_history(queue);
+        self.messages.entities.rearm(queue);
+        self.messages.entities.note_history(cx, queue);
     }
 
     /// A scheduled message arrives, as if it were sent now (SEQ-9). One that cannot be read stays, hidden.
-    pub(super) fn activate(&mut self, now: Timestamp, queue: QueueId, sequence: u64, out: &mut impl Output) {
-        self.touch(queue);
-        let Ok(record) = self.read_message(queue, sequence, out) else {
-            if let Some(store) = self.stores.get_mut(&queue) {
+    pub(crate) fn activate(&mut self, cx: &mut Cx<'_, impl Output>, queue: QueueId, sequence: u64) {
+        self.messages.entities.touch(cx, queue);
+        let Ok(record) = self.messages.entities.read_message(queue, sequence, cx.out) else {
+            if let Some(store) = self.messages.store_mut(queue) {
                 store.set_damaged(sequence);
             }
             return;
@@ -148,32 +142,35 @@ impl Core {
             more: record.index.more.clone(),
             partition: PartitionId::of_number(sequence),
         };
-        self.discard(queue, sequence, out);
-        if self.kind_of(queue) == Some(EntityKind::Topic) {
-            return self.activate_at_topic(now, queue, arrival, &record, out);
+        self.messages.entities.discard(cx, queue, sequence);
+        if self.messages.entities.kind_of(queue) == Some(EntityKind::Topic) {
+            return self.activate_at_topic(cx, queue, arrival, &record);
         }
-        self.accept_numbered(now, queue, arrival, &record.rest, out);
-        if let Some(store) = self.stores.get_mut(&queue) {
-            wake(store, &mut self.active);
+        FanOut::of(self.messages).accept_numbered(cx, queue, arrival, &record.rest);
+        if let Some(store) = self.messages.entities.stores.get_mut(&queue) {
+            self.messages.entities.agenda.wake(store);
         }
     }
 
     /// Rules see a message when it arrives, not when it is sent.
     fn activate_at_topic(
         &mut self,
-        now: Timestamp,
+        cx: &mut Cx<'_, impl Output>,
         topic: QueueId,
         arrival: Arrival,
         record: &OpenRecord,
-        out: &mut impl Output,
     ) {
-        let mut message = (self.config.describe)(now, &record.clone().into_payload());
+        let mut message = (self.messages.config.describe)(cx.now, &record.clone().into_payload());
         let mut facts = message.properties.take().map(|properties| *properties).unwrap_or_default();
         let stored = record.properties().unwrap_or_default();
         overlay(&mut facts, &stored);
         message.take_changes(&stored);
         let session = message.session_id.as_deref();
-        self.begin_room();
-        self.fan_out(now, topic, Incoming { arrival, facts, session, rest: &record.rest }, out);
+        cx.begin_step();
+        FanOut::of(self.messages).fan_out(
+            cx,
+            topic,
+            Incoming { arrival, facts, session, rest: &record.rest },
+        );
     }
 }

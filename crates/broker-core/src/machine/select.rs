@@ -7,13 +7,13 @@
 use broker_filter::PropertySet;
 
 use super::{
-    Core,
     pump::{Bound, Hand},
     reading::read_stored,
     topic::overlay,
 };
 use crate::{
     Delivery, Effect, Output, SequenceNumber, Stored, Timestamp,
+    call::Cx,
     config::Describe,
     slot::{ConsumerNumber, Slot, State},
     store::Store,
@@ -34,12 +34,12 @@ enum Looked {
 
 impl Hand<'_> {
     /// Gives messages to the consumers with a selector, in turn. Says whether each has looked at all that it could.
-    pub(super) fn select(
+    pub(crate) fn select(
         &mut self,
+        cx: &mut Cx<'_, impl Output>,
         store: &mut Store,
         mut bodies: Option<&mut Store>,
         bound: &mut Bound,
-        out: &mut impl Output,
     ) -> bool {
         if store.selectors.is_none() {
             return true;
@@ -56,10 +56,10 @@ impl Hand<'_> {
                     content.push(number);
                     break;
                 }
-                match self.look(store, bodies.as_deref(), number, bound, out) {
+                match self.look(cx, store, bodies.as_deref(), number, bound) {
                     Looked::Match(sequence, stored) => {
                         left -= 1;
-                        self.hand_out(store, bodies.as_deref_mut(), (number, sequence), *stored, out);
+                        self.hand_out(cx, store, bodies.as_deref_mut(), number, sequence, *stored);
                         break;
                     }
                     Looked::Other => left -= 1,
@@ -92,11 +92,11 @@ impl Hand<'_> {
     /// Looks at one message for a consumer.
     fn look(
         &mut self,
+        cx: &mut Cx<'_, impl Output>,
         store: &mut Store,
         bodies: Option<&Store>,
         number: ConsumerNumber,
         bound: &mut Bound,
-        out: &mut impl Output,
     ) -> Looked {
         let consumer = self.consumers.get_mut(&number);
         let Some(selection) = consumer.and_then(|consumer| consumer.selection.as_mut()) else {
@@ -110,15 +110,15 @@ impl Hand<'_> {
         let Some(slot) = store.slots.get(sequence).copied().filter(Slot::is_ready) else {
             return Looked::Other;
         };
-        if Core::is_over(&slot, store.is_dead_letter(), self.now) {
+        if slot.is_over(store.is_dead_letter(), cx.now) {
             return Looked::Other;
         }
-        let Ok(found) = read_stored(store, sequence, &slot, bodies, out) else {
+        let Ok(found) = read_stored(store, sequence, &slot, bodies, cx.out) else {
             store.set_damaged(sequence);
             return Looked::Other;
         };
         bound.bytes = bound.bytes.saturating_sub(found.payload.len() as u64);
-        if selection.wants(&facts(self.describe, self.now, &found)) {
+        if selection.wants(&facts(self.describe, cx.now, &found)) {
             Looked::Match(sequence, Box::new(found))
         } else {
             Looked::Other
@@ -126,12 +126,12 @@ impl Hand<'_> {
     }
 
     /// Shows messages to the browsing consumers. Says whether each got all that it could take.
-    pub(super) fn browse(
+    pub(crate) fn browse(
         &mut self,
+        cx: &mut Cx<'_, impl Output>,
         store: &mut Store,
         bodies: Option<&Store>,
         bound: &mut Bound,
-        out: &mut impl Output,
     ) -> bool {
         for _ in 0..store.browsers.len() {
             let Some(number) = store.browsers.pop_front() else { break };
@@ -140,7 +140,7 @@ impl Hand<'_> {
                     store.browsers.push_front(number);
                     return false;
                 }
-                if !self.show_next(store, bodies, number, bound, out) {
+                if !self.show_next(cx, store, bodies, number, bound) {
                     store.browsers.push_back(number);
                     break;
                 }
@@ -152,23 +152,23 @@ impl Hand<'_> {
     /// Shows one message; says no where there is none to show.
     fn show_next(
         &mut self,
+        cx: &mut Cx<'_, impl Output>,
         store: &mut Store,
         bodies: Option<&Store>,
         number: ConsumerNumber,
         bound: &mut Bound,
-        out: &mut impl Output,
     ) -> bool {
         let Some(consumer) = self.consumers.get_mut(&number) else { return false };
         let Some(sequence) = store.next_to_show(&consumer.browsed) else { return false };
         consumer.browsed.pass(store.has_partitions, sequence);
-        store.touched_at = self.now;
+        store.touched_at = cx.now;
         bound.messages = bound.messages.saturating_sub(1);
         let Some(slot) = store.slots.get(sequence).copied() else { return true };
-        let is_over = Core::is_over(&slot, store.is_dead_letter(), self.now);
+        let is_over = slot.is_over(store.is_dead_letter(), cx.now);
         if slot.state != State::Active || slot.is_damaged() || is_over {
             return true;
         }
-        let Ok(stored) = read_stored(store, sequence, &slot, bodies, out) else {
+        let Ok(stored) = read_stored(store, sequence, &slot, bodies, cx.out) else {
             store.set_damaged(sequence);
             return true;
         };
@@ -176,7 +176,7 @@ impl Hand<'_> {
         let wanted = consumer
             .selection
             .as_ref()
-            .is_none_or(|selection| selection.wants(&facts(self.describe, self.now, &stored)));
+            .is_none_or(|selection| selection.wants(&facts(self.describe, cx.now, &stored)));
         if !wanted {
             return true;
         }
@@ -186,13 +186,13 @@ impl Hand<'_> {
         }
         let sequence = SequenceNumber(sequence);
         let delivery = Delivery { consumer: consumer.link, queue: store.id, sequence, lock: None, stored };
-        out.effect(consumer.client, Effect::Delivery(delivery));
+        cx.out.effect(consumer.client, Effect::Delivery(delivery));
         true
     }
 }
 
 /// What a filter sees of a stored message.
-pub(super) fn facts(describe: Describe, now: Timestamp, stored: &Stored) -> PropertySet {
+pub(crate) fn facts(describe: Describe, now: Timestamp, stored: &Stored) -> PropertySet {
     let mut facts = describe(now, &stored.payload).properties.map(|facts| *facts).unwrap_or_default();
     overlay(&mut facts, &stored.properties);
     facts

@@ -6,9 +6,10 @@
 
 use bytes::Bytes;
 
-use super::{Core, status::Use};
+use super::{admission::PublishChecks, namespace::Namespace, status::Use};
 use crate::{
     ClientId, Effect, EntityPath, NoRoom, Output, QueueId, SessionError, Ticket, Timestamp,
+    call::Cx,
     merge::Answer,
     record::{encode_session_state, session_state_of},
     sessions::{Session, SessionNumber, SessionState, Sessions},
@@ -19,9 +20,21 @@ use crate::{
 /// Most ids in one answer.
 const LISTED_MAX: u32 = 4_096;
 
-impl Core {
+/// Answers requests about sessions.
+#[derive(Debug)]
+pub(crate) struct SessionRequests<'a> {
+    pub(crate) state: &'a mut Namespace,
+}
+
+impl<'a> SessionRequests<'a> {
+    pub(crate) fn of(state: &'a mut Namespace) -> Self {
+        Self { state }
+    }
+}
+
+impl SessionRequests<'_> {
     /// The session that a client holds.
-    pub(super) fn held_session(
+    pub(crate) fn held_session(
         &self,
         now: Timestamp,
         client: ClientId,
@@ -31,7 +44,7 @@ impl Core {
         let (queue, _, sessions) = self.asked_sessions(path)?;
         let number = sessions.find(id).ok_or(SessionError::LockLost)?;
         let holder = sessions.get(number).and_then(|session| session.holder(now));
-        let consumer = holder.and_then(|holder| self.consumers.get(&holder.consumer?));
+        let consumer = holder.and_then(|holder| self.state.links.consumers.get(&holder.consumer?));
         if consumer.is_some_and(|consumer| consumer.client == client) {
             Ok((queue, number))
         } else {
@@ -42,112 +55,112 @@ impl Core {
     /// The sessions of an entity that may be received from, with the store that they are of.
     fn asked_sessions(&self, path: &EntityPath) -> Result<(QueueId, &Store, &Sessions), SessionError> {
         let missing = || SessionError::NotFound(path.entity.clone());
-        let queue = self.resolve(path).ok_or_else(missing)?;
-        self.check_use(queue, Use::Receive).map_err(|_| SessionError::Disabled(path.entity.clone()))?;
-        let store = self.stores.get(&queue).ok_or_else(missing)?;
+        let queue = self.state.resolve(path).ok_or_else(missing)?;
+        self.state
+            .messages
+            .entities
+            .check_use(queue, Use::Receive)
+            .map_err(|_| SessionError::Disabled(path.entity.clone()))?;
+        let store = self.state.store(queue).ok_or_else(missing)?;
         let sessions = store.sessions.as_deref();
         Ok((queue, store, sessions.ok_or_else(|| SessionError::NoSessions(path.entity.clone()))?))
     }
 
-    pub(super) fn renew_session(
+    pub(crate) fn renew_session(
         &mut self,
-        now: Timestamp,
-        client: ClientId,
+        cx: &mut Cx<'_, impl Output>,
         path: &EntityPath,
         id: &str,
         ticket: Ticket,
-        out: &mut impl Output,
     ) {
-        let effect = match self.held_session(now, client, path, id) {
+        let effect = match self.held_session(cx.now, cx.client, path, id) {
             Err(error) => Effect::SessionRefused { ticket, error },
             Ok((queue, number)) => {
-                let until = self.extend_session(now, queue, number);
+                let until = self.extend_session(cx.now, queue, number);
                 Effect::SessionRenewed { ticket, until }
             }
         };
-        self.merge.effect(client, effect, out);
+        cx.reply(effect);
     }
 
     fn extend_session(&mut self, now: Timestamp, queue: QueueId, number: SessionNumber) -> Timestamp {
-        let Some(store) = self.stores.get_mut(&queue) else { return now };
+        let Some(store) = self.state.messages.entities.stores.get_mut(&queue) else { return now };
         let until = now.after(store.lock_duration);
         if let Some(sessions) = &mut store.sessions {
             sessions.renew(number, until);
         }
-        store.arm(&mut self.timers);
+        self.state.messages.entities.agenda.arm(store);
         until
     }
 
-    pub(super) fn set_session_state(
+    pub(crate) fn set_session_state(
         &mut self,
-        now: Timestamp,
-        client: ClientId,
-        (path, id): (&EntityPath, &str),
+        cx: &mut Cx<'_, impl Output>,
+        path: &EntityPath,
+        id: &str,
         state: Option<Bytes>,
         ticket: Ticket,
-        out: &mut impl Output,
     ) {
-        match self.try_set_session_state(now, client, (path, id), state, out) {
-            Ok(()) => self.merge.answer(client, Answer::Settled, ticket, out),
-            Err(error) => self.merge.effect(client, Effect::SessionRefused { ticket, error }, out),
+        match self.try_set_session_state(cx, path, id, state) {
+            Ok(()) => cx.answer(Answer::Settled, ticket),
+            Err(error) => cx.reply(Effect::SessionRefused { ticket, error }),
         }
     }
 
     fn try_set_session_state(
         &mut self,
-        now: Timestamp,
-        client: ClientId,
-        (path, id): (&EntityPath, &str),
+        cx: &mut Cx<'_, impl Output>,
+        path: &EntityPath,
+        id: &str,
         state: Option<Bytes>,
-        out: &mut impl Output,
     ) -> Result<(), SessionError> {
-        let (queue, number) = self.check_session_state(now, client, (path, id), state.as_ref(), out)?;
-        self.store_session_state(now, (queue, number, id), state, out);
+        let (queue, number) = self.check_session_state(cx, path, id, state.as_ref())?;
+        self.store_session_state(cx, queue, number, id, state);
         Ok(())
     }
 
     /// The session that a client holds and may give this state.
-    pub(super) fn check_session_state(
+    pub(crate) fn check_session_state(
         &self,
-        now: Timestamp,
-        client: ClientId,
-        (path, id): (&EntityPath, &str),
+        cx: &Cx<'_, impl Output>,
+        path: &EntityPath,
+        id: &str,
         state: Option<&Bytes>,
-        out: &impl Output,
     ) -> Result<(QueueId, SessionNumber), SessionError> {
-        let (queue, number) = self.held_session(now, client, path, id)?;
+        let (queue, number) = self.held_session(cx.now, cx.client, path, id)?;
         if let Some(state) = state {
-            self.check_state_size(queue, number, state.len() as u64, out)?;
+            self.check_state_size(queue, number, state.len() as u64, cx.out)?;
         }
         Ok((queue, number))
     }
 
     /// Does what was checked.
-    pub(super) fn store_session_state(
+    pub(crate) fn store_session_state(
         &mut self,
-        now: Timestamp,
-        (queue, number, id): (QueueId, SessionNumber, &str),
+        cx: &mut Cx<'_, impl Output>,
+        queue: QueueId,
+        number: SessionNumber,
+        id: &str,
         state: Option<Bytes>,
-        out: &mut impl Output,
     ) {
-        let Some(store) = self.stores.get_mut(&queue) else { return };
+        let Some(store) = self.state.store_mut(queue) else { return };
         let had_one = store.session(number).is_some_and(|session| session.state().is_some());
         if state.is_none() && !had_one {
             return;
         }
-        let index = encode_session_state(queue, id, now, state.is_some());
-        let (position, length) = out.record(&index, &[state.as_deref().unwrap_or_default()]);
+        let index = encode_session_state(queue, id, cx.now, state.is_some());
+        let (position, length) = cx.out.record(&index, &[state.as_deref().unwrap_or_default()]);
         if state.is_none() {
             // Like a removal, it outlives all that it speaks of.
-            out.release(position, length);
+            cx.out.release(position, length);
         }
-        let new = state.as_ref().map(|_| SessionState { position, length, updated_at: now });
+        let new = state.as_ref().map(|_| SessionState { position, length, updated_at: cx.now });
         if let Some(before) = store.set_session_state(number, new) {
-            out.release(before.position, before.length);
+            cx.out.release(before.position, before.length);
         }
         match state {
-            Some(state) => self.fresh_states.insert((queue, number.0), state),
-            None => self.fresh_states.remove(&(queue, number.0)),
+            Some(state) => cx.new_states.insert((queue, number.0), state),
+            None => cx.new_states.remove(&(queue, number.0)),
         };
     }
 
@@ -158,9 +171,9 @@ impl Core {
         bytes: u64,
         out: &impl Output,
     ) -> Result<(), SessionError> {
-        let Some(entity) = self.main_of(queue) else { return Ok(()) };
+        let Some(entity) = self.state.main_of(queue) else { return Ok(()) };
         let settings = &entity.definition.settings;
-        let limit = self.max_message_bytes(settings);
+        let limit = self.state.messages.max_message_bytes(settings);
         if bytes > limit {
             return Err(SessionError::StateTooLarge { bytes, limit });
         }
@@ -168,54 +181,52 @@ impl Core {
             return Err(NoRoom::Storage.into());
         }
         let Some(limit) = settings.max_size_bytes else { return Ok(()) };
-        let before = self.stores.get(&queue).and_then(|store| store.session(number)?.state());
+        let before = self.state.store(queue).and_then(|store| store.session(number)?.state());
         let before = before.map_or(0, |state| u64::from(state.length));
-        Ok(self.check_size(queue, limit, bytes, before)?)
+        Ok(PublishChecks::of(&self.state.messages).check_size(queue, limit, bytes, before)?)
     }
 
-    pub(super) fn get_session_state(
+    pub(crate) fn get_session_state(
         &mut self,
-        now: Timestamp,
-        client: ClientId,
+        cx: &mut Cx<'_, impl Output>,
         path: &EntityPath,
         id: &str,
         ticket: Ticket,
-        out: &mut impl Output,
     ) {
-        let found = self.held_session(now, client, path, id);
-        let effect = match found.and_then(|(queue, number)| self.read_session_state(queue, number, out)) {
+        let found = self.held_session(cx.now, cx.client, path, id);
+        let effect = match found.and_then(|(queue, number)| self.read_session_state(cx, queue, number)) {
             Ok(state) => Effect::SessionState { ticket, state },
             Err(error) => Effect::SessionRefused { ticket, error },
         };
-        self.merge.effect(client, effect, out);
+        cx.reply(effect);
     }
 
     fn read_session_state(
         &self,
+        cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
         number: SessionNumber,
-        out: &mut impl Output,
     ) -> Result<Option<Bytes>, SessionError> {
-        if let Some(state) = self.fresh_states.get(&(queue, number.0)) {
+        if let Some(state) = cx.new_states.get(&(queue, number.0)) {
             return Ok(Some(state.clone()));
         }
-        let session = self.stores.get(&queue).and_then(|store| store.session(number));
+        let session = self.state.store(queue).and_then(|store| store.session(number));
         let Some(session) = session else { return Ok(None) };
         let Some(state) = session.state() else { return Ok(None) };
-        let record = out.read(state.position, state.length).map_err(|_| SessionError::Storage)?;
+        let record = cx.out.read(state.position, state.length).map_err(|_| SessionError::Storage)?;
         session_state_of(record, queue, session.id()).map(Some).ok_or(SessionError::Storage)
     }
 
     /// Ids of the sessions that have an active message or a state, or of those whose state was set after
     /// `updated_after`.
-    pub(super) fn list_sessions(
+    pub(crate) fn list_sessions(
         &mut self,
-        client: ClientId,
+        cx: &mut Cx<'_, impl Output>,
         path: &EntityPath,
         updated_after: Option<Timestamp>,
-        (skip, top): (u32, u32),
+        skip: u32,
+        top: u32,
         ticket: Ticket,
-        out: &mut impl Output,
     ) {
         let listed = self.asked_sessions(path).map(|(_, store, sessions)| {
             let listed = sessions.iter().filter(|session| is_listed(store, session, updated_after));
@@ -226,14 +237,7 @@ impl Core {
             Ok(ids) => Effect::SessionList { ticket, skip, ids },
             Err(error) => Effect::SessionRefused { ticket, error },
         };
-        self.merge.effect(client, effect, out);
-    }
-
-    /// Forgets what the last call has written: it can be read by now.
-    pub(super) fn begin_states(&mut self) {
-        if !self.fresh_states.is_empty() {
-            self.fresh_states.clear();
-        }
+        cx.reply(effect);
     }
 }
 

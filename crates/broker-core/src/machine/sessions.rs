@@ -5,36 +5,48 @@
 
 use std::time::Duration;
 
-use super::{Core, pump::TURN, wake};
+use super::{leaving::LockReleases, namespace::Namespace, pump::TURN};
 use crate::{
-    AttachError, ClientId, Effect, EntityPath, LinkId, LockId, Output, QueueId, ReceiveMode, SessionGrant,
-    SessionWanted, SubQueue, Timestamp, UnsettledPolicy,
+    AttachError, Effect, EntityPath, LinkId, LockId, Output, QueueId, ReceiveMode, SessionGrant,
+    SessionWanted, SubQueue, UnsettledPolicy,
+    call::Cx,
     client::{Consumer, Link, Place, Standing},
     partition::Onward,
     sessions::{Acceptor, Hold, Holder, Session, SessionNumber},
-    slot::ConsumerNumber,
 };
 
 /// Longest id of a session, in characters (`service-bus-entities` 4).
-pub(super) const SESSION_ID_CHARS_MAX: usize = 128;
+pub(crate) const SESSION_ID_CHARS_MAX: usize = 128;
 
 /// Whether an id is longer than a session's may be; says by how much.
-pub(super) fn check_session_id(id: &str) -> Result<(), usize> {
+pub(crate) fn check_session_id(id: &str) -> Result<(), usize> {
     // Shorter texts need no counting.
     let chars = if id.len() <= SESSION_ID_CHARS_MAX { 0 } else { id.chars().count() };
     if chars > SESSION_ID_CHARS_MAX { Err(chars) } else { Ok(()) }
 }
 
-impl Core {
+/// Gives sessions to receivers, and takes them back.
+#[derive(Debug)]
+pub(crate) struct SessionHolders<'a> {
+    pub(crate) state: &'a mut Namespace,
+}
+
+impl<'a> SessionHolders<'a> {
+    pub(crate) fn of(state: &'a mut Namespace) -> Self {
+        Self { state }
+    }
+}
+
+impl SessionHolders<'_> {
     /// Whether a store is received from by session exactly if it has sessions. Looking at copies needs none.
-    pub(super) fn check_session_use(
+    pub(crate) fn check_session_use(
         &self,
         queue: QueueId,
         path: &EntityPath,
         mode: ReceiveMode,
         wanted: Option<&SessionWanted>,
     ) -> Result<(), AttachError> {
-        let has_sessions = self.stores.get(&queue).is_some_and(|store| store.sessions.is_some());
+        let has_sessions = self.state.store(queue).is_some_and(|store| store.sessions.is_some());
         match wanted {
             None if has_sessions && mode != ReceiveMode::Browse => {
                 Err(AttachError::SessionRequired(path.entity.clone()))
@@ -53,123 +65,117 @@ impl Core {
     }
 
     /// Gives a new link the session that it wants, or lets it wait for any.
-    #[expect(clippy::too_many_arguments, reason = "the fields of one command")]
-    pub(super) fn open_in_session(
+    pub(crate) fn open_in_session(
         &mut self,
-        now: Timestamp,
-        client: ClientId,
+        cx: &mut Cx<'_, impl Output>,
         link: LinkId,
         queue: QueueId,
         mode: ReceiveMode,
         wanted: SessionWanted,
-        out: &mut impl Output,
     ) {
-        if !self.clients.contains_key(&client) {
+        if !self.state.links.clients.contains_key(&cx.client) {
             return;
         }
         let patience = match &wanted {
             SessionWanted::Named(_) => Duration::ZERO,
             SessionWanted::Next { patience } => *patience,
         };
-        let deadline = now.after(patience);
-        let acceptor = Acceptor { client, link, mode, deadline, limit: 0, drain: false };
+        let deadline = cx.now.after(patience);
+        let acceptor = Acceptor { client: cx.client, link, mode, deadline, limit: 0, drain: false };
         match wanted {
-            SessionWanted::Named(id) => self.accept_named(now, queue, id, &acceptor, out),
-            SessionWanted::Next { .. } => self.accept_next(now, queue, acceptor, out),
+            SessionWanted::Named(id) => self.accept_named(cx, queue, id, &acceptor),
+            SessionWanted::Next { .. } => self.accept_next(cx, queue, acceptor),
         }
     }
 
     fn accept_named(
         &mut self,
-        now: Timestamp,
+        cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
         id: Box<str>,
         acceptor: &Acceptor,
-        out: &mut impl Output,
     ) {
-        self.end_lapsed(now, queue, &id, out);
-        let Some(sessions) = self.stores.get_mut(&queue).and_then(|store| store.sessions.as_mut()) else {
+        self.end_lapsed(cx, queue, &id);
+        let Some(sessions) = self.state.store_mut(queue).and_then(|store| store.sessions.as_mut()) else {
             return;
         };
         let number = sessions.enter(&id);
         if sessions.get(number).is_some_and(|session| session.hold() == Hold::Free) {
-            return self.grant(now, queue, number, acceptor, out);
+            return self.grant(cx, queue, number, acceptor);
         }
         let (link, error) = (acceptor.link, AttachError::SessionLocked(id));
-        self.merge.effect(acceptor.client, Effect::AttachRefused { link, error }, out);
+        cx.tell(acceptor.client, Effect::AttachRefused { link, error });
     }
 
     /// A named session whose lock has ended unnoticed is free.
-    fn end_lapsed(&mut self, now: Timestamp, queue: QueueId, id: &str, out: &mut impl Output) {
-        let Some(sessions) = self.stores.get(&queue).and_then(|store| store.sessions.as_ref()) else {
+    fn end_lapsed(&mut self, cx: &mut Cx<'_, impl Output>, queue: QueueId, id: &str) {
+        let Some(sessions) = self.state.store(queue).and_then(|store| store.sessions.as_ref()) else {
             return;
         };
         let Some(number) = sessions.find(id) else { return };
         let hold = sessions.get(number).map(Session::hold);
-        if matches!(hold, Some(Hold::Held(holder)) if now >= holder.until) {
-            self.leaving.left = self.lose_session(now, queue, number, self.leaving.left, out);
-            self.rearm(queue);
+        if matches!(hold, Some(Hold::Held(holder)) if cx.now >= holder.until) {
+            cx.release_budget = self.lose_session(cx, queue, number, cx.release_budget);
+            self.state.messages.entities.rearm(queue);
         }
     }
 
-    fn accept_next(&mut self, now: Timestamp, queue: QueueId, acceptor: Acceptor, out: &mut impl Output) {
+    pub(crate) fn accept_next(&mut self, cx: &mut Cx<'_, impl Output>, queue: QueueId, acceptor: Acceptor) {
         let (client, link) = (acceptor.client, acceptor.link);
-        let Some(store) = self.stores.get_mut(&queue) else { return };
-        store.touched_at = now;
+        let Some(store) = self.state.store_mut(queue) else { return };
+        store.touched_at = cx.now;
         let Some(sessions) = store.sessions.as_mut() else { return };
         let number = sessions.acceptors.push(acceptor);
         store.links.insert((client, link));
         store.consumers += 1;
-        if let Some(client) = self.clients.get_mut(&client) {
+        if let Some(client) = self.state.links.clients.get_mut(&client) {
             client.links.insert(link, Link::Acceptor { queue, number });
         }
-        self.serve_acceptors(now, queue, out);
+        self.serve_acceptors(cx, queue);
         // Without patience there is no waiting for the deadline.
-        self.refuse_impatient(now, queue, u32::MAX, out);
-        self.rearm(queue);
+        self.refuse_impatient(cx, queue, u32::MAX);
+        self.state.messages.entities.rearm(queue);
     }
 
     /// Gives available sessions to those who wait for one. Bounded; what is left is left to the next pump.
-    pub(super) fn serve_acceptors(&mut self, now: Timestamp, queue: QueueId, out: &mut impl Output) {
+    pub(crate) fn serve_acceptors(&mut self, cx: &mut Cx<'_, impl Output>, queue: QueueId) {
         for _ in 0..TURN {
-            let Some(store) = self.stores.get_mut(&queue) else { return };
+            let Some(store) = self.state.store_mut(queue) else { return };
             let is_dead_letter = store.is_dead_letter();
             let Some(sessions) = store.sessions.as_mut().filter(|sessions| !sessions.acceptors.is_empty())
             else {
                 return;
             };
             let Some((number, sequence)) = sessions.next_available() else { return };
-            if store.slots.get(sequence).is_none_or(|slot| Self::is_over(slot, is_dead_letter, now)) {
+            if store.slots.get(sequence).is_none_or(|slot| slot.is_over(is_dead_letter, cx.now)) {
                 store.set_aside(sequence);
                 continue;
             }
             let Some(acceptor) = sessions.acceptors.pop_first() else { return };
             store.consumers -= 1;
-            self.grant(now, queue, number, &acceptor, out);
+            self.grant(cx, queue, number, &acceptor);
         }
-        if let Some(store) = self.stores.get_mut(&queue) {
-            wake(store, &mut self.active);
+        if let Some(store) = self.state.messages.entities.stores.get_mut(&queue) {
+            self.state.messages.entities.agenda.wake(store);
         }
     }
 
     /// A free session gets a holder.
-    fn grant(
+    pub(crate) fn grant(
         &mut self,
-        now: Timestamp,
+        cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
         session: SessionNumber,
         acceptor: &Acceptor,
-        out: &mut impl Output,
     ) {
         let &Acceptor { client, link, mode, limit, drain, .. } = acceptor;
-        let Some(info) = self.info(queue) else { return };
-        let number = ConsumerNumber(self.next_consumer);
-        self.next_consumer = self.next_consumer.wrapping_add(1);
-        let Some(store) = self.stores.get_mut(&queue) else { return };
-        store.touched_at = now;
-        let until = now.after(store.lock_duration);
+        let Some(info) = self.state.messages.info(queue) else { return };
+        let number = self.state.links.next_number();
+        let Some(store) = self.state.messages.entities.stores.get_mut(&queue) else { return };
+        store.touched_at = cx.now;
+        let until = cx.now.after(store.lock_duration);
         let Some(sessions) = store.sessions.as_mut() else { return };
-        let since = LockId(self.next_lock);
+        let since = LockId(self.state.next_lock);
         let accepted = sessions.accept(session, Holder { consumer: Some(number), until, since });
         let Some(id) = sessions.get(session).filter(|_| accepted).map(Session::id) else { return };
         let id = Box::from(&**id);
@@ -195,33 +201,32 @@ impl Core {
             standing: Standing::Guest,
             session: Some(session),
         };
-        self.consumers.insert(number, consumer);
-        if let Some(client) = self.clients.get_mut(&client) {
+        self.state.links.consumers.insert(number, consumer);
+        if let Some(client) = self.state.links.clients.get_mut(&client) {
             client.links.insert(link, Link::Consumer { number });
         }
-        wake(store, &mut self.active);
-        store.arm(&mut self.timers);
+        self.state.messages.entities.agenda.wake(store);
+        self.state.messages.entities.agenda.arm(store);
         let session = Some(SessionGrant { id, until });
-        self.merge.effect(client, Effect::ConsumerOpened { consumer: link, queue: info, session }, out);
+        cx.tell(client, Effect::ConsumerOpened { consumer: link, queue: info, session });
     }
 
     /// The holder gives a session up: its messages return uncounted, unless its time was over already.
-    pub(super) fn release_session(
+    pub(crate) fn release_session(
         &mut self,
-        now: Timestamp,
+        cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
         number: SessionNumber,
-        out: &mut impl Output,
     ) {
-        let sessions = self.stores.get(&queue).and_then(|store| store.sessions.as_ref());
-        let holder = sessions.and_then(|sessions| sessions.get(number)).and_then(|it| it.holder(now));
+        let sessions = self.state.store(queue).and_then(|store| store.sessions.as_ref());
+        let holder = sessions.and_then(|sessions| sessions.get(number)).and_then(|it| it.holder(cx.now));
         let fail = holder.is_none();
-        self.leaving.left = self.end_session(now, queue, number, fail, self.leaving.left, out);
+        cx.release_budget = self.end_session(cx, queue, number, fail, cx.release_budget);
     }
 
     /// The holder's client is lost: the lock runs on (`service-bus-entities` 10).
-    pub(super) fn lose_holder(&mut self, queue: QueueId, number: SessionNumber) {
-        if let Some(sessions) = self.stores.get_mut(&queue).and_then(|store| store.sessions.as_mut()) {
+    pub(crate) fn lose_holder(&mut self, queue: QueueId, number: SessionNumber) {
+        if let Some(sessions) = self.state.store_mut(queue).and_then(|store| store.sessions.as_mut()) {
             sessions.lose_holder(number);
         }
     }
@@ -229,88 +234,81 @@ impl Core {
     /// A session's lock has ended by itself: its holder is told and its messages return as failed.
     fn lose_session(
         &mut self,
-        now: Timestamp,
+        cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
         number: SessionNumber,
         left: u32,
-        out: &mut impl Output,
     ) -> u32 {
-        let sessions = self.stores.get(&queue).and_then(|store| store.sessions.as_ref());
+        let sessions = self.state.store(queue).and_then(|store| store.sessions.as_ref());
         let hold = sessions.and_then(|sessions| sessions.get(number)).map(Session::hold);
         let Some(Hold::Held(holder)) = hold else { return left };
-        self.was_used_until(queue, holder.until);
-        let consumer = holder.consumer.and_then(|number| self.consumers.get(&number));
+        self.state.messages.entities.was_used_until(queue, holder.until);
+        let consumer = holder.consumer.and_then(|number| self.state.links.consumers.get(&number));
         if let Some((client, link)) = consumer.map(|consumer| (consumer.client, consumer.link)) {
-            let state = self.clients.get_mut(&client).and_then(|client| client.links.remove(&link));
+            let state =
+                self.state.links.clients.get_mut(&client).and_then(|client| client.links.remove(&link));
             if let Some(state) = state {
-                let _ended_below = self.detach(client, link, state);
+                let _ended_below =
+                    self.state.links.detach(&mut self.state.messages.entities, cx, client, link, state);
             }
-            self.merge.effect(client, Effect::SessionLost { consumer: link }, out);
+            cx.tell(client, Effect::SessionLost { consumer: link });
         }
-        self.end_session(now, queue, number, true, left, out)
+        self.end_session(cx, queue, number, true, left)
     }
 
     /// Ends a lock and returns the messages, until `left` is used up; says how much of that is left. The rest goes on
     /// at the next deadline, and the session stays unavailable until then.
     fn end_session(
         &mut self,
-        now: Timestamp,
+        cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
         number: SessionNumber,
         fail: bool,
         left: u32,
-        out: &mut impl Output,
     ) -> u32 {
-        let Some(store) = self.stores.get_mut(&queue) else { return left };
+        let Some(store) = self.state.messages.entities.stores.get_mut(&queue) else { return left };
         let Some(session) = store.session(number) else { return left };
         for sequence in session.delivered() {
             if let Some(slot) = store.slots.get(sequence) {
-                self.leaving.lose(queue, sequence, slot.lock, fail);
+                self.state.leaving.lose(queue, sequence, slot.lock(), fail);
             }
         }
         if let Some(sessions) = &mut store.sessions {
             sessions.end(number);
         }
-        wake(store, &mut self.active);
-        self.work_off_leaving(now, left, out)
+        self.state.messages.entities.agenda.wake(store);
+        LockReleases::of(self.state).work_off_leaving(cx, left)
     }
 
     /// Ends what has lasted long enough: locks, and waiting for one. Says how much of `left` is left.
-    pub(super) fn run_sessions(
+    pub(crate) fn run_sessions(
         &mut self,
-        now: Timestamp,
+        cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
         mut left: u32,
-        out: &mut impl Output,
     ) -> u32 {
         while left > 0 {
-            let sessions = self.stores.get(&queue).and_then(|store| store.sessions.as_ref());
-            let Some(number) = sessions.and_then(|sessions| sessions.first_ended(now)) else { break };
-            left = self.lose_session(now, queue, number, left, out).saturating_sub(1);
+            let sessions = self.state.store(queue).and_then(|store| store.sessions.as_ref());
+            let Some(number) = sessions.and_then(|sessions| sessions.first_ended(cx.now)) else { break };
+            left = self.lose_session(cx, queue, number, left).saturating_sub(1);
         }
-        self.refuse_impatient(now, queue, left, out)
+        self.refuse_impatient(cx, queue, left)
     }
 
-    fn refuse_impatient(
-        &mut self,
-        now: Timestamp,
-        queue: QueueId,
-        mut left: u32,
-        out: &mut impl Output,
-    ) -> u32 {
+    fn refuse_impatient(&mut self, cx: &mut Cx<'_, impl Output>, queue: QueueId, mut left: u32) -> u32 {
         while left > 0
-            && let Some(store) = self.stores.get_mut(&queue)
+            && let Some(store) = self.state.store_mut(queue)
             && let Some(sessions) = store.sessions.as_mut()
-            && let Some(Acceptor { client, link, .. }) = sessions.acceptors.pop_impatient(now)
+            && let Some(Acceptor { client, link, .. }) = sessions.acceptors.pop_impatient(cx.now)
         {
-            store.touched_at = now;
+            store.touched_at = cx.now;
             store.links.remove(&(client, link));
             store.consumers -= 1;
-            if let Some(client) = self.clients.get_mut(&client) {
+            if let Some(client) = self.state.links.clients.get_mut(&client) {
                 client.links.remove(&link);
             }
             let error = AttachError::SessionTimeout;
-            self.merge.effect(client, Effect::AttachRefused { link, error }, out);
+            cx.tell(client, Effect::AttachRefused { link, error });
             left -= 1;
         }
         left

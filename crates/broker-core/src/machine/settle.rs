@@ -3,21 +3,34 @@
 //! Invariant: a refused settlement changes nothing. A lock is checked to the millisecond, whether or not its
 //! deadline has been treated.
 
-use super::{Core, pump::release_reference, status::Use, wake};
+use super::{dead_letter::Disposer, namespace::Namespace, status::Use};
 use crate::{
-    ClientId, Effect, EntityPath, LockId, LockToken, Outcome, Output, Properties, PropertyValue, QueueId,
-    Renewed, SequenceNumber, SettleError, Ticket, Timestamp,
+    Effect, EntityPath, LockId, LockToken, Outcome, Output, Properties, PropertyValue, QueueId, Renewed,
+    SequenceNumber, SettleError, Ticket, Timestamp,
+    call::Cx,
     merge::{Answer, Removal},
-    record::{BodyRef, OpenRecord, encode_changed},
-    slot::{Slot, State},
+    record::{OpenRecord, encode_changed},
+    slot::State,
 };
 
 /// What a settlement adds to a message: the properties, and the record to write them to. The record is there
 /// whenever properties are.
 #[derive(Debug, Default)]
-pub(super) struct Addition {
-    pub(super) properties: Properties,
-    pub(super) record: Option<OpenRecord>,
+pub(crate) struct Addition {
+    pub(crate) properties: Properties,
+    pub(crate) record: Option<OpenRecord>,
+}
+
+/// Settles messages and renews their locks.
+#[derive(Debug)]
+pub(crate) struct Settlements<'a> {
+    pub(crate) state: &'a mut Namespace,
+}
+
+impl<'a> Settlements<'a> {
+    pub(crate) fn of(state: &'a mut Namespace) -> Self {
+        Self { state }
+    }
 }
 
 impl Outcome {
@@ -34,7 +47,7 @@ impl Outcome {
 
     /// Bytes that it may write of a message with so many. Whoever gives a message back may find that it has been
     /// delivered too often or that its time is over, and then it is written anew among the dead letters.
-    pub(super) fn writes_at_most(&self, length: u64) -> u64 {
+    pub(crate) fn writes_at_most(&self, length: u64) -> u64 {
         match self {
             Self::Complete => 0,
             Self::Abandon(more) | Self::Release(more) | Self::Defer(more) | Self::DeadLetter(more) => {
@@ -59,25 +72,23 @@ fn size_of(properties: &Properties) -> u64 {
 }
 
 /// Tokens, the entity whose management node they are given to, and the session that its receiver says they are of.
-pub(super) type Tokens<'a> = (&'a EntityPath, Option<&'a str>, &'a [LockToken]);
+pub(crate) type Tokens<'a> = (&'a EntityPath, Option<&'a str>, &'a [LockToken]);
 
-impl Core {
-    pub(super) fn settle(
+impl Settlements<'_> {
+    pub(crate) fn settle(
         &mut self,
-        now: Timestamp,
-        client: ClientId,
+        cx: &mut Cx<'_, impl Output>,
         (queue, sequence, lock): (QueueId, SequenceNumber, LockId),
         outcome: Outcome,
         ticket: Option<Ticket>,
-        out: &mut impl Output,
     ) {
         // Without an answer nobody learns when the message is gone for good.
         let removal = if ticket.is_some() { Removal::Awaited } else { Removal::Unawaited };
-        let done = self.try_settle(now, (queue, sequence.0, lock), outcome, removal, out);
+        let done = self.try_settle(cx, (queue, sequence.0, lock), outcome, removal);
         match (done, ticket) {
-            (Ok(()), Some(ticket)) => self.merge.answer(client, Answer::Settled, ticket, out),
+            (Ok(()), Some(ticket)) => cx.answer(Answer::Settled, ticket),
             (Err(error), Some(ticket)) => {
-                self.merge.effect(client, Effect::SettleRefused { ticket, error }, out);
+                cx.reply(Effect::SettleRefused { ticket, error });
             }
             (_, None) => {}
         }
@@ -85,77 +96,88 @@ impl Core {
 
     fn try_settle(
         &mut self,
-        now: Timestamp,
+        cx: &mut Cx<'_, impl Output>,
         (queue, sequence, lock): (QueueId, u64, LockId),
         outcome: Outcome,
         removal: Removal,
-        out: &mut impl Output,
     ) -> Result<(), SettleError> {
-        let store = self.stores.get(&queue).ok_or(SettleError::EntityGone)?;
-        store.check_lock(sequence, lock, now)?;
-        self.check_not_in_use(queue, sequence, lock)?;
-        let record = self.record_for(queue, sequence, &outcome, out)?;
+        let store = self.state.store(queue).ok_or(SettleError::EntityGone)?;
+        store.check_lock(sequence, lock, cx.now)?;
+        self.state.transactions.check_not_in_use(queue, sequence, lock)?;
+        let record = Disposer::of(&mut self.state.messages).record_for(queue, sequence, &outcome, cx.out)?;
         if outcome == Outcome::Complete {
-            self.complete(queue, sequence, removal, out);
+            self.state.messages.entities.complete(cx, queue, sequence, removal);
         } else {
-            self.apply(now, queue, sequence, outcome, record, out);
+            Disposer::of(&mut self.state.messages).apply(cx, queue, sequence, outcome, record);
         }
         Ok(())
     }
 
     /// All or none.
-    pub(super) fn settle_by_token(
+    pub(crate) fn settle_by_token(
         &mut self,
-        now: Timestamp,
-        client: ClientId,
+        cx: &mut Cx<'_, impl Output>,
         which: Tokens<'_>,
         outcome: &Outcome,
         ticket: Ticket,
-        out: &mut impl Output,
     ) {
-        match self.prepare_tokens(now, which, outcome, out) {
+        match self.prepare_tokens(cx, which, outcome) {
             Ok(prepared) => {
                 for (queue, sequence, record) in prepared {
-                    self.apply(now, queue, sequence, outcome.clone(), record, out);
+                    Disposer::of(&mut self.state.messages).apply(
+                        cx,
+                        queue,
+                        sequence,
+                        outcome.clone(),
+                        record,
+                    );
                 }
-                self.merge.answer(client, Answer::Settled, ticket, out);
+                cx.answer(Answer::Settled, ticket);
             }
-            Err(error) => self.merge.effect(client, Effect::SettleRefused { ticket, error }, out),
+            Err(error) => cx.reply(Effect::SettleRefused { ticket, error }),
         }
     }
 
     /// Checks each token and reads what its outcome needs, so that nothing can fail afterwards.
     fn prepare_tokens(
         &mut self,
-        now: Timestamp,
+        cx: &mut Cx<'_, impl Output>,
         which: Tokens<'_>,
         outcome: &Outcome,
-        out: &mut impl Output,
     ) -> Result<Vec<(QueueId, u64, Option<OpenRecord>)>, SettleError> {
-        let mut locks = self.check_tokens(now, which)?;
+        let mut locks = self.check_tokens(cx.now, which)?;
         // A token given twice settles once.
         locks.sort_unstable();
         locks.dedup();
         self.check_rewritten(&locks, outcome)?;
         let mut prepared = Vec::with_capacity(locks.len());
         for (queue, sequence) in locks {
-            let slot = self.stores.get(&queue).and_then(|store| store.slots.get(sequence));
-            self.check_not_in_use(queue, sequence, slot.ok_or(SettleError::LockLost)?.lock)?;
-            prepared.push((queue, sequence, self.record_for(queue, sequence, outcome, out)?));
+            let slot = self.state.store(queue).and_then(|store| store.slots.get(sequence));
+            self.state.transactions.check_not_in_use(
+                queue,
+                sequence,
+                slot.ok_or(SettleError::LockLost)?.lock(),
+            )?;
+            prepared.push((
+                queue,
+                sequence,
+                Disposer::of(&mut self.state.messages).record_for(queue, sequence, outcome, cx.out)?,
+            ));
         }
         Ok(prepared)
     }
 
     /// All that one request writes anew is written in one step. Messages may be larger than those that are taken today.
     fn check_rewritten(&self, locks: &[(QueueId, u64)], outcome: &Outcome) -> Result<(), SettleError> {
-        let limit = self.config.max_rewritten_bytes;
+        let limit = self.state.messages.config.max_rewritten_bytes;
         if locks.len() < 2 || *outcome == Outcome::Complete {
             return Ok(());
         }
         let length = |(queue, sequence): &(QueueId, u64)| {
             let own =
-                self.stores.get(queue).and_then(|store| store.slots.get(*sequence)).map(|slot| slot.length);
-            let length = u64::from(own.unwrap_or_default()) + u64::from(self.body_length(*queue, *sequence));
+                self.state.store(*queue).and_then(|store| store.slots.get(*sequence)).map(|slot| slot.length);
+            let length = u64::from(own.unwrap_or_default())
+                + u64::from(self.state.messages.entities.body_length(*queue, *sequence));
             outcome.writes_at_most(length)
         };
         let bytes: u64 = locks.iter().map(length).sum();
@@ -163,25 +185,25 @@ impl Core {
     }
 
     /// The messages that tokens prove the lock of, in the order of the tokens.
-    pub(super) fn check_tokens(
+    pub(crate) fn check_tokens(
         &self,
         now: Timestamp,
         (path, session, tokens): Tokens<'_>,
     ) -> Result<Vec<(QueueId, u64)>, SettleError> {
-        let addressed = self.resolve(path).ok_or(SettleError::EntityGone)?;
-        let definition = &self.main_of(addressed).ok_or(SettleError::EntityGone)?.definition;
+        let addressed = self.state.resolve(path).ok_or(SettleError::EntityGone)?;
+        let definition = &self.state.main_of(addressed).ok_or(SettleError::EntityGone)?.definition;
         if !definition.settings.status.allows(Use::Receive) {
             return Err(SettleError::EntityDisabled);
         }
         let entity = definition.stores.queue;
         let check = |token: &LockToken| {
-            let (queue, lock, sequence) = self.tokens.open(*token);
+            let (queue, lock, sequence) = self.state.messages.tokens.open(*token);
             // Clients settle dead letters through the management node of the queue as well.
-            let owner = self.main_of(queue).ok_or(SettleError::LockLost)?;
+            let owner = self.state.main_of(queue).ok_or(SettleError::LockLost)?;
             if owner.definition.stores.queue != entity {
                 return Err(SettleError::LockLost);
             }
-            let store = self.stores.get(&queue).ok_or(SettleError::LockLost)?;
+            let store = self.state.store(queue).ok_or(SettleError::LockLost)?;
             store.check_lock(sequence.0, lock, now).map_err(|error| {
                 // Of a message that is gone nobody knows its session but whoever says it.
                 let held = session.is_some_and(|id| store.is_held_since(id, lock, now));
@@ -193,213 +215,165 @@ impl Core {
         tokens.iter().map(check).collect()
     }
 
-    pub(super) fn renew_locks(
+    pub(crate) fn renew_locks(
         &mut self,
-        now: Timestamp,
-        client: ClientId,
+        cx: &mut Cx<'_, impl Output>,
         path: &EntityPath,
         tokens: &[LockToken],
         ticket: Ticket,
-        out: &mut impl Output,
     ) {
         let effect = match self
-            .check_tokens(now, (path, None, tokens))
+            .check_tokens(cx.now, (path, None, tokens))
             .and_then(|locks| self.check_own_locks(locks))
         {
             Err(error) => Effect::SettleRefused { ticket, error },
             Ok(locks) => {
                 let until =
-                    locks.into_iter().map(|(queue, sequence)| self.renew(now, queue, sequence)).collect();
+                    locks.into_iter().map(|(queue, sequence)| self.renew(cx.now, queue, sequence)).collect();
                 Effect::Renewed(Renewed { ticket, until })
             }
         };
-        self.merge.effect(client, effect, out);
+        cx.reply(effect);
     }
 
     /// A message of a session has no lock of its own.
     fn check_own_locks(&self, locks: Vec<(QueueId, u64)>) -> Result<Vec<(QueueId, u64)>, SettleError> {
-        let in_session = |id: &QueueId| self.stores.get(id).is_some_and(|store| store.sessions.is_some());
+        let in_session = |id: &QueueId| self.state.store(*id).is_some_and(|store| store.sessions.is_some());
         if locks.iter().any(|(queue, _)| in_session(queue)) {
             return Err(SettleError::LockedBySession);
         }
         Ok(locks)
     }
 
-    fn renew(&mut self, now: Timestamp, queue: QueueId, sequence: u64) -> Timestamp {
-        let Some(store) = self.stores.get_mut(&queue) else { return now };
+    pub(crate) fn renew(&mut self, now: Timestamp, queue: QueueId, sequence: u64) -> Timestamp {
+        let Some(store) = self.state.messages.entities.stores.get_mut(&queue) else { return now };
         let until = now.after(store.lock_duration);
         store.touched_at = now;
         store.renew(sequence, until);
-        store.arm(&mut self.timers);
+        self.state.messages.entities.agenda.arm(store);
         until
     }
+}
 
+impl Disposer<'_> {
     /// Reads the record where the outcome has to write it anew, and refuses what cannot be done.
-    pub(super) fn record_for(
+    pub(crate) fn record_for(
         &mut self,
         queue: QueueId,
         sequence: u64,
         outcome: &Outcome,
         out: &mut impl Output,
     ) -> Result<Option<OpenRecord>, SettleError> {
-        let is_dead = || self.stores.get(&queue).is_some_and(|store| store.is_dead_letter());
+        let is_dead = || self.messages.store(queue).is_some_and(crate::store::Store::is_dead_letter);
         if matches!(outcome, Outcome::DeadLetter(_)) && is_dead() {
             return Err(SettleError::AlreadyDeadLetter);
         }
         if !outcome.writes_anew() {
             return Ok(None);
         }
-        let record = self.read_message(queue, sequence, out).map_err(|_| SettleError::Storage)?;
+        let record =
+            self.messages.entities.read_message(queue, sequence, out).map_err(|_| SettleError::Storage)?;
         record.properties().map_err(|_| SettleError::Storage)?;
         Ok(Some(record))
     }
 
     /// Does what was checked.
-    pub(super) fn apply(
+    pub(crate) fn apply(
         &mut self,
-        now: Timestamp,
+        cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
         sequence: u64,
         outcome: Outcome,
         record: Option<OpenRecord>,
-        out: &mut impl Output,
     ) {
         if outcome != Outcome::Complete {
-            self.touch(queue);
+            self.messages.entities.touch(cx, queue);
         }
         match outcome {
-            Outcome::Complete => self.complete(queue, sequence, Removal::Awaited, out),
+            Outcome::Complete => self.messages.entities.complete(cx, queue, sequence, Removal::Awaited),
             Outcome::Release(properties) => {
-                self.give_back(now, queue, sequence, false, Addition { properties, record }, out);
+                self.give_back(cx, queue, sequence, false, Addition { properties, record });
             }
             Outcome::Abandon(properties) => {
-                self.give_back(now, queue, sequence, true, Addition { properties, record }, out);
+                self.give_back(cx, queue, sequence, true, Addition { properties, record });
             }
             Outcome::DeadLetter(properties) => {
-                self.dead_letter(queue, sequence, Addition { properties, record }, out);
+                self.dead_letter(cx, queue, sequence, Addition { properties, record });
             }
-            Outcome::Defer(properties) => self.defer(queue, sequence, Addition { properties, record }, out),
-        }
-    }
-
-    /// A message was processed.
-    fn complete(&mut self, queue: QueueId, sequence: u64, removal: Removal, out: &mut impl Output) {
-        let now = self.now;
-        let removed = self.stores.get_mut(&queue).and_then(|store| {
-            store.touched_at = now;
-            store.traffic.completed += 1;
-            store.remove(sequence)
-        });
-        self.removed(queue, sequence, removed, removal, out);
-    }
-
-    /// A message is gone for good.
-    pub(super) fn discard(&mut self, queue: QueueId, sequence: u64, out: &mut impl Output) {
-        let removed = self.stores.get_mut(&queue).and_then(|store| store.remove(sequence));
-        self.removed(queue, sequence, removed, Removal::Awaited, out);
-    }
-
-    fn removed(
-        &mut self,
-        queue: QueueId,
-        sequence: u64,
-        removed: Option<(Slot, Option<BodyRef>)>,
-        removal: Removal,
-        out: &mut impl Output,
-    ) {
-        if let Some((slot, body)) = removed {
-            self.merge.removed(queue, sequence, removal, out);
-            out.release(slot.position, slot.length);
-            if let Some(body) = body {
-                self.drop_reference(body, out);
-            }
-        }
-    }
-
-    /// One copy more refers to a body.
-    pub(super) fn add_reference(&mut self, body: BodyRef) {
-        if let Some(bodies) = self.stores.get_mut(&body.topic) {
-            bodies.count_reference(body.sequence, true);
-        }
-    }
-
-    /// One copy less refers to a body.
-    pub(super) fn drop_reference(&mut self, body: BodyRef, out: &mut impl Output) {
-        if let Some(bodies) = self.stores.get_mut(&body.topic) {
-            release_reference(bodies, body.sequence, out);
+            Outcome::Defer(properties) => self.defer(cx, queue, sequence, Addition { properties, record }),
         }
     }
 
     /// A lock ends without a decision: the message returns to its place, unless it was delivered too often or its
     /// time is over. The limit of deliveries goes first, for it keeps the message.
-    pub(super) fn give_back(
+    pub(crate) fn give_back(
         &mut self,
-        now: Timestamp,
+        cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
         sequence: u64,
         failed: bool,
         addition: Addition,
-        out: &mut impl Output,
     ) {
-        let Some(store) = self.stores.get_mut(&queue) else { return };
+        let Some(store) = self.messages.store_mut(queue) else { return };
         let Some(slot) = store.slots.get_mut(sequence) else { return };
-        // A lock that ran out before it was given up counts as failed, whoever comes first.
-        let failed = failed || slot.is_lock_over(now);
+        // A lock that ran cx.out before it was given up counts as failed, whoever comes first.
+        let failed = failed || slot.is_lock_over(cx.now);
         if failed {
             slot.delivery_count = slot.delivery_count.saturating_add(1);
         }
-        let (count, state, expired) = (slot.delivery_count, slot.state, slot.is_expired(now));
+        let (count, state, expired) = (slot.delivery_count, slot.state, slot.is_expired(cx.now));
         store.traffic.failed += u64::from(failed);
         store.unlock(sequence);
         if let Some(entity) = store.entity() {
             let limit = entity.definition.settings.max_delivery_count;
             if failed && count >= limit {
-                return self.dead_letter_delivered(queue, sequence, limit, addition, out);
+                return self.dead_letter_delivered(cx, queue, sequence, limit, addition);
             }
             if expired && state == State::Active {
-                return self.expire(queue, sequence, addition, out);
+                return self.expire(cx, queue, sequence, addition);
             }
         }
-        self.store_change(queue, sequence, addition, failed, out);
-        if let Some(store) = self.stores.get_mut(&queue) {
+        self.store_change(cx, queue, sequence, addition, failed);
+        if let Some(store) = self.messages.entities.stores.get_mut(&queue) {
             store.put_back(sequence);
-            wake(store, &mut self.active);
+            self.messages.entities.agenda.wake(store);
         }
     }
 
-    fn defer(&mut self, queue: QueueId, sequence: u64, addition: Addition, out: &mut impl Output) {
-        let Some(store) = self.stores.get_mut(&queue) else { return };
+    pub(crate) fn defer(
+        &mut self,
+        cx: &mut Cx<'_, impl Output>,
+        queue: QueueId,
+        sequence: u64,
+        addition: Addition,
+    ) {
+        let Some(store) = self.messages.store_mut(queue) else { return };
         store.unlock(sequence);
         store.set_state(sequence, State::Deferred);
-        self.store_change(queue, sequence, addition, true, out);
+        self.store_change(cx, queue, sequence, addition, true);
     }
 
     /// Records the count and state that a message has now, and its new properties if there are any.
     fn store_change(
         &mut self,
+        cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
         sequence: u64,
         addition: Addition,
         changed: bool,
-        out: &mut impl Output,
     ) {
         if let Some(record) = addition.record {
-            return self.rewrite(queue, sequence, addition.properties, &record, out);
+            return self.rewrite(cx, queue, sequence, addition.properties, &record);
         }
-        let Some(slot) = self.stores.get(&queue).and_then(|store| store.slots.get(sequence)) else { return };
+        let Some(slot) = self.messages.store(queue).and_then(|store| store.slots.get(sequence)) else {
+            return;
+        };
         if changed {
             let (position, length) =
-                out.record(&encode_changed(queue, sequence, slot.delivery_count, slot.state), &[]);
+                cx.out.record(&encode_changed(queue, sequence, slot.delivery_count, slot.state), &[]);
             // It lies behind its message, which the journal forgets or moves first, with all it says: nobody needs
             // to carry it.
-            out.release(position, length);
-        }
-    }
-
-    /// Puts a store under its earliest deadline.
-    pub(super) fn rearm(&mut self, queue: QueueId) {
-        if let Some(store) = self.stores.get_mut(&queue) {
-            store.arm(&mut self.timers);
+            cx.out.release(position, length);
         }
     }
 }

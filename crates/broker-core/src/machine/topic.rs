@@ -9,16 +9,17 @@ use broker_filter::{PropertySet, SystemProperty, Value};
 use bytes::Bytes;
 
 use super::{
-    Core,
     arrival::{Arrival, arrival, enter_session, more_of, shorter},
-    copies::Copy,
+    copies::CopyPlanner,
+    copies::PlannedCopy,
     dead_letter::{HEADER_SIZE, HEADER_SIZE_TEXT, NO_SESSION_ID, with_reason},
+    messages::Messages,
     publish::Numbers,
     sessions::check_session_id,
-    wake,
 };
 use crate::{
     Message, More, Output, Properties, PropertyValue, QueueId, SYSTEM, Timestamp,
+    call::Cx,
     record::{BodyRef, MessageIndex, OWN_TTL, decode_properties, encode_properties},
     slot::{Slot, State},
     store::{Role, Store},
@@ -32,31 +33,42 @@ const LONG_SESSION_TEXT: &str = "The session id has more characters than a sessi
 const TICKS_PER_MILLI: i64 = 10_000;
 
 /// A message that arrives at a topic.
-pub(super) struct Incoming<'a> {
-    pub(super) arrival: Arrival,
+pub(crate) struct Incoming<'a> {
+    pub(crate) arrival: Arrival,
     /// What rules see of it.
-    pub(super) facts: PropertySet,
-    pub(super) session: Option<&'a str>,
+    pub(crate) facts: PropertySet,
+    pub(crate) session: Option<&'a str>,
     /// Its properties, if any, and its payload.
-    pub(super) rest: &'a [u8],
+    pub(crate) rest: &'a [u8],
 }
 
-impl Core {
+/// Stores the messages of topics, and their copies.
+#[derive(Debug)]
+pub(crate) struct FanOut<'a> {
+    pub(crate) messages: &'a mut Messages,
+}
+
+impl<'a> FanOut<'a> {
+    pub(crate) fn of(messages: &'a mut Messages) -> Self {
+        Self { messages }
+    }
+}
+
+impl FanOut<'_> {
     /// Stores messages that were checked: subscriptions get copies.
-    pub(super) fn store_at_topic(
+    pub(crate) fn store_at_topic(
         &mut self,
-        now: Timestamp,
+        cx: &mut Cx<'_, impl Output>,
         topic: QueueId,
         messages: &[Message],
         mut numbers: Numbers<'_>,
-        out: &mut impl Output,
     ) {
-        let fair = self.fair_partition(topic);
+        let fair = self.messages.entities.fair_partition(topic);
         let mut left_no_trace = false;
         for message in messages {
-            let partition = self.partition_of(topic, message, fair);
-            let is_new = self.stores.get_mut(&topic).is_some_and(|store| {
-                let is_new = store.is_first_copy(now, message);
+            let partition = self.messages.entities.partition_of(topic, message, fair);
+            let is_new = self.messages.store_mut(topic).is_some_and(|store| {
+                let is_new = store.is_first_copy(cx.now, message);
                 store.traffic.incoming += u64::from(is_new);
                 is_new
             });
@@ -64,81 +76,62 @@ impl Core {
                 numbers.tell(0);
                 continue;
             }
-            let arrival = Arrival { partition, ..arrival(now, message, more_of(message, false)) };
-            let number = self.publish_to_topic(now, topic, message, arrival, out);
-            if matches!(numbers, Numbers::Told(_)) && !self.has_slot(topic, number) {
+            let arrival = Arrival { partition, ..arrival(cx.now, message, more_of(message, false)) };
+            let number = self.publish_to_topic(cx, topic, message, arrival);
+            if matches!(numbers, Numbers::Told(_)) && !self.messages.entities.has_slot(topic, number) {
                 left_no_trace = true;
-                self.pass_number(topic, number);
+                self.messages.entities.pass_number(topic, number);
             }
             numbers.tell(number);
         }
         if left_no_trace {
             // A number is told once: who cancels a message that has come and gone must not meet another one.
-            self.rewrite_definition(topic, out);
+            self.messages.entities.rewrite_definition(topic, cx.out);
         }
-        self.note_history(topic);
+        self.messages.entities.note_history(cx, topic);
     }
 
     /// A message is published to a topic: now, or when it is due. Says its number.
     fn publish_to_topic(
         &mut self,
-        now: Timestamp,
+        cx: &mut Cx<'_, impl Output>,
         topic: QueueId,
         message: &Message,
         arrival: Arrival,
-        out: &mut impl Output,
     ) -> u64 {
         let rest = message.stored();
         if arrival.due.is_some() {
-            let number = self.accept_numbered(now, topic, arrival, rest, out);
-            self.rearm(topic);
+            let number = self.accept_numbered(cx, topic, arrival, rest);
+            self.messages.entities.rearm(topic);
             return number;
         }
-        let incoming = self.incoming(now, message, arrival);
-        self.fan_out(now, topic, incoming, out)
-    }
-
-    /// A message as rules see it when it arrives.
-    pub(super) fn incoming<'a>(
-        &self,
-        now: Timestamp,
-        message: &'a Message,
-        arrival: Arrival,
-    ) -> Incoming<'a> {
-        let mut facts = match &message.properties {
-            Some(properties) => PropertySet::clone(properties),
-            None => (self.config.describe)(now, &message.payload).properties.map(|p| *p).unwrap_or_default(),
-        };
-        let rest = message.stored();
-        if arrival.properties_length > 0 {
-            let stored = rest.slice(..(arrival.properties_length as usize).min(rest.len()));
-            overlay(&mut facts, &decode_properties(&stored).unwrap_or_default());
-        }
-        Incoming { arrival, facts, session: message.session_id.as_deref(), rest }
+        let incoming = CopyPlanner::of(self.messages).incoming(cx.now, message, arrival);
+        self.fan_out(cx, topic, incoming)
     }
 
     /// Gives a message to the subscriptions of a topic. Says its number; one that no rule lets in is gone, and leaves
     /// its number to the next, unless whoever told it to somebody keeps it.
-    pub(super) fn fan_out(
+    pub(crate) fn fan_out(
         &mut self,
-        now: Timestamp,
+        cx: &mut Cx<'_, impl Output>,
         topic: QueueId,
         mut incoming: Incoming<'_>,
-        out: &mut impl Output,
     ) -> u64 {
-        let number = self.next_number(topic, incoming.arrival.partition);
-        let Some(entity) = self.stores.get(&topic).and_then(|store| store.entity()) else { return 0 };
+        let number = self.messages.entities.next_number(topic, incoming.arrival.partition);
+        let Some(entity) = self.messages.entity(topic) else {
+            return 0;
+        };
         let cap = entity.definition.settings.default_time_to_live;
-        incoming.tell_broker_facts(now, number, cap);
-        let mut room = self.room;
-        let copies = self.copies_of(topic, number, &incoming, &mut room);
-        self.room = room;
+        incoming.tell_broker_facts(cx.now, number, cap);
+        let mut room = cx.write_budget;
+        let copies = CopyPlanner::of(self.messages).copies_of(topic, number, &incoming, &mut room);
+        cx.write_budget = room;
         let references = u32::try_from(copies.len()).unwrap_or(u32::MAX);
-        if let Some(store) = self.stores.get_mut(&topic).filter(|_| references > 0)
-            && let Some(body) = store_body(store, number, now, &incoming, references, out)
+        if let Some(store) = self.messages.store_mut(topic).filter(|_| references > 0)
+            && let Some(body) = store_body(cx, store, number, &incoming, references)
         {
             for copy in copies {
-                self.make_copy(now, cap, &incoming, body, copy, out);
+                self.make_copy(cx, cap, &incoming, body, copy);
             }
         }
         number
@@ -147,22 +140,21 @@ impl Core {
     /// Stores one copy in its subscription, or among the subscription's dead letters.
     fn make_copy(
         &mut self,
-        now: Timestamp,
+        cx: &mut Cx<'_, impl Output>,
         cap: Option<Duration>,
         incoming: &Incoming<'_>,
         body: BodyRef,
-        copy: Copy,
-        out: &mut impl Output,
+        copy: PlannedCopy,
     ) {
-        let Copy { subscription, changed, failed } = copy;
+        let PlannedCopy { subscription, changed, failed } = copy;
         let own_ttl = changed.as_ref().map_or(incoming.arrival.time_to_live, |changed| changed.time_to_live);
         let is_too_large = changed.as_ref().is_some_and(|changed| changed.is_too_large);
         let session = match &changed {
             Some(changed) => changed.session.as_deref(),
             None => incoming.session,
         };
-        let sequence = self.take_number(subscription, incoming.arrival.partition);
-        let Some(entity) = self.stores.get(&subscription).and_then(|store| store.entity()) else {
+        let sequence = self.messages.entities.take_number(subscription, incoming.arrival.partition);
+        let Some(entity) = self.messages.entity(subscription) else {
             return;
         };
         let definition = &entity.definition;
@@ -191,61 +183,47 @@ impl Core {
             encoded = encode_properties(&with_reason(properties, reason, &text)).into();
         }
         let own = if own_ttl.is_some() { OWN_TTL } else { 0 };
+        let expires_at = ttl.map_or(Timestamp::MAX, |ttl| cx.now.after(ttl));
         let index = MessageIndex {
-            queue: target,
-            sequence,
-            enqueued_at: now,
-            expires_at: ttl.map_or(Timestamp::MAX, |ttl| now.after(ttl)),
-            delivery_count: 0,
-            state: State::Active,
             flags: incoming.arrival.flags | own,
             properties_length: u32::try_from(encoded.len()).expect("properties are limited"),
-            due: None,
-            own_ttl: None,
             body: Some(body),
             more,
+            ..MessageIndex::new(target, sequence, cx.now, expires_at)
         };
-        let (position, length) = out.record(index.encode().as_slice(), &[&encoded]);
-        let Some(store) = self.stores.get_mut(&target) else { return };
-        let mut slot = Slot::new(position, length, now, index.expires_at);
+        let (position, length) = cx.out.record(index.encode().as_slice(), &[&encoded]);
+        let Some(store) = self.messages.entities.stores.get_mut(&target) else { return };
+        let mut slot = Slot::new(position, length, cx.now, index.expires_at);
         if let Some(sessions) = &mut store.sessions {
-            slot.holder = enter_session(sessions, index.more.as_deref());
+            slot.set_session(enter_session(sessions, index.more.as_deref()));
         }
         store.traffic.incoming += 1;
         store.insert_copy(sequence, slot, body);
-        store.arm(&mut self.timers);
-        wake(store, &mut self.active);
+        self.messages.entities.agenda.arm(store);
+        self.messages.entities.agenda.wake(store);
     }
 }
 
 /// Stores what the copies share; says where.
 fn store_body(
+    cx: &mut Cx<'_, impl Output>,
     store: &mut Store,
     sequence: u64,
-    now: Timestamp,
     incoming: &Incoming<'_>,
     references: u32,
-    out: &mut impl Output,
 ) -> Option<BodyRef> {
     let Role::Main(entity) = &mut store.role else { return None };
     entity.definition.pass_number(sequence);
     let index = MessageIndex {
-        queue: store.id,
-        sequence,
-        enqueued_at: now,
-        // It lives as long as a copy does.
-        expires_at: Timestamp::MAX,
-        delivery_count: 0,
         state: State::Body,
         flags: incoming.arrival.flags,
         properties_length: incoming.arrival.properties_length,
-        due: None,
-        own_ttl: None,
-        body: None,
         more: more_of_copy(incoming.arrival.more.as_deref(), None),
+        // It lives as long as a copy does.
+        ..MessageIndex::new(store.id, sequence, cx.now, Timestamp::MAX)
     };
-    let (position, length) = out.record(index.encode().as_slice(), &[incoming.rest]);
-    let mut slot = Slot::new(position, length, now, Timestamp::MAX);
+    let (position, length) = cx.out.record(index.encode().as_slice(), &[incoming.rest]);
+    let mut slot = Slot::new(position, length, cx.now, Timestamp::MAX);
     slot.state = State::Body;
     slot.set_references(references);
     store.insert(sequence, slot);
@@ -264,7 +242,7 @@ fn more_of_copy(brought: Option<&More>, session: Option<&str>) -> Option<Box<Mor
 
 impl Incoming<'_> {
     /// Adds what only the broker knows. `cap` is the longest time to live that the topic allows.
-    pub(super) fn tell_broker_facts(&mut self, now: Timestamp, number: u64, cap: Option<Duration>) {
+    pub(crate) fn tell_broker_facts(&mut self, now: Timestamp, number: u64, cap: Option<Duration>) {
         let millis = |at: Timestamp| Value::Timestamp(i64::try_from(at.as_millis()).unwrap_or(i64::MAX));
         let expires_at = shorter(self.arrival.time_to_live, cap).map(|ttl| now.after(ttl));
         let first = self.arrival.more.as_ref().and_then(|more| more.enqueued_sequence).unwrap_or(number);
@@ -283,14 +261,14 @@ impl Incoming<'_> {
 }
 
 /// A time to live as a rule gave it.
-pub(super) fn lifetime(value: &Value) -> Option<Duration> {
+pub(crate) fn lifetime(value: &Value) -> Option<Duration> {
     let Value::Duration(ticks) = value else { return None };
     Some(Duration::from_millis(u64::try_from(ticks / TICKS_PER_MILLI).unwrap_or(0)))
 }
 
 /// Puts what the broker stored beside a message over what its payload says. A value that a client encoded is not
 /// read here: rules see what the payload says.
-pub(super) fn overlay(facts: &mut PropertySet, properties: &Properties) {
+pub(crate) fn overlay(facts: &mut PropertySet, properties: &Properties) {
     for (name, value) in &properties.0 {
         let value = match value {
             PropertyValue::Text(text) => Some(Value::Text(text.clone())),

@@ -5,63 +5,65 @@
 
 use std::collections::BTreeMap;
 
-use super::{Core, partitions::Together};
+use super::{
+    admission::PublishChecks, dead_letter::Disposer, leaving::LockReleases, namespace::Namespace,
+    partitions::Together, publish::Publisher, session_requests::SessionRequests, settle::Settlements,
+};
 use crate::{
-    ClientId, CommitError, Effect, LockId, Message, Output, QueueId, SettleError, Ticket, Timestamp,
-    TransactionError, TransactionId, UnsettledPolicy,
-    open_transactions::{Key, Limits, Settlement, Work},
+    CommitError, Effect, LockId, Message, Outcome, Output, QueueId, SettleError, Ticket, Timestamp,
+    TransactionError, TransactionId,
+    call::Cx,
+    open_transactions::{Limits, Settlement, Work},
     record::OpenRecord,
 };
 
-impl Core {
-    pub(super) fn declare(
+/// Declares, fills, commits and rolls back transactions.
+#[derive(Debug)]
+pub(crate) struct TransactionManager<'a> {
+    pub(crate) state: &'a mut Namespace,
+}
+
+impl<'a> TransactionManager<'a> {
+    pub(crate) fn of(state: &'a mut Namespace) -> Self {
+        Self { state }
+    }
+}
+
+impl TransactionManager<'_> {
+    pub(crate) fn declare(
         &mut self,
-        client: ClientId,
+        cx: &mut Cx<'_, impl Output>,
         transaction: TransactionId,
         ticket: Ticket,
-        out: &mut impl Output,
     ) {
-        if !self.clients.contains_key(&client) {
+        let client = cx.client;
+        if !self.state.links.clients.contains_key(&client) {
             return;
         }
         let limits = self.transaction_limits();
-        let effect = match self.transactions.declare((client, transaction), &limits) {
+        let effect = match self.state.transactions.declare((client, transaction), &limits) {
             Ok(()) => Effect::TransactionDone { ticket },
             Err(error) => Effect::TransactionRefused { ticket, error: error.into() },
         };
-        self.merge.effect(client, effect, out);
-    }
-
-    /// Refuses what waits for a transaction.
-    pub(super) fn check_not_in_use(
-        &self,
-        queue: QueueId,
-        sequence: u64,
-        lock: LockId,
-    ) -> Result<(), SettleError> {
-        if self.transactions.holds(queue, sequence, lock) {
-            return Err(TransactionError::InUse.into());
-        }
-        Ok(())
+        cx.reply(effect);
     }
 
     /// Commits or rolls back.
-    pub(super) fn discharge(
+    pub(crate) fn discharge(
         &mut self,
-        now: Timestamp,
-        client: ClientId,
+        cx: &mut Cx<'_, impl Output>,
         transaction: TransactionId,
         fail: bool,
         ticket: Option<Ticket>,
-        out: &mut impl Output,
     ) {
-        self.time_out_late(now, (client, transaction), out);
-        let done = match self.transactions.discharge((client, transaction)) {
+        let client = cx.client;
+        LockReleases::of(self.state).time_out_late(cx, (client, transaction));
+        let done = match self.state.transactions.discharge((client, transaction)) {
             Ok(work) if fail => {
-                self.undo(now, work, out);
+                LockReleases::of(self.state).undo(cx, work);
                 Ok(())
             }
-            Ok(work) => self.commit(now, client, work, out),
+            Ok(work) => self.commit(cx, work),
             // It is rolled back already, which is what was asked.
             Err(TransactionError::Failed | TransactionError::TimedOut) if fail => Ok(()),
             Err(error) => Err(error.into()),
@@ -71,41 +73,44 @@ impl Core {
             Ok(()) => Effect::TransactionDone { ticket },
             Err(error) => Effect::TransactionRefused { ticket, error },
         };
-        self.merge.effect(client, effect, out);
+        cx.reply(effect);
     }
 
-    fn commit(
+    pub(crate) fn commit(
         &mut self,
-        now: Timestamp,
-        client: ClientId,
+        cx: &mut Cx<'_, impl Output>,
         work: Vec<Work>,
-        out: &mut impl Output,
     ) -> Result<(), CommitError> {
-        let records = match self.prepare(now, client, &work, out) {
+        let records = match self.prepare(cx, &work) {
             Ok(records) => records,
             Err(error) => {
-                self.undo(now, work, out);
+                LockReleases::of(self.state).undo(cx, work);
                 return Err(error);
             }
         };
-        self.begin_room();
+        cx.begin_step();
         let mut records = records.into_iter();
         for work in work {
             match work {
                 Work::Publish { queue, messages, through } => {
-                    self.store_sent(now, queue, through, &messages, out);
+                    Publisher::of(&mut self.state.messages).store_sent(cx, queue, through, &messages);
                 }
                 Work::Schedule { queue, messages, numbers } => {
-                    self.store_scheduled(now, queue, &messages, &numbers, out);
+                    Publisher::of(&mut self.state.messages).store_scheduled(cx, queue, &messages, &numbers);
                 }
                 Work::Settle(Settlement { queue, sequence, outcome, .. }) => {
                     let record = records.next().flatten();
-                    self.apply(now, queue, sequence, outcome, record, out);
+                    Disposer::of(&mut self.state.messages).apply(cx, queue, sequence, outcome, record);
                 }
-                Work::Cancel { queue, sequences, .. } => self.discard_scheduled(queue, &sequences, out),
+                Work::Cancel { queue, sequences, .. } => {
+                    Publisher::of(&mut self.state.messages).discard_scheduled(cx, queue, &sequences);
+                }
                 Work::SetState { path, session, state } => {
-                    if let Ok((queue, number)) = self.held_session(now, client, &path, &session) {
-                        self.store_session_state(now, (queue, number, &session), state, out);
+                    if let Ok((queue, number)) =
+                        SessionRequests::of(self.state).held_session(cx.now, cx.client, &path, &session)
+                    {
+                        SessionRequests::of(self.state)
+                            .store_session_state(cx, queue, number, &session, state);
                     }
                 }
             }
@@ -115,12 +120,10 @@ impl Core {
 
     /// Checks everything once more and reads what it needs, so that nothing can fail afterwards. Says the records of
     /// the settlements, in order.
-    fn prepare(
+    pub(crate) fn prepare(
         &mut self,
-        now: Timestamp,
-        client: ClientId,
+        cx: &mut Cx<'_, impl Output>,
         work: &[Work],
-        out: &mut impl Output,
     ) -> Result<Vec<Option<OpenRecord>>, CommitError> {
         // What goes to one queue must fit into it together.
         let mut sent: BTreeMap<(QueueId, Option<QueueId>), Vec<Message>> = BTreeMap::new();
@@ -134,77 +137,71 @@ impl Core {
                     sent.entry((*queue, None)).or_default().extend_from_slice(messages);
                 }
                 Work::Settle(Settlement { queue, sequence, lock, outcome, .. }) => {
-                    self.check_settle(now, (*queue, *sequence, *lock), outcome)?;
-                    records.push(self.record_for(*queue, *sequence, outcome, out)?);
+                    self.check_settle(cx.now, (*queue, *sequence, *lock), outcome)?;
+                    records.push(
+                        Disposer::of(&mut self.state.messages)
+                            .record_for(*queue, *sequence, outcome, cx.out)?,
+                    );
                 }
-                Work::Cancel { queue, entity, sequences } => self.check_wait(*queue, entity, sequences)?,
+                Work::Cancel { queue, entity, sequences } => {
+                    Publisher::of(&mut self.state.messages).check_wait(*queue, entity, sequences)?;
+                }
                 Work::SetState { path, session, state } => {
-                    self.check_session_state(now, client, (path, session), state.as_ref(), out)?;
+                    SessionRequests::of(self.state).check_session_state(cx, path, session, state.as_ref())?;
                 }
             }
         }
         for ((queue, through), messages) in &sent {
-            self.check_sent(*queue, *through, messages, Together::Transaction, out)?;
+            PublishChecks::of(&self.state.messages).check_sent(
+                cx,
+                *queue,
+                *through,
+                messages,
+                Together::Transaction,
+            )?;
         }
-        self.check_amounts(sent.iter().map(|((queue, _), messages)| (*queue, &messages[..])))?;
+        PublishChecks::of(&self.state.messages)
+            .check_amounts(cx.now, sent.iter().map(|((queue, _), messages)| (*queue, &messages[..])))?;
         Ok(records)
     }
 
-    /// Nothing of this will be done. The receivers hold what they have not settled; what they have, and what nobody holds
-    /// any more, returns, unless it has a lock of Service Bus, which runs on.
-    pub(super) fn undo(&mut self, now: Timestamp, work: Vec<Work>, out: &mut impl Output) {
-        self.give_up(work);
-        self.leaving.left = self.work_off_leaving(now, self.leaving.left, out);
-    }
-
-    /// Marks the locks that end with a rollback.
-    fn give_up(&mut self, work: Vec<Work>) {
-        for work in work {
-            let Work::Settle(Settlement { queue, sequence, lock, otherwise, .. }) = work else { continue };
-            match otherwise {
-                UnsettledPolicy::KeepLocks => {}
-                UnsettledPolicy::Release => self.leaving.lose(queue, sequence, lock, false),
-                UnsettledPolicy::Fail => self.leaving.lose(queue, sequence, lock, true),
-            }
-        }
-    }
-
     /// Rolls back what a client leaves open.
-    pub(super) fn roll_back_all(&mut self, now: Timestamp, client: ClientId, out: &mut impl Output) {
-        for (client, transaction) in self.transactions.of(client) {
-            self.discharge(now, client, transaction, true, None, out);
+    pub(crate) fn roll_back_all(&mut self, cx: &mut Cx<'_, impl Output>) {
+        for (_, transaction) in self.state.transactions.of(cx.client) {
+            self.discharge(cx, transaction, true, None);
         }
     }
 
-    /// Rolls back the transactions whose time is over, until `left` is used up; says how much of that is left.
-    pub(super) fn time_out_transactions(&mut self, now: Timestamp, mut left: u32) -> u32 {
-        while left > 0
-            && let Some(work) = self.transactions.time_out(now)
-        {
-            left = left.saturating_sub(u32::try_from(work.len()).unwrap_or(u32::MAX).max(1));
-            self.give_up(work);
-        }
-        left
-    }
-
-    /// Rolls a transaction back whose time is over: what time brings may wait for the disk, and its client need not.
-    pub(super) fn time_out_late(&mut self, now: Timestamp, key: Key, out: &mut impl Output) {
-        if let Some(work) = self.transactions.time_out_of(key, now) {
-            self.undo(now, work, out);
-        }
-    }
-
-    pub(super) fn transaction_limits(&self) -> Limits {
+    pub(crate) fn transaction_limits(&self) -> Limits {
         Limits {
-            open: if self.config.profile.has_transactions() {
-                self.config.max_transactions_per_client
+            open: if self.state.messages.config.profile.has_transactions() {
+                self.state.messages.config.max_transactions_per_client
             } else {
                 0
             },
-            messages: self.config.max_transaction_messages,
-            settlements: self.config.max_transaction_settlements,
-            client_bytes: self.config.max_transaction_bytes,
-            all_bytes: self.config.max_all_transactions_bytes,
+            messages: self.state.messages.config.max_transaction_messages,
+            settlements: self.state.messages.config.max_transaction_settlements,
+            client_bytes: self.state.messages.config.max_transaction_bytes,
+            all_bytes: self.state.messages.config.max_all_transactions_bytes,
         }
     }
+
+    /// Whether a lock permits a settlement; says the length of the message's record in bytes.
+    pub(crate) fn check_settle(
+        &self,
+        now: Timestamp,
+        (queue, sequence, lock): (QueueId, u64, LockId),
+        outcome: &Outcome,
+    ) -> Result<u32, SettleError> {
+        let store = self.state.store(queue).ok_or(SettleError::EntityGone)?;
+        store.check_lock(sequence, lock, now)?;
+        let slot = store.slots.get(sequence).ok_or(SettleError::LockLost)?;
+        self.state.transactions.check_not_in_use(queue, sequence, lock)?;
+        if matches!(outcome, Outcome::DeadLetter(_)) && store.is_dead_letter() {
+            return Err(SettleError::AlreadyDeadLetter);
+        }
+        Ok(slot.length)
+    }
 }
+
+impl Settlements<'_> {}

@@ -2,14 +2,10 @@
 //!
 //! Invariant: looking changes nothing.
 
-use super::Core;
+use super::messages::Messages;
 use crate::{
-    EntityKind, EntitySettings, KeyText, QueueId, Timestamp,
-    activity::Traffic,
-    record::Stores,
-    sessions::{Session, SessionNumber},
-    slot::Slot,
-    store::Store,
+    EntityKind, EntitySettings, KeyText, QueueId, Timestamp, activity::Traffic, record::Stores,
+    sessions::Session, slot::Slot, store::Store,
 };
 
 /// One entity and its counts.
@@ -65,29 +61,34 @@ pub struct EntityView<'a> {
     pub accessed_at: Timestamp,
 }
 
-impl Core {
+/// Shows what there is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AdminViews<'a> {
+    pub(crate) messages: &'a Messages,
+}
+
+impl<'a> AdminViews<'a> {
+    pub(crate) fn of(messages: &'a Messages) -> Self {
+        Self { messages }
+    }
+
     /// All entities in order of name.
-    pub fn entities(&self) -> impl Iterator<Item = EntityView<'_>> {
-        self.names.values().filter_map(|queue| self.view(*queue))
+    pub(crate) fn entities(self) -> impl Iterator<Item = EntityView<'a>> {
+        self.messages.entities.names.values().filter_map(move |queue| self.view(*queue))
     }
 
     /// One entity by name.
-    pub fn entity(&self, name: &str) -> Option<EntityView<'_>> {
-        self.view(*self.names.get(&crate::name::key(name))?)
+    pub(crate) fn entity(self, name: &str) -> Option<EntityView<'a>> {
+        self.view(*self.messages.entities.names.get(&crate::name::key(name))?)
     }
 
-    /// The name of the entity that a store belongs to.
-    pub fn name_of(&self, queue: QueueId) -> Option<&str> {
-        Some(&self.main_of(queue)?.definition.name)
-    }
-
-    pub(super) fn view(&self, queue: QueueId) -> Option<EntityView<'_>> {
-        let store = self.stores.get(&queue)?;
+    pub(crate) fn view(self, queue: QueueId) -> Option<EntityView<'a>> {
+        let store = self.messages.store(queue)?;
         let definition = &store.entity()?.definition;
         let Stores { dead_letter, transfer_dead_letter, .. } = definition.stores;
-        let dead_letters = self.stores.get(&dead_letter)?;
-        let transfers = self.stores.get(&transfer_dead_letter)?;
-        let all = [&**store, dead_letters, transfers];
+        let dead_letters = self.messages.store(dead_letter)?;
+        let transfers = self.messages.store(transfer_dead_letter)?;
+        let all = [store, dead_letters, transfers];
         Some(EntityView {
             queue,
             dead_letter_queue: dead_letter,
@@ -112,18 +113,13 @@ impl Core {
             dead_lettered: dead_letters.traffic.incoming,
             created_at: definition.created_at,
             updated_at: definition.updated_at,
-            accessed_at: self.accessed_at(definition),
+            accessed_at: self.messages.entities.accessed_at(definition),
         })
-    }
-
-    /// Transactions that are declared and not discharged, and the bytes they hold.
-    pub fn transactions(&self) -> (u64, u64) {
-        (self.transactions.len() as u64, self.transactions.bytes())
     }
 
     /// A number that two cores share if a restart could not tell them apart: the same queues with the same
     /// messages in the same states. Locks, links, credit and positions in the journal are left out.
-    pub fn digest(&self) -> u64 {
+    pub(crate) fn digest(self) -> u64 {
         let mut digest = Digest(0xCBF2_9CE4_8422_2325);
         for view in self.entities() {
             digest
@@ -132,17 +128,18 @@ impl Core {
                 digest.text(rule.primary.reveal());
                 digest.text(rule.secondary.as_ref().map_or("", KeyText::reveal));
             }
-            let counters = self.main_of(view.queue).and_then(|entity| entity.definition.partitions.as_ref());
+            let counters =
+                self.messages.main_of(view.queue).and_then(|entity| entity.definition.partitions.as_ref());
             counters.iter().flat_map(|counters| counters.counts()).for_each(|count| digest.number(count));
             for id in [view.queue, view.dead_letter_queue, view.transfer_dead_letter_queue] {
-                if let Some(store) = self.stores.get(&id) {
+                if let Some(store) = self.messages.store(id) {
                     digest.store(store);
                 }
             }
         }
-        for (key, kept) in self.rules.all() {
-            let topic = self.main_of(key.subscription).and_then(|entity| entity.definition.topic);
-            let filter = topic.and_then(|topic| self.rules.filter(topic, key));
+        for (key, kept) in self.messages.rules.all() {
+            let topic = self.messages.main_of(key.subscription).and_then(|entity| entity.definition.topic);
+            let filter = topic.and_then(|topic| self.messages.rules.filter(topic, key));
             let created_at = kept.created_at.as_millis();
             digest.text(&format!("{key:?} {} {filter:?} {:?} {created_at}", kept.name, kept.action));
         }
@@ -171,7 +168,7 @@ impl Digest {
         self.number(u64::from(store.id.0));
         for (sequence, slot) in store.slots.iter() {
             self.slot(sequence, slot);
-            if let Some(session) = store.session(SessionNumber(slot.holder.0)) {
+            if let Some(session) = store.session(slot.session()) {
                 self.text(session.id());
             }
             self.number(store.body_of(sequence).map_or(0, |body| body.sequence));

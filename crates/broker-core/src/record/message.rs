@@ -89,6 +89,26 @@ impl IndexBytes {
 }
 
 impl MessageIndex {
+    /// An active message that nobody has seen, without flags, properties and extensions. Every message that is not read
+    /// from a record begins with this one.
+    #[inline]
+    pub(crate) fn new(queue: QueueId, sequence: u64, enqueued_at: Timestamp, expires_at: Timestamp) -> Self {
+        Self {
+            queue,
+            sequence,
+            enqueued_at,
+            expires_at,
+            delivery_count: 0,
+            state: State::Active,
+            flags: 0,
+            properties_length: 0,
+            due: None,
+            own_ttl: None,
+            body: None,
+            more: None,
+        }
+    }
+
     pub(crate) fn encode(&self) -> IndexBytes {
         let mut bytes = [0; SHORT];
         let kind = if self.body.is_some() { kind::COPY } else { kind::MESSAGE };

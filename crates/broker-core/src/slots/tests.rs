@@ -91,7 +91,7 @@ proptest! {
                 prop_assert_eq!(slots.next_before(*probe, end), model.range(*probe..end).next().map(|(n, _)| *n));
             }
             let mut found = [None; TOGETHER];
-            slots.look_for(probes.iter().copied(), &mut found);
+            slots.prefetch(probes.iter().copied(), &mut found);
             let found = found.map(|slot| slot.map(|slot| slot.position.0));
             for (found, probe) in found.iter().zip(&probes) {
                 prop_assert_eq!(*found, model.get(probe).copied());

@@ -5,7 +5,7 @@
 
 use crate::{
     LockId, SettleError, Timestamp,
-    sessions::{Session, SessionNumber},
+    sessions::Session,
     slot::ConsumerNumber,
     store::{Holders, Holding, Store, any},
 };
@@ -64,7 +64,7 @@ impl Store {
         self.locks.push(until, sequence);
         if self.locks.is_bloated(self.counts.locked) {
             let slots = &self.slots;
-            self.locks.compact(|run| any(slots, *run, |slot| slot.is_locked() && slot.until == run.at));
+            self.locks.compact(|run| any(slots, *run, |slot| slot.lock_time() == Some(run.at)));
         }
     }
 
@@ -75,7 +75,7 @@ impl Store {
             return slot.ok_or(SettleError::LockLost)?.check_lock(lock, now);
         };
         let slot = slot.ok_or(SettleError::SessionLockLost)?;
-        let session = sessions.get(SessionNumber(slot.holder.0));
+        let session = sessions.get(slot.session());
         let holder = session.and_then(|session| session.holder(now)).ok_or(SettleError::SessionLockLost)?;
         slot.check_lock(lock, now)
             .map_err(|error| if holder.gave(lock) { error } else { SettleError::SessionLockLost })
@@ -91,9 +91,9 @@ impl Store {
     /// Locks a message for the holder of its session; says when that lock ends.
     pub(crate) fn lock_in_session(&mut self, sequence: u64, lock: LockId) -> Timestamp {
         let Some(slot) = self.slots.get_mut(sequence) else { return Timestamp::MAX };
-        let number = SessionNumber(slot.holder.0);
+        let number = slot.session();
         // It ends with the session's lock, which may be renewed.
-        slot.start_lock(lock, slot.holder, Timestamp::MAX);
+        slot.start_lock_in_session(lock, Timestamp::MAX);
         self.counts.locked += 1;
         self.stand(sequence);
         self.session(number).and_then(Session::until).unwrap_or(Timestamp::MAX)
@@ -118,7 +118,7 @@ impl Store {
                     self.looked_at += 1;
                 }
                 let slot = self.slots.get(sequence);
-                if slot.is_some_and(|slot| slot.is_locked() && slot.holder == *holder) {
+                if slot.is_some_and(|slot| slot.is_locked() && slot.holder() == *holder) {
                     held.push((sequence, *fail));
                 }
             }
@@ -137,7 +137,7 @@ impl Store {
             let mut from = run.first;
             while let Some(sequence) = self.slots.next_before(from, run.sequences().end) {
                 if let Some(slot) = self.slots.get(sequence).filter(|slot| slot.is_locked()) {
-                    locks.push((slot.holder, sequence));
+                    locks.push((slot.holder(), sequence));
                 }
                 from = sequence + 1;
                 looked_at += 1;

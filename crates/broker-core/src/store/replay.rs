@@ -6,8 +6,7 @@ use crate::{
     Timestamp,
     partition::{Counters, PartitionId},
     record::Definition,
-    sessions::SessionNumber,
-    slot::{ConsumerNumber, Slot, State},
+    slot::{Slot, State},
     store::{Counts, Store},
 };
 
@@ -54,13 +53,13 @@ impl Store {
     /// seed for [`Sessions::new`].
     pub(crate) fn replay_message(&mut self, sequence: u64, mut slot: Slot, session: Option<(&str, u64)>) {
         if let Some((id, seed)) = session {
-            slot.holder = ConsumerNumber(self.sessions(seed).enter(id).0);
+            slot.set_session(self.sessions(seed).enter(id));
         } else if let Some(sessions) = &mut self.sessions {
-            slot.holder = ConsumerNumber(sessions.enter("").0);
+            slot.set_session(sessions.enter(""));
         }
-        let replaced = self.slots.insert(sequence, slot).filter(|before| before.holder != slot.holder);
+        let replaced = self.slots.insert(sequence, slot).filter(|before| before.session() != slot.session());
         if let (Some(before), Some(sessions)) = (replaced, &mut self.sessions) {
-            sessions.remove(SessionNumber(before.holder.0), sequence);
+            sessions.remove(before.session(), sequence);
         }
         self.stand(sequence);
     }
@@ -68,7 +67,7 @@ impl Store {
     /// Takes in that a message is gone.
     pub(crate) fn replay_removal(&mut self, sequence: u64) {
         if let (Some(slot), Some(sessions)) = (self.slots.remove(sequence), &mut self.sessions) {
-            sessions.remove(SessionNumber(slot.holder.0), sequence);
+            sessions.remove(slot.session(), sequence);
         }
     }
 
@@ -85,7 +84,8 @@ impl Store {
         for (sequence, slot) in slots.iter() {
             self.count_in(slot);
             if slot.expires_at != Timestamp::MAX || slot.state == State::Scheduled {
-                due.push((slot.dies_at().min(slot.until), sequence));
+                let dies_at = slot.dies_at();
+                due.push((slot.due().map_or(dies_at, |due| due.min(dies_at)), sequence));
             }
         }
         if self.counts.bodies > 0 {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     QueueId, Timestamp,
-    slot::{Slot, State},
+    slot::Slot,
     store::{Store, any},
 };
 
@@ -15,13 +15,11 @@ impl Store {
     /// Notes when a message is to become active, or to expire.
     #[inline]
     pub(super) fn remind(&mut self, sequence: u64, slot: &Slot) {
-        if slot.state == State::Scheduled {
-            self.schedule.push(slot.until, sequence);
+        if let Some(due) = slot.due() {
+            self.schedule.push(due, sequence);
             if self.schedule.is_bloated(self.counts.scheduled) {
                 let slots = &self.slots;
-                self.schedule.compact(|run| {
-                    any(slots, *run, |slot| slot.state == State::Scheduled && slot.until == run.at)
-                });
+                self.schedule.compact(|run| any(slots, *run, |slot| slot.due() == Some(run.at)));
             }
         } else if slot.expires_at != Timestamp::MAX && !self.is_dead_letter() {
             self.expiries.push(slot.dies_at(), sequence);

@@ -144,7 +144,8 @@ fn a_scheduled_message_leaves_out_the_changes_for_which_one_step_has_no_room() {
     tripled(&mut broker, "t", 40);
     let due = Some(broker.now.after(Duration::from_secs(60)));
     let payload = vec![0; 1_000].into();
-    broker.core.config.describe = |_, payload| Message { payload: payload.clone(), ..kilobyte() };
+    broker.core.state.messages.config.describe =
+        |_, payload| Message { payload: payload.clone(), ..kilobyte() };
     let scheduled = Message { payload, scheduled_enqueue_time: due, ..kilobyte() };
     publish(&mut broker, main_path("t"), vec![scheduled]).unwrap();
     let before = broker.journal.end();
@@ -163,7 +164,8 @@ fn a_scheduled_message_leaves_out_the_changes_for_which_one_step_has_no_room() {
 fn what_is_forwarded_into_more_than_one_step_can_bring_stays_behind() {
     let mut broker = limited();
     tripled(&mut broker, "t", 40);
-    broker.core.config.describe = |_, payload| Message { payload: payload.clone(), ..kilobyte() };
+    broker.core.state.messages.config.describe =
+        |_, payload| Message { payload: payload.clone(), ..kilobyte() };
     broker.create("q", EntitySettings { forward_to: Some("t".into()), ..plain() });
     broker.publish(message("m"));
     broker.run_deadlines();
@@ -176,8 +178,9 @@ fn what_is_forwarded_into_more_than_one_step_can_bring_stays_behind() {
 fn what_rules_write_for_scheduled_messages_counts_as_work() {
     let mut broker = limited();
     tripled(&mut broker, "t", 10);
-    broker.core.config.pump_messages_max = 20;
-    broker.core.config.describe = |_, payload| Message { payload: payload.clone(), ..kilobyte() };
+    broker.core.state.messages.config.pump_messages_max = 20;
+    broker.core.state.messages.config.describe =
+        |_, payload| Message { payload: payload.clone(), ..kilobyte() };
     let due = Some(broker.now.after(Duration::from_secs(60)));
     for _ in 0..8 {
         let scheduled = Message { scheduled_enqueue_time: due, ..kilobyte() };
@@ -212,7 +215,7 @@ fn what_one_request_writes_anew_has_a_limit() {
     ];
     for (outcome, limit, count, fits) in cases {
         let mut broker = Broker::with_queue(plain());
-        broker.core.config.max_rewritten_bytes = limit;
+        broker.core.state.messages.config.max_rewritten_bytes = limit;
         broker.publish_all(&["x".repeat(1_000).as_str(); 3]);
         let tokens = broker.lock(3).iter().take(count).map(|it| it.lock.unwrap().token).collect();
         let (before, ticket) = (broker.journal.end(), broker.ticket());
@@ -266,15 +269,15 @@ proptest! {
         messages in proptest::collection::vec(any_message(), 1..6),
     ) {
         let mut broker = limited();
-        broker.core.config.max_send_bytes = 1 << 30;
+        broker.core.state.messages.config.max_send_bytes = 1 << 30;
         broker.create_kind("t", EntityKind::Topic, plain());
         for (number, (kind, requires_session)) in kinds.iter().enumerate() {
             let settings = EntitySettings { requires_session: *requires_session, ..plain() };
             broker.subscribe(&format!("s{number}"), settings, vec![any_rule(number, *kind)]);
         }
         let (topic, before) = (broker.queue("t"), broker.journal.end());
-        let at_most = broker.core.brings_at_most(topic, EntityKind::Topic, &messages);
-        let counted = broker.core.brings(topic, &messages, u64::MAX);
+        let at_most = crate::machine::admission::PublishChecks::of(&broker.core.state.messages).brings_at_most(topic, EntityKind::Topic, &messages);
+        let counted = crate::machine::admission::PublishChecks::of(&broker.core.state.messages).brings(broker.now, topic, &messages, u64::MAX);
         let made = messages.len() as u64 * (1 + kinds.len() as u64);
         publish(&mut broker, main_path("t"), messages).unwrap();
         let written = written(&broker, before);

@@ -154,16 +154,24 @@ fn a_deletion_looks_at_what_it_deletes_and_at_nothing_that_stays() {
         send(&mut broker, session, 5_000);
     }
     for number in 1..=5_000 {
-        broker.core.stores.get_mut(&queue).unwrap().set_state(number, crate::slot::State::Deferred);
+        broker
+            .core
+            .state
+            .messages
+            .entities
+            .stores
+            .get_mut(&queue)
+            .unwrap()
+            .set_state(number, crate::slot::State::Deferred);
     }
     hold(&mut broker, OTHER, 1, "theirs");
     for number in 0..100 {
         send(&mut broker, &format!("s{number}"), 1);
     }
     for (count, expected) in [(60, 60), (60, 40), (60, 0)] {
-        let before = broker.core.stores[&queue].looked_at;
+        let before = broker.core.state.messages.entities.stores[&queue].looked_at;
         assert_eq!(delete_of(&mut broker, None, count), expected);
-        let looked_at = broker.core.stores[&queue].looked_at - before;
+        let looked_at = broker.core.state.messages.entities.stores[&queue].looked_at - before;
         assert_eq!(looked_at, expected as usize, "messages");
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::harness::*;
+use crate::machine::views::AdminViews;
 use crate::{
     AttachError, Command, CoreConfig, Effect, EntityError, EntityKind, EntityPath, EntitySettings, LinkId,
     Look, Message, Outcome, ReceiveMode, SubQueue, UnsettledPolicy,
@@ -409,7 +410,12 @@ fn an_express_queue_detects_no_duplicates() {
 fn a_deletion_for_another_state_changes_nothing() {
     let mut broker = Broker::new();
     broker.create("q", EntitySettings::default());
-    let seen = |broker: &Broker| broker.core.describe(&Look::One { name: "q".into() }).remove(0).version;
+    let seen = |broker: &Broker| {
+        AdminViews::of(&broker.core.state.messages)
+            .describe(&Look::One { name: "q".into() })
+            .remove(0)
+            .version
+    };
     let delete = |broker: &mut Broker, expected| {
         let ticket = broker.ticket();
         broker.ask(Command::DeleteEntity { name: "q".into(), expected: Some(expected), ticket })
@@ -434,7 +440,9 @@ fn a_deletion_for_another_state_changes_nothing() {
 fn an_update_for_another_state_changes_nothing() {
     let mut broker = Broker::new();
     broker.create("q", EntitySettings::default());
-    let seen = |broker: &Broker| broker.core.describe(&Look::One { name: "q".into() }).remove(0);
+    let seen = |broker: &Broker| {
+        AdminViews::of(&broker.core.state.messages).describe(&Look::One { name: "q".into() }).remove(0)
+    };
     let change = |broker: &mut Broker, expected, max_delivery_count| {
         let settings = Box::new(EntitySettings { max_delivery_count, ..EntitySettings::default() });
         let ticket = broker.ticket();

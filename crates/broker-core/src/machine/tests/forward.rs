@@ -249,8 +249,8 @@ fn a_full_disk_lets_messages_wait_at_the_source() {
 fn a_target_without_room_holds_up_its_own_sources_alone() {
     let full = EntitySettings { requires_duplicate_detection: true, ..plain() };
     let mut broker = with(&[("full", full), ("free", plain()), ("a", to("full")), ("b", to("free"))]);
-    broker.core.config.max_history_ids = 0;
-    broker.core.config.describe = |_, payload| Message {
+    broker.core.state.messages.config.max_history_ids = 0;
+    broker.core.state.messages.config.describe = |_, payload| Message {
         payload: payload.clone(),
         message_id: Some("id".into()),
         ..Message::default()
@@ -261,7 +261,7 @@ fn a_target_without_room_holds_up_its_own_sources_alone() {
     broker.run_deadlines();
     assert_eq!(contents(&mut broker, &main_path("free")), ["goes"], "it asks nothing of the other target");
     assert_eq!(contents(&mut broker, &main_path("a")), ["waits"]);
-    broker.core.config.max_history_ids = 9;
+    broker.core.state.messages.config.max_history_ids = 9;
     broker.wait(999);
     assert_eq!(contents(&mut broker, &main_path("a")), ["waits"], "not before its time");
     broker.wait(1);
@@ -395,7 +395,7 @@ fn nobody_receives_from_what_forwards() {
 #[test]
 fn a_backlog_is_worked_off_in_bounded_steps_and_in_order() {
     let mut broker = broker();
-    broker.core.config.pump_messages_max = 10;
+    broker.core.state.messages.config.pump_messages_max = 10;
     broker.create("target", plain());
     broker.create("source", plain());
     let expected: Vec<String> = (0..100).map(|number| number.to_string()).collect();
@@ -534,7 +534,7 @@ proptest! {
         steps in proptest::collection::vec((0u8..6, 0usize..4), 1..40),
     ) {
         let mut broker = broker();
-        broker.core.config.pump_messages_max = 3;
+        broker.core.state.messages.config.pump_messages_max = 3;
         let names = ["a", "b", "c", "d"];
         for name in names {
             broker.create(name, plain());

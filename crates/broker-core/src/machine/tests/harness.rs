@@ -455,7 +455,7 @@ impl Broker {
 
     /// A core that has read back the journal, as after a crash.
     pub(super) fn replayed(&self) -> Core {
-        let mut core = Core::new(self.core.config.clone());
+        let mut core = Core::new(self.core.state.messages.config.clone());
         for (at, (bytes, index)) in &self.journal.records {
             core.replay(Position(*at), &bytes[..*index], size(bytes)).unwrap();
         }

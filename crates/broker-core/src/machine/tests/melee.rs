@@ -191,15 +191,22 @@ impl Test {
             [view.queue, view.queue, view.dead_letter_queue, view.transfer_dead_letter_queue]
                 [usize::from(sub)]
         };
-        let store = &self.broker.core.stores[&id];
+        let store = &self.broker.core.state.messages.entities.stores[&id];
         let sequences: Vec<u64> = store.slots.iter().map(|(sequence, _)| sequence).collect();
         self.broker.journal.make_readable();
         let read = |sequence: &u64| {
-            let slot = self.broker.core.stores[&id].slots.get(*sequence).unwrap();
+            let slot = self.broker.core.state.messages.entities.stores[&id].slots.get(*sequence).unwrap();
             if slot.state == crate::slot::State::Body {
                 return None;
             }
-            let record = self.broker.core.read_message(id, *sequence, &mut self.broker.journal).unwrap();
+            let record = self
+                .broker
+                .core
+                .state
+                .messages
+                .entities
+                .read_message(id, *sequence, &mut self.broker.journal)
+                .unwrap();
             Some(String::from_utf8(record.into_payload().to_vec()).unwrap())
         };
         sequences.iter().filter_map(read).collect()
@@ -452,7 +459,14 @@ impl Test {
         let ends = outcome == Outcome::Complete;
         let (queue, sequence, lock) = (delivery.queue, delivery.sequence, delivery.lock.unwrap());
         let ticket = self.broker.ticket();
-        let main = self.broker.core.main_of(queue).map(|entity| entity.definition.name.clone());
+        let main = self
+            .broker
+            .core
+            .state
+            .messages
+            .entities
+            .main_of(queue)
+            .map(|entity| entity.definition.name.clone());
         let path = main.map(|name| main_path(&name)).filter(|_| by_token);
         if let Some(tx) = tx {
             let operation = if let Some(path) = path {
@@ -482,7 +496,7 @@ impl Test {
 
     fn fetch(&mut self, name: &str, pick: u8, delete: bool) {
         let view = self.broker.core.entity(name).unwrap();
-        let store = &self.broker.core.stores[&view.queue];
+        let store = &self.broker.core.state.messages.entities.stores[&view.queue];
         let deferred = store.slots.iter().filter(|(_, slot)| slot.state == crate::slot::State::Deferred);
         let deferred: Vec<u64> = deferred.map(|(sequence, _)| sequence).collect();
         if deferred.is_empty() {
@@ -551,12 +565,12 @@ impl Test {
         self.scheduled.retain(|(place, ..)| !gone(all[*place]));
         let ticket = self.broker.ticket();
         // All of it is given back at once: until then bodies count copies that a restart knows nothing of.
-        let few = std::mem::replace(&mut self.broker.core.config.pump_messages_max, u32::MAX);
+        let few = std::mem::replace(&mut self.broker.core.state.messages.config.pump_messages_max, u32::MAX);
         assert_eq!(
             self.broker.ask(Command::DeleteEntity { name: name.into(), expected: None, ticket }),
             Ok(())
         );
-        self.broker.core.config.pump_messages_max = few;
+        self.broker.core.state.messages.config.pump_messages_max = few;
         for other in names {
             self.create(other);
         }
@@ -616,14 +630,17 @@ impl Test {
                     }
                 }
             }
-            let left = self.stores(name).map(|id| self.broker.core.stores[&id].counts.active);
+            let left = self
+                .stores(name)
+                .map(|id| self.broker.core.state.messages.entities.stores[&id].counts.active);
             assert_eq!(left, [0; 3], "{name}");
         }
         self.check();
         if self.topics {
             let view = self.broker.core.entity("t").unwrap();
             let stores = ALL.iter().flat_map(|name| self.stores(name));
-            let deferred: usize = stores.map(|id| self.broker.core.stores[&id].counts.deferred).sum();
+            let deferred: usize =
+                stores.map(|id| self.broker.core.state.messages.entities.stores[&id].counts.deferred).sum();
             assert!(view.bytes == 0 || deferred > 0, "bodies go with their copies");
         }
     }

@@ -292,7 +292,7 @@ fn what_is_fixed_stays_and_bulk_deletion_is_refused() {
 /// A broker whose queue `q` is defined by a record with these counts.
 fn with_counts(count: u64) -> Broker {
     let mut broker = Broker::with_queue(partitioned());
-    let entity = broker.core.main_of(broker.queue("q")).unwrap();
+    let entity = broker.core.state.messages.entities.main_of(broker.queue("q")).unwrap();
     let counters = Counters::new(std::iter::repeat_n(count, 16)).unwrap();
     let record = Definition { partitions: Some(Box::new(counters)), ..entity.definition.clone() }.encode();
     let at = broker.core.live_records().next().unwrap().0;
@@ -351,7 +351,7 @@ fn numbers_go_on_after_all_messages_are_gone_and_cleaned_away() {
 fn what_was_stored_before_partitions_had_numbers_is_still_found() {
     let mut broker = Broker::with_queue(EntitySettings::default());
     broker.publish_all(&["old"]);
-    let entity = broker.core.main_of(broker.queue("q")).unwrap();
+    let entity = broker.core.state.messages.entities.main_of(broker.queue("q")).unwrap();
     let mut old = entity.definition.clone();
     old.settings.enable_partitioning = true;
     let (at, record) = (entity.position, old.encode());
@@ -369,7 +369,7 @@ fn what_was_stored_before_partitions_had_numbers_is_still_found() {
 #[test]
 fn records_with_impossible_counts_are_refused() {
     let mut broker = Broker::with_queue(partitioned());
-    let entity = broker.core.main_of(broker.queue("q")).unwrap();
+    let entity = broker.core.state.messages.entities.main_of(broker.queue("q")).unwrap();
     let good = entity.definition.encode();
     let place = good.len() - Counters::BYTES;
     let high = [&good[..place + 6], &[1], &good[place + 7..]].concat();

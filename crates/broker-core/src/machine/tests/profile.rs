@@ -87,7 +87,7 @@ fn what_was_made_under_another_profile_stays() {
     let mut broker = with(Profile::STANDARD);
     broker.create("q", EntitySettings { requires_duplicate_detection: true, ..EntitySettings::default() });
     broker.publish(message("m"));
-    broker.core.config.profile = Profile::BASIC;
+    broker.core.state.messages.config.profile = Profile::BASIC;
     broker.restart();
     assert_eq!(broker.active(), 1);
     assert!(broker.core.entity("q").unwrap().settings.requires_duplicate_detection);

@@ -219,7 +219,7 @@ proptest! {
             view.active + view.deferred + view.scheduled + view.dead_letter + view.transfer_dead_letter
         };
         let held: u64 = core.entities().map(of).sum();
-        let sessions = core.stores.values().filter_map(|store| store.sessions.as_ref());
+        let sessions = core.state.messages.entities.stores.values().filter_map(|store| store.sessions.as_ref());
         let states = sessions.flat_map(|it| it.iter()).filter(|session| session.state().is_some()).count() as u64;
         prop_assert!(held + states <= records.len() as u64);
         prop_assert_eq!(core.live_records().count() as u64, held + states + core.entities().count() as u64);

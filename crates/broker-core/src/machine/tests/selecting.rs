@@ -274,10 +274,10 @@ fn a_receiver_with_a_selector_makes_lazy_messages_expire() {
 /// Demands that no receiver with a selector waits for what it could have.
 fn check_nobody_waits_in_vain(broker: &Broker) {
     let (core, id) = (&broker.core, broker.queue("q"));
-    let store = core.stores.get(&id).unwrap();
+    let store = core.state.messages.entities.stores.get(&id).unwrap();
     let waits =
         |consumer: &&Consumer| consumer.selects() && consumer.has_credit() && consumer.place == Place::Ring;
-    for consumer in core.consumers.values().filter(waits) {
+    for consumer in core.state.links.consumers.values().filter(waits) {
         let selection = consumer.selection.as_ref().unwrap();
         assert!(store.was_looked_through(selection));
         for (sequence, slot) in store.slots.iter().filter(|(_, slot)| slot.is_ready()) {

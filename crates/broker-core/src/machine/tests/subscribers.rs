@@ -289,7 +289,7 @@ fn whoever_lists_subscriptions_sees_whose_they_are() {
     let mut broker = with_topic();
     let name = open(&mut broker, 1, subscriber("news\u{1}")).unwrap();
     let id = broker.queue(&name);
-    let settings = &broker.core.main_of(id).unwrap().definition.settings;
+    let settings = &broker.core.state.messages.entities.main_of(id).unwrap().definition.settings;
     assert_eq!(settings.user_metadata.as_deref(), Some("subscriber news  of c"));
     assert_eq!(settings.auto_delete_on_idle, None);
 }

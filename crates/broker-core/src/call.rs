@@ -1,0 +1,153 @@
+//! One call of the core: its time, the client that it serves, its budgets, and the way out for records and effects.
+//!
+//! Invariant: the time of a call does not change, and what is gathered during a call is written and told when it ends:
+//! answers and removals by [`Cx::finish`], message ids by the core before that.
+
+use std::{collections::BTreeMap, mem};
+
+use bytes::Bytes;
+
+use crate::{
+    ClientId, CoreConfig, Effect, EntityError, Output, PublishError, QueueId, Ticket, Timestamp,
+    merge::{Answer, Merge, Removal},
+};
+
+/// The client of a call that no client asked for: the broker itself, as time passes. It waits for no answer.
+pub(crate) const NO_CLIENT: ClientId = ClientId(u64::MAX);
+
+/// The context of one call of the core.
+#[derive(Debug)]
+pub(crate) struct Cx<'a, O> {
+    /// The time of the call.
+    pub(crate) now: Timestamp,
+    /// Whose command is handled: replies go there.
+    pub(crate) client: ClientId,
+    /// Where records and effects go, and where stored records are read.
+    pub(crate) out: &'a mut O,
+    /// What the actions of rules may still write in the current step.
+    pub(crate) write_budget: WriteBudget,
+    /// How many locks, records and sessions of what is gone the call may still give back.
+    pub(crate) release_budget: u32,
+    /// Session states that this call has written and cannot read back yet.
+    pub(crate) new_states: BTreeMap<(QueueId, u32), Bytes>,
+    /// Stores whose histories have something to record.
+    pub(crate) dirty_histories: Vec<QueueId>,
+    merge: Merge,
+    write_limit: u64,
+}
+
+/// Copying so many bytes counts as much as one more message, so that one call appends about as many bytes as it may
+/// treat kilobyte messages.
+pub(crate) const BYTES_LIKE_A_MESSAGE: u32 = 1 << 10;
+
+/// Bytes that the actions of rules may still write in one step.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct WriteBudget {
+    /// In bytes.
+    pub(crate) left: u64,
+    /// Something did not fit.
+    pub(crate) was_short: bool,
+}
+
+impl WriteBudget {
+    pub(crate) const fn of(left: u64) -> Self {
+        Self { left, was_short: false }
+    }
+
+    /// Takes what is needed, if it is there.
+    pub(crate) fn take(&mut self, bytes: u64) -> bool {
+        let rest = self.left.checked_sub(bytes);
+        self.left = rest.unwrap_or(self.left);
+        self.was_short |= rest.is_none();
+        rest.is_some()
+    }
+}
+
+impl<'a, O: Output> Cx<'a, O> {
+    /// A call begins. `merge` is what an earlier call gave back: empty, with buffers to be used again.
+    pub(crate) fn new(
+        now: Timestamp,
+        client: ClientId,
+        config: &CoreConfig,
+        merge: Merge,
+        out: &'a mut O,
+    ) -> Self {
+        let write_limit = config.send_bytes_max();
+        Self {
+            now,
+            client,
+            out,
+            write_limit,
+            write_budget: WriteBudget::of(write_limit),
+            release_budget: config.pump_messages_max.max(1),
+            new_states: BTreeMap::new(),
+            dirty_histories: Vec::new(),
+            merge,
+        }
+    }
+
+    /// Answers one ticket of the client.
+    #[inline]
+    pub(crate) fn answer(&mut self, answer: Answer, ticket: Ticket) {
+        self.merge.answer(self.client, answer, ticket, self.out);
+    }
+
+    /// Tells the client something, after what was gathered.
+    pub(crate) fn reply(&mut self, effect: Effect) {
+        self.tell(self.client, effect);
+    }
+
+    /// Tells any client something, after what was gathered.
+    pub(crate) fn tell(&mut self, client: ClientId, effect: Effect) {
+        self.merge.effect(client, effect, self.out);
+    }
+
+    /// Answers a request that concerns an entity.
+    pub(crate) fn answer_request(&mut self, ticket: Ticket, done: Result<(), EntityError>) {
+        self.reply(match done {
+            Ok(()) => Effect::EntityDone { ticket },
+            Err(error) => Effect::RequestRefused { ticket, error },
+        });
+    }
+
+    /// Tells the client why its messages were refused, if it waits for an answer.
+    pub(crate) fn refuse_publish(&mut self, ticket: Option<Ticket>, error: PublishError) {
+        if let Some(ticket) = ticket {
+            self.reply(Effect::PublishRefused { ticket, error });
+        }
+    }
+
+    /// Records that a message is gone.
+    #[inline]
+    pub(crate) fn removed(&mut self, queue: QueueId, sequence: u64, removal: Removal) {
+        self.merge.removed(queue, sequence, removal, self.out);
+    }
+
+    /// Writes the removals that were gathered.
+    pub(crate) fn flush_removed(&mut self) {
+        self.merge.flush_removed(self.out);
+    }
+
+    /// Writes the removals and gives the answers that were gathered.
+    pub(crate) fn flush(&mut self) {
+        self.merge.flush(self.out);
+    }
+
+    /// A step begins whose messages may reach topics.
+    pub(crate) fn begin_step(&mut self) {
+        self.write_budget = WriteBudget::of(self.write_limit);
+    }
+
+    /// What the actions of the last step have written, as much as so many messages.
+    pub(crate) fn changes_cost(&mut self) -> u32 {
+        let written = self.write_limit.saturating_sub(self.write_budget.left);
+        self.begin_step();
+        u32::try_from(written / u64::from(BYTES_LIKE_A_MESSAGE)).unwrap_or(u32::MAX)
+    }
+
+    /// The call ends. Gives back the buffers for the next one.
+    pub(crate) fn finish(mut self) -> Merge {
+        self.flush();
+        mem::take(&mut self.merge)
+    }
+}
