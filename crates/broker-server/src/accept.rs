@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use amqp_gateway::{Gateway, GatewayConfig};
+use amqp_gateway::{Admission, Gateway, GatewayConfig, RateLimit};
 use broker_admin::Namespace;
 use broker_auth::{Authority, PeerFacts, RefusedLogin};
 use broker_core::{ClientId, Profile};
@@ -108,6 +108,7 @@ pub(crate) enum Door {
 /// Accepts until the server stops.
 pub(crate) async fn accept_loop(listener: TcpListener, shared: Arc<Shared>, door: Door) {
     let mut stop = shared.stop.clone();
+    let (mut refusals, mut failures) = (RateLimit::new(LINES_PER_MINUTE), RateLimit::new(LINES_PER_MINUTE));
     loop {
         let accepted = tokio::select! {
             biased;
@@ -119,7 +120,10 @@ pub(crate) async fn accept_loop(listener: TcpListener, shared: Arc<Shared>, door
                 let taken = shared.places.take();
                 if !matches!(taken, Some(Taken::Within(_))) {
                     shared.inbox.meters().refuse("connection_limit");
-                    warn!(%address, limit = shared.places.limit(), "refused: too many connections");
+                    if let Admission::Logged { others } = refusals.attempt(clock::instant()) {
+                        let limit = shared.places.limit();
+                        warn!(%address, limit, others, "refused: too many connections");
+                    }
                 }
                 let (place, surplus) = match taken {
                     Some(Taken::Within(place)) => (place, false),
@@ -139,7 +143,9 @@ pub(crate) async fn accept_loop(listener: TcpListener, shared: Arc<Shared>, door
                 );
             }
             Err(error) => {
-                warn!(%error, "cannot accept a connection");
+                if let Admission::Logged { others } = failures.attempt(clock::instant()) {
+                    warn!(%error, others, "cannot accept a connection");
+                }
                 // Out of file descriptors, most likely: give the others time to close.
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
@@ -198,6 +204,9 @@ fn on_this_thread(stream: TcpStream) -> io::Result<TcpStream> {
 
 /// Connections that are answered at the same time while the server ends.
 const LATE_MAX: usize = 64;
+
+/// Lines of one sort that a listener writes in a minute; the next one says how many were left out.
+const LINES_PER_MINUTE: u32 = 60;
 
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

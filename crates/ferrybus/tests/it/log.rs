@@ -284,6 +284,24 @@ fn connections_that_are_opened_and_closed_are_in_the_log() {
 }
 
 #[test]
+fn connections_beyond_the_limit_write_few_lines_and_each_is_counted() {
+    const SURPLUS: u64 = 300;
+    let scene = Scene::new("surplus", "[limits]\nmax_connections = 1\n[metrics]\nanonymous = true\n", &[]);
+    let _held = Wire::session(scene.address(), KEY, "SAS_KEY_VALUE").unwrap();
+    let begun = Instant::now();
+    for _ in 0..SURPLUS {
+        exchange(TcpStream::connect(scene.address()).unwrap(), b"no protocol at all");
+    }
+    // The scrape is one too many itself.
+    let counted =
+        format!("ferrybus_connections_refused_total{{reason=\"connection_limit\"}} {}\n", SURPLUS + 1);
+    let metrics = scene.metrics();
+    assert!(metrics.contains(&counted), "{metrics}");
+    let lines = with_message(&scene.end(), "refused: too many connections").len() as u64;
+    assert!((60..=60 + 1 + begun.elapsed().as_secs()).contains(&lines), "{lines}");
+}
+
+#[test]
 fn the_log_of_connections_can_be_turned_off() {
     for (config, arguments) in [
         ("[log]\nconnections = false\n", &[][..]),
