@@ -119,16 +119,18 @@ final class Topics {
     }
 
     private static void shared(String name) throws Exception {
+        // One without a client id is named alike for all: the same case over another transport has its own.
+        String work = "work-" + name;
         for (boolean lasting : new boolean[] {false, true}) {
             try (Connection one = Client.connectAs("one-" + name); Connection two = Client.connect()) {
                 Session first = session(one);
                 Session second = session(one);
                 Session global = session(two);
                 Topic topic = first.createTopic(name);
-                MessageConsumer a = sharedConsumer(first, topic, lasting);
-                MessageConsumer b = sharedConsumer(second, topic, lasting);
+                MessageConsumer a = sharedConsumer(first, topic, work, lasting);
+                MessageConsumer b = sharedConsumer(second, topic, work, lasting);
                 // Without a client id a shared subscription belongs to all clients without one.
-                MessageConsumer apart = sharedConsumer(global, topic, lasting);
+                MessageConsumer apart = sharedConsumer(global, topic, work, lasting);
                 String[] bodies = Client.numbers(20).toArray(new String[0]);
                 Client.send(first, topic, bodies);
                 Client.expect(apart, bodies);
@@ -143,17 +145,16 @@ final class Topics {
                 b.close();
                 apart.close();
                 if (lasting) {
-                    first.unsubscribe("work");
-                    global.unsubscribe("work");
+                    first.unsubscribe(work);
+                    global.unsubscribe(work);
                 }
             }
         }
     }
 
-    private static MessageConsumer sharedConsumer(Session session, Topic topic, boolean lasting) throws JMSException {
-        return lasting
-            ? session.createSharedDurableConsumer(topic, "work")
-            : session.createSharedConsumer(topic, "work");
+    private static MessageConsumer sharedConsumer(Session session, Topic topic, String work, boolean lasting)
+        throws JMSException {
+        return lasting ? session.createSharedDurableConsumer(topic, work) : session.createSharedConsumer(topic, work);
     }
 
     private static void release(String name) throws Exception {
