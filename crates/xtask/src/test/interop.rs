@@ -98,7 +98,7 @@ pub(super) fn run(workspace: &Workspace, broker: Option<&Path>, suites: &[Suite]
 /// Suites that run at the same time. Each has brokers of its own, and waits for them most of the time.
 const LANES: usize = 2;
 
-/// What every suite is run with and compared to.
+/// State that all suites share.
 struct Lanes<'a> {
     workspace: &'a Workspace,
     broker: &'a Path,
