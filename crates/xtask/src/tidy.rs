@@ -9,6 +9,7 @@ mod figures;
 mod fuzz;
 mod layout;
 mod libraries;
+mod map;
 mod reasons;
 mod requirements;
 mod sources;
@@ -37,6 +38,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Fallible<Verdict> {
     sources::check(workspace, &files, &mut findings)?;
     requirements::check(workspace, &files, &mut findings)?;
     documented::check(workspace, &files, &mut findings)?;
+    map::check(workspace, &files, &mut findings)?;
     if args.flag("--figures") {
         figures::check(workspace, &files, args.flag("--lower"), &mut findings)?;
     }
