@@ -146,6 +146,7 @@ fn a_broker_that_works_is_healthy() {
     let cases = [
         ("/healthz", r#"{"status":"alive"}"#),
         ("/readyz", r#"{"status":"ready"}"#),
+        ("/readyz/sends", r#"{"status":"ready"}"#),
         ("/health", r#"{"message":"Service is healthy.","status":"healthy"}"#),
     ];
     for (path, body) in cases {
@@ -157,14 +158,16 @@ fn a_broker_that_works_is_healthy() {
 }
 
 #[test]
-fn a_broker_with_a_full_disk_lives_and_is_not_ready() {
+fn a_broker_with_a_full_disk_is_ready_for_receivers_and_not_for_senders() {
     let folder = Folder::new();
     let mut config = durable(&folder.0);
     config.entities.clear();
     config.disk_reserve_bytes = 1 << 60;
     let broker = Broker::of(&config);
-    let reason = r#"{"reason":"the disk is full, sends are refused","status":"unavailable"}"#;
-    assert_eq!(probe(broker.address, "/readyz"), (503, reason.to_owned()));
+    let said =
+        |status: &str| format!(r#"{{"reason":"the disk is full, sends are refused","status":"{status}"}}"#);
+    assert_eq!(probe(broker.address, "/readyz"), (200, said("degraded")));
+    assert_eq!(probe(broker.address, "/readyz/sends"), (503, said("unavailable")));
     assert_eq!(probe(broker.address, "/healthz").0, 200);
     assert_eq!(probe(broker.address, "/health").0, 503);
     assert_eq!(sample(&scrape(broker.address), "ferrybus_disk_full"), Some(1.0));

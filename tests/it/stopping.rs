@@ -78,7 +78,7 @@ fn a_client_that_says_no_goodbye_is_told_and_left_behind_in_time() {
     assert_eq!(error.condition, "amqp:connection:forced");
 }
 
-/// What a probe is told, if anything.
+/// What a probe of readiness is told, if anything.
 fn probe(address: SocketAddr) -> Option<String> {
     let mut stream = connected(address, b"");
     let mut text = String::new();

@@ -82,8 +82,11 @@ pub(crate) enum Command {
     /// Say whether the broker can be used; exit code 1 when it cannot.
     Health {
         /// Say only whether it works, full disk or not: what a restart may help
-        #[arg(long)]
+        #[arg(long, conflicts_with = "sends")]
         live: bool,
+        /// Say whether messages can be sent: no while the disk is full
+        #[arg(long)]
+        sends: bool,
         /// Ask the broker that this file configures [default: as `serve`, unless a broker is named]
         #[arg(long, value_name = "FILE", conflicts_with_all = ["connection_string", "server", "address"])]
         config: Option<PathBuf>,

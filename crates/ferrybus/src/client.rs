@@ -37,7 +37,7 @@ pub(crate) use bench::bench;
 pub(crate) use clock::{advance_clock, show_clock};
 pub(crate) use connect::Target;
 pub(crate) use faults::{add_fault, clear_faults, list_faults};
-pub(crate) use health::health;
+pub(crate) use health::{health, health_path};
 pub(crate) use peek::peek;
 pub(crate) use probe::probe_target;
 pub(crate) use purge::purge;

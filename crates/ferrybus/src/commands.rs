@@ -45,9 +45,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Some(Command::Session(command)) => session(command),
         Some(Command::Connection(command)) => connection(command),
         Some(Command::Top(top)) => client::run(&top.connect, |target| client::top::top(target, &top)),
-        Some(Command::Health { live, config, connect }) => {
+        Some(Command::Health { live, sends, config, connect }) => {
             let target = client::probe_target(&connect, config.as_deref())?;
-            client::run_at(target, |target| client::health(target, live, connect.json))
+            let path = client::health_path(live, sends);
+            client::run_at(target, |target| client::health(target, path, connect.json))
         }
         Some(Command::Clock(command)) => clock(command),
         Some(Command::Fault(command)) => fault(command),

@@ -1,4 +1,4 @@
-//! `/healthz`, `/readyz` and the emulator's `/health`: whether the broker lives, and whether it can be used.
+//! `/healthz`, `/readyz`, `/readyz/sends` and the emulator's `/health`: whether the broker lives, and whether it can be used.
 //!
 //! Invariant: a good answer is given only when the node has just given one itself; however many ask, the node is asked
 //! at most once in [`FRESH`].
@@ -53,8 +53,11 @@ pub(crate) struct LastLook(tokio::sync::Mutex<Option<(Instant, Option<Trouble>)>
 pub(super) enum Probe {
     /// Is the process alive?
     Alive,
-    /// Can it be used?
+    /// Can it be used, at least for receiving? A full disk does not count: only receivers can empty it, and a load balancer that
+    /// takes the broker out of service would keep new ones away.
     Ready,
+    /// Can messages be sent?
+    Sends,
     /// The same, in the emulator's words.
     Emulator,
 }
@@ -112,20 +115,25 @@ pub(super) fn silence(visitor: &Visitor) -> Trouble {
 /// The answer to a probe.
 fn told(probe: Probe, trouble: Option<Trouble>) -> Answer {
     let trouble = trouble.filter(|trouble| probe != Probe::Alive || trouble.is_fatal());
-    let status = if trouble.is_some() { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
-    let body = match (probe, trouble) {
-        (Probe::Emulator, None) => json!({ "status": "healthy", "message": "Service is healthy." }),
+    let (status, body) = match (probe, trouble) {
+        (Probe::Emulator, None) => (OK, json!({ "status": "healthy", "message": "Service is healthy." })),
         (Probe::Emulator, Some(trouble)) => {
-            json!({ "status": "unhealthy", "message": trouble.to_string() })
+            (UNAVAILABLE, json!({ "status": "unhealthy", "message": trouble.to_string() }))
         }
-        (Probe::Alive, None) => json!({ "status": "alive" }),
-        (Probe::Ready, None) => json!({ "status": "ready" }),
-        (Probe::Alive | Probe::Ready, Some(trouble)) => {
-            json!({ "status": "unavailable", "reason": trouble.to_string() })
+        (Probe::Alive, None) => (OK, json!({ "status": "alive" })),
+        (Probe::Ready | Probe::Sends, None) => (OK, json!({ "status": "ready" })),
+        (Probe::Ready, Some(full @ Trouble::DiskFull)) => {
+            (OK, json!({ "status": "degraded", "reason": full.to_string() }))
+        }
+        (Probe::Alive | Probe::Ready | Probe::Sends, Some(trouble)) => {
+            (UNAVAILABLE, json!({ "status": "unavailable", "reason": trouble.to_string() }))
         }
     };
     json_answer(status, &body)
 }
+
+const OK: StatusCode = StatusCode::OK;
+const UNAVAILABLE: StatusCode = StatusCode::SERVICE_UNAVAILABLE;
 
 #[cfg(test)]
 mod tests;

@@ -155,10 +155,11 @@ const ROUTES: [(&str, Route); 6] = [
 ];
 
 /// Paths that programs know which watch others.
-const WATCHED: [(&str, Route); 4] = [
+const WATCHED: [(&str, Route); 5] = [
     ("/metrics", Route::Metrics),
     ("/healthz", Route::Health(Probe::Alive)),
     ("/readyz", Route::Health(Probe::Ready)),
+    ("/readyz/sends", Route::Health(Probe::Sends)),
     ("/health", Route::Health(Probe::Emulator)),
 ];
 

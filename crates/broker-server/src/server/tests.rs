@@ -159,7 +159,8 @@ fn everybody_is_told(server: &Server, reason: &str) {
     let unavailable = format!(r#"{{"reason":"{reason}","status":"unavailable"}}"#);
     let cases = [
         ("/healthz", unavailable.clone()),
-        ("/readyz", unavailable),
+        ("/readyz", unavailable.clone()),
+        ("/readyz/sends", unavailable),
         ("/health", format!(r#"{{"message":"{reason}","status":"unhealthy"}}"#)),
         ("/metrics", format!(r#"{{"error":"{reason}"}}"#)),
     ];

@@ -168,6 +168,12 @@ fn a_full_disk_refuses_sends_and_loses_nothing() {
     assert!(stored > 50, "{stored} messages fit");
     disk.fill();
     assert!(!is_accepted(&mut wire, stored + 1, stored));
+    let probe = |arguments: &[&str]| {
+        let server = ["health", "--server", &broker.addresses[0]];
+        code(&ferrybus(&folder.0, &[&server, arguments].concat()))
+    };
+    assert_eq!((probe(&[]), probe(&["--sends"]), probe(&["--live"])), (0, 1, 0));
+    // A receiver that comes now is served, which is what empties the disk.
     complete(&broker, 0..10);
     let log = || fs::read_to_string(folder.0.join("log")).unwrap();
     until(|| log().contains(FULL));

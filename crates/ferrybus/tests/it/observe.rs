@@ -246,6 +246,9 @@ fn health_says_whether_the_broker_can_be_used() {
 
     let broker = Broker::start(&folder.0, &[&serve[..], &["--config", config.to_str().unwrap()]].concat());
     let output = ferrybus(&folder.0, &["health", "--server", &broker.addresses[0]]);
+    let said = format!("{} is degraded: the disk is full, sends are refused\n", broker.addresses[0]);
+    assert_eq!((code(&output), stdout(&output)), (0, said), "{}", stderr(&output));
+    let output = ferrybus(&folder.0, &["health", "--sends", "--server", &broker.addresses[0]]);
     assert_eq!(code(&output), 1);
     assert!(stderr(&output).contains("the disk is full"), "{}", stderr(&output));
     // It lives, and no restart would help.

@@ -30,6 +30,9 @@ fn paths_are_found_in_every_spelling_of_theirs_and_no_other() {
         ("/orders/metrics", None),
         ("/healthz", Some(Route::Health(Probe::Alive))),
         ("/readyz?verbose", Some(Route::Health(Probe::Ready))),
+        ("/readyz/sends/", Some(Route::Health(Probe::Sends))),
+        ("/readyz/receives", None),
+        ("/readyz/sends?api-version=2021-05", None),
         ("/health", Some(Route::Health(Probe::Emulator))),
         ("/health?api-version=2021-05", None),
     ];
