@@ -11,7 +11,7 @@ use std::{
 use broker_auth::{Anonymous, Authority, Credentials};
 use broker_core::EntitySettings;
 use broker_log::Durability;
-use broker_server::{EntityPlan, MissingRight, Outcome, Server, ServerConfig};
+use broker_server::{EntityPlan, MissingRight, Outcome, ReloadableConfig, Server, ServerConfig};
 
 use crate::client::Client;
 
@@ -74,6 +74,11 @@ impl Broker {
         client.sender(1, "innocent");
         client.receiver(2, "innocent", Some(amqp_codec::types::ReceiverSettleMode::First));
         Innocent { client }
+    }
+
+    /// Takes in a new configuration of what a reload replaces.
+    pub(crate) fn reload(&mut self, new: ReloadableConfig) {
+        self.server.as_mut().unwrap().reloader().reload(new).unwrap();
     }
 
     /// Stops gracefully.

@@ -69,6 +69,7 @@ impl Certificates {
             certificate: path("server.pem"),
             key: path("server-key.pem"),
             client_authorities: Some(path("ca.pem")),
+            check_every: Duration::from_secs(3600),
         }
     }
 

@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
     time::{SystemTime, UNIX_EPOCH},
@@ -20,7 +20,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use broker_auth::{
     Access, Anonymous, Authority, ClaimGrant, Credentials, Issuer, IssuerConfig, KeySet, Right, Rights, Scope,
 };
-use broker_server::KeySource;
+use broker_server::{KeySource, ReloadableConfig};
 use ring::{
     rand::SystemRandom,
     signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _},
@@ -43,6 +43,8 @@ struct Provider {
     key: Mutex<(String, EcdsaKeyPair)>,
     /// How often somebody asked for the keys.
     asked: AtomicUsize,
+    /// It answers nobody.
+    fails: AtomicBool,
 }
 
 fn new_key() -> EcdsaKeyPair {
@@ -73,8 +75,11 @@ impl Provider {
         host: &str,
         over: impl Fn(TcpStream) -> S + Send + 'static,
     ) -> (Arc<Self>, String) {
-        let provider =
-            Arc::new(Self { key: Mutex::new(("one".into(), new_key())), asked: AtomicUsize::new(0) });
+        let provider = Arc::new(Self {
+            key: Mutex::new(("one".into(), new_key())),
+            asked: AtomicUsize::new(0),
+            fails: AtomicBool::new(false),
+        });
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("{host}:{}/keys?version=2", listener.local_addr().unwrap().port());
         let serving = Arc::clone(&provider);
@@ -97,6 +102,9 @@ impl Provider {
         }
         assert!(head.starts_with("GET /keys?version=2 HTTP/1.1\r\n"), "{head}");
         self.asked.fetch_add(1, Ordering::Relaxed);
+        if self.fails.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
         let keys = self.keys().to_string();
         let length = keys.len();
         let answer =
@@ -137,8 +145,8 @@ impl Provider {
         Self::broker_with(url, |broker| broker.key_sources[0].authorities = Some(authorities))
     }
 
-    /// The same with changed settings.
-    fn broker_with(url: &str, change: impl FnOnce(&mut broker_server::ServerConfig)) -> Broker {
+    /// The provider as a broker knows it, which grants something to these roles of two.
+    fn issuer(roles: &[&str]) -> Issuer {
         let grant = |value: &str, right: Right, place: &[&str]| ClaimGrant {
             claim: "roles".into(),
             value: value.into(),
@@ -151,10 +159,31 @@ impl Provider {
             issuer: ISSUER.into(),
             audiences: vec!["https://servicebus.azure.net".into()],
             skew_seconds: 0,
-            grants: vec![grant("sender", Right::Send, &[QUEUE]), grant("admin", Right::Manage, &[])],
+            grants: [grant("sender", Right::Send, &[QUEUE]), grant("admin", Right::Manage, &[])]
+                .into_iter()
+                .filter(|grant| roles.contains(&grant.value.as_str()))
+                .collect(),
             refreshable: true,
         };
-        let issuers = vec![Issuer::new(config, KeySet::default())];
+        Issuer::new(config, KeySet::default())
+    }
+
+    /// What a reload may bring: these issuers, whose keys are at `url`.
+    fn reloadable(url: &str, issuers: Vec<Issuer>) -> ReloadableConfig {
+        let key_sources = (0..issuers.len())
+            .map(|issuer| KeySource { issuer, url: url.to_owned(), authorities: None })
+            .collect();
+        let credentials = Credentials::development(Anonymous::Deny);
+        ReloadableConfig {
+            tls: None,
+            authority: Authority::new(credentials).with_issuers(issuers),
+            key_sources,
+        }
+    }
+
+    /// The same broker with changed settings.
+    fn broker_with(url: &str, change: impl FnOnce(&mut broker_server::ServerConfig)) -> Broker {
+        let issuers = vec![Self::issuer(&["sender", "admin"])];
         Broker::with(|broker| {
             let credentials = Credentials::development(Anonymous::Deny);
             broker.authority = Arc::new(Authority::new(credentials).with_issuers(issuers));
@@ -237,6 +266,36 @@ fn a_link_goes_when_its_token_has_expired() {
     sdk.client.attach(channel, sender(QUEUE));
     let detach = sdk.client.wire.detached().unwrap();
     assert_eq!(detach.error.unwrap().condition, "amqp:unauthorized-access");
+}
+
+#[test]
+fn a_reload_takes_the_rights_of_grants_and_issuers_that_are_gone_and_keeps_the_keys_that_are_known() {
+    let (provider, url) = Provider::start();
+    let mut broker = Provider::broker(&url);
+    let mut sdk = Sdk::connect(&broker, &GO);
+    assert_eq!(sdk.put("jwt", QUEUE, provider.token(&["sender"], 600)), 202);
+    let channel = sdk.session();
+    sdk.client.attach(channel, sender(QUEUE));
+    // The provider cannot be reached, and need not be.
+    provider.fails.store(true, Ordering::Relaxed);
+    broker.reload(Provider::reloadable(&url, vec![Provider::issuer(&["sender", "admin"])]));
+    assert_eq!(sdk.put("jwt", QUEUE, provider.token(&["sender"], 600)), 202);
+    broker.reload(Provider::reloadable(&url, vec![Provider::issuer(&["admin", "sender"])]));
+    assert_eq!(sdk.put("jwt", QUEUE, provider.token(&["sender"], 600)), 202);
+
+    broker.reload(Provider::reloadable(&url, vec![Provider::issuer(&["admin"])]));
+    let detach = sdk.client.wire.detached().unwrap();
+    assert_eq!(detach.error.unwrap().condition, "amqp:unauthorized-access");
+    assert_eq!(sdk.put("jwt", QUEUE, provider.token(&["sender"], 600)), 401);
+    assert_eq!(sdk.put("jwt", QUEUE, provider.token(&["admin"], 600)), 202);
+    let channel = sdk.session();
+    sdk.client.attach(channel, sender(QUEUE));
+
+    broker.reload(Provider::reloadable(&url, Vec::new()));
+    let detach = sdk.client.wire.detached().unwrap();
+    assert_eq!(detach.error.unwrap().condition, "amqp:unauthorized-access");
+    assert_eq!(sdk.put("jwt", QUEUE, provider.token(&["admin"], 600)), 401);
+    sdk.client.close();
 }
 
 #[test]

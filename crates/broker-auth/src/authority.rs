@@ -3,13 +3,15 @@
 //! Invariant: rights come only from a verified key, password or certificate, or from the operator's word that
 //! anonymous clients may do everything.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use crate::{
-    AUDIENCE_BYTES_MAX, Access, Anonymous, Credentials, EntityRule, Grant, HostNames, Issuer, JwtError,
-    NamedKey, Right, SasError, Scope, Secret, TOKEN_BYTES_MAX,
-    entity_keys::{EntityKeys, KeyHandle},
+    AUDIENCE_BYTES_MAX, Credentials, EntityRule, Grant, HostNames, Issuer, JwtError, Right, SasError, Scope,
+    Secret, TOKEN_BYTES_MAX,
+    configuration::{Configuration, Current},
+    entity_keys::EntityKeys,
     jwt,
+    principal::{Basis, Principal},
     sas::{self, SasToken},
 };
 
@@ -27,19 +29,18 @@ pub struct PeerFacts {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Identity {
     name: Box<str>,
-    access: Access,
-    /// Keys of entities that the log-in has shown.
-    held: Vec<KeyHandle>,
+    /// Principals and keys of entities that the log-in has proved.
+    bases: Vec<Basis>,
 }
 
 impl Identity {
-    fn new(name: &str, access: Access) -> Self {
-        Self { name: name.into(), access, held: Vec::new() }
+    fn of(principal: &Principal) -> Self {
+        Self { name: principal.name().into(), bases: vec![Basis::Principal(principal.clone())] }
     }
 
     /// Somebody without rights; what every connection is before SASL.
     pub fn nobody() -> Self {
-        Self::new("anonymous", Access::NONE)
+        Self { name: "anonymous".into(), bases: Vec::new() }
     }
 
     /// Name of the user, key or certificate subject; `anonymous` without one. For logs.
@@ -47,10 +48,9 @@ impl Identity {
         &self.name
     }
 
-    /// True if `right` holds at `scope` by the log-in alone.
+    /// True if `right` holds at `scope` by the log-in alone, as things are now.
     pub fn allows(&self, scope: &Scope, right: Right) -> bool {
-        let by_name = self.access.rights.contains(right) && self.access.reaches(scope);
-        by_name || self.held.iter().any(|held| held.permits(scope, right))
+        self.bases.iter().any(|basis| basis.permits(scope, right))
     }
 }
 
@@ -118,15 +118,13 @@ pub enum TokenError {
     JwtNotConfigured,
 }
 
-/// Knows the configured credentials.
+/// Knows the configured credentials, which may be exchanged while it judges.
 #[derive(Debug)]
 pub struct Authority {
-    pub(crate) credentials: Credentials,
-    issuers: Vec<Issuer>,
+    pub(crate) configuration: Current,
     /// Tells that a provider's keys are wanted anew.
     keys_wanted: OnceLock<KeysWanted>,
     pub(crate) entity_keys: EntityKeys,
-    host_names: HostNames,
 }
 
 /// Called when a token names a key that its provider may have got since.
@@ -140,43 +138,63 @@ impl std::fmt::Debug for KeysWanted {
 
 impl Authority {
     /// Judges by `credentials` alone.
-    pub const fn new(credentials: Credentials) -> Self {
+    pub fn new(credentials: Credentials) -> Self {
         Self {
-            credentials,
-            issuers: Vec::new(),
+            configuration: Current::new(Configuration::new(credentials)),
             keys_wanted: OnceLock::new(),
             entity_keys: EntityKeys::new(),
-            host_names: HostNames::NONE,
         }
     }
 
     /// Takes the tokens of these identity providers too.
     #[must_use]
     pub fn with_issuers(self, issuers: Vec<Issuer>) -> Self {
-        Self { issuers, ..self }
+        self.configuration.exchange(|old| old.with_issuers(issuers));
+        self
     }
 
     /// And knows these names of the broker.
     #[must_use]
     pub fn with_host_names(self, host_names: HostNames) -> Self {
-        Self { host_names, ..self }
+        self.configuration.exchange(|old| old.with_names(host_names));
+        self
+    }
+
+    /// From now on the broker's certificate has these names, which are the broker's beside those that it was given.
+    pub fn set_certified_names(&self, names: HostNames) {
+        self.configuration.exchange(|old| old.with_certified_names(names));
+    }
+
+    /// Takes the configuration of `new`; the keys of entities stay. A connection keeps what it was let in by if `new` has that too,
+    /// with the rights that `new` gives it. True if an entry permits something else or is gone: links have to be looked at.
+    pub fn reconfigure(&self, new: &Self) -> bool {
+        let new = Configuration::clone(&new.configuration.get());
+        let mut changes = Vec::new();
+        self.configuration.exchange(|old| {
+            let (next, of_old) = new.following(&old);
+            changes = of_old;
+            next
+        });
+        for (principal, access) in &changes {
+            principal.permit(Arc::clone(access));
+        }
+        !changes.is_empty()
     }
 
     /// The names of the broker.
-    pub const fn host_names(&self) -> &HostNames {
-        &self.host_names
+    pub fn host_names(&self) -> Arc<HostNames> {
+        self.configuration.get().host_names()
     }
 
     /// Whether no secret keeps strangers out: clients without credentials are let in, or the development key is, which is
     /// public knowledge.
     pub fn is_open(&self) -> bool {
-        self.credentials.anonymous == Anonymous::Allow
-            || self.credentials.keys.iter().any(NamedKey::is_public)
+        self.configuration.get().is_open()
     }
 
     /// The identity providers, to renew their keys.
-    pub fn issuers(&self) -> &[Issuer] {
-        &self.issuers
+    pub fn issuers(&self) -> Vec<Issuer> {
+        self.configuration.get().issuers.clone()
     }
 
     /// Has `notify` called whenever a token names a key that its provider may have got since. It must not block. Only the
@@ -196,7 +214,7 @@ impl Authority {
     /// `ANONYMOUS`; both grant nothing yet. `EXTERNAL` is offered to the owner of a certificate only, because
     /// some clients prefer it wherever they see it.
     pub fn sasl_mechanisms(&self, peer: &PeerFacts) -> Vec<&'static str> {
-        let plain = peer.tls || peer.loopback || self.credentials.plain_without_tls;
+        let plain = peer.tls || peer.loopback || self.configuration.get().plain_without_tls;
         [
             (MSSBCBS, true),
             (PLAIN, plain),
@@ -222,9 +240,7 @@ impl Authority {
             PLAIN => self.plain(response.ok_or(SaslError::MissingResponse)?),
             EXTERNAL => self.external(peer, response),
             // The response is trace text (RFC 4505); JavaScript puts its key name there.
-            ANONYMOUS if self.credentials.anonymous == Anonymous::Allow => {
-                Ok(Identity { access: Access::namespace(crate::Rights::ALL), ..Identity::nobody() })
-            }
+            ANONYMOUS => Ok(self.configuration.get().anonymous().map_or_else(Identity::nobody, Identity::of)),
             _ => Ok(Identity::nobody()),
         }
     }
@@ -241,22 +257,16 @@ impl Authority {
         if !acts_as.is_empty() && acts_as != name {
             return Err(SaslError::WrongCredentials);
         }
-        if let Some(access) = self.password_access(name, password.as_bytes()) {
-            return Ok(Identity::new(name, access.clone()));
+        if let Some(principal) = self.configuration.get().with_password(name, password.as_bytes()) {
+            return Ok(Identity::of(principal));
         }
         match self.entity_keys.proved(name, password.as_bytes()) {
             held if held.is_empty() => Err(SaslError::WrongCredentials),
-            held => Ok(Identity { held, ..Identity::new(name, Access::NONE) }),
+            held => {
+                let bases = held.into_iter().map(Basis::EntityKey).collect();
+                Ok(Identity { name: name.into(), bases })
+            }
         }
-    }
-
-    fn password_access(&self, name: &str, password: &[u8]) -> Option<&Access> {
-        let user = |user: &'_ crate::User| user.name == name && proves(&user.password, password);
-        let by_user = self.credentials.users.iter().find(|each| user(each)).map(|user| &user.access);
-        by_user.or_else(|| {
-            let mut keys = self.credentials.keys.iter().filter(|key| key.name == name);
-            keys.find(|key| key.secrets().any(|secret| proves(secret, password))).map(|key| &key.access)
-        })
     }
 
     /// RFC 4422 A: the response may name whom to act as; empty or absent means the certificate's owner.
@@ -265,9 +275,9 @@ impl Authority {
         if response.is_some_and(|acts_as| !acts_as.is_empty() && acts_as != subject.as_bytes()) {
             return Err(SaslError::WrongCredentials);
         }
-        let mut known = self.credentials.certificates.iter();
-        let owner = known.find(|known| known.subject == subject).ok_or(SaslError::UnknownCertificate)?;
-        Ok(Identity::new(subject, owner.access.clone()))
+        let configuration = self.configuration.get();
+        let owner = configuration.with_subject(subject).ok_or(SaslError::UnknownCertificate)?;
+        Ok(Identity::of(owner))
     }
 
     /// Verifies the token of a `put-token` request (AMQP claims-based security 1.0) at `now`, in seconds since 1970.
@@ -290,18 +300,27 @@ impl Authority {
         if !kind.is_empty() && !TOKEN_KINDS.iter().any(|known| known.eq_ignore_ascii_case(kind)) {
             return Err(TokenError::UnknownKind);
         }
+        let configuration = self.configuration.get();
+        let host_names = configuration.host_names();
+        let place = || Scope::of_resource(audience, &host_names).ok_or(TokenError::WrongAudience);
         if !sas::is_sas(token) {
-            return self.verify_jwt(token, audience, now);
+            if configuration.issuers.is_empty() {
+                return Err(TokenError::JwtNotConfigured);
+            }
+            return self.verify_jwt(&configuration.issuers, token, &place()?, now);
         }
-        let token = SasToken::parse(token, &self.host_names)?;
-        self.verify_sas(&token, &self.place_of(audience)?, now)
+        let token = SasToken::parse(token, &host_names)?;
+        self.verify_sas(&configuration, &token, &place()?, now)
     }
 
-    fn verify_jwt(&self, token: &str, audience: &str, now: u64) -> Result<Grant, TokenError> {
-        if self.issuers.is_empty() {
-            return Err(TokenError::JwtNotConfigured);
-        }
-        let verified = jwt::verify(&self.issuers, token.trim(), &self.place_of(audience)?, now);
+    fn verify_jwt(
+        &self,
+        issuers: &[Issuer],
+        token: &str,
+        place: &Scope,
+        now: u64,
+    ) -> Result<Grant, TokenError> {
+        let verified = jwt::verify(issuers, token.trim(), place, now);
         if matches!(verified, Err(JwtError::UnknownKey { refreshable: true }))
             && let Some(wanted) = self.keys_wanted.get()
         {
@@ -310,19 +329,21 @@ impl Authority {
         Ok(verified?)
     }
 
-    /// The place that an audience names.
-    fn place_of(&self, audience: &str) -> Result<Scope, TokenError> {
-        Scope::of_resource(audience, &self.host_names).ok_or(TokenError::WrongAudience)
-    }
-
-    fn verify_sas(&self, token: &SasToken<'_>, audience: &Scope, now: u64) -> Result<Grant, TokenError> {
-        let named: Vec<_> = self.credentials.keys.iter().filter(|key| token.is_by(&key.name)).collect();
+    fn verify_sas(
+        &self,
+        configuration: &Configuration,
+        token: &SasToken<'_>,
+        audience: &Scope,
+        now: u64,
+    ) -> Result<Grant, TokenError> {
+        let mut named = configuration.named_by(token).peekable();
         let of_entity = self.entity_keys.named(token, audience);
-        if named.is_empty() && of_entity.is_empty() {
+        if named.peek().is_none() && of_entity.is_empty() {
             return Err(TokenError::UnknownKey);
         }
-        let has_signed = |key: &&NamedKey| key.secrets().any(|secret| token.is_signed_with(secret));
-        let mut signers = named.into_iter().filter(has_signed).peekable();
+        // An empty key would verify a token that anybody can sign.
+        let has_signed = |(text, _): &&(Secret, Principal)| !text.is_empty() && token.is_signed_with(text);
+        let mut signers = named.filter(has_signed).peekable();
         let mut of_entity = of_entity.into_iter().filter(|held| held.signed(token)).peekable();
         if signers.peek().is_none() && of_entity.peek().is_none() {
             return Err(TokenError::WrongSignature);
@@ -334,19 +355,14 @@ impl Authority {
             return Err(TokenError::WrongAudience);
         }
         let (scope, expires_at) = (audience.clone(), token.expires_at);
-        if let Some(key) = signers.find(|key| key.access.reaches(audience)) {
-            let (rights, key) = (key.access.rights, key.name.as_str().into());
-            return Ok(Grant { scope, rights, expires_at, key, held: None });
+        if let Some((_, principal)) = signers.find(|(_, signer)| signer.access().reaches(audience)) {
+            let (key, bases) = (principal.name().into(), vec![Basis::Principal(principal.clone())]);
+            return Ok(Grant { scope, expires_at, key, bases });
         }
         let held = of_entity.next().ok_or(TokenError::NoRights)?;
-        let (rights, key) = (held.rights(), held.name().into());
-        Ok(Grant { scope, rights, expires_at, key, held: Some(held) })
+        let (key, bases) = (held.name().into(), vec![Basis::EntityKey(held)]);
+        Ok(Grant { scope, expires_at, key, bases })
     }
-}
-
-/// An empty secret is nobody's password.
-fn proves(secret: &Secret, presented: &[u8]) -> bool {
-    !secret.is_empty() && secret.matches(presented)
 }
 
 const MSSBCBS: &str = "MSSBCBS";

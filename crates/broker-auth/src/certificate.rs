@@ -32,6 +32,53 @@ pub fn certificate_host_names(certificate: &[u8]) -> Vec<String> {
     alternative_names(certificate).unwrap_or_default()
 }
 
+/// When a DER certificate ends (`notAfter`, RFC 5280 section 4.1.2.5), in seconds since 1970. `None` where it cannot be read.
+pub fn certificate_expiry(certificate: &[u8]) -> Option<u64> {
+    let mut fields = Der(Der(Der(certificate).take(SEQUENCE)?).take(SEQUENCE)?);
+    if fields.0.first() == Some(&VERSION) {
+        fields.take(VERSION)?;
+    }
+    fields.take(INTEGER)?; // serial number
+    fields.take(SEQUENCE)?; // signature algorithm
+    fields.take(SEQUENCE)?; // issuer
+    let mut validity = Der(fields.take(SEQUENCE)?);
+    validity.any()?;
+    let (tag, text) = validity.any()?;
+    seconds(tag, std::str::from_utf8(text).ok()?)
+}
+
+/// Reads `YYMMDDHHMMSSZ`, of which two digits are a year from 1950 to 2049, or `YYYYMMDDHHMMSSZ`.
+fn seconds(tag: u8, text: &str) -> Option<u64> {
+    let digits = text.strip_suffix('Z').filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
+    let (year, rest) = match tag {
+        UTC_TIME => digits.split_at_checked(2).map(|(year, rest)| (year.parse::<u64>().ok(), rest))?,
+        GENERALIZED_TIME => digits.split_at_checked(4).map(|(year, rest)| (year.parse().ok(), rest))?,
+        _ => return None,
+    };
+    let year = match (tag, year?) {
+        (UTC_TIME, year @ ..50) => 2000 + year,
+        (UTC_TIME, year) => 1900 + year,
+        (_, year) => year,
+    };
+    if rest.len() != 10 {
+        return None;
+    }
+    let field = |at: usize| rest.get(at..at + 2)?.parse::<u64>().ok();
+    let (month, day, hour, minute, second) = (field(0)?, field(2)?, field(4)?, field(6)?, field(8)?);
+    if !(1..=12).contains(&month) || !(1..=31).contains(&day) || hour > 23 || minute > 59 || second > 60 {
+        return None;
+    }
+    let days = days_before(year, month).checked_add(day - 1)?.checked_sub(days_before(1970, 1))?;
+    Some(((days * 24 + hour) * 60 + minute) * 60 + second)
+}
+
+/// Days from the beginning of the year 0 to that of a month, in the Gregorian calendar. Years are counted from March, so that the day
+/// that leap years have is their last.
+const fn days_before(year: u64, month: u64) -> u64 {
+    let (year, months) = if month > 2 { (year + 400, month - 3) } else { (year + 399, month + 9) };
+    year * 365 + year / 4 - year / 100 + year / 400 + (153 * months + 2) / 5
+}
+
 fn alternative_names(certificate: &[u8]) -> Option<Vec<String>> {
     let mut fields = Der(Der(Der(certificate).take(SEQUENCE)?).take(SEQUENCE)?);
     let mut extensions = loop {
@@ -174,6 +221,8 @@ const OBJECT_ID: u8 = 0x06;
 const UTF8_STRING: u8 = 0x0c;
 const PRINTABLE_STRING: u8 = 0x13;
 const IA5_STRING: u8 = 0x16;
+const UTC_TIME: u8 = 0x17;
+const GENERALIZED_TIME: u8 = 0x18;
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
 const VERSION: u8 = 0xa0;

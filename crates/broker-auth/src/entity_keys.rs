@@ -48,11 +48,6 @@ impl KeyHandle {
         self.0.rights().contains(right) && self.0.entity.owns(scope)
     }
 
-    /// Whether the key permits nothing any more.
-    pub(crate) fn is_void(&self) -> bool {
-        self.0.rights().is_empty()
-    }
-
     pub(crate) fn name(&self) -> &str {
         &self.0.name
     }

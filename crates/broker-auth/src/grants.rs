@@ -4,37 +4,39 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{GRANTS_MAX, Identity, Right, Rights, Scope, entity_keys::KeyHandle};
+use crate::{GRANTS_MAX, Identity, Right, Rights, Scope, principal::Basis};
 
 /// Rights that one verified token gives.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Grant {
     /// Scope of the rights, with everything below.
     pub scope: Scope,
-    pub rights: Rights,
     /// Seconds since 1970 from which on it is void.
     pub expires_at: u64,
     /// Name of the key that signed. For logs.
     pub key: Box<str>,
-    /// The key, where it is an entity's own: then it says what is permitted.
-    pub(crate) held: Option<KeyHandle>,
+    /// Principals or the key of an entity that the token has proved; they decide what is permitted.
+    pub(crate) bases: Vec<Basis>,
 }
 
 impl Grant {
     /// Whether the token permits `right` at `scope`, which lies at or below its own.
     pub fn permits(&self, scope: &Scope, right: Right) -> bool {
-        match &self.held {
-            None => self.rights.contains(right),
-            Some(held) => held.permits(scope, right),
-        }
+        self.bases.iter().any(|basis| basis.permits(scope, right))
+    }
+
+    /// All that the token permits somewhere.
+    pub fn rights(&self) -> Rights {
+        self.bases.iter().fold(Rights::NONE, |rights, basis| rights.union(basis.rights()))
     }
 
     fn is_void(&self, now: u64) -> bool {
-        now >= self.expires_at || self.held.as_ref().is_some_and(KeyHandle::is_void)
+        now >= self.expires_at || self.bases.iter().all(Basis::is_void)
     }
 
     fn is_of_key(&self, other: &Self) -> bool {
-        self.key == other.key && self.held.is_some() == other.held.is_some()
+        let is_of_entity = |grant: &Self| grant.bases.iter().any(Basis::is_of_entity);
+        self.key == other.key && is_of_entity(self) == is_of_entity(other)
     }
 }
 

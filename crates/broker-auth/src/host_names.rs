@@ -14,6 +14,11 @@ impl HostNames {
     /// None at all.
     pub const NONE: Self = Self(BTreeSet::new());
 
+    /// These and the others.
+    pub(crate) fn and(&self, others: &Self) -> Self {
+        Self(self.0.union(&others.0).cloned().collect())
+    }
+
     /// Whether it is one of them.
     pub fn contains(&self, name: &str) -> bool {
         let name = name.to_ascii_lowercase();

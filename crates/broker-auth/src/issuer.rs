@@ -6,7 +6,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::{Map, Value};
 
-use crate::{Access, KeySet, Rights, Scope};
+use crate::{
+    Access, KeySet, Scope,
+    principal::{Basis, Principal, Proof},
+};
 
 /// Configuration of one identity provider.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -33,28 +36,45 @@ pub struct ClaimGrant {
     pub access: Access,
 }
 
-/// One identity provider and its keys, which may be renewed while tokens are judged.
-#[derive(Debug)]
+/// One identity provider and its keys, which may be renewed while tokens are judged. A copy has the same keys.
+#[derive(Clone, Debug)]
 pub struct Issuer {
-    config: IssuerConfig,
-    keys: RwLock<Arc<KeySet>>,
+    config: Arc<IssuerConfig>,
+    keys: Arc<RwLock<Arc<KeySet>>>,
+    /// Those who show the claim of each grant, in the order of the grants.
+    holders: Vec<Principal>,
 }
 
 impl Issuer {
     /// With the keys that are known now; none is fine if they can be had later.
     pub fn new(config: IssuerConfig, keys: KeySet) -> Self {
-        Self { config, keys: RwLock::new(Arc::new(keys)) }
+        let holder = |grant: &ClaimGrant| {
+            let audiences = config.audiences.clone();
+            let proof = Proof::Claim { audiences, claim: grant.claim.clone(), value: grant.value.clone() };
+            Principal::new(&config.issuer, proof, grant.access.clone())
+        };
+        let holders = config.grants.iter().map(holder).collect();
+        Self { config: Arc::new(config), keys: Arc::new(RwLock::new(Arc::new(keys))), holders }
     }
 
     /// Its configuration.
-    pub const fn config(&self) -> &IssuerConfig {
+    pub fn config(&self) -> &IssuerConfig {
         &self.config
     }
 
     /// Exchanges all keys: what is not in the new set counts no more.
     pub fn renew(&self, keys: KeySet) {
-        // The value behind the lock is replaced as a whole, so a panic cannot leave it half-changed.
-        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+        self.hold(Arc::new(keys));
+    }
+
+    /// Has the keys that `other` has now, until they are renewed.
+    pub fn take_keys_of(&self, other: &Self) {
+        self.hold(other.keys());
+    }
+
+    fn hold(&self, keys: Arc<KeySet>) {
+        // The set is exchanged whole, so a panic cannot have left it half-changed.
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
     }
 
     /// The keys as they are now.
@@ -62,10 +82,19 @@ impl Issuer {
         Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Rights that these claims give at `scope`.
-    pub(crate) fn rights(&self, claims: &Map<String, Value>, scope: &Scope) -> Rights {
-        let fit = self.config.grants.iter().filter(|grant| grant.fits(claims) && grant.access.reaches(scope));
-        fit.fold(Rights::NONE, |rights, grant| rights.union(grant.access.rights))
+    pub(crate) fn principals(&self) -> &[Principal] {
+        &self.holders
+    }
+
+    pub(crate) fn principals_mut(&mut self) -> &mut [Principal] {
+        &mut self.holders
+    }
+
+    /// The principals with rights at `scope` that these claims prove.
+    pub(crate) fn bases(&self, claims: &Map<String, Value>, scope: &Scope) -> Vec<Basis> {
+        let pairs = self.config.grants.iter().zip(&self.holders);
+        let fit = pairs.filter(|(grant, holder)| grant.fits(claims) && holder.access().reaches(scope));
+        fit.map(|(_, holder)| Basis::Principal(holder.clone())).collect()
     }
 }
 

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use crate::{
     Grant, Issuer, Scope,
     jwks::{Algorithm, Verification},
+    principal::Basis,
 };
 
 /// Reason why a token of an identity provider grants nothing.
@@ -127,13 +128,13 @@ impl<'t> Token<'t> {
         if !self.is_for(&issuer.config().audiences) {
             return Err(JwtError::WrongAudience);
         }
-        let rights = issuer.rights(&self.claims, scope);
-        if rights.is_empty() {
+        let bases = issuer.bases(&self.claims, scope);
+        if bases.iter().all(Basis::is_void) {
             return Err(JwtError::NoRights);
         }
         let whose = self.claims.get("sub").and_then(Value::as_str).unwrap_or_default();
         let key = format!("{} {whose}", issuer.config().issuer).into();
-        Ok(Grant { scope: scope.clone(), rights, expires_at, key, held: None })
+        Ok(Grant { scope: scope.clone(), expires_at, key, bases })
     }
 
     /// From when on the token is void, by our clock.

@@ -10,6 +10,7 @@
 
 mod authority;
 mod certificate;
+mod configuration;
 mod credentials;
 mod entity_keys;
 mod grants;
@@ -17,6 +18,7 @@ mod host_names;
 mod issuer;
 mod jwks;
 mod jwt;
+mod principal;
 mod refused_login;
 mod rights;
 mod sas;
@@ -24,7 +26,7 @@ mod scope;
 mod secret;
 
 pub use authority::{Authority, Identity, PeerFacts, SaslError, TokenError};
-pub use certificate::{certificate_host_names, certificate_subject};
+pub use certificate::{certificate_expiry, certificate_host_names, certificate_subject};
 pub use credentials::{Access, Anonymous, ClientCertificate, Credentials, NamedKey, User};
 pub use entity_keys::EntityRule;
 pub use grants::{Denied, Grant, Grants, TooManyGrants};

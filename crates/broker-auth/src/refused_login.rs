@@ -127,9 +127,7 @@ impl RefusedLogin {
 
 /// Whether a user, or a key of the namespace or of an entity, has this name.
 fn knows(authority: &Authority, name: &str) -> bool {
-    authority.credentials.users.iter().any(|user| user.name == name)
-        || authority.credentials.keys.iter().any(|key| key.name == name)
-        || authority.entity_keys.has_name(name)
+    authority.configuration.get().has_name(name) || authority.entity_keys.has_name(name)
 }
 
 /// The name in a response of PLAIN (RFC 4616); the password behind it is not looked at.

@@ -41,7 +41,7 @@ use crate::{
     socket::Socket,
     stop::{Stop, ordered, unless_stopped},
     threads::Spawner,
-    tls,
+    tls::{self, TlsEndpoint},
     wrong_protocol::{AMQP_0_9_1, Mistake, WrongProtocols},
 };
 
@@ -51,7 +51,7 @@ pub(crate) struct Shared {
     pub(crate) authority: Arc<Authority>,
     pub(crate) clock: Arc<Clock>,
     pub(crate) inbox: Arc<Inbox>,
-    pub(crate) acceptor: Option<TlsAcceptor>,
+    pub(crate) tls: Arc<TlsEndpoint>,
     pub(crate) next_client: AtomicU64,
     pub(crate) seed: u64,
     /// Refusals that were told over HTTP.
@@ -185,8 +185,8 @@ async fn serve_late(stream: TcpStream, address: SocketAddr, shared: Arc<Shared>)
     let count = stream.peek(&mut first).await?;
     let facts = PeerFacts { tls: false, certificate_subject: None, loopback: address.ip().is_loopback() };
     let mut peer = Peer { facts, address, surplus: false };
-    if let (Some(acceptor), [TLS_HANDSHAKE]) = (&shared.acceptor, first) {
-        let mut stream = shake_hands(acceptor, stream).await?;
+    if let (Some(acceptor), [TLS_HANDSHAKE]) = (shared.tls.acceptor(), first) {
+        let mut stream = shake_hands(&acceptor, stream).await?;
         let first = stream.fill_buf().await?.first().copied();
         peer.facts.tls = true;
         peer.facts.certificate_subject = subject(&stream);
@@ -247,11 +247,11 @@ async fn serve_tls(
     shared: Arc<Shared>,
     (address, surplus): (SocketAddr, bool),
 ) -> io::Result<()> {
-    let Some(acceptor) = &shared.acceptor else {
+    let Some(acceptor) = shared.tls.acceptor() else {
         shared.wrong_protocols.note(clock::instant(), address, Mistake::TlsOnPlainPort);
         return Err(io::Error::other("the client speaks TLS, but no certificate is configured"));
     };
-    let shaken = in_time(&shared, shake_hands(acceptor, stream)).await;
+    let shaken = in_time(&shared, shake_hands(&acceptor, stream)).await;
     let mut stream = shaken.inspect_err(|error| note_refused_handshake(&shared, address, error))?;
     let first = in_time(&shared, stream.fill_buf()).await?.first().copied();
     let certificate_subject = subject(&stream);

@@ -8,7 +8,7 @@ use broker_auth::Authority;
 use broker_core::{CoreConfig, EntityKind, EntitySettings, Expiry, Profile, Rule};
 use broker_log::Durability;
 
-use crate::{keys::KeySource, observe::ObserveConfig};
+use crate::{keys::KeySource, observe::ObserveConfig, tls::TlsFiles};
 
 /// How many there may be, and what entities may be like. The defaults are the core's.
 #[derive(Clone, Copy, Debug)]
@@ -157,15 +157,4 @@ pub enum MissingRight {
     Forbidden,
     /// 401, as the service.
     Unauthorized,
-}
-
-/// Files of the TLS endpoint.
-#[derive(Clone, Debug)]
-pub struct TlsFiles {
-    /// Certificate chain, leaf first.
-    pub certificate: PathBuf,
-    /// Its private key.
-    pub key: PathBuf,
-    /// Authorities whose client certificates are trusted for SASL EXTERNAL.
-    pub client_authorities: Option<PathBuf>,
 }

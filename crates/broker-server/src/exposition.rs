@@ -28,6 +28,8 @@ pub(crate) struct Picture {
     pub(crate) meters: Arc<Meters>,
     /// Connections of any protocol.
     pub(crate) sockets: usize,
+    /// When the TLS certificate expires, in seconds since 1970; `None` without TLS.
+    pub(crate) certificate_expires_at: Option<u64>,
     pub(crate) node: NodeView,
     pub(crate) entities: Vec<ShownEntity>,
     /// False when there are more entities than may be shown.
@@ -201,6 +203,13 @@ impl Frame {
     fn server(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Sockets that are open, of any protocol";
         gauge(encoder, "sockets", help, None, self.0.sockets as u64)?;
+        if let Some(expires_at) = self.0.certificate_expires_at {
+            let (name, help) = (
+                "tls_certificate_expiry_timestamp",
+                "When the TLS certificate expires, in seconds since 1970",
+            );
+            gauge(encoder, name, help, Some(&Unit::Seconds), expires_at)?;
+        }
         let version: [Label; 1] = [("version", env!("CARGO_PKG_VERSION"))];
         let mut metric = encoder.encode_descriptor("build", "What is running", None, MetricType::Info)?;
         metric.encode_info(&version)

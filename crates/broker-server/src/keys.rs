@@ -1,11 +1,11 @@
 //! Keeps the keys of identity providers fresh: from their URLs, now and then, and when a token names an unknown one.
 //!
-//! Invariant: a provider is asked at most once in [`PAUSE_MIN`], with bounded time and size; keys that are held stay as
-//! they are until a whole new set is there.
+//! Invariant: however many tokens ask for it, a provider is asked at most once in [`PAUSE_MIN`], and once more by each reload, with
+//! bounded time and size; keys that are held stay as they are until a whole new set is there.
 
-use std::{io, path::PathBuf, sync::Arc, time::Duration};
+use std::{fmt, io, path::PathBuf, sync::Arc, time::Duration};
 
-use broker_auth::{Authority, KEY_SET_BYTES_MAX, KeySet};
+use broker_auth::{Authority, Issuer, KEY_SET_BYTES_MAX, KeySet};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::{Request, Uri, header::HOST};
@@ -14,16 +14,15 @@ use rustls::pki_types::ServerName;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
+    runtime::Handle,
     sync::watch,
+    task::AbortHandle,
     time::{sleep, timeout},
 };
 use tokio_rustls::TlsConnector;
 use tracing::{info, warn};
 
-use crate::{
-    stop::{Stop, ordered},
-    tls::{self, TlsError},
-};
+use crate::tls::{self, TlsError};
 
 /// Where a provider's keys come from.
 #[derive(Clone, Debug)]
@@ -45,17 +44,109 @@ const PAUSE_FAILED: Duration = Duration::from_secs(60);
 /// Time for one fetch.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Everybody who keeps keys fresh.
+pub(crate) struct Keepers {
+    runtime: Handle,
+    /// Changes with each token that names an unknown key.
+    wanted: watch::Sender<u64>,
+    running: Vec<(KeySource, Issuer, AbortHandle)>,
+}
+
+impl Keepers {
+    /// None yet. They are asked for fresh keys by `authority`.
+    pub(crate) fn new(authority: &Authority, runtime: Handle) -> Self {
+        let wanted = watch::Sender::new(0_u64);
+        let asked = wanted.clone();
+        authority.on_keys_wanted(move || asked.send_modify(|times| *times = times.wrapping_add(1)));
+        Self { runtime, wanted, running: Vec::new() }
+    }
+
+    /// Sees to it that a provider whose keys come from where they came from goes on with those that are known.
+    pub(crate) fn hand_over(&self, sources: &[KeySource], new: &[Issuer]) {
+        for source in sources {
+            let Some(issuer) = new.get(source.issuer) else { continue };
+            let same = self.running.iter().find(|(running, known, _)| {
+                running.url == source.url && known.config().issuer == issuer.config().issuer
+            });
+            if let Some((_, known, _)) = same {
+                issuer.take_keys_of(known);
+            }
+        }
+    }
+
+    /// Keeps the keys of these providers from now on, and of no others. Each is asked at once.
+    pub(crate) fn keep(&mut self, sources: Vec<(KeySource, Fetcher)>, issuers: &[Issuer]) {
+        for (.., task) in self.running.drain(..) {
+            task.abort();
+        }
+        for (source, fetcher) in sources {
+            let Some(issuer) = issuers.get(source.issuer) else { continue };
+            let keeper = Keeper { issuer: issuer.clone(), fetcher };
+            let task = self.runtime.spawn(keeper.keep(self.wanted.subscribe()));
+            self.running.push((source, issuer.clone(), task.abort_handle()));
+        }
+    }
+}
+
+impl fmt::Debug for Keepers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keepers").field("running", &self.running.len()).finish_non_exhaustive()
+    }
+}
+
 /// One provider's keys at work.
-pub(crate) struct Keeper {
-    authority: Arc<Authority>,
-    issuer: usize,
+struct Keeper {
+    issuer: Issuer,
+    fetcher: Fetcher,
+}
+
+impl Keeper {
+    /// Fetches for as long as the server runs. `wanted` changes with each token that names an unknown key.
+    async fn keep(self, mut wanted: watch::Receiver<u64>) {
+        loop {
+            // A wish from before this fetch is served by it.
+            wanted.mark_unchanged();
+            let pause = if self.fetch().await { PAUSE } else { PAUSE_FAILED };
+            sleep(PAUSE_MIN).await;
+            // The sender lives as long as the server, with which this ends.
+            drop(timeout(pause, wanted.changed()).await);
+        }
+    }
+
+    /// Exchanges the keys for those at the URL; false if there are none to be had.
+    async fn fetch(&self) -> bool {
+        let fetched = match timeout(PATIENCE, self.fetcher.ask()).await {
+            Ok(fetched) => fetched,
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        };
+        let url = &self.fetcher.url;
+        match fetched.and_then(|text| KeySet::parse(&text).map_err(io::Error::other)) {
+            Ok(keys) => {
+                info!(%url, keys = keys.len(), "keys of an identity provider");
+                self.issuer.renew(keys);
+                true
+            }
+            Err(error) => {
+                warn!(%url, %error, "the keys of an identity provider cannot be had; those known stay");
+                false
+            }
+        }
+    }
+}
+
+/// The way to one provider's keys.
+pub(crate) struct Fetcher {
     url: Uri,
     tls: Option<TlsConnector>,
 }
 
-impl Keeper {
-    /// Checks that the URL and the authorities can be used.
-    pub(crate) fn new(authority: Arc<Authority>, source: &KeySource) -> Result<Self, TlsError> {
+impl Fetcher {
+    /// The ways to all of these. Checks that the URLs and the authorities can be used.
+    pub(crate) fn all(sources: &[KeySource]) -> Result<Vec<(KeySource, Self)>, TlsError> {
+        sources.iter().map(|source| Ok((source.clone(), Self::new(source)?))).collect()
+    }
+
+    fn new(source: &KeySource) -> Result<Self, TlsError> {
         let bad = |reason: &str| TlsError::File { path: source.url.clone(), reason: reason.to_owned() };
         let url: Uri = source.url.parse().map_err(|_| bad("it is not a URL"))?;
         let tls = match (url.scheme_str(), url.host()) {
@@ -67,46 +158,7 @@ impl Keeper {
             }
             _ => return Err(bad("expected `https://host/path`")),
         };
-        Ok(Self { authority, issuer: source.issuer, url, tls })
-    }
-
-    /// Fetches for as long as the server runs. `wanted` changes with each token that names an unknown key.
-    pub(crate) async fn keep(self, mut wanted: watch::Receiver<u64>, mut stop: watch::Receiver<Stop>) {
-        let keep = async {
-            loop {
-                // What was wanted up to here is served by this fetch.
-                wanted.mark_unchanged();
-                let pause = if self.fetch().await { PAUSE } else { PAUSE_FAILED };
-                sleep(PAUSE_MIN).await;
-                // The sender lives as long as the authority, which is ours too.
-                drop(timeout(pause, wanted.changed()).await);
-            }
-        };
-        tokio::select! {
-            () = keep => {}
-            _ = ordered(&mut stop) => {}
-        }
-    }
-
-    /// Exchanges the keys for those at the URL; false if there are none to be had.
-    async fn fetch(&self) -> bool {
-        let fetched = match timeout(PATIENCE, self.ask()).await {
-            Ok(fetched) => fetched,
-            Err(_) => Err(io::ErrorKind::TimedOut.into()),
-        };
-        let parsed = fetched.and_then(|text| KeySet::parse(&text).map_err(io::Error::other));
-        match (parsed, self.authority.issuers().get(self.issuer)) {
-            (Ok(keys), Some(issuer)) => {
-                info!(url = %self.url, keys = keys.len(), "keys of an identity provider");
-                issuer.renew(keys);
-                true
-            }
-            (Err(error), _) => {
-                warn!(url = %self.url, %error, "the keys of an identity provider cannot be had; those known stay");
-                false
-            }
-            (Ok(_), None) => false,
-        }
+        Ok(Self { url, tls })
     }
 
     async fn ask(&self) -> io::Result<Bytes> {

@@ -31,16 +31,17 @@ use crate::{
     http::{Courtesy, LastLook, Scrapes},
     inbox::{Inbox, Item},
     keyring::{Keyring, tell_of_lost_keys},
-    keys::Keeper,
+    keys::{Fetcher, Keepers},
     node_thread::NodeThread,
     otlp::{Exporter, Spans},
     places::Places,
     prepared::{Ports, Prepared},
+    reload::Reloader,
     runner::Ended,
-    signals::Signals,
+    signals::{Action, Signals},
     stop::{self, Stop},
     threads::Threads,
-    tls::{self, TlsError},
+    tls::{self, TlsEndpoint, TlsError},
 };
 
 /// Why a server did not start.
@@ -108,8 +109,7 @@ pub struct Server {
     stop: watch::Sender<Stop>,
     places: Places,
     node: NodeThread,
-    /// `None` until they are heeded.
-    signals: Option<Signals>,
+    reloader: Reloader,
     shutdown_time_out: Duration,
 }
 
@@ -124,7 +124,7 @@ impl Server {
     /// Takes the ports, recovers the journal and starts the threads. Nobody can connect before [`Prepared::listen`].
     pub fn prepare(config: &ServerConfig) -> Result<Prepared, StartError> {
         raise_file_limit(config.max_connections);
-        let acceptor = config.tls.as_ref().map(tls::acceptor).transpose()?;
+        let tls = Arc::new(TlsEndpoint::new(config.tls.as_ref(), Arc::clone(&config.authority))?);
         let runtime =
             Builder::new_multi_thread().worker_threads(1).thread_name("listeners").enable_all().build()?;
         // First, so that a wrong address fails at once and not when a large journal has been read.
@@ -135,14 +135,17 @@ impl Server {
         let listing = Arc::<Connections>::default();
         let (lost_keys, told) = watch::channel(());
         drop(runtime.spawn(tell_of_lost_keys(told, Arc::clone(&listing))));
-        let keyring = Keyring::new(Arc::clone(&config.authority), lost_keys);
+        let keyring = Keyring::new(Arc::clone(&config.authority), lost_keys.clone());
         let (space, news) = watch::channel(DiskSpace::default());
         let node = NodeThread::start(config, &clock, &inbox, keyring, space, stop.clone())?;
         let volume = Volume { path: config.data_dir.clone(), reserve_bytes: config.disk_reserve_bytes };
         let asked = Arc::clone(&inbox);
         let measure = move || asked.push(Item::Look(oneshot::channel().0));
         drop(runtime.spawn(log_disk_space(volume, news, measure)));
-        keep_keys(config, &runtime, &stopped)?;
+        let keepers = keep_keys(config, &runtime)?;
+        drop(runtime.spawn(tls::watch_files(Arc::clone(&tls), Arc::clone(&clock))));
+        let (authority, time) = (Arc::clone(&config.authority), Arc::clone(&clock));
+        let reloader = Reloader { authority, tls: Arc::clone(&tls), keepers, lost_keys, clock: time };
         let spans = start_exporter(config, &runtime, &inbox, &stopped)?;
         let places = Places::new(config.max_connections);
         let threads = Threads::start(config.io_threads)?;
@@ -153,7 +156,7 @@ impl Server {
             profile: config.quotas.profile,
             clock,
             inbox: Arc::clone(&inbox),
-            acceptor,
+            tls,
             next_client: AtomicU64::new(FIRST_CLIENT),
             seed: u64::from_be_bytes(random()?),
             refusals: AtomicU64::new(0),
@@ -186,7 +189,7 @@ impl Server {
             stop,
             places,
             node,
-            signals: None,
+            reloader,
             shutdown_time_out: config.shutdown_time_out,
         };
         Ok(Prepared::new(server, shared, ports))
@@ -207,38 +210,54 @@ impl Server {
         &self.http_addresses
     }
 
+    /// The owner of the state that a reload replaces.
+    pub const fn reloader(&mut self) -> &mut Reloader {
+        &mut self.reloader
+    }
+
     pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
         if let Some(runtime) = &self.runtime {
             drop(runtime.spawn(future));
         }
     }
 
-    /// From now on SIGTERM and SIGINT are kept for [`Self::run_until_signal`]. Who tells others that the broker is ready
-    /// calls this before, so that an order to end that comes at once is one to end gracefully.
-    pub fn heed_signals(&mut self) {
-        if let (Some(runtime), None) = (&self.runtime, &self.signals) {
-            self.signals = Some(Signals::heed(runtime));
+    /// Serves until SIGTERM, SIGINT or another signal that asks to end, or a failure of the node, then ends gracefully. A reload has
+    /// nothing to read.
+    pub fn run_until_signal(self) -> Outcome {
+        match Signals::watch() {
+            Ok(signals) => self.run(signals, |_| warn!("there is no configuration to read again")),
+            Err(error) => {
+                warn!(%error, "signals cannot be watched");
+                self.stop()
+            }
         }
     }
 
-    /// Serves until SIGTERM, SIGINT or a failure of the node, then ends gracefully.
-    pub fn run_until_signal(mut self) -> Outcome {
-        self.heed_signals();
+    /// The same with `signals`, which were watched before. `reload` is called for each one that asks for it.
+    pub fn run(mut self, mut signals: Signals, mut reload: impl FnMut(&mut Reloader)) -> Outcome {
+        signals.watch_shutdown();
         let ended = self.node.take_ended();
-        if let (Some(runtime), Some(signals)) = (&self.runtime, &mut self.signals) {
-            runtime.block_on(async {
-                let node = async {
-                    match ended {
-                        Some(ended) => drop(ended.await),
-                        None => std::future::pending().await,
-                    }
-                };
-                tokio::select! {
-                    () = signals.come() => info!("stopping"),
-                    () = node => warn!("the node has ended"),
+        let Some(runtime) = &self.runtime else { return self.stop() };
+        runtime.block_on(async {
+            let node = async {
+                match ended {
+                    Some(ended) => drop(ended.await),
+                    None => std::future::pending().await,
                 }
-            });
-        }
+            };
+            tokio::pin!(node);
+            loop {
+                let (action, signal) = tokio::select! {
+                    came = signals.next() => came,
+                    () = &mut node => return warn!("the node has ended"),
+                };
+                match action {
+                    Action::Shutdown => return info!(%signal, "stopping"),
+                    Action::Reload => reload(&mut self.reloader),
+                    Action::Ignore => info!(%signal, "a signal was ignored"),
+                }
+            }
+        });
         self.stop()
     }
 
@@ -307,18 +326,11 @@ impl Drop for Server {
 const FIRST_CLIENT: u64 = 1;
 
 /// Has the keys of identity providers kept fresh.
-fn keep_keys(
-    config: &ServerConfig,
-    runtime: &Runtime,
-    stopped: &watch::Receiver<Stop>,
-) -> Result<(), StartError> {
-    let wanted = watch::Sender::new(0_u64);
-    for source in &config.key_sources {
-        let keeper = Keeper::new(Arc::clone(&config.authority), source)?;
-        drop(runtime.spawn(keeper.keep(wanted.subscribe(), stopped.clone())));
-    }
-    config.authority.on_keys_wanted(move || wanted.send_modify(|times| *times = times.wrapping_add(1)));
-    Ok(())
+fn keep_keys(config: &ServerConfig, runtime: &Runtime) -> Result<Keepers, StartError> {
+    let fetchers = Fetcher::all(&config.key_sources)?;
+    let mut keepers = Keepers::new(&config.authority, runtime.handle().clone());
+    keepers.keep(fetchers, &config.authority.issuers());
+    Ok(keepers)
 }
 
 /// Has spans brought to the collector, if one is configured.

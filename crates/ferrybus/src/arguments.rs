@@ -159,7 +159,7 @@ pub(crate) struct ServeArguments {
     /// What to do with entities that differ from their file [default: apply with `--emulator-config`, else keep]
     #[arg(long)]
     pub(crate) on_difference: Option<OnDifference>,
-    /// What to log, such as `info` or `broker_server=debug` [default: `$FERRYBUS_LOG`, else info]
+    /// What to log, such as `info` or `broker_server=debug` [default: `$FERRYBUS_LOG`, else the file's, else info]
     #[arg(long, value_name = "FILTER")]
     pub(crate) log: Option<String>,
     /// How log lines look [default: text]

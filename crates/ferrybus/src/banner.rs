@@ -38,7 +38,7 @@ struct Addresses<'a> {
 impl Banner {
     /// Of a broker that is started with these.
     pub(crate) fn new(limits: &Limits, format: LogFormat) -> Self {
-        let key = limits.credentials.keys.first();
+        let key = limits.reloadable.credentials.keys.first();
         let is_public = key.is_some_and(NamedKey::is_public);
         let key = key.map(|key| key.name.clone());
         Self { key, is_public, format, is_emulator: limits.declared.has_emulator() }

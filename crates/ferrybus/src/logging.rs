@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::{Map, Value};
 use tracing::error;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{EnvFilter, reload};
 
 use crate::{
     calendar::rfc_3339,
@@ -20,23 +20,46 @@ use crate::{
     settings::{LogFormat, LogSettings},
 };
 
-/// Starts logging for the rest of the process. `FERRYBUS_LOG` stands in where the settings are silent.
-pub(crate) fn start(settings: &LogSettings) -> Result<(), Failure> {
-    let from_environment = || std::env::var("FERRYBUS_LOG").ok().filter(|filter| !filter.is_empty());
-    let filter = settings.level.clone().or_else(from_environment).unwrap_or_else(|| "info".into());
-    let filter = EnvFilter::try_new(&filter).map_err(|error| {
+/// Says from now on what is logged.
+pub(crate) struct LogLevel(Box<dyn Fn(EnvFilter) -> Result<(), reload::Error>>);
+
+impl LogLevel {
+    /// Logs from now on what this says. It has been checked.
+    pub(crate) fn set(&self, filter: EnvFilter) {
+        if let Err(error) = (self.0)(filter) {
+            error!(%error, "the log level cannot be changed");
+        }
+    }
+}
+
+/// The filter of log lines in the settings.
+pub(crate) fn filter(settings: &LogSettings) -> Result<EnvFilter, Failure> {
+    let filter = settings.level.as_deref().unwrap_or("info");
+    EnvFilter::try_new(filter).map_err(|error| {
         Failure::misuse(format_args!("`{filter}` is not a log filter: {error}"))
             .hint("expected `error`, `warn`, `info`, `debug`, `trace`, or such as `info,broker_server=debug`")
-    })?;
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    let started = match settings.format.unwrap_or_default() {
-        LogFormat::Text => lines.with_ansi(ansi()).try_init(),
-        LogFormat::Json => lines.json().flatten_event(true).try_init(),
+    })
+}
+
+/// Starts logging for the rest of the process.
+pub(crate) fn start(settings: &LogSettings) -> Result<LogLevel, Failure> {
+    let lines = tracing_subscriber::fmt().with_env_filter(filter(settings)?).with_writer(std::io::stderr);
+    let (started, level) = match settings.format.unwrap_or_default() {
+        LogFormat::Text => {
+            let lines = lines.with_ansi(ansi()).with_filter_reloading();
+            let handle = lines.reload_handle();
+            (lines.try_init(), LogLevel(Box::new(move |filter| handle.reload(filter))))
+        }
+        LogFormat::Json => {
+            let lines = lines.json().flatten_event(true).with_filter_reloading();
+            let handle = lines.reload_handle();
+            (lines.try_init(), LogLevel(Box::new(move |filter| handle.reload(filter))))
+        }
     };
     started.map_err(|error| Failure::new(format_args!("cannot start logging: {error}")))?;
     // A panic is a line of the log like others, in the format that was asked for.
     panic::set_hook(Box::new(log_panic));
-    Ok(())
+    Ok(level)
 }
 
 /// A line that looks like those of the log for machines, for what is printed beside it.

@@ -4,21 +4,16 @@
 
 use std::{io, path::Path, sync::Arc, time::Instant};
 
-use broker_auth::Authority;
-use broker_server::{EntityPlan, Outcome, Server, ServerConfig, StartError};
+use broker_server::{EntityPlan, Outcome, ReloadableConfig, Server, ServerConfig, Signals, StartError};
 use tracing::{info, warn};
 
 use crate::{
     arguments::ServeArguments,
     banner::Banner,
-    emulator::Variables,
     failure::Failure,
     journal, logging,
     provision::Provision,
-    settings::{
-        Durability, Expiry, Limits, LogFormat, MissingRight, QueueEntry, Settings, Tls, configuration_file,
-        targets_first,
-    },
+    settings::{Durability, Expiry, Limits, LogFormat, MissingRight, targets_first},
 };
 
 /// Serves until a signal or a failure.
@@ -30,10 +25,13 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
 
 fn serve(arguments: &ServeArguments, log_format: &mut LogFormat) -> Result<(), Failure> {
     let began = Instant::now();
+    let mut signals = Signals::watch().map_err(Failure::of)?;
     let settings = settings(arguments)?;
     *log_format = settings.log.format.unwrap_or_default();
-    logging::start(&settings.log)?;
+    let level = logging::start(&settings.log)?;
+    let file = settings.file.clone();
     let limits = settings.check()?;
+    let mut reload = Reload::new(arguments, file, &limits, level);
     for notice in &limits.notices {
         warn!("{notice}");
     }
@@ -45,11 +43,11 @@ fn serve(arguments: &ServeArguments, log_format: &mut LogFormat) -> Result<(), F
     }
     let banner = Banner::new(&limits, *log_format);
     let data_dir = limits.data_dir.clone();
-    let mut server = start(limits)?;
+    let server = start(limits)?;
     info!(version = env!("CARGO_PKG_VERSION"), after = ?began.elapsed(), "serving");
-    server.heed_signals();
+    signals.watch_shutdown();
     banner.print(&server)?;
-    match server.run_until_signal() {
+    match server.run(signals, |running| reload.on_signal(running)) {
         Outcome::Stopped => Ok(()),
         Outcome::JournalFailed => Err(Failure::new("the journal failed, nothing more was acknowledged")
             .hint(format_args!(
@@ -72,76 +70,15 @@ fn start(limits: Limits) -> Result<Server, Failure> {
     prepared.listen().map_err(not_started)
 }
 
-/// The file, if there is one, overridden by the arguments.
-fn settings(arguments: &ServeArguments) -> Result<Settings, Failure> {
-    let file = configuration_file(arguments.config.as_deref());
-    let mut settings = file.map_or_else(|| Ok(Settings::default()), |path| Settings::load(&path))?;
-    settings.variables = Variables::read(|name| std::env::var(name).ok())?;
-    override_with(&mut settings, arguments);
-    Ok(settings)
-}
-
-fn override_with(settings: &mut Settings, arguments: &ServeArguments) {
-    let list = |texts: &Vec<String>| (!texts.is_empty()).then(|| texts.clone());
-    let ServeArguments {
-        data,
-        durability,
-        anonymous,
-        emulator_config,
-        on_difference,
-        log,
-        log_format,
-        log_connections,
-        ..
-    } = arguments;
-    settings.listen = list(&arguments.listen).or(settings.listen.take());
-    settings.listen_tls = list(&arguments.listen_tls).or(settings.listen_tls.take());
-    settings.listen_http = list(&arguments.listen_http).or(settings.listen_http.take());
-    settings.data_dir = data.clone().or(settings.data_dir.take());
-    settings.durability = durability.or(settings.durability);
-    settings.anonymous = anonymous.or(settings.anonymous);
-    settings.emulator_config = emulator_config.clone().or(settings.emulator_config.take());
-    settings.on_difference = on_difference.or(settings.on_difference);
-    settings.log.level = log.clone().or(settings.log.level.take());
-    settings.log.format = log_format.or(settings.log.format);
-    settings.log.connections = log_connections.or(settings.log.connections);
-    if arguments.auto_create {
-        settings.auto_create = Some(true);
-    }
-    if arguments.testing {
-        settings.testing = Some(true);
-    }
-    if arguments.tls_cert.is_some() {
-        settings.tls = Some(Tls {
-            certificate: arguments.tls_cert.clone(),
-            key: arguments.tls_key.clone(),
-            client_ca: arguments.tls_client_ca.clone(),
-        });
-    }
-    for name in &arguments.queue {
-        // A queue of that name in the file says more than the argument does.
-        if !settings.queue.iter().any(|queue| queue.name.eq_ignore_ascii_case(name)) {
-            settings.queue.push(QueueEntry { name: name.clone(), ..QueueEntry::default() });
-        }
-    }
-}
-
 /// The one place that knows what the server calls things.
 fn config(limits: Limits) -> ServerConfig {
     let bounds = limits.bounds;
-    let certified = limits.tls.as_ref().map(|tls| broker_server::certificate_host_names(&tls.certificate));
-    let host_names = limits.host_names.into_iter().chain(certified.into_iter().flatten()).collect();
-    let authority =
-        Authority::new(limits.credentials).with_issuers(limits.issuers).with_host_names(host_names);
+    let ReloadableConfig { tls, authority, key_sources } = limits.reloadable.into_config();
     ServerConfig {
         listen: limits.listen,
         listen_tls: limits.listen_tls,
         listen_http: limits.listen_http,
-        tls: limits.tls.map(|tls| broker_server::TlsFiles {
-            certificate: tls.certificate,
-            key: tls.key,
-            client_authorities: tls.client_ca,
-        }),
+        tls,
         data_dir: limits.data_dir,
         durability: match limits.durability {
             Durability::Fsync => broker_log::Durability::Fsync,
@@ -179,7 +116,7 @@ fn config(limits: Limits) -> ServerConfig {
         tcp_max_segment: bounds.tcp_max_segment,
         io_threads: bounds.io_threads,
         authority: Arc::new(authority),
-        key_sources: limits.key_sources,
+        key_sources,
         missing_right: match limits.missing_right {
             MissingRight::Forbidden => broker_server::MissingRight::Forbidden,
             MissingRight::Unauthorized => broker_server::MissingRight::Unauthorized,
@@ -209,6 +146,12 @@ fn not_started(error: StartError, data_dir: &Path) -> Failure {
     };
     Failure::of(error).hint(hint)
 }
+
+mod overrides;
+mod reload;
+
+use overrides::settings;
+use reload::Reload;
 
 #[cfg(test)]
 mod tests;

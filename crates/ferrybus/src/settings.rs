@@ -19,6 +19,7 @@ use crate::{
 
 mod bounds;
 mod check;
+mod config_file;
 mod credentials;
 mod declared;
 mod entries;
@@ -27,14 +28,17 @@ mod observe;
 mod order;
 mod probe;
 mod quotas;
+mod reloadable;
 mod topics;
 
 pub(crate) use bounds::{Bounds, check_name};
 pub(crate) use check::{Entities, Limits};
+pub(crate) use config_file::ConfigFile;
 pub(crate) use declared::{Declarations, Declared, OnDifference, Source};
 pub(crate) use entries::{QueueEntry, RuleEntry, SubscriptionEntry, TopicEntry};
 pub(crate) use order::targets_first;
 pub(crate) use probe::{ProbeAddress, configuration_file, probe_address};
+pub(crate) use reloadable::Reloadable;
 
 /// The whole file.
 #[derive(Debug, Default, Deserialize)]
@@ -72,7 +76,7 @@ pub(crate) struct Settings {
     pub(crate) on_difference: Option<OnDifference>,
     /// The file that this was read from.
     #[serde(skip)]
-    pub(crate) path: Option<PathBuf>,
+    pub(crate) file: Option<ConfigFile>,
     /// What the environment says in the emulator's words; never in the file.
     #[serde(skip)]
     pub(crate) variables: Variables,
@@ -185,6 +189,7 @@ pub(crate) struct Tls {
     pub(crate) certificate: Option<PathBuf>,
     pub(crate) key: Option<PathBuf>,
     pub(crate) client_ca: Option<PathBuf>,
+    pub(crate) check_interval: Option<Span>,
 }
 
 /// `[limits]`
@@ -323,7 +328,7 @@ impl Settings {
     pub(crate) fn load(path: &Path) -> Result<Self, Failure> {
         let text = fs::read_to_string(path).map_err(|error| unreadable("configuration", path, &error))?;
         let mut settings = Self::parse(&text, &path.display().to_string())?;
-        settings.path = Some(path.to_owned());
+        settings.file = Some(ConfigFile::new(path, &text));
         settings.resolve(path.parent().unwrap_or(Path::new("")));
         Ok(settings)
     }

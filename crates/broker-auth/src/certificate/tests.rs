@@ -124,3 +124,34 @@ proptest! {
         certificate_host_names(&bytes);
     }
 }
+
+#[test]
+fn the_end_of_a_certificate_is_read_in_both_forms() {
+    let cases = [
+        (UTC_TIME, "700101000000Z", Some(0)),
+        (UTC_TIME, "491231235959Z", Some(2_524_607_999)),
+        (UTC_TIME, "500101000000Z", None),
+        (UTC_TIME, "000229120000Z", Some(951_825_600)),
+        (UTC_TIME, "240301000000Z", Some(1_709_251_200)),
+        (GENERALIZED_TIME, "20500101000000Z", Some(2_524_608_000)),
+        (GENERALIZED_TIME, "99991231235959Z", Some(253_402_300_799)),
+        (UTC_TIME, "20500101000000Z", None),
+        (UTC_TIME, "240301000000+0100", None),
+        (UTC_TIME, "241301000000Z", None),
+        (UTC_TIME, "2403", None),
+        (INTEGER, "240301000000Z", None),
+    ];
+    for (tag, text, expected) in cases {
+        let validity = [element(UTC_TIME, b"200101000000Z"), element(tag, text.as_bytes())].concat();
+        let fields = [
+            element(VERSION, &element(INTEGER, &[2])),
+            element(INTEGER, &[1]),
+            element(SEQUENCE, &[5, 0]),
+            element(SEQUENCE, &[]),
+            element(SEQUENCE, &validity),
+        ];
+        let certificate = element(SEQUENCE, &element(SEQUENCE, &fields.concat()));
+        assert_eq!(certificate_expiry(&certificate), expected, "{text}");
+    }
+    assert_eq!(certificate_expiry(b"none"), None);
+}

@@ -1,13 +1,13 @@
 use super::*;
+use crate::{
+    Access,
+    principal::{Principal, Proof},
+};
 
 fn grant(place: &str, right: Right, expires_at: u64, key: &str) -> Grant {
-    Grant {
-        scope: Scope::of(place),
-        rights: Rights::NONE.with(right),
-        expires_at,
-        key: key.into(),
-        held: None,
-    }
+    let principal = Principal::new(key, Proof::Certificate, Access::namespace(Rights::NONE.with(right)));
+    let bases = vec![Basis::Principal(principal)];
+    Grant { scope: Scope::of(place), expires_at, key: key.into(), bases }
 }
 
 fn with(grants: impl IntoIterator<Item = Grant>) -> Grants {

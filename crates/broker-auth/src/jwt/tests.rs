@@ -168,7 +168,7 @@ fn grants_are_added_up_and_hold_at_their_places() {
     ];
     for (changed, place, expected) in cases {
         let said = judge(&by_rsa(OURS, &rs256(), &with(&changed)), place);
-        assert_eq!(said.map(|grant| grant.rights), expected, "{changed} at {place:?}");
+        assert_eq!(said.map(|grant| grant.rights()), expected, "{changed} at {place:?}");
     }
 }
 

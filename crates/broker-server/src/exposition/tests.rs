@@ -45,6 +45,7 @@ fn picture(entities: Vec<EntityReport>) -> Picture {
         now: Timestamp::from_millis(3_500),
         meters: Arc::default(),
         sockets: 9,
+        certificate_expires_at: Some(2_000_000_000),
         node: NodeView { journal: node.journal().stats(), storage_full: false, cleaning_stopped: false },
         entities: entities.into_iter().map(ShownEntity::new).collect(),
         all_shown: true,
@@ -109,6 +110,7 @@ fn what_the_server_measured_is_shown() {
         "ferrybus_journal_batch_records_bucket{le=\"4.0\"} 1",
         "ferrybus_core_queue_time_seconds_bucket{le=\"0.000001\"} 1",
         "ferrybus_sockets 9",
+        "ferrybus_tls_certificate_expiry_timestamp_seconds 2000000000",
         "ferrybus_entities_left_out 0",
         "ferrybus_disk_full 0",
     ];

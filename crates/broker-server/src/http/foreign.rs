@@ -32,7 +32,7 @@ pub(super) fn refuse<B>(visitor: &Visitor, request: &Request<B>, is_web_socket: 
         }
     }
     // Without a secret even reading is refused. A browser says more than other clients, but not to every server.
-    if (is_open || is_of_browser(headers)) && !is_ours(host, authority.host_names()) {
+    if (is_open || is_of_browser(headers)) && !is_ours(host, &authority.host_names()) {
         return Err(Refusal::Misdirected(host.chars().take(SHOWN_CHARS_MAX).collect()));
     }
     Ok(())

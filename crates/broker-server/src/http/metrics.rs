@@ -76,6 +76,7 @@ async fn picture(visitor: &Visitor) -> Result<Picture, Refusal> {
         now: shared.clock.utc(),
         meters: std::sync::Arc::clone(shared.inbox.meters()),
         sockets: shared.places.taken(),
+        certificate_expires_at: shared.tls.expires_at(),
         node,
         entities,
         all_shown,

@@ -1,4 +1,5 @@
-use super::*;
+use super::{overrides::override_with, *};
+use crate::settings::Settings;
 
 #[test]
 fn arguments_override_the_file() {

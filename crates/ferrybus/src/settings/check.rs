@@ -8,13 +8,13 @@ use std::{
     path::PathBuf,
 };
 
-use broker_auth::{Credentials, Issuer, split_authority};
+use broker_auth::split_authority;
 use broker_core::EntitySettings;
-use broker_server::{EntityPlan, KeySource, ObserveConfig};
+use broker_server::{EntityPlan, ObserveConfig};
 
 use super::{
-    Bounds, Declarations, Durability, Expiry, MissingRight, OnDifference, Settings, Tls, bounds::queue,
-    credentials::credentials, issuers::issuers, topics,
+    Bounds, Declarations, Durability, Expiry, MissingRight, OnDifference, Reloadable, Settings,
+    bounds::queue, topics,
 };
 use crate::{emulator, failure::Failure};
 
@@ -24,9 +24,9 @@ pub(crate) struct Limits {
     pub(crate) listen: Vec<SocketAddr>,
     pub(crate) listen_tls: Vec<SocketAddr>,
     pub(crate) listen_http: Vec<SocketAddr>,
-    pub(crate) tls: Option<TlsFiles>,
-    /// Names of the broker that the operator has given.
-    pub(crate) host_names: Vec<String>,
+    /// Only this machine can reach these addresses.
+    pub(crate) loopback: bool,
+    pub(crate) reloadable: Reloadable,
     pub(crate) data_dir: PathBuf,
     pub(crate) durability: Durability,
     pub(crate) queues: Vec<(String, EntitySettings)>,
@@ -37,23 +37,12 @@ pub(crate) struct Limits {
     pub(crate) on_difference: OnDifference,
     pub(crate) auto_create: bool,
     pub(crate) expiry: Expiry,
-    pub(crate) credentials: Credentials,
-    pub(crate) issuers: Vec<Issuer>,
-    pub(crate) key_sources: Vec<KeySource>,
     pub(crate) bounds: Bounds,
     pub(crate) missing_right: MissingRight,
     pub(crate) testing: bool,
     pub(crate) observe: ObserveConfig,
     /// What was understood but is not done, to be said at start.
     pub(crate) notices: Vec<String>,
-}
-
-/// The files of the TLS endpoint.
-#[derive(Clone, Debug)]
-pub(crate) struct TlsFiles {
-    pub(crate) certificate: PathBuf,
-    pub(crate) key: PathBuf,
-    pub(crate) client_ca: Option<PathBuf>,
 }
 
 /// The entities of a file.
@@ -89,14 +78,11 @@ impl Settings {
 
     /// Checks everything. Reads the files that the settings name, and asks the system about its addresses.
     pub(crate) fn check(self) -> Result<Limits, Failure> {
-        let tls = self.tls.as_ref().map(tls_files).transpose()?;
-        let (listen, listen_tls) = self.addresses(tls.is_some())?;
+        let (listen, listen_tls) = self.addresses(self.tls.is_some())?;
         let listen_http = self.http_addresses(&listen)?;
         let loopback =
             listen.iter().chain(&listen_tls).chain(&listen_http).all(|address| is_loopback(address.ip()));
-        let host_names = self.host_names()?;
-        let credentials = credentials(&self, loopback)?;
-        let (issuers, key_sources) = issuers(&self.issuer)?;
+        let reloadable = Reloadable::new(&self, loopback)?;
         let Entities { queues, topics, declared, notices } = self.entities()?;
         let usual = if declared.has_emulator() { OnDifference::Apply } else { OnDifference::Keep };
         let observe = self.observe()?;
@@ -105,8 +91,8 @@ impl Settings {
             listen,
             listen_tls,
             listen_http,
-            tls,
-            host_names,
+            loopback,
+            reloadable,
             bounds: Bounds::new(&self.limits, &self.journal, self.profile.unwrap_or_default())?,
             data_dir: self.data_dir.unwrap_or_else(|| PathBuf::from("ferrybus-data")),
             durability: self.durability.unwrap_or_default(),
@@ -116,9 +102,6 @@ impl Settings {
             on_difference: self.on_difference.unwrap_or(usual),
             auto_create: self.auto_create.unwrap_or_default(),
             expiry: self.expiry.unwrap_or_default(),
-            credentials,
-            issuers,
-            key_sources,
             missing_right: self.missing_right.unwrap_or_default(),
             testing: self.testing.unwrap_or_default(),
             notices,
@@ -126,7 +109,7 @@ impl Settings {
     }
 
     /// The names in `hostnames` and those of addresses to listen on.
-    fn host_names(&self) -> Result<Vec<String>, Failure> {
+    pub(super) fn host_names(&self) -> Result<Vec<String>, Failure> {
         for name in &self.hostnames {
             let bare = name.strip_prefix("*.").unwrap_or(name);
             if !matches!(split_authority(bare), Some((_, None))) {
@@ -231,18 +214,6 @@ fn resolve(text: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
     }
     let found = if text.contains(':') { text.to_socket_addrs() } else { (text, port).to_socket_addrs() };
     found.map(Iterator::collect).map_err(|error| bad(&error))
-}
-
-fn tls_files(tls: &Tls) -> Result<TlsFiles, Failure> {
-    let missing = |key: &str| {
-        Failure::misuse(format_args!("`tls.{key}` is missing, TLS needs a certificate and its key"))
-            .hint("`ferrybus cert dev` makes a pair for development")
-    };
-    Ok(TlsFiles {
-        certificate: tls.certificate.clone().ok_or_else(|| missing("certificate"))?,
-        key: tls.key.clone().ok_or_else(|| missing("key"))?,
-        client_ca: tls.client_ca.clone(),
-    })
 }
 
 /// Names compare without regard to case.

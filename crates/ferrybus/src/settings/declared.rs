@@ -73,7 +73,8 @@ impl Declarations {
     /// Those of a TOML file: only what it names is said.
     pub(super) fn of_settings(settings: &Settings) -> Self {
         let mut all = Self::default();
-        let source = Source { path: settings.path.clone(), is_emulators: false };
+        let source =
+            Source { path: settings.file.as_ref().map(|file| file.path.clone()), is_emulators: false };
         let declared = |named, rules| Declared { source: source.clone(), named: Named::Only(named), rules };
         for queue in &settings.queue {
             all.add(&queue.name, declared(queue.named(), false));

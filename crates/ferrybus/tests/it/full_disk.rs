@@ -26,7 +26,7 @@ use crate::{
 /// So much is kept free for settlements and cleaning.
 const RESERVE: &str = "disk_reserve_bytes = \"3 MiB\"";
 const CONFIGURATION: &str = "durability = \"fsync\"\nlisten = [\"127.0.0.1:0\"]\n\
-    [log]\nlevel = \"info\"\n[limits]\nshutdown_time_out = \"1s\"\n\
+    [limits]\nshutdown_time_out = \"1s\"\n\
     [journal]\nsegment_bytes = \"1 MiB\"\ncache_bytes = \"1 MiB\"\ndisk_reserve_bytes = \"3 MiB\"\n\
     [[queue]]\nname = \"orders\"\n";
 /// Of the file system, in MiB.
@@ -101,7 +101,9 @@ impl SmallDisk {
     }
 
     fn broker(&self, folder: &Folder) -> Broker {
-        Broker::logged(&folder.0, &["--data", self.data().to_str().unwrap()], &folder.0.join("log"))
+        let data = self.data();
+        let line = ["--data", data.to_str().unwrap(), "--log", "info"];
+        Broker::logged(&folder.0, &line, &folder.0.join("log"))
     }
 }
 

@@ -29,6 +29,8 @@ mod observe;
 mod permissions;
 mod provision;
 #[cfg(target_os = "linux")]
+mod reload;
+#[cfg(target_os = "linux")]
 mod settled;
 mod support;
 #[cfg(target_os = "linux")]

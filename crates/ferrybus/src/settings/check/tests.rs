@@ -19,10 +19,10 @@ fn the_default_listens_on_loopback_with_the_development_key() {
     let limits = limits("");
     assert_eq!(limits.listen[0], "127.0.0.1:5672".parse().unwrap());
     assert!(limits.listen.iter().all(|address| address.ip().is_loopback() && address.port() == 5672));
-    assert!(limits.listen_tls.is_empty() && limits.tls.is_none());
-    assert!(limits.credentials.keys.iter().any(broker_auth::NamedKey::is_public));
-    assert_eq!(limits.credentials.keys[0].name, "RootManageSharedAccessKey");
-    assert_eq!(limits.credentials.anonymous, Anonymous::Deny);
+    assert!(limits.listen_tls.is_empty() && limits.reloadable.tls.is_none());
+    assert!(limits.reloadable.development);
+    assert_eq!(limits.reloadable.credentials.keys[0].name, "RootManageSharedAccessKey");
+    assert_eq!(limits.reloadable.credentials.anonymous, Anonymous::Deny);
     assert_eq!(limits.expiry, Expiry::Prompt);
     assert_eq!(limits.missing_right, MissingRight::Forbidden);
     assert_eq!((limits.bounds.max_message_bytes, limits.bounds.max_frame_bytes), (1_048_576, 65_536));
@@ -56,11 +56,7 @@ fn other_machines_are_let_in_only_with_credentials() {
         let checked = check(&text);
         assert_eq!(checked.is_ok(), accepted, "{text}: {checked:?}");
         match checked {
-            Ok(limits) => assert_eq!(
-                limits.credentials.keys.iter().any(broker_auth::NamedKey::is_public),
-                development,
-                "{text}"
-            ),
+            Ok(limits) => assert_eq!(limits.reloadable.development, development, "{text}"),
             Err(text) => assert!(text.contains("no keys or users") && text.contains("[[key]]"), "{text}"),
         }
     }
@@ -282,7 +278,7 @@ fn a_missing_right_is_answered_as_the_operator_says() {
 
 #[test]
 fn the_brokers_names_are_those_of_hostnames_and_of_its_addresses() {
-    let names = |text: &str| limits(text).host_names;
+    let names = |text: &str| limits(text).reloadable.host_names;
     let text = "hostnames = [\"Broker.example.org\", \"*.example.org\"]\nlisten = [\"127.0.0.1:0\", \"localhost:0\"]\n";
     assert_eq!(names(text), ["Broker.example.org", "*.example.org", "127.0.0.1", "localhost"]);
     assert!(names("").is_empty());

@@ -56,6 +56,10 @@ const DAMAGED: &[&str] = &[
     "printf pea | dd of=ferrybus-data/00000000.segment bs=1 seek=$at conv=notrunc",
 ];
 
+/// A broker that is a service, in a session without a terminal.
+const SERVICE_TOML: &str = "listen = [\"127.0.0.1:0\"]\ndurability = \"none\"\n[[key]]\nname = \"root\"\nkey = \"k\"\n\
+                            rights = [\"manage\"]\n[[queue]]\nname = \"orders\"\n";
+
 const BEFORE_TOML: &str = "[[queue]]\nname = \"orders\"\nlock_duration = \"1m\"\n[[queue]]\nname = \"old\"\n\
                            [[topic]]\nname = \"events\"\n[[topic.subscription]]\nname = \"audit\"\n";
 
@@ -65,12 +69,33 @@ const AFTER_TOML: &str = "[[queue]]\nname = \"letters\"\nmax_delivery_count = 3\
                           [[topic]]\nname = \"events\"\n[[topic.subscription]]\nname = \"audit\"\n\
                           [[topic.subscription.rule]]\nname = \"big\"\nsql = \"amount > 100\"\n";
 
-pub(super) const EXAMPLES: [Example; 32] = [
+pub(super) const EXAMPLES: [Example; 33] = [
     example("README.md 1", Play::Elsewhere("the first is the next example, the second runs this test")),
     example("README.md 2", Play::Starts),
     example("README.md 3", beside(&["--queue", "orders"], &[])),
     example("CONTRIBUTING.md 1", Play::Elsewhere("as the README's")),
-    example("operations.md 1", Play::Alone { before: WRITTEN }),
+    Example {
+        files: &[("ferrybus.toml", SERVICE_TOML)],
+        instead: &[
+            (
+                "systemctl reload ferrybus",
+                "kill -HUP $broker; until grep -q 'was read again' log; do :; done",
+            ),
+            ("sb://localhost;", "sb://'$place';"),
+        ],
+        ..example(
+            "operations.md 1",
+            Play::Alone {
+                before: &[
+                    "FERRYBUS_LOG=info setsid ferrybus > ready 2> log & broker=$!",
+                    "trap 'kill $broker' EXIT",
+                    "until grep -q Endpoint ready; do :; done",
+                    "place=$(sed -n 's/.*sb:..\\([^;]*\\);.*/\\1/p' ready)",
+                ],
+            },
+        )
+    },
+    example("operations.md 2", Play::Alone { before: WRITTEN }),
     example("features/audit.md 1", Play::Elsewhere("it never ends: `observe.rs` reads the audit log")),
     Example {
         figures: Figures::OfTheDay,

@@ -1,0 +1,82 @@
+//! SIGHUP: the configuration is read again, and what can change while the broker runs is replaced.
+//!
+//! Invariant: a configuration that would not start a broker changes nothing, not even in part.
+
+use broker_server::Reloader;
+use tracing::{error, info, warn};
+
+use super::overrides::settings_of;
+use crate::{
+    arguments::ServeArguments,
+    failure::Failure,
+    logging::{self, LogLevel},
+    settings::{ConfigFile, Limits, Reloadable},
+};
+
+/// Facts of the start that a reload needs.
+pub(super) struct Reload<'a> {
+    arguments: &'a ServeArguments,
+    /// The file as the start has read it.
+    file: Option<ConfigFile>,
+    loopback: bool,
+    /// The built-in development key lets in.
+    development: bool,
+    level: LogLevel,
+}
+
+impl<'a> Reload<'a> {
+    pub(super) fn new(
+        arguments: &'a ServeArguments,
+        file: Option<ConfigFile>,
+        limits: &Limits,
+        level: LogLevel,
+    ) -> Self {
+        let (loopback, development) = (limits.loopback, limits.reloadable.development);
+        Self { arguments, file, loopback, development, level }
+    }
+
+    /// Reads everything again. The log has one line with the result, and a second one where some of it needs a start.
+    pub(super) fn on_signal(&mut self, running: &mut Reloader) {
+        match self.reload(running) {
+            Ok(left) => {
+                info!(file = %self.file_name(), "the configuration was read again");
+                if !left.is_empty() {
+                    let keys = left.join("`, `");
+                    warn!(file = %self.file_name(), "`{keys}` differs from what the broker runs on: that needs a restart");
+                }
+            }
+            Err(failure) => {
+                let why = failure.to_string();
+                let why = why.trim_start_matches("error: ").replace('\n', "; ");
+                error!(file = %self.file_name(), "the configuration was refused, and nothing has changed: {why}");
+            }
+        }
+    }
+
+    /// Replaces all that can be replaced, or nothing. Gives the names of keys that need a start.
+    fn reload(&mut self, running: &mut Reloader) -> Result<Vec<String>, Failure> {
+        let settings = settings_of(self.file.as_ref().map(|file| file.path.as_path()), self.arguments)?;
+        let filter = logging::filter(&settings.log)?;
+        let reloadable = Reloadable::new(&settings, self.loopback)?;
+        if reloadable.development && !self.development {
+            return Err(Failure::misuse(
+                "no key, user, certificate or issuer is left, so the built-in development key would let everybody in",
+            )
+            .hint("restart the broker if that is what you want"));
+        }
+        let file = settings.file.clone();
+        // A reload takes nothing from a file that a start would refuse.
+        settings.check()?;
+        let development = reloadable.development;
+        running.reload(reloadable.into_config()).map_err(Failure::of)?;
+        self.level.set(filter);
+        self.development = development;
+        let files = self.file.as_ref().zip(file.as_ref());
+        let differing = files.map(|(before, now)| before.differing(now)).unwrap_or_default();
+        Ok(differing.into_iter().map(str::to_owned).collect())
+    }
+
+    fn file_name(&self) -> String {
+        self.file.as_ref().map_or_else(|| "none".to_owned(), |file| file.path.display().to_string())
+    }
+}
