@@ -10,9 +10,9 @@ use crate::Fallible;
 use crate::workspace::Workspace;
 
 /// Past this many lines a file is refused.
-const LINES_MAX: usize = 450;
+const LINES_MAX: usize = 800;
 /// Past this many it is listed: look for a seam.
-const LINES_NOTE: usize = 350;
+const LINES_NOTE: usize = 450;
 
 /// The same for the programs of foreign clients in other languages.
 const PROGRAM_LINES_MAX: usize = 600;
