@@ -142,12 +142,12 @@ class ServiceBusLink(LinkOption):
 class Work(TransactionHandler):
     """One transaction of a connection, step by step."""
 
-    def __init__(self, connection: BlockingConnection):
+    def __init__(self, connection: BlockingConnection, settle_before_discharge: bool = True):
         super().__init__()
         self.outcome: str | None = None
         self._connection = connection
         self._transaction = connection.container.declare_transaction(
-            connection.conn, handler=self, settle_before_discharge=True
+            connection.conn, handler=self, settle_before_discharge=settle_before_discharge
         )
         connection.wait(lambda: self.outcome, timeout=WAIT, msg="the transaction to be declared")
         assert self.outcome == "declared", self.outcome
@@ -177,10 +177,21 @@ class Work(TransactionHandler):
         delivery.settle()
         return answer
 
-    def accept(self, receiver: BlockingReceiver) -> None:
-        """Accepts the oldest unsettled delivery in the transaction."""
-        self._transaction.accept(receiver.fetcher.unsettled.popleft())
+    def accept(self, receiver: BlockingReceiver) -> Any:
+        """Accepts the oldest unsettled delivery in the transaction, and returns it."""
+        delivery = receiver.fetcher.unsettled.popleft()
+        self._transaction.accept(delivery)
         flush(receiver)
+        return delivery
+
+    def update(self, delivery: Any) -> None:
+        """Accepts a delivery in the transaction, without settling it and without leaving it to the library."""
+        self._transaction.update(delivery, Delivery.ACCEPTED)
+
+    def answered(self, delivery: Any) -> int:
+        """Waits for the answer to an outcome, and returns its state."""
+        self._connection.wait(lambda: delivery.remote_state, timeout=WAIT, msg="an answer")
+        return delivery.remote_state
 
     def commit(self) -> str:
         self._transaction.commit()

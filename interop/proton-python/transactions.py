@@ -9,7 +9,7 @@ from cases import Context
 from client import WAIT, Management, Work, assert_empty, connect, lose_connection, received, send
 from declared import suite
 
-ACCEPTED_IN_TRANSACTION = 0x34
+ACCEPTED_IN_TRANSACTION = REFUSED_IN_TRANSACTION = 0x34
 
 
 @suite.case("transaction-commit")
@@ -47,10 +47,37 @@ def transaction_rollback(context: Context):
     work.send(sender, Message(body="never"))
     assert work.abort() == "aborted"
     again = receiver.receive(WAIT)
-    assert again.body == "work" and again.delivery_count == 0
+    # It was settled in advance, so its return counts as a failed delivery.
+    assert again.body == "work" and again.delivery_count == 1
     receiver.accept()
     assert_empty(receiver)
     connection.close()
+
+
+@suite.case("transaction-rollback-then-settle")
+def transaction_rollback_then_settle(context: Context):
+    """A receiver that has not settled keeps its delivery over a rollback, and settles it in the next transaction."""
+    connection = connect(context)
+    send(connection, context.queue, "work")
+    receiver = connection.create_receiver(context.queue, name="work")
+    other = connection.create_receiver(context.queue, name="other")
+    assert receiver.receive(WAIT).body == "work"
+    held = receiver.fetcher.unsettled.popleft()
+    for commits in (False, False, True):
+        work = Work(connection, settle_before_discharge=False)
+        work.update(held)
+        assert work.answered(held) == ACCEPTED_IN_TRANSACTION and not held.settled
+        if commits:
+            assert work.commit() == "committed"
+        else:
+            assert work.abort() == "aborted"
+            assert not held.settled
+        assert_empty(other)
+    connection.wait(lambda: held.settled, timeout=WAIT, msg="the settlement of the commit")
+    connection.close()
+    later = connect(context)
+    assert_empty(later.create_receiver(context.queue))
+    later.close()
 
 
 @suite.case("transaction-several")
@@ -80,8 +107,9 @@ def transaction_refused_operation(context: Context):
     relay = connection.create_sender(None)
     work = Work(connection)
     work.send(sender, Message(body="never"))
-    state, _ = work.send(relay, Message(address="no-such-queue", body="lost"))
-    assert state == Delivery.REJECTED, state
+    state, data = work.send(relay, Message(address="no-such-queue", body="lost"))
+    assert state == REFUSED_IN_TRANSACTION, state
+    assert data[1].descriptor == Delivery.REJECTED, data
     ended = work.commit()
     assert ended == "refused: amqp:transaction:rollback", ended
     assert_empty(connection.create_receiver(context.queue))

@@ -232,6 +232,19 @@ impl<S: Read + Write> Client<S> {
 
     /// Says an outcome as the SDKs do: not settled, `first` only; and waits for the answer.
     pub(crate) fn outcome(&mut self, channel: u16, id: u32, state: DeliveryState) -> Disposition {
+        let answer = self.say_outcome(channel, id, state);
+        assert!(answer.settled);
+        answer
+    }
+
+    /// The same in a transaction, which has the outcome and leaves the delivery open.
+    pub(crate) fn outcome_within(&mut self, channel: u16, id: u32, state: DeliveryState) -> Disposition {
+        let answer = self.say_outcome(channel, id, state);
+        assert!(!answer.settled);
+        answer
+    }
+
+    fn say_outcome(&mut self, channel: u16, id: u32, state: DeliveryState) -> Disposition {
         let disposition = Disposition {
             role: Role::Receiver,
             first: id,
@@ -242,7 +255,7 @@ impl<S: Read + Write> Client<S> {
         };
         self.wire.script.send(channel, &Performative::Disposition(disposition), b"");
         let answer = self.wire.disposed().unwrap();
-        assert_eq!((answer.role, answer.settled), (Role::Sender, true));
+        assert_eq!(answer.role, Role::Sender);
         assert!(answer.first <= id && id <= answer.last.unwrap_or(answer.first));
         answer
     }

@@ -28,6 +28,9 @@ pub struct AttachReply {
     /// Largest message we take, in bytes; 0 for no limit, `None` for that of the
     /// [`Config`](crate::Config). It is enforced on links we receive on.
     pub max_message_size: Option<u64>,
+    /// On a link that we receive on: deliveries in rcv-settle-mode second stay unsettled after their outcome is told, until
+    /// the peer settles them. Else the outcome settles them in both modes.
+    pub settles_second: bool,
     /// Deliveries we hold as unsettled from an earlier attach: tag to state.
     pub unsettled: Option<RawMap>,
     /// Whether there are more of them; then only resumed deliveries may come.

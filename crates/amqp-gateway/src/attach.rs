@@ -320,6 +320,8 @@ impl Gateway {
             source,
             target: attach.target.clone(),
             max_message_size: Some(max_message_size),
+            // The SDKs for Service Bus ask for mode second and wait for a settled answer.
+            settles_second: dialect == Dialect::Plain,
             properties,
             ..AttachReply::default()
         }

@@ -17,10 +17,11 @@ use broker_core::{Command, CommitError, LinkId, Operation, Ticket, TransactionId
 use crate::{
     attach::{NODE_MESSAGE_BYTES, REQUEST_CREDIT},
     condition::Refusal,
+    enlisted::EnlistedDeliveries,
     gateway::Gateway,
     link::LinkRole,
     requests::Pending,
-    settlement::Dialect,
+    settlement::{Dialect, WireOutcome},
     tickets::{Errand, SessionNumber},
     wanted::takes_rejected,
 };
@@ -34,6 +35,8 @@ const CAPABILITIES: [&str; 3] =
 pub(crate) struct Transactions {
     begun: BTreeMap<u128, Begun>,
     next: u64,
+    /// What their receivers have not settled.
+    pub(crate) enlisted: EnlistedDeliveries,
 }
 
 /// One of them.
@@ -62,15 +65,17 @@ pub(crate) struct Control {
     settled: bool,
 }
 
-/// A settlement that waits for the core's word that its transaction has it.
-#[derive(Debug)]
+/// A settlement whose delivery stays open until the core has answered.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct TrackedSettlement {
     /// The session of the delivery.
     pub(crate) session: SessionNumber,
     /// Its number there.
     pub(crate) delivery: u32,
-    /// What to answer.
-    pub(crate) state: DeliveryState,
+    /// Its outcome, which the answer repeats.
+    pub(crate) outcome: WireOutcome,
+    /// The transaction; `None` where it is settled outside of one, while one may have it.
+    pub(crate) transaction: Option<u128>,
 }
 
 impl Transactions {
@@ -95,6 +100,7 @@ impl Gateway {
             source: attach.source.clone(),
             target: Some(Target::Coordinator { capabilities }),
             max_message_size: Some(NODE_MESSAGE_BYTES),
+            settles_second: dialect == Dialect::Plain,
             ..AttachReply::default()
         };
         self.engine.accept_link(key, reply);
@@ -140,11 +146,12 @@ impl Gateway {
 
     fn discharge(&mut self, control: Control, discharge: &Discharge) {
         let name = read_name(&discharge.txn_id);
-        let Some(begun) = name.and_then(|name| self.transactions.begun.remove(&name)) else {
+        let begun = name.and_then(|name| Some((name, self.transactions.begun.remove(&name)?)));
+        let Some((name, begun)) = begun else {
             return self.refuse_control(&control, &Refusal::NoTransaction);
         };
-        let ticket = Some(self.await_answer(Pending::Discharge(control)));
         let (transaction, fail) = (begun.number, discharge.fail);
+        let ticket = Some(self.await_answer(Pending::Discharge(control, name, fail)));
         self.commands.push(Command::Discharge { transaction, fail, ticket });
     }
 
@@ -156,8 +163,16 @@ impl Gateway {
                 let state = DeliveryState::Declared { txn_id: TxnId::from(&name.to_be_bytes()[..]) };
                 self.settle_received(control.session, control.delivery, state);
             }
-            Some(Pending::Discharge(control)) if !control.settled => {
-                self.settle_received(control.session, control.delivery, DeliveryState::Accepted);
+            Some(Pending::Discharge(control, name, fail)) => {
+                // Whoever reads that the transaction has ended has read what became of its deliveries.
+                if fail {
+                    self.leave_enlisted(name);
+                } else {
+                    self.settle_enlisted(name);
+                }
+                if !control.settled {
+                    self.settle_received(control.session, control.delivery, DeliveryState::Accepted);
+                }
             }
             _ => {}
         }
@@ -171,7 +186,10 @@ impl Gateway {
                 self.transactions.begun.remove(&name);
                 control
             }
-            Some(Pending::Discharge(control)) => control,
+            Some(Pending::Discharge(control, name, _)) => {
+                self.leave_enlisted(name);
+                control
+            }
             _ => return,
         };
         self.refuse_control(&control, &Refusal::Commit(error));
@@ -192,9 +210,12 @@ impl Gateway {
     /// A coordinator link is gone: what it declared is rolled back.
     pub(crate) fn abandon_transactions(&mut self, coordinator: LinkId) {
         let commands = &mut self.commands;
-        self.transactions.begun.retain(|_, begun| {
+        let Transactions { begun, enlisted, .. } = &mut self.transactions;
+        begun.retain(|name, begun| {
             let stays = begun.coordinator != coordinator;
             if !stays {
+                // Nobody has settled one of these: that is known of discharged transactions only.
+                enlisted.end(*name);
                 commands.push(Command::Discharge { transaction: begun.number, fail: true, ticket: None });
             }
             stays

@@ -17,7 +17,8 @@ impl Gateway {
             }
             Event::TooLarge { link, delivery_id, tag, state, bytes, limit } => {
                 self.lose_work(state.as_ref());
-                self.on_too_large(link, delivery_id, tag, &Refusal::TooLarge { bytes, limit });
+                let refusal = Refusal::TooLarge { bytes, limit };
+                self.on_too_large(link, (delivery_id, tag), state.as_ref(), &refusal);
             }
             Event::WorkLost { txn_id } => self.spoil(&txn_id),
             Event::LinkFlow { link, limit, drain, properties, .. } => {

@@ -7,7 +7,7 @@ use std::iter;
 
 use amqp_codec::{
     message::BATCH_FORMAT,
-    performative::{DeliveryState, Error},
+    performative::{DeliveryState, Error, TxnId},
     raw::{AnnotationValue, RawMap},
     types::DeliveryTag,
 };
@@ -64,10 +64,11 @@ impl Gateway {
     pub(crate) fn on_too_large(
         &mut self,
         key: LinkKey,
-        delivery: DeliveryId,
-        tag: DeliveryTag,
+        (delivery, tag): (DeliveryId, DeliveryTag),
+        state: Option<&DeliveryState>,
         refusal: &Refusal,
     ) {
+        let transaction = self.open_transaction(state);
         let Some(number) = self.by_key.find(key) else { return };
         let Some(link) = self.links.get(number) else { return };
         let (id, session) = (LinkId(number), link.session);
@@ -76,7 +77,7 @@ impl Gateway {
                 self.top_up(key, self.config.credit_window);
                 let delivery = delivery.0;
                 self.refuse_tracked(
-                    &TrackedPublish { link: id, session, delivery, tag, settled: false, transaction: None },
+                    &TrackedPublish { link: id, session, delivery, tag, settled: false, transaction },
                     refusal,
                 );
             }
@@ -108,7 +109,8 @@ impl Gateway {
             self.lose_work(delivery.state.as_ref());
             return self.refuse_message(id, delivery, &refusal);
         }
-        if let Some(DeliveryState::Transactional { txn_id, .. }) = delivery.state.take() {
+        if let Some(DeliveryState::Transactional { txn_id, .. }) = &delivery.state {
+            let txn_id = txn_id.clone();
             let intake = Intake { dialect, utc: self.now.utc, wants: producer.wants };
             return self.publish_transacted(id, delivery, intake, txn_id);
         }
@@ -263,16 +265,27 @@ impl Gateway {
         }
     }
 
+    /// The open transaction that a message names.
+    fn open_transaction(&self, state: Option<&DeliveryState>) -> Option<TxnId> {
+        match state {
+            Some(DeliveryState::Transactional { txn_id, .. }) if self.knows_transaction(txn_id) => {
+                Some(txn_id.clone())
+            }
+            _ => None,
+        }
+    }
+
     /// Refuses a message before the core has seen it.
     pub(crate) fn refuse_message(&mut self, id: LinkId, delivery: &IncomingDelivery, refusal: &Refusal) {
         let Some(session) = self.links.get(id.0).map(|link| link.session) else { return };
+        let transaction = self.open_transaction(delivery.state.as_ref());
         let tracked = TrackedPublish {
             link: id,
             session,
             delivery: delivery.delivery_id.0,
             tag: delivery.tag,
             settled: delivery.settled,
-            transaction: None,
+            transaction,
         };
         self.refuse_tracked(&tracked, refusal);
     }
@@ -288,7 +301,10 @@ impl Gateway {
             error = with_delivery_tag(error, &tracked.tag);
         }
         if !tracked.settled && takes_rejected {
-            let state = DeliveryState::Rejected(Some(Box::new(error)));
+            let mut state = DeliveryState::Rejected(Some(Box::new(error)));
+            if let Some(name) = &tracked.transaction {
+                state = inside(name, state);
+            }
             self.settle_received(tracked.session, tracked.delivery, state);
         } else if anonymous || !takes_rejected {
             self.detach_link_with(tracked.link, error);

@@ -41,6 +41,7 @@ impl Gateway {
         let Some(number) = self.by_session.find(id) else { return };
         // Gone first, so that no link cleans up in its table.
         self.sessions.remove(number);
+        self.transactions.enlisted.end_session(SessionNumber(number));
         self.by_session.remove(id);
         self.trace_session_ended(SessionNumber(number));
         let of_session = self.links.iter().filter(|(_, link)| link.session.0 == number);

@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use broker_core::{LinkId, LockId, QueueId, SequenceNumber};
 
+use crate::given_up::GivenUp;
+
 /// What is behind one unsettled delivery.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Held {
@@ -53,6 +55,8 @@ pub(crate) struct Locks {
     ring_held: usize,
     /// The ids of each link, while links leave deliveries behind.
     by_link: Option<Box<ByLink>>,
+    /// What links took with them.
+    given_up: GivenUp,
     /// Places that were looked at for that.
     #[cfg(test)]
     looked_at: usize,
@@ -145,6 +149,17 @@ impl Locks {
     /// Takes the first open delivery of a range and moves the range past it. A whole range costs what is open
     /// plus the ring's empty places, whatever its ends are.
     pub(crate) fn take_next(&mut self, range: &mut IdRange) -> Option<(u32, Held)> {
+        let id = self.step(range)?;
+        self.take(id).map(|held| (id, held))
+    }
+
+    /// The same, and leaves the delivery open.
+    pub(crate) fn next(&self, range: &mut IdRange) -> Option<(u32, Held)> {
+        let id = self.step(range)?;
+        self.get(id).map(|held| (id, *held))
+    }
+
+    fn step(&self, range: &mut IdRange) -> Option<u32> {
         let next = range.next?;
         let found = self.oldest_in(next, range.last).or_else(|| self.first_in_ring(next, range.last));
         let Some(id) = found else {
@@ -152,7 +167,12 @@ impl Locks {
             return None;
         };
         range.next = (id != range.last).then(|| id.wrapping_add(1));
-        self.take(id).map(|held| (id, held))
+        Some(id)
+    }
+
+    /// Whether a delivery of `first..=last` was open when its link was forgotten.
+    pub(crate) fn gave_up(&self, first: u32, last: u32) -> bool {
+        self.given_up.meets(first, last)
     }
 
     /// The first id of the tree in the serial range.
@@ -198,6 +218,7 @@ impl Locks {
             // An id that has come round again may be another link's.
             if self.get(id).is_some_and(|held| held.consumer == consumer) {
                 self.take(id);
+                self.given_up.add(id);
             }
         }
         self.by_link = Some(by_link).filter(|by_link| !by_link.ids.is_empty());
@@ -221,7 +242,7 @@ impl Locks {
     }
 
     /// What is behind a delivery.
-    fn get(&self, id: u32) -> Option<&Held> {
+    pub(crate) fn get(&self, id: u32) -> Option<&Held> {
         match self.ring.get(id.wrapping_sub(self.base) as usize) {
             Some(held) => held.as_ref(),
             None => self.old.get(&id),

@@ -106,6 +106,14 @@ impl Operation {
         }
     }
 
+    /// Whether it can be part of a transaction. What cannot is done at once, or refused for itself alone.
+    pub(crate) const fn joins_transactions(self) -> bool {
+        matches!(
+            self,
+            Self::UpdateDisposition | Self::Schedule | Self::CancelScheduled | Self::SetSessionState
+        )
+    }
+
     /// Whether its answer may be as large as a message, or larger.
     const fn has_large_answer(self) -> bool {
         matches!(self, Self::Peek | Self::PeekWithoutBody | Self::ReceiveDeferred | Self::GetSessionState)
@@ -114,12 +122,16 @@ impl Operation {
 
 impl Gateway {
     /// Takes a request to a management node.
-    pub(crate) fn on_management_request(&mut self, request: Request<'_>, path: EntityPath) {
+    pub(crate) fn on_management_request(&mut self, mut request: Request<'_>, path: EntityPath) {
         let name = request.properties.get("operation").and_then(RawValue::as_str).unwrap_or_default();
         let Some(operation) = Operation::named(name) else {
             let refusal = Refusal::UnknownOperation { operation: name.to_owned() };
             return self.reply_refused(&request.caller, &refusal);
         };
+        let in_transaction = request.caller.transaction.is_some();
+        if !operation.joins_transactions() {
+            request.caller.transaction = None;
+        }
         if let Err(refusal) = self.claim(&path, true, operation.right()) {
             self.note(&request.caller, operation, Some(refusal.named().condition));
             return self.reply_refused(&request.caller, &refusal);
@@ -161,7 +173,7 @@ impl Gateway {
             Operation::ListRules => rules::list(&body, path),
         };
         match read {
-            Ok(ask) => self.ask(request.caller, operation, ask),
+            Ok(ask) => self.ask(request.caller, operation, ask, in_transaction),
             Err(refusal) => self.reply_refused(&request.caller, &refusal),
         }
     }
@@ -274,10 +286,9 @@ impl Gateway {
     /// A request without a result is done.
     pub(crate) fn on_request_done(&mut self, number: u64) {
         if let Some(Pending::Settle(settlement)) = self.pending.get(&number) {
-            let (session, delivery, state) =
-                (settlement.session, settlement.delivery, settlement.state.clone());
+            let settlement = *settlement;
             self.pending.remove(&number);
-            return self.settle_sent(session, delivery, state);
+            return self.on_enlisted(settlement);
         }
         let ticket = crate::tickets::Errand::Request(number).pack();
         if let Some((caller, _)) = self.answered(ticket) {

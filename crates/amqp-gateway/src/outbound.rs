@@ -150,18 +150,26 @@ impl Gateway {
         }
         let Some(number) = self.by_session.find(session) else { return };
         let number = SessionNumber(number);
+        if transaction.is_some() || !self.transactions.enlisted.is_empty() {
+            let word = Word { settled, said, state, transaction };
+            return self.settle_amid_transactions(number, (first.0, last.0), word);
+        }
         let mut range = IdRange::new(first.0, last.0);
         loop {
             let Some(session) = self.sessions.get_mut(number.0) else { return };
             let Some((id, held)) = session.locks.take_next(&mut range) else { return };
-            let word = Word { settled, said, state, transaction };
-            let spared = match transaction {
-                None if self.config.faults.is_some() => self.trip(number, id, held, &word),
-                _ => Some(held),
-            };
-            if let Some(held) = spared {
-                self.settle(number, id, held, word);
-            }
+            self.settle_taken(number, id, held, Word { settled, said, state, transaction });
+        }
+    }
+
+    /// A delivery is no longer open; an ordered fault may strike before it is settled.
+    pub(crate) fn settle_taken(&mut self, session: SessionNumber, id: u32, held: Held, word: Word<'_>) {
+        let spared = match word.transaction {
+            None if self.config.faults.is_some() => self.trip(session, id, held, &word),
+            _ => Some(held),
+        };
+        if let Some(held) = spared {
+            self.settle(session, id, held, word);
         }
     }
 
@@ -203,7 +211,7 @@ impl Gateway {
             && said != Said::Transactional
         {
             let outcome = outcome::of(verdict.deed, dialect, state);
-            return self.settle_transacted(name, (session, id), &held, (lock, outcome), repeated);
+            return self.settle_transacted(name, &held, lock, outcome);
         }
         let ticket = repeated.map(|outcome| Errand::Sent(session, id, outcome).pack());
         self.trace_settle((session, id), ticket.is_some() && held.lock.is_some());
@@ -233,6 +241,9 @@ impl Gateway {
             }
         }
         if verdict.answer == Answer::NoTransaction {
+            if settled {
+                return self.detach_link(held.consumer, &Refusal::NoTransaction);
+            }
             let error = self.error(&Refusal::NoTransaction, "");
             self.settle_sent(session, id, DeliveryState::Rejected(Some(Box::new(error))));
         }

@@ -30,8 +30,8 @@ pub(crate) enum Pending {
     Publish(TrackedPublish),
     /// A declaration, and the name that it is to get.
     Declare(Control, u128),
-    /// A discharge.
-    Discharge(Control),
+    /// A discharge, the name of what it ends, and whether it is to be rolled back.
+    Discharge(Control, u128, bool),
     /// A settlement that joins a transaction.
     Settle(TrackedSettlement),
     /// A management request.
@@ -128,7 +128,7 @@ impl Gateway {
         self.lookups.done(number);
         match self.pending.remove(&number)? {
             Pending::Request(caller, operation) => Some((caller, operation)),
-            Pending::Publish(_) | Pending::Declare(..) | Pending::Discharge(_) | Pending::Settle(_) => None,
+            Pending::Publish(_) | Pending::Declare(..) | Pending::Discharge(..) | Pending::Settle(_) => None,
         }
     }
 

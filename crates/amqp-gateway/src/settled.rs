@@ -44,10 +44,9 @@ impl Gateway {
             }
             Some(Errand::Request(number)) => match self.pending.get(&number) {
                 Some(Pending::Settle(settlement)) => {
-                    let (session, delivery) = (settlement.session, settlement.delivery);
+                    let settlement = *settlement;
                     self.pending.remove(&number);
-                    let error = self.error(refusal, "");
-                    self.settle_sent(session, delivery, DeliveryState::Rejected(Some(Box::new(error))));
+                    self.on_enlisting_refused(settlement, refusal);
                 }
                 _ => self.on_request_refused(ticket, refusal),
             },

@@ -125,7 +125,8 @@ pub(crate) enum Answer {
     /// `settled=true` with the peer's own outcome (a `rejected` without error) once it is durable; `rejected`
     /// with the reason when the lock is lost.
     WhenDone,
-    /// `settled=true` with `rejected{amqp:transaction:unknown-id}`.
+    /// `settled=true` with `rejected{amqp:transaction:unknown-id}`; where the peer has settled, the link is detached with
+    /// that condition, for nothing else would say it.
     NoTransaction,
     /// The link is detached with `amqp:invalid-field`.
     Detach,
@@ -163,7 +164,8 @@ pub(crate) fn settlement(
             let deed = default_outcome.map_or(Deed::Release, |outcome| deed(dialect, outcome));
             Verdict { deed, ..IGNORED }
         }
-        (Said::Transactional, true) => Verdict { deed: unknown_transaction(dialect), ..IGNORED },
+        // The link ends with it, and what that does to the message is its own rule.
+        (Said::Transactional, true) => Verdict { deed: Deed::Nothing, answer: Answer::NoTransaction },
         (Said::Transactional, false) => {
             Verdict { deed: unknown_transaction(dialect), answer: Answer::NoTransaction }
         }

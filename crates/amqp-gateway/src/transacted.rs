@@ -10,15 +10,13 @@ use broker_core::{Command, LinkId, LockId, NodeKind, Operation, Outcome, Publish
 use crate::{
     asked_kind::asking,
     condition::Refusal,
-    coordinator::{TrackedSettlement, read_name},
+    coordinator::read_name,
     gateway::Gateway,
     intake::Intake,
     link::{Link, LinkRole, TrackedPublish},
     locks::Held,
     management::{self, Ask},
     requests::{Caller, Pending},
-    settlement::WireOutcome,
-    tickets::SessionNumber,
 };
 
 impl Gateway {
@@ -109,62 +107,50 @@ impl Gateway {
         Ok((transaction, target, kind))
     }
 
-    /// A settlement that names a transaction which exists. `wanted` says what to answer, if anything.
-    pub(crate) fn settle_transacted(
-        &mut self,
-        name: &TxnId,
-        (session, delivery): (SessionNumber, u32),
-        held: &Held,
-        (lock, outcome): (LockId, Outcome),
-        wanted: Option<WireOutcome>,
-    ) {
+    /// A receiver has settled a delivery, in a transaction which exists.
+    pub(crate) fn settle_transacted(&mut self, name: &TxnId, held: &Held, lock: LockId, outcome: Outcome) {
         let entity = self.links.get(held.consumer.0).map(|link| link.place().to_owned()).unwrap_or_default();
-        let transaction = match self.transaction(name, held.consumer, &entity) {
-            Ok(transaction) => transaction,
-            Err(refusal) => {
-                self.spoil(name);
-                if wanted.is_some() {
-                    let error = self.error(&refusal, &entity);
-                    self.settle_sent(session, delivery, DeliveryState::Rejected(Some(Box::new(error))));
-                }
-                return;
-            }
-        };
-        let ticket = wanted.map(|repeated| {
-            let state = inside(name, repeated.state());
-            self.await_answer(Pending::Settle(TrackedSettlement { session, delivery, state }))
-        });
+        let Ok(transaction) = self.transaction(name, held.consumer, &entity) else { return self.spoil(name) };
         let (queue, sequence) = (held.queue, held.sequence);
-        let operation = Operation::Settle { queue, sequence, lock, outcome, settled: true, ticket };
-        let operation = Box::new(operation);
-        self.commands.push(Command::Enlist { transaction, operation });
+        let operation = Operation::Settle { queue, sequence, lock, outcome, settled: true, ticket: None };
+        self.commands.push(Command::Enlist { transaction, operation: Box::new(operation) });
     }
 
-    /// Gives a request to the core, as part of the transaction it names. Looking and renewing are done at once; what
-    /// can be neither is refused, receiving above all.
-    pub(crate) fn ask(&mut self, caller: Caller, operation: management::Operation, ask: Ask) {
+    /// Gives a request to the core, as part of the transaction that it names if it can be one. What cannot is done at
+    /// once, but that which takes messages away is refused in a transaction: a rollback would not bring them back.
+    pub(crate) fn ask(
+        &mut self,
+        caller: Caller,
+        operation: management::Operation,
+        ask: Ask,
+        in_transaction: bool,
+    ) {
         let transaction = caller.transaction.clone();
         let entity = caller.node.place().to_owned();
         let ticket = self.await_answer(Pending::Request(Box::new(caller), operation));
         let command = ask(ticket);
         self.note_subject(ticket, &command);
+        let takes_away =
+            matches!(command, Command::ReceiveDeferred { delete: true, .. } | Command::DeleteMessages { .. });
+        if in_transaction && takes_away {
+            return self.on_request_refused(ticket, &Refusal::NotInTransaction);
+        }
         let Some((link, name)) = transaction else { return self.give(command) };
-        let joined = match command {
+        let operation = match command {
             Command::SettleByToken { path, session, tokens, outcome, ticket } => {
-                let operation = Operation::SettleByToken { path, session, tokens, outcome, ticket };
-                self.transaction(&name, link, &entity).map(|transaction| (transaction, operation))
+                Operation::SettleByToken { path, session, tokens, outcome, ticket }
             }
-            Command::Schedule { path, messages, ticket } => {
-                let operation = Operation::Schedule { path, messages, ticket };
-                self.transaction(&name, link, &entity).map(|transaction| (transaction, operation))
+            Command::Schedule { path, messages, ticket } => Operation::Schedule { path, messages, ticket },
+            Command::CancelScheduled { path, sequences, ticket } => {
+                Operation::CancelScheduled { path, sequences, ticket }
             }
-            command @ (Command::RenewLocks { .. } | Command::Peek { .. }) => {
-                return self.give(command);
+            Command::SetSessionState { path, session, state, ticket } => {
+                Operation::SetSessionState { path, session, state, ticket }
             }
-            _ => Err(Refusal::NotInTransaction),
+            command => return self.give(command),
         };
-        match joined {
-            Ok((transaction, operation)) => {
+        match self.transaction(&name, link, &entity) {
+            Ok(transaction) => {
                 self.commands.push(Command::Enlist { transaction, operation: Box::new(operation) });
             }
             Err(refusal) => self.on_request_refused(ticket, &refusal),

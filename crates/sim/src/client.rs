@@ -217,6 +217,9 @@ impl Client {
             Performative::Disposition(disposition) => {
                 let last = disposition.last.unwrap_or(disposition.first);
                 (disposition.first..=last).try_for_each(|id| {
+                    if disposition.role == Role::Sender && disposition.settled {
+                        self.receivers.iter_mut().for_each(|receiver| receiver.on_settled(id));
+                    }
                     self.on_disposition(disposition.role, id, disposition.state.as_ref(), cx)
                 })
             }
@@ -305,9 +308,26 @@ impl Client {
             }
             None | Some(PendingDelivery::Enlisted) => Ok(()),
             Some(waiting) => match &mut self.coordinator {
-                Some(coordinator) => coordinator.on_answer(waiting, state, cx.model),
+                Some(coordinator) => {
+                    coordinator.on_answer(waiting, state, cx.model)?;
+                    self.end_transaction(waiting, accepted)
+                }
                 None => Ok(()),
             },
+        }
+    }
+
+    /// The broker has answered for the end of a transaction.
+    fn end_transaction(&mut self, waiting: PendingDelivery, accepted: bool) -> Result<(), String> {
+        match waiting {
+            PendingDelivery::Discharged(_) if accepted => {
+                self.receivers.iter().try_for_each(Receiver::check_committed)
+            }
+            PendingDelivery::Discharged(_) | PendingDelivery::RolledBack => {
+                self.receivers.iter_mut().for_each(Receiver::roll_back);
+                Ok(())
+            }
+            _ => Ok(()),
         }
     }
 

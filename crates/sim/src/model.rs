@@ -21,7 +21,7 @@ pub(crate) use entity_lifetime::{Incarnation, Incarnations, SendPath};
 use held::HeldAtCrash;
 use partition::Partitions;
 use send_group::SendGroup;
-pub(crate) use send_group::SendGroupId;
+pub(crate) use send_group::{RollbackEffect, SendGroupId};
 pub(crate) use session::Session;
 use session::Sessions;
 

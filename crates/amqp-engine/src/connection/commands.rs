@@ -56,11 +56,15 @@ impl Connection {
     /// equal state go out as one disposition.
     ///
     /// This is the whole settlement, whatever the link's rcv-settle-mode says: publishers of Azure
-    /// Service Bus ask for mode second and wait for a settled answer. The mode's own way is
-    /// [`propose_incoming`](Self::propose_incoming).
+    /// Service Bus ask for mode second and wait for a settled answer. On a link that was accepted with
+    /// [`settles_second`](crate::AttachReply::settles_second) a delivery in that mode is told its state as by
+    /// [`propose_incoming`](Self::propose_incoming), and stays unsettled until its peer settles it.
     #[inline]
     pub fn settle_incoming(&mut self, session: SessionId, delivery: DeliveryId, state: DeliveryState) {
         let Some(found) = self.sessions.get_mut(session) else { return };
+        if found.unsettled.is_left_to_peer(delivery.0) {
+            return self.propose_incoming(session, delivery, state);
+        }
         let Some(wire) = found.settle_received(delivery.0) else { return };
         let ids = (wire, wire);
         if found.dispositions.push(Role::Receiver, ids, true, Some(state)) {
@@ -158,6 +162,19 @@ impl Connection {
         }
         let ids = (numbering.wire_of(first.0), numbering.wire_of(last.0));
         if serial_distance(ids.0, ids.1) >= 0 && found.dispositions.push(Role::Sender, ids, true, state) {
+            self.output.disposing.push(session.channel);
+        }
+    }
+
+    /// Tells the peer the state of a delivery that was sent, without settling it: the answer to a disposition that gives
+    /// it an outcome for later, such as that of a transaction. A delivery that has not gone out is not told of.
+    pub fn answer_outgoing(&mut self, session: SessionId, delivery: DeliveryId, state: DeliveryState) {
+        let Some(found) = self.sessions.get_mut(session) else { return };
+        if !found.numbering.is_sent(delivery.0) {
+            return;
+        }
+        let wire = found.numbering.wire_of(delivery.0);
+        if found.dispositions.push(Role::Sender, (wire, wire), false, Some(state)) {
             self.output.disposing.push(session.channel);
         }
     }

@@ -85,10 +85,12 @@ impl Connection {
         let LinkState::Pending(asked) = std::mem::replace(&mut found.state, LinkState::Attached) else {
             return;
         };
+        let settles_second = reply.settles_second;
         let mut answer = answer_to(&asked, found, reply);
         if let LinkEnd::Receiver(receiver) = &mut found.end {
             receiver.max_message_size = max_message_size;
             receiver.only_resumed = answer.incomplete_unsettled;
+            receiver.settles_second = settles_second;
         }
         answer.max_message_size = Some(max_message_size);
         let flow_waits = found.flow_due;

@@ -29,7 +29,7 @@ struct Entry {
     id: u32,
     /// Its id for the peer.
     wire: u32,
-    /// Our handle of its link, or [`SETTLED`].
+    /// Our handle of its link, with [`SETTLED_BY_PEER`] where that applies; or [`SETTLED`].
     link: u32,
     /// Hash of link and tag, by which the index has it.
     hash: u32,
@@ -38,6 +38,20 @@ struct Entry {
 
 /// No handle has this number: handles are limited far below it.
 const SETTLED: u32 = u32::MAX;
+/// The peer settles the delivery, once it is told the outcome. A bit above those of handles, because a field of its own would
+/// make each entry eight bytes larger.
+const SETTLED_BY_PEER: u32 = 1 << 31;
+
+impl Entry {
+    const fn is_settled(&self) -> bool {
+        self.link == SETTLED
+    }
+
+    /// Our handle of its link; `None` once it is settled.
+    const fn handle(&self) -> Option<u32> {
+        if self.is_settled() { None } else { Some(self.link & !SETTLED_BY_PEER) }
+    }
+}
 
 /// Room for this many deliveries is kept when all are settled.
 const KEEP_ENTRIES: usize = 1_024;
@@ -107,10 +121,8 @@ impl Unsettled {
     pub(crate) fn settle(&mut self, id: u32) -> Option<(u32, u32)> {
         let at = self.position(id)?;
         let entry = self.entries.get_mut(at)?;
-        if entry.link == SETTLED {
-            return None;
-        }
-        let link = std::mem::replace(&mut entry.link, SETTLED);
+        let link = entry.handle()?;
+        entry.link = SETTLED;
         let (hash, wire) = (entry.hash, entry.wire);
         self.tags.remove(hash, id);
         self.open -= 1;
@@ -118,7 +130,7 @@ impl Unsettled {
             self.drop_settled_front();
         } else if self.entries.len() > KEEP_ENTRIES + 2 * self.open {
             // One delivery that stays unsettled must not keep all that came after it.
-            self.entries.retain(|entry| entry.link != SETTLED);
+            self.entries.retain(|entry| !entry.is_settled());
         }
         Some((link, wire))
     }
@@ -126,13 +138,27 @@ impl Unsettled {
     /// The id of an unsettled delivery for the peer.
     pub(crate) fn wire_of(&self, id: u32) -> Option<u32> {
         let entry = self.entries.get(self.position(id)?)?;
-        (entry.link != SETTLED).then_some(entry.wire)
+        (!entry.is_settled()).then_some(entry.wire)
+    }
+
+    /// The peer settles this delivery, which was inserted last, once it is told the outcome (rcv-settle-mode second).
+    pub(crate) fn leave_to_peer(&mut self, id: u32) {
+        if let Some(entry) = self.entries.back_mut().filter(|entry| entry.id == id && !entry.is_settled()) {
+            entry.link |= SETTLED_BY_PEER;
+        }
+    }
+
+    /// Whether an unsettled delivery is left to the peer to settle.
+    #[inline]
+    pub(crate) fn is_left_to_peer(&self, id: u32) -> bool {
+        let entry = self.position(id).and_then(|at| self.entries.get(at));
+        entry.is_some_and(|entry| !entry.is_settled() && entry.link & SETTLED_BY_PEER != 0)
     }
 
     /// Our handle of the link that an unsettled delivery came on.
     pub(crate) fn link_of(&self, id: u32) -> Option<u32> {
         let entry = self.entries.get(self.position(id)?)?;
-        (entry.link != SETTLED).then_some(entry.link)
+        entry.handle()
     }
 
     /// The unsettled deliveries that the peer calls `first` to `last`. Costs what is kept between the two,
@@ -145,13 +171,13 @@ impl Unsettled {
             .iter()
             .skip(start)
             .take_while(move |entry| renamed || serial_distance(entry.id, last) >= 0)
-            .filter(move |entry| entry.link != SETTLED && (!renamed || within(entry.wire)))
+            .filter(move |entry| !entry.is_settled() && (!renamed || within(entry.wire)))
             .map(|entry| entry.id)
     }
 
     /// Forgets the deliveries of a link.
     pub(crate) fn forget_link(&mut self, link: u32) {
-        let ids: Vec<u32> = self.entries.iter().filter(|e| e.link == link).map(|e| e.id).collect();
+        let ids: Vec<u32> = self.entries.iter().filter(|e| e.handle() == Some(link)).map(|e| e.id).collect();
         for id in ids {
             self.settle(id);
         }
@@ -172,7 +198,7 @@ impl Unsettled {
     fn matches(&self, id: u32, link: u32, tag: &DeliveryTag) -> bool {
         self.position(id)
             .and_then(|at| self.entries.get(at))
-            .is_some_and(|entry| entry.link == link && entry.tag == *tag)
+            .is_some_and(|entry| entry.handle() == Some(link) && entry.tag == *tag)
     }
 
     /// Ids nearly always run without gaps, so the distance to the front is the position.
@@ -188,7 +214,7 @@ impl Unsettled {
 
     #[inline]
     fn drop_settled_front(&mut self) {
-        while self.entries.front().is_some_and(|entry| entry.link == SETTLED) {
+        while self.entries.front().is_some_and(Entry::is_settled) {
             self.entries.pop_front();
         }
         self.renamed &= !self.entries.is_empty();

@@ -14,6 +14,8 @@ pub(crate) struct Receiver {
     pub(crate) max_message_size: u64,
     /// Whether our unsettled map was incomplete: only resumed deliveries may come.
     pub(crate) only_resumed: bool,
+    /// Whether the peer settles deliveries in rcv-settle-mode second, once it is told their outcome.
+    pub(crate) settles_second: bool,
     /// Deliveries of this link that are unsettled.
     pub(crate) unsettled: u32,
 }
@@ -25,6 +27,7 @@ impl Receiver {
             partial: None,
             max_message_size,
             only_resumed: false,
+            settles_second: false,
             unsettled: 0,
         }
     }

@@ -94,9 +94,13 @@ impl Session {
         let message_format = transfer.message_format.unwrap_or(0);
         if !settled {
             receiver.unsettled += 1;
+            let left_to_peer = receiver.settles_second && mode == ReceiverSettleMode::Second;
             self.unsettled
                 .insert(intake.config.hash_seed, handle, (id, wire), tag, intake.config.strict_ids)
                 .map_err(|e| tag_fault(handle, tag, e))?;
+            if left_to_peer {
+                self.unsettled.leave_to_peer(id);
+            }
         }
         if transfer.more {
             let stays = *intake.partial_bytes == 0;

@@ -191,12 +191,87 @@ fn an_outcome_that_does_not_settle_is_answered_by_settling() {
 }
 
 #[test]
-fn what_was_not_sent_cannot_be_settled() {
+fn an_outcome_for_later_is_answered_without_settling_and_settled_later() {
+    let (mut pair, link) = sent(4);
+    let accepted = || DeliveryState::Accepted;
+    for id in [1, 2, 4] {
+        pair.engine.answer_outgoing(link.session(), DeliveryId(id), accepted());
+    }
+    let unsettled = |first, last| disposition(Role::Sender, first, last, false);
+    assert_eq!(pair.dispositions(), [unsettled(1, 2), unsettled(4, 4)]);
+    // What settles and what does not are never one frame.
+    pair.engine.answer_outgoing(link.session(), DeliveryId(1), accepted());
+    pair.engine.settle_outgoing(link.session(), DeliveryId(2), Some(accepted()));
+    assert_eq!(pair.dispositions(), [unsettled(1, 1), disposition(Role::Sender, 2, 2, true)]);
+}
+
+#[test]
+fn what_was_not_sent_cannot_be_answered_or_settled() {
     let (mut pair, link) = sent(2);
     for id in [0, 3, 1_000] {
         pair.engine.settle_outgoing(link.session(), DeliveryId(id), None);
+        pair.engine.answer_outgoing(link.session(), DeliveryId(id), DeliveryState::Accepted);
     }
     assert_eq!(pair.read(), []);
+}
+
+/// The same as [`received`], on a link whose peer settles what it sends in mode second.
+fn received_for_the_peer_to_settle(modes: &[Option<ReceiverSettleMode>]) -> (Pair, LinkKey) {
+    let mut pair = Pair::begun(plain());
+    pair.answer = false;
+    let asked = Attach { rcv_settle_mode: Some(ReceiverSettleMode::Second), ..attach("in", 0, Role::Sender) };
+    pair.feed(&amqp(0, asked));
+    let Event::LinkAttached { link, attach } = pair.take_event() else { panic!() };
+    pair.engine.accept_link(link, AttachReply { settles_second: true, ..AttachReply::echo(&attach) });
+    pair.engine.grant_credit(link, 100);
+    pair.read();
+    for (id, rcv_settle_mode) in (0u32..).zip(modes) {
+        let transfer = Transfer { rcv_settle_mode: *rcv_settle_mode, ..transfer(0, id) };
+        pair.feed(&amqp_with(0, transfer, b"x"));
+    }
+    pair.events.clear();
+    (pair, link)
+}
+
+#[test]
+fn a_peer_that_settles_second_is_told_the_outcome_first() {
+    let (mut pair, link) = received_for_the_peer_to_settle(&[None; 3]);
+    for id in 0..3 {
+        settle(&mut pair, link, id, DeliveryState::Accepted);
+    }
+    assert_eq!(pair.dispositions(), [disposition(Role::Receiver, 0, 2, false)]);
+    pair.feed(&amqp(0, disposition(Role::Sender, 0, 1, true)));
+    pair.events.clear();
+    // Two are forgotten, the third waits for its peer.
+    for id in 0..3 {
+        settle(&mut pair, link, id, DeliveryState::Accepted);
+    }
+    assert_eq!(pair.dispositions(), [disposition(Role::Receiver, 2, 2, false)]);
+}
+
+#[test]
+fn a_delivery_may_be_in_mode_first_on_a_link_in_mode_second() {
+    let modes = [None, Some(ReceiverSettleMode::First), Some(ReceiverSettleMode::Second)];
+    let (mut pair, link) = received_for_the_peer_to_settle(&modes);
+    for id in 0..3 {
+        settle(&mut pair, link, id, DeliveryState::Accepted);
+    }
+    let told: Vec<_> = pair.dispositions().iter().map(|it| (it.first, it.last, it.settled)).collect();
+    assert_eq!(told, [(0, Some(0), false), (1, Some(1), true), (2, Some(2), false)]);
+}
+
+#[test]
+fn what_its_peer_never_settles_is_forgotten_with_its_link() {
+    let (mut pair, link) = received_for_the_peer_to_settle(&[None; 3]);
+    settle(&mut pair, link, 0, DeliveryState::Accepted);
+    pair.read();
+    pair.feed(&amqp(0, amqp_codec::performative::Detach { handle: 0, closed: true, error: None }));
+    pair.events.clear();
+    pair.read();
+    for id in 0..3 {
+        settle(&mut pair, link, id, DeliveryState::Accepted);
+    }
+    assert_eq!(pair.read(), [], "all is forgotten with the link");
 }
 
 #[test]

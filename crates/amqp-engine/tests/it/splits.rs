@@ -130,7 +130,8 @@ fn react(pair: &mut Pair, event: &Event) {
             if attach.handle == 5 {
                 engine.refuse_link(*link, amqp_codec::performative::Error::new("a:b", "c"));
             } else {
-                engine.accept_link(*link, AttachReply::echo(attach));
+                let settles_second = attach.handle % 2 == 1;
+                engine.accept_link(*link, AttachReply { settles_second, ..AttachReply::echo(attach) });
                 engine.grant_credit(*link, 3);
             }
         }
@@ -145,6 +146,9 @@ fn react(pair: &mut Pair, event: &Event) {
         }
         Event::TooLarge { link, delivery_id, .. } => {
             engine.settle_incoming(link.session(), *delivery_id, DeliveryState::Rejected(None));
+        }
+        Event::Disposition { session, first, settled: false, state: Some(state), .. } if first.0 % 2 == 0 => {
+            engine.answer_outgoing(*session, *first, state.clone());
         }
         Event::Disposition { session, first, last, settled: false, state } => {
             engine.settle_outgoing_range(*session, *first, *last, state.clone());

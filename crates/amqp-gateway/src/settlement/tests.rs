@@ -30,8 +30,8 @@ fn rows() -> Vec<Row> {
         (RELEASED, both(Release), both(Release)),
         (
             Said::Transactional,
-            [(Deed::Nothing, NoTransaction), nothing],
-            [(Release, NoTransaction), (Release, Answer::Nothing)],
+            [(Deed::Nothing, NoTransaction), (Deed::Nothing, NoTransaction)],
+            [(Release, NoTransaction), (Deed::Nothing, NoTransaction)],
         ),
         (
             Said::Foreign,
@@ -73,7 +73,12 @@ fn documented(cell: &str) -> Option<fn(Said, bool) -> bool> {
         "none, or `received`, with `settled=true`" => {
             |said, settled| matches!(said, Said::Nothing | Said::Received) && settled
         }
-        "`transactional-state` of no open transaction" => |said, _| said == Said::Transactional,
+        "`transactional-state` of no open transaction, with `settled=false`" => {
+            |said, settled| said == Said::Transactional && !settled
+        }
+        "`transactional-state` of no open transaction, with `settled=true`" => {
+            |said, settled| said == Said::Transactional && settled
+        }
         "`declared` or unknown" => |said, _| said == Said::Foreign,
         _ => return None,
     })
@@ -90,7 +95,7 @@ fn deed_in_words(cell: &str) -> Deed {
         ("nothing", Deed::Nothing),
         // The rows here have no default outcome.
         ("the source's default outcome, else release", Release),
-        ("the link is detached with `amqp:invalid-field`", Deed::Nothing),
+        ("the link is detached with", Deed::Nothing),
     ];
     let found = deeds.into_iter().find(|(words, _)| cell.starts_with(words));
     found.unwrap_or_else(|| panic!("`{cell}` is no deed")).1
@@ -117,10 +122,11 @@ fn the_page_says_what_the_table_does() {
                 {
                     let verdict = settlement(dialect, Unsettled, settled, said, None);
                     assert_eq!(verdict.deed, deed_in_words(words), "{line}: {said:?}");
-                    let (detached, unknown) =
-                        (words.contains("detached"), state.contains("no open transaction"));
-                    assert_eq!(verdict.answer == Detach, detached, "{line}");
-                    assert_eq!(verdict.answer == NoTransaction, unknown && !settled, "{line}");
+                    let unknown = state.contains("no open transaction");
+                    let foreign = words.contains("detached") && !unknown;
+                    assert_eq!(verdict.answer == Detach, foreign, "{line}");
+                    assert_eq!(verdict.answer == NoTransaction, unknown, "{line}");
+                    assert_eq!(words.contains("unknown-id"), unknown, "{line}");
                     met[row][usize::from(settled)][at] = true;
                 }
             }

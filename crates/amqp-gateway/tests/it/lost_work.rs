@@ -359,7 +359,7 @@ fn settling_on_a_link_that_the_broker_has_detached_joins_a_transaction_or_fails_
             let told = peer.settle(&mut world, held, false, accepted);
             let ended = peer.discharge(&mut world, &txn, false);
             match refused {
-                None => assert_eq!((told, ended), (accepted_within(&txn), done()), "{case}"),
+                None => assert_eq!((told, ended), (joined(&txn), done()), "{case}"),
                 Some(condition) => {
                     assert_eq!((told.condition(), ended.condition()), (condition, ROLLBACK), "{case}");
                 }
@@ -381,7 +381,7 @@ fn what_was_settled_in_a_transaction_before_its_link_was_detached_is_done_at_the
                 let txn = peer.declare(&mut world);
                 let accepted = within(&txn, DeliveryState::Accepted);
                 let told = peer.settle(&mut world, held, false, accepted);
-                assert_eq!(told, accepted_within(&txn), "{case}");
+                assert_eq!(told, joined(&txn), "{case}");
                 way.detach(&mut world, &mut peer, &faults, true);
                 assert_eq!(left(&mut world, "q"), [""; 0], "{case}: it waits for its transaction");
                 assert_eq!(peer.discharge(&mut world, &txn, fail), done(), "{case}");
@@ -403,7 +403,7 @@ fn a_transaction_does_not_outlive_the_entity_of_its_settlement_or_message() {
         let txn = peer.declare(&mut world);
         if settles {
             let accepted = within(&txn, DeliveryState::Accepted);
-            assert_eq!(peer.settle(&mut world, held, false, accepted), accepted_within(&txn));
+            assert_eq!(peer.settle(&mut world, held, false, accepted), joined(&txn));
         } else {
             assert_eq!(peer.send(&mut world, SENDER, &txn, "m"), accepted_within(&txn));
         }

@@ -31,19 +31,23 @@ pub(crate) const SENDER: u32 = 41;
 pub(crate) struct Peer {
     pub(crate) client: usize,
     pub(crate) next: u32,
+    /// Deliveries to it that the broker has settled while it waited for the answer to a message, with their states.
+    pub(crate) settled: Vec<(u32, DeliveryState)>,
 }
 
 /// What came back for one delivery.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Answer {
     State(DeliveryState),
+    /// The same, with `settled=false`.
+    Unsettled(DeliveryState),
     Detached(String),
     Nothing,
 }
 
 impl Peer {
     pub(crate) fn new(client: usize) -> Self {
-        Self { client, next: 1_000 }
+        Self { client, next: 1_000, settled: Vec::new() }
     }
 
     pub(crate) fn coordinate(&mut self, world: &mut World, channel: u16) {
@@ -65,7 +69,9 @@ impl Peer {
         change(&mut frame);
         world.script(self.client).transfer_with(channel, frame, payload);
         world.run();
-        answer(world, self.client)
+        let (answer, settled) = answers(world, self.client, Role::Receiver);
+        self.settled.extend(settled);
+        answer
     }
 
     fn control(&mut self, world: &mut World, body: &[u8]) -> Answer {
@@ -101,13 +107,26 @@ impl Peer {
     }
 }
 
-fn answer(world: &mut World, client: usize) -> Answer {
+/// What the client is told of a delivery that it was sent.
+pub(crate) fn answer(world: &mut World, client: usize) -> Answer {
+    answers(world, client, Role::Sender).0
+}
+
+/// What the client is told by the end of the broker that has this role, and which deliveries the other end settles.
+fn answers(world: &mut World, client: usize, of: Role) -> (Answer, Vec<(u32, DeliveryState)>) {
     let mut answer = Answer::Nothing;
+    let mut others = Vec::new();
     for frame in world.frames(client) {
         let told = match frame.performative {
             Performative::Disposition(disposition) => {
-                assert!(disposition.settled, "{disposition:?}");
-                Answer::State(disposition.state.expect("an answer has a state"))
+                let state = disposition.state.expect("an answer has a state");
+                if disposition.role != of {
+                    assert!(disposition.settled, "nobody asked for this");
+                    let ids = disposition.first..=disposition.last.unwrap_or(disposition.first);
+                    others.extend(ids.map(|id| (id, state.clone())));
+                    continue;
+                }
+                if disposition.settled { Answer::State(state) } else { Answer::Unsettled(state) }
             }
             Performative::Detach(detach) => match detach.error {
                 Some(error) => Answer::Detached(error.condition.to_string()),
@@ -118,17 +137,27 @@ fn answer(world: &mut World, client: usize) -> Answer {
         assert_eq!(answer, Answer::Nothing, "answered once; now {told:?}");
         answer = told;
     }
-    answer
+    (answer, others)
 }
 
 impl Answer {
     /// The condition of a `rejected`.
     pub(crate) fn condition(&self) -> &str {
         match self {
-            Self::State(DeliveryState::Rejected(Some(error))) => &error.condition,
             Self::Detached(condition) => condition,
-            other => panic!("{other:?}"),
+            other => &other.error().condition,
         }
+    }
+
+    /// The error of a `rejected`, in a transaction or outside of one.
+    pub(crate) fn error(&self) -> &Error {
+        let (Self::State(state) | Self::Unsettled(state)) = self else { panic!("{self:?}") };
+        let state = match state {
+            DeliveryState::Transactional { outcome: Some(outcome), .. } => outcome,
+            state => state,
+        };
+        let DeliveryState::Rejected(Some(error)) = state else { panic!("{state:?}") };
+        error
     }
 }
 
@@ -171,6 +200,11 @@ pub(crate) fn within(txn_id: &TxnId, outcome: DeliveryState) -> DeliveryState {
 
 pub(crate) fn accepted_within(txn_id: &TxnId) -> Answer {
     Answer::State(within(txn_id, DeliveryState::Accepted))
+}
+
+/// The answer to an outcome that its transaction has, and its receiver has not settled.
+pub(crate) fn joined(txn_id: &TxnId) -> Answer {
+    Answer::Unsettled(within(txn_id, DeliveryState::Accepted))
 }
 
 pub(crate) fn done() -> Answer {
@@ -259,7 +293,7 @@ fn a_transaction_commits_and_rolls_back() {
             assert_eq!(txn.as_bytes().len(), 16);
             assert_eq!(peer.send(&mut world, SENDER, &txn, "c"), accepted_within(&txn));
             let accepted = within(&txn, DeliveryState::Accepted);
-            assert_eq!(peer.settle(&mut world, ids[0], false, accepted), accepted_within(&txn));
+            assert_eq!(peer.settle(&mut world, ids[0], false, accepted), joined(&txn));
             assert_eq!(left(&mut world, "q"), [""; 0], "two are locked, one is not there yet");
             assert_eq!(peer.discharge(&mut world, &txn, fail), done());
             world.script(peer.client).detach(0, 2, true);
@@ -267,7 +301,7 @@ fn a_transaction_commits_and_rolls_back() {
             let expected: &[&str] = match (fail, service_bus) {
                 (false, false) => &["b", "c"],
                 (false, true) => &["c"],
-                // Plain: what was rolled back is available again, and what was open returns with its link.
+                // Plain: its receiver still holds what was rolled back, and both return with the link.
                 (true, false) => &["a", "b"],
                 // Service Bus: both stay locked until their locks end.
                 (true, true) => &[],
@@ -311,9 +345,10 @@ fn each_outcome_is_answered_inside_its_transaction_and_done_at_its_end() {
             world.credit(peer.client, 0, 2, 1, 0, false);
             let txn = peer.declare(&mut world);
             let told = peer.settle(&mut world, ids[0], false, within(&txn, said.clone()));
-            assert_eq!(told, Answer::State(within(&txn, echo.clone())), "{said:?}");
+            assert_eq!(told, Answer::Unsettled(within(&txn, echo.clone())), "{said:?}");
             assert_eq!(left(&mut world, "q").len() + left(&mut world, "q/$DeadLetterQueue").len(), 0);
             assert_eq!(peer.discharge(&mut world, &txn, false), done(), "{said:?}");
+            assert_eq!(peer.settled, [(ids[0], within(&txn, echo.clone()))], "{said:?}");
             assert_eq!(left(&mut world, "q").len(), main, "{said:?}, service bus: {service_bus}");
             assert_eq!(left(&mut world, "q/$DeadLetterQueue").len(), dead, "{said:?}");
         }
@@ -348,9 +383,10 @@ fn one_disposition_settles_a_range_in_a_transaction() {
     world.script(peer.client).disposition(0, ids[0], ids[1], false, Some(state.clone()));
     world.run();
     let answers = world.dispositions(peer.client);
-    let told: Vec<_> = answers.iter().map(|d| (d.first, d.last, d.state.clone())).collect();
-    assert_eq!(told, [(ids[0], Some(ids[1]), Some(state))]);
+    let told: Vec<_> = answers.iter().map(|d| (d.first, d.last, d.settled, d.state.clone())).collect();
+    assert_eq!(told, [(ids[0], Some(ids[1]), false, Some(state.clone()))]);
     assert_eq!(peer.discharge(&mut world, &txn, false), done());
+    assert_eq!(peer.settled, [(ids[0], state.clone()), (ids[1], state)]);
     world.pass(Duration::from_secs(61));
     assert_eq!(left(&mut world, "q"), [""; 0]);
 }
@@ -528,7 +564,7 @@ fn a_lost_lock_fails_the_settlement_and_the_commit() {
         let ids = received(&mut world, peer.client);
         let txn = peer.declare(&mut world);
         let accepted = || within(&txn, DeliveryState::Accepted);
-        assert_eq!(peer.settle(&mut world, ids[0], false, accepted()), accepted_within(&txn));
+        assert_eq!(peer.settle(&mut world, ids[0], false, accepted()), joined(&txn));
         peer.send(&mut world, SENDER, &txn, "never");
         world.pass(Duration::from_secs(61));
         let end = peer.discharge(&mut world, &txn, false);
@@ -560,12 +596,9 @@ fn the_hundred_and_first_message_is_refused_in_the_services_words() {
     for _ in 0..100 {
         assert_eq!(peer.send(&mut world, SENDER, &txn, "m"), accepted_within(&txn));
     }
-    let Answer::State(DeliveryState::Rejected(Some(error))) = peer.send(&mut world, SENDER, &txn, "101")
-    else {
-        panic!()
-    };
-    assert_eq!(error.condition, "amqp:not-allowed");
-    let text = error.description.unwrap();
+    let refused = peer.send(&mut world, SENDER, &txn, "101");
+    assert_eq!(refused.error().condition, "amqp:not-allowed");
+    let text = refused.error().description.as_deref().unwrap();
     assert!(text.starts_with("No more than 100 messages can be sent in a single transaction."), "{text}");
 }
 
@@ -735,7 +768,7 @@ fn what_is_sent_via_an_entity_goes_to_its_destination_alone() {
         let sent = peer.transfer(&mut world, 1, change, &message("result"));
         assert_eq!(sent, if transacted { accepted_within(&txn) } else { done() });
         let settled = peer.settle(&mut world, ids[0], false, within(&txn, DeliveryState::Accepted));
-        assert_eq!(settled, accepted_within(&txn), "both are on the entity that is sent through");
+        assert_eq!(settled, joined(&txn), "both are on the entity that is sent through");
         assert_eq!(peer.discharge(&mut world, &txn, false), done());
         assert_eq!((left(&mut world, "q"), left(&mut world, "other")), (vec![], vec!["result".to_owned()]));
     }
@@ -810,7 +843,7 @@ fn nobody_receives_inside_a_transaction() {
 }
 
 #[test]
-fn a_schedule_in_a_transaction_is_numbered_at_once_and_cancelling_is_refused() {
+fn a_schedule_in_a_transaction_is_numbered_at_once_and_what_is_not_scheduled_cannot_be_cancelled() {
     for fail in [false, true] {
         let (mut world, mut peer) = world(true, &[]);
         world.management(peer.client, "q");
@@ -900,7 +933,7 @@ fn who_received_from_a_subscription_sends_via_its_topic() {
         let completed = within(&txn, DeliveryState::Accepted);
         world.script(peer.client).disposition(1, id, id, false, Some(completed));
         world.run();
-        assert_eq!(answer(&mut world, peer.client), accepted_within(&txn), "{status:?}");
+        assert_eq!(answer(&mut world, peer.client), joined(&txn), "{status:?}");
         assert_eq!(peer.discharge(&mut world, &txn, false), done(), "{status:?}");
         world.update("other", EntitySettings::default());
         for (place, expected) in [(source, false), ("other", true), ("t/$Transfer/$DeadLetterQueue", true)] {

@@ -15,7 +15,7 @@ use super::{
     receiver::Receiver,
     sender::Sender,
 };
-use crate::model::{Model, SendGroupId};
+use crate::model::{Model, RollbackEffect, SendGroupId};
 
 #[derive(Debug)]
 enum LinkState {
@@ -58,7 +58,13 @@ impl Coordinator {
                     0..=2 => enlist_send(&name, group, amqp, senders, cx),
                     3..=6 => return complete(&name, group, amqp, receivers, cx),
                     7..=9 => self.commit(name, group, amqp, cx),
-                    _ => return self.give_up(name, group, amqp, cx),
+                    _ => {
+                        self.give_up(name, group, amqp, cx)?;
+                        // Some do not wait for the answer.
+                        if matches!(self.link_state, LinkState::Detaching) || cx.rng.chance(50) {
+                            receivers.iter_mut().for_each(Receiver::roll_back);
+                        }
+                    }
                 }
             }
             LinkState::Attaching | LinkState::Declaring | LinkState::Ending | LinkState::Detaching => {}
@@ -207,15 +213,20 @@ fn complete(
         receiver.ask(amqp, cx);
         return Ok(());
     };
-    receiver.hand_over(delivery);
+    let settled = cx.rng.chance(50);
+    receiver.enlist(delivery, settled);
     if receiver.session.is_some() {
         cx.model.count("session messages completed in transactions");
     }
-    let enlisted = cx.model.enlisting(group, copy, amqp.holder, !amqp.service_bus);
+    let rollback = match (settled, amqp.service_bus) {
+        (false, _) => RollbackEffect::Held,
+        (true, false) => RollbackEffect::Returned,
+        (true, true) => RollbackEffect::Uncertain,
+    };
+    let enlisted = cx.model.enlisting(group, copy, amqp.holder, rollback);
     enlisted.map_err(|broken| broken.to_string())?;
     let outcome = Some(Box::new(DeliveryState::Accepted));
     let state = DeliveryState::Transactional { txn_id: name.clone(), outcome };
-    let settled = cx.rng.chance(50);
     amqp.script.disposition(0, delivery, delivery, settled, Some(state));
     // A session that is given up under its transaction takes that along.
     if receiver.session.is_some() && cx.rng.chance(40) { receiver.detach(amqp, cx) } else { Ok(()) }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: what is seen goes to the model, unless the link was given up before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use amqp_codec::{
     performative::{Attach, DeliveryState, Detach, Modified, Source, Target},
@@ -65,6 +65,10 @@ pub(super) struct Receiver {
     received: u32,
     /// Deliveries not yet settled, by delivery-id.
     held: BTreeMap<u32, (Id, EntityIndex)>,
+    /// Those that a transaction is to settle, though they are not settled: the commit does it, or they are held again.
+    enlisted: BTreeMap<u32, (Id, EntityIndex)>,
+    /// Those that came back from a rollback.
+    rolled_back: BTreeSet<u32>,
     /// The tokens of their locks.
     tokens: BTreeMap<(Id, EntityIndex), [u8; 16]>,
     last_first_delivery: BTreeMap<u64, u64>,
@@ -96,6 +100,8 @@ impl Receiver {
             credit: 0,
             received: 0,
             held: BTreeMap::new(),
+            enlisted: BTreeMap::new(),
+            rolled_back: BTreeSet::new(),
             tokens: BTreeMap::new(),
             last_first_delivery: BTreeMap::new(),
             idle: 0,
@@ -217,7 +223,7 @@ impl Receiver {
     ) -> Result<(), String> {
         check_departure(detach, self.is_open())?;
         amqp.script.detach(0, self.handle, true);
-        self.held.clear();
+        self.forget_held();
         if std::mem::replace(&mut self.link_state, LinkState::Closed) == LinkState::Refused {
             return Ok(());
         }
@@ -244,8 +250,14 @@ impl Receiver {
         self.leave(amqp, cx)
     }
 
-    fn leave(&mut self, amqp: &AmqpSession, cx: &mut ClientContext<'_>) -> Result<(), String> {
+    fn forget_held(&mut self) {
         self.held.clear();
+        self.enlisted.clear();
+        self.rolled_back.clear();
+    }
+
+    fn leave(&mut self, amqp: &AmqpSession, cx: &mut ClientContext<'_>) -> Result<(), String> {
+        self.forget_held();
         let Some(session) = self.session.take() else { return Ok(()) };
         let released = cx.model.released((self.entity, session), amqp.holder);
         released.map_err(|broken| broken.to_string())
@@ -289,6 +301,7 @@ impl Receiver {
         if cx.model.delivered(observed).map_err(|broken| broken.to_string())? && !settled {
             // An earlier delivery of it is stale.
             self.held.retain(|_, other| *other != copy);
+            self.enlisted.retain(|_, other| *other != copy);
             self.held.insert(delivery, copy);
             self.tokens.extend(read.token.map(|token| (copy, token)));
         }
@@ -376,6 +389,9 @@ impl Receiver {
         cx: &mut ClientContext<'_>,
     ) {
         self.held.remove(&delivery);
+        if self.rolled_back.remove(&delivery) {
+            cx.model.count("deliveries settled after a rollback");
+        }
         cx.model.settling(copy, amqp.holder, settlement_kind);
         if settled && settlement_kind == SettlementKind::Complete {
             cx.model.count("completions without an answer");
@@ -406,9 +422,32 @@ impl Receiver {
         Some((copy, *self.tokens.get(&copy)?))
     }
 
-    /// A transaction has a delivery now.
-    pub(super) fn hand_over(&mut self, delivery: u32) {
-        self.held.remove(&delivery);
+    /// A transaction has a delivery now, which is settled or not.
+    pub(super) fn enlist(&mut self, delivery: u32, settled: bool) {
+        if let Some(copy) = self.held.remove(&delivery).filter(|_| !settled) {
+            self.enlisted.insert(delivery, copy);
+        }
+    }
+
+    /// The broker has settled a delivery.
+    pub(super) fn on_settled(&mut self, delivery: u32) {
+        self.enlisted.remove(&delivery);
+    }
+
+    /// A transaction is not done: what it was to settle is held as before.
+    pub(super) fn roll_back(&mut self) {
+        self.rolled_back.extend(self.enlisted.keys());
+        self.held.append(&mut self.enlisted);
+    }
+
+    /// A transaction is done: nothing that it was to settle may be left unsettled.
+    pub(super) fn check_committed(&self) -> Result<(), String> {
+        match self.enlisted.first_key_value() {
+            None => Ok(()),
+            Some((delivery, (id, _))) => {
+                Err(format!("a commit has left delivery {delivery} of message {id} unsettled"))
+            }
+        }
     }
 
     /// Completes everything, and asks for more.

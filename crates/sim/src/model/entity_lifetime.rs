@@ -179,7 +179,8 @@ impl Model {
                 lost.push(group);
             }
         }
-        for group in lost {
+        // What was told to commit before may have done so.
+        for group in lost.into_iter().filter(|group| !self.is_ending(*group)).collect::<Vec<_>>() {
             self.count("transactions that lost an entity");
             self.undone(group)?;
         }

@@ -2,6 +2,8 @@
 //!
 //! Invariant: a send group is atomic, so proof of one part is proof of all of it.
 
+use std::collections::BTreeSet;
+
 use super::{Broken, EntityIndex, Id, Lifetime, Message, Model, Removal, SendPath, Session, broken};
 
 /// Names a send group.
@@ -18,6 +20,17 @@ pub(super) enum Sent {
     Refused,
 }
 
+/// What a rollback leaves of a lock to the client that has a message completed in a transaction.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum RollbackEffect {
+    /// Nothing, as soon as the transaction is undone: a plain client has settled.
+    Returned,
+    /// The lock until the end is asked for; then it may be used up, or run on: a client of Service Bus has settled.
+    Uncertain,
+    /// All: the client has not settled.
+    Held,
+}
+
 /// Messages and completions of one request.
 #[derive(Clone, Debug)]
 pub(super) struct SendGroup {
@@ -25,6 +38,10 @@ pub(super) struct SendGroup {
     messages: Vec<(Id, EntityIndex)>,
     /// Completions in the same transaction.
     pub(super) completes: Vec<(Id, EntityIndex)>,
+    /// Those of them that their client still holds after a rollback.
+    keeps: BTreeSet<(Id, EntityIndex)>,
+    /// The end of the transaction was asked for.
+    ending: bool,
     /// It must not arrive before, in milliseconds.
     due: u64,
     /// Cancelling was asked for, and may have happened.
@@ -41,6 +58,8 @@ impl Model {
             sent: Sent::Unknown,
             messages: Vec::new(),
             completes: Vec::new(),
+            keeps: BTreeSet::new(),
+            ending: false,
             due: 0,
             cancelling: false,
             again: false,
@@ -75,14 +94,14 @@ impl Model {
 
     /// A transaction is told to complete a message as well. Without its lock it cannot commit any more.
     ///
-    /// An operation that the broker refuses undoes all before it, and then a plain client's messages are free at once: from
-    /// here on only the transaction says that nobody else has them, and whoever gets one proves that it cannot commit.
+    /// An operation that the broker refuses undoes all before it, and then what a plain client has settled is free at once:
+    /// from here on only the transaction says that nobody else has them, and whoever gets one proves that it cannot commit.
     pub(crate) fn enlisting(
         &mut self,
         group: SendGroupId,
         (id, entity): (Id, EntityIndex),
         holder: u64,
-        is_plain: bool,
+        rollback: RollbackEffect,
     ) -> Result<(), Broken> {
         let message = self.messages.get_mut(&(id, entity));
         let locked = message.and_then(|Message { lock, removal, .. }| {
@@ -91,17 +110,24 @@ impl Model {
         });
         let Some((lock, removal)) = locked else { return self.undone(group) };
         *removal = Removal::Completing(Some(group));
-        lock.may_end |= is_plain;
+        lock.may_end |= rollback == RollbackEffect::Returned;
         if let Some(group) = self.groups.get_mut(&group) {
             group.completes.push((id, entity));
+            if rollback == RollbackEffect::Held {
+                group.keeps.insert((id, entity));
+            }
         }
         Ok(())
     }
 
-    /// A transaction is about to end: the locks of what it completes may end with it.
+    /// A transaction is about to end: the locks of what it completes may end with it, but of what was not settled they end
+    /// with a commit alone.
     pub(crate) fn ending(&mut self, group: SendGroupId) {
-        let completes = self.groups.get(&group).map(|group| group.completes.clone()).unwrap_or_default();
-        for copy in completes {
+        let Some(known) = self.groups.get_mut(&group) else { return };
+        known.ending = true;
+        let ends: Vec<_> =
+            known.completes.iter().copied().filter(|copy| !known.keeps.contains(copy)).collect();
+        for copy in ends {
             // Somebody else may have it by now, whose lock that is.
             if let Some(message) = self.messages.get_mut(&copy)
                 && message.removal == Removal::Completing(Some(group))
@@ -109,6 +135,11 @@ impl Model {
                 message.lock = None;
             }
         }
+    }
+
+    /// Whether the end of a transaction was asked for.
+    pub(super) fn is_ending(&self, group: SendGroupId) -> bool {
+        self.groups.get(&group).is_some_and(|known| known.ending)
     }
 
     fn sent(&self, group: SendGroupId) -> Option<Sent> {

@@ -1,6 +1,7 @@
 //! Each promise is broken here on purpose, and the model must notice.
 
 use super::*;
+use RollbackEffect::{Held, Returned, Uncertain};
 
 pub(super) const NOW: u64 = 1_000;
 
@@ -259,7 +260,7 @@ fn a_transaction_that_commits_without_its_session_is_noticed() {
         assert_eq!(model.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
         assert_eq!(model.delivered(in_session(1, 1)), Ok(true));
         let group = model.new_send_group();
-        assert_eq!(model.enlisting(group, (1, 0), 1, false), Ok(()));
+        assert_eq!(model.enlisting(group, (1, 0), 1, Uncertain), Ok(()));
         if told_before {
             model.ending(group);
         }
@@ -279,7 +280,7 @@ fn transaction(model: &mut Model) -> (SendGroupId, [Id; 3]) {
     let group = model.new_send_group();
     let first = model.sending(group, &[(1, None, None)], SendPath::default());
     let second = model.sending(group, &[(2, None, None)], SendPath::default());
-    assert_eq!(model.enlisting(group, (done, 0), 1, false), Ok(()));
+    assert_eq!(model.enlisting(group, (done, 0), 1, Uncertain), Ok(()));
     model.ending(group);
     (group, [first, second, done])
 }
@@ -341,7 +342,7 @@ fn a_transaction_whose_message_may_have_expired_can_have_committed() {
         &[(1, None, Some(Lifetime { since: NOW, ttl: 10, dead_letters: false }))],
         SendPath::default(),
     );
-    assert_eq!(model.enlisting(group, (done, 0), 1, false), Ok(()));
+    assert_eq!(model.enlisting(group, (done, 0), 1, Uncertain), Ok(()));
     assert_broken(model.check_drained(NOW + 9), "has completed nothing");
     assert_eq!(model.check_drained(NOW + 10), Ok(()));
 }
@@ -352,13 +353,13 @@ fn who_got_a_message_keeps_it_when_the_transaction_ends_that_had_it() {
     let done = sent(&mut model, &[0]);
     assert_eq!(model.delivered(observed(done, 0)), Ok(true));
     let (early, late) = (model.new_send_group(), model.new_send_group());
-    assert_eq!(model.enlisting(early, (done, 0), 1, false), Ok(()));
+    assert_eq!(model.enlisting(early, (done, 0), 1, Uncertain), Ok(()));
     let after = NOW + 100;
     let got =
         ObservedDelivery { holder: 2, locked_until: Some(after + 100), now: after, ..observed(done, 0) };
     assert_eq!(model.delivered(got), Ok(true));
     model.ending(early);
-    assert_eq!(model.enlisting(late, (done, 0), 2, false), Ok(()));
+    assert_eq!(model.enlisting(late, (done, 0), 2, Uncertain), Ok(()));
     assert_eq!(model.accepted(late), Ok(()), "it has the lock");
     assert_broken(model.accepted(early), "does not commit");
 }
@@ -374,20 +375,55 @@ fn a_commit_without_the_lock_is_noticed() {
 /// An operation that is refused later undoes all before it: whose messages are free then, and who loses them.
 #[test]
 fn what_a_transaction_holds_may_come_again_and_then_it_does_not_commit() {
-    for is_plain in [true, false] {
+    for rollback in [Returned, Uncertain, Held] {
         let mut model = Model::default();
         let done = sent(&mut model, &[0]);
         assert_eq!(model.delivered(observed(done, 0)), Ok(true));
         let group = model.new_send_group();
-        assert_eq!(model.enlisting(group, (done, 0), 1, is_plain), Ok(()));
+        assert_eq!(model.enlisting(group, (done, 0), 1, rollback), Ok(()));
         let again = model.delivered(observed(done, 0));
-        if is_plain {
+        if rollback == Returned {
             assert_eq!(again, Ok(true), "its message is free at once");
             assert_broken(model.accepted(group), "does not commit");
         } else {
             assert_broken(again, "two live locks");
         }
     }
+}
+
+#[test]
+fn a_rollback_that_takes_a_message_from_the_client_that_has_not_settled_it_is_noticed() {
+    for (rollback, noticed) in [(Returned, false), (Uncertain, false), (Held, true)] {
+        let mut model = Model::default();
+        let done = sent(&mut model, &[0]);
+        assert_eq!(model.delivered(observed(done, 0)), Ok(true));
+        let group = model.new_send_group();
+        assert_eq!(model.enlisting(group, (done, 0), 1, rollback), Ok(()));
+        model.ending(group);
+        assert_eq!(model.undone(group), Ok(()));
+        let again = model.delivered(ObservedDelivery { holder: 2, ..observed(done, 0) });
+        if noticed {
+            assert_broken(again, "two live locks");
+        } else {
+            assert_eq!(again, Ok(true), "{rollback:?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_rollback_leaves_is_settled_like_anything_else() {
+    let mut model = Model::default();
+    let done = sent(&mut model, &[0]);
+    assert_eq!(model.delivered(observed(done, 0)), Ok(true));
+    let group = model.new_send_group();
+    assert_eq!(model.enlisting(group, (done, 0), 1, Held), Ok(()));
+    model.ending(group);
+    assert_eq!(model.undone(group), Ok(()));
+    assert_broken(model.check_drained(NOW), "an accepted message survives");
+    model.settling((done, 0), 1, SettlementKind::Complete);
+    model.completed(done, 0);
+    assert_eq!(model.check_drained(NOW), Ok(()));
+    assert_broken(model.delivered(observed(done, 0)), "settled stays settled");
 }
 
 /// A schedule of two messages at entity 1, due at the time of `NOW`.

@@ -121,6 +121,8 @@ pub(crate) enum PlantedFault {
     EarlyConfirmation,
     /// A receive-and-delete message is delivered before its removal is durable.
     EarlyDelivery,
+    /// A rollback takes messages from receivers that have not settled them.
+    RollbackReleases,
     /// Link-held messages get locks that expire.
     HoldsExpire,
 }

@@ -1,4 +1,5 @@
-//! Planted faults of settlement: a confirmation or a delivery that does not wait until the removal is durable.
+//! Planted faults of settlement: a confirmation or a delivery that does not wait until the removal is durable, and a
+//! rollback that releases what its receiver holds.
 //!
 //! The simulator submits completions without an answer, which wait for nothing, and forges the answer.
 //!
@@ -7,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use broker_core::{
-    Batch, ClientId, Command, Effect, LinkId, Outcome, ReceiveMode, SettleError, Ticket, Timestamp,
+    Batch, ClientId, Command, Effect, LinkId, Operation, Outcome, ReceiveMode, SettleError, Ticket, Timestamp,
 };
 use broker_node::{Node, Released};
 
@@ -18,6 +19,7 @@ use crate::plan::{PlantedFault, Topology};
 pub(super) struct PrematureAck {
     confirms: bool,
     hands: bool,
+    releases: bool,
     /// Answers that nothing has held back.
     early: Vec<Released>,
     /// Links that receive and delete, and of which the node believes that they lock.
@@ -30,6 +32,7 @@ impl PrematureAck {
     pub(super) fn plant(&mut self, topology: &Topology) {
         self.confirms = !topology.is_free_of(PlantedFault::EarlyConfirmation);
         self.hands = !topology.is_free_of(PlantedFault::EarlyDelivery);
+        self.releases = !topology.is_free_of(PlantedFault::RollbackReleases);
     }
 
     /// Gives a batch to the node.
@@ -40,6 +43,9 @@ impl PrematureAck {
         }
         if self.hands {
             self.note_deleters(&mut batch);
+        }
+        if self.releases {
+            batch.commands.iter_mut().for_each(mark_settled);
         }
         node.handle_batch(now, batch);
     }
@@ -112,5 +118,14 @@ fn answer(ticket: Ticket, done: bool) -> Effect {
         Effect::Settled { first: ticket, last: ticket }
     } else {
         Effect::SettleRefused { ticket, error: SettleError::LockLost }
+    }
+}
+
+/// A receiver that has not settled in a transaction is taken for one that has: a rollback gives its message back.
+fn mark_settled(command: &mut Command) {
+    if let Command::Enlist { operation, .. } = command
+        && let Operation::Settle { settled, .. } = &mut **operation
+    {
+        *settled = true;
     }
 }

@@ -1,7 +1,7 @@
 //! Each promise about deleted entities is broken here on purpose, and the model must notice.
 
 use super::super::{
-    ObservedDelivery, SettlementKind,
+    ObservedDelivery, RollbackEffect, SettlementKind,
     tests::{NOW, assert_broken, observed, sent, taken},
 };
 use super::*;
@@ -119,7 +119,7 @@ fn a_transaction_that_commits_without_the_entity_of_a_message_is_noticed() {
         let id = sent(&mut model, &[0]);
         assert_eq!(model.delivered(observed(id, 0)), Ok(true));
         let group = model.new_send_group();
-        assert_eq!(model.enlisting(group, (id, 0), 1, false), Ok(()));
+        assert_eq!(model.enlisting(group, (id, 0), 1, RollbackEffect::Uncertain), Ok(()));
         if told_before {
             model.ending(group);
         }

@@ -1,0 +1,232 @@
+//! What receivers say of deliveries while transactions are open, and what becomes of those at the end of one.
+//!
+//! Invariant: a delivery that its receiver has not settled stays open until a settlement of it is done, in a transaction
+//! that commits or in none; a transaction that loses one of its settlements is not committed.
+
+use amqp_codec::performative::{DeliveryState, TxnId};
+use amqp_engine::DeliveryId;
+use broker_core::{Command, Operation, Outcome, Properties, SettleError};
+
+use crate::{
+    condition::Refusal,
+    coordinator::{TrackedSettlement, read_name},
+    enlisted::SentDelivery,
+    gateway::Gateway,
+    link::LinkRole,
+    locks::{Held, IdRange},
+    outbound::Word,
+    outcome,
+    requests::Pending,
+    settlement::{self, Deed, Dialect, Said, WireOutcome},
+    tickets::SessionNumber,
+    transacted::inside,
+};
+
+impl Gateway {
+    /// What is said names a transaction, or deliveries wait for one.
+    pub(crate) fn settle_amid_transactions(
+        &mut self,
+        session: SessionNumber,
+        (first, last): (u32, u32),
+        word: Word<'_>,
+    ) {
+        let mut range = IdRange::new(first, last);
+        while let Some(found) = self.sessions.get(session.0)
+            && let Some((id, held)) = found.locks.next(&mut range)
+        {
+            if word.settled {
+                self.settled_amid_transactions((session, id), held, word);
+            } else {
+                self.answered_amid_transactions((session, id), held, word);
+            }
+        }
+        if let Some(name) = word.transaction
+            && self.sessions.get(session.0).is_some_and(|found| found.locks.gave_up(first, last))
+        {
+            // It was given up with its link before this came: nothing can be done with it, and the discharge says so.
+            self.spoil(name);
+        }
+    }
+
+    /// A receiver has settled a delivery: whatever the state says, it holds it no more.
+    fn settled_amid_transactions(&mut self, delivery: SentDelivery, held: Held, word: Word<'_>) {
+        let named = word.transaction.and_then(read_name);
+        if let Some(name) = named
+            && word.transaction.is_some_and(|name| !self.knows_transaction(name))
+            && self.transactions.enlisted.settle(name, delivery)
+        {
+            // That one is discharged, and its end says what becomes of the delivery.
+            return;
+        }
+        // The receiver's last word is this one. A transaction that had another is not done.
+        let others = self.transactions.enlisted.transactions_of(delivery).to_vec();
+        for other in others.into_iter().filter(|other| Some(*other) != named) {
+            self.spoil_named(other);
+        }
+        self.take_and_settle(delivery, held, word);
+    }
+
+    /// A receiver has not settled a delivery, and waits for an answer.
+    fn answered_amid_transactions(&mut self, delivery: SentDelivery, held: Held, word: Word<'_>) {
+        if matches!(word.said, Said::Nothing | Said::Received) {
+            let unknown = word.transaction.is_some_and(|name| !self.knows_transaction(name));
+            if !unknown {
+                return;
+            }
+        }
+        let waits = !self.transactions.enlisted.transactions_of(delivery).is_empty();
+        let (Some(outcome), Some(_)) = (word.said.outcome(), held.lock) else {
+            return self.take_and_settle(delivery, held, word);
+        };
+        match word.transaction {
+            Some(name) if self.knows_transaction(name) => self.enlist_delivery(delivery, held, outcome, word),
+            None if waits => self.settle_waiting(delivery, held, outcome, word),
+            Some(_) if waits => self.answer_refused(delivery, &Refusal::NoTransaction),
+            _ => self.take_and_settle(delivery, held, word),
+        }
+    }
+
+    fn take_and_settle(&mut self, (session, id): SentDelivery, held: Held, word: Word<'_>) {
+        if let Some(session) = self.sessions.get_mut(session.0) {
+            session.locks.take(id);
+        }
+        self.settle_taken(session, id, held, word);
+    }
+
+    /// What is done to a delivery, and whether its link is one whose peer may still say so.
+    fn outcome_of(&mut self, delivery: SentDelivery, held: Held, word: &Word<'_>) -> Option<Outcome> {
+        let link = self.links.get(held.consumer.0)?;
+        let LinkRole::Consumer(consumer) = &link.role else { return None };
+        let verdict =
+            settlement::settlement(link.dialect, consumer.mode, false, word.said, consumer.default_outcome);
+        let (dialect, departed) = (link.dialect, link.departed);
+        if departed && !self.hears(delivery, held.consumer, true) {
+            self.close_delivery(delivery);
+            return None;
+        }
+        (verdict.deed != Deed::Nothing).then(|| outcome::of(verdict.deed, dialect, word.state))
+    }
+
+    /// An outcome joins a transaction.
+    fn enlist_delivery(&mut self, delivery: SentDelivery, held: Held, wire: WireOutcome, word: Word<'_>) {
+        let (Some(txn_id), Some(lock)) = (word.transaction, held.lock) else { return };
+        let Some(name) = read_name(txn_id) else { return };
+        let Some(outcome) = self.outcome_of(delivery, held, &word) else { return self.spoil(txn_id) };
+        let entity = self.links.get(held.consumer.0).map(|link| link.place().to_owned()).unwrap_or_default();
+        let transaction = match self.transaction(txn_id, held.consumer, &entity) {
+            Ok(transaction) => transaction,
+            Err(refusal) => {
+                self.spoil(txn_id);
+                return self.answer_refused(delivery, &refusal);
+            }
+        };
+        self.transactions.enlisted.add(name, delivery, wire);
+        let (session, id) = delivery;
+        let tracked = TrackedSettlement { session, delivery: id, outcome: wire, transaction: Some(name) };
+        let ticket = Some(self.await_answer(Pending::Settle(tracked)));
+        let (queue, sequence) = (held.queue, held.sequence);
+        let operation = Operation::Settle { queue, sequence, lock, outcome, settled: false, ticket };
+        self.commands.push(Command::Enlist { transaction, operation: Box::new(operation) });
+    }
+
+    /// A delivery that a transaction has, or had, is to be settled outside of one: the core knows whether it still has it.
+    fn settle_waiting(&mut self, delivery: SentDelivery, held: Held, wire: WireOutcome, word: Word<'_>) {
+        let Some(lock) = held.lock else { return };
+        let Some(outcome) = self.outcome_of(delivery, held, &word) else { return };
+        let (session, id) = delivery;
+        let tracked = TrackedSettlement { session, delivery: id, outcome: wire, transaction: None };
+        let ticket = Some(self.await_answer(Pending::Settle(tracked)));
+        let (queue, sequence) = (held.queue, held.sequence);
+        self.commands.push(Command::Settle { queue, sequence, lock, outcome, ticket });
+    }
+
+    /// The core has taken a settlement whose delivery is open until then.
+    pub(crate) fn on_enlisted(&mut self, settlement: TrackedSettlement) {
+        let TrackedSettlement { session, delivery, outcome, transaction } = settlement;
+        match transaction {
+            Some(name) if self.is_open((session, delivery)) => {
+                self.answer_unsettled((session, delivery), inside(&wire_name(name), outcome.state()));
+            }
+            None if self.close_delivery((session, delivery)).is_some() => {
+                self.settle_sent(session, delivery, outcome.state());
+            }
+            _ => {}
+        }
+    }
+
+    /// The core has refused it. Where the lock goes on, the receiver still has the delivery.
+    pub(crate) fn on_enlisting_refused(&mut self, settlement: TrackedSettlement, refusal: &Refusal) {
+        let TrackedSettlement { session, delivery, transaction, .. } = settlement;
+        if let Some(name) = transaction {
+            self.transactions.enlisted.refuse(name, (session, delivery));
+        }
+        let is_lost = matches!(
+            refusal,
+            Refusal::Settle(SettleError::LockLost | SettleError::SessionLockLost | SettleError::EntityGone)
+        );
+        if !is_lost {
+            self.answer_refused((session, delivery), refusal);
+        } else if self.close_delivery((session, delivery)).is_some() {
+            let error = self.error(refusal, "");
+            self.settle_sent(session, delivery, DeliveryState::Rejected(Some(Box::new(error))));
+        }
+    }
+
+    /// A transaction is committed: its deliveries are settled.
+    pub(crate) fn settle_enlisted(&mut self, name: u128) {
+        let txn_id = wire_name(name);
+        for (delivery, enlisted) in self.transactions.enlisted.end(name) {
+            if self.close_delivery(delivery).is_some() && !enlisted.settled {
+                let (session, id) = delivery;
+                self.settle_sent(session, id, inside(&txn_id, enlisted.outcome.state()));
+            }
+        }
+    }
+
+    /// A transaction is not done: its deliveries are as they were. One that its receiver has settled meanwhile returns to
+    /// the queue and counts as failed, unless a lock of Service Bus runs on.
+    pub(crate) fn leave_enlisted(&mut self, name: u128) {
+        for (delivery, enlisted) in self.transactions.enlisted.end(name) {
+            if !enlisted.settled {
+                continue;
+            }
+            let Some(held) = self.close_delivery(delivery) else { continue };
+            let dialect = self.links.get(held.consumer.0).map(|link| link.dialect);
+            if let (Some(lock), Some(Dialect::Plain)) = (held.lock, dialect) {
+                let (queue, sequence) = (held.queue, held.sequence);
+                let outcome = Outcome::Abandon(Properties::default());
+                self.commands.push(Command::Settle { queue, sequence, lock, outcome, ticket: None });
+            }
+        }
+    }
+
+    fn is_open(&self, (session, id): SentDelivery) -> bool {
+        self.sessions.get(session.0).is_some_and(|session| session.locks.get(id).is_some())
+    }
+
+    /// A delivery is no longer open; says what was behind it.
+    fn close_delivery(&mut self, (session, id): SentDelivery) -> Option<Held> {
+        let held = self.sessions.get_mut(session.0)?.locks.take(id)?;
+        self.settled_one(held.consumer);
+        Some(held)
+    }
+
+    /// Refuses an outcome of a delivery that its receiver still has.
+    fn answer_refused(&mut self, delivery: SentDelivery, refusal: &Refusal) {
+        if self.is_open(delivery) {
+            let error = self.error(refusal, "");
+            self.answer_unsettled(delivery, DeliveryState::Rejected(Some(Box::new(error))));
+        }
+    }
+
+    fn answer_unsettled(&mut self, (session, id): SentDelivery, state: DeliveryState) {
+        if let Some(session) = self.sessions.get(session.0) {
+            self.engine.answer_outgoing(session.id, DeliveryId(id), state);
+        }
+    }
+}
+
+/// A name as the wire has it.
+fn wire_name(name: u128) -> TxnId {
+    TxnId::from(&name.to_be_bytes()[..])
+}
