@@ -21,6 +21,7 @@ mod relay;
 mod report;
 mod run;
 mod scenario;
+mod sdk_latency;
 mod table;
 mod wake;
 

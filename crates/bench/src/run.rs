@@ -10,6 +10,7 @@ use crate::limits::Limits;
 use crate::listing::{self, Listed};
 use crate::measure::{Bench, Measured};
 use crate::scenario::{SCENARIOS, Scenario};
+use crate::sdk_latency::{self, Latencies};
 use crate::{Fallible, Run, checkout, creating, machine, report};
 
 /// Runs and prints; whether everything had a result.
@@ -43,6 +44,12 @@ pub(crate) fn run(args: &Run) -> Fallible<bool> {
         let created = creating::run(&ferrybus(args)?, &folder.join(creating::NAME));
         is_broken |= created.is_broken();
         parts.push(creating::report(&created));
+    }
+    if wanted(sdk_latency::NAME) {
+        let folder = folder.join(sdk_latency::NAME);
+        let latencies = sdk_latency::run(&ferrybus(args)?, &checkout::root(), &folder, args.reps);
+        is_broken |= latencies.iter().any(Latencies::is_broken);
+        parts.push(sdk_latency::report(&latencies, args.reps));
     }
     println!("\n{}", report::whole(&parts));
     Ok(!is_broken)
@@ -94,7 +101,11 @@ fn ferrybus(args: &Run) -> Fallible<PathBuf> {
 /// All, or those that are named.
 fn chosen(names: &[String]) -> Fallible<(Vec<&'static Scenario>, Vec<&'static Family>)> {
     let all = SCENARIOS.iter().map(|scenario| scenario.name);
-    let all = all.chain(FAMILIES.iter().map(|family| family.name)).chain([listing::NAME, creating::NAME]);
+    let all = all.chain(FAMILIES.iter().map(|family| family.name)).chain([
+        listing::NAME,
+        creating::NAME,
+        sdk_latency::NAME,
+    ]);
     let all: Vec<&str> = all.collect();
     if let Some(name) = names.iter().find(|name| !all.contains(&name.as_str())) {
         return Err(format!("no scenario `{name}`; there are {}", all.join(", ")).into());
