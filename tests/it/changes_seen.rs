@@ -6,7 +6,7 @@ use amqp_codec::{
     message::MessageBuilder,
     performative::{Attach, DeliveryState, Detach, Source},
     raw::AnnotationValue,
-    types::{Kind, ReceiverSettleMode, Role},
+    types::{ReceiverSettleMode, Role, TypeKind},
 };
 
 use crate::{
@@ -101,7 +101,7 @@ fn texts(deliveries: &[Delivery]) -> Vec<String> {
 
 /// When the lock of a delivery ends, in milliseconds.
 fn locked_until(delivery: &Delivery) -> i64 {
-    delivery.annotation("x-opt-locked-until", Kind::Timestamp).as_timestamp().unwrap()
+    delivery.annotation("x-opt-locked-until", TypeKind::Timestamp).as_timestamp().unwrap()
 }
 
 fn receiver_of(source: &str) -> Attach {

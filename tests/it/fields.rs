@@ -7,7 +7,7 @@ use amqp_codec::{
     performative::DeliveryState,
     raw::{AnnotationValue, RawMap},
     sections::Header,
-    types::Kind,
+    types::TypeKind,
 };
 use broker_core::EntitySettings;
 use broker_server::EntityPlan;
@@ -84,9 +84,9 @@ fn reads_partitions_and_sources(dialect: &Dialect) {
     let mut numbers = Vec::new();
     for delivery in &received {
         delivery.is_locked_for_service_bus(0);
-        let partition = delivery.annotation("x-opt-partition-id", Kind::Short).as_i64().unwrap();
+        let partition = delivery.annotation("x-opt-partition-id", TypeKind::Short).as_i64().unwrap();
         assert_eq!(partition, delivery.sequence_number() >> 48, "{}", delivery.text());
-        let key = delivery.annotation("x-opt-partition-key", Kind::String).as_str().unwrap().to_owned();
+        let key = delivery.annotation("x-opt-partition-key", TypeKind::String).as_str().unwrap().to_owned();
         assert_eq!(key, delivery.text()[..1]);
         numbers.push((delivery.text(), partition, delivery.sequence_number()));
         sdk.settle(channel, delivery, (dialect.dead_letter)());
@@ -96,9 +96,9 @@ fn reads_partitions_and_sources(dialect: &Dialect) {
     assert_eq!(numbers[0].2 + 1, numbers[1].2, "which counts by itself: {numbers:?}");
     let channel = sdk.receiver("morgue", RECEIVER + 10, dialect.locking);
     for letter in sdk.receive(channel, RECEIVER + 10, 4) {
-        assert_eq!(letter.annotation("x-opt-deadletter-source", Kind::String).as_str(), Some(PARTS));
+        assert_eq!(letter.annotation("x-opt-deadletter-source", TypeKind::String).as_str(), Some(PARTS));
         assert_eq!(letter.property("DeadLetterReason").as_deref(), Some("broken"));
-        let first = letter.annotation("x-opt-enqueue-sequence-number", Kind::Long).as_i64().unwrap();
+        let first = letter.annotation("x-opt-enqueue-sequence-number", TypeKind::Long).as_i64().unwrap();
         assert!(numbers.iter().any(|(text, _, number)| (text, *number) == (&letter.text(), first)));
         sdk.settle(channel, &letter, DeliveryState::Accepted);
     }
@@ -115,7 +115,7 @@ fn reads_forwarded_messages(dialect: &Dialect) {
     for (text, number, first) in [("straight", 1, 1), ("a", 2, 1), ("b", 3, 2)] {
         let delivery = sdk.receive(channel, RECEIVER, 1).remove(0);
         delivery.is_locked_for_service_bus(0);
-        let told = delivery.annotation("x-opt-enqueue-sequence-number", Kind::Long).as_i64();
+        let told = delivery.annotation("x-opt-enqueue-sequence-number", TypeKind::Long).as_i64();
         assert_eq!((delivery.text().as_str(), delivery.sequence_number(), told), (text, number, Some(first)));
         sdk.settle(channel, &delivery, DeliveryState::Accepted);
     }

@@ -7,7 +7,7 @@ use amqp_codec::{
     performative::{Attach, Source, Target},
     raw::{AnnotationValue, RawMap},
     sections::Header,
-    types::{Kind, ReceiverSettleMode, Role},
+    types::{ReceiverSettleMode, Role, TypeKind},
 };
 use broker_core::{EntityKind, EntitySettings};
 use broker_server::EntityPlan;
@@ -50,8 +50,9 @@ fn messages_and_dead_letters_arrive_where_they_are_forwarded_to() {
 
 /// What a delivery says: its text, where it died, why, and its number there.
 fn death(delivery: &Delivery) -> (String, String, String, i64) {
-    let place = delivery.annotation("x-opt-deadletter-source", Kind::String).as_string().unwrap().to_owned();
-    let number = delivery.annotation("x-opt-enqueue-sequence-number", Kind::Long).as_i64().unwrap();
+    let place =
+        delivery.annotation("x-opt-deadletter-source", TypeKind::String).as_string().unwrap().to_owned();
+    let number = delivery.annotation("x-opt-enqueue-sequence-number", TypeKind::Long).as_i64().unwrap();
     (delivery.text(), place, delivery.property("DeadLetterReason").unwrap_or_default(), number)
 }
 

@@ -5,7 +5,7 @@ use amqp_codec::{
     performative::Transfer,
     raw::{AnnotationValue, RawMap, RawValue},
     sections::{Header, PropertyField, Sections},
-    types::Kind,
+    types::TypeKind,
 };
 use bytes::Bytes;
 
@@ -93,7 +93,7 @@ impl Delivery {
     }
 
     /// A message annotation, of which the type counts.
-    pub(crate) fn annotation(&self, key: &str, kind: Kind) -> RawValue<'_> {
+    pub(crate) fn annotation(&self, key: &str, kind: TypeKind) -> RawValue<'_> {
         let value = self.sections().message_annotations_view(&self.payload).get(key);
         let value = value.unwrap_or_else(|| panic!("no annotation {key}"));
         assert_eq!(value.kind(), Some(kind), "{key}");
@@ -101,7 +101,7 @@ impl Delivery {
     }
 
     pub(crate) fn sequence_number(&self) -> i64 {
-        self.annotation("x-opt-sequence-number", Kind::Long).as_i64().unwrap()
+        self.annotation("x-opt-sequence-number", TypeKind::Long).as_i64().unwrap()
     }
 
     /// The lock token from the delivery annotations, in network order.
@@ -113,14 +113,14 @@ impl Delivery {
     /// A text among the application properties.
     pub(crate) fn property(&self, key: &str) -> Option<String> {
         let value = self.sections().application_properties_view(&self.payload).get(key)?;
-        assert_eq!(value.kind(), Some(Kind::String), "{key}");
+        assert_eq!(value.kind(), Some(TypeKind::String), "{key}");
         value.as_str().map(str::to_owned)
     }
 
     /// A `long` among the application properties.
     pub(crate) fn number(&self, key: &str) -> Option<i64> {
         let value = self.sections().application_properties_view(&self.payload).get(key)?;
-        assert_eq!(value.kind(), Some(Kind::Long), "{key}");
+        assert_eq!(value.kind(), Some(TypeKind::Long), "{key}");
         value.as_i64()
     }
 
@@ -128,14 +128,14 @@ impl Delivery {
     pub(crate) fn status(&self, key: &str) -> i64 {
         let value = self.sections().application_properties_view(&self.payload).get(key);
         let value = value.unwrap_or_else(|| panic!("no {key}"));
-        assert_eq!(value.kind(), Some(Kind::Int), "{key}");
+        assert_eq!(value.kind(), Some(TypeKind::Int), "{key}");
         value.as_i64().unwrap()
     }
 
     /// The error condition of a management answer: a symbol, as .NET casts it.
     pub(crate) fn error_condition(&self) -> Option<String> {
         let value = self.sections().application_properties_view(&self.payload).get("errorCondition")?;
-        assert_eq!(value.kind(), Some(Kind::Symbol));
+        assert_eq!(value.kind(), Some(TypeKind::Symbol));
         value.as_symbol().map(str::to_owned)
     }
 
@@ -155,11 +155,11 @@ impl Delivery {
         token[4..6].reverse();
         token[6..8].reverse();
         assert_eq!(self.tag(), token);
-        self.annotation("x-opt-sequence-number", Kind::Long);
-        self.annotation("x-opt-enqueue-sequence-number", Kind::Long);
-        self.annotation("x-opt-enqueued-time", Kind::Timestamp);
-        self.annotation("x-opt-locked-until", Kind::Timestamp);
-        self.annotation("x-opt-message-state", Kind::Int);
+        self.annotation("x-opt-sequence-number", TypeKind::Long);
+        self.annotation("x-opt-enqueue-sequence-number", TypeKind::Long);
+        self.annotation("x-opt-enqueued-time", TypeKind::Timestamp);
+        self.annotation("x-opt-locked-until", TypeKind::Timestamp);
+        self.annotation("x-opt-message-state", TypeKind::Int);
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use amqp_codec::{
     message::MessageBuilder,
     raw::{AnnotationValue, RawMap, RawValue},
-    types::Kind,
+    types::TypeKind,
     value::{Array, OrderedMap, Value},
 };
 use bytes::Bytes;
@@ -85,19 +85,19 @@ fn schedules(dialect: &Dialect) {
     assert_eq!(outcome(&answer), (200, None));
     let body = answer.body();
     let array = body.get("sequence-numbers").unwrap();
-    assert_eq!(array.kind(), Some(Kind::Array));
+    assert_eq!(array.kind(), Some(TypeKind::Array));
     let numbers: Vec<i64> = array
         .to_items()
         .unwrap()
         .iter()
         .map(|number| RawValue::first(number).unwrap())
-        .inspect(|number| assert_eq!(number.kind(), Some(Kind::Long)))
+        .inspect(|number| assert_eq!(number.kind(), Some(TypeKind::Long)))
         .map(|number| number.as_i64().unwrap())
         .collect();
     let peeked = messages(&sdk.manage(channel, "com.microsoft:peek-message", &peek(1, 9)));
     for (message, number) in peeked.iter().zip(&numbers) {
         assert_eq!(message.sequence_number(), *number);
-        assert_eq!(message.annotation("x-opt-message-state", Kind::Int).as_i64(), Some(2));
+        assert_eq!(message.annotation("x-opt-message-state", TypeKind::Int).as_i64(), Some(2));
         assert_eq!(message.message_id().as_str(), Some(format!("id of {}", message.text()).as_str()));
     }
     let cancel = |sdk: &mut Sdk<'_>, numbers: &[i64]| {
@@ -114,8 +114,8 @@ fn schedules(dialect: &Dialect) {
     let delivery = sdk.receive(receiver, RECEIVER, 1).remove(0);
     assert_eq!(delivery.text(), "soon");
     assert!(delivery.sequence_number() > numbers[1] + 1, "a new number");
-    let due = delivery.annotation("x-opt-scheduled-enqueue-time", Kind::Timestamp).as_timestamp();
-    assert!(delivery.annotation("x-opt-enqueued-time", Kind::Timestamp).as_timestamp() >= due);
+    let due = delivery.annotation("x-opt-scheduled-enqueue-time", TypeKind::Timestamp).as_timestamp();
+    assert!(delivery.annotation("x-opt-enqueued-time", TypeKind::Timestamp).as_timestamp() >= due);
     assert_eq!(cancel(&mut sdk, &[numbers[1] + 1]), missing());
     sdk.client.close();
 }
@@ -142,8 +142,8 @@ fn defers(dialect: &Dialect) {
     let locked = messages(&fetch(&mut sdk, &numbers[..2], 1));
     assert_eq!(locked.iter().map(Delivery::text).collect::<Vec<_>>(), ["a", "b"]);
     for message in &locked {
-        assert_eq!(message.annotation("x-opt-message-state", Kind::Int).as_i64(), Some(1));
-        message.annotation("x-opt-locked-until", Kind::Timestamp);
+        assert_eq!(message.annotation("x-opt-message-state", TypeKind::Int).as_i64(), Some(1));
+        message.annotation("x-opt-locked-until", TypeKind::Timestamp);
     }
     assert_eq!(outcome(&fetch(&mut sdk, &numbers, 1)), missing(), "two of them are locked");
     for (message, status) in locked.iter().zip(["completed", "abandoned"]) {

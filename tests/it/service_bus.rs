@@ -6,7 +6,7 @@ use amqp_codec::{
     message::BATCH_FORMAT,
     performative::{Attach, DeliveryState, Disposition, Performative, Source, Target},
     raw::RawValue,
-    types::{Kind, Role},
+    types::{Role, TypeKind},
 };
 use broker_auth::DEVELOPMENT_KEY;
 use broker_core::EntitySettings;
@@ -193,7 +193,7 @@ pub(crate) fn renews_and_settles_by_token(dialect: &Dialect) {
     let mut first = Sdk::connect(&broker, dialect);
     let channel = first.receiver(QUEUE, RECEIVER, dialect.locking);
     let delivery = first.receive(channel, RECEIVER, 1).remove(0);
-    let until = delivery.annotation("x-opt-locked-until", Kind::Timestamp).as_timestamp().unwrap();
+    let until = delivery.annotation("x-opt-locked-until", TypeKind::Timestamp).as_timestamp().unwrap();
     first.client.close();
 
     // Time that the new lock has and the first had not.
@@ -206,7 +206,7 @@ pub(crate) fn renews_and_settles_by_token(dialect: &Dialect) {
     assert_eq!(renewed.status("statusCode"), 200);
     let body = renewed.body();
     let expirations = body.get("expirations").unwrap();
-    assert_eq!(expirations.kind(), Some(Kind::Array));
+    assert_eq!(expirations.kind(), Some(TypeKind::Array));
     let expiration = expirations.to_items().unwrap().remove(0);
     let gained = RawValue::first(&expiration).unwrap().as_timestamp().unwrap() - until;
     assert!(gained >= i64::try_from(later.as_millis()).unwrap(), "{gained} ms");
@@ -246,7 +246,7 @@ pub(crate) fn peeks(dialect: &Dialect) {
         assert_eq!(messages.iter().map(Delivery::text).collect::<Vec<_>>(), texts);
         for message in &messages {
             assert_eq!(message.header().delivery_count, 0);
-            assert_eq!(message.annotation("x-opt-message-state", Kind::Int).as_i64(), Some(0));
+            assert_eq!(message.annotation("x-opt-message-state", TypeKind::Int).as_i64(), Some(0));
             from = message.sequence_number() + 1;
         }
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use amqp_codec::{
     performative::DeliveryState,
     raw::{AnnotationValue, RawMap, RawValue},
-    types::Kind,
+    types::TypeKind,
     value::Value,
 };
 use broker_core::{EntityKind, EntitySettings};
@@ -66,9 +66,9 @@ fn listed(sdk: &mut Sdk<'_>, node: u16, since: i64, skip: i32, top: i32) -> Opti
     }
     assert_eq!(outcome(&answer), (200, None));
     let body = answer.body();
-    assert_eq!(body.get("skip").unwrap().kind(), Some(Kind::Int));
+    assert_eq!(body.get("skip").unwrap().kind(), Some(TypeKind::Int));
     let ids = body.get("sessions-ids").unwrap();
-    assert_eq!(ids.kind(), Some(Kind::Array), "Java and Python read an array");
+    assert_eq!(ids.kind(), Some(TypeKind::Array), "Java and Python read an array");
     let items = ids.to_items().unwrap();
     let mut ids: Vec<String> =
         items.iter().map(|id| RawValue::first(id).unwrap().as_string().unwrap().to_owned()).collect();
@@ -93,7 +93,8 @@ fn peeked(sdk: &mut Sdk<'_>, node: u16, session: &str) -> Vec<(String, i64)> {
     if answer.status("statusCode") == 204 {
         return Vec::new();
     }
-    let state = |message: &Delivery| message.annotation("x-opt-message-state", Kind::Int).as_i64().unwrap();
+    let state =
+        |message: &Delivery| message.annotation("x-opt-message-state", TypeKind::Int).as_i64().unwrap();
     messages(&answer).iter().map(|message| (message.text(), state(message))).collect()
 }
 

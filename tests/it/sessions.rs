@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use amqp_codec::{
     performative::{Attach, DeliveryState, Source, Target},
     raw::{AnnotationValue, RawMap},
-    types::{Kind, Role},
+    types::{Role, TypeKind},
     value::{OrderedMap, Value},
 };
 use broker_core::EntitySettings;
@@ -61,7 +61,7 @@ pub(crate) fn asking_of(sdk: &Sdk<'_>, entity: &str, handle: u32, session: Optio
 fn told(answer: &Attach) -> String {
     let properties = answer.properties.as_ref().expect("properties");
     let ticks = properties.get("com.microsoft:locked-until-utc").expect("the end of the lock");
-    assert_eq!(ticks.kind(), Some(Kind::Long), ".NET ticks");
+    assert_eq!(ticks.kind(), Some(TypeKind::Long), ".NET ticks");
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
     let until = u128::try_from(ticks.as_i64().unwrap() / 10_000 - 62_135_596_800_000).unwrap();
     // The broker has a clock of its own, which may be a little ahead.
@@ -178,7 +178,7 @@ pub(crate) fn keeps(dialect: &Dialect) {
     advance(broker.address, LOCK / 2);
     let renewed = sdk.manage(node, "com.microsoft:renew-session-lock", &only);
     assert_eq!(outcome(&renewed), (200, None));
-    assert_eq!(renewed.body().get("expiration").unwrap().kind(), Some(Kind::Timestamp));
+    assert_eq!(renewed.body().get("expiration").unwrap().kind(), Some(TypeKind::Timestamp));
     for state in [AnnotationValue::Null, AnnotationValue::Binary(b"\x00state"), AnnotationValue::Null] {
         let set = RawMap::with_string_keys(&[id[0], ("session-state", state)]);
         assert_eq!(outcome(&sdk.manage(node, "com.microsoft:set-session-state", &set)), (200, None));

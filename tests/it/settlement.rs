@@ -7,7 +7,7 @@ use amqp_codec::{
     performative::{DeliveryState, Error, Transfer},
     raw::{AnnotationValue, RawMap},
     sections::PropertyField,
-    types::{Kind, ReceiverSettleMode},
+    types::{ReceiverSettleMode, TypeKind},
 };
 use broker_core::{EntityKind, EntitySettings, Hold};
 use broker_server::EntityPlan;
@@ -290,12 +290,12 @@ fn message_ids_arrive_as_they_were_sent() {
     client.sender(1, QUEUE);
     client.receiver(2, QUEUE, None);
     let cases = [
-        (AnnotationValue::Str("name"), Kind::String),
-        (AnnotationValue::Str(""), Kind::String),
-        (AnnotationValue::Ulong(0), Kind::Ulong),
-        (AnnotationValue::Ulong(u64::MAX), Kind::Ulong),
-        (AnnotationValue::Uuid([0xab; 16]), Kind::Uuid),
-        (AnnotationValue::Binary(&[0, 255]), Kind::Binary),
+        (AnnotationValue::Str("name"), TypeKind::String),
+        (AnnotationValue::Str(""), TypeKind::String),
+        (AnnotationValue::Ulong(0), TypeKind::Ulong),
+        (AnnotationValue::Ulong(u64::MAX), TypeKind::Ulong),
+        (AnnotationValue::Uuid([0xab; 16]), TypeKind::Uuid),
+        (AnnotationValue::Binary(&[0, 255]), TypeKind::Binary),
     ];
     for (id, kind) in cases {
         let payload = MessageBuilder::new().property(PropertyField::MessageId, id).data(b"m").build();

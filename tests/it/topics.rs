@@ -4,7 +4,7 @@ use amqp_codec::{
     message::MessageBuilder,
     performative::{Attach, DeliveryState, Source, Target},
     raw::{AnnotationValue, RawMap, RawValue},
-    types::{Descriptor, Kind, Role},
+    types::{Descriptor, Role, TypeKind},
     value::Value,
 };
 use broker_core::{EntityKind, EntitySettings};
@@ -140,7 +140,7 @@ fn rules(answer: &Delivery) -> Vec<Listed> {
             (code(descriptor), first.and_then(RawValue::as_string).map(str::to_owned))
         };
         let ((filter, expression), (action, change)) = (part(0), part(1));
-        assert_eq!(fields[3].kind(), Some(Kind::Timestamp), "created at");
+        assert_eq!(fields[3].kind(), Some(TypeKind::Timestamp), "created at");
         (fields[2].as_string().unwrap().to_owned(), filter, expression, action, change)
     };
     rules.map(rule).collect()

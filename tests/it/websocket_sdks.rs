@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 
-use amqp_codec::{performative::DeliveryState, types::Kind};
+use amqp_codec::{performative::DeliveryState, types::TypeKind};
 use testkit::Wire;
 
 use crate::{
@@ -33,7 +33,7 @@ fn works(dialect: &Dialect, stream: impl Read + Write) {
     let node = sdk.management();
     let renewed = sdk.manage(node, "com.microsoft:renew-lock", &renewal(&[received[0].lock_token()]));
     assert_eq!(outcome(&renewed), (200, None));
-    assert_eq!(renewed.body().get("expirations").unwrap().kind(), Some(Kind::Array));
+    assert_eq!(renewed.body().get("expirations").unwrap().kind(), Some(TypeKind::Array));
     sdk.settle(channel, &received[0], DeliveryState::Accepted);
     sdk.settle(channel, &received[1], (dialect.abandon)());
     sdk.settle(channel, &received[2], (dialect.dead_letter)());

@@ -7,7 +7,7 @@
 //! Invariant: a value that passes is nested at most [`MAX_DEPTH`] deep, and every size and count
 //! inside of it agrees with the bytes that are there.
 
-use crate::types::{Kind, Malformed, Reader, code};
+use crate::types::{Malformed, Reader, TypeKind, code};
 
 /// Deepest nesting of lists, maps, arrays and described values.
 pub const MAX_DEPTH: usize = 32;
@@ -232,8 +232,8 @@ impl<'a> Guard<'a> {
             self.reader.descriptor()?;
         }
         let element = self.reader.byte()?;
-        let kind = Kind::of(element).ok_or(Malformed::UnknownConstructor(element))?;
-        if kind == Kind::Described {
+        let kind = TypeKind::of(element).ok_or(Malformed::UnknownConstructor(element))?;
+        if kind == TypeKind::Described {
             return Err(Malformed::UnexpectedDescriptor);
         }
         let left = match element >> 4 {
@@ -245,7 +245,7 @@ impl<'a> Guard<'a> {
                 0
             }
             // Numbers have nothing to check: passed over at once.
-            width @ 0x5..=0x9 if !matches!(kind, Kind::Boolean | Kind::Char) => {
+            width @ 0x5..=0x9 if !matches!(kind, TypeKind::Boolean | TypeKind::Char) => {
                 let len = (count as usize).checked_mul(1 << (width - 5));
                 self.reader.take(len.ok_or(Malformed::Truncated)?)?;
                 0

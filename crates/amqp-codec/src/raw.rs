@@ -15,7 +15,7 @@ pub use scalar::AnnotationValue;
 use bytes::{Bytes, BytesMut};
 
 use crate::guard::{self, GuardError};
-use crate::types::{Descriptor, Kind, Malformed, Reader, code};
+use crate::types::{Descriptor, Malformed, Reader, TypeKind, code};
 use crate::value::{self, Value};
 
 /// One encoded value.
@@ -42,8 +42,8 @@ impl<'a> RawValue<'a> {
     }
 
     /// The value's type; `None` for a constructor without a meaning.
-    pub fn kind(self) -> Option<Kind> {
-        self.0.first().and_then(|&constructor| Kind::of(constructor))
+    pub fn kind(self) -> Option<TypeKind> {
+        self.0.first().and_then(|&constructor| TypeKind::of(constructor))
     }
 
     /// Whether it is null.
@@ -69,12 +69,12 @@ impl<'a> RawValue<'a> {
 
     /// The text of a symbol.
     pub fn as_symbol(self) -> Option<&'a str> {
-        if self.kind() == Some(Kind::Symbol) { self.as_str() } else { None }
+        if self.kind() == Some(TypeKind::Symbol) { self.as_str() } else { None }
     }
 
     /// The text of a string.
     pub fn as_string(self) -> Option<&'a str> {
-        if self.kind() == Some(Kind::String) { self.as_str() } else { None }
+        if self.kind() == Some(TypeKind::String) { self.as_str() } else { None }
     }
 
     /// The bytes of a binary.

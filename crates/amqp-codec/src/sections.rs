@@ -22,14 +22,14 @@ use crate::types::{Malformed, Reader};
 
 /// A piece of a payload, in bytes from its start. Empty for what is absent.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub struct Span {
+pub struct ByteRange {
     /// The first byte.
     pub start: u32,
     /// The byte after the last.
     pub end: u32,
 }
 
-impl Span {
+impl ByteRange {
     /// Whether nothing is there.
     #[inline]
     pub const fn is_empty(self) -> bool {
@@ -87,17 +87,17 @@ pub enum BodyKind {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Sections {
     /// Transfer-related fields, rewritten on each hop.
-    pub header: Span,
+    pub header: ByteRange,
     /// Annotations for the next hop only.
-    pub delivery_annotations: Span,
+    pub delivery_annotations: ByteRange,
     /// Annotations that travel with the message.
-    pub message_annotations: Span,
-    pub properties: Span,
+    pub message_annotations: ByteRange,
+    pub properties: ByteRange,
     /// The application's own properties.
-    pub application_properties: Span,
+    pub application_properties: ByteRange,
     /// The body: all of its sections together.
-    pub body: Span,
-    pub footer: Span,
+    pub body: ByteRange,
+    pub footer: ByteRange,
     pub body_kind: BodyKind,
 }
 
@@ -153,7 +153,7 @@ impl Sections {
     /// Bare message, which must travel unchanged, with the footer. Of a payload that was scanned tolerantly,
     /// the smallest range that holds all of these sections.
     #[inline]
-    pub const fn bare(&self) -> Span {
+    pub const fn bare(&self) -> ByteRange {
         self.properties.join(self.application_properties).join(self.body).join(self.footer)
     }
 

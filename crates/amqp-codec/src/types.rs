@@ -15,7 +15,7 @@ pub(crate) use write::{wire_len, write_counted, write_fixed};
 
 pub use delivery_tag::{DeliveryTag, TagTooLong};
 pub use fields::FieldReader;
-pub use malformed::{Kind, Malformed};
+pub use malformed::{Malformed, TypeKind};
 pub use read::{Descriptor, Reader};
 pub use settle::{ReceiverSettleMode, Role, SenderSettleMode};
 pub use symbol::{NotAscii, Symbol};

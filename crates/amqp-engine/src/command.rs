@@ -1,4 +1,4 @@
-//! What the layer above answers to an open and to an attach.
+//! Replies of the layer above to an open and to an attach.
 //!
 //! Invariant: what an answer leaves out is filled in by the engine with a value the peer accepts.
 

@@ -1,4 +1,4 @@
-//! What a connection runs on, and the limits that hold in every connection.
+//! Configuration of a connection, and the limits of every connection.
 //!
 //! Invariant: every buffer, table and queue that a peer can fill has its limit here.
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 use amqp_codec::raw::RawMap;
 use amqp_codec::types::Symbol;
 
-/// How one connection behaves. Shared by many connections, so [`Connection::new`] takes it in an
+/// Configuration of a connection. Shared by many connections, so [`Connection::new`] takes it in an
 /// [`Arc`](std::sync::Arc).
 ///
 /// [`Connection::new`]: crate::Connection::new
@@ -29,9 +29,9 @@ pub struct Config {
     /// Longest silence on our side, whatever the peer asked for. Half of the peer's idle time-out
     /// is used when that is shorter.
     pub heartbeat_interval: Duration,
-    /// How long a peer may take from connecting to the end of the open exchange.
+    /// Longest time from connecting to the end of the open exchange.
     pub open_timeout: Duration,
-    /// How long we wait for the answer to our close.
+    /// Longest wait for the peer's close after ours.
     pub close_timeout: Duration,
     /// The SASL mechanisms we offer, in this order.
     pub sasl_mechanisms: Vec<Symbol>,

@@ -43,7 +43,7 @@ use timers::Timers;
 ///    [`send`](Self::send), [`settle_incoming`](Self::settle_incoming) … They may be called at any
 ///    time; with the id of something that is gone they do nothing.
 /// 4. [`poll_output`](Self::poll_output) gives the bytes to write. When no more can be written,
-///    [`unshare_waiting`](Self::unshare_waiting) makes the rest ready to wait. Afterwards
+///    [`compact_queued`](Self::compact_queued) makes the rest ready to wait. Afterwards
 ///    [`deadline`](Self::deadline) says when to call `handle_deadline`.
 ///
 /// The socket is to be read while [`wants_input`](Self::wants_input), and to be closed when
@@ -64,11 +64,11 @@ pub struct Connection {
     partial_bytes: usize,
     /// Links of all sessions.
     link_count: usize,
-    /// What the peer's open said that is needed later.
+    /// Fields of the peer's open that are needed later.
     peer: Peer,
 }
 
-/// How far the life of the connection has come.
+/// State of the connection.
 #[derive(Debug)]
 enum Phase {
     /// The peer's first header is awaited.
@@ -89,10 +89,9 @@ enum Phase {
     Closed,
 }
 
-/// What is known of the peer.
+/// Properties of the peer.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Peer {
-    /// Its container-id.
     pub container_id: String,
     /// The host it wants to reach.
     pub hostname: Option<String>,
@@ -163,7 +162,7 @@ impl Connection {
     /// The peer has closed the socket, or it has failed.
     pub fn handle_eof(&mut self) {
         if !matches!(self.phase, Phase::Closed | Phase::Closing) {
-            self.give_back_everything();
+            self.return_all_unsent();
             self.events.push_back(Event::Closed { error: None, by: Origin::Transport });
         }
         self.phase = Phase::Closed;
@@ -230,7 +229,7 @@ impl Connection {
         self.next_deadline()
     }
 
-    /// What is known of the peer: all of it after its open, the mechanism before.
+    /// Properties of the peer: all of them after its open, the mechanism before.
     pub const fn peer(&self) -> &Peer {
         &self.peer
     }
@@ -271,7 +270,7 @@ impl Connection {
     }
 
     /// Queues an event of an open connection; behind the close nothing is told.
-    fn tell(&mut self, event: Event) {
+    fn push_event(&mut self, event: Event) {
         if matches!(self.phase, Phase::Open) {
             self.events.push_back(event);
         }

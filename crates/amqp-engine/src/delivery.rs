@@ -1,9 +1,8 @@
-//! What is known of single deliveries: those being received, those not yet settled, those waiting
-//! to be sent.
+//! Deliveries: those being received, those not yet settled, those waiting to be sent.
 //!
 //! Invariant: nothing is kept of a delivery that both sides have settled.
 
-mod apart;
+mod compaction;
 mod delayed;
 mod outgoing;
 mod partial;
@@ -11,7 +10,7 @@ mod payload;
 mod tags;
 mod unsettled;
 
-pub(crate) use apart::Apart;
+pub(crate) use compaction::Compaction;
 pub(crate) use delayed::{DelayedOutcome, DelayedOutcomes};
 pub use outgoing::OutgoingDelivery;
 pub(crate) use outgoing::Queued;

@@ -1,4 +1,4 @@
-//! What a connection tells the layer above.
+//! Events of a connection for the layer above.
 //!
 //! Invariant: an event names only sessions and links whose begin and attach were told before and
 //! whose end was not, but for the end of a link that was detached on our side first.
@@ -10,16 +10,15 @@ use bytes::Bytes;
 
 use crate::ids::{DeliveryId, LinkKey, SessionId};
 
-/// What happened.
+/// Event of a connection.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// The peer has chosen a mechanism that we offer. Answer with
     /// [`sasl_challenge`](crate::Connection::sasl_challenge) or
     /// [`sasl_outcome`](crate::Connection::sasl_outcome); no further input is looked at before.
     SaslInit {
-        /// The mechanism.
         mechanism: Symbol,
-        /// What the peer said first; absent is not the same as empty.
+        /// Absent is not the same as empty.
         initial_response: Option<Bytes>,
         /// The host the peer wants to reach.
         hostname: Option<String>,
@@ -30,33 +29,24 @@ pub enum Event {
     /// [`refuse_open`](crate::Connection::refuse_open); no further input is looked at before.
     Opened(Box<Open>),
     /// The peer has begun a session; it is already answered.
-    SessionBegun {
-        /// The session.
-        session: SessionId,
-    },
+    SessionBegun { session: SessionId },
     /// The peer has attached a link. Answer with [`accept_link`](crate::Connection::accept_link)
     /// or [`refuse_link`](crate::Connection::refuse_link). Flows and transfers may come before the
     /// answer is given.
-    LinkAttached {
-        /// The link.
-        link: LinkKey,
-        /// What the peer asks for.
-        attach: Box<Attach>,
-    },
+    LinkAttached { link: LinkKey, attach: Box<Attach> },
     /// The receiver of a link we send on tells its credit.
     LinkFlow {
-        /// The link.
         link: LinkKey,
-        /// How many deliveries since the link was attached the peer allows in total.
+        /// Total number of deliveries since the attach that the peer allows.
         limit: u64,
-        /// How many of them may still be handed over.
+        /// Number of them that may still be handed over.
         credit: u32,
         /// Whether credit is to be used up at once, and
         /// [`drained`](crate::Connection::drained) to be called when nothing is left to send.
         drain: bool,
         /// Whether the peer asked for our state; the engine answers.
         echo: bool,
-        /// What the peer says is available, though it is the receiver.
+        /// The field `available`, which a receiver may set too.
         available: Option<u32>,
         /// Link state properties, such as the transaction that acquires.
         properties: Option<RawMap>,
@@ -67,7 +57,6 @@ pub enum Event {
     /// any other and waits for [`settle_incoming`](crate::Connection::settle_incoming). One that
     /// was sent settled detaches the link instead, for nothing else would tell its sender.
     TooLarge {
-        /// The link.
         link: LinkKey,
         /// The delivery's id in the session.
         delivery_id: DeliveryId,
@@ -84,61 +73,42 @@ pub enum Event {
     /// ids in it that the layer above does not know, or has settled, mean nothing. It can be wide:
     /// intersect it with what is unsettled, do not count through it.
     Disposition {
-        /// The session.
         session: SessionId,
-        /// The first delivery.
         first: DeliveryId,
-        /// The last delivery, inclusive.
         last: DeliveryId,
         /// Whether the peer has settled.
         settled: bool,
-        /// Their state.
         state: Option<DeliveryState>,
     },
     /// The peer tells the state of deliveries that it sent itself: the end of a settlement in
     /// rcv-settle-mode second, or a publisher that no longer waits. One event for each run of
     /// deliveries that were unsettled.
     SettledByPeer {
-        /// The session.
         session: SessionId,
-        /// The first delivery.
         first: DeliveryId,
-        /// The last delivery, inclusive.
         last: DeliveryId,
         /// Whether the peer has settled; when not, they stay unsettled.
         settled: bool,
-        /// Their state.
         state: Option<DeliveryState>,
     },
     /// Deliveries that were handed over will not be sent (to the end): their link, session or
     /// connection is gone, or the peer took its credit back. For lost credit alone those that go out
     /// settled, or are `given`, are not taken back: they are sent.
-    Unsent {
-        /// The link.
-        link: LinkKey,
-        /// The deliveries, in order.
-        deliveries: Vec<DeliveryId>,
-    },
+    Unsent { link: LinkKey, deliveries: Vec<DeliveryId> },
     /// A link is gone. By the peer, it is with everything unsettled on it; what is gone by the engine
     /// may still be settled by the peer until [`Event::DetachAnswered`]. Not told of links that the
     /// layer above has refused or detached itself.
     LinkDetached {
-        /// The link.
         link: LinkKey,
         /// Whether the link is destroyed rather than suspended.
         closed: bool,
-        /// Why.
         error: Option<Error>,
-        /// Whose doing it was.
         by: Origin,
     },
     /// The peer has detached a link that we sent on and that was detached on our side first: it has
     /// nothing more to say of what it was sent there. Not told of links that were refused, nor of
     /// those whose session or connection ends before.
-    DetachAnswered {
-        /// The link.
-        link: LinkKey,
-    },
+    DetachAnswered { link: LinkKey },
     /// Work that the peer sent in a transaction is not done, and nothing else says so: a message or an
     /// outcome for a link or session that is gone on our side, or that cost its link or session; or the
     /// front of a message whose link or session goes on our side. The transaction must not succeed
@@ -149,22 +119,10 @@ pub enum Event {
     },
     /// A session is gone, and with it all its links. Not told of sessions that the layer above has
     /// ended itself.
-    SessionEnded {
-        /// The session.
-        session: SessionId,
-        /// Why.
-        error: Option<Error>,
-        /// Whose doing it was.
-        by: Origin,
-    },
+    SessionEnded { session: SessionId, error: Option<Error>, by: Origin },
     /// The connection is gone, and with it everything on it. Always the last event; not told of
     /// connections that the layer above has closed itself.
-    Closed {
-        /// Why.
-        error: Option<Error>,
-        /// Whose doing it was.
-        by: Origin,
-    },
+    Closed { error: Option<Error>, by: Origin },
 }
 
 impl Event {
@@ -179,10 +137,9 @@ impl Event {
     }
 }
 
-/// Who ended something.
+/// Side that ended a link, session or connection.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Origin {
-    /// The peer asked for it.
     Peer,
     /// The engine did it, because of a mistake of the peer or a time-out.
     Engine,
@@ -199,7 +156,7 @@ pub struct IncomingDelivery {
     pub delivery_id: DeliveryId,
     /// The sender's name for it.
     pub tag: DeliveryTag,
-    /// What the payload is; 0 for a standard message.
+    /// 0 for a standard message.
     pub message_format: u32,
     /// Whether the sender has already settled, so that nothing is to be answered.
     pub settled: bool,
@@ -209,7 +166,6 @@ pub struct IncomingDelivery {
     pub resume: bool,
     /// Whether the receiver settles at once or after the sender.
     pub rcv_settle_mode: ReceiverSettleMode,
-    /// The encoded message.
     pub payload: Bytes,
 }
 

@@ -25,7 +25,7 @@ impl FrameReader {
         self.chunk.unsplit(input);
     }
 
-    /// How many bytes are held, in bytes.
+    /// Number of buffered bytes.
     pub(crate) fn len(&self) -> usize {
         self.tail.len() + self.chunk.len()
     }

@@ -59,7 +59,7 @@ impl GatherBuffer {
         self.payloads.is_empty()
     }
 
-    /// What was copied, without the payloads that were not.
+    /// Copied bytes, without the payloads that are gathered.
     pub fn encoded(&self) -> &BytesMut {
         &self.encoded
     }
@@ -98,7 +98,7 @@ impl GatherBuffer {
         std::mem::replace(&mut self.encoded, own)
     }
 
-    /// What was encoded. What else waits is forgotten.
+    /// Encoded bytes; gathered payloads are dropped.
     pub fn into_encoded(self) -> BytesMut {
         self.encoded
     }

@@ -70,7 +70,7 @@ impl DeliveryId {
         Self(self.0.wrapping_add(1))
     }
 
-    /// How many deliveries `later` is behind this one; negative when it came before.
+    /// Number of deliveries from this one to `later`; negative when it came before.
     #[inline]
     pub const fn distance_to(self, later: Self) -> i32 {
         serial_distance(self.0, later.0)
@@ -83,7 +83,7 @@ impl fmt::Display for DeliveryId {
     }
 }
 
-/// How far `to` is ahead of `from` in serial number arithmetic; negative when it is behind.
+/// Distance from `from` to `to` in serial number arithmetic (RFC 1982); negative when it is behind.
 #[inline]
 pub(crate) const fn serial_distance(from: u32, to: u32) -> i32 {
     to.wrapping_sub(from).cast_signed()

@@ -38,7 +38,7 @@ pub(crate) struct Link {
     pub(crate) flow_due: bool,
 }
 
-/// How far the life of a link has come.
+/// State of a link.
 #[derive(Debug)]
 pub(crate) enum LinkState {
     /// The peer has attached; the layer above has yet to answer. Holds the peer's attach.
@@ -96,7 +96,7 @@ impl Link {
         !matches!(self.state, LinkState::Detached { .. })
     }
 
-    /// What is to be told of the delivery that is being gathered, when we drop it.
+    /// Event for the unfinished delivery when the link drops it.
     pub(crate) fn partial_work(&self) -> Option<Event> {
         match &self.end {
             LinkEnd::Receiver(Receiver { partial: Some(partial), .. }) => {

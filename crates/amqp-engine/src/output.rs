@@ -1,4 +1,4 @@
-//! What waits to be written, phase by phase: set-up, flow, transfers, dispositions, teardown.
+//! Output queue, written in phases: set-up, flow, transfers, dispositions, teardown.
 //!
 //! Invariant: on the wire, a begin comes before everything else of its session and an end after
 //! it, an attach before everything else of its link and a detach after it; a channel or handle is
@@ -25,7 +25,7 @@ pub(crate) struct Output {
     /// Sessions, by our channel, with transfers that can go out, in turn.
     pub(crate) sending: VecDeque<u16>,
     /// Sessions, by our channel, that were handed deliveries since it was looked at what waits.
-    pub(crate) fresh: Vec<u16>,
+    pub(crate) uncompacted: Vec<u16>,
     /// Whether the peer must hear something from us.
     pub(crate) heartbeat_due: bool,
     /// Largest frame the peer accepts, in bytes.
@@ -47,7 +47,7 @@ impl Output {
             flows: Vec::new(),
             disposing: Vec::new(),
             sending: VecDeque::new(),
-            fresh: Vec::new(),
+            uncompacted: Vec::new(),
             heartbeat_due: false,
             max_frame: u32::MAX,
         }
@@ -71,7 +71,7 @@ impl Output {
         self.flows.shrink_to_fit();
         self.disposing.shrink_to_fit();
         self.sending.shrink_to_fit();
-        self.fresh.shrink_to_fit();
+        self.uncompacted.shrink_to_fit();
     }
 
     /// Drops everything but set-up frames: nothing else may go out any more.

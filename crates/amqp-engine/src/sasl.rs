@@ -20,31 +20,24 @@ use bytes::BytesMut;
 use crate::config::MAX_SASL_CHALLENGES;
 use crate::event::Event;
 
-/// How far the exchange has come.
+/// State of the exchange.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Sasl {
     /// The peer has to choose a mechanism.
     AwaitInit,
     /// The layer above has to answer, after this many challenges.
-    Deciding {
-        /// Challenges so far.
-        challenges: u8,
-    },
+    Deciding { challenges: u8 },
     /// The peer has to answer a challenge.
-    AwaitResponse {
-        /// Challenges so far.
-        challenges: u8,
-    },
+    AwaitResponse { challenges: u8 },
 }
 
-/// What a frame of the peer leads to.
+/// Reaction to a frame of the peer.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Step {
     /// The layer above is asked.
     Ask(Event),
     /// The peer is told that it failed, and dropped.
     Fail,
-    /// The peer is dropped.
     Drop,
 }
 
@@ -72,7 +65,7 @@ impl Sasl {
                 *self = Self::Deciding { challenges };
                 Step::Ask(Event::SaslResponse(response.response))
             }
-            // What only a server sends, or what is not due: the exchange cannot go on (5.3.2).
+            // A frame that only a server sends, or one out of order: the exchange cannot go on (security 5.3.2).
             _ => Step::Drop,
         }
     }
@@ -99,7 +92,7 @@ pub(crate) fn mechanisms(offered: &[Symbol]) -> SaslFrame {
     SaslFrame::Mechanisms(SaslMechanisms { mechanisms: offered.to_vec() })
 }
 
-/// How the exchange ended.
+/// Outcome frame of the exchange.
 pub(crate) const fn outcome(code: SaslCode) -> SaslFrame {
     SaslFrame::Outcome(SaslOutcome { code, additional_data: None })
 }

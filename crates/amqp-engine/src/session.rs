@@ -16,14 +16,14 @@ use amqp_codec::performative::{Begin, Error, Flow};
 use amqp_codec::types::Symbol;
 
 pub(crate) use dispositions::Dispositions;
-pub(crate) use incoming::{Intake, unattached};
+pub(crate) use incoming::{TransferContext, unattached};
 pub(crate) use links::Links;
 pub(crate) use numbering::Numbering;
 pub(crate) use window::Windows;
 
 use crate::condition::error;
 use crate::config::Config;
-use crate::delivery::{Apart, Queued, Unsettled};
+use crate::delivery::{Compaction, Queued, Unsettled};
 use crate::ids::SessionId;
 use crate::link::{Link, LinkEnd};
 
@@ -43,12 +43,12 @@ pub(crate) struct Session {
     pub(crate) numbering: Numbering,
     /// Deliveries to send.
     pub(crate) queue: VecDeque<Queued>,
-    /// How many have been in it since its room was last given back, and before: as many are likely to come again.
+    /// Largest length since the buffer was last shrunk, as a capacity hint.
     pub(crate) queue_most: usize,
     pub(crate) queue_before: usize,
     /// So many of them, the last, came since it was looked at what waits.
-    pub(crate) fresh: usize,
-    pub(crate) apart: Apart,
+    pub(crate) uncompacted: usize,
+    pub(crate) compaction: Compaction,
     pub(crate) dispositions: Dispositions,
     /// Whether a flow of the session itself is due.
     pub(crate) flow_due: bool,
@@ -56,12 +56,11 @@ pub(crate) struct Session {
     pub(crate) in_send_turn: bool,
 }
 
-/// What a peer's mistake costs it.
+/// Consequence of a peer's mistake: the end of its link or session.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Fault {
     /// The link of this handle of ours.
     Link(u32, Box<Error>),
-    /// The session.
     Session(Box<Error>),
 }
 
@@ -87,8 +86,8 @@ impl Session {
             queue: VecDeque::new(),
             queue_most: 0,
             queue_before: 0,
-            fresh: 0,
-            apart: Apart::default(),
+            uncompacted: 0,
+            compaction: Compaction::default(),
             dispositions: Dispositions::default(),
             flow_due: false,
             in_send_turn: false,

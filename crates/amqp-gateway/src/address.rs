@@ -1,4 +1,4 @@
-//! What an AMQP address names: an entity's store, its management node, or `$cbs`.
+//! AMQP addresses: an entity, its management node, or `$cbs`.
 //!
 //! All dialects share one grammar (`docs/features/plain-amqp.md`): a full URI, a leading slash, RabbitMQ's
 //! `/queues/NAME`, a prefix that names the kind of the node, or the bare name.
@@ -9,10 +9,9 @@ use std::borrow::Cow;
 
 use broker_core::{EntityPath, NodeKind, SubQueue};
 
-/// What an address names.
+/// Node that an address names.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Node {
-    /// A message store.
     Entity(EntityPath),
     /// The management node of a message store.
     Management(EntityPath),
@@ -20,7 +19,7 @@ pub(crate) enum Node {
     Cbs,
 }
 
-/// Why an address names nothing.
+/// Reason why an address names no node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub(crate) enum AddressError {
     /// Nothing is left after scheme, host and slashes.
@@ -96,7 +95,7 @@ pub(crate) fn resource(path: &EntityPath, management: bool) -> String {
     text
 }
 
-/// What is left of a URI after scheme and authority; anything else unchanged.
+/// Path of a URI, after scheme and authority; any other text unchanged.
 fn without_authority(address: &str) -> &str {
     let Some((scheme, rest)) = address.split_once("://") else { return address };
     let is_scheme = !scheme.is_empty()
@@ -166,7 +165,7 @@ fn canonical(entity: &str) -> Box<str> {
     }
 }
 
-/// What stands between a topic and its subscription.
+/// Path segment between a topic and its subscription.
 const SUBSCRIPTIONS: &str = "Subscriptions";
 
 /// Takes a last segment off a path, compared without regard to ASCII case.

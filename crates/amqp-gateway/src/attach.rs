@@ -1,4 +1,4 @@
-//! A link is asked for, and answered when the core has answered.
+//! Attach of links: a request of the peer, answered when the core has answered.
 //!
 //! Invariant: each attach is answered once, with the peer's own source and target but for filters that are not
 //! applied, or refused with an error.
@@ -16,21 +16,21 @@ use broker_core::{AttachError, Command, EntityPath, LinkId, QueueInfo, SessionGr
 use tracing::{Span, debug};
 
 use crate::{
-    answers::Unread,
-    asked_kind::{self, asking},
-    condition::Refusal,
-    gateway::Gateway,
-    intake::Wants,
-    link::{Consumer, Link, LinkRole, NodeName, Producer, Replies, Requests},
-    sessions,
-    settlement::{Dialect, WireOutcome},
-    spans,
-    tickets::SessionNumber,
-    tracking,
-    wanted::{
-        Wanted, has_service_bus_property, receive_mode, takes_rejected, target_address, transfer_destination,
-        unsettled_policy, wanted_source, wanted_target,
+    attach_request::{
+        LinkTarget, has_service_bus_property, receive_mode, requested_source, requested_target,
+        takes_rejected, target_address, transfer_destination, unsettled_policy,
     },
+    condition::Refusal,
+    correlation::SessionNumber,
+    gateway::Gateway,
+    link::{Consumer, Link, LinkRole, NodeName, Producer, Replies, Requests},
+    log_spans,
+    message_parse::RequiredFields,
+    reply_backpressure::UnreadReplies,
+    requested_kind::{self, asking},
+    sessions,
+    settlement_rules::{Dialect, WireOutcome},
+    tracking,
 };
 
 impl Gateway {
@@ -47,30 +47,30 @@ impl Gateway {
         if self.links.len() >= limit {
             return Err(Refusal::TooManyLinks { limit });
         }
-        let wanted = match attach.role {
-            Role::Sender => wanted_target(&attach)?,
-            Role::Receiver => wanted_source(&attach)?,
+        let requested = match attach.role {
+            Role::Sender => requested_target(&attach)?,
+            Role::Receiver => requested_source(&attach)?,
         };
-        if matches!(&wanted, Wanted::Request(NodeName::Cbs) | Wanted::Reply(NodeName::Cbs)) {
+        if matches!(&requested, LinkTarget::Request(NodeName::Cbs) | LinkTarget::Reply(NodeName::Cbs)) {
             // Only Service Bus clients put tokens.
             self.dialect = Dialect::ServiceBus;
         }
         let dialect = if has_service_bus_property(&attach) { Dialect::ServiceBus } else { self.dialect };
-        if let Wanted::Send(Some(path)) | Wanted::Receive(path) = &wanted {
-            self.obstruct(&path.entity)?;
+        if let LinkTarget::Send(Some(path)) | LinkTarget::Receive(path) = &requested {
+            self.check_attach_fault(&path.entity)?;
         }
-        match wanted {
-            Wanted::Send(path) => self.attach_producer(key, attach, dialect, path),
-            Wanted::Receive(path) => self.attach_consumer(key, attach, dialect, path),
-            Wanted::Coordinate => self.attach_coordinator(key, &attach, dialect),
-            Wanted::Lookup => self.attach_lookup(key, attach),
-            Wanted::Request(node) => {
+        match requested {
+            LinkTarget::Send(path) => self.attach_producer(key, attach, dialect, path),
+            LinkTarget::Receive(path) => self.attach_consumer(key, attach, dialect, path),
+            LinkTarget::Coordinate => self.attach_coordinator(key, &attach, dialect),
+            LinkTarget::SubscriptionLookup => self.attach_lookup(key, attach),
+            LinkTarget::Request(node) => {
                 let requests = Requests { node: node.clone() };
                 self.attach_node(key, &attach, &node, LinkRole::Requests(Box::new(requests)))?;
                 self.engine.grant_credit(key, REQUEST_CREDIT);
                 Ok(())
             }
-            Wanted::Reply(node) => {
+            LinkTarget::Reply(node) => {
                 let replies = Replies {
                     node: node.clone(),
                     target_address: target_address(&attach).map(Box::from),
@@ -78,7 +78,7 @@ impl Gateway {
                     limit: 0,
                     sent: 0,
                     waiting: std::collections::VecDeque::new(),
-                    unread: Unread::default(),
+                    unread: UnreadReplies::default(),
                 };
                 self.attach_node(key, &attach, &node, LinkRole::Replies(Box::new(replies)))
             }
@@ -99,13 +99,13 @@ impl Gateway {
         }
         let claim = path.as_ref().map(|path| self.claim(path, false, Right::Send)).transpose()?;
         via.as_ref().map(|via| self.claim(via, false, Right::Send)).transpose()?;
-        let (anonymous, kind) = (path.is_none(), asked_kind::of_attach(&attach, true)?);
+        let (anonymous, kind) = (path.is_none(), requested_kind::of_attach(&attach, true)?);
         let producer = Producer {
             path: path.clone(),
             kind,
             via: via.clone(),
             queue: None,
-            wants: Wants::ALL,
+            required_fields: RequiredFields::ALL,
             attach: None,
             max_message_bytes: self.config.max_message_bytes,
             takes_rejected: takes_rejected(&attach),
@@ -143,14 +143,14 @@ impl Gateway {
     ) -> Result<(), Refusal> {
         let claim = self.claim(&path, false, Right::Listen)?;
         let source = attach.source.as_ref();
-        let kind = asked_kind::of_attach(&attach, false)?;
-        let session = sessions::wanted(&attach)?;
+        let kind = requested_kind::of_attach(&attach, false)?;
+        let session = sessions::requested(&attach)?;
         let default_outcome = source.and_then(|source| source.default_outcome.as_ref());
         let default_outcome = default_outcome.and_then(WireOutcome::of);
         let mode = attach.snd_settle_mode.unwrap_or_default();
         let receive_mode = receive_mode(mode, source);
         let subscriber = if session.is_none() { self.subscriber(&attach, dialect, &path)? } else { None };
-        let (subscriber, subscribing) = subscriber.unzip();
+        let (subscriber, plain_subscription) = subscriber.unzip();
         let consumer = Consumer {
             path: path.clone(),
             attach: None,
@@ -163,12 +163,12 @@ impl Gateway {
             delivered: 0,
             offset: 0,
             limit: 0,
-            told: 0,
+            announced: 0,
             unsettled: 0,
             in_session: false,
             draining: false,
             drains: std::collections::VecDeque::new(),
-            subscribing: subscribing.map(Box::new),
+            plain_subscription: plain_subscription.map(Box::new),
         };
         let name = attach.name.as_str().into();
         let role = LinkRole::Consumer(Box::new(consumer));
@@ -198,7 +198,7 @@ impl Gateway {
     ) -> Result<(), Refusal> {
         let claim = match node {
             NodeName::Cbs => None,
-            // Who may do anything with the entity may ask; each operation checks its own right.
+            // Any right on the entity opens its management node; each operation checks its own right.
             NodeName::Management(path) => Some(
                 self.claim(path, true, Right::Listen)
                     .or_else(|refusal| self.claim(path, true, Right::Send).map_err(|_| refusal))?,
@@ -223,15 +223,16 @@ impl Gateway {
         role: LinkRole,
     ) -> Result<LinkId, Refusal> {
         let session = self.by_session.find(key.session()).map(SessionNumber).ok_or(Refusal::Unexpected)?;
-        let mut link = Link { key, session, name, dialect, claim, role, departed: false, span: Span::none() };
+        let mut link =
+            Link { key, session, name, dialect, claim, role, detached_by_broker: false, span: Span::none() };
         if let Some(session) = self.sessions.get(session.0) {
-            link.span = spans::link(&session.span, &link.name, &link.role, link.place());
+            link.span = log_spans::link(&session.span, &link.name, &link.role, link.entity_name());
         }
         let limit = self.config.max_links as usize;
         let number = self.links.insert(link).ok_or(Refusal::TooManyLinks { limit })?;
         self.by_key.insert(key, number);
         self.note_claim_of(number);
-        self.watch_links();
+        self.arm_idle_check();
         Ok(LinkId(number))
     }
 
@@ -239,9 +240,9 @@ impl Gateway {
     pub(crate) fn on_producer_opened(&mut self, id: LinkId, queue: &QueueInfo) {
         let most = self.config.max_message_bytes;
         let Some(producer) = self.producer_mut(id) else { return };
-        // What goes through another entity names both.
+        // A send via another entity names both, so the link has no queue of its own.
         producer.queue = producer.via.is_none().then_some(queue.queue);
-        producer.wants = Wants::of(queue);
+        producer.required_fields = RequiredFields::of(queue);
         producer.max_message_bytes = queue.max_message_bytes.min(most);
         self.accept_producer(id);
     }
@@ -290,20 +291,20 @@ impl Gateway {
     pub(crate) fn on_attach_refused(&mut self, id: LinkId, error: AttachError) {
         let Some(link) = self.remove_link(id) else { return };
         let refusal = match (&link.role, error) {
-            (LinkRole::Lookup(_), AttachError::NotFound(name)) => {
+            (LinkRole::SubscriptionLookup(_), AttachError::NotFound(name)) => {
                 Refusal::NoSubscription { name: name.into() }
             }
             (_, error) => Refusal::Attach(error),
         };
         debug!(parent: &link.span, condition = refusal.named().condition, "refused");
-        let error = self.error(&refusal, link.place());
+        let error = self.error(&refusal, link.entity_name());
         self.engine.refuse_link(link.key, error);
     }
 
     /// The attach that answers one of the peer's.
     fn reply_to(attach: &Attach, max_message_bytes: u64, dialect: Dialect) -> AttachReply {
         let source = attach.source.as_ref().map(|source| match &source.filter {
-            // What is not applied may not be claimed.
+            // An answer must not echo a filter that is not applied (AMQP 1.0 messaging 3.5.3).
             Some(filter) if !filter.is_empty() => source.clone().with_filter(None),
             _ => source.clone(),
         });

@@ -1,9 +1,9 @@
-//! `$cbs`: the client shows tokens for what it wants to do.
+//! `$cbs`: the client puts tokens for the entities that it wants to use.
 //!
 //! Invariant: the answer is 202 only if the connection's grants have been extended; a token whose key is not known yet
 //! is answered within a bounded time; the others are answered in the order in which they came.
 
-mod answers;
+mod pending_replies;
 
 use std::time::{Duration, Instant};
 
@@ -14,18 +14,18 @@ use broker_core::{Command, EntityPath, SubQueue, Ticket};
 use crate::{
     address::{self, Node},
     condition::Refusal,
+    correlation::Correlation,
     gateway::Gateway,
     requests::{Caller, NULL, Reply, Request},
-    tickets::Errand,
 };
 
-/// What `$cbs` has not answered yet.
+/// Token requests that `$cbs` has not answered yet.
 #[derive(Debug, Default)]
 pub(crate) struct Cbs {
     /// Tokens that wait for their provider's keys.
     tokens: Vec<PutToken>,
     /// Answers that wait for the core, and those behind them.
-    answers: answers::Answers,
+    answers: pending_replies::PendingReplies,
 }
 
 impl Gateway {
@@ -117,7 +117,7 @@ impl Gateway {
 
     /// The core has looked for the entity of a token. Says whether the ticket is a token's.
     pub(crate) fn on_entity_looked_for(&mut self, ticket: Ticket, missing: Option<&Refusal>) -> bool {
-        let Some(Errand::Request(number)) = Errand::unpack(ticket) else { return false };
+        let Some(Correlation::Request(number)) = Correlation::unpack(ticket) else { return false };
         if !self.cbs.answers.waits_for(number) {
             return false;
         }
@@ -175,13 +175,12 @@ pub(crate) struct PutToken {
     audience: Box<str>,
     /// Until when its key may become known.
     until: Instant,
-    /// When to look again.
     again: Instant,
 }
 
-/// How long a token waits for its provider's new keys, which are being fetched because of it.
+/// Longest wait of a token for its provider's new keys, which its arrival has requested.
 const KEYS_PATIENCE: Duration = Duration::from_secs(8);
-/// How often to look meanwhile: fetching takes about as long.
+/// Interval of checks meanwhile: a fetch takes about as long.
 const KEYS_LOOK: Duration = Duration::from_millis(100);
 /// Tokens of one connection that may wait at the same time; one more is refused at once.
 const WAITING_TOKENS_MAX: usize = 8;

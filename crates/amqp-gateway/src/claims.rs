@@ -1,4 +1,4 @@
-//! Who the client is, and what it may do now.
+//! Authentication of the client, and the claims of its links.
 //!
 //! Invariant: no link to an entity is open without a claim that holds; a claim that ends takes its links along.
 
@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use crate::{
     address, condition::Refusal, config::Now, gateway::Gateway, handshake::ANONYMOUS, link::Link,
-    settlement::Dialect,
+    settlement_rules::Dialect,
 };
 
 impl Gateway {
@@ -61,7 +61,7 @@ impl Gateway {
         self.grants = Grants::new(identity);
     }
 
-    /// How the client has logged in by now: `none`, `anonymous`, `plain`, `external` or `token`.
+    /// Authentication of the client so far: `none`, `anonymous`, `plain`, `external` or `token`.
     pub fn authentication(&self) -> &'static str {
         if self.grants.is_empty() { self.log_in } else { "token" }
     }
@@ -91,7 +91,11 @@ impl Gateway {
 
     /// Finds when the first claim of all links ends.
     fn find_claims_end(&mut self) {
-        let claims = self.links.iter().filter(|(_, link)| !link.departed).flat_map(|(_, link)| link.claims());
+        let claims = self
+            .links
+            .iter()
+            .filter(|(_, link)| !link.detached_by_broker)
+            .flat_map(|(_, link)| link.claims());
         let ends = claims.filter_map(|(scope, right)| self.grants.valid_until(&scope, right));
         self.claims_end = ends.min().filter(|end| *end != u64::MAX);
     }
@@ -122,7 +126,7 @@ impl Gateway {
         let lost: Vec<(u32, Refusal)> = self
             .links
             .iter()
-            .filter(|(_, link)| !link.departed)
+            .filter(|(_, link)| !link.detached_by_broker)
             .filter_map(|(id, link)| {
                 let lost = link.claims().find_map(|(scope, right)| self.lost_claim(&scope, right))?;
                 Some((id, lost))
@@ -134,7 +138,7 @@ impl Gateway {
         self.find_claims_end();
     }
 
-    /// Why a claim does not hold any more; `None` while it does.
+    /// Reason why a claim does not hold any more; `None` while it does.
     pub(crate) fn lost_claim(&self, scope: &Scope, right: Right) -> Option<Refusal> {
         let why = self.grants.allows(scope, right, self.now.unix_seconds()).err()?;
         let (claim, resource) = (claim_name(right), scope.as_str().to_owned());
@@ -165,8 +169,7 @@ fn rights(rights: &[AccessRight]) -> Rights {
     rights.iter().map(right).collect()
 }
 
-/// What a mechanism is called among those who count connections. That of the .NET SDK tells nothing but that a token
-/// will follow.
+/// Metric label of a mechanism. `MSSBCBS` of the .NET SDK says only that a token will follow.
 fn class_of(mechanism: &str) -> &'static str {
     match mechanism {
         "PLAIN" => "plain",

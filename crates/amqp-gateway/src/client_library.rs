@@ -1,4 +1,4 @@
-//! Which client library is at the other end, as its open says.
+//! Client library of the peer, by the properties of its open.
 //!
 //! Invariant: decided once, by the open; a name that is not known is no error and changes nothing.
 

@@ -1,4 +1,4 @@
-//! What a refusal is called in AMQP.
+//! AMQP error conditions and management status codes of refusals.
 //!
 //! Invariant: conditions and status codes are chosen here; no other file names a condition.
 
@@ -10,9 +10,9 @@ use broker_core::{
     AttachError, CommitError, EntityError, NoRoom, PublishError, SessionError, SettleError, TransactionError,
 };
 
-use crate::{address::AddressError, faults::FaultKind, refusal_log::Severity, selector::SelectorError};
+use crate::{address::AddressError, fault_table::FaultKind, refusal_log::Severity, selector::SelectorError};
 
-/// Why the gateway refuses something, whoever found the reason.
+/// Reason of a refusal, by the gateway or by the core.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Refusal {
     /// The core refused a link.
@@ -23,23 +23,36 @@ pub(crate) enum Refusal {
     Settle(SettleError),
     /// The core refused a request about an entity.
     Entity(EntityError),
-    /// An address names nothing.
-    Address { address: String, error: AddressError },
+    Address {
+        address: String,
+        error: AddressError,
+    },
     /// The connection holds no claim for this, or no longer.
-    Unauthorized { claim: &'static str, resource: String },
+    Unauthorized {
+        claim: &'static str,
+        resource: String,
+    },
     /// A token is no good.
-    BadToken { reason: String },
+    BadToken {
+        reason: String,
+    },
     /// The claim ran out while the link was in use.
-    ClaimExpired { claim: &'static str, resource: String },
+    ClaimExpired {
+        claim: &'static str,
+        resource: String,
+    },
     /// An address that is missing or no text, of a source or a target.
-    NoAddress { terminus: &'static str },
+    NoAddress {
+        terminus: &'static str,
+    },
     /// A sender without target.
     NoTarget,
     /// A receiver without source: the lookup of a durable subscription.
-    NoSubscription { name: String },
+    NoSubscription {
+        name: String,
+    },
     /// A selector that cannot be used.
     Selector(SelectorError),
-    /// A dynamic terminus.
     Dynamic,
     /// Capabilities, prefix or annotation that name a queue and a topic.
     TwoKinds,
@@ -66,48 +79,92 @@ pub(crate) enum Refusal {
     /// A message for the anonymous terminus without `to`.
     NoTo,
     /// A message for the anonymous terminus whose `to` names nothing.
-    BadTo { to: String, error: AddressError },
+    BadTo {
+        to: String,
+        error: AddressError,
+    },
     /// The sections of a message are not in the form that the standard demands.
     Malformed(String),
     /// A message annotation that the broker reads has another type than it must have.
-    BadAnnotation { name: &'static str, wanted: &'static str },
+    BadAnnotation {
+        name: &'static str,
+        wanted: &'static str,
+    },
     /// More bytes than the link takes.
-    TooLarge { bytes: u64, limit: u64 },
+    TooLarge {
+        bytes: u64,
+        limit: u64,
+    },
     /// A batch without messages, or with too many.
-    BatchLength { messages: usize, limit: usize },
+    BatchLength {
+        messages: usize,
+        limit: usize,
+    },
     /// A delivery state that is no outcome.
     ForeignState,
     /// More open requests than a management link may have.
-    TooManyRequests { limit: usize },
+    TooManyRequests {
+        limit: usize,
+    },
     /// More bytes of answers than a client may leave unread.
-    UnreadAnswers { limit: u64 },
+    UnreadAnswers {
+        limit: u64,
+    },
     /// A link beyond the connection's limit.
-    TooManyLinks { limit: usize },
+    TooManyLinks {
+        limit: usize,
+    },
     /// A connection beyond the broker's limit.
-    TooManyConnections { limit: usize },
+    TooManyConnections {
+        limit: usize,
+    },
     /// A management operation nobody knows.
-    UnknownOperation { operation: String },
+    UnknownOperation {
+        operation: String,
+    },
     /// A management request lacks something, or has it in a wrong form.
-    BadRequest { what: Cow<'static, str> },
+    BadRequest {
+        what: Cow<'static, str>,
+    },
     /// A number of a management request is out of its range.
-    OutOfRange { field: &'static str, value: i64, allowed: &'static str },
+    OutOfRange {
+        field: &'static str,
+        value: i64,
+        allowed: &'static str,
+    },
     /// One application property is too large.
-    PropertyTooLarge { name: String, bytes: usize, limit: usize },
+    PropertyTooLarge {
+        name: String,
+        bytes: usize,
+        limit: usize,
+    },
     /// All that stands before the body is too large.
-    PropertiesTooLarge { bytes: usize, limit: usize },
+    PropertiesTooLarge {
+        bytes: usize,
+        limit: usize,
+    },
     /// A name that the broker reads is too long.
-    TooLong { field: &'static str, chars: usize, limit: usize },
+    TooLong {
+        field: &'static str,
+        chars: usize,
+        limit: usize,
+    },
     /// The entity behind an open link was switched off for it.
-    EntityDisabled { entity: String },
+    EntityDisabled {
+        entity: String,
+    },
     /// The entity behind an open link was deleted.
-    EntityDeleted { entity: String },
+    EntityDeleted {
+        entity: String,
+    },
     /// The same client has attached the link on another connection.
     Stolen,
     /// Nothing has happened on a link for so long.
-    Idle { time_out: Duration },
+    Idle {
+        time_out: Duration,
+    },
     /// A fault that a test has ordered.
     Fault(FaultKind),
-    /// The broker shuts down.
     ShuttingDown,
     /// The broker has failed, and shuts down.
     Failed,
@@ -120,7 +177,6 @@ pub(crate) enum Refusal {
 /// A refusal's names on the wire.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Named {
-    /// The AMQP error condition.
     pub(crate) condition: &'static str,
     /// The status code of a management node.
     pub(crate) status: i32,

@@ -1,4 +1,4 @@
-//! What a gateway runs on.
+//! Configuration of a gateway.
 //!
 //! Invariant: plain data; nothing here is looked up or changed after a connection began.
 
@@ -9,7 +9,7 @@ use std::{
 
 use broker_core::Timestamp;
 
-use crate::{faults::Faults, refusal_log::RefusalLog};
+use crate::{fault_table::Faults, refusal_log::RefusalLog};
 
 /// The clocks, read together by the shell.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,7 @@ impl Now {
 pub struct GatewayConfig {
     /// `open.container-id`.
     pub container_id: String,
-    /// What error texts call this broker (`SystemTracker:<name>:<entity>`).
+    /// Name of this broker in error texts (`SystemTracker:<name>:<entity>`).
     pub server_name: String,
     /// Largest frame that is accepted, in bytes.
     pub max_frame_bytes: u32,

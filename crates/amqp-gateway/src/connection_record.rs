@@ -9,7 +9,7 @@ use broker_auth::{
     Authority, Grants, Identity, LoginRefusal, PeerFacts, RefusedLogin, SaslError, TokenError,
 };
 
-use crate::{condition::Refusal, notes::Note};
+use crate::{audit_events::AuditEvent, condition::Refusal};
 
 /// A log-in that was refused.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -45,7 +45,7 @@ impl Ending {
 /// Facts that nobody has taken yet, and those that stay.
 #[derive(Debug, Default)]
 pub struct ConnectionRecord {
-    changes: Vec<Note>,
+    changes: Vec<AuditEvent>,
     refused_logins: Vec<LoginRecord>,
     /// It was noted that the client shows no credentials.
     is_nameless: bool,
@@ -56,7 +56,7 @@ pub struct ConnectionRecord {
 
 impl ConnectionRecord {
     /// The changes that were asked for since the last call, in order.
-    pub fn take_changes(&mut self) -> Vec<Note> {
+    pub fn take_changes(&mut self) -> Vec<AuditEvent> {
         std::mem::take(&mut self.changes)
     }
 
@@ -80,7 +80,7 @@ impl ConnectionRecord {
         self.refused_header
     }
 
-    pub(crate) fn add_change(&mut self, change: Note) {
+    pub(crate) fn add_change(&mut self, change: AuditEvent) {
         self.changes.push(change);
     }
 

@@ -1,4 +1,4 @@
-//! Transactions on the wire: the coordinator link, and the names of what it began.
+//! Coordinator links, and the transactions that they declared.
 //!
 //! Invariant: a name stands for one transaction of this connection from its declaration until its discharge; when the
 //! link that declared it goes, it is rolled back.
@@ -16,24 +16,24 @@ use broker_core::{Command, CommitError, LinkId, Operation, Ticket, TransactionId
 
 use crate::{
     attach::{NODE_MESSAGE_BYTES, REQUEST_CREDIT},
+    attach_request::takes_rejected,
     condition::Refusal,
+    correlation::{Correlation, SessionNumber},
     enlisted::EnlistedDeliveries,
     gateway::Gateway,
     link::LinkRole,
     requests::Pending,
-    settlement::{Dialect, WireOutcome},
-    tickets::{Errand, SessionNumber},
-    wanted::takes_rejected,
+    settlement_rules::{Dialect, WireOutcome},
 };
 
-/// What the coordinator says of itself.
+/// Capabilities of the coordinator (transactions 4.5.1).
 const CAPABILITIES: [&str; 3] =
     ["amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn"];
 
 /// The transactions of a connection that are not discharged.
 #[derive(Debug, Default)]
 pub(crate) struct Transactions {
-    begun: BTreeMap<u128, Begun>,
+    begun: BTreeMap<u128, OpenTransaction>,
     next: u64,
     /// What their receivers have not settled.
     pub(crate) enlisted: EnlistedDeliveries,
@@ -41,7 +41,7 @@ pub(crate) struct Transactions {
 
 /// One of them.
 #[derive(Debug)]
-struct Begun {
+struct OpenTransaction {
     /// The core's name for it.
     number: TransactionId,
     /// The link that declared it.
@@ -57,9 +57,7 @@ struct Begun {
 pub(crate) struct Control {
     /// The link it came on.
     link: LinkId,
-    /// Its session.
     session: SessionNumber,
-    /// Its number there.
     delivery: u32,
     /// Whether the peer has settled it.
     settled: bool,
@@ -70,7 +68,6 @@ pub(crate) struct Control {
 pub(crate) struct TrackedSettlement {
     /// The session of the delivery.
     pub(crate) session: SessionNumber,
-    /// Its number there.
     pub(crate) delivery: u32,
     /// Its outcome, which the answer repeats.
     pub(crate) outcome: WireOutcome,
@@ -139,7 +136,7 @@ impl Gateway {
         let number = TransactionId(self.transactions.next);
         self.transactions.next += 1;
         let (coordinator, session) = (control.link, control.session);
-        self.transactions.begun.insert(name, Begun { number, coordinator, session, entity: None });
+        self.transactions.begun.insert(name, OpenTransaction { number, coordinator, session, entity: None });
         let ticket = self.await_answer(Pending::Declare(*control, name));
         self.commands.push(Command::Declare { transaction: number, ticket });
     }
@@ -157,7 +154,7 @@ impl Gateway {
 
     /// The core has declared or discharged a transaction.
     pub(crate) fn on_transaction_done(&mut self, ticket: Ticket) {
-        let Some(Errand::Request(number)) = Errand::unpack(ticket) else { return };
+        let Some(Correlation::Request(number)) = Correlation::unpack(ticket) else { return };
         match self.pending.remove(&number) {
             Some(Pending::Declare(control, name)) => {
                 let state = DeliveryState::Declared { txn_id: TxnId::from(&name.to_be_bytes()[..]) };
@@ -180,7 +177,7 @@ impl Gateway {
 
     /// The core has not declared a transaction, or not committed it.
     pub(crate) fn on_transaction_refused(&mut self, ticket: Ticket, error: CommitError) {
-        let Some(Errand::Request(number)) = Errand::unpack(ticket) else { return };
+        let Some(Correlation::Request(number)) = Correlation::unpack(ticket) else { return };
         let control = match self.pending.remove(&number) {
             Some(Pending::Declare(control, name)) => {
                 self.transactions.begun.remove(&name);
@@ -237,7 +234,7 @@ impl Gateway {
             let entity = root(entity);
             if *begun.entity.get_or_insert_with(|| entity.clone()) != entity {
                 let number = begun.number;
-                self.spoil_number(number);
+                self.mark_number_rollback_only(number);
                 return Err(Refusal::SeveralEntities);
             }
         }
@@ -245,20 +242,20 @@ impl Gateway {
     }
 
     /// The gateway refuses an operation of a transaction, so nothing of it may be done.
-    pub(crate) fn spoil(&mut self, name: &TxnId) {
+    pub(crate) fn mark_rollback_only(&mut self, name: &TxnId) {
         if let Some(name) = read_name(name) {
-            self.spoil_named(name);
+            self.mark_named_rollback_only(name);
         }
     }
 
     /// The same of a transaction whose name was read.
-    pub(crate) fn spoil_named(&mut self, name: u128) {
+    pub(crate) fn mark_named_rollback_only(&mut self, name: u128) {
         if let Some(begun) = self.transactions.begun.get(&name) {
-            self.spoil_number(begun.number);
+            self.mark_number_rollback_only(begun.number);
         }
     }
 
-    fn spoil_number(&mut self, transaction: TransactionId) {
+    fn mark_number_rollback_only(&mut self, transaction: TransactionId) {
         let operation = Box::new(Operation::Refused);
         self.commands.push(Command::Enlist { transaction, operation });
     }

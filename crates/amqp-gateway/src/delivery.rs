@@ -1,4 +1,4 @@
-//! A stored message, written for a receiver: a fresh header and annotations in front of the bare message.
+//! Encoding of a stored message for a receiver: a new header and annotations in front of the bare message.
 //!
 //! Invariant: properties, application properties, body and footer go out as the bytes they came, but for what
 //! the broker was told to add and what Service Bus stamps; and keys of annotations and footers are symbols for Service Bus.
@@ -20,12 +20,11 @@ use bytes::{Bytes, BytesMut};
 
 pub(crate) use changes::write_value;
 
-use crate::{intake::hex, outcome::ANNOTATION, settlement::Dialect};
+use crate::{message_parse::hex, outcome::ANNOTATION, settlement_rules::Dialect};
 
 /// For whom a message is written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recipient {
-    /// How it reads.
     pub(crate) dialect: Dialect,
     /// First half of the message-ids made for messages without one.
     pub(crate) id_base: u64,
@@ -69,7 +68,7 @@ pub(crate) fn write_front(
 /// A section with symbols as keys, where it has others. The SDKs for Service Bus read symbols only: the one for Java ends
 /// its receiver on a string.
 fn symbol_keys(section: Section, bytes: &[u8]) -> Option<Bytes> {
-    // What cannot be read as a map was checked when it came in, or goes out as it is.
+    // A section that is no map goes out unchanged.
     with_symbol_keys(section, bytes).ok().flatten()
 }
 

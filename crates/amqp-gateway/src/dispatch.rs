@@ -1,11 +1,11 @@
-//! Who looks after what the engine and the core say.
+//! Dispatch of the engine's events and the core's effects to their handlers.
 //!
 //! Invariant: each kind of event, and each kind of effect, has one place that handles it.
 
 use amqp_engine::Event;
 use broker_core::Effect;
 
-use crate::{condition::Refusal, gateway::Gateway, telling};
+use crate::{condition::Refusal, error_reply, gateway::Gateway};
 
 impl Gateway {
     /// The engine says that something has come in.
@@ -16,23 +16,23 @@ impl Gateway {
                 self.on_disposition(session, first, last, settled, state.as_ref());
             }
             Event::TooLarge { link, delivery_id, tag, state, bytes, limit } => {
-                self.lose_work(state.as_ref());
+                self.on_enlisted_work_lost(state.as_ref());
                 let refusal = Refusal::TooLarge { bytes, limit };
                 self.on_too_large(link, (delivery_id, tag), state.as_ref(), &refusal);
             }
-            Event::WorkLost { txn_id } => self.spoil(&txn_id),
+            Event::WorkLost { txn_id } => self.mark_rollback_only(&txn_id),
             Event::LinkFlow { link, limit, drain, properties, .. } => {
                 self.on_flow(link, limit, drain, properties.as_ref());
             }
             Event::LinkAttached { link, attach } => self.on_attached(link, attach),
             Event::LinkDetached { link, closed, error, by } => {
-                telling::by_engine(self, by, error.as_ref());
+                error_reply::by_engine(self, by, error.as_ref());
                 self.on_detached(link, closed && error.is_none(), by);
             }
             Event::DetachAnswered { link } => self.on_detach_answered(link),
             Event::SessionBegun { session } => self.on_session(session),
             Event::SessionEnded { session, error, by } => {
-                telling::by_engine(self, by, error.as_ref());
+                error_reply::by_engine(self, by, error.as_ref());
                 self.on_session_ended(session, by);
             }
             Event::SaslInit { mechanism, initial_response, .. } => {
@@ -44,7 +44,7 @@ impl Gateway {
             // The peer's word on what it sent: it has settled, and needs no answer.
             Event::SettledByPeer { .. } => {}
             Event::Closed { error, by } => {
-                telling::by_engine(self, by, error.as_ref());
+                error_reply::by_engine(self, by, error.as_ref());
                 let judges = (&*self.authority, &self.peer);
                 self.record.set_closed(by, error.as_ref(), self.engine.peer(), judges);
                 self.on_closed(by);

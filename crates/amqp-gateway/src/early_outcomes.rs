@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use amqp_codec::performative::DeliveryState;
 
-/// How long an outcome waits. Measured: at 0.3 ms none of 60,000 was overwritten. See
+/// Delay of an outcome. Measured: at 0.3 ms none of 60,000 was overwritten. See
 /// [`ClientLibrary::overwrites_early_outcomes`](crate::client_library::ClientLibrary::overwrites_early_outcomes).
 pub(crate) const DELAY: Duration = Duration::from_millis(1);
 

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{settlement::WireOutcome, tickets::SessionNumber};
+use crate::{correlation::SessionNumber, settlement_rules::WireOutcome};
 
 /// A delivery of a connection: its session and its number there.
 pub(crate) type SentDelivery = (SessionNumber, u32);

@@ -10,16 +10,16 @@ use broker_core::{Command, Operation, Outcome, Properties, SettleError};
 use crate::{
     condition::Refusal,
     coordinator::{TrackedSettlement, read_name},
+    correlation::SessionNumber,
+    enlist::inside,
     enlisted::SentDelivery,
     gateway::Gateway,
     link::LinkRole,
-    locks::{Held, IdRange},
-    outbound::Word,
+    outbound::PeerDisposition,
     outcome,
     requests::Pending,
-    settlement::{self, Deed, Dialect, Said, WireOutcome},
-    tickets::SessionNumber,
-    transacted::inside,
+    settlement_rules::{self, Dialect, PeerState, QueueAction, WireOutcome},
+    unsettled::{DeliveryIdRange, UnsettledDelivery},
 };
 
 impl Gateway {
@@ -28,28 +28,33 @@ impl Gateway {
         &mut self,
         session: SessionNumber,
         (first, last): (u32, u32),
-        word: Word<'_>,
+        word: PeerDisposition<'_>,
     ) {
-        let mut range = IdRange::new(first, last);
+        let mut range = DeliveryIdRange::new(first, last);
         while let Some(found) = self.sessions.get(session.0)
-            && let Some((id, held)) = found.locks.next(&mut range)
+            && let Some((id, entry)) = found.unsettled.next(&mut range)
         {
             if word.settled {
-                self.settled_amid_transactions((session, id), held, word);
+                self.settled_amid_transactions((session, id), entry, word);
             } else {
-                self.answered_amid_transactions((session, id), held, word);
+                self.answered_amid_transactions((session, id), entry, word);
             }
         }
         if let Some(name) = word.transaction
-            && self.sessions.get(session.0).is_some_and(|found| found.locks.gave_up(first, last))
+            && self.sessions.get(session.0).is_some_and(|found| found.unsettled.gave_up(first, last))
         {
             // It was given up with its link before this came: nothing can be done with it, and the discharge says so.
-            self.spoil(name);
+            self.mark_rollback_only(name);
         }
     }
 
     /// A receiver has settled a delivery: whatever the state says, it holds it no more.
-    fn settled_amid_transactions(&mut self, delivery: SentDelivery, held: Held, word: Word<'_>) {
+    fn settled_amid_transactions(
+        &mut self,
+        delivery: SentDelivery,
+        entry: UnsettledDelivery,
+        word: PeerDisposition<'_>,
+    ) {
         let named = word.transaction.and_then(read_name);
         if let Some(name) = named
             && word.transaction.is_some_and(|name| !self.knows_transaction(name))
@@ -61,62 +66,93 @@ impl Gateway {
         // The receiver's last word is this one. A transaction that had another is not done.
         let others = self.transactions.enlisted.transactions_of(delivery).to_vec();
         for other in others.into_iter().filter(|other| Some(*other) != named) {
-            self.spoil_named(other);
+            self.mark_named_rollback_only(other);
         }
-        self.take_and_settle(delivery, held, word);
+        self.take_and_settle(delivery, entry, word);
     }
 
     /// A receiver has not settled a delivery, and waits for an answer.
-    fn answered_amid_transactions(&mut self, delivery: SentDelivery, held: Held, word: Word<'_>) {
-        if matches!(word.said, Said::Nothing | Said::Received) {
+    fn answered_amid_transactions(
+        &mut self,
+        delivery: SentDelivery,
+        entry: UnsettledDelivery,
+        word: PeerDisposition<'_>,
+    ) {
+        if matches!(word.said, PeerState::Nothing | PeerState::Received) {
             let unknown = word.transaction.is_some_and(|name| !self.knows_transaction(name));
             if !unknown {
                 return;
             }
         }
         let waits = !self.transactions.enlisted.transactions_of(delivery).is_empty();
-        let (Some(outcome), Some(_)) = (word.said.outcome(), held.lock) else {
-            return self.take_and_settle(delivery, held, word);
+        let (Some(outcome), Some(_)) = (word.said.outcome(), entry.lock) else {
+            return self.take_and_settle(delivery, entry, word);
         };
         match word.transaction {
-            Some(name) if self.knows_transaction(name) => self.enlist_delivery(delivery, held, outcome, word),
-            None if waits => self.settle_waiting(delivery, held, outcome, word),
+            Some(name) if self.knows_transaction(name) => {
+                self.enlist_delivery(delivery, entry, outcome, word);
+            }
+            None if waits => self.settle_waiting(delivery, entry, outcome, word),
             Some(_) if waits => self.answer_refused(delivery, &Refusal::NoTransaction),
-            _ => self.take_and_settle(delivery, held, word),
+            _ => self.take_and_settle(delivery, entry, word),
         }
     }
 
-    fn take_and_settle(&mut self, (session, id): SentDelivery, held: Held, word: Word<'_>) {
+    fn take_and_settle(
+        &mut self,
+        (session, id): SentDelivery,
+        entry: UnsettledDelivery,
+        word: PeerDisposition<'_>,
+    ) {
         if let Some(session) = self.sessions.get_mut(session.0) {
-            session.locks.take(id);
+            session.unsettled.take(id);
         }
-        self.settle_taken(session, id, held, word);
+        self.settle_taken(session, id, entry, word);
     }
 
     /// What is done to a delivery, and whether its link is one whose peer may still say so.
-    fn outcome_of(&mut self, delivery: SentDelivery, held: Held, word: &Word<'_>) -> Option<Outcome> {
-        let link = self.links.get(held.consumer.0)?;
+    fn outcome_of(
+        &mut self,
+        delivery: SentDelivery,
+        entry: UnsettledDelivery,
+        word: &PeerDisposition<'_>,
+    ) -> Option<Outcome> {
+        let link = self.links.get(entry.consumer.0)?;
         let LinkRole::Consumer(consumer) = &link.role else { return None };
-        let verdict =
-            settlement::settlement(link.dialect, consumer.mode, false, word.said, consumer.default_outcome);
-        let (dialect, departed) = (link.dialect, link.departed);
-        if departed && !self.hears(delivery, held.consumer, true) {
+        let rule = settlement_rules::settlement(
+            link.dialect,
+            consumer.mode,
+            false,
+            word.said,
+            consumer.default_outcome,
+        );
+        let (dialect, detached_by_broker) = (link.dialect, link.detached_by_broker);
+        if detached_by_broker && !self.may_settle_after_detach(delivery, entry.consumer, true) {
             self.close_delivery(delivery);
             return None;
         }
-        (verdict.deed != Deed::Nothing).then(|| outcome::of(verdict.deed, dialect, word.state))
+        (rule.action != QueueAction::Nothing).then(|| outcome::of(rule.action, dialect, word.state))
     }
 
     /// An outcome joins a transaction.
-    fn enlist_delivery(&mut self, delivery: SentDelivery, held: Held, wire: WireOutcome, word: Word<'_>) {
-        let (Some(txn_id), Some(lock)) = (word.transaction, held.lock) else { return };
+    fn enlist_delivery(
+        &mut self,
+        delivery: SentDelivery,
+        entry: UnsettledDelivery,
+        wire: WireOutcome,
+        word: PeerDisposition<'_>,
+    ) {
+        let (Some(txn_id), Some(lock)) = (word.transaction, entry.lock) else { return };
         let Some(name) = read_name(txn_id) else { return };
-        let Some(outcome) = self.outcome_of(delivery, held, &word) else { return self.spoil(txn_id) };
-        let entity = self.links.get(held.consumer.0).map(|link| link.place().to_owned()).unwrap_or_default();
-        let transaction = match self.transaction(txn_id, held.consumer, &entity) {
+        let Some(outcome) = self.outcome_of(delivery, entry, &word) else {
+            return self.mark_rollback_only(txn_id);
+        };
+        let entity =
+            self.links.get(entry.consumer.0).map(|link| link.entity_name().to_owned()).unwrap_or_default();
+        let transaction = match self.transaction(txn_id, entry.consumer, &entity) {
             Ok(transaction) => transaction,
             Err(refusal) => {
-                self.spoil(txn_id);
+                self.mark_rollback_only(txn_id);
                 return self.answer_refused(delivery, &refusal);
             }
         };
@@ -124,19 +160,25 @@ impl Gateway {
         let (session, id) = delivery;
         let tracked = TrackedSettlement { session, delivery: id, outcome: wire, transaction: Some(name) };
         let ticket = Some(self.await_answer(Pending::Settle(tracked)));
-        let (queue, sequence) = (held.queue, held.sequence);
+        let (queue, sequence) = (entry.queue, entry.sequence);
         let operation = Operation::Settle { queue, sequence, lock, outcome, settled: false, ticket };
         self.commands.push(Command::Enlist { transaction, operation: Box::new(operation) });
     }
 
     /// A delivery that a transaction has, or had, is to be settled outside of one: the core knows whether it still has it.
-    fn settle_waiting(&mut self, delivery: SentDelivery, held: Held, wire: WireOutcome, word: Word<'_>) {
-        let Some(lock) = held.lock else { return };
-        let Some(outcome) = self.outcome_of(delivery, held, &word) else { return };
+    fn settle_waiting(
+        &mut self,
+        delivery: SentDelivery,
+        entry: UnsettledDelivery,
+        wire: WireOutcome,
+        word: PeerDisposition<'_>,
+    ) {
+        let Some(lock) = entry.lock else { return };
+        let Some(outcome) = self.outcome_of(delivery, entry, &word) else { return };
         let (session, id) = delivery;
         let tracked = TrackedSettlement { session, delivery: id, outcome: wire, transaction: None };
         let ticket = Some(self.await_answer(Pending::Settle(tracked)));
-        let (queue, sequence) = (held.queue, held.sequence);
+        let (queue, sequence) = (entry.queue, entry.sequence);
         self.commands.push(Command::Settle { queue, sequence, lock, outcome, ticket });
     }
 
@@ -190,10 +232,10 @@ impl Gateway {
             if !enlisted.settled {
                 continue;
             }
-            let Some(held) = self.close_delivery(delivery) else { continue };
-            let dialect = self.links.get(held.consumer.0).map(|link| link.dialect);
-            if let (Some(lock), Some(Dialect::Plain)) = (held.lock, dialect) {
-                let (queue, sequence) = (held.queue, held.sequence);
+            let Some(entry) = self.close_delivery(delivery) else { continue };
+            let dialect = self.links.get(entry.consumer.0).map(|link| link.dialect);
+            if let (Some(lock), Some(Dialect::Plain)) = (entry.lock, dialect) {
+                let (queue, sequence) = (entry.queue, entry.sequence);
                 let outcome = Outcome::Abandon(Properties::default());
                 self.commands.push(Command::Settle { queue, sequence, lock, outcome, ticket: None });
             }
@@ -201,14 +243,14 @@ impl Gateway {
     }
 
     fn is_open(&self, (session, id): SentDelivery) -> bool {
-        self.sessions.get(session.0).is_some_and(|session| session.locks.get(id).is_some())
+        self.sessions.get(session.0).is_some_and(|session| session.unsettled.get(id).is_some())
     }
 
     /// A delivery is no longer open; says what was behind it.
-    fn close_delivery(&mut self, (session, id): SentDelivery) -> Option<Held> {
-        let held = self.sessions.get_mut(session.0)?.locks.take(id)?;
-        self.settled_one(held.consumer);
-        Some(held)
+    fn close_delivery(&mut self, (session, id): SentDelivery) -> Option<UnsettledDelivery> {
+        let entry = self.sessions.get_mut(session.0)?.unsettled.take(id)?;
+        self.settled_one(entry.consumer);
+        Some(entry)
     }
 
     /// Refuses an outcome of a delivery that its receiver still has.

@@ -16,28 +16,28 @@ use broker_core::{ClientId, Command, Effect, Timestamp};
 use bytes::BytesMut;
 
 use crate::{
-    approach::AHEAD,
-    budget::Budget,
     cbs::Cbs,
     client_library::ClientLibrary,
     condition::Refusal,
     config::{GatewayConfig, Now},
     connection_record::ConnectionRecord,
     coordinator::Transactions,
+    delivery_window::DeliveryWindow,
+    fault_injection::InjectedFaults,
     handshake,
-    idling::Idling,
-    index::Index,
+    key_index::Index,
+    large_replies::LargeReplies,
     link::{Links, Session, Sessions},
-    lookups::Lookups,
-    mischief::Mischief,
+    link_idle_timeout::IdleLinks,
+    log_spans,
+    otel_spans::Traces,
+    prefetch::AHEAD,
     requests::Pending,
-    settlement::Dialect,
-    spans,
-    traces::Traces,
+    settlement_rules::Dialect,
     tracking::Tracking,
 };
 
-/// What the fresh sections of a usual delivery take, in bytes.
+/// Size of the new sections of a usual delivery, in bytes.
 const SECTIONS_BYTES: usize = 256;
 /// A delivery on its way counts as at least so many bytes: what is known of it takes as much, however short its message is.
 pub(crate) const DELIVERY_BYTES: u32 = 256;
@@ -49,10 +49,10 @@ const SCRATCH_MAX: usize = 16 << 10;
 /// Most commands that room is made for before they come.
 const COMMANDS_AHEAD_MAX: usize = 1_024;
 
-/// Who a client is and what it has open, for whoever looks after the broker.
+/// Summary of a connection for operators: its client, and what it has open.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct About {
-    /// What it calls itself; empty before its open.
+    /// Container id; empty before its open.
     pub container_id: Box<str>,
     /// The user, key or certificate subject that it logged in as; `anonymous` without one.
     pub user: Box<str>,
@@ -78,16 +78,16 @@ pub struct Gateway {
     pub(crate) peer: PeerFacts,
     pub(crate) engine: Connection,
     pub(crate) tracking: Tracking,
-    /// What the peer calls itself.
+    /// Container id of the peer.
     pub(crate) container: Box<str>,
-    /// What it is made with.
+    /// Client library of the peer.
     pub(crate) library: ClientLibrary,
     pub(crate) grants: Grants,
     /// Service Bus once the client has shown that it is one.
     pub(crate) dialect: Dialect,
-    /// Whether SASL has told who the client is.
+    /// Whether SASL has authenticated the client.
     pub(crate) authenticated: bool,
-    /// How SASL has told it.
+    /// Metric label of the SASL mechanism.
     pub(crate) log_in: &'static str,
     /// The mechanism that was asked for its missing initial response.
     pub(crate) challenged: Option<Symbol>,
@@ -100,14 +100,13 @@ pub struct Gateway {
     pub(crate) pending: BTreeMap<u64, Pending>,
     pub(crate) next_request: u64,
     /// Those of them that bring messages.
-    pub(crate) lookups: Lookups,
+    pub(crate) large_replies: LargeReplies,
     pub(crate) transactions: Transactions,
-    pub(crate) budget: Budget,
+    pub(crate) delivery_window: DeliveryWindow,
     pub(crate) cbs: Cbs,
-    /// What ordered faults have left.
-    pub(crate) mischief: Mischief,
-    /// What the links had counted when they were looked at.
-    pub(crate) idling: Idling,
+    pub(crate) injected_faults: InjectedFaults,
+    /// Activity counters of the links at the last idle check.
+    pub(crate) idle_links: IdleLinks,
     /// Spans of the messages that pass; `None`: none are wanted.
     pub(crate) traces: Option<Box<Traces>>,
     /// Facts that the log is to have.
@@ -115,15 +114,15 @@ pub struct Gateway {
     /// When the first claim of a link ends, in seconds since 1970.
     pub(crate) claims_end: Option<u64>,
     pub(crate) commands: Vec<Command>,
-    /// How many commands the last input became: the next is likely to become as many.
+    /// Number of commands that the last input became, as a capacity hint for the next.
     commands_before: usize,
     /// Whether the core knows the client.
     pub(crate) connected: bool,
     /// The connections that the broker takes, where this one is beyond them.
-    pub(crate) surplus: Option<usize>,
-    /// Where sections of deliveries are written before the engine takes them.
+    pub(crate) over_limit: Option<usize>,
+    /// Buffer for sections of deliveries before the engine takes them.
     pub(crate) scratch: BytesMut,
-    /// How much memory to take when that is used up, in bytes.
+    /// Size of the next buffer, in bytes.
     pub(crate) scratch_chunk: usize,
     pub(crate) now: Now,
 }
@@ -143,7 +142,7 @@ impl Gateway {
         let note = tracking.reference(&config.server_name);
         let engine_config = handshake::engine_config(&config, &authority, &peer, note);
         let engine = Connection::new(engine_config, now.instant);
-        let budget = Budget::new(config.deliver_window_bytes);
+        let delivery_window = DeliveryWindow::new(config.deliver_window_bytes);
         let traces = config.traces.then(Box::default);
         Self {
             config,
@@ -164,19 +163,19 @@ impl Gateway {
             by_session: Index::new(),
             pending: BTreeMap::new(),
             next_request: 0,
-            lookups: Lookups::default(),
+            large_replies: LargeReplies::default(),
             transactions: Transactions::default(),
-            budget,
+            delivery_window,
             cbs: Cbs::default(),
-            mischief: Mischief::default(),
-            idling: Idling::default(),
+            injected_faults: InjectedFaults::default(),
+            idle_links: IdleLinks::default(),
             traces,
             record: ConnectionRecord::default(),
             claims_end: None,
             commands: Vec::new(),
             commands_before: 0,
             connected: false,
-            surplus: None,
+            over_limit: None,
             scratch: BytesMut::new(),
             scratch_chunk: SCRATCH_LOW,
             now,
@@ -185,8 +184,8 @@ impl Gateway {
 
     /// A connection beyond the `limit` of them: the client is told when it opens, and may do nothing.
     #[must_use]
-    pub fn beyond(mut self, limit: usize) -> Self {
-        self.surplus = Some(limit);
+    pub fn refused_over_limit(mut self, limit: usize) -> Self {
+        self.over_limit = Some(limit);
         self
     }
 
@@ -216,7 +215,7 @@ impl Gateway {
         self.scratch_chunk = effects.len().saturating_mul(SECTIONS_BYTES).clamp(SCRATCH_LOW, SCRATCH_MAX);
         let mut effects = effects.into_iter();
         while !effects.as_slice().is_empty() {
-            self.approach(effects.as_slice());
+            self.prefetch(effects.as_slice());
             let mut done = 0;
             for effect in effects.as_mut_slice().iter_mut().take(AHEAD) {
                 // Those are large, and there are millions of them: they are not taken from where they lie.
@@ -231,8 +230,8 @@ impl Gateway {
             }
         }
         self.scratch = BytesMut::new();
-        self.look_further();
-        self.raise_budget();
+        self.request_next_large_reply();
+        self.raise_delivery_window();
     }
 
     /// The announced deadline has come. Being called early does no harm.
@@ -242,8 +241,8 @@ impl Gateway {
         self.handle_events();
         self.drop_expired_claims();
         self.look_at_tokens();
-        self.do_late();
-        self.look_at_links();
+        self.settle_delayed();
+        self.detach_idle_links();
     }
 
     /// Whether the socket should be read: not while the client does not take what it is told.
@@ -254,12 +253,12 @@ impl Gateway {
     /// When [`Gateway::handle_deadline`] wants to be called.
     pub fn deadline(&self) -> Option<Instant> {
         let claims = [self.claims_deadline(), self.tokens_deadline()];
-        let own = [self.engine.deadline(), self.late_deadline(), self.idling.next_look()];
+        let own = [self.engine.deadline(), self.delayed_deadline(), self.idle_links.next_check()];
         let deadlines = claims.into_iter().chain(own);
         deadlines.flatten().min()
     }
 
-    /// What the client asks of the core, in order: one batch.
+    /// Commands of the client for the core, in order: one batch.
     pub fn take_commands(&mut self) -> Vec<Command> {
         std::mem::take(&mut self.commands)
     }
@@ -269,7 +268,7 @@ impl Gateway {
         self.now = now;
         let before = out.len();
         self.engine.poll_output(now.instant, out, soft_limit);
-        self.budget.built(out.len() - before);
+        self.delivery_window.built(out.len() - before);
     }
 
     /// The same, with the payloads of large deliveries left where they lie.
@@ -277,19 +276,19 @@ impl Gateway {
         self.now = now;
         let before = out.len();
         self.engine.poll_gathered(now.instant, out, soft_limit);
-        self.budget.built(out.len() - before);
+        self.delivery_window.built(out.len() - before);
     }
 
     /// Nothing can be written for now: deliveries that are left let go of memory that they share.
-    pub fn unshare_waiting(&mut self) {
-        self.engine.unshare_waiting();
+    pub fn compact_queued(&mut self) {
+        self.engine.compact_queued();
     }
 
     /// The transport has taken that many bytes of the output: as many more may be asked of the core.
     pub fn output_written(&mut self, bytes: usize) {
-        self.budget.written(bytes);
-        self.look_further();
-        self.raise_budget();
+        self.delivery_window.written(bytes);
+        self.request_next_large_reply();
+        self.raise_delivery_window();
     }
 
     /// Ends the connection because the broker stops: the client is told and may answer.
@@ -319,7 +318,7 @@ impl Gateway {
         self.close(now, &Refusal::Failed);
     }
 
-    /// Who the client is and what it has open.
+    /// Summary of the connection, for operators.
     pub fn about(&self) -> About {
         About {
             container_id: self.engine.peer().container_id.as_str().into(),
@@ -327,14 +326,15 @@ impl Gateway {
             keys: self.grants.keys().into_iter().map(Box::from).collect(),
             is_service_bus: self.dialect == Dialect::ServiceBus,
             sessions: self.sessions.iter().count(),
-            links: self.links.iter().filter(|(_, link)| !link.departed).count(),
-            unsettled: self.sessions.iter().map(|(_, session)| session.locks.len()).sum(),
+            links: self.links.iter().filter(|(_, link)| !link.detached_by_broker).count(),
+            unsettled: self.sessions.iter().map(|(_, session)| session.unsettled.len()).sum(),
             oldest_unsettled: self.oldest_unsettled(),
         }
     }
 
     fn oldest_unsettled(&self) -> Option<Timestamp> {
-        let seconds = self.sessions.iter().filter_map(|(_, session)| session.locks.oldest_since()).min()?;
+        let seconds =
+            self.sessions.iter().filter_map(|(_, session)| session.unsettled.oldest_since()).min()?;
         Some(Timestamp::from_millis(u64::from(seconds) * 1_000))
     }
 
@@ -379,7 +379,7 @@ impl Gateway {
             Some(number) => {
                 self.by_session.insert(id, number);
                 if let Some(session) = self.sessions.get_mut(number) {
-                    session.span = spans::session(number);
+                    session.span = log_spans::session(number);
                 }
             }
             // The engine's own limit is lower, so this is not reached.
@@ -395,12 +395,12 @@ impl Gateway {
             .sum()
     }
 
-    pub(crate) fn raise_budget(&mut self) {
+    pub(crate) fn raise_delivery_window(&mut self) {
         if !self.connected {
             return;
         }
         let waiting = self.waiting_bytes();
-        if let Some(limit) = self.budget.raise(waiting) {
+        if let Some(limit) = self.delivery_window.raise(waiting) {
             self.commands.push(Command::ByteBudget { limit, least: DELIVERY_BYTES });
         }
     }

@@ -1,4 +1,4 @@
-//! What the broker says of itself when a connection begins.
+//! Open of a connection: the properties that the broker offers, and those that the client states.
 //!
 //! Invariant: the core learns of a client only once its open has come.
 
@@ -15,7 +15,7 @@ use broker_core::Command;
 
 use crate::{
     client_library::ClientLibrary, condition::Refusal, config::GatewayConfig, gateway::Gateway,
-    settlement::Dialect,
+    settlement_rules::Dialect,
 };
 
 /// The engine's settings for one connection. `note` follows the errors that it raises itself.
@@ -67,7 +67,7 @@ impl Gateway {
             self.dialect = Dialect::ServiceBus;
         }
         self.log_in_without_sasl();
-        if let Some(limit) = self.surplus {
+        if let Some(limit) = self.over_limit {
             self.engine.accept_open(OpenReply::default());
             return self.close_with(&Refusal::TooManyConnections { limit });
         }
@@ -76,6 +76,6 @@ impl Gateway {
             self.commands.push(Command::Connect);
         }
         self.engine.accept_open(OpenReply::default());
-        self.raise_budget();
+        self.raise_delivery_window();
     }
 }

@@ -1,4 +1,4 @@
-//! Messages that the peer sends.
+//! Incoming transfers.
 //!
 //! Invariant: an unsettled message is answered once, `accepted` or `rejected` with an error, and settled; a
 //! settled one is not answered.
@@ -17,16 +17,16 @@ use broker_core::{Command, EntityPath, LinkId, Message, NodeKind, Ticket};
 
 use crate::{
     address::{self, AddressError, Node},
-    asked_kind::{self, asking},
     attach::REQUEST_CREDIT,
     condition::Refusal,
+    correlation::{Correlation, SessionNumber},
     early_outcomes,
+    enlist::inside,
     gateway::Gateway,
-    intake::{self, Intake},
     link::{LinkRole, TrackedPublish},
+    message_parse::{self, ParseOptions},
+    requested_kind::{self, asking},
     requests::Pending,
-    tickets::{Errand, SessionNumber},
-    transacted::inside,
 };
 
 impl Gateway {
@@ -35,7 +35,7 @@ impl Gateway {
         let number = self.by_key.find(delivery.link);
         let Some((number, link)) = number.and_then(|number| Some((number, self.links.get(number)?))) else {
             // It was detached when this had come already.
-            return self.lose_work(delivery.state.as_ref());
+            return self.on_enlisted_work_lost(delivery.state.as_ref());
         };
         let (id, key) = (LinkId(number), link.key);
         match &link.role {
@@ -56,7 +56,7 @@ impl Gateway {
                 self.on_control(id, delivery);
             }
             // The engine lets nobody send on a link that receives.
-            LinkRole::Consumer(_) | LinkRole::Replies(_) | LinkRole::Lookup(_) => {}
+            LinkRole::Consumer(_) | LinkRole::Replies(_) | LinkRole::SubscriptionLookup(_) => {}
         }
     }
 
@@ -82,12 +82,12 @@ impl Gateway {
                 );
             }
             LinkRole::Requests(_) | LinkRole::Coordinator { .. } => {
-                let place = link.place().to_owned();
+                let place = link.entity_name().to_owned();
                 self.top_up(key, REQUEST_CREDIT);
                 let error = self.error(refusal, &place);
                 self.settle_received(session, delivery.0, DeliveryState::Rejected(Some(Box::new(error))));
             }
-            LinkRole::Consumer(_) | LinkRole::Replies(_) | LinkRole::Lookup(_) => {}
+            LinkRole::Consumer(_) | LinkRole::Replies(_) | LinkRole::SubscriptionLookup(_) => {}
         }
     }
 
@@ -103,33 +103,35 @@ impl Gateway {
         let LinkRole::Producer(producer) = &link.role else { return };
         let (session, dialect) = (link.session, link.dialect);
         if self.config.faults.is_some()
-            && let Some(refusal) = self.throttle(id, delivery)
+            && let Some(refusal) = self.throttle_fault(id, delivery)
         {
             // Or its transaction would commit without this message.
-            self.lose_work(delivery.state.as_ref());
+            self.on_enlisted_work_lost(delivery.state.as_ref());
             return self.refuse_message(id, delivery, &refusal);
         }
         if let Some(DeliveryState::Transactional { txn_id, .. }) = &delivery.state {
             let txn_id = txn_id.clone();
-            let intake = Intake { dialect, utc: self.now.utc, wants: producer.wants };
-            return self.publish_transacted(id, delivery, intake, txn_id);
+            let options =
+                ParseOptions { dialect, utc: self.now.utc, required_fields: producer.required_fields };
+            return self.publish_transacted(id, delivery, options, txn_id);
         }
         let (bytes, limit) = (delivery.payload.len() as u64, producer.max_message_bytes);
         if bytes > limit {
             return self.refuse_message(id, delivery, &Refusal::TooLarge { bytes, limit });
         }
-        let intake = Intake { dialect, utc: self.now.utc, wants: producer.wants };
+        let options = ParseOptions { dialect, utc: self.now.utc, required_fields: producer.required_fields };
         let Some(queue) = producer.queue.filter(|_| !producer.is_tracked()) else {
-            return self.publish_by_path(id, delivery, intake);
+            return self.publish_by_path(id, delivery, options);
         };
-        let ticket = (!delivery.settled).then(|| Errand::Received(session, delivery.delivery_id.0).pack());
+        let ticket =
+            (!delivery.settled).then(|| Correlation::Received(session, delivery.delivery_id.0).pack());
         if delivery.message_format == BATCH_FORMAT {
-            if let Some(messages) = self.take_in(id, delivery, intake) {
+            if let Some(messages) = self.take_in(id, delivery, options) {
                 self.commands.push(Command::PublishBatch { queue, messages, ticket });
             }
             return;
         }
-        match intake::message(std::mem::take(&mut delivery.payload), intake, &mut self.tracking) {
+        match message_parse::message(std::mem::take(&mut delivery.payload), options, &mut self.tracking) {
             // It is made in its place.
             Ok(message) => {
                 self.commands.extend(iter::once_with(|| Command::Publish { queue, message, ticket }));
@@ -140,12 +142,12 @@ impl Gateway {
 
     /// For the anonymous terminus, for a link that the core has not answered yet or that goes through another entity,
     /// and for one whose refusals must find it.
-    fn publish_by_path(&mut self, id: LinkId, delivery: &mut IncomingDelivery, intake: Intake) {
+    fn publish_by_path(&mut self, id: LinkId, delivery: &mut IncomingDelivery, options: ParseOptions) {
         let (path, kind) = match self.destination(id, delivery) {
             Ok(destination) => destination,
             Err(refusal) => return self.refuse_message(id, delivery, &refusal),
         };
-        let Some(messages) = self.take_in(id, delivery, intake) else { return };
+        let Some(messages) = self.take_in(id, delivery, options) else { return };
         let Some(link) = self.links.get(id.0) else { return };
         let LinkRole::Producer(producer) = &link.role else { return };
         let (session, delivery_id) = (link.session, delivery.delivery_id.0);
@@ -161,7 +163,7 @@ impl Gateway {
             };
             Some(self.await_answer(Pending::Publish(tracked)))
         } else {
-            (!delivery.settled).then(|| Errand::Received(session, delivery_id).pack())
+            (!delivery.settled).then(|| Correlation::Received(session, delivery_id).pack())
         };
         let auto_create = self.config.auto_create;
         self.commands.push(match through {
@@ -175,13 +177,13 @@ impl Gateway {
         &mut self,
         id: LinkId,
         delivery: &mut IncomingDelivery,
-        intake: Intake,
+        options: ParseOptions,
     ) -> Option<Vec<Message>> {
         let payload = std::mem::take(&mut delivery.payload);
         let read = if delivery.message_format == BATCH_FORMAT {
-            intake::batch(&payload, intake, self.config.max_batch_messages, &mut self.tracking)
+            message_parse::batch(&payload, options, self.config.max_batch_messages, &mut self.tracking)
         } else {
-            intake::message(payload, intake, &mut self.tracking).map(|message| vec![message])
+            message_parse::message(payload, options, &mut self.tracking).map(|message| vec![message])
         };
         match read {
             Ok(messages) => return Some(messages),
@@ -199,7 +201,7 @@ impl Gateway {
         }
     }
 
-    /// Where a message goes: where its link says, else where the message itself says, which may ask for a kind of node.
+    /// Destination of a message: that of its link, else that of its `to`, which may ask for a kind of node.
     pub(crate) fn destination(
         &self,
         id: LinkId,
@@ -210,24 +212,24 @@ impl Gateway {
         if let Some(path) = &producer.path {
             return Ok((path.clone(), producer.kind));
         }
-        let (to, jms_destination) = intake::destination(&delivery.payload).ok_or(Refusal::NoTo)?;
+        let (to, jms_destination) = message_parse::destination(&delivery.payload).ok_or(Refusal::NoTo)?;
         let bad = |error| Refusal::BadTo { to: to.clone(), error };
         let Node::Entity(path) = address::parse(&to).map_err(bad)? else {
             return Err(bad(AddressError::NotAQueue));
         };
         self.claim(&path, false, Right::Send)?;
-        Ok((path, asked_kind::of_message(&to, jms_destination)?))
+        Ok((path, requested_kind::of_message(&to, jms_destination)?))
     }
 
     /// Messages are stored.
     pub(crate) fn on_published(&mut self, first: Ticket, last: Ticket) {
-        match (Errand::unpack(first), Errand::unpack(last)) {
-            (Some(Errand::Received(session, from)), Some(Errand::Received(_, to))) => {
+        match (Correlation::unpack(first), Correlation::unpack(last)) {
+            (Some(Correlation::Received(session, from)), Some(Correlation::Received(_, to))) => {
                 self.trace_answered(session, (from, to), false);
                 let Some(session) = self.sessions.get(session.0) else { return };
                 settle_received(&mut self.engine, session.id, from..=to);
             }
-            (Some(Errand::Request(from)), Some(Errand::Request(to))) => {
+            (Some(Correlation::Request(from)), Some(Correlation::Request(to))) => {
                 for number in from..=to {
                     if let Some(Pending::Publish(tracked)) = self.pending.remove(&number)
                         && !tracked.settled
@@ -248,12 +250,12 @@ impl Gateway {
 
     /// A message is refused by the core.
     pub(crate) fn on_publish_refused(&mut self, ticket: Ticket, refusal: &Refusal) {
-        match Errand::unpack(ticket) {
-            Some(Errand::Received(session, delivery)) => {
+        match Correlation::unpack(ticket) {
+            Some(Correlation::Received(session, delivery)) => {
                 let error = self.error(refusal, "");
                 self.settle_received(session, delivery, DeliveryState::Rejected(Some(Box::new(error))));
             }
-            Some(Errand::Request(number)) => match self.pending.remove(&number) {
+            Some(Correlation::Request(number)) => match self.pending.remove(&number) {
                 Some(Pending::Publish(tracked)) => {
                     self.note_answered(&tracked);
                     self.refuse_tracked(&tracked, refusal);
@@ -295,7 +297,7 @@ impl Gateway {
         let Some(link) = self.links.get(tracked.link.0) else { return };
         let LinkRole::Producer(producer) = &link.role else { return };
         let (anonymous, takes_rejected) = (producer.path.is_none(), producer.takes_rejected);
-        let place = link.place().to_owned();
+        let place = link.entity_name().to_owned();
         let mut error = self.error(refusal, &place);
         if anonymous {
             error = with_delivery_tag(error, &tracked.tag);

@@ -1,4 +1,4 @@
-//! What the gateway knows of each session and link.
+//! Sessions and links of a connection.
 //!
 //! Invariant: a link is one of six kinds for as long as it lives.
 
@@ -19,14 +19,14 @@ use tracing::Span;
 
 use crate::{
     address,
-    answers::Unread,
-    forgetting::Forgetting,
-    intake::Wants,
-    locks::Locks,
-    settlement::{Dialect, WireOutcome},
+    correlation::SessionNumber,
+    message_parse::RequiredFields,
+    plain_subscription::{PlainSubscription, SubscriptionLookup},
+    reply_backpressure::UnreadReplies,
+    settlement_rules::{Dialect, WireOutcome},
+    settlement_watermark::SettlementWatermark,
     slab::Slab,
-    subscribing::{Lookup, Subscribing},
-    tickets::SessionNumber,
+    unsettled::UnsettledDeliveries,
 };
 
 /// The sessions of a connection, by [`SessionNumber`].
@@ -39,15 +39,14 @@ pub(crate) type Links = Slab<Link, 16, 16>;
 pub(crate) struct Session {
     /// The engine's name for it.
     pub(crate) id: SessionId,
-    /// What the peer has not settled.
-    pub(crate) locks: Locks,
+    /// Deliveries that the peer has not settled.
+    pub(crate) unsettled: UnsettledDeliveries,
     /// Sizes in bytes of deliveries given to the engine, of which the last ones are not sent.
     unsent: VecDeque<u32>,
-    /// Their sum.
     unsent_bytes: u64,
     /// Which deliveries the engine may forget.
-    pub(crate) forgetting: Forgetting,
-    /// What the log shows of it.
+    pub(crate) watermark: SettlementWatermark,
+    /// Span for log lines.
     pub(crate) span: Span,
 }
 
@@ -56,10 +55,10 @@ impl Session {
     pub(crate) fn new(id: SessionId) -> Self {
         Self {
             id,
-            locks: Locks::default(),
+            unsettled: UnsettledDeliveries::default(),
             unsent: VecDeque::new(),
             unsent_bytes: 0,
-            forgetting: Forgetting::default(),
+            watermark: SettlementWatermark::default(),
             span: Span::none(),
         }
     }
@@ -91,15 +90,14 @@ pub(crate) struct Link {
     pub(crate) session: SessionNumber,
     /// Its name on the wire.
     pub(crate) name: Box<str>,
-    /// How its peer's words are read.
+    /// Dialect in which the link was attached.
     pub(crate) dialect: Dialect,
     /// The right it lives by; `None` for `$cbs` and the anonymous terminus.
     pub(crate) claim: Option<(Scope, Right)>,
-    /// What it is for.
     pub(crate) role: LinkRole,
     /// The broker has detached it and the peer has not: a receiver of which deliveries are open.
-    pub(crate) departed: bool,
-    /// What the log shows of it.
+    pub(crate) detached_by_broker: bool,
+    /// Span for log lines.
     pub(crate) span: Span,
 }
 
@@ -115,30 +113,28 @@ impl Link {
     }
 
     /// The entity or node that error texts name.
-    pub(crate) fn place(&self) -> &str {
+    pub(crate) fn entity_name(&self) -> &str {
         match &self.role {
             LinkRole::Producer(producer) => producer.path.as_ref().map_or("", |path| &path.entity),
             LinkRole::Consumer(consumer) => &consumer.path.entity,
-            LinkRole::Requests(requests) => requests.node.place(),
-            LinkRole::Replies(replies) => replies.node.place(),
-            LinkRole::Coordinator { .. } | LinkRole::Lookup(_) => "",
+            LinkRole::Requests(requests) => requests.node.entity_name(),
+            LinkRole::Replies(replies) => replies.node.entity_name(),
+            LinkRole::Coordinator { .. } | LinkRole::SubscriptionLookup(_) => "",
         }
     }
 }
 
-/// What a link is for.
+/// Role of a link.
 #[derive(Debug)]
 pub(crate) enum LinkRole {
-    /// The peer sends messages.
     Producer(Box<Producer>),
-    /// The peer receives messages.
     Consumer(Box<Consumer>),
     /// The peer sends requests to a node.
     Requests(Box<Requests>),
     /// The peer receives a node's answers.
     Replies(Box<Replies>),
     /// The peer looks a subscription up.
-    Lookup(Box<Lookup>),
+    SubscriptionLookup(Box<SubscriptionLookup>),
     /// The peer declares and discharges transactions.
     Coordinator {
         /// Whether the peer understands `rejected`; else a refusal detaches the link.
@@ -150,8 +146,8 @@ impl LinkRole {
     /// The subscription that is given up with the link, which the peer has closed for good or not.
     pub(crate) fn ends(&self, closed: bool) -> Option<Box<str>> {
         match self {
-            Self::Consumer(consumer) => consumer.subscribing.as_ref()?.ends(closed),
-            Self::Lookup(lookup) => lookup.ends(closed),
+            Self::Consumer(consumer) => consumer.plain_subscription.as_ref()?.ends(closed),
+            Self::SubscriptionLookup(lookup) => lookup.ends(closed),
             Self::Producer(_) | Self::Requests(_) | Self::Replies(_) | Self::Coordinator { .. } => None,
         }
     }
@@ -160,16 +156,15 @@ impl LinkRole {
 /// A link on which the peer sends messages.
 #[derive(Debug)]
 pub(crate) struct Producer {
-    /// Where to; `None` for the anonymous terminus.
+    /// Target entity; `None` for the anonymous terminus.
     pub(crate) path: Option<EntityPath>,
-    /// The kind of node that was asked for.
     pub(crate) kind: Option<NodeKind>,
     /// The entity it is sent through; a message never shows there.
     pub(crate) via: Option<EntityPath>,
     /// The store, once the core has opened the link; `None` where it is sent through another one.
     pub(crate) queue: Option<QueueId>,
-    /// What it needs to know of its messages.
-    pub(crate) wants: Wants,
+    /// Optional fields that its entity needs of messages.
+    pub(crate) required_fields: RequiredFields,
     /// The attach that waits for the core's answer.
     pub(crate) attach: Option<Box<Attach>>,
     /// Largest message, in bytes.
@@ -201,13 +196,13 @@ impl Producer {
 /// A link on which the peer receives messages.
 #[derive(Debug)]
 pub(crate) struct Consumer {
-    /// Where from.
+    /// Source entity.
     pub(crate) path: EntityPath,
     /// The attach that waits for the core's answer.
     pub(crate) attach: Option<Box<Attach>>,
     /// The link's sender settle mode.
     pub(crate) mode: SenderSettleMode,
-    /// What settling without a word means.
+    /// Outcome of a delivery that the peer settles without a state.
     pub(crate) default_outcome: Option<WireOutcome>,
     /// First half of the message-ids made for messages without one.
     pub(crate) id_base: u64,
@@ -215,12 +210,12 @@ pub(crate) struct Consumer {
     pub(crate) max_message_bytes: Option<u64>,
     /// Deliveries, as the core counts them.
     pub(crate) delivered: u64,
-    /// How far the core's count is ahead of the peer's.
+    /// Difference between the core's delivery count and the peer's.
     pub(crate) offset: i64,
     /// The peer's limit, as the peer counts.
     pub(crate) limit: u64,
     /// The limit the core was told.
-    pub(crate) told: u64,
+    pub(crate) announced: u64,
     /// Deliveries the peer has not settled.
     pub(crate) unsettled: u32,
     /// It holds a session.
@@ -229,8 +224,8 @@ pub(crate) struct Consumer {
     pub(crate) draining: bool,
     /// Limits to which a drain was asked and not answered, oldest first: the peer's and the core's.
     pub(crate) drains: VecDeque<(u64, u64)>,
-    /// What it has to do with a subscription of its own, if it may have one.
-    pub(crate) subscribing: Option<Box<Subscribing>>,
+    /// Subscription that a plain receiver of a topic owns, if it may have one.
+    pub(crate) plain_subscription: Option<Box<PlainSubscription>>,
 }
 
 /// Which node a request goes to.
@@ -258,27 +253,24 @@ impl NodeName {
 /// A link on which requests come.
 #[derive(Debug)]
 pub(crate) struct Requests {
-    /// The node they are for.
     pub(crate) node: NodeName,
 }
 
 /// A link on which answers go.
 #[derive(Debug)]
 pub(crate) struct Replies {
-    /// The node they are from.
     pub(crate) node: NodeName,
     /// The address of the peer's own terminus.
     pub(crate) target_address: Option<Box<str>>,
     /// Whether answers go out settled.
     pub(crate) settled: bool,
-    /// The peer's limit.
     pub(crate) limit: u64,
     /// Answers sent.
     pub(crate) sent: u64,
     /// Answers that wait for credit: their sections, and the values of their bodies.
     pub(crate) waiting: VecDeque<(Bytes, Bytes)>,
     /// Bytes of answers that have not left.
-    pub(crate) unread: Unread,
+    pub(crate) unread: UnreadReplies,
 }
 
 /// A message that waits for the core's answer and cannot be told apart by its ticket alone.
@@ -286,9 +278,7 @@ pub(crate) struct Replies {
 pub(crate) struct TrackedPublish {
     /// The link it came on.
     pub(crate) link: LinkId,
-    /// Its session.
     pub(crate) session: SessionNumber,
-    /// Its number there.
     pub(crate) delivery: u32,
     /// Its tag, for the error's `info`.
     pub(crate) tag: DeliveryTag,

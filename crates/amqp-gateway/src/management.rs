@@ -2,9 +2,9 @@
 //!
 //! Invariant: every request gets one answer, with string keys and the documented types in its body.
 
+mod deferred;
 mod delete;
 mod locks;
-mod numbers;
 mod peek;
 mod rules;
 mod schedule;
@@ -22,14 +22,14 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::{
     condition::{NO_SESSION, Refusal},
+    correlation::SessionNumber,
     gateway::Gateway,
-    intake::{Intake, Wants},
+    message_parse::{ParseOptions, RequiredFields},
     requests::{Caller, NULL, Pending, Reply, Request},
-    settlement::Dialect,
-    tickets::SessionNumber,
+    settlement_rules::Dialect,
 };
 
-/// What was asked, for the answer.
+/// Operation of a request, which its reply needs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Operation {
     /// `com.microsoft:peek-message`.
@@ -133,7 +133,7 @@ impl Gateway {
             request.caller.transaction = None;
         }
         if let Err(refusal) = self.claim(&path, true, operation.right()) {
-            self.note(&request.caller, operation, Some(refusal.named().condition));
+            self.record_audit(&request.caller, operation, Some(refusal.named().condition));
             return self.reply_refused(&request.caller, &refusal);
         }
         if operation.has_large_answer()
@@ -157,12 +157,16 @@ impl Gateway {
             Operation::RenewLocks => locks::renew(&body, path),
             Operation::UpdateDisposition => locks::update(&body, path),
             Operation::Schedule => {
-                let intake = Intake { dialect: Dialect::ServiceBus, utc: self.now.utc, wants: Wants::ALL };
+                let options = ParseOptions {
+                    dialect: Dialect::ServiceBus,
+                    utc: self.now.utc,
+                    required_fields: RequiredFields::ALL,
+                };
                 let limit = self.config.max_batch_messages;
-                schedule::command(&body, path, intake, limit, &mut self.tracking)
+                schedule::command(&body, path, options, limit, &mut self.tracking)
             }
             Operation::CancelScheduled => schedule::cancel(&body, path),
-            Operation::ReceiveDeferred => numbers::command(&body, path, self.config.max_peek_bytes),
+            Operation::ReceiveDeferred => deferred::command(&body, path, self.config.max_peek_bytes),
             Operation::BatchDelete => delete::command(&body, path, self.now.utc),
             Operation::RenewSession => sessions::renew(&body, path),
             Operation::GetSessionState => sessions::get_state(&body, path),
@@ -210,7 +214,7 @@ impl Gateway {
     /// An entity or a rule has been made, changed or deleted.
     pub(crate) fn on_entity_done(&mut self, ticket: Ticket) {
         if let Some((caller, operation)) = self.answered(ticket) {
-            self.note(&caller, operation, None);
+            self.record_audit(&caller, operation, None);
             self.reply_ok(&caller, RawMap::empty().bytes().clone());
         }
     }
@@ -231,14 +235,14 @@ impl Gateway {
             return self.reply(&caller, reply);
         }
         let with_body = operation != Operation::PeekWithoutBody;
-        let body = peek::messages(messages, caller.node.place(), with_body);
+        let body = peek::messages(messages, caller.node.entity_name(), with_body);
         self.reply_ok(&caller, body);
     }
 
     /// Deferred messages have been taken.
     pub(crate) fn on_fetched(&mut self, ticket: Ticket, messages: &[Fetched]) {
         let Some((caller, _)) = self.answered(ticket) else { return };
-        let body = numbers::messages(messages, caller.node.place());
+        let body = deferred::messages(messages, caller.node.entity_name());
         self.reply_ok(&caller, body);
     }
 
@@ -252,7 +256,7 @@ impl Gateway {
     pub(crate) fn on_deleted(&mut self, ticket: Ticket, count: u32) {
         let Some((mut caller, operation)) = self.answered(ticket) else { return };
         caller.subject = Some(format!("{count} messages").into());
-        self.note(&caller, operation, None);
+        self.record_audit(&caller, operation, None);
         let (status, description) = if count == 0 { (204, "NoContent") } else { (200, "OK") };
         let body = delete::count(count).freeze();
         self.reply(&caller, Reply { status, description, condition: None, body });
@@ -290,7 +294,7 @@ impl Gateway {
             self.pending.remove(&number);
             return self.on_enlisted(settlement);
         }
-        let ticket = crate::tickets::Errand::Request(number).pack();
+        let ticket = crate::correlation::Correlation::Request(number).pack();
         if let Some((caller, _)) = self.answered(ticket) {
             self.reply_ok(&caller, RawMap::empty().bytes().clone());
         }
@@ -299,7 +303,7 @@ impl Gateway {
     /// A request is refused by the core.
     pub(crate) fn on_request_refused(&mut self, ticket: Ticket, refusal: &Refusal) {
         if let Some((caller, operation)) = self.answered(ticket) {
-            self.note(&caller, operation, Some(refusal.named().condition));
+            self.record_audit(&caller, operation, Some(refusal.named().condition));
             self.reply_refused(&caller, refusal);
         }
     }
@@ -311,7 +315,7 @@ impl Gateway {
 }
 
 /// A command that waits for its ticket.
-pub(crate) type Ask = Box<dyn FnOnce(Ticket) -> Command>;
+pub(crate) type CommandBuilder = Box<dyn FnOnce(Ticket) -> Command>;
 
 fn bad(what: &'static str) -> Refusal {
     Refusal::BadRequest { what: what.into() }
@@ -356,7 +360,7 @@ fn sequence_numbers_of(body: &RawMap) -> Result<Vec<SequenceNumber>, Refusal> {
 
 /// An array of 64-bit values of one type, as the value of a map's only entry.
 fn one_array(key: &str, constructor: u8, values: impl ExactSizeIterator<Item = i64>) -> BytesMut {
-    // What is answered was asked for in one message, which holds fewer than 2^29 values.
+    // The request was one message, which holds fewer than 2^29 values.
     let count = u32::try_from(values.len()).unwrap_or(u32::MAX);
     one_entry(key, 0, |out| {
         out.put_u8(code::ARRAY_32);
@@ -368,12 +372,12 @@ fn one_array(key: &str, constructor: u8, values: impl ExactSizeIterator<Item = i
 }
 
 /// A map with one entry.
-/// What these messages take in an answer, about.
+/// Estimated size of these messages in a reply.
 fn bytes_of<'a>(messages: impl Iterator<Item = &'a Stored>) -> usize {
     messages.map(|stored| stored.payload.len() + SECTIONS_BYTES).sum()
 }
 
-/// What the broker says of a message in front of it, at most in most cases, in bytes.
+/// Estimated size of the sections that the broker writes in front of a message, in bytes.
 const SECTIONS_BYTES: usize = 512;
 
 /// A map of one entry, whose value has `bytes` bytes or so.

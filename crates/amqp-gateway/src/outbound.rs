@@ -1,4 +1,4 @@
-//! Messages that the peer receives, what it says of them, and how many it wants.
+//! Outgoing deliveries, their dispositions, and link credit.
 //!
 //! Invariant: the core is asked for no more deliveries than the peer's credit and the limit of unsettled ones
 //! allow; every delivery that the peer was shown unsettled is in the session's table until it is settled.
@@ -16,23 +16,22 @@ use bytes::Buf as _;
 
 use crate::{
     condition::Refusal,
+    correlation::{Correlation, SessionNumber},
     delivery::{self, Recipient},
     gateway::{DELIVERY_BYTES, Gateway, SCRATCH_LOW},
     link::{Consumer, LinkRole},
-    locks::{Held, IdRange},
     outcome,
     requests::Pending,
-    settlement::{self, Answer, Deed, Said},
-    tickets::{Errand, SessionNumber},
+    settlement_rules::{self, PeerState, QueueAction, SettlementReply},
+    unsettled::{DeliveryIdRange, UnsettledDelivery},
 };
 
-/// What the peer says of a delivery.
+/// Disposition of the peer for a delivery.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Word<'a> {
-    /// It has settled.
+pub(crate) struct PeerDisposition<'a> {
     pub(crate) settled: bool,
     /// The state, or the outcome that waits for the transaction.
-    pub(crate) said: Said,
+    pub(crate) said: PeerState,
     /// With its data.
     pub(crate) state: Option<&'a DeliveryState>,
     /// The transaction it waits for.
@@ -48,9 +47,11 @@ const TXN_ID: &str = "txn-id";
 impl Gateway {
     /// The core hands out a message; its payload is taken.
     pub(crate) fn on_delivery(&mut self, delivery: &mut Delivery) {
-        self.budget.delivered(delivery.stored.payload.len().max(DELIVERY_BYTES as usize));
-        let Some(link) = self.links.get_mut(delivery.consumer.0) else { return self.give_back(delivery) };
-        let LinkRole::Consumer(consumer) = &mut link.role else { return self.give_back(delivery) };
+        self.delivery_window.delivered(delivery.stored.payload.len().max(DELIVERY_BYTES as usize));
+        let Some(link) = self.links.get_mut(delivery.consumer.0) else {
+            return self.release_undelivered(delivery);
+        };
+        let LinkRole::Consumer(consumer) = &mut link.role else { return self.release_undelivered(delivery) };
         let Some(session) = self.sessions.get_mut(link.session.0) else { return };
         consumer.delivered += 1;
         let recipient = Recipient { dialect: link.dialect, id_base: consumer.id_base };
@@ -63,7 +64,7 @@ impl Gateway {
         let sections = self.scratch.split().freeze();
         let bytes = (sections.len() + rest.len()) as u64;
         if consumer.sets_aside(bytes) && lock.is_some() {
-            return self.withhold(delivery);
+            return self.dead_letter_too_large(delivery);
         }
         let settled = consumer.sends_settled(lock.is_some());
         let tag = match lock {
@@ -71,7 +72,7 @@ impl Gateway {
             // Some SDKs read a token out of every tag, so it has the length of one.
             None => DeliveryTag::from(delivery::plain_tag(delivery.sequence, consumer.delivered)),
         };
-        // Whoever traces reads what is in it.
+        // Tracing reads the properties of the message.
         let payload = &mut delivery.stored.payload;
         let mut bare = if self.config.traces { payload.clone() } else { mem::take(payload) };
         bare.truncate(rest.end);
@@ -80,7 +81,9 @@ impl Gateway {
         let given = lock.is_none();
         let outgoing = OutgoingDelivery { settled, given, ..OutgoingDelivery::new(tag, sections, bare) };
         let size = outgoing.len();
-        let Some(id) = self.engine.send(link.key, outgoing) else { return self.give_back(delivery) };
+        let Some(id) = self.engine.send(link.key, outgoing) else {
+            return self.release_undelivered(delivery);
+        };
         session.given(size.max(DELIVERY_BYTES as usize));
         let session_number = link.session;
         if settled {
@@ -90,7 +93,9 @@ impl Gateway {
             let (consumer, queue, sequence) = (delivery.consumer, delivery.queue, delivery.sequence);
             let since_seconds = self.now.broker_seconds();
             let lock = lock.map(|lock| lock.id);
-            session.locks.insert(id.0, Held { consumer, queue, sequence, lock, since_seconds });
+            session
+                .unsettled
+                .insert(id.0, UnsettledDelivery { consumer, queue, sequence, lock, since_seconds });
         }
         if self.config.traces {
             self.trace_delivery((session_number, id.0), delivery, settled);
@@ -98,7 +103,7 @@ impl Gateway {
     }
 
     /// A message came for a link that is gone: the peer never saw it.
-    fn give_back(&mut self, delivery: &Delivery) {
+    fn release_undelivered(&mut self, delivery: &Delivery) {
         if let Some(lock) = &delivery.lock {
             self.commands.push(Command::Settle {
                 queue: delivery.queue,
@@ -112,7 +117,7 @@ impl Gateway {
 
     /// A message is larger than the peer takes: it would come again and again, so it is set aside, and the
     /// credit that the core counted for it is made up for.
-    fn withhold(&mut self, delivery: &Delivery) {
+    fn dead_letter_too_large(&mut self, delivery: &Delivery) {
         let Some(lock) = &delivery.lock else { return };
         let (queue, sequence) = (delivery.queue, delivery.sequence);
         let outcome = Outcome::DeadLetter(outcome::too_large());
@@ -143,33 +148,39 @@ impl Gateway {
             Some(DeliveryState::Transactional { txn_id, outcome }) => (Some(txn_id), outcome.as_deref()),
             state => (None, state),
         };
-        let said = Said::of(state);
+        let said = PeerState::of(state);
         let unknown = transaction.is_some_and(|name| !self.knows_transaction(name));
-        if !settled && !unknown && matches!(said, Said::Nothing | Said::Received) {
+        if !settled && !unknown && matches!(said, PeerState::Nothing | PeerState::Received) {
             return;
         }
         let Some(number) = self.by_session.find(session) else { return };
         let number = SessionNumber(number);
         if transaction.is_some() || !self.transactions.enlisted.is_empty() {
-            let word = Word { settled, said, state, transaction };
-            return self.settle_amid_transactions(number, (first.0, last.0), word);
+            let disposition = PeerDisposition { settled, said, state, transaction };
+            return self.settle_amid_transactions(number, (first.0, last.0), disposition);
         }
-        let mut range = IdRange::new(first.0, last.0);
+        let mut range = DeliveryIdRange::new(first.0, last.0);
         loop {
             let Some(session) = self.sessions.get_mut(number.0) else { return };
-            let Some((id, held)) = session.locks.take_next(&mut range) else { return };
-            self.settle_taken(number, id, held, Word { settled, said, state, transaction });
+            let Some((id, entry)) = session.unsettled.take_next(&mut range) else { return };
+            self.settle_taken(number, id, entry, PeerDisposition { settled, said, state, transaction });
         }
     }
 
     /// A delivery is no longer open; an ordered fault may strike before it is settled.
-    pub(crate) fn settle_taken(&mut self, session: SessionNumber, id: u32, held: Held, word: Word<'_>) {
-        let spared = match word.transaction {
-            None if self.config.faults.is_some() => self.trip(session, id, held, &word),
-            _ => Some(held),
+    pub(crate) fn settle_taken(
+        &mut self,
+        session: SessionNumber,
+        id: u32,
+        entry: UnsettledDelivery,
+        disposition: PeerDisposition<'_>,
+    ) {
+        let spared = match disposition.transaction {
+            None if self.config.faults.is_some() => self.strike_settlement(session, id, entry, &disposition),
+            _ => Some(entry),
         };
-        if let Some(held) = spared {
-            self.settle(session, id, held, word);
+        if let Some(entry) = spared {
+            self.settle(session, id, entry, disposition);
         }
     }
 
@@ -182,48 +193,62 @@ impl Gateway {
         self.commands.extend(consumer.raise(id, most));
     }
 
-    pub(crate) fn settle(&mut self, session: SessionNumber, id: u32, held: Held, word: Word<'_>) {
-        let Word { settled, said, state, transaction } = word;
-        let transaction = transaction.filter(|_| held.lock.is_some());
+    pub(crate) fn settle(
+        &mut self,
+        session: SessionNumber,
+        id: u32,
+        entry: UnsettledDelivery,
+        disposition: PeerDisposition<'_>,
+    ) {
+        let PeerDisposition { settled, said, state, transaction } = disposition;
+        let transaction = transaction.filter(|_| entry.lock.is_some());
         let said = match transaction {
-            Some(name) if !self.knows_transaction(name) => Said::Transactional,
+            Some(name) if !self.knows_transaction(name) => PeerState::Transactional,
             _ => said,
         };
         let most = self.config.max_unsettled;
-        let Some(link) = self.links.get_mut(held.consumer.0) else { return };
+        let Some(link) = self.links.get_mut(entry.consumer.0) else { return };
         let LinkRole::Consumer(consumer) = &mut link.role else { return };
-        let verdict =
-            settlement::settlement(link.dialect, consumer.mode, settled, said, consumer.default_outcome);
+        let rule = settlement_rules::settlement(
+            link.dialect,
+            consumer.mode,
+            settled,
+            said,
+            consumer.default_outcome,
+        );
         consumer.unsettled = consumer.unsettled.saturating_sub(1);
-        self.commands.extend(consumer.raise(held.consumer, most));
+        self.commands.extend(consumer.raise(entry.consumer, most));
         let dialect = link.dialect;
-        if link.departed && !self.hears((session, id), held.consumer, verdict.answer == Answer::WhenDone) {
-            return transaction.into_iter().for_each(|name| self.spoil(name));
-        }
-        if verdict.answer == Answer::Detach {
-            if let Some(name) = transaction {
-                self.spoil(name);
-            }
-            return self.detach_link(held.consumer, &Refusal::ForeignState);
-        }
-        let repeated = said.outcome().filter(|_| verdict.answer == Answer::WhenDone);
-        if let (Some(name), Some(lock), true) = (transaction, held.lock, verdict.deed != Deed::Nothing)
-            && said != Said::Transactional
+        let awaits_core = rule.answer == SettlementReply::WhenDone;
+        if link.detached_by_broker
+            && !self.may_settle_after_detach((session, id), entry.consumer, awaits_core)
         {
-            let outcome = outcome::of(verdict.deed, dialect, state);
-            return self.settle_transacted(name, &held, lock, outcome);
+            return transaction.into_iter().for_each(|name| self.mark_rollback_only(name));
         }
-        let ticket = repeated.map(|outcome| Errand::Sent(session, id, outcome).pack());
-        self.trace_settle((session, id), ticket.is_some() && held.lock.is_some());
-        match held.lock {
-            Some(lock) if verdict.deed != Deed::Nothing => {
+        if rule.answer == SettlementReply::Detach {
+            if let Some(name) = transaction {
+                self.mark_rollback_only(name);
+            }
+            return self.detach_link(entry.consumer, &Refusal::ForeignState);
+        }
+        let repeated = said.outcome().filter(|_| awaits_core);
+        if let (Some(name), Some(lock), true) = (transaction, entry.lock, rule.action != QueueAction::Nothing)
+            && said != PeerState::Transactional
+        {
+            let outcome = outcome::of(rule.action, dialect, state);
+            return self.settle_transacted(name, &entry, lock, outcome);
+        }
+        let ticket = repeated.map(|outcome| Correlation::Sent(session, id, outcome).pack());
+        self.trace_settle((session, id), ticket.is_some() && entry.lock.is_some());
+        match entry.lock {
+            Some(lock) if rule.action != QueueAction::Nothing => {
                 if ticket.is_some()
                     && let Some(session) = self.sessions.get_mut(session.0)
                 {
-                    session.forgetting.ask();
+                    session.watermark.ask();
                 }
-                let outcome = outcome::of(verdict.deed, dialect, state);
-                let (queue, sequence) = (held.queue, held.sequence);
+                let outcome = outcome::of(rule.action, dialect, state);
+                let (queue, sequence) = (entry.queue, entry.sequence);
                 // It is made in its place.
                 self.commands.extend(iter::once_with(|| Command::Settle {
                     queue,
@@ -240,9 +265,9 @@ impl Gateway {
                 }
             }
         }
-        if verdict.answer == Answer::NoTransaction {
+        if rule.answer == SettlementReply::NoTransaction {
             if settled {
-                return self.detach_link(held.consumer, &Refusal::NoTransaction);
+                return self.detach_link(entry.consumer, &Refusal::NoTransaction);
             }
             let error = self.error(&Refusal::NoTransaction, "");
             self.settle_sent(session, id, DeliveryState::Rejected(Some(Box::new(error))));
@@ -260,10 +285,10 @@ impl Gateway {
         let number = self.by_session.find(key.session());
         let Some(session) = number.and_then(|number| self.sessions.get_mut(number)) else { return };
         let mut taken = 0;
-        for held in deliveries.iter().filter_map(|id| session.locks.take(id.0)) {
+        for entry in deliveries.iter().filter_map(|id| session.unsettled.take(id.0)) {
             taken += 1;
-            if let Some(lock) = held.lock {
-                let (queue, sequence) = (held.queue, held.sequence);
+            if let Some(lock) = entry.lock {
+                let (queue, sequence) = (entry.queue, entry.sequence);
                 let outcome = Outcome::Release(Properties::default());
                 self.commands.push(Command::Settle { queue, sequence, lock, outcome, ticket: None });
             }
@@ -276,8 +301,8 @@ impl Gateway {
                 }
                 _ => None,
             });
-            let named = session.locks.oldest().into_iter().chain(transacted);
-            if let Some(oldest) = session.forgetting.mark(named, next) {
+            let named = session.unsettled.oldest().into_iter().chain(transacted);
+            if let Some(oldest) = session.watermark.mark(named, next) {
                 self.engine.forget_outgoing(session.id, oldest);
             }
         }
@@ -306,10 +331,10 @@ impl Gateway {
                 let withdrawn = mem::replace(&mut consumer.draining, drain) && !drain;
                 if drain {
                     await_drained(&mut consumer.drains, (consumer.limit, limit));
-                } else if limit == consumer.told && !withdrawn {
+                } else if limit == consumer.announced && !withdrawn {
                     return;
                 }
-                consumer.told = limit;
+                consumer.announced = limit;
                 self.commands.push(Command::Credit { consumer: consumer_id, limit, drain });
             }
             LinkRole::Replies(replies) => {
@@ -318,7 +343,7 @@ impl Gateway {
             }
             LinkRole::Producer(_)
             | LinkRole::Requests(_)
-            | LinkRole::Lookup(_)
+            | LinkRole::SubscriptionLookup(_)
             | LinkRole::Coordinator { .. } => {}
         }
     }
@@ -373,14 +398,14 @@ impl Consumer {
     /// that is on its way is none.
     fn raise(&mut self, id: LinkId, most: u32) -> Option<Command> {
         let wanted = self.wanted();
-        if self.told >= wanted {
+        if self.announced >= wanted {
             return None;
         }
         let limit = self.allowed(most);
-        if limit < wanted && limit < self.told.saturating_add(u64::from(most / 4).max(1)) {
+        if limit < wanted && limit < self.announced.saturating_add(u64::from(most / 4).max(1)) {
             return None;
         }
-        self.told = limit;
+        self.announced = limit;
         let offset = self.offset;
         for (peer, core) in &mut self.drains {
             *core = (*core).max(peer.saturating_add_signed(offset).min(limit));

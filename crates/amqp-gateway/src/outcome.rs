@@ -10,7 +10,7 @@ use amqp_codec::{
 use broker_core::{Outcome, Properties, PropertyValue, SYSTEM};
 use bytes::Bytes;
 
-use crate::settlement::{Deed, Dialect};
+use crate::settlement_rules::{Dialect, QueueAction};
 
 /// Application property that says why a message was dead-lettered.
 pub(crate) const REASON: &str = "DeadLetterReason";
@@ -22,15 +22,15 @@ const TEXT_CHARS_MAX: usize = 4096;
 /// send it as part of either, for it is taken off what they send.
 pub(crate) const ANNOTATION: char = '\u{1}';
 
-/// What the core does for a deed.
-pub(crate) fn of(deed: Deed, dialect: Dialect, state: Option<&DeliveryState>) -> Outcome {
-    match deed {
-        Deed::Complete => Outcome::Complete,
-        Deed::Nothing => Outcome::Release(Properties::default()),
-        Deed::Release => Outcome::Release(modified(dialect, state)),
-        Deed::Abandon => Outcome::Abandon(modified(dialect, state)),
-        Deed::Defer => Outcome::Defer(modified(dialect, state)),
-        Deed::DeadLetter => Outcome::DeadLetter(match state {
+/// Outcome for the core of an action.
+pub(crate) fn of(action: QueueAction, dialect: Dialect, state: Option<&DeliveryState>) -> Outcome {
+    match action {
+        QueueAction::Complete => Outcome::Complete,
+        QueueAction::Nothing => Outcome::Release(Properties::default()),
+        QueueAction::Release => Outcome::Release(modified(dialect, state)),
+        QueueAction::Abandon => Outcome::Abandon(modified(dialect, state)),
+        QueueAction::Defer => Outcome::Defer(modified(dialect, state)),
+        QueueAction::DeadLetter => Outcome::DeadLetter(match state {
             Some(DeliveryState::Rejected(error)) => {
                 error.as_deref().map_or_else(Properties::default, rejected)
             }
@@ -42,7 +42,7 @@ pub(crate) fn of(deed: Deed, dialect: Dialect, state: Option<&DeliveryState>) ->
     }
 }
 
-/// Why a message that a receiver cannot take is dead-lettered.
+/// Dead-letter reason of a message that is larger than its receiver takes.
 pub(crate) fn too_large() -> Properties {
     reasons("MessageSizeExceeded", "The message is larger than the receiver accepts.")
 }

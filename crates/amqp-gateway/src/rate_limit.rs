@@ -12,10 +12,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Admission {
     /// It is logged, and that so many before it were not.
-    Logged {
-        /// How many.
-        others: u64,
-    },
+    Logged { others: u64 },
     /// It is not, the first after some that were: this is logged.
     FirstLeftOut,
     /// It is not.

@@ -1,4 +1,4 @@
-//! Requests to the nodes that clients talk to by messages, and the way of the answers back.
+//! Requests to `$cbs` and management nodes, and the route of their replies.
 //!
 //! Invariant: an answer carries its request's message-id, type and value, as correlation-id; an answer that has
 //! nowhere to go is dropped.
@@ -16,17 +16,16 @@ use bytes::{BufMut, Bytes, BytesMut};
 use crate::{
     condition::Refusal,
     coordinator::{Control, TrackedSettlement},
+    correlation::{Correlation, SessionNumber},
+    enlist::inside,
     gateway::Gateway,
     link::{LinkRole, NodeName, TrackedPublish},
     management::Operation,
-    tickets::{Errand, SessionNumber},
-    transacted::inside,
 };
 
-/// What waits for an answer of the core.
+/// Request that waits for an answer of the core.
 #[derive(Debug)]
 pub(crate) enum Pending {
-    /// A message.
     Publish(TrackedPublish),
     /// A declaration, and the name that it is to get.
     Declare(Control, u128),
@@ -34,16 +33,14 @@ pub(crate) enum Pending {
     Discharge(Control, u128, bool),
     /// A settlement that joins a transaction.
     Settle(TrackedSettlement),
-    /// A management request.
     Request(Box<Caller>, Operation),
 }
 
-/// Who asked, and how the answer finds the way back.
+/// Sender of a request, with the route of its reply.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     /// The session the request came on.
     pub(crate) session: SessionNumber,
-    /// The node it asked.
     pub(crate) node: NodeName,
     /// `properties.reply-to`.
     pub(crate) reply_to: Option<Box<str>>,
@@ -51,7 +48,7 @@ pub(crate) struct Caller {
     pub(crate) message_id: Option<Bytes>,
     /// Application property `com.microsoft:tracking-id`.
     pub(crate) tracking_id: Option<Box<str>>,
-    /// What it is about, besides its entity.
+    /// Object of the request besides its entity, for the audit log.
     pub(crate) subject: Option<Box<str>>,
     /// The transaction that the request names, and the link it came on.
     pub(crate) transaction: Option<(LinkId, TxnId)>,
@@ -60,20 +57,17 @@ pub(crate) struct Caller {
 /// A request, taken apart.
 #[derive(Debug)]
 pub(crate) struct Request<'a> {
-    /// Who asked.
     pub(crate) caller: Caller,
-    /// Its application properties.
     pub(crate) properties: MapView<'a>,
     /// The value in its body; null when it has none.
     pub(crate) body: RawValue<'a>,
 }
 
-/// What an answer says besides whom it is for.
+/// Contents of a reply.
 #[derive(Debug)]
 pub(crate) struct Reply<'a> {
-    /// The status code.
     pub(crate) status: i32,
-    /// What the status means.
+    /// Description of the status.
     pub(crate) description: &'a str,
     /// The AMQP error condition of a failure.
     pub(crate) condition: Option<&'static str>,
@@ -90,7 +84,7 @@ impl Gateway {
         let mut request = match Request::read(&delivery.payload, session, &node) {
             Ok(request) => request,
             Err(refusal) => {
-                self.lose_work(delivery.state.as_ref());
+                self.on_enlisted_work_lost(delivery.state.as_ref());
                 return self.detach_link(id, &refusal);
             }
         };
@@ -119,13 +113,13 @@ impl Gateway {
     pub(crate) fn next_ticket(&mut self) -> (u64, Ticket) {
         let number = self.next_request;
         self.next_request += 1;
-        (number, Errand::Request(number).pack())
+        (number, Correlation::Request(number).pack())
     }
 
     /// Takes the request that an answer of the core is for.
     pub(crate) fn answered(&mut self, ticket: Ticket) -> Option<(Box<Caller>, Operation)> {
-        let Some(Errand::Request(number)) = Errand::unpack(ticket) else { return None };
-        self.lookups.done(number);
+        let Some(Correlation::Request(number)) = Correlation::unpack(ticket) else { return None };
+        self.large_replies.done(number);
         match self.pending.remove(&number)? {
             Pending::Request(caller, operation) => Some((caller, operation)),
             Pending::Publish(_) | Pending::Declare(..) | Pending::Discharge(..) | Pending::Settle(_) => None,
@@ -135,10 +129,10 @@ impl Gateway {
     /// Answers with a refusal.
     pub(crate) fn reply_refused(&mut self, caller: &Caller, refusal: &Refusal) {
         if let Some((_, name)) = &caller.transaction {
-            self.spoil(name);
+            self.mark_rollback_only(name);
         }
-        let place = caller.node.place().to_owned();
-        let description = self.told(refusal, &place);
+        let place = caller.node.entity_name().to_owned();
+        let description = self.error_text(refusal, &place);
         let named = refusal.named();
         let condition = Some(named.condition);
         self.reply(caller, Reply { status: named.status, description: &description, condition, body: NULL });
@@ -243,7 +237,7 @@ impl<'a> Request<'a> {
 
 impl NodeName {
     /// The entity or node that error texts name.
-    pub(crate) fn place(&self) -> &str {
+    pub(crate) fn entity_name(&self) -> &str {
         match self {
             Self::Cbs => "$cbs",
             Self::Management(path) => &path.entity,
@@ -310,7 +304,7 @@ fn section(out: &mut BytesMut, code: u8) {
     out.put_slice(&[types::code::DESCRIBED, types::code::SMALL_ULONG, code]);
 }
 
-/// How a node spells the keys of its answers.
+/// Keys of replies, which `$cbs` and management nodes spell differently.
 struct Keys {
     status: &'static str,
     description: &'static str,

@@ -5,7 +5,7 @@
 
 use broker_filter::{Filter, Parameters, SqlFilter};
 
-/// Why a selector cannot be used.
+/// Reason why a selector cannot be used.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub(crate) enum SelectorError {
     /// Its value is of another type.
@@ -22,9 +22,9 @@ pub(crate) enum SelectorError {
     Syntax(String),
 }
 
-/// What a word of a selector is.
+/// Kind of a token of a selector.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Kind {
+enum TokenKind {
     /// A name or a keyword.
     Name,
     /// A string or a number.
@@ -34,8 +34,8 @@ enum Kind {
 }
 
 #[derive(Clone, Debug)]
-struct Word {
-    kind: Kind,
+struct Token {
+    kind: TokenKind,
     text: String,
 }
 
@@ -51,32 +51,34 @@ const KEYWORDS: [&str; 11] =
 
 /// Reads a selector.
 pub(crate) fn filter(selector: &str) -> Result<Filter, SelectorError> {
-    let words = words(selector);
-    if words.is_empty() {
+    let tokens = tokens(selector);
+    if tokens.is_empty() {
         return Ok(Filter::True);
     }
-    let text = translate(words)?;
+    let text = translate(tokens)?;
     let filter = SqlFilter::parse_lenient(&text, Parameters::new());
     filter.map(Filter::Sql).map_err(|error| SelectorError::Syntax(error.to_string()))
 }
 
 /// Cuts a selector into words. White space is left out, but for what stands in strings.
-fn words(text: &str) -> Vec<Word> {
-    let mut words = Vec::new();
+fn tokens(text: &str) -> Vec<Token> {
+    let mut tokens = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
         let (kind, length) = match first {
-            '\'' => (Kind::Constant, string_length(rest)),
-            _ if is_name_start(first) => (Kind::Name, run(rest, |c| is_name_start(c) || is_name_part(c))),
-            _ if first.is_ascii_digit() => (Kind::Constant, number_length(rest)),
-            _ if ["<=", "<>", ">="].iter().any(|pair| rest.starts_with(pair)) => (Kind::Sign, 2),
-            _ => (Kind::Sign, first.len_utf8()),
+            '\'' => (TokenKind::Constant, string_length(rest)),
+            _ if is_name_start(first) => {
+                (TokenKind::Name, run(rest, |c| is_name_start(c) || is_name_part(c)))
+            }
+            _ if first.is_ascii_digit() => (TokenKind::Constant, number_length(rest)),
+            _ if ["<=", "<>", ">="].iter().any(|pair| rest.starts_with(pair)) => (TokenKind::Sign, 2),
+            _ => (TokenKind::Sign, first.len_utf8()),
         };
-        let (word, after) = rest.split_at_checked(length).unwrap_or((rest, ""));
-        words.push(Word { kind, text: word.to_owned() });
+        let (token, after) = rest.split_at_checked(length).unwrap_or((rest, ""));
+        tokens.push(Token { kind, text: token.to_owned() });
         rest = after.trim_start();
     }
-    words
+    tokens
 }
 
 fn is_name_start(c: char) -> bool {
@@ -116,15 +118,15 @@ fn number_length(text: &str) -> usize {
 }
 
 /// The same in our language.
-fn translate(words: Vec<Word>) -> Result<String, SelectorError> {
-    let words: Vec<Word> = words.into_iter().map(named).collect::<Result<_, _>>()?;
+fn translate(tokens: Vec<Token>) -> Result<String, SelectorError> {
+    let tokens: Vec<Token> = tokens.into_iter().map(named).collect::<Result<_, _>>()?;
     let mut out: Vec<String> = Vec::new();
     let mut at = 0;
-    while let Some(word) = words.get(at) {
-        if is_keyword(word, "BETWEEN") {
-            at = between(&words, at, &mut out)?;
+    while let Some(token) = tokens.get(at) {
+        if is_keyword(token, "BETWEEN") {
+            at = between(&tokens, at, &mut out)?;
         } else {
-            out.push(word.text.clone());
+            out.push(token.text.clone());
             at += 1;
         }
     }
@@ -132,47 +134,47 @@ fn translate(words: Vec<Word>) -> Result<String, SelectorError> {
 }
 
 /// A name as it is called here.
-fn named(word: Word) -> Result<Word, SelectorError> {
-    if word.kind != Kind::Name || KEYWORDS.iter().any(|keyword| is_keyword(&word, keyword)) {
-        return Ok(word);
+fn named(token: Token) -> Result<Token, SelectorError> {
+    if token.kind != TokenKind::Name || KEYWORDS.iter().any(|keyword| is_keyword(&token, keyword)) {
+        return Ok(token);
     }
-    if let Some((_, name)) = HEADERS.iter().find(|(header, _)| *header == word.text) {
-        return Ok(Word { text: (*name).to_owned(), ..word });
+    if let Some((_, name)) = HEADERS.iter().find(|(header, _)| *header == token.text) {
+        return Ok(Token { text: (*name).to_owned(), ..token });
     }
-    let is_reserved = word.text.starts_with("JMS") && !word.text.starts_with("JMSX");
-    if is_reserved || word.text.starts_with("amqp.") {
-        return Err(SelectorError::Header(word.text));
+    let is_reserved = token.text.starts_with("JMS") && !token.text.starts_with("JMSX");
+    if is_reserved || token.text.starts_with("amqp.") {
+        return Err(SelectorError::Header(token.text));
     }
-    Ok(Word { text: format!("[{}]", word.text), ..word })
+    Ok(Token { text: format!("[{}]", token.text), ..token })
 }
 
-fn is_keyword(word: &Word, keyword: &str) -> bool {
-    word.kind == Kind::Name && word.text.eq_ignore_ascii_case(keyword)
+fn is_keyword(token: &Token, keyword: &str) -> bool {
+    token.kind == TokenKind::Name && token.text.eq_ignore_ascii_case(keyword)
 }
 
 /// Writes `x BETWEEN a AND b` as two comparisons, instead of the `x` that is written already. Says where the next word is.
-fn between(words: &[Word], at: usize, out: &mut Vec<String>) -> Result<usize, SelectorError> {
-    let is_sum = |word: Option<&Word>| {
-        word.is_some_and(|word| ["+", "-", "*", "/", "%", "(", ")"].contains(&word.text.as_str()))
+fn between(tokens: &[Token], at: usize, out: &mut Vec<String>) -> Result<usize, SelectorError> {
+    let is_sum = |token: Option<&Token>| {
+        token.is_some_and(|token| ["+", "-", "*", "/", "%", "(", ")"].contains(&token.text.as_str()))
     };
-    let before = at.checked_sub(1).and_then(|before| words.get(before));
-    let negated = before.is_some_and(|word| is_keyword(word, "NOT"));
+    let before = at.checked_sub(1).and_then(|before| tokens.get(before));
+    let negated = before.is_some_and(|token| is_keyword(token, "NOT"));
     if negated {
         out.pop();
     }
     let subject = out.pop().ok_or(SelectorError::Between)?;
     let place = at.checked_sub(if negated { 2 } else { 1 }).ok_or(SelectorError::Between)?;
-    let is_plain = words.get(place).is_some_and(|word| word.kind != Kind::Sign);
-    let open = place.checked_sub(1).and_then(|before| words.get(before));
-    if !is_plain || is_sum(open.filter(|word| word.text != "(")) {
+    let is_plain = tokens.get(place).is_some_and(|token| token.kind != TokenKind::Sign);
+    let open = place.checked_sub(1).and_then(|before| tokens.get(before));
+    if !is_plain || is_sum(open.filter(|token| token.text != "(")) {
         return Err(SelectorError::Between);
     }
-    let (low, next) = bound(words, at + 1)?;
-    if !words.get(next).is_some_and(|word| is_keyword(word, "AND")) {
+    let (low, next) = bound(tokens, at + 1)?;
+    if !tokens.get(next).is_some_and(|token| is_keyword(token, "AND")) {
         return Err(SelectorError::Between);
     }
-    let (high, next) = bound(words, next + 1)?;
-    if is_sum(words.get(next).filter(|word| word.text != ")")) {
+    let (high, next) = bound(tokens, next + 1)?;
+    if is_sum(tokens.get(next).filter(|token| token.text != ")")) {
         return Err(SelectorError::Between);
     }
     let not = if negated { "NOT " } else { "" };
@@ -181,11 +183,11 @@ fn between(words: &[Word], at: usize, out: &mut Vec<String>) -> Result<usize, Se
 }
 
 /// A constant with its sign, or a name; and where the next word is.
-fn bound(words: &[Word], at: usize) -> Result<(String, usize), SelectorError> {
-    let first = words.get(at).ok_or(SelectorError::Between)?;
+fn bound(tokens: &[Token], at: usize) -> Result<(String, usize), SelectorError> {
+    let first = tokens.get(at).ok_or(SelectorError::Between)?;
     let is_sign = matches!(first.text.as_str(), "-" | "+");
-    let value = if is_sign { words.get(at + 1).ok_or(SelectorError::Between)? } else { first };
-    if value.kind == Kind::Sign {
+    let value = if is_sign { tokens.get(at + 1).ok_or(SelectorError::Between)? } else { first };
+    if value.kind == TokenKind::Sign {
         return Err(SelectorError::Between);
     }
     let sign = if is_sign { first.text.as_str() } else { "" };

@@ -20,7 +20,7 @@ const SESSION_FILTER: &str = "com.microsoft:session-filter";
 const NON_EXCLUSIVE: &str = "com.microsoft:non-exclusive-session-filter:list";
 const TIMEOUT: &str = "com.microsoft:timeout";
 const LOCKED_UNTIL: &str = "com.microsoft:locked-until-utc";
-/// How long a consumer waits for any session that does not say.
+/// Default wait for any free session.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How much earlier than asked a wait for any session ends, at most, and the part of a short wait that this may be. SDKs
 /// run a timer of their own for the time that they ask for; where it ends first they close the link and try again.
@@ -30,7 +30,7 @@ const ANSWER_AHEAD_PART: u32 = 10;
 const TICKS_1970: i64 = 621_355_968_000_000_000;
 
 /// The session that an attach asks for. Clients differ in whether they describe the filter.
-pub(crate) fn wanted(attach: &Attach) -> Result<Option<SessionWanted>, Refusal> {
+pub(crate) fn requested(attach: &Attach) -> Result<Option<SessionWanted>, Refusal> {
     let Some(filter) = attach.source.as_ref().and_then(|source| source.filter.as_ref()) else {
         return Ok(None);
     };

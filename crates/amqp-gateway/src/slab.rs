@@ -1,4 +1,4 @@
-//! Things found by a number that is theirs for as long as they live.
+//! Slab with generational numbers: a number is valid as long as its entry lives.
 //!
 //! A number is an index and a generation, so that an answer which arrives after its thing has gone finds
 //! nothing instead of the thing's successor.
@@ -8,13 +8,13 @@
 /// Things numbered with `INDEX_BITS` of index under `GENERATION_BITS` of generation.
 #[derive(Debug)]
 pub(crate) struct Slab<T, const INDEX_BITS: u32, const GENERATION_BITS: u32> {
-    places: Vec<Place<T>>,
+    places: Vec<Slot<T>>,
     /// Indices of empty places.
     free: Vec<u32>,
 }
 
 #[derive(Debug)]
-struct Place<T> {
+struct Slot<T> {
     generation: u32,
     thing: Option<T>,
 }
@@ -25,7 +25,7 @@ impl<T, const INDEX_BITS: u32, const GENERATION_BITS: u32> Slab<T, INDEX_BITS, G
         Self { places: Vec::new(), free: Vec::new() }
     }
 
-    /// How many things there are.
+    /// Number of entries.
     pub(crate) const fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }
@@ -41,7 +41,7 @@ impl<T, const INDEX_BITS: u32, const GENERATION_BITS: u32> Slab<T, INDEX_BITS, G
         if index >> INDEX_BITS != 0 {
             return None;
         }
-        self.places.push(Place { generation: 0, thing: Some(thing) });
+        self.places.push(Slot { generation: 0, thing: Some(thing) });
         Some(index)
     }
 

@@ -60,8 +60,8 @@ impl Tracking {
     }
 }
 
-/// What stands behind an error that is told over HTTP, as the service has it there: tracking id, place and time. `number`
-/// tells apart what is told under one seed.
+/// Suffix of an error over HTTP, as the service writes it: tracking id, entity and time. `number` distinguishes errors of
+/// one seed.
 pub fn http_trail(seed: u64, number: u64, place: &str, utc: Timestamp) -> String {
     let mut trail = String::from(" TrackingId:");
     push_uuid(&mut trail, Tracking::new(seed, ClientId(number)).next_id());

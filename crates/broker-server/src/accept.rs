@@ -333,7 +333,7 @@ pub(crate) fn drive<S: AsyncRead + AsyncWrite + Unpin>(
         seed,
         shared.clock.now(),
     );
-    let gateway = if surplus { gateway.beyond(shared.places.limit()) } else { gateway };
+    let gateway = if surplus { gateway.refused_over_limit(shared.places.limit()) } else { gateway };
     // As long as a peer may be silent it may also be deaf.
     let idle = shared.gateway.idle_time_out;
     let patience = (!idle.is_zero()).then(|| idle * 2);

@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use amqp_gateway::{Admission, LoginRecord, Note, RateLimit};
+use amqp_gateway::{Admission, AuditEvent, LoginRecord, RateLimit};
 use tracing::info;
 
 use crate::{clock, meters::Meters};
@@ -99,7 +99,7 @@ impl Audit {
     }
 
     /// Writes what a connection of AMQP has changed.
-    pub(crate) fn write_notes(&self, from: SocketAddr, notes: &[Note]) {
+    pub(crate) fn write_notes(&self, from: SocketAddr, notes: &[AuditEvent]) {
         for note in notes {
             let subject = note.subject.as_deref().unwrap_or("");
             self.write(Entry {

@@ -203,7 +203,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         loop {
             self.exchange();
             poll_fn(|cx| Poll::Ready(self.write(cx))).await?;
-            self.gateway.unshare_waiting();
+            self.gateway.compact_queued();
             if self.gateway.is_closed() && self.outgoing.is_empty() {
                 return Ok(End::Closed);
             }
@@ -239,7 +239,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         if turn.faults {
             self.gateway.handle_faults(now);
         }
-        if self.gateway.is_cut() {
+        if self.gateway.is_dropped_by_fault() {
             return Err(io::Error::other("cut off by an ordered fault"));
         }
         match turn.stop {

@@ -303,7 +303,7 @@ impl<'a> World<'a> {
         let Some(connection) = connections.get_mut(connection) else { return Ok(()) };
         let mut out = BytesMut::new();
         connection.gateway.poll_output(now, &mut out, 4096);
-        connection.gateway.unshare_waiting();
+        connection.gateway.compact_queued();
         connection.gateway.output_written(out.len());
         submit(process, connection);
         connection.to_client.extend_from_slice(&out);

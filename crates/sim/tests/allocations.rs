@@ -166,7 +166,7 @@ impl World {
                 line.written += line.out.len();
                 busy = true;
             }
-            line.gateway.unshare_waiting();
+            line.gateway.compact_queued();
         }
         busy
     }

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 
 use crate::sections::{BodyKind, Section, SectionError, Sections};
-use crate::types::{Kind, Malformed, Reader, code};
+use crate::types::{Malformed, Reader, TypeKind, code};
 
 /// The message-format of a batch of Azure Service Bus: every data section is an encoded message.
 pub const BATCH_FORMAT: u32 = 0x8001_3700;
@@ -32,6 +32,6 @@ fn data<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
     match reader.byte()? {
         code::BINARY_8 => reader.sized8(),
         code::BINARY_32 => reader.sized32(),
-        found => Err(Malformed::Unexpected { expected: Kind::Binary, found }),
+        found => Err(Malformed::Unexpected { expected: TypeKind::Binary, found }),
     }
 }

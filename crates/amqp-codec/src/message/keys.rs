@@ -9,7 +9,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::raw::{MapView, RawValue};
 use crate::sections::{Section, SectionError};
-use crate::types::{Kind, code, wire_len, write_counted};
+use crate::types::{TypeKind, code, wire_len, write_counted};
 
 /// The section with symbols as keys; `None` where all keys are symbols already, or where there is no section. Keys that
 /// are no text, which the specification reserves, are left out with their values.
@@ -19,7 +19,7 @@ use crate::types::{Kind, code, wire_len, write_counted};
 pub fn with_symbol_keys(section: Section, bytes: &[u8]) -> Result<Option<Bytes>, SectionError> {
     let malformed = |problem| SectionError::Malformed { section, problem };
     let map = MapView::of_section(bytes).map_err(malformed)?;
-    if map.iter().all(|(key, _)| key.kind() == Some(Kind::Symbol)) {
+    if map.iter().all(|(key, _)| key.kind() == Some(TypeKind::Symbol)) {
         return Ok(None);
     }
     let named = || map.iter().filter_map(|(key, value)| Some((key.text_bytes()?, value)));

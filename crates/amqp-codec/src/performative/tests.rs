@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::raw::{AnnotationValue, RawMap};
-use crate::types::{DeliveryTag, Kind, Malformed, ReceiverSettleMode, Role, SenderSettleMode, Symbol};
+use crate::types::{DeliveryTag, Malformed, ReceiverSettleMode, Role, SenderSettleMode, Symbol, TypeKind};
 
 mod any;
 mod oracle;

@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::{AnnotationValue, RawValue};
 use crate::guard::{self, GuardError};
-use crate::types::{self, Kind, Malformed, Reader, Symbol, code};
+use crate::types::{self, Malformed, Reader, Symbol, TypeKind, code};
 use crate::value::{self, Value};
 
 /// An encoded map, borrowed. Entries are read in the order they were written.
@@ -131,9 +131,10 @@ impl RawMap {
     fn check(bytes: &[u8]) -> Result<(), GuardError> {
         match bytes.first() {
             None | Some(&(code::MAP_8 | code::MAP_32)) => guard::check_whole_value(bytes),
-            Some(&found) => {
-                Err(GuardError { offset: 0, problem: Malformed::Unexpected { expected: Kind::Map, found } })
-            }
+            Some(&found) => Err(GuardError {
+                offset: 0,
+                problem: Malformed::Unexpected { expected: TypeKind::Map, found },
+            }),
         }
     }
 

@@ -3,7 +3,7 @@
 //! Invariant: a field of the wrong type reads as absent; [`PropertiesView::check`] tells why.
 
 use crate::raw::RawValue;
-use crate::types::{Kind, Malformed, Reader};
+use crate::types::{Malformed, Reader, TypeKind};
 
 /// The fields of the properties section, in order.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -50,26 +50,26 @@ impl PropertyField {
     /// Whether a value may stand there. The type that is expected is told where there is one.
     fn check(self, value: RawValue<'_>) -> Result<(), Malformed> {
         let found = value.bytes().first().copied().unwrap_or(0);
-        let kind = Kind::of(found).ok_or(Malformed::UnknownConstructor(found))?;
+        let kind = TypeKind::of(found).ok_or(Malformed::UnknownConstructor(found))?;
         let expected = match self {
             Self::MessageId | Self::CorrelationId => match kind {
                 // uint is not in the specification, but the JavaScript SDK writes small numbers so.
-                Kind::Ulong | Kind::Uint | Kind::Uuid | Kind::Binary | Kind::String => {
+                TypeKind::Ulong | TypeKind::Uint | TypeKind::Uuid | TypeKind::Binary | TypeKind::String => {
                     return Ok(());
                 }
-                _ => Kind::String,
+                _ => TypeKind::String,
             },
             // Any type may be an address.
             Self::To | Self::ReplyTo => return Ok(()),
-            Self::UserId => Kind::Binary,
-            Self::Subject | Self::GroupId | Self::ReplyToGroupId => Kind::String,
+            Self::UserId => TypeKind::Binary,
+            Self::Subject | Self::GroupId | Self::ReplyToGroupId => TypeKind::String,
             Self::ContentType | Self::ContentEncoding => match kind {
                 // Some clients write these as strings.
-                Kind::String => return Ok(()),
-                _ => Kind::Symbol,
+                TypeKind::String => return Ok(()),
+                _ => TypeKind::Symbol,
             },
-            Self::AbsoluteExpiryTime | Self::CreationTime => Kind::Timestamp,
-            Self::GroupSequence => Kind::Uint,
+            Self::AbsoluteExpiryTime | Self::CreationTime => TypeKind::Timestamp,
+            Self::GroupSequence => TypeKind::Uint,
         };
         if kind == expected { Ok(()) } else { Err(Malformed::Unexpected { expected, found }) }
     }

@@ -2,8 +2,8 @@
 //!
 //! Invariant: the walk is linear in the number of sections, whatever is inside of them.
 
-use super::{BodyKind, Section, SectionError, Sections, Span};
-use crate::types::{Kind, Malformed, Reader, code};
+use super::{BodyKind, ByteRange, Section, SectionError, Sections};
+use crate::types::{Malformed, Reader, TypeKind, code};
 
 /// Finds the sections of a payload; `STRICT` about their order.
 #[inline]
@@ -44,7 +44,7 @@ impl<'a> Scan<'a> {
             let section = self.next_section()?;
             self.check_place::<STRICT>(section)?;
             self.skip_contents(section).map_err(|problem| SectionError::Malformed { section, problem })?;
-            let span = Span { start, end: self.offset() };
+            let span = ByteRange { start, end: self.offset() };
             self.record(section, span);
         }
         Ok(self.found)
@@ -92,7 +92,7 @@ impl<'a> Scan<'a> {
             Section::Data => match self.reader.byte()? {
                 code::BINARY_8 => self.reader.sized8().map(|_| ()),
                 code::BINARY_32 => self.reader.sized32().map(|_| ()),
-                found => Err(Malformed::Unexpected { expected: Kind::Binary, found }),
+                found => Err(Malformed::Unexpected { expected: TypeKind::Binary, found }),
             },
             Section::AmqpValue => self.reader.out_of_line(Reader::value).map(|_| ()),
             Section::DeliveryAnnotations
@@ -103,7 +103,7 @@ impl<'a> Scan<'a> {
     }
 
     #[inline]
-    fn record(&mut self, section: Section, span: Span) {
+    fn record(&mut self, section: Section, span: ByteRange) {
         match section {
             Section::Header => self.found.header = span,
             Section::DeliveryAnnotations => self.found.delivery_annotations = span,

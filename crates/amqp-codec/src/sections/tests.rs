@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::message::MessageBuilder;
 use crate::raw::AnnotationValue;
-use crate::types::{self, Kind};
+use crate::types::{self, TypeKind};
 
 mod oracle;
 
@@ -87,12 +87,12 @@ fn the_tolerant_scan_accepts_any_order_but_no_repetition() {
 fn each_section_must_be_of_its_type() {
     let wrong = |expected, found| Malformed::Unexpected { expected, found };
     let cases: &[(&[u8], Section, Malformed)] = &[
-        (&[0x00, 0x53, 0x70, 0xc1, 1, 0], Section::Header, wrong(Kind::List, 0xc1)),
-        (&[0x00, 0x53, 0x72, 0x45], Section::MessageAnnotations, wrong(Kind::Map, 0x45)),
+        (&[0x00, 0x53, 0x70, 0xc1, 1, 0], Section::Header, wrong(TypeKind::List, 0xc1)),
+        (&[0x00, 0x53, 0x72, 0x45], Section::MessageAnnotations, wrong(TypeKind::Map, 0x45)),
         (&[0x00, 0x53, 0x74, 0xc1, 2, 1, 0x43], Section::ApplicationProperties, Malformed::OddMap(1)),
-        (&[0x00, 0x53, 0x75, 0xa1, 0], Section::Data, wrong(Kind::Binary, 0xa1)),
+        (&[0x00, 0x53, 0x75, 0xa1, 0], Section::Data, wrong(TypeKind::Binary, 0xa1)),
         (&[0x00, 0x53, 0x75, 0xb0, 0xff, 0xff, 0xff, 0xff], Section::Data, Malformed::Truncated),
-        (&[0x00, 0x53, 0x76, 0x40], Section::AmqpSequence, wrong(Kind::List, 0x40)),
+        (&[0x00, 0x53, 0x76, 0x40], Section::AmqpSequence, wrong(TypeKind::List, 0x40)),
         (&[0x00, 0x53, 0x77], Section::AmqpValue, Malformed::Truncated),
     ];
     for case @ (payload, section, problem) in cases {
@@ -106,7 +106,7 @@ fn what_is_no_section_is_refused_with_its_place() {
     let cases: &[(&[u8], Malformed)] = &[
         (&[0x00, 0x53, 0x24, 0x45], Malformed::UnexpectedDescriptor),
         (&[0x00, 0x53, 0x79, 0x45], Malformed::UnexpectedDescriptor),
-        (&[0x40], Malformed::Unexpected { expected: Kind::Described, found: 0x40 }),
+        (&[0x40], Malformed::Unexpected { expected: TypeKind::Described, found: 0x40 }),
         (&[0x00], Malformed::Truncated),
         (b"\x00\xa3\x03foo\x45", Malformed::UnexpectedDescriptor),
     ];
@@ -218,19 +218,19 @@ fn contents_that_the_scan_passed_over_are_checked_on_request() {
         (
             Section::Header,
             &[0xc0, 2, 1, 0x43],
-            Malformed::Unexpected { expected: Kind::Boolean, found: 0x43 },
+            Malformed::Unexpected { expected: TypeKind::Boolean, found: 0x43 },
         ),
         (Section::MessageAnnotations, b"\xc1\x05\x02\xa3\x01\xff\x43", Malformed::NotAscii),
         (Section::ApplicationProperties, b"\xc1\x05\x02\xa1\x01\xff\x43", Malformed::NotUtf8),
         (
             Section::Properties,
             &[0xc0, 2, 1, 0x41],
-            Malformed::Unexpected { expected: Kind::String, found: 0x41 },
+            Malformed::Unexpected { expected: TypeKind::String, found: 0x41 },
         ),
         (
             Section::Properties,
             &[0xc0, 3, 2, 0x40, 0x41],
-            Malformed::Unexpected { expected: Kind::Binary, found: 0x41 },
+            Malformed::Unexpected { expected: TypeKind::Binary, found: 0x41 },
         ),
         (Section::Footer, &[0xc1, 3, 2, 0x43, 0x99], Malformed::UnknownConstructor(0x99)),
     ];
@@ -251,8 +251,8 @@ fn the_body_value_is_found_without_its_descriptor() {
 
 #[test]
 fn a_span_of_another_payload_is_empty() {
-    assert_eq!(Span { start: 4, end: 9 }.of(&[1, 2, 3]), &[] as &[u8]);
-    assert_eq!(Span { start: 1, end: 3 }.len(), 2);
+    assert_eq!(ByteRange { start: 4, end: 9 }.of(&[1, 2, 3]), &[] as &[u8]);
+    assert_eq!(ByteRange { start: 1, end: 3 }.len(), 2);
 }
 
 fn part() -> impl Strategy<Value = &'static [u8]> {

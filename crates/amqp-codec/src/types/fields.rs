@@ -3,7 +3,7 @@
 //! Invariant: a field that is null and one that the list is too short to have read the same.
 
 use super::read::{Reader, ascii, utf8};
-use super::{DeliveryTag, Kind, Malformed, ReceiverSettleMode, SenderSettleMode, Symbol, code};
+use super::{DeliveryTag, Malformed, ReceiverSettleMode, SenderSettleMode, Symbol, TypeKind, code};
 
 /// Reads the fields of a composite's list one by one. A field that is null, and one that the list
 /// is too short to have, are both `None` (types 1.4).
@@ -72,7 +72,7 @@ impl<'a> FieldReader<'a> {
                 1 => Ok(true),
                 other => Err(Malformed::NotBoolean(other)),
             },
-            found => Err(Malformed::Unexpected { expected: Kind::Boolean, found }),
+            found => Err(Malformed::Unexpected { expected: TypeKind::Boolean, found }),
         }
     }
 
@@ -88,7 +88,7 @@ impl<'a> FieldReader<'a> {
         match self.constructor()? {
             None => Ok(None),
             Some(code::UBYTE) => self.reader.byte().map(Some),
-            Some(found) => Err(Malformed::Unexpected { expected: Kind::Ubyte, found }),
+            Some(found) => Err(Malformed::Unexpected { expected: TypeKind::Ubyte, found }),
         }
     }
 
@@ -98,7 +98,7 @@ impl<'a> FieldReader<'a> {
         match self.constructor()? {
             None => Ok(None),
             Some(code::USHORT) => Ok(Some(u16::from_be_bytes(self.reader.array()?))),
-            Some(found) => Err(Malformed::Unexpected { expected: Kind::Ushort, found }),
+            Some(found) => Err(Malformed::Unexpected { expected: TypeKind::Ushort, found }),
         }
     }
 
@@ -114,7 +114,7 @@ impl<'a> FieldReader<'a> {
         } else if constructor == code::UINT_0 {
             Ok(Some(0))
         } else {
-            Err(Malformed::Unexpected { expected: Kind::Uint, found: constructor })
+            Err(Malformed::Unexpected { expected: TypeKind::Uint, found: constructor })
         }
     }
 
@@ -126,7 +126,7 @@ impl<'a> FieldReader<'a> {
             Some(code::SMALL_ULONG) => u64::from(self.reader.byte()?),
             Some(code::ULONG_0) => 0,
             Some(code::ULONG) => u64::from_be_bytes(self.reader.array()?),
-            Some(found) => return Err(Malformed::Unexpected { expected: Kind::Ulong, found }),
+            Some(found) => return Err(Malformed::Unexpected { expected: TypeKind::Ulong, found }),
         }))
     }
 
@@ -135,7 +135,7 @@ impl<'a> FieldReader<'a> {
         match self.constructor()? {
             None => Ok(None),
             Some(code::TIMESTAMP) => Ok(Some(i64::from_be_bytes(self.reader.array()?))),
-            Some(found) => Err(Malformed::Unexpected { expected: Kind::Timestamp, found }),
+            Some(found) => Err(Malformed::Unexpected { expected: TypeKind::Timestamp, found }),
         }
     }
 
@@ -146,7 +146,7 @@ impl<'a> FieldReader<'a> {
             None => return Ok(None),
             Some(code::BINARY_8) => self.reader.sized8()?,
             Some(code::BINARY_32) => self.reader.sized32()?,
-            Some(found) => return Err(Malformed::Unexpected { expected: Kind::Binary, found }),
+            Some(found) => return Err(Malformed::Unexpected { expected: TypeKind::Binary, found }),
         }))
     }
 
@@ -156,7 +156,7 @@ impl<'a> FieldReader<'a> {
             None => return Ok(None),
             Some(code::STRING_8) => utf8(self.reader.sized8()?)?,
             Some(code::STRING_32) => utf8(self.reader.sized32()?)?,
-            Some(found) => return Err(Malformed::Unexpected { expected: Kind::String, found }),
+            Some(found) => return Err(Malformed::Unexpected { expected: TypeKind::String, found }),
         }))
     }
 
@@ -166,7 +166,7 @@ impl<'a> FieldReader<'a> {
             None => return Ok(None),
             Some(code::SYMBOL_8) => ascii(self.reader.sized8()?)?,
             Some(code::SYMBOL_32) => ascii(self.reader.sized32()?)?,
-            Some(found) => return Err(Malformed::Unexpected { expected: Kind::Symbol, found }),
+            Some(found) => return Err(Malformed::Unexpected { expected: TypeKind::Symbol, found }),
         }))
     }
 
@@ -189,7 +189,7 @@ impl<'a> FieldReader<'a> {
                 let body = self.reader.sized32()?;
                 body.split_first_chunk().map(|(&count, items)| (u32::from_be_bytes(count), items))
             }
-            Some(found) => return Err(Malformed::Unexpected { expected: Kind::Symbol, found }),
+            Some(found) => return Err(Malformed::Unexpected { expected: TypeKind::Symbol, found }),
         };
         let (count, items) = array.ok_or(Malformed::SizeMismatch)?;
         read_symbols(count, Reader::new(items))
@@ -300,7 +300,7 @@ fn read_symbols(count: u32, mut items: Reader<'_>) -> Result<Vec<Symbol>, Malfor
         symbols.push(match constructor {
             code::SYMBOL_8 => owned(items.sized8()?)?,
             code::SYMBOL_32 => owned(items.sized32()?)?,
-            found => return Err(Malformed::Unexpected { expected: Kind::Symbol, found }),
+            found => return Err(Malformed::Unexpected { expected: TypeKind::Symbol, found }),
         });
     }
     if items.is_empty() { Ok(symbols) } else { Err(Malformed::SizeMismatch) }

@@ -6,7 +6,7 @@ use super::code;
 
 /// The type of a value, independent of how it is encoded.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Kind {
+pub enum TypeKind {
     Described,
     Null,
     Boolean,
@@ -34,7 +34,7 @@ pub enum Kind {
     Array,
 }
 
-impl Kind {
+impl TypeKind {
     /// The type that a constructor byte stands for; `None` for bytes without a meaning.
     pub const fn of(constructor: u8) -> Option<Self> {
         Some(match constructor {
@@ -99,7 +99,7 @@ impl Kind {
     }
 }
 
-impl std::fmt::Display for Kind {
+impl std::fmt::Display for TypeKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
     }
@@ -118,7 +118,7 @@ pub enum Malformed {
     #[error("expected {expected}, found constructor {found:#04x}")]
     Unexpected {
         /// Type of the field.
-        expected: Kind,
+        expected: TypeKind,
         /// The constructor byte that was there.
         found: u8,
     },

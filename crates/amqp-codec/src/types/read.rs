@@ -2,7 +2,7 @@
 //!
 //! Invariant: reading never goes past the slice, and takes time linear in what it reads.
 
-use super::{FieldReader, Kind, Malformed, code};
+use super::{FieldReader, Malformed, TypeKind, code};
 
 /// Reads one value after another from encoded bytes.
 #[derive(Clone, Copy, Debug)]
@@ -154,7 +154,7 @@ impl<'a> Reader<'a> {
     fn descriptor_slow(&mut self) -> Result<Descriptor<'a>, Malformed> {
         match self.byte()? {
             code::DESCRIBED => {}
-            found => return Err(Malformed::Unexpected { expected: Kind::Described, found }),
+            found => return Err(Malformed::Unexpected { expected: TypeKind::Described, found }),
         }
         Ok(match self.byte()? {
             code::SMALL_ULONG => Descriptor::Code(u64::from(self.byte()?)),
@@ -180,7 +180,7 @@ impl<'a> Reader<'a> {
                 let (&count, items) = items.split_first_chunk().ok_or(Malformed::SizeMismatch)?;
                 (u32::from_be_bytes(count), items)
             }
-            found => return Err(Malformed::Unexpected { expected: Kind::List, found }),
+            found => return Err(Malformed::Unexpected { expected: TypeKind::List, found }),
         };
         // An item takes a byte at least.
         if left as usize > rest.len() {
@@ -202,7 +202,7 @@ impl<'a> Reader<'a> {
                 let (&count, items) = items.split_first_chunk().ok_or(Malformed::SizeMismatch)?;
                 (u32::from_be_bytes(count), items)
             }
-            found => return Err(Malformed::Unexpected { expected: Kind::Map, found }),
+            found => return Err(Malformed::Unexpected { expected: TypeKind::Map, found }),
         };
         if count % 2 == 1 {
             return Err(Malformed::OddMap(count));

@@ -88,16 +88,16 @@ fn text_in_the_wrong_alphabet_is_refused() {
 
 #[test]
 fn a_value_of_another_type_is_named() {
-    fn expected<T>(expected: Kind, found: u8) -> Result<Option<T>, Malformed> {
+    fn expected<T>(expected: TypeKind, found: u8) -> Result<Option<T>, Malformed> {
         Err(Malformed::Unexpected { expected, found })
     }
-    assert_eq!(read(&[0x41], |it| it.uint()), expected(Kind::Uint, 0x41));
-    assert_eq!(read(&[0x43], |it| it.ulong()), expected(Kind::Ulong, 0x43));
-    assert_eq!(read(&[0x52, 1], |it| it.boolean()), expected(Kind::Boolean, 0x52));
-    assert_eq!(read(&[0x43], |it| it.ubyte()), expected(Kind::Ubyte, 0x43));
-    assert_eq!(read(&[0x43], |it| it.ushort()), expected(Kind::Ushort, 0x43));
-    assert_eq!(read(&[0x43], |it| it.timestamp()), expected(Kind::Timestamp, 0x43));
-    assert_eq!(read(&[0x43], |it| it.delivery_tag()), expected(Kind::Binary, 0x43));
+    assert_eq!(read(&[0x41], |it| it.uint()), expected(TypeKind::Uint, 0x41));
+    assert_eq!(read(&[0x43], |it| it.ulong()), expected(TypeKind::Ulong, 0x43));
+    assert_eq!(read(&[0x52, 1], |it| it.boolean()), expected(TypeKind::Boolean, 0x52));
+    assert_eq!(read(&[0x43], |it| it.ubyte()), expected(TypeKind::Ubyte, 0x43));
+    assert_eq!(read(&[0x43], |it| it.ushort()), expected(TypeKind::Ushort, 0x43));
+    assert_eq!(read(&[0x43], |it| it.timestamp()), expected(TypeKind::Timestamp, 0x43));
+    assert_eq!(read(&[0x43], |it| it.delivery_tag()), expected(TypeKind::Binary, 0x43));
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn symbols_come_as_null_one_or_an_array() {
     assert_eq!(words(b"\xe0\x01\x00"), Err(Malformed::Truncated), "no element constructor");
     assert_eq!(
         words(b"\xe0\x03\x01\x50\x00"),
-        Err(Malformed::Unexpected { expected: Kind::Symbol, found: 0x50 })
+        Err(Malformed::Unexpected { expected: TypeKind::Symbol, found: 0x50 })
     );
 }
 
@@ -166,7 +166,7 @@ fn descriptors_are_read_as_numbers_and_as_names() {
         (b"\0\xb3\0\0\0\x03a:b", Ok(Descriptor::Name("a:b"))),
         (&[0, 0x43], Err(Malformed::UnexpectedDescriptor)),
         (&[0], Err(Malformed::Truncated)),
-        (&[0x45], Err(Malformed::Unexpected { expected: Kind::Described, found: 0x45 })),
+        (&[0x45], Err(Malformed::Unexpected { expected: TypeKind::Described, found: 0x45 })),
     ];
     for case @ (bytes, expected) in cases {
         assert_eq!(Reader::new(bytes).descriptor(), expected, "{case:?}");
@@ -295,7 +295,7 @@ fn settle_modes_map_to_their_numbers_and_back() {
 
 #[test]
 fn every_constructor_of_the_specification_has_a_kind() {
-    let known = (0..=255).filter(|&byte| Kind::of(byte).is_some()).count();
+    let known = (0..=255).filter(|&byte| TypeKind::of(byte).is_some()).count();
     // 39 encodings in the tables of types 1.6, and the described constructor.
     assert_eq!(known, 40);
 }

@@ -130,7 +130,7 @@ impl Driver {
     pub(crate) fn write(&mut self, soft_limit: usize) {
         let mut out = BytesMut::new();
         self.engine.poll_output(self.now, &mut out, soft_limit);
-        self.engine.unshare_waiting();
+        self.engine.compact_queued();
         self.written.extend_from_slice(&out);
         let max_frame = self.engine.peer().max_frame_size.max(512);
         self.wire.get_or_insert_with(|| Wire::new(u32::MAX)).limit(max_frame);

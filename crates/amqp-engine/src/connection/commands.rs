@@ -1,4 +1,4 @@
-//! What the layer above can do with links and deliveries.
+//! Commands of the layer above for links and deliveries.
 //!
 //! Invariant: a command with the id of something that is gone does nothing.
 
@@ -30,7 +30,7 @@ impl Connection {
         }
     }
 
-    /// How many deliveries were handed over, or given up by a drain, on a link that we send on.
+    /// Number of deliveries handed over, or given up by a drain, on a link that we send on.
     #[inline]
     pub fn handed_over(&self, link: LinkKey) -> u64 {
         match self.sessions.link(link).map(|found| &found.end) {
@@ -39,7 +39,7 @@ impl Connection {
         }
     }
 
-    /// What a link has counted so far: of one that we receive on the deliveries that have begun and the bytes of the
+    /// Activity counters of a link: of one that we receive on the deliveries that have begun and the bytes of the
     /// unfinished one, of one that we send on the deliveries that were handed over and the peer's limit. Where both
     /// are what they were, no message has moved on it and no credit was given.
     pub fn counts(&self, link: LinkKey) -> (u64, u64) {
@@ -128,8 +128,8 @@ impl Connection {
             return None;
         }
         let id = session.enqueue(link.handle, delivery)?;
-        if session.fresh == 1 {
-            self.output.fresh.push(link.session.channel);
+        if session.uncompacted == 1 {
+            self.output.uncompacted.push(link.session.channel);
         }
         self.take_send_turn(link.session.channel);
         Some(id)

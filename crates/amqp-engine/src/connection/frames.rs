@@ -1,4 +1,4 @@
-//! What an open connection does with each performative of the peer.
+//! Handlers of an open connection for each performative of the peer.
 //!
 //! Invariant: a frame for a session that we have ended, or a link that we have detached, changes
 //! nothing but the count of frames; a transaction that it names is told of.
@@ -14,7 +14,7 @@ use crate::delivery::Payload;
 use crate::event::{Event, Origin};
 use crate::ids::{DeliveryId, LinkKey, SessionId};
 use crate::link::LinkEnd;
-use crate::session::{Fault, Intake, Session, unattached};
+use crate::session::{Fault, Session, TransferContext, unattached};
 
 impl Connection {
     /// A whole frame has come in, or bytes that are none. What it tells is returned when it is one
@@ -95,8 +95,8 @@ impl Connection {
         if session.ended {
             return Event::work_lost(transfer.state.as_ref());
         }
-        let mut intake = Intake { config: &self.config, partial_bytes: &mut self.partial_bytes };
-        let result = session.on_transfer(&mut intake, transfer, payload);
+        let mut context = TransferContext { config: &self.config, partial_bytes: &mut self.partial_bytes };
+        let result = session.on_transfer(&mut context, transfer, payload);
         if session.windows.incoming_is_low() && session.may_renew_window(&self.config) {
             self.session_flow_due(ours);
         }
@@ -105,7 +105,7 @@ impl Connection {
             Err(fault) => {
                 self.on_fault(ours, fault);
                 if let Some(lost) = Event::work_lost(transfer.state.as_ref()) {
-                    self.tell(lost);
+                    self.push_event(lost);
                 }
                 None
             }
@@ -239,7 +239,7 @@ impl Connection {
         let answer = session.begin_answer(&self.config);
         self.sessions.insert(session);
         self.write_setup(ours, |out| answer.encode(out));
-        self.tell(Event::SessionBegun { session: id });
+        self.push_event(Event::SessionBegun { session: id });
     }
 
     fn on_end(&mut self, channel: u16, end: &End) {
@@ -252,13 +252,13 @@ impl Connection {
             self.give_back_session(ours);
             self.release_session(ours);
             self.write_teardown(ours, |out| End::default().encode(out), |_| {});
-            self.tell(Event::SessionEnded { session: id, error: end.error.clone(), by: Origin::Peer });
+            self.push_event(Event::SessionEnded { session: id, error: end.error.clone(), by: Origin::Peer });
         }
         self.sessions.remove(ours);
     }
 
     fn on_close(&mut self, close: &Close) {
-        self.give_back_everything();
+        self.return_all_unsent();
         self.settle_all_delayed();
         self.write_close(None);
         self.phase = super::Phase::Closed;

@@ -188,7 +188,7 @@ impl Connection {
             Phase::Closed | Phase::Closing => {}
             Phase::Open => {
                 self.events.clear();
-                self.give_back_everything();
+                self.return_all_unsent();
                 self.write_close(error);
             }
             Phase::Opening | Phase::AwaitOpen => {
@@ -206,7 +206,7 @@ impl Connection {
     /// The connection ends because of the peer's mistake; it is told so.
     #[cold]
     pub(super) fn fail(&mut self, condition: Symbol, description: impl Into<String>) {
-        self.give_back_everything();
+        self.return_all_unsent();
         let error = self.noted(error(condition, description));
         match self.phase {
             Phase::Closed | Phase::Closing => return,

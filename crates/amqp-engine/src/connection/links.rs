@@ -1,4 +1,4 @@
-//! How links come and go, and what goes with them.
+//! Attach and detach of links, begin and end of their sessions.
 //!
 //! Invariant: a link that leaves takes with it its waiting deliveries, its unfinished delivery and
 //! its unsettled ones; nothing of it is counted afterwards.
@@ -47,11 +47,11 @@ impl Connection {
         self.link_count += 1;
         match refusal {
             Some(error) => self.refuse_link(key, self.noted(error)),
-            None => self.tell(Event::LinkAttached { link: key, attach: Box::new(attach.clone()) }),
+            None => self.push_event(Event::LinkAttached { link: key, attach: Box::new(attach.clone()) }),
         }
     }
 
-    /// Why the engine itself refuses an attach.
+    /// Reason why the engine itself refuses an attach.
     fn attach_refusal(&self, attach: &Attach) -> Option<Error> {
         if attach.role == Role::Sender && attach.initial_delivery_count.is_none() {
             let text = "attach of a sender without initial-delivery-count";
@@ -119,7 +119,12 @@ impl Connection {
     pub(super) fn fail_link(&mut self, link: LinkKey, error: Error) {
         let error = self.noted(error);
         if self.detach_ours(link, Some(error.clone())) {
-            self.tell(Event::LinkDetached { link, closed: true, error: Some(error), by: Origin::Engine });
+            self.push_event(Event::LinkDetached {
+                link,
+                closed: true,
+                error: Some(error),
+                by: Origin::Engine,
+            });
         }
     }
 
@@ -130,7 +135,7 @@ impl Connection {
         }
         self.take_back(link, 0, true);
         if let Some(lost) = self.sessions.link(link).and_then(Link::partial_work) {
-            self.tell(lost);
+            self.push_event(lost);
         }
         self.release_link(link);
         let refused = self.write_missing_attach(link);
@@ -162,7 +167,7 @@ impl Connection {
                 return;
             }
             self.write_detach(key, detach.closed, None);
-            self.tell(Event::LinkDetached {
+            self.push_event(Event::LinkDetached {
                 link: key,
                 closed: detach.closed,
                 error: detach.error.clone(),
@@ -174,7 +179,7 @@ impl Connection {
         }
         self.link_count -= 1;
         if answers {
-            self.tell(Event::DetachAnswered { link: key });
+            self.push_event(Event::DetachAnswered { link: key });
         }
     }
 
@@ -239,7 +244,7 @@ impl Connection {
         }
         match session.take_back(link.handle, keep, link_goes) {
             Ok(deliveries) if deliveries.is_empty() => {}
-            Ok(deliveries) => self.tell(Event::Unsent { link, deliveries }),
+            Ok(deliveries) => self.push_event(Event::Unsent { link, deliveries }),
             Err(_) => {
                 let text = "too many deliveries were taken back before they were sent";
                 self.fail_session(link.session.channel, error(condition::RESOURCE_LIMIT_EXCEEDED, text));
@@ -277,7 +282,7 @@ impl Connection {
         let id = session.id;
         let error = self.noted(error);
         self.end_ours(channel, Some(error.clone()));
-        self.tell(Event::SessionEnded { session: id, error: Some(error), by: Origin::Engine });
+        self.push_event(Event::SessionEnded { session: id, error: Some(error), by: Origin::Engine });
     }
 
     fn end_ours(&mut self, channel: u16, error: Option<Error>) {
@@ -285,7 +290,7 @@ impl Connection {
         let links = self.sessions.at(channel).into_iter().flat_map(|session| session.links.iter());
         let lost: Vec<Event> = links.filter_map(Link::partial_work).collect();
         for lost in lost {
-            self.tell(lost);
+            self.push_event(lost);
         }
         self.release_session(channel);
         let short = End { error: error.as_ref().map(shorten) };
@@ -305,12 +310,12 @@ impl Connection {
     /// Tells of all deliveries of a session that will not be sent.
     pub(super) fn give_back_session(&mut self, channel: u16) {
         let Some(session) = self.sessions.at_mut(channel) else { return };
-        let events = session.give_back_all();
+        let events = session.return_unsent();
         self.events.extend(events);
     }
 
     /// Tells of all deliveries of the connection that will not be sent.
-    pub(super) fn give_back_everything(&mut self) {
+    pub(super) fn return_all_unsent(&mut self) {
         let channels: Vec<u16> = self.sessions.iter().map(|session| session.id.channel).collect();
         for channel in channels {
             self.give_back_session(channel);

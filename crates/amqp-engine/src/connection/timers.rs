@@ -15,7 +15,6 @@ pub(super) struct Timers {
     started: Instant,
     /// When the peer was last heard.
     heard: Instant,
-    /// When we last spoke.
     spoke: Instant,
     /// When our close was written.
     closing: Option<Instant>,

@@ -47,12 +47,12 @@ impl Connection {
         self.start_closing(now);
     }
 
-    /// What was handed over and is not sent has to wait: because of the peer's window, or because the socket takes
+    /// Prepares deliveries that are not sent for waiting, because of the peer's window or because the socket takes
     /// nothing. Where a delivery would keep much memory that it shares with what is not here, it gets its own.
-    pub fn unshare_waiting(&mut self) {
-        for channel in self.output.fresh.drain(..) {
+    pub fn compact_queued(&mut self) {
+        for channel in self.output.uncompacted.drain(..) {
             if let Some(session) = self.sessions.at_mut(channel) {
-                session.unshare_waiting();
+                session.compact_queued();
             }
         }
     }

@@ -26,7 +26,7 @@ pub struct OutgoingDelivery {
     /// Whether it resumes an earlier delivery of the same tag.
     pub resume: bool,
     /// The sections written for this delivery: header, annotations. These and `bare` may be slices of something larger;
-    /// see [`Connection::unshare_waiting`](crate::Connection::unshare_waiting).
+    /// see [`Connection::compact_queued`](crate::Connection::compact_queued).
     pub sections: Bytes,
     /// The rest of the message as it was stored.
     pub bare: Bytes,
@@ -66,7 +66,7 @@ pub(crate) struct Queued {
     pub(crate) link: u32,
     /// The id the caller knows it by.
     pub(crate) id: u32,
-    /// How many of its bytes are sent; `None` before the first frame.
+    /// Number of its bytes that are sent; `None` before the first frame.
     pub(crate) sent: Option<usize>,
     pub(crate) delivery: OutgoingDelivery,
 }

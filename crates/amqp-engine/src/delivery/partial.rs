@@ -37,7 +37,7 @@ pub(crate) struct Partial {
     exceeds: Option<u64>,
 }
 
-/// How a transfer that continues a delivery contradicts its first one.
+/// Contradiction between a continuing transfer and the first one of its delivery.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Mismatch {
     /// It belongs to another delivery: the link's deliveries are interleaved.
@@ -139,7 +139,7 @@ impl Partial {
         self.payload.len()
     }
 
-    /// What becomes of the whole delivery, which came on `link`.
+    /// Event for the whole delivery, which came on `link`.
     pub(crate) fn into_event(mut self, link: LinkKey) -> Event {
         let (delivery_id, tag) = (DeliveryId(self.id), self.tag);
         if let Some(limit) = self.exceeds {

@@ -1,4 +1,4 @@
-//! What a transfer brings, where it was read.
+//! Payload of a transfer, in the buffer into which it was read.
 //!
 //! Invariant: holds the whole frame, so that the payload of the next can be joined to it where that lies behind it.
 
@@ -12,13 +12,13 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
-    /// What `frame` has from `start` on, which is within the frame.
+    /// Payload of `frame` from `start` on, which is within the frame.
     #[inline]
     pub(crate) const fn new(frame: BytesMut, start: usize) -> Self {
         Self { frame, start }
     }
 
-    /// How many bytes it has.
+    /// Length in bytes.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.frame.len().saturating_sub(self.start)

@@ -117,7 +117,7 @@ impl TagIndex {
         }
     }
 
-    /// Where the search for `hash` starts. The table's size is a power of two.
+    /// First slot of the search for `hash`. The table's size is a power of two.
     #[inline]
     fn home(&self, hash: u32) -> usize {
         (hash >> 1) as usize & self.slots.len().wrapping_sub(1)

@@ -56,7 +56,7 @@ impl Entry {
 /// Room for this many deliveries is kept when all are settled.
 const KEEP_ENTRIES: usize = 1_024;
 
-/// Why a delivery cannot be received.
+/// Reason why a delivery cannot be received.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum UnsettledError {
     /// Its id does not come after the one before it.
@@ -189,7 +189,7 @@ impl Unsettled {
         self.tags.shrink();
     }
 
-    /// How many deliveries are unsettled.
+    /// Number of unsettled deliveries.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.open

@@ -149,9 +149,9 @@ proptest! {
         // What was read lies in one memory, or each piece in another.
         let mut rest = BytesMut::from(&wire[..]);
         let mut got = Vec::new();
-        for (cut, apart) in cuts {
+        for (cut, compaction) in cuts {
             let piece = rest.split_to(cut.min(rest.len()));
-            reader.push(if apart { BytesMut::from(&piece[..]) } else { piece });
+            reader.push(if compaction { BytesMut::from(&piece[..]) } else { piece });
             if !poll_late {
                 got.extend(drain(&mut reader, 65_536));
             }

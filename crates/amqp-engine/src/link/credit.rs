@@ -36,7 +36,7 @@ impl SendCredit {
     }
 
     /// `count` deliveries that were handed over are given back.
-    pub(crate) const fn give_back(&mut self, count: u64) {
+    pub(crate) const fn restore(&mut self, count: u64) {
         self.handed = self.handed.saturating_sub(count);
     }
 
@@ -57,7 +57,7 @@ impl SendCredit {
         self.limit
     }
 
-    /// How many deliveries may still be handed over.
+    /// Number of deliveries that may still be handed over.
     pub(crate) fn available(&self) -> u32 {
         u32::try_from(self.limit.saturating_sub(self.handed)).unwrap_or(u32::MAX)
     }
@@ -68,7 +68,7 @@ impl SendCredit {
 pub(crate) struct ReceiveCredit {
     /// The sender's delivery-count as far as we know it.
     count: u32,
-    /// What it may still send.
+    /// Deliveries that the sender may still send.
     credit: u32,
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// How many deliveries have been sent, or begun, or given up: our delivery-count.
+    /// Delivery-count: deliveries sent, begun, or given up by a drain.
     pub(crate) fn on_wire(&self) -> u64 {
         let unsent = u64::from(self.queued) - u64::from(self.half_sent);
         self.credit.handed() - unsent
@@ -50,7 +50,7 @@ impl Sender {
     /// `count` waiting deliveries, none of them half sent, are given back to the layer above.
     pub(crate) fn taken_back(&mut self, count: u32) {
         self.queued = self.queued.saturating_sub(count);
-        self.credit.give_back(u64::from(count));
+        self.credit.restore(u64::from(count));
     }
 
     /// When more is handed over than the peer's credit allows, because the peer has lowered it: how

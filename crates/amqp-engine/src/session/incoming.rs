@@ -1,4 +1,4 @@
-//! What a session does with the transfers that come in (transport 2.6.12 to 2.6.14, 2.7.5).
+//! Incoming transfers of a session (transport 2.6.12 to 2.6.14, 2.7.5).
 //!
 //! Invariant: each delivery comes out once: whole, or as too large and without its bytes; or not at all.
 
@@ -13,8 +13,8 @@ use crate::event::{Event, IncomingDelivery};
 use crate::ids::DeliveryId;
 use crate::link::{Link, LinkState, Receiver};
 
-/// What the connection lends to its sessions while a transfer is taken in.
-pub(crate) struct Intake<'a> {
+/// State of the connection that its sessions use while they handle a transfer.
+pub(crate) struct TransferContext<'a> {
     pub(crate) config: &'a Config,
     /// Bytes of unfinished deliveries of the whole connection.
     pub(crate) partial_bytes: &'a mut usize,
@@ -25,7 +25,7 @@ impl Session {
     #[inline]
     pub(crate) fn on_transfer(
         &mut self,
-        intake: &mut Intake<'_>,
+        context: &mut TransferContext<'_>,
         transfer: &mut Transfer,
         payload: Payload,
     ) -> Result<Option<Event>, Fault> {
@@ -42,13 +42,13 @@ impl Session {
             return Err(fault(ours, condition::NOT_ALLOWED, "transfer on a link whose receiver sent it"));
         };
         match receiver.partial.take() {
-            None => self.begin_delivery(intake, ours, transfer, payload),
+            None => self.begin_delivery(context, ours, transfer, payload),
             Some(partial) => {
-                *intake.partial_bytes -= partial.len();
+                *context.partial_bytes -= partial.len();
                 let named = Event::work_lost(partial.state.as_ref().or(transfer.state.as_ref()));
-                let done = self.continue_delivery(intake, ours, partial, transfer, payload);
+                let done = self.continue_delivery(context, ours, partial, transfer, payload);
                 if let (Err(_), Some(Event::WorkLost { txn_id })) = (&done, named) {
-                    // Whoever sees to the fault tells of it.
+                    // The handler of the fault reports it.
                     transfer.state = Some(DeliveryState::Transactional { txn_id, outcome: None });
                 }
                 done
@@ -69,7 +69,7 @@ impl Session {
     #[inline]
     fn begin_delivery(
         &mut self,
-        intake: &mut Intake<'_>,
+        context: &mut TransferContext<'_>,
         handle: u32,
         transfer: &mut Transfer,
         payload: Payload,
@@ -78,12 +78,12 @@ impl Session {
             return Err(unnamed(handle, transfer));
         };
         let wire = id;
-        let id = self.unsettled.note_id(wire, intake.config.strict_ids).map_err(|e| id_fault(wire, e))?;
+        let id = self.unsettled.note_id(wire, context.config.strict_ids).map_err(|e| id_fault(wire, e))?;
         let Some(link) = self.links.get_mut(handle) else { return Ok(None) };
         let mode = effective_mode(link, transfer)?;
         let (key, snd_settle_mode) = (link.key, link.snd_settle_mode);
         let Some(receiver) = link.receiver_mut() else { return Ok(None) };
-        check_admission(receiver, intake.config, handle, transfer)?;
+        check_admission(receiver, context.config, handle, transfer)?;
         if transfer.aborted {
             self.windows.on_delivery_end();
             return Ok(None);
@@ -96,19 +96,19 @@ impl Session {
             receiver.unsettled += 1;
             let left_to_peer = receiver.settles_second && mode == ReceiverSettleMode::Second;
             self.unsettled
-                .insert(intake.config.hash_seed, handle, (id, wire), tag, intake.config.strict_ids)
+                .insert(context.config.hash_seed, handle, (id, wire), tag, context.config.strict_ids)
                 .map_err(|e| tag_fault(handle, tag, e))?;
             if left_to_peer {
                 self.unsettled.leave_to_peer(id);
             }
         }
         if transfer.more {
-            let stays = *intake.partial_bytes == 0;
+            let stays = *context.partial_bytes == 0;
             let mut partial = Partial::new((id, wire), tag, message_format, mode, transfer, payload, stays);
             if too_large {
                 partial.drop_payload(limit);
             }
-            reserve_partial(intake, handle, partial.len())
+            reserve_partial(context, handle, partial.len())
                 .inspect_err(|_| transfer.state = partial.state.take())?;
             receiver.partial = Some(Box::new(partial));
             return Ok(None);
@@ -137,7 +137,7 @@ impl Session {
     /// A further transfer of a delivery.
     fn continue_delivery(
         &mut self,
-        intake: &mut Intake<'_>,
+        context: &mut TransferContext<'_>,
         handle: u32,
         mut partial: Box<Partial>,
         transfer: &mut Transfer,
@@ -154,14 +154,14 @@ impl Session {
         let (key, snd_settle_mode) = (link.key, link.snd_settle_mode);
         let Some(receiver) = link.receiver_mut() else { return Ok(None) };
         let settled = partial.settled || transfer.settled == Some(true);
-        // What has been dropped stays so, even when an answered attach has raised the limit since.
+        // A dropped payload stays dropped, even when the answered attach has raised the limit since.
         let limit = partial.exceeds().unwrap_or(receiver.max_message_size);
         if is_too_large(limit, handle, settled, partial.bytes() + payload.len() as u64)? {
             partial.drop_payload(limit);
         }
         partial.append(transfer, payload);
         if transfer.more {
-            reserve_partial(intake, handle, partial.len())?;
+            reserve_partial(context, handle, partial.len())?;
             receiver.partial = Some(partial);
             return Ok(None);
         }
@@ -212,7 +212,7 @@ impl Session {
     }
 }
 
-/// What a new delivery must satisfy, and the credit it takes.
+/// Checks a new delivery, and takes its credit.
 #[inline]
 fn check_admission(
     receiver: &mut Receiver,
@@ -264,14 +264,14 @@ fn check_settled(handle: u32, mode: SenderSettleMode, settled: bool) -> Result<(
     Err(fault(handle, condition::INVALID_FIELD, text))
 }
 
-fn reserve_partial(intake: &mut Intake<'_>, handle: u32, len: usize) -> Result<(), Fault> {
-    let total = *intake.partial_bytes + len;
-    if total > intake.config.max_partial_bytes {
-        let limit = intake.config.max_partial_bytes;
+fn reserve_partial(context: &mut TransferContext<'_>, handle: u32, len: usize) -> Result<(), Fault> {
+    let total = *context.partial_bytes + len;
+    if total > context.config.max_partial_bytes {
+        let limit = context.config.max_partial_bytes;
         let text = format!("unfinished deliveries of the connection exceed {limit} bytes");
         return Err(fault(handle, condition::RESOURCE_LIMIT_EXCEEDED, text));
     }
-    *intake.partial_bytes = total;
+    *context.partial_bytes = total;
     Ok(())
 }
 

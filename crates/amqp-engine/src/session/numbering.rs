@@ -18,9 +18,9 @@ pub(crate) struct Numbering {
     next_local: u32,
     /// The id of the next delivery to be sent.
     next_wire: u32,
-    /// How many were sent and are not forgotten, up to 2^31 - 1: older ids have no meaning.
+    /// Number of ids that were sent and are not forgotten, up to 2^31 - 1: older ids have no meaning.
     sent: u32,
-    /// How many ids were never sent of those that are forgotten.
+    /// Number of forgotten ids that were never sent.
     forgotten: u32,
     /// Runs of other ids that were handed over and never sent, in order.
     gaps: Vec<Gap>,

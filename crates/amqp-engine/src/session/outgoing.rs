@@ -1,4 +1,4 @@
-//! How a session sends its deliveries (transport 2.6.14, 2.7.5).
+//! Outgoing deliveries of a session (transport 2.6.14, 2.7.5).
 //!
 //! Invariant: deliveries of one session go out one after the other, each whole, in frames that the
 //! peer's frame size and window allow.
@@ -38,7 +38,7 @@ impl Session {
         let sender = self.links.get_mut(link)?.sender_mut()?;
         sender.credit.take();
         sender.queued += 1;
-        self.fresh += 1;
+        self.uncompacted += 1;
         let id = self.numbering.hand_over();
         if self.queue.capacity() == 0 {
             self.queue.reserve(self.queue_before);
@@ -80,11 +80,12 @@ impl Session {
         }
     }
 
-    /// What is left of what came since the last call has to wait: see [`Apart`](crate::delivery::Apart).
-    pub(crate) fn unshare_waiting(&mut self) {
-        let fresh = std::mem::take(&mut self.fresh).min(self.queue.len());
-        for queued in self.queue.iter_mut().rev().take(fresh).rev() {
-            self.apart.unshare(queued);
+    /// Compacts the deliveries that came since the last call and have to wait: see
+    /// [`Compaction`](crate::delivery::Compaction).
+    pub(crate) fn compact_queued(&mut self) {
+        let uncompacted = std::mem::take(&mut self.uncompacted).min(self.queue.len());
+        for queued in self.queue.iter_mut().rev().take(uncompacted).rev() {
+            self.compaction.compact(queued);
         }
     }
 
@@ -126,7 +127,7 @@ impl Session {
     }
 
     /// Takes back everything that waits, link by link.
-    pub(crate) fn give_back_all(&mut self) -> Vec<Event> {
+    pub(crate) fn return_unsent(&mut self) -> Vec<Event> {
         let mut by_link: BTreeMap<u32, Vec<DeliveryId>> = BTreeMap::new();
         for queued in std::mem::take(&mut self.queue) {
             by_link.entry(queued.link).or_default().push(DeliveryId(queued.id));
@@ -191,7 +192,7 @@ fn write_transfer(
     });
 }
 
-/// How many bytes of payload fit behind `transfer` in a frame of the peer's. A state that leaves
+/// Number of payload bytes that fit behind `transfer` in a frame of the peer's. A state that leaves
 /// no room is left out: it is a hint, unlike the message.
 #[cold]
 fn room_for_payload(transfer: &mut Transfer, max_frame: u32, out: &mut BytesMut) -> usize {

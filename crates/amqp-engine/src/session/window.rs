@@ -18,7 +18,7 @@ pub(crate) struct Windows {
     incoming_floor: u32,
     /// Frames the peer may still send.
     incoming_left: u32,
-    /// What the window is renewed to.
+    /// Size to which the window is renewed.
     incoming_max: u32,
     /// The transfer-id of the next frame to go out.
     next_outgoing_id: u32,
@@ -28,23 +28,23 @@ pub(crate) struct Windows {
     outgoing_left: u32,
 }
 
-/// How a peer broke a window: all end the session with `amqp:session:window-violation`.
+/// Window violation of the peer; each ends the session with `amqp:session:window-violation`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum WindowError {
     /// It sent a frame that it was not allowed to send.
     Exhausted,
     /// It says it has received frames that were never sent.
     IncomingIdAhead {
-        /// What it expects next.
+        /// The next id that the peer expects.
         said: u32,
-        /// What we send next.
+        /// The next id that we send.
         next: u32,
     },
     /// It says its next frame is one it has already sent.
     OutgoingIdRewound {
-        /// What it says it sends next.
+        /// The next id that the peer states it sends.
         said: u32,
-        /// What we expect next.
+        /// The next id that we expect.
         next: u32,
     },
 }

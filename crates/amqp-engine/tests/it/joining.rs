@@ -73,9 +73,9 @@ proptest! {
         }
         let mut pair = receiving();
         let mut rest = BytesMut::from(&wire[..]);
-        for (cut, apart) in cuts {
+        for (cut, compaction) in cuts {
             let piece = rest.split_to(cut.min(rest.len()));
-            pair.engine.handle_input(pair.now, if apart { BytesMut::from(&piece[..]) } else { piece });
+            pair.engine.handle_input(pair.now, if compaction { BytesMut::from(&piece[..]) } else { piece });
             pair.poll();
         }
         pair.engine.handle_input(pair.now, rest);

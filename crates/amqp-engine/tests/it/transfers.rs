@@ -527,11 +527,11 @@ fn what_waits_lets_go_of_memory_that_it_shares_and_goes_out_whole() {
     pair.engine.send(link, delivery(2)).unwrap();
     let mut payload = pair.transfers().into_iter().map(|(_, bytes)| bytes).collect::<Vec<_>>();
     assert_eq!(kept(&stored), [true, true, false]);
-    pair.engine.unshare_waiting();
+    pair.engine.compact_queued();
     assert_eq!(kept(&stored), [false; 3]);
     pair.engine.send(link, delivery(3)).unwrap();
     assert_eq!(kept(&stored), [false, false, true]);
-    pair.engine.unshare_waiting();
+    pair.engine.compact_queued();
     assert_eq!(kept(&stored), [false; 3]);
     let window = Flow { incoming_window: 100, next_incoming_id: Some(1), ..Flow::default() };
     pair.feed(&amqp(0, window));

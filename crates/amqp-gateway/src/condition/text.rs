@@ -1,4 +1,4 @@
-//! What a refusal says to the person who reads the exception.
+//! Texts of refusals, for the person who reads the exception.
 //!
 //! Invariant: whole sentences, with the names and numbers that were refused and no secret.
 
@@ -79,7 +79,7 @@ impl Refusal {
             Self::Idle { time_out } => format!("Nothing has happened on the link for {time_out:?}."),
             Self::EntityDeleted { entity } => format!("The messaging entity '{entity}' has been deleted."),
             Self::Fault(_) => "A test has ordered this fault.".to_owned(),
-            Self::ShuttingDown | Self::Failed | Self::Ended => self.farewell().to_owned(),
+            Self::ShuttingDown | Self::Failed | Self::Ended => self.close_text().to_owned(),
             Self::TooLarge { .. }
             | Self::BatchLength { .. }
             | Self::TooManyRequests { .. }
@@ -93,7 +93,7 @@ impl Refusal {
         }
     }
 
-    /// What there is too much of, and how much there may be.
+    /// Text for an exceeded limit.
     fn beyond_limit(&self) -> String {
         match self {
             Self::TooLarge { bytes, limit } => {
@@ -123,8 +123,8 @@ impl Refusal {
         }
     }
 
-    /// Why a whole connection ends.
-    const fn farewell(&self) -> &'static str {
+    /// Text for the end of a connection.
+    const fn close_text(&self) -> &'static str {
         match self {
             Self::Ended => "The connection was closed by an operator.",
             Self::Failed => "The broker has failed and is shutting down.",

@@ -1,4 +1,4 @@
-//! What a rule's action changed of a copy, as its sections say it.
+//! Changes of a copy by a rule's action, encoded in its sections.
 //!
 //! Invariant: what is not named stays the bytes it was; a whole number keeps the width that it had, where it fits.
 
@@ -7,14 +7,14 @@ use std::borrow::Cow;
 use amqp_codec::{
     raw::{AnnotationValue, MapView, RawValue},
     sections::PropertyField,
-    types::{self, Kind, Symbol},
+    types::{self, Symbol, TypeKind},
 };
 use broker_core::{Properties, PropertyValue, SYSTEM};
 use broker_filter::{SystemProperty, Value};
 use bytes::{BufMut, BytesMut};
 
 use super::annotation;
-use crate::facts::{ANNOTATIONS, FIELDS, TIME_SPAN};
+use crate::filter_properties::{ANNOTATIONS, FIELDS, TIME_SPAN};
 
 /// The same properties with every value as the protocol encodes it.
 pub(super) fn encoded<'a>(properties: &'a Properties, originals: MapView<'_>) -> Cow<'a, Properties> {
@@ -71,13 +71,13 @@ fn write_like(out: &mut BytesMut, value: &Value, original: Option<RawValue<'_>>)
     let Value::Int(number) = value else { return write_value(out, value) };
     let number = *number;
     match kind {
-        Some(Kind::Ubyte) => fitting(out, number, types::write_ubyte),
-        Some(Kind::Ushort) => fitting(out, number, types::write_ushort),
-        Some(Kind::Uint) => fitting(out, number, types::write_uint),
-        Some(Kind::Ulong) => fitting(out, number, types::write_ulong),
-        Some(Kind::Byte) => fitting(out, number, types::write_byte),
-        Some(Kind::Short) => fitting(out, number, types::write_short),
-        Some(Kind::Int) => fitting(out, number, types::write_int),
+        Some(TypeKind::Ubyte) => fitting(out, number, types::write_ubyte),
+        Some(TypeKind::Ushort) => fitting(out, number, types::write_ushort),
+        Some(TypeKind::Uint) => fitting(out, number, types::write_uint),
+        Some(TypeKind::Ulong) => fitting(out, number, types::write_ulong),
+        Some(TypeKind::Byte) => fitting(out, number, types::write_byte),
+        Some(TypeKind::Short) => fitting(out, number, types::write_short),
+        Some(TypeKind::Int) => fitting(out, number, types::write_int),
         _ => types::write_long(out, number),
     }
 }

@@ -1,7 +1,7 @@
 use amqp_codec::{
     message::MessageBuilder,
     raw::{MapView, RawMap},
-    types::Kind,
+    types::TypeKind,
 };
 use broker_core::LockId;
 
@@ -35,7 +35,7 @@ fn whole(stored: &Stored, lock: Option<&Lock>, dialect: Dialect) -> Bytes {
     out.freeze()
 }
 
-fn annotations(message: &Bytes) -> Vec<(String, Kind)> {
+fn annotations(message: &Bytes) -> Vec<(String, TypeKind)> {
     let sections = Sections::scan(message).unwrap();
     let entries = sections.message_annotations_view(message).into_iter();
     entries.map(|(key, value)| (key.as_symbol().unwrap().to_owned(), value.kind().unwrap())).collect()
@@ -59,11 +59,11 @@ fn service_bus_sees_token_annotations_and_count_with_their_exact_types() {
     let token = sections.delivery_annotations_view(&message).get("x-opt-lock-token").unwrap().as_uuid();
     assert_eq!(token, Some(lock().token.0.to_be_bytes()));
     let expected = [
-        ("x-opt-sequence-number", Kind::Long),
-        ("x-opt-enqueued-time", Kind::Timestamp),
-        ("x-opt-enqueue-sequence-number", Kind::Long),
-        ("x-opt-message-state", Kind::Int),
-        ("x-opt-locked-until", Kind::Timestamp),
+        ("x-opt-sequence-number", TypeKind::Long),
+        ("x-opt-enqueued-time", TypeKind::Timestamp),
+        ("x-opt-enqueue-sequence-number", TypeKind::Long),
+        ("x-opt-message-state", TypeKind::Int),
+        ("x-opt-locked-until", TypeKind::Timestamp),
     ];
     let expected: Vec<_> = expected.into_iter().map(|(name, kind)| (name.to_owned(), kind)).collect();
     assert_eq!(annotations(&message), expected);
@@ -84,9 +84,12 @@ fn plain_receivers_are_told_first_acquirer_and_no_token() {
     assert_eq!((header.first_acquirer, header.delivery_count), (false, 3));
     assert!(annotations(&again).iter().all(|(name, _)| name != "x-opt-locked-until"));
     assert!(annotations(&first).iter().any(|(name, _)| name == "x-opt-locked-until"));
-    let held = Lock { until: Timestamp::MAX, ..lock() };
-    let held = whole(&stored, Some(&held), Dialect::Plain);
-    assert!(annotations(&held).iter().all(|(name, _)| name != "x-opt-locked-until"), "it has no end to tell");
+    let entry = Lock { until: Timestamp::MAX, ..lock() };
+    let entry = whole(&stored, Some(&entry), Dialect::Plain);
+    assert!(
+        annotations(&entry).iter().all(|(name, _)| name != "x-opt-locked-until"),
+        "it has no end to tell"
+    );
 }
 
 #[test]
@@ -252,11 +255,11 @@ fn a_rules_changes_lie_over_the_untouched_rest() {
         let kinds: Vec<_> =
             users.iter().map(|(key, value)| (key.as_str().unwrap(), value.kind().unwrap())).collect();
         let expected = [
-            ("kept", Kind::String),
-            ("small", Kind::Int),
-            ("large", Kind::Long),
-            ("half", Kind::Double),
-            ("RuleName", Kind::String),
+            ("kept", TypeKind::String),
+            ("small", TypeKind::Int),
+            ("large", TypeKind::Long),
+            ("half", TypeKind::Double),
+            ("RuleName", TypeKind::String),
         ];
         assert_eq!(kinds, expected, "{dialect:?}");
         assert_eq!(sections.body.of(&message), Sections::scan(&payload).unwrap().body.of(&payload));
@@ -280,10 +283,10 @@ fn the_partition_is_an_annotation_of_its_own() {
         let sections = Sections::scan(&out).unwrap();
         let annotations = sections.message_annotations_view(&out);
         let partition = annotations.get("x-opt-partition-id");
-        assert!(partition.is_none_or(|id| id.kind() == Some(Kind::Short)), "{case:?}");
+        assert!(partition.is_none_or(|id| id.kind() == Some(TypeKind::Short)), "{case:?}");
         assert_eq!(partition.and_then(RawValue::as_i64), expected, "{case:?}");
-        let told = annotations.get("x-opt-sequence-number").and_then(RawValue::as_i64);
-        assert_eq!(told, i64::try_from(number).ok(), "{case:?}");
+        let error_text = annotations.get("x-opt-sequence-number").and_then(RawValue::as_i64);
+        assert_eq!(error_text, i64::try_from(number).ok(), "{case:?}");
     }
 }
 
@@ -299,18 +302,22 @@ fn keys_that_are_strings_are_symbols_for_service_bus_and_stay_for_plain_clients(
         [Properties::default(), Properties(vec![("added".into(), PropertyValue::Text("x".into()))])]
     {
         let stored = Stored { properties, ..stored(payload.clone()) };
-        let told = whole(&stored, Some(&lock()), Dialect::ServiceBus);
-        assert_eq!((symbol(&told), string(&told)), (3, 0), "{told:x?}");
-        let sections = Sections::scan(&told).unwrap();
-        assert_eq!(sections.body.of(&told), Sections::scan(&body).unwrap().body.of(&body));
+        let error_text = whole(&stored, Some(&lock()), Dialect::ServiceBus);
+        assert_eq!((symbol(&error_text), string(&error_text)), (3, 0), "{error_text:x?}");
+        let sections = Sections::scan(&error_text).unwrap();
+        assert_eq!(sections.body.of(&error_text), Sections::scan(&body).unwrap().body.of(&body));
         assert_eq!(
-            &sections.footer.of(&told)[4..],
+            &sections.footer.of(&error_text)[4..],
             &section(0x78)[4..]
                 .iter()
                 .map(|byte| if *byte == 0xa1 { 0xa3 } else { *byte })
                 .collect::<Vec<_>>()[..]
         );
-        let told = whole(&stored, Some(&lock()), Dialect::Plain);
-        assert_eq!((symbol(&told), string(&told)), (0, 2), "delivery annotations end at the broker");
+        let error_text = whole(&stored, Some(&lock()), Dialect::Plain);
+        assert_eq!(
+            (symbol(&error_text), string(&error_text)),
+            (0, 2),
+            "delivery annotations end at the broker"
+        );
     }
 }

@@ -6,14 +6,14 @@ use amqp_codec::{raw::RawMap, types};
 use broker_core::{Command, EntityPath, Timestamp};
 use bytes::BytesMut;
 
-use super::{Ask, bad, count_of, one_entry, sessions};
+use super::{CommandBuilder, bad, count_of, one_entry, sessions};
 use crate::condition::Refusal;
 
-/// Most messages of one request (`service-bus-entities` 19); who asks for more gets these.
+/// Most messages of one request, as in the service; a request for more deletes this many.
 const COUNT_MAX: i64 = 4000;
 
 /// The command for a request that came `now`.
-pub(super) fn command(body: &RawMap, path: EntityPath, now: Timestamp) -> Result<Ask, Refusal> {
+pub(super) fn command(body: &RawMap, path: EntityPath, now: Timestamp) -> Result<CommandBuilder, Refusal> {
     let count = count_of(body, "message-count", "'message-count' must be an int", COUNT_MAX)?;
     let before = match body.get("enqueued-time-utc").filter(|time| !time.is_null()) {
         None => now,

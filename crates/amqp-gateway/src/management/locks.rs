@@ -9,17 +9,17 @@ use amqp_codec::{
 use broker_core::{Command, EntityPath, Outcome, Properties, Timestamp};
 use bytes::BytesMut;
 
-use super::{Ask, bad, lock_tokens, one_array, sessions};
-use crate::{condition::Refusal, outcome, settlement::Dialect};
+use super::{CommandBuilder, bad, lock_tokens, one_array, sessions};
+use crate::{condition::Refusal, outcome, settlement_rules::Dialect};
 
 /// The command of `renew-lock`.
-pub(super) fn renew(body: &RawMap, path: EntityPath) -> Result<Ask, Refusal> {
+pub(super) fn renew(body: &RawMap, path: EntityPath) -> Result<CommandBuilder, Refusal> {
     let tokens = lock_tokens(body)?;
     Ok(Box::new(move |ticket| Command::RenewLocks { path, tokens, ticket }))
 }
 
 /// The command of `update-disposition`.
-pub(super) fn update(body: &RawMap, path: EntityPath) -> Result<Ask, Refusal> {
+pub(super) fn update(body: &RawMap, path: EntityPath) -> Result<CommandBuilder, Refusal> {
     let tokens = lock_tokens(body)?;
     let status = body.get("disposition-status").and_then(RawValue::as_str).unwrap_or_default();
     let outcome = match status {

@@ -11,11 +11,11 @@ use amqp_codec::{
 use broker_core::{Command, EntityPath, Peeked, SequenceNumber};
 use bytes::BytesMut;
 
-use super::{Ask, bad, bytes_of, count_of, one_entry, sessions};
+use super::{CommandBuilder, bad, bytes_of, count_of, one_entry, sessions};
 use crate::{
     condition::Refusal,
     delivery::{self, Recipient},
-    settlement::Dialect,
+    settlement_rules::Dialect,
 };
 
 const OMIT_BODY: &str = "omit-message-body";
@@ -23,7 +23,7 @@ const OMIT_BODY: &str = "omit-message-body";
 const COUNT_MAX: i64 = 4096;
 
 /// The command for a request. A negative first number means the first message.
-pub(super) fn command(body: &RawMap, path: EntityPath, bytes: u64) -> Result<Ask, Refusal> {
+pub(super) fn command(body: &RawMap, path: EntityPath, bytes: u64) -> Result<CommandBuilder, Refusal> {
     let from = body.get("from-sequence-number").and_then(RawValue::as_i64);
     let from = from.ok_or_else(|| bad("'from-sequence-number' must be a long"))?;
     let count = count_of(body, "message-count", "'message-count' must be an int", COUNT_MAX)?;

@@ -12,8 +12,8 @@ use broker_filter::{
 };
 use bytes::BytesMut;
 
-use super::{Ask, bad, one_entry};
-use crate::{condition::Refusal, delivery::write_value, facts};
+use super::{CommandBuilder, bad, one_entry};
+use crate::{condition::Refusal, delivery::write_value, filter_properties};
 
 /// Most rules that one answer shows.
 const COUNT_MAX: u64 = 10_000;
@@ -43,7 +43,7 @@ const CORRELATION_FIELDS: [(&str, SystemProperty); 8] = [
 ];
 
 /// The command of `add-rule`.
-pub(super) fn add(body: &RawMap, path: EntityPath) -> Result<Ask, Refusal> {
+pub(super) fn add(body: &RawMap, path: EntityPath) -> Result<CommandBuilder, Refusal> {
     let name = body.get("rule-name").and_then(RawValue::as_str);
     let name = name.ok_or_else(|| bad("'rule-name' must be a string"))?;
     let description = body.get("rule-description").and_then(RawValue::as_map);
@@ -53,14 +53,14 @@ pub(super) fn add(body: &RawMap, path: EntityPath) -> Result<Ask, Refusal> {
 }
 
 /// The command of `remove-rule`.
-pub(super) fn remove(body: &RawMap, path: EntityPath) -> Result<Ask, Refusal> {
+pub(super) fn remove(body: &RawMap, path: EntityPath) -> Result<CommandBuilder, Refusal> {
     let name = body.get("rule-name").and_then(RawValue::as_str);
     let name: Box<str> = name.ok_or_else(|| bad("'rule-name' must be a string"))?.into();
     Ok(Box::new(move |ticket| Command::RemoveRule { path, name, expected: None, ticket }))
 }
 
 /// The command of `enumerate-rules`.
-pub(super) fn list(body: &RawMap, path: EntityPath) -> Result<Ask, Refusal> {
+pub(super) fn list(body: &RawMap, path: EntityPath) -> Result<CommandBuilder, Refusal> {
     let number = |key: &str, default: u64, what| match body.get(key).filter(|value| !value.is_null()) {
         None => Ok(default),
         Some(value) => value.as_i64().and_then(|number| u64::try_from(number).ok()).ok_or_else(|| bad(what)),
@@ -113,13 +113,13 @@ fn correlation(map: &MapView<'_>) -> Result<CorrelationFilter, Refusal> {
     let mut filter = CorrelationFilter::new();
     for (key, property) in CORRELATION_FIELDS {
         if let Some(value) = map.get(key) {
-            filter.system(property, facts::value(value));
+            filter.system(property, filter_properties::value(value));
         }
     }
     if let Some(users) = present(map, "properties")? {
         for (name, value) in users {
             let name = name.as_str().ok_or_else(|| bad("a key of 'properties' must be a string"))?;
-            filter.user(name, facts::value(value));
+            filter.user(name, filter_properties::value(value));
         }
     }
     Ok(filter)

@@ -9,7 +9,7 @@ use amqp_codec::{
 use broker_core::{Command, EntityPath, Timestamp};
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::{Ask, bad, one_entry};
+use super::{CommandBuilder, bad, one_entry};
 use crate::condition::Refusal;
 
 /// `last-updated-time` from here on asks for the sessions with messages or state: the end of .NET's calendar, in
@@ -35,19 +35,19 @@ pub(super) fn optional_session_id(body: &RawMap) -> Result<Option<Box<str>>, Ref
 }
 
 /// The command of `renew-session-lock`.
-pub(super) fn renew(body: &RawMap, path: EntityPath) -> Result<Ask, Refusal> {
+pub(super) fn renew(body: &RawMap, path: EntityPath) -> Result<CommandBuilder, Refusal> {
     let session = session_id(body)?;
     Ok(Box::new(move |ticket| Command::RenewSession { path, session, ticket }))
 }
 
 /// The command of `get-session-state`.
-pub(super) fn get_state(body: &RawMap, path: EntityPath) -> Result<Ask, Refusal> {
+pub(super) fn get_state(body: &RawMap, path: EntityPath) -> Result<CommandBuilder, Refusal> {
     let session = session_id(body)?;
     Ok(Box::new(move |ticket| Command::GetSessionState { path, session, ticket }))
 }
 
 /// The command of `set-session-state`. Null, or nothing, clears the state.
-pub(super) fn set_state(body: &RawMap, path: EntityPath) -> Result<Ask, Refusal> {
+pub(super) fn set_state(body: &RawMap, path: EntityPath) -> Result<CommandBuilder, Refusal> {
     let session = session_id(body)?;
     let state = match body.get("session-state").filter(|state| !state.is_null()) {
         None => None,
@@ -60,7 +60,7 @@ pub(super) fn set_state(body: &RawMap, path: EntityPath) -> Result<Ask, Refusal>
 }
 
 /// The command of `get-message-sessions`.
-pub(super) fn list(body: &RawMap, path: EntityPath) -> Result<Ask, Refusal> {
+pub(super) fn list(body: &RawMap, path: EntityPath) -> Result<CommandBuilder, Refusal> {
     let after = body.get("last-updated-time").and_then(RawValue::as_timestamp);
     let after = after.ok_or_else(|| bad("'last-updated-time' must be a timestamp"))?;
     let updated_after = (after < ANY_TIME).then(|| Timestamp::from_millis(u64::try_from(after).unwrap_or(0)));

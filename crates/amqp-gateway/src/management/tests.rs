@@ -8,7 +8,7 @@ fn path() -> EntityPath {
     EntityPath { entity: "q".into(), sub_queue: SubQueue::Main }
 }
 
-fn run(ask: Result<Ask, Refusal>) -> Result<Command, Refusal> {
+fn run(ask: Result<CommandBuilder, Refusal>) -> Result<Command, Refusal> {
     ask.map(|ask| ask(Ticket(1)))
 }
 

@@ -12,7 +12,8 @@ fn rejected_state(condition: &'static str, description: Option<&str>, info: Opti
 }
 
 fn dead_lettered(state: &DeliveryState) -> Vec<(String, PropertyValue)> {
-    let Outcome::DeadLetter(properties) = of(Deed::DeadLetter, Dialect::ServiceBus, Some(state)) else {
+    let Outcome::DeadLetter(properties) = of(QueueAction::DeadLetter, Dialect::ServiceBus, Some(state))
+    else {
         panic!()
     };
     properties.0.into_iter().map(|(name, value)| (name.into(), value)).collect()
@@ -78,16 +79,16 @@ fn modified_changes_application_properties_for_service_bus_and_annotations_for_o
         undeliverable_here: None,
         message_annotations: Some(map),
     }));
-    let names = |deed, dialect| match of(deed, dialect, Some(&state)) {
+    let names = |action, dialect| match of(action, dialect, Some(&state)) {
         Outcome::Abandon(properties) | Outcome::Release(properties) => {
             properties.0.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
         }
         other => panic!("{other:?}"),
     };
-    assert_eq!(names(Deed::Abandon, Dialect::ServiceBus), vec![Box::from("note"), Box::from("x")]);
-    for deed in [Deed::Abandon, Deed::Release] {
-        assert_eq!(names(deed, Dialect::Plain), vec![Box::from("\u{1}note"), Box::from("\u{1}x")]);
+    assert_eq!(names(QueueAction::Abandon, Dialect::ServiceBus), vec![Box::from("note"), Box::from("x")]);
+    for action in [QueueAction::Abandon, QueueAction::Release] {
+        assert_eq!(names(action, Dialect::Plain), vec![Box::from("\u{1}note"), Box::from("\u{1}x")]);
     }
-    let released = of(Deed::Release, Dialect::Plain, Some(&DeliveryState::Released));
+    let released = of(QueueAction::Release, Dialect::Plain, Some(&DeliveryState::Released));
     assert_eq!(released, Outcome::Release(Properties::default()));
 }

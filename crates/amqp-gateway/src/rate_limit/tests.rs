@@ -51,16 +51,16 @@ proptest! {
         pauses in proptest::collection::vec(prop_oneof![Just(0), 0..2_000_u64, 0..90_000_u64], 1..400),
     ) {
         let (begin, mut limit) = (some_instant(), RateLimit::new(per_minute));
-        let (mut now, mut told, mut counted) = (begin, 0_u64, 0);
+        let (mut now, mut error_text, mut counted) = (begin, 0_u64, 0);
         for pause in &pauses {
             now += Duration::from_millis(*pause);
             if let Logged { others } = limit.attempt(now) {
-                (told, counted) = (told + 1, counted + others);
+                (error_text, counted) = (error_text + 1, counted + others);
             }
         }
         let worth = u128::from(per_minute) * (now - begin).as_nanos() / MINUTE.as_nanos();
-        prop_assert!(u128::from(told) <= u128::from(per_minute) + worth, "{told}");
-        prop_assert_eq!(told + counted + limit.left_out, pauses.len() as u64);
+        prop_assert!(u128::from(error_text) <= u128::from(per_minute) + worth, "{error_text}");
+        prop_assert_eq!(error_text + counted + limit.left_out, pauses.len() as u64);
         prop_assert!(limit.left_out == 0 || limit.is_flooded, "that some are left out was said");
     }
 }

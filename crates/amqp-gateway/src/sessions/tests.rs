@@ -35,7 +35,7 @@ fn every_clients_way_to_ask_for_a_session_is_understood() {
         (Some((NON_EXCLUSIVE, AnnotationValue::Str("s"))), Err(Refusal::SharedSession)),
     ];
     for (filter, expected) in cases {
-        assert_eq!(wanted(&attach(filter, &[])), expected, "{filter:?}");
+        assert_eq!(requested(&attach(filter, &[])), expected, "{filter:?}");
     }
 }
 
@@ -55,7 +55,7 @@ fn whoever_takes_any_session_is_answered_a_little_before_the_time_that_it_says()
     ];
     for (timeout, patience) in cases {
         let properties: Vec<_> = timeout.into_iter().map(|value| (TIMEOUT, value)).collect();
-        let found = wanted(&attach(Some((SESSION_FILTER, null)), &properties));
+        let found = requested(&attach(Some((SESSION_FILTER, null)), &properties));
         assert_eq!(found, Ok(Some(SessionWanted::Next { patience })), "{timeout:?}");
     }
 }

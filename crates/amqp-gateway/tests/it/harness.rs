@@ -24,7 +24,7 @@ use testkit::{Incoming, Received, Script};
 
 /// Log-in of the development key.
 pub(crate) const KEY_NAME: &str = "RootManageSharedAccessKey";
-/// A recorded token for the whole namespace on `localhost`, signed with the development key (wire document 2.4).
+/// A recorded token for the whole namespace on `localhost`, signed with the development key.
 pub(crate) const TOKEN: &str = "SharedAccessSignature sig=VLVcsKnh%2BfS%2BtXhD%2FYQx4Xm2T4NMCaMmysuGvJ2oVpI%3D&se=1795200180\
                                 &skn=RootManageSharedAccessKey&sr=amqp%3A%2F%2Flocalhost";
 /// When that token ends, in seconds since 1970.
@@ -369,7 +369,7 @@ impl World {
         for client in self.clients.iter_mut().filter(|client| client.reads) {
             let mut out = BytesMut::new();
             client.gateway.poll_output(self.now, &mut out, 16 << 10);
-            client.gateway.unshare_waiting();
+            client.gateway.compact_queued();
             client.gateway.output_written(out.len());
             moved |= !out.is_empty();
             client.raw.extend_from_slice(&out);

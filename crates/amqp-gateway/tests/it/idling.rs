@@ -1,4 +1,4 @@
-//! Links on which nothing happens (`service-bus-entities` 6: none goes for that, unless the operator says so).
+//! Idle links: the service detaches none for being idle, and this broker only where the operator configures it.
 
 use std::{collections::BTreeMap, time::Duration};
 

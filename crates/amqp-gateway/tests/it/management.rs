@@ -7,7 +7,7 @@ use amqp_codec::{
     performative::{DeliveryState, Modified},
     raw::{AnnotationValue, RawMap, RawValue},
     sections::{Header, PropertyField, Sections},
-    types::Kind,
+    types::TypeKind,
     value::{Array, OrderedMap, Timestamp, Uuid, Value},
 };
 use broker_auth::Right;
@@ -52,7 +52,7 @@ pub(crate) fn due(world: &World, builder: MessageBuilder, delay: Duration) -> By
 pub(crate) fn ids(reply: &Bytes) -> Vec<i64> {
     let body = body_map(reply);
     let array = body.get("sequence-numbers").unwrap();
-    assert_eq!(array.kind(), Some(Kind::Array));
+    assert_eq!(array.kind(), Some(TypeKind::Array));
     array.to_items().unwrap().iter().map(|item| RawValue::first(item).unwrap().as_i64().unwrap()).collect()
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn ids(reply: &Bytes) -> Vec<i64> {
 fn messages(reply: &Bytes) -> Vec<(Bytes, Option<[u8; 16]>)> {
     let body = body_map(reply);
     let list = body.get("messages").unwrap();
-    assert_eq!(list.kind(), Some(Kind::List));
+    assert_eq!(list.kind(), Some(TypeKind::List));
     let entry = |entry: RawValue<'_>| {
         let entry = entry.as_map().unwrap();
         let message = Bytes::copy_from_slice(entry.get("message").unwrap().as_binary().unwrap());

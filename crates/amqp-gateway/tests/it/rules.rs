@@ -1,4 +1,4 @@
-//! The 26 rules of `service-bus-wire` 0.2. Each breaks at least one unmodified SDK when missed.
+//! Rules of the wire that Service Bus SDKs rely on. Each breaks at least one unmodified SDK when missed.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use amqp_codec::{
     performative::{Attach, DeliveryState, Error, Modified, Performative, Source, Target, Transfer},
     raw::{AnnotationValue, RawMap, RawValue},
     sections::{PropertyField, Sections},
-    types::{Descriptor, Kind, ReceiverSettleMode, Role, SenderSettleMode, Symbol},
+    types::{Descriptor, ReceiverSettleMode, Role, SenderSettleMode, Symbol, TypeKind},
 };
 use broker_core::{EntityKind, EntitySettings};
 use bytes::Bytes;
@@ -43,7 +43,7 @@ fn fields(list: &[u8]) -> u32 {
 }
 
 #[test]
-fn rule_01_errors_carry_all_three_fields() {
+fn errors_carry_all_three_fields() {
     let mut world = World::new();
     let client = world.service_bus();
     world.fill_disk();
@@ -70,7 +70,7 @@ fn rule_01_errors_carry_all_three_fields() {
 }
 
 #[test]
-fn rule_02_messages_are_answered_with_accepted_or_rejected_with_an_error() {
+fn messages_are_answered_with_accepted_or_rejected_with_an_error() {
     let mut world = World::new();
     let client = world.service_bus();
     world.script(client).attach_sender(0, 1, "s", Some("q")).transfer(0, 1, 1, false, &message("a"));
@@ -90,7 +90,7 @@ fn rule_02_messages_are_answered_with_accepted_or_rejected_with_an_error() {
 }
 
 #[test]
-fn rule_03_sends_are_settled_by_a_settled_disposition_of_the_receiver() {
+fn sends_are_settled_by_a_settled_disposition_of_the_receiver() {
     let mut world = World::new();
     let client = world.service_bus();
     // Python's senders ask for rcv-settle-mode second and wait for a settled answer all the same.
@@ -111,7 +111,7 @@ fn rule_03_sends_are_settled_by_a_settled_disposition_of_the_receiver() {
 }
 
 #[test]
-fn rule_04_settle_modes_are_echoed() {
+fn settle_modes_are_echoed() {
     let mut world = World::new();
     let client = world.service_bus();
     let modes = [SenderSettleMode::Unsettled, SenderSettleMode::Settled, SenderSettleMode::Mixed];
@@ -142,7 +142,7 @@ fn rule_04_settle_modes_are_echoed() {
 }
 
 #[test]
-fn rule_05_source_and_target_are_echoed_unchanged() {
+fn source_and_target_are_echoed_unchanged() {
     let mut world = World::new();
     let client = world.service_bus();
     let address = "amqps://localhost:15672/q";
@@ -165,7 +165,7 @@ fn rule_05_source_and_target_are_echoed_unchanged() {
 }
 
 #[test]
-fn rule_06_a_sending_attach_has_its_initial_delivery_count() {
+fn a_sending_attach_has_its_initial_delivery_count() {
     let mut world = World::new();
     let client = world.service_bus();
     for (handle, node) in [(1, "q"), (2, "q/$management"), (3, "$cbs")] {
@@ -177,7 +177,7 @@ fn rule_06_a_sending_attach_has_its_initial_delivery_count() {
 }
 
 #[test]
-fn rule_07_a_put_token_is_answered_by_202_and_no_condition() {
+fn a_put_token_is_answered_by_202_and_no_condition() {
     let mut world = World::new();
     let client = world.accept();
     world.script(client).sasl("MSSBCBS", None).open("test").begin(0);
@@ -187,7 +187,7 @@ fn rule_07_a_put_token_is_answered_by_202_and_no_condition() {
     let sections = Sections::scan(&reply).unwrap();
     let view = sections.application_properties_view(&reply);
     let code = view.get("status-code").unwrap();
-    assert_eq!((code.kind(), code.as_i64()), (Some(Kind::Int), Some(202)));
+    assert_eq!((code.kind(), code.as_i64()), (Some(TypeKind::Int), Some(202)));
     assert_eq!(view.get("status-description").unwrap().as_string(), Some("Accepted"));
     assert!(view.get("error-condition").is_none());
     assert!(sections.body_value(&reply).unwrap().is_null());
@@ -203,7 +203,7 @@ fn rule_07_a_put_token_is_answered_by_202_and_no_condition() {
 }
 
 #[test]
-fn rule_08_the_message_id_comes_back_with_its_type() {
+fn the_message_id_comes_back_with_its_type() {
     let mut world = World::new();
     let client = world.service_bus();
     let ids = [
@@ -231,7 +231,7 @@ fn rule_08_the_message_id_comes_back_with_its_type() {
 }
 
 #[test]
-fn rule_09_replies_go_by_target_address_then_link_name_then_node() {
+fn replies_go_by_target_address_then_link_name_then_node() {
     let mut world = World::new();
     let client = world.service_bus();
     world.script(client).begin(1);
@@ -291,7 +291,7 @@ fn rule_09_replies_go_by_target_address_then_link_name_then_node() {
 }
 
 #[test]
-fn rule_10_settlements_are_answered_with_the_same_outcome_and_without_error() {
+fn settlements_are_answered_with_the_same_outcome_and_without_error() {
     let mut world = World::new();
     let client = world.service_bus();
     world.send(client, "q", &["1", "2", "3", "4", "5", "6", "7"]);
@@ -327,7 +327,7 @@ fn rule_10_settlements_are_answered_with_the_same_outcome_and_without_error() {
 }
 
 #[test]
-fn rule_10_a_lost_lock_is_rejected_with_its_condition() {
+fn a_lost_lock_is_rejected_with_its_condition() {
     let mut world = World::new();
     let client = world.service_bus();
     world.send(client, "q", &["m"]);
@@ -344,7 +344,7 @@ fn rule_10_a_lost_lock_is_rejected_with_its_condition() {
 }
 
 #[test]
-fn rule_11_the_tag_is_the_lock_token_and_stands_in_the_annotations_too() {
+fn the_tag_is_the_lock_token_and_stands_in_the_annotations_too() {
     let mut world = World::new();
     let client = world.service_bus();
     world.send(client, "q", &["m"]);
@@ -374,7 +374,7 @@ fn rule_11_the_tag_is_the_lock_token_and_stands_in_the_annotations_too() {
 }
 
 #[test]
-fn rule_12_every_message_has_a_header_with_its_delivery_count() {
+fn every_message_has_a_header_with_its_delivery_count() {
     let count = |payload: &Bytes| {
         let sections = Sections::scan(payload).unwrap();
         let header = sections.header.of(payload);
@@ -405,7 +405,7 @@ fn rule_12_every_message_has_a_header_with_its_delivery_count() {
 fn peeked(reply: &Bytes) -> Vec<Bytes> {
     let body = body_map(reply);
     let list = body.get("messages").unwrap();
-    assert_eq!(list.kind(), Some(Kind::List));
+    assert_eq!(list.kind(), Some(TypeKind::List));
     let messages = list.as_list().unwrap().map(|entry| {
         let entry = entry.as_map().unwrap();
         Bytes::copy_from_slice(entry.get("message").unwrap().as_binary().unwrap())
@@ -414,7 +414,7 @@ fn peeked(reply: &Bytes) -> Vec<Bytes> {
 }
 
 #[test]
-fn rule_13_messages_without_an_id_get_one_of_32_hex_digits() {
+fn messages_without_an_id_get_one_of_32_hex_digits() {
     let id = |payload: &Bytes| {
         let sections = Sections::scan(payload).unwrap();
         let id = sections.properties_view(payload).get(PropertyField::MessageId).unwrap();
@@ -443,7 +443,7 @@ fn rule_13_messages_without_an_id_get_one_of_32_hex_digits() {
 }
 
 #[test]
-fn rule_14_a_first_transfer_says_id_tag_and_format() {
+fn a_first_transfer_says_id_tag_and_format() {
     let mut world = World::new();
     let client = world.service_bus();
     world.send(client, "q", &["a", "b"]);
@@ -460,7 +460,7 @@ fn rule_14_a_first_transfer_says_id_tag_and_format() {
 }
 
 #[test]
-fn rule_15_transfers_beyond_the_credit_are_accepted() {
+fn transfers_beyond_the_credit_are_accepted() {
     let mut world = World::new();
     let client = world.service_bus();
     world.script(client).attach_sender(0, 1, "s", Some("q"));
@@ -486,7 +486,7 @@ fn rule_15_transfers_beyond_the_credit_are_accepted() {
 }
 
 #[test]
-fn rule_16_the_idle_time_out_is_long_and_granted_twice() {
+fn the_idle_time_out_is_long_and_granted_twice() {
     let mut world = World::new();
     let client = world.accept();
     world.script(client).sasl("ANONYMOUS", None).open("test");
@@ -502,7 +502,7 @@ fn rule_16_the_idle_time_out_is_long_and_granted_twice() {
 }
 
 #[test]
-fn rule_17_an_empty_frame_goes_out_often_enough_for_the_strictest_peer() {
+fn an_empty_frame_goes_out_often_enough_for_the_strictest_peer() {
     for (asked, interval) in [(None, 25_000), (Some(60_000), 25_000), (Some(30_000), 15_000)] {
         let mut world = World::new();
         let client = world.accept();
@@ -520,7 +520,7 @@ fn rule_17_an_empty_frame_goes_out_often_enough_for_the_strictest_peer() {
 }
 
 #[test]
-fn rule_18_a_refused_link_is_attached_without_terminus_and_detached_once() {
+fn a_refused_link_is_attached_without_terminus_and_detached_once() {
     let mut world = World::new();
     let client = world.service_bus();
     world.script(client).attach_sender(0, 1, "s", Some("missing"));
@@ -545,7 +545,7 @@ fn rule_18_a_refused_link_is_attached_without_terminus_and_detached_once() {
 }
 
 #[test]
-fn rule_19_a_drain_is_answered_at_once() {
+fn a_drain_is_answered_at_once() {
     let mut world = World::new();
     let client = world.service_bus();
     world.send(client, "q", &["a", "b"]);
@@ -571,7 +571,7 @@ fn rule_19_a_drain_is_answered_at_once() {
 }
 
 #[test]
-fn rule_20_an_accepted_session_is_named_as_it_was_asked_for_and_its_lock_ends_in_ticks() {
+fn an_accepted_session_is_named_as_it_was_asked_for_and_its_lock_ends_in_ticks() {
     let described: &[u8] = &[0x00, 0x80, 0, 0, 0, 0x13, 0x70, 0, 0, 0x0c, 0xa1, 1, b'a'];
     for value in [&[0xa1, 1, b'a'], described].map(|bytes| RawValue::first(bytes).unwrap()) {
         let mut world = World::new();
@@ -593,7 +593,7 @@ fn rule_20_an_accepted_session_is_named_as_it_was_asked_for_and_its_lock_ends_in
         let properties = attaches[0].properties.as_ref().unwrap();
         let until = properties.get("com.microsoft:locked-until-utc").unwrap();
         let ticks = (crate::harness::START + 30_000) * 10_000 + 621_355_968_000_000_000;
-        assert_eq!((until.kind(), until.as_i64()), (Some(Kind::Long), i64::try_from(ticks).ok()));
+        assert_eq!((until.kind(), until.as_i64()), (Some(TypeKind::Long), i64::try_from(ticks).ok()));
     }
 }
 
@@ -620,7 +620,7 @@ fn session_receivers_are_refused_where_no_sessions_are() {
 }
 
 #[test]
-fn rule_21_management_bodies_have_string_keys_and_the_documented_types() {
+fn management_bodies_have_string_keys_and_the_documented_types() {
     let mut world = World::new();
     let client = world.service_bus();
     world.send(client, "q", &["a"]);
@@ -637,8 +637,8 @@ fn rule_21_management_bodies_have_string_keys_and_the_documented_types() {
     let tokens = ("lock-tokens", AnnotationValue::Raw(RawValue::first(&array).unwrap()));
     let complete = ("disposition-status", AnnotationValue::Str("completed"));
     let cases = [
-        ("peek-message", ask, Some(("messages", Kind::List))),
-        ("renew-lock", RawMap::with_string_keys(&[tokens]), Some(("expirations", Kind::Array))),
+        ("peek-message", ask, Some(("messages", TypeKind::List))),
+        ("renew-lock", RawMap::with_string_keys(&[tokens]), Some(("expirations", TypeKind::Array))),
         ("update-disposition", RawMap::with_string_keys(&[tokens, complete]), None),
     ];
     for (operation, body, expected) in cases {
@@ -658,7 +658,7 @@ fn rule_21_management_bodies_have_string_keys_and_the_documented_types() {
 }
 
 #[test]
-fn rule_22_rules_have_numbered_descriptors_and_filters_of_all_or_nothing_empty_lists() {
+fn rules_have_numbered_descriptors_and_filters_of_all_or_nothing_empty_lists() {
     let mut world = World::new();
     world.create_kind("t", EntityKind::Topic, EntitySettings::default());
     world.create_kind("t/Subscriptions/s", EntityKind::Subscription, EntitySettings::default());
@@ -716,7 +716,7 @@ fn unknown_operations_are_answered_as_such_and_those_on_rules_are_judged() {
 }
 
 #[test]
-fn rule_23_descriptors_are_small_and_performatives_have_all_their_fields() {
+fn descriptors_are_small_and_performatives_have_all_their_fields() {
     let mut world = World::new();
     let client = world.service_bus();
     world.send(client, "q", &["a"]);
@@ -758,7 +758,7 @@ fn rule_23_descriptors_are_small_and_performatives_have_all_their_fields() {
 }
 
 #[test]
-fn rule_23_sections_have_small_descriptors_too() {
+fn sections_have_small_descriptors_too() {
     let mut world = World::new();
     let client = world.service_bus();
     // The sender's own form is not kept in what the broker writes anew.
@@ -793,7 +793,7 @@ fn long_descriptors(bytes: &[u8]) -> usize {
 }
 
 #[test]
-fn rule_24_a_missing_entity_is_named_in_the_services_words() {
+fn a_missing_entity_is_named_in_the_services_words() {
     let mut world = World::new();
     let client = world.service_bus();
     world.script(client).attach_receiver(0, 1, "r", "amqps://localhost/Missing", SECOND);
@@ -838,7 +838,7 @@ fn a_receiver_is_told_no_largest_message_whatever_the_limit_of_senders_is() {
 }
 
 #[test]
-fn rule_25_the_message_size_is_enforced() {
+fn the_message_size_is_enforced() {
     let config = amqp_gateway::GatewayConfig { max_message_bytes: 10_000, ..Default::default() };
     let mut world = World::with(config, broker_auth::Anonymous::Deny);
     let client = world.service_bus();
@@ -903,7 +903,7 @@ fn requests_that_are_too_large_are_rejected_and_leave_their_link() {
 }
 
 #[test]
-fn rule_26_link_names_may_be_long_and_hold_anything() {
+fn link_names_may_be_long_and_hold_anything() {
     let mut world = World::new();
     let client = world.service_bus();
     world.send(client, "q", &["m"]);

@@ -1,4 +1,4 @@
-//! Receiving by session (wire document 4.3, 6.3).
+//! Receiving by session, with the session filter and the management operations of the Service Bus SDKs.
 
 use std::time::Duration;
 

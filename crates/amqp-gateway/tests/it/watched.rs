@@ -8,7 +8,7 @@ use amqp_codec::{
     raw::{AnnotationValue, RawMap},
     value::Value,
 };
-use amqp_gateway::{GatewayConfig, Note, Span, SpanKind};
+use amqp_gateway::{AuditEvent, GatewayConfig, Span, SpanKind};
 use broker_auth::{Anonymous, Right};
 use bytes::Bytes;
 
@@ -145,7 +145,7 @@ fn a_purge_is_noted_with_who_did_it() {
     world.pass(Duration::from_millis(1));
     world.received(client);
     world.request(client, "com.microsoft:batch-delete-messages", &map(&[("message-count", Value::Int(5))]));
-    let expected = Note {
+    let expected = AuditEvent {
         who: KEY_NAME.into(),
         action: "purge",
         entity: "q".into(),
@@ -226,7 +226,7 @@ fn a_change_that_the_client_may_not_make_is_noted_with_who_tried() {
     world.request(client, "com.microsoft:peek-message", &RawMap::empty());
     let body = map(&[("rule-name", Value::String("r".into()))]);
     world.request(client, "com.microsoft:remove-rule", &body);
-    let expected = Note {
+    let expected = AuditEvent {
         who: "limited".into(),
         action: "remove-rule",
         entity: "q".into(),

@@ -83,8 +83,8 @@ fn what_is_no_performative_is_refused() {
         (b"\x00\x53\x19\x45", Malformed::UnexpectedDescriptor),
         (b"\x00\x53\x24\x45", Malformed::UnexpectedDescriptor),
         (b"\x00\xa3\x04open\x45", Malformed::UnexpectedDescriptor),
-        (b"\x45", Malformed::Unexpected { expected: Kind::Described, found: 0x45 }),
-        (b"\x00\x53\x14\xc1\x01\x00", Malformed::Unexpected { expected: Kind::List, found: 0xc1 }),
+        (b"\x45", Malformed::Unexpected { expected: TypeKind::Described, found: 0x45 }),
+        (b"\x00\x53\x14\xc1\x01\x00", Malformed::Unexpected { expected: TypeKind::List, found: 0xc1 }),
     ];
     for case @ (body, problem) in cases {
         assert_eq!(refusal(body).problem, problem, "{case:?}");

@@ -146,7 +146,7 @@ fn message() -> impl Strategy<Value = Message> {
 }
 
 /// What they read in a section that we have found.
-fn read<T: DeserializeOwned>(span: Span, payload: &[u8]) -> Option<T> {
+fn read<T: DeserializeOwned>(span: ByteRange, payload: &[u8]) -> Option<T> {
     (!span.is_empty()).then(|| from_slice(span.of(payload)).unwrap())
 }
 

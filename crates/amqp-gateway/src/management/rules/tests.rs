@@ -1,6 +1,6 @@
 use amqp_codec::{
     raw::AnnotationValue,
-    types::{Descriptor, Kind},
+    types::{Descriptor, TypeKind},
 };
 use broker_core::{SubQueue, Ticket, Timestamp};
 use bytes::Bytes;
@@ -142,7 +142,7 @@ fn stored(filter: Filter, action: Option<&str>) -> StoredRule {
 fn descriptions(rules: &[StoredRule], bytes_max: u64) -> Vec<Bytes> {
     let body = RawMap::new(Bytes::from(answer(rules, bytes_max).to_vec())).unwrap();
     let list = body.get("rules").unwrap();
-    assert_eq!(list.kind(), Some(Kind::List));
+    assert_eq!(list.kind(), Some(TypeKind::List));
     let entry = |item: RawValue<'_>| {
         let map = item.as_map().unwrap();
         assert_eq!(map.len(), 1);
@@ -183,7 +183,7 @@ fn the_answer_has_the_descriptors_that_the_sdks_compare() {
         if filter.len() == 2 {
             assert_eq!(RawValue::first(&filter[0]).unwrap().as_string(), Some("x > 1"));
             let level = RawValue::first(&filter[1]).unwrap();
-            assert_eq!((level.kind(), level.as_i64()), (Some(Kind::Int), Some(20)));
+            assert_eq!((level.kind(), level.as_i64()), (Some(TypeKind::Int), Some(20)));
         }
         if filter.len() == 9 {
             assert!(RawValue::first(&filter[0]).unwrap().is_null());
@@ -196,7 +196,7 @@ fn the_answer_has_the_descriptors_that_the_sdks_compare() {
 
 #[test]
 fn each_field_of_a_correlation_filter_is_read_and_shown_in_its_place() {
-    // The order of the list in which SDKs look for them (`service-bus-wire` 6).
+    // The order in which the SDKs read the list.
     let fields = [
         ("correlation-id", SystemProperty::CorrelationId),
         ("message-id", SystemProperty::MessageId),
