@@ -143,7 +143,7 @@ pub(crate) fn config() -> ServerConfig {
         io_threads: 2,
         missing_right: MissingRight::Forbidden,
         testing: true,
-        observe: broker_server::ObserveConfig::default(),
+        observe: broker_server::ObservabilityConfig::default(),
         container_id: "ferrybus".to_owned(),
     }
 }

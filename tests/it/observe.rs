@@ -9,7 +9,7 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use broker_auth::{DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME};
 use broker_core::EntitySettings;
-use broker_server::{EntityPlan, ObserveConfig, TelemetryConfig};
+use broker_server::{EntityPlan, ObservabilityConfig, TelemetryConfig};
 
 use crate::{
     broker::{Broker, Folder, QUEUE, durable},
@@ -88,7 +88,7 @@ fn metrics_are_shown_to_who_may_listen_everywhere_and_to_all_when_so_configured(
     let basic = |text: &str| format!("Basic {}", STANDARD.encode(text));
     let closed = Broker::start();
     let open = Broker::with(|config| {
-        config.observe = ObserveConfig { anonymous_metrics: true, ..ObserveConfig::default() };
+        config.observe = ObservabilityConfig { anonymous_metrics: true, ..ObservabilityConfig::default() };
     });
     let cases = [
         ("no log-in", &closed, None, "GET", 401),
@@ -214,11 +214,11 @@ fn traced(trace: &str, parent: &str) -> bytes::Bytes {
         .build()
 }
 
-fn telemetry(endpoint: String) -> ObserveConfig {
+fn telemetry(endpoint: String) -> ObservabilityConfig {
     let headers = vec![("api-key".to_owned(), "secret".to_owned())];
     let telemetry =
         TelemetryConfig { endpoint, headers, authorities: None, service_name: "tea-broker".to_owned() };
-    ObserveConfig { telemetry: Some(telemetry), ..ObserveConfig::default() }
+    ObservabilityConfig { telemetry: Some(telemetry), ..ObservabilityConfig::default() }
 }
 
 #[test]

@@ -218,14 +218,14 @@ impl Node {
         more |= self.core.pump(now, &mut out);
         more |= has_time && self.compact();
         self.close_round(now);
-        more || (self.has_waiting() && !self.is_full())
+        more || (self.has_deferred() && !self.is_full())
     }
 
     /// Ties the round's effects to the position they depend on.
     fn close_round(&mut self, now: Timestamp) {
         let until = self.journal.commit();
         self.round_start = None;
-        if self.has_waiting() || self.is_behind() {
+        if self.has_deferred() || self.is_behind() {
             self.request_sync(until);
         }
         if !self.outbox.is_empty() {
@@ -337,8 +337,8 @@ impl Node {
     }
 
     /// Reason why space is not reclaimed any more, if so: a record that compaction has to move cannot be read.
-    pub fn cleaning_stopped(&self) -> Option<&ReadError> {
-        self.journal.cleaning_stopped()
+    pub fn compaction_stopped(&self) -> Option<&ReadError> {
+        self.journal.compaction_stopped()
     }
 
     /// True while so much waits for the disk that no more commands should be handled.
@@ -347,12 +347,12 @@ impl Node {
     }
 
     /// Whether commands wait for another round. While the node is behind, only the disk brings that.
-    pub fn has_waiting(&self) -> bool {
+    pub fn has_deferred(&self) -> bool {
         !self.deferred.is_empty()
     }
 
     /// Whether commands of this client do.
-    pub fn has_waiting_of(&self, client: ClientId) -> bool {
+    pub fn has_deferred_of(&self, client: ClientId) -> bool {
         self.deferred.has(client)
     }
 

@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         io_threads: 2,
         missing_right: MissingRight::Forbidden,
         testing: false,
-        observe: broker_server::ObserveConfig::default(),
+        observe: broker_server::ObservabilityConfig::default(),
         container_id: "embedded".to_owned(),
     };
     match Server::start(&config) {

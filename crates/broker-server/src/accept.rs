@@ -1,4 +1,4 @@
-//! Takes connections in, and tells TLS from plain and HTTP from AMQP by the first byte.
+//! Accept loop: tells TLS from plain and HTTP from AMQP by the first byte.
 //!
 //! Invariant: what a peer sends before it is authenticated costs bounded time and memory.
 
@@ -30,73 +30,72 @@ use crate::{
     clock::{self, Clock},
     config::MissingRight,
     connection::{ConnectionLog, Driver, Watchers},
+    connection_limit::{ConnectionLimit, ConnectionSlot},
     connections::{Connections, Entry},
+    executor::Executor,
     http,
-    inbox::Inbox,
-    limited::Limited,
-    meters::{Seat, Transport},
-    observe::ObserveConfig,
+    io_threads::Spawner,
+    metrics::{ConnectionGauge, Transport},
+    observability::ObservabilityConfig,
     otlp::Spans,
-    places::{Places, Taken},
+    read_limit::ReadLimit,
+    shutdown::{Shutdown, ordered, unless_stopped},
     socket::Socket,
-    stop::{Stop, ordered, unless_stopped},
-    threads::Spawner,
     tls::{self, TlsEndpoint},
     wrong_protocol::{AMQP_0_9_1, Mistake, WrongProtocols},
 };
 
-/// What every connection needs.
+/// State that all connections share.
 pub(crate) struct Shared {
     pub(crate) gateway: Arc<GatewayConfig>,
     pub(crate) authority: Arc<Authority>,
     pub(crate) clock: Arc<Clock>,
-    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) executor: Arc<Executor>,
     pub(crate) tls: Arc<TlsEndpoint>,
     pub(crate) next_client: AtomicU64,
     pub(crate) seed: u64,
     /// Refusals that were told over HTTP.
     pub(crate) refusals: AtomicU64,
-    /// What the management API says of the namespace.
+    /// Properties of the namespace, for the management API.
     pub(crate) namespace: Namespace,
-    /// What entities may be like.
+    /// Service tier, with its bounds for entities.
     pub(crate) profile: Profile,
-    pub(crate) places: Places,
+    pub(crate) connection_limit: ConnectionLimit,
     pub(crate) listing: Arc<Connections>,
     pub(crate) threads: Spawner,
     pub(crate) handshake_time_out: Duration,
     pub(crate) http_write_time_out: Duration,
     /// Changes when faults are ordered; `None` unless started for testing.
     pub(crate) faults: Option<watch::Sender<()>>,
-    /// What the management API answers to whoever lacks the right.
+    /// Response of the management API to a client without the right.
     pub(crate) missing_right: MissingRight,
-    pub(crate) observe: ObserveConfig,
+    pub(crate) observe: ObservabilityConfig,
     pub(crate) audit: Arc<Audit>,
     /// Clients that speak something else than their port.
     pub(crate) wrong_protocols: Arc<WrongProtocols>,
-    /// Who looks gives way to who sends and receives.
-    pub(crate) courtesy: http::Courtesy,
+    /// Listings and scrapes yield to message traffic (decision 24).
+    pub(crate) scrape_throttle: http::ScrapeThrottle,
     /// One scrape at a time.
     pub(crate) scrapes: http::Scrapes,
-    pub(crate) last_look: http::LastLook,
-    /// Where spans go, if they are wanted.
+    pub(crate) last_probe: http::LastProbe,
+    /// Exporter of spans, where one is configured.
     pub(crate) spans: Option<Spans>,
-    pub(crate) stop: watch::Receiver<Stop>,
+    pub(crate) stop: watch::Receiver<Shutdown>,
 }
 
-/// Who is at the other end.
+/// Peer of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
-    /// What decides what it may do.
+    /// Facts on which its rights depend.
     pub(crate) facts: PeerFacts,
-    /// Where it is.
     pub(crate) address: SocketAddr,
     /// It is beyond the limit of connections: over AMQP it is only told so.
-    pub(crate) surplus: bool,
+    pub(crate) over_limit: bool,
 }
 
-/// What a port is for. All of them take HTTP and AMQP.
+/// Purpose of a port. All of them take HTTP and AMQP.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Door {
+pub(crate) enum PortKind {
     /// With TLS or without.
     Any,
     /// With TLS only.
@@ -106,7 +105,7 @@ pub(crate) enum Door {
 }
 
 /// Accepts until the server stops.
-pub(crate) async fn accept_loop(listener: TcpListener, shared: Arc<Shared>, door: Door) {
+pub(crate) async fn accept_loop(listener: TcpListener, shared: Arc<Shared>, port_kind: PortKind) {
     let mut stop = shared.stop.clone();
     let (mut refusals, mut failures) = (RateLimit::new(LINES_PER_MINUTE), RateLimit::new(LINES_PER_MINUTE));
     loop {
@@ -117,24 +116,24 @@ pub(crate) async fn accept_loop(listener: TcpListener, shared: Arc<Shared>, door
         };
         match accepted {
             Ok((stream, address)) => {
-                let taken = shared.places.take();
-                if !matches!(taken, Some(Taken::Within(_))) {
-                    shared.inbox.meters().refuse("connection_limit");
+                let taken = shared.connection_limit.take();
+                if !matches!(taken, Some(ConnectionSlot::Admitted(_))) {
+                    shared.executor.metrics().refuse("connection_limit");
                     if let Admission::Logged { others } = refusals.attempt(clock::instant()) {
-                        let limit = shared.places.limit();
+                        let limit = shared.connection_limit.limit();
                         warn!(%address, limit, others, "refused: too many connections");
                     }
                 }
-                let (place, surplus) = match taken {
-                    Some(Taken::Within(place)) => (place, false),
-                    Some(Taken::Beyond(place)) => (place, true),
+                let (place, over_limit) = match taken {
+                    Some(ConnectionSlot::Admitted(place)) => (place, false),
+                    Some(ConnectionSlot::OverLimit(place)) => (place, true),
                     None => continue,
                 };
                 let serving = Arc::clone(&shared);
                 let span = info_span!("connection", peer = %address);
                 shared.threads.spawn(
                     async move {
-                        if let Err(error) = serve(stream, (address, surplus), serving, door).await {
+                        if let Err(error) = serve(stream, (address, over_limit), serving, port_kind).await {
                             debug!(%error, "connection ended");
                         }
                         drop(place);
@@ -151,20 +150,20 @@ pub(crate) async fn accept_loop(listener: TcpListener, shared: Arc<Shared>, door
             }
         }
     }
-    if door == Door::Watched {
+    if port_kind == PortKind::Watched {
         answer_to_the_end(listener, shared).await;
     }
 }
 
 /// While the server ends, tells those who ask over HTTP that it does, and why. Nobody waits for them.
 async fn answer_to_the_end(listener: TcpListener, shared: Arc<Shared>) {
-    let places = Arc::new(Semaphore::new(LATE_MAX));
+    let connection_limit = Arc::new(Semaphore::new(LATE_MAX));
     loop {
         let Ok((stream, address)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
+        let Ok(place) = Arc::clone(&connection_limit).try_acquire_owned() else { continue };
         let serving = Arc::clone(&shared);
         shared.threads.spawn(async move {
             drop(serve_to_the_end(stream, address, serving).await);
@@ -175,7 +174,7 @@ async fn answer_to_the_end(listener: TcpListener, shared: Arc<Shared>) {
 
 /// Answers one request while the server ends. Whoever has not asked after a short time is left.
 async fn serve_to_the_end(stream: TcpStream, address: SocketAddr, shared: Arc<Shared>) -> io::Result<()> {
-    timeout(http::FAREWELL_TIME, serve_late(stream, address, shared)).await.unwrap_or(Ok(()))
+    timeout(http::LINGER_TIME, serve_late(stream, address, shared)).await.unwrap_or(Ok(()))
 }
 
 /// Answers one request of HTTP; another protocol gets no answer any more.
@@ -184,7 +183,7 @@ async fn serve_late(stream: TcpStream, address: SocketAddr, shared: Arc<Shared>)
     let mut first = [0];
     let count = stream.peek(&mut first).await?;
     let facts = PeerFacts { tls: false, certificate_subject: None, loopback: address.ip().is_loopback() };
-    let mut peer = Peer { facts, address, surplus: false };
+    let mut peer = Peer { facts, address, over_limit: false };
     if let (Some(acceptor), [TLS_HANDSHAKE]) = (shared.tls.acceptor(), first) {
         let mut stream = shake_hands(&acceptor, stream).await?;
         let first = stream.fill_buf().await?.first().copied();
@@ -213,15 +212,15 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 async fn serve(
     stream: TcpStream,
-    (address, surplus): (SocketAddr, bool),
+    (address, over_limit): (SocketAddr, bool),
     shared: Arc<Shared>,
-    door: Door,
+    port_kind: PortKind,
 ) -> io::Result<()> {
     let stream = on_this_thread(stream)?;
     let mut first = [0; 8];
     let count = match in_time(&shared, stream.peek(&mut first)).await {
         // It came just before the server began to end.
-        Err(_) if door == Door::Watched && *shared.stop.borrow() != Stop::No => {
+        Err(_) if port_kind == PortKind::Watched && *shared.stop.borrow() != Shutdown::No => {
             return Box::pin(serve_to_the_end(stream, address, shared)).await;
         }
         count => count?,
@@ -230,22 +229,22 @@ async fn serve(
         return Ok(());
     }
     if first.first() == Some(&TLS_HANDSHAKE) {
-        return Box::pin(serve_tls(stream, shared, (address, surplus))).await;
+        return Box::pin(serve_tls(stream, shared, (address, over_limit))).await;
     }
-    if door == Door::Tls {
+    if port_kind == PortKind::Tls {
         let mistake = if first == AMQP_0_9_1 { Mistake::Amqp091 } else { Mistake::PlainOnTlsPort };
         shared.wrong_protocols.note(clock::instant(), address, mistake);
         return Err(io::Error::other("the client does not speak TLS on a TLS port"));
     }
     let loopback = address.ip().is_loopback();
     let facts = PeerFacts { tls: false, certificate_subject: None, loopback };
-    speak(Socket::new(stream), first.first().copied(), shared, Peer { facts, address, surplus }).await
+    speak(Socket::new(stream), first.first().copied(), shared, Peer { facts, address, over_limit }).await
 }
 
 async fn serve_tls(
     stream: TcpStream,
     shared: Arc<Shared>,
-    (address, surplus): (SocketAddr, bool),
+    (address, over_limit): (SocketAddr, bool),
 ) -> io::Result<()> {
     let Some(acceptor) = shared.tls.acceptor() else {
         shared.wrong_protocols.note(clock::instant(), address, Mistake::TlsOnPlainPort);
@@ -257,7 +256,7 @@ async fn serve_tls(
     let certificate_subject = subject(&stream);
     let loopback = address.ip().is_loopback();
     let facts = PeerFacts { tls: true, certificate_subject, loopback };
-    speak(stream, first, shared, Peer { facts, address, surplus }).await
+    speak(stream, first, shared, Peer { facts, address, over_limit }).await
 }
 
 /// A handshake that fails because of the client's certificate is a log-in that is refused. Whose certificate it is
@@ -273,8 +272,8 @@ fn note_refused_handshake(shared: &Shared, from: SocketAddr, error: &io::Error) 
 }
 
 /// The TLS handshake. What the peer says in it is kept until it is whole, so it may not be long.
-async fn shake_hands(acceptor: &TlsAcceptor, stream: TcpStream) -> io::Result<TlsStream<Limited<Socket>>> {
-    let mut stream = acceptor.accept(Limited::new(Socket::new(stream), HANDSHAKE_BYTES_MAX)).await?;
+async fn shake_hands(acceptor: &TlsAcceptor, stream: TcpStream) -> io::Result<TlsStream<ReadLimit<Socket>>> {
+    let mut stream = acceptor.accept(ReadLimit::new(Socket::new(stream), HANDSHAKE_BYTES_MAX)).await?;
     stream.get_mut().0.lift();
     Ok(stream)
 }
@@ -283,7 +282,7 @@ async fn shake_hands(acceptor: &TlsAcceptor, stream: TcpStream) -> io::Result<Tl
 /// something, and a certificate with those that it is signed by.
 const HANDSHAKE_BYTES_MAX: usize = 16 << 10;
 
-/// What a peer's first words come to, which it owes us within the handshake's time and before the server ends.
+/// Result of a peer's first bytes, which must come within the handshake's time and before the server ends.
 async fn in_time<T>(shared: &Shared, words: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     match unless_stopped(&shared.stop, timeout(shared.handshake_time_out, words)).await {
         Ok(said) => said?,
@@ -317,11 +316,11 @@ const TLS_HANDSHAKE: u8 = 22;
 pub(crate) fn drive<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     shared: &Shared,
-    Peer { facts: peer, address, surplus }: Peer,
+    Peer { facts: peer, address, over_limit }: Peer,
     web_socket: bool,
 ) -> impl Future<Output = io::Result<()>> + use<S> {
     let transport = Transport::new(peer.tls, web_socket);
-    let seat = Seat::take(Arc::clone(shared.inbox.meters()), transport, address);
+    let connection_gauge = ConnectionGauge::take(Arc::clone(shared.executor.metrics()), transport, address);
     let client = ClientId(shared.next_client.fetch_add(1, Ordering::Relaxed));
     // Tracking ids must differ between connections and between runs; the seed need not be secret.
     let seed = shared.seed ^ client.0.wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -333,14 +332,23 @@ pub(crate) fn drive<S: AsyncRead + AsyncWrite + Unpin>(
         seed,
         shared.clock.now(),
     );
-    let gateway = if surplus { gateway.refused_over_limit(shared.places.limit()) } else { gateway };
+    let gateway =
+        if over_limit { gateway.refused_over_limit(shared.connection_limit.limit()) } else { gateway };
     // As long as a peer may be silent it may also be deaf.
     let idle = shared.gateway.idle_time_out;
     let patience = (!idle.is_zero()).then(|| idle * 2);
-    let (clock, inbox) = (Arc::clone(&shared.clock), Arc::clone(&shared.inbox));
+    let (clock, executor) = (Arc::clone(&shared.clock), Arc::clone(&shared.executor));
     let faults = shared.faults.as_ref().map(watch::Sender::subscribe);
-    let driver = Driver::new(stream, gateway, (client, seat), clock, inbox, shared.stop.clone(), patience);
-    let entry = Entry::new(address, transport, shared.clock.utc(), Arc::clone(driver.mailbox()));
+    let driver = Driver::new(
+        stream,
+        gateway,
+        (client, connection_gauge),
+        clock,
+        executor,
+        shared.stop.clone(),
+        patience,
+    );
+    let entry = Entry::new(address, transport, shared.clock.utc(), Arc::clone(driver.effect_queue()));
     let driver = driver.with_faults(faults);
     let log = shared.observe.log_connections.then(|| ConnectionLog::new(client, address, transport));
     let driver = driver.with_watchers(Watchers {

@@ -12,7 +12,7 @@ use std::{
 use amqp_gateway::{Admission, AuditEvent, LoginRecord, RateLimit};
 use tracing::info;
 
-use crate::{clock, meters::Meters};
+use crate::{clock, metrics::Metrics};
 
 mod login;
 mod text;
@@ -27,15 +27,15 @@ use text::TARGET;
 pub(crate) struct Entry<'a> {
     /// Name of the key, user or subject; `None`: nobody that is known.
     pub(crate) who: Option<&'a str>,
-    /// Where the request came from.
+    /// Address of the client.
     pub(crate) from: SocketAddr,
-    /// What was asked for.
+    /// Requested action.
     pub(crate) action: &'a str,
     /// The entity, or what else it is about.
     pub(crate) entity: &'a str,
-    /// What it is about besides.
+    /// Object of the action besides its entity.
     pub(crate) subject: &'a str,
-    /// Why it was refused; `None`: it is done.
+    /// Reason of a refusal; `None`: it is done.
     pub(crate) refused: Option<&'a str>,
 }
 
@@ -45,14 +45,14 @@ pub(crate) struct Audit {
     /// For who is known and who is not: who has no key cannot hide what somebody tries who has one.
     limits: Mutex<[RateLimit; 2]>,
     per_minute: u32,
-    meters: Arc<Meters>,
+    metrics: Arc<Metrics>,
 }
 
 impl Audit {
     /// Tells so many refused attempts in a minute of those who are known, and as many of all others.
-    pub(crate) fn new(per_minute: u32, meters: Arc<Meters>) -> Self {
+    pub(crate) fn new(per_minute: u32, metrics: Arc<Metrics>) -> Self {
         let limits = Mutex::new([RateLimit::new(per_minute), RateLimit::new(per_minute)]);
-        Self { limits, per_minute, meters }
+        Self { limits, per_minute, metrics }
     }
 
     /// Writes a line, unless too many like it were refused.
@@ -69,12 +69,12 @@ impl Audit {
         match self.attempt(who.is_some()) {
             Admission::Logged { others } => write(others),
             Admission::FirstLeftOut => {
-                self.meters.attempts_left_out.inc();
+                self.metrics.attempts_left_out.inc();
                 let reason = format!("more than {} in a minute", self.per_minute);
                 let (action, refused) = ("attempts-left-out", Some(&*reason));
                 Entry { who, from, action, entity: "", subject: "", refused }.write(0);
             }
-            Admission::LeftOut => drop(self.meters.attempts_left_out.inc()),
+            Admission::LeftOut => drop(self.metrics.attempts_left_out.inc()),
         }
     }
 
@@ -86,7 +86,7 @@ impl Audit {
 
     /// Counts a refused log-in, and writes its line unless there are too many.
     pub(crate) fn refuse_login(&self, entry: LoginEntry<'_>) {
-        self.meters.refuse_login(entry.mechanism, entry.refused.reason.name());
+        self.metrics.refuse_login(entry.mechanism, entry.refused.reason.name());
         let who = entry.who.filter(|who| !who.is_empty());
         self.rate_limited(who, entry.from, |others| entry.write(others));
     }

@@ -14,7 +14,7 @@ use std::{
 use amqp_gateway::Now;
 use broker_core::Timestamp;
 
-/// How far a test may put the broker ahead, all told: a hundred years.
+/// Largest advance of the clock by tests in total: a hundred years.
 pub(crate) const AHEAD_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// The clock of one broker.
@@ -37,7 +37,7 @@ impl Clock {
         at(Instant::now()).after(self.ahead())
     }
 
-    /// How far the broker is ahead of the real time.
+    /// Advance of the broker's clock over the real time.
     pub(crate) fn ahead(&self) -> Duration {
         Duration::from_millis(self.ahead.load(Ordering::Acquire))
     }

@@ -1,4 +1,4 @@
-//! What a server runs on. The binary makes it from its settings; nothing here reads files or the environment.
+//! Configuration of a server. The binary makes it from its settings; nothing here reads files or the environment.
 //!
 //! Invariant: plain data; the components (disk, clock, randomness) are not part of it.
 
@@ -8,12 +8,12 @@ use broker_auth::Authority;
 use broker_core::{CoreConfig, EntityKind, EntitySettings, Expiry, Profile, Rule};
 use broker_log::Durability;
 
-use crate::{keys::KeySource, observe::ObserveConfig, tls::TlsFiles};
+use crate::{jwks_refresh::KeySource, observability::ObservabilityConfig, tls::TlsFiles};
 
-/// How many there may be, and what entities may be like. The defaults are the core's.
+/// Limits of the broker and of its entities. The defaults are the core's.
 #[derive(Clone, Copy, Debug)]
 pub struct Quotas {
-    /// What entities may be like.
+    /// Service tier, with its bounds for entities.
     pub profile: Profile,
     /// Most entities: queues, topics and subscriptions.
     pub max_entities: u64,
@@ -64,9 +64,7 @@ impl Default for Quotas {
 pub struct EntityPlan {
     /// Its name; that of a subscription is `topic/Subscriptions/name`.
     pub name: String,
-    /// What it is.
     pub kind: EntityKind,
-    /// Its properties.
     pub settings: EntitySettings,
     /// Of a subscription, its rules; `None`: the one that lets everything in.
     pub rules: Option<Vec<Rule>>,
@@ -91,9 +89,9 @@ pub struct ServerConfig {
     pub listen_http: Vec<SocketAddr>,
     /// Certificate and key, in PEM files.
     pub tls: Option<TlsFiles>,
-    /// Where the journal lives. Unused with `Durability::None`.
+    /// Directory of the journal. Unused with `Durability::None`.
     pub data_dir: PathBuf,
-    /// What an acknowledgement promises.
+    /// Durability of acknowledged messages.
     pub durability: Durability,
     /// Size of a journal segment in bytes.
     pub segment_bytes: u64,
@@ -101,23 +99,22 @@ pub struct ServerConfig {
     pub cache_bytes: u64,
     /// Free disk space below which sends are refused, in bytes.
     pub disk_reserve_bytes: u64,
-    /// What to create at start when it does not exist, topics before their subscriptions.
+    /// Entities to create at start when they do not exist, topics before their subscriptions.
     pub entities: Vec<EntityPlan>,
     /// Create a queue when a client attaches to a missing one.
     pub auto_create: bool,
     /// When messages whose time is over go.
     pub expiry: Expiry,
-    /// Who may do what.
+    /// Credentials and their rights.
     pub authority: Arc<Authority>,
-    /// Where the keys of its issuers come from, for those whose keys are not in files.
+    /// Key sources of its issuers whose keys are not in files.
     pub key_sources: Vec<KeySource>,
     /// Connections at the same time; one more is closed at once.
     pub max_connections: usize,
-    /// Links of one connection.
     pub max_links_per_connection: u32,
     /// Message ids that all entities together remember to detect duplicates.
     pub max_remembered_ids: u64,
-    /// How many of other things there may be.
+    /// Other limits.
     pub quotas: Quotas,
     /// Largest message in bytes, where the queue does not say otherwise.
     pub max_message_bytes: u64,
@@ -139,17 +136,17 @@ pub struct ServerConfig {
     pub shutdown_time_out: Duration,
     /// Threads that serve connections.
     pub io_threads: usize,
-    /// What the management API answers to whoever is known and lacks the right to manage.
+    /// Response of the management API to an authenticated client without the right to manage.
     pub missing_right: MissingRight,
     /// For tests against the broker: its clock can be moved.
     pub testing: bool,
-    /// How the broker lets itself be watched.
-    pub observe: ObserveConfig,
+    /// Metrics, logs and traces.
+    pub observe: ObservabilityConfig,
     /// `open.container-id`.
     pub container_id: String,
 }
 
-/// What the management API answers to whoever is known and lacks the right to manage.
+/// Response of the management API to an authenticated client without the right to manage.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum MissingRight {
     /// 403, so that it is told apart from a log-in that is no good.

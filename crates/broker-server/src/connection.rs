@@ -21,18 +21,18 @@ use tokio::{
 };
 
 use crate::{
-    alarm::Alarm,
     audit::Audit,
     clock::Clock,
     connections::Listed,
-    handing_over::{bring_outcomes, submit},
-    inbox::{Inbox, Item},
-    mailbox::{Errand, Mailbox, Report},
-    meters::Seat,
-    orders::Orders,
+    deadline_timer::DeadlineTimer,
+    effect_queue::{ControlMessage, EffectQueue, Report},
+    executor::{Executor, Item},
+    fault_subscription::FaultSubscription,
+    metrics::ConnectionGauge,
     otlp::Spans,
+    shutdown::{Shutdown, ordered},
     socket,
-    stop::{Stop, ordered},
+    submission::{bring_outcomes, submit},
     transport::{self, Outgoing, WRITE_SOFT_LIMIT},
     wrong_protocol::{AMQP_0_9_1, Mistake, WrongProtocols},
 };
@@ -43,26 +43,26 @@ pub(crate) use log::ConnectionLog;
 
 use log::Carried;
 
-/// What woke the loop: everything that was ready, so that one turn does it all.
+/// Everything that was ready when the loop woke, so that one pass handles it all.
 #[derive(Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each says that one independent thing is ready")]
-struct Turn {
+struct ReadyEvents {
     effects: Vec<Effect>,
-    errands: Vec<Errand>,
+    control_messages: Vec<ControlMessage>,
     input: Option<BytesMut>,
     end_of_stream: bool,
     deadline: bool,
-    stop: Option<Stop>,
+    stop: Option<Shutdown>,
     faults: bool,
     flushed: bool,
     /// The socket is broken. What else is ready is still done.
     failure: Option<io::Error>,
 }
 
-impl Turn {
+impl ReadyEvents {
     fn is_empty(&self) -> bool {
         self.effects.is_empty()
-            && self.errands.is_empty()
+            && self.control_messages.is_empty()
             && self.input.is_none()
             && self.stop.is_none()
             && self.failure.is_none()
@@ -70,7 +70,7 @@ impl Turn {
     }
 }
 
-/// How a connection ended without a failure.
+/// End of a connection without a failure.
 enum End {
     /// The gateway has said and heard everything.
     Closed,
@@ -83,22 +83,22 @@ pub(crate) struct Driver<S> {
     stream: S,
     gateway: Gateway,
     client: ClientId,
-    seat: Seat,
+    connection_gauge: ConnectionGauge,
     clock: Arc<Clock>,
-    mailbox: Arc<Mailbox>,
-    inbox: Arc<Inbox>,
+    effect_queue: Arc<EffectQueue>,
+    executor: Arc<Executor>,
     outgoing: Outgoing,
-    alarm: Alarm,
+    deadline_timer: DeadlineTimer,
     /// While the socket takes nothing: since when, and what it had taken by then.
     stuck: Option<(Instant, u64)>,
-    /// How long that may last; `None`: for ever.
+    /// Longest time of that; `None`: unbounded.
     patience: Option<Duration>,
     /// The node was told that the connection is over.
     left: bool,
     /// Resolves once, when the server ends.
-    stop: Option<Pin<Box<dyn Future<Output = Stop> + Send>>>,
+    stop: Option<Pin<Box<dyn Future<Output = Shutdown> + Send>>>,
     /// News of ordered faults, of a broker that was started for testing.
-    faults: Option<Orders>,
+    faults: Option<FaultSubscription>,
     /// Bytes that were read.
     received: u64,
     /// Something was handed over whose outcome the peer will be told, and nothing was heard of the node since.
@@ -129,27 +129,27 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
     pub(crate) fn new(
         stream: S,
         gateway: Gateway,
-        (client, seat): (ClientId, Seat),
+        (client, connection_gauge): (ClientId, ConnectionGauge),
         clock: Arc<Clock>,
-        inbox: Arc<Inbox>,
-        mut stop: watch::Receiver<Stop>,
+        executor: Arc<Executor>,
+        mut stop: watch::Receiver<Shutdown>,
         patience: Option<Duration>,
     ) -> Self {
-        let mailbox = inbox.mailbox();
-        inbox.push(Item::Register(client, Arc::clone(&mailbox)));
-        let stop: Pin<Box<dyn Future<Output = Stop> + Send>> =
+        let effect_queue = executor.effect_queue();
+        executor.push(Item::Register(client, Arc::clone(&effect_queue)));
+        let stop: Pin<Box<dyn Future<Output = Shutdown> + Send>> =
             Box::pin(async move { ordered(&mut stop).await });
-        let (outgoing, alarm) = (Outgoing::default(), Alarm::new());
+        let (outgoing, deadline_timer) = (Outgoing::default(), DeadlineTimer::new());
         Self {
             stream,
             gateway,
             client,
-            seat,
+            connection_gauge,
             clock,
-            mailbox,
-            inbox,
+            effect_queue,
+            executor,
             outgoing,
-            alarm,
+            deadline_timer,
             stuck: None,
             patience,
             left: false,
@@ -163,9 +163,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         }
     }
 
-    /// Where errands for this connection are left.
-    pub(crate) const fn mailbox(&self) -> &Arc<Mailbox> {
-        &self.mailbox
+    /// Queue of effects and control messages for this connection.
+    pub(crate) const fn effect_queue(&self) -> &Arc<EffectQueue> {
+        &self.effect_queue
     }
 
     /// Stays in the list of connections to its end.
@@ -176,7 +176,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
 
     /// Follows the news of ordered faults.
     pub(crate) fn with_faults(mut self, news: Option<watch::Receiver<()>>) -> Self {
-        self.faults = news.map(Orders::new);
+        self.faults = news.map(FaultSubscription::new);
         self
     }
 
@@ -194,7 +194,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         }
         self.leave();
         if matches!(result, Ok(End::Closed)) {
-            transport::hang_up(&mut self.stream).await;
+            transport::close(&mut self.stream).await;
         }
         result.map(drop)
     }
@@ -208,9 +208,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
                 return Ok(End::Closed);
             }
             let cut_off = self.cut_off()?;
-            self.alarm.set(self.gateway.deadline().into_iter().chain(cut_off).min());
-            let turn = poll_fn(|cx| self.poll_turn(cx)).await;
-            if let Some(end) = self.handle(turn)? {
+            self.deadline_timer.set(self.gateway.deadline().into_iter().chain(cut_off).min());
+            let ready = poll_fn(|cx| self.poll_ready(cx)).await;
+            if let Some(end) = self.handle(ready)? {
                 return Ok(end);
             }
         }
@@ -218,51 +218,51 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
 
     /// Does what a turn is for. A failure comes last: deliveries that came with it must reach the gateway, which gives
     /// them back.
-    fn handle(&mut self, turn: Turn) -> io::Result<Option<End>> {
+    fn handle(&mut self, ready: ReadyEvents) -> io::Result<Option<End>> {
         let now = self.clock.now();
-        if !turn.effects.is_empty() {
+        if !ready.effects.is_empty() {
             self.awaits_outcome = false;
-            self.gateway.handle_effects(now, turn.effects);
+            self.gateway.handle_effects(now, ready.effects);
         }
-        if let Some(input) = turn.input {
+        if let Some(input) = ready.input {
             self.received += input.len() as u64;
             self.gateway.handle_input(now, input);
-            self.seat.note(self.gateway.authentication());
+            self.connection_gauge.note(self.gateway.authentication());
         }
-        for errand in turn.errands {
-            self.run_errand(errand);
+        for control_message in ready.control_messages {
+            self.handle_control_message(control_message);
         }
-        if turn.deadline {
+        if ready.deadline {
             self.gateway.handle_deadline(now);
         }
         self.tell_watchers();
-        if turn.faults {
+        if ready.faults {
             self.gateway.handle_faults(now);
         }
         if self.gateway.is_dropped_by_fault() {
             return Err(io::Error::other("cut off by an ordered fault"));
         }
-        match turn.stop {
-            Some(Stop::Failed) => self.gateway.fail(now),
-            Some(Stop::Asked | Stop::No) => self.gateway.shut_down(now),
+        match ready.stop {
+            Some(Shutdown::Failed) => self.gateway.fail(now),
+            Some(Shutdown::Asked | Shutdown::No) => self.gateway.shut_down(now),
             None => {}
         }
-        match turn.failure {
+        match ready.failure {
             Some(failure) => Err(failure),
-            None => Ok(turn.end_of_stream.then_some(End::OfStream)),
+            None => Ok(ready.end_of_stream.then_some(End::OfStream)),
         }
     }
 
-    fn run_errand(&mut self, errand: Errand) {
-        match errand {
-            Errand::Report(tell) => {
+    fn handle_control_message(&mut self, control_message: ControlMessage) {
+        match control_message {
+            ControlMessage::Report(tell) => {
                 let about = self.gateway.about();
                 let report = Report { about, bytes_in: self.received, bytes_out: self.outgoing.taken() };
-                // Who asked may have gone.
+                // The receiver may be gone.
                 drop(tell.send(report));
             }
-            Errand::LookAtKeys => self.gateway.handle_keys_changed(self.clock.now()),
-            Errand::End => self.gateway.end(self.clock.now()),
+            ControlMessage::LookAtKeys => self.gateway.handle_keys_changed(self.clock.now()),
+            ControlMessage::End => self.gateway.end(self.clock.now()),
         }
     }
 
@@ -294,7 +294,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             if !self.submit() {
                 return;
             }
-            let effects = self.mailbox.take();
+            let effects = self.effect_queue.take();
             if effects.is_empty() {
                 return;
             }
@@ -311,9 +311,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             return false;
         }
         self.awaits_outcome |= bring_outcomes(&commands);
-        self.mailbox.attend();
-        self.inbox.note_traffic();
-        submit(&self.mailbox, &self.inbox, self.client, commands);
+        self.effect_queue.attend();
+        self.executor.note_traffic();
+        submit(&self.effect_queue, &self.executor, self.client, commands);
         true
     }
 
@@ -340,20 +340,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         }
     }
 
-    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
-        let mut turn = Turn::default();
-        if let Poll::Ready(effects) = self.mailbox.poll_take(cx) {
-            turn.effects = effects;
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<ReadyEvents> {
+        let mut ready = ReadyEvents::default();
+        if let Poll::Ready(effects) = self.effect_queue.poll_take(cx) {
+            ready.effects = effects;
         }
-        turn.errands = self.mailbox.errands();
+        ready.control_messages = self.effect_queue.control_messages();
         if !self.outgoing.is_empty()
             && let Poll::Ready(result) = self.outgoing.poll_flush(&mut self.stream, cx)
         {
-            turn.flushed = true;
-            turn.failure = result.err();
+            ready.flushed = true;
+            ready.failure = result.err();
         }
-        if turn.failure.is_none()
-            && self.mailbox.may_read()
+        if ready.failure.is_none()
+            && self.effect_queue.may_read()
             && self.gateway.wants_input()
             && let Poll::Ready(read) = socket::while_answer_is_due(self.awaits_outcome, || {
                 transport::poll_read(&mut self.stream, cx)
@@ -361,21 +361,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         {
             match read {
                 Ok(input) => {
-                    turn.end_of_stream = input.is_none();
-                    turn.input = input;
+                    ready.end_of_stream = input.is_none();
+                    ready.input = input;
                 }
-                Err(failure) => turn.failure = Some(failure),
+                Err(failure) => ready.failure = Some(failure),
             }
         }
-        turn.deadline = self.alarm.poll(cx).is_ready();
+        ready.deadline = self.deadline_timer.poll(cx).is_ready();
         if let Some(stop) = &mut self.stop
             && let Poll::Ready(stop) = stop.as_mut().poll(cx)
         {
             self.stop = None;
-            turn.stop = Some(stop);
+            ready.stop = Some(stop);
         }
-        turn.faults = self.faults.as_mut().is_some_and(|faults| faults.poll(cx));
-        if turn.is_empty() { Poll::Pending } else { Poll::Ready(turn) }
+        ready.faults = self.faults.as_mut().is_some_and(|faults| faults.poll(cx));
+        if ready.is_empty() { Poll::Pending } else { Poll::Ready(ready) }
     }
 }
 
@@ -383,7 +383,7 @@ impl<S> Driver<S> {
     /// Passes on what the gateway has noted for the log and for traces.
     fn tell_watchers(&mut self) {
         let Some(watchers) = &mut self.watchers else { return };
-        let (gateway, from) = (&mut self.gateway, self.seat.address);
+        let (gateway, from) = (&mut self.gateway, self.connection_gauge.address);
         watchers.audit.write_notes(from, &gateway.record().take_changes());
         watchers.audit.refuse_logins(from, &gateway.record().take_refused_logins());
         if let Some(spans) = &watchers.spans {
@@ -399,7 +399,11 @@ impl<S> Driver<S> {
         self.tell_watchers();
         let Some(watchers) = &mut self.watchers else { return };
         if self.gateway.record().refused_header() == Some(AMQP_0_9_1) {
-            watchers.wrong_protocols.note(self.clock.now().instant, self.seat.address, Mistake::Amqp091);
+            watchers.wrong_protocols.note(
+                self.clock.now().instant,
+                self.connection_gauge.address,
+                Mistake::Amqp091,
+            );
         }
         if let Some(log) = &mut watchers.log {
             let carried = Carried { bytes_in: self.received, bytes_out: self.outgoing.taken() };
@@ -419,8 +423,8 @@ impl<S> Driver<S> {
             self.tell_end();
         }
         let last = self.gateway.disconnected();
-        submit(&self.mailbox, &self.inbox, self.client, last);
-        self.inbox.push(Item::Forget(self.client));
+        submit(&self.effect_queue, &self.executor, self.client, last);
+        self.executor.push(Item::Forget(self.client));
         self.listed = None;
     }
 }

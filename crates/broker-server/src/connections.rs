@@ -1,4 +1,4 @@
-//! Who is connected, for whoever looks after the broker.
+//! Table of connections, for operators.
 //!
 //! A connection is entered when it begins and struck out when it ends. What it has open is asked of it when somebody
 //! wants to know, so that nothing is counted for nobody.
@@ -13,7 +13,7 @@ use std::{
 
 use broker_core::{ClientId, Timestamp};
 
-use crate::{mailbox::Mailbox, meters::Transport};
+use crate::{effect_queue::EffectQueue, metrics::Transport};
 
 /// All connections, by their clients' numbers.
 #[derive(Debug, Default)]
@@ -27,8 +27,8 @@ pub(crate) struct Entry {
     pub(crate) address: SocketAddr,
     pub(crate) transport: Transport,
     pub(crate) since: Timestamp,
-    /// Where errands are left.
-    pub(crate) mailbox: Arc<Mailbox>,
+    /// Queue for control messages.
+    pub(crate) effect_queue: Arc<EffectQueue>,
 }
 
 impl Entry {
@@ -36,9 +36,9 @@ impl Entry {
         address: SocketAddr,
         transport: Transport,
         since: Timestamp,
-        mailbox: Arc<Mailbox>,
+        effect_queue: Arc<EffectQueue>,
     ) -> Self {
-        Self { address, transport, since, mailbox }
+        Self { address, transport, since, effect_queue }
     }
 }
 

@@ -17,38 +17,38 @@ use std::{
 use broker_log::{DiskWorker, IoDone, IoRequest, RealDisk};
 use tracing::error;
 
-use crate::{clock, inbox::Inbox, meters::Meters};
+use crate::{clock, executor::Executor, metrics::Metrics};
 
-/// Where the node takes its disk work.
+/// Disk workers of the node.
 #[derive(Debug)]
 pub(crate) struct DiskThread {
-    writes: Lane,
-    others: Lane,
+    writes: DiskThreadHandle,
+    others: DiskThreadHandle,
     worker: Worker,
 }
 
 /// One thread and the way to it. Dropped, it ends and is waited for, so that the next broker may have the folder.
 #[derive(Debug)]
-struct Lane {
+struct DiskThreadHandle {
     requests: Option<SyncSender<IoRequest>>,
     thread: Option<JoinHandle<()>>,
 }
 
-type Worker = Arc<Mutex<Performer>>;
+type Worker = Arc<Mutex<TimedDiskWorker>>;
 
 /// Performs requests, and knows how long that takes.
 #[derive(Debug)]
-struct Performer {
+struct TimedDiskWorker {
     worker: DiskWorker<Arc<RealDisk>>,
-    meters: Arc<Meters>,
+    metrics: Arc<Metrics>,
     /// Writes that were soon done, since the last that was not; counted to [`QUICK_WRITES`].
     quick_writes: u32,
 }
 
-impl Performer {
-    fn on(disk: Arc<RealDisk>, meters: &Arc<Meters>) -> Worker {
-        let (worker, meters) = (DiskWorker::new(disk), Arc::clone(meters));
-        Arc::new(Mutex::new(Self { worker, meters, quick_writes: QUICK_WRITES }))
+impl TimedDiskWorker {
+    fn on(disk: Arc<RealDisk>, metrics: &Arc<Metrics>) -> Worker {
+        let (worker, metrics) = (DiskWorker::new(disk), Arc::clone(metrics));
+        Arc::new(Mutex::new(Self { worker, metrics, quick_writes: QUICK_WRITES }))
     }
 
     fn perform(&mut self, request: IoRequest) -> IoDone {
@@ -58,7 +58,7 @@ impl Performer {
         let took = clock::instant().saturating_duration_since(begin);
         self.note(took);
         if let Some((bytes, records)) = written {
-            self.meters.wrote(bytes, records, took);
+            self.metrics.wrote(bytes, records, took);
         }
         done
     }
@@ -86,16 +86,16 @@ const QUICK_WRITES: u32 = 16;
 
 impl DiskThread {
     /// Starts the threads; they have ended when this is dropped.
-    pub(crate) fn start(disk: Arc<RealDisk>, inbox: &Arc<Inbox>) -> io::Result<Self> {
-        let worker = Performer::on(Arc::clone(&disk), inbox.meters());
-        let writes = Lane::start("journal", by(Arc::clone(&worker)), Arc::clone(inbox))?;
-        let others = Performer::on(disk, inbox.meters());
-        let others = Lane::start("files", by(others), Arc::clone(inbox))?;
+    pub(crate) fn start(disk: Arc<RealDisk>, executor: &Arc<Executor>) -> io::Result<Self> {
+        let worker = TimedDiskWorker::on(Arc::clone(&disk), executor.metrics());
+        let writes = DiskThreadHandle::start("journal", by(Arc::clone(&worker)), Arc::clone(executor))?;
+        let others = TimedDiskWorker::on(disk, executor.metrics());
+        let others = DiskThreadHandle::start("files", by(others), Arc::clone(executor))?;
         Ok(Self { writes, others, worker })
     }
 
     /// Performs `request`: at once if it is small, the one who runs the node is `alone` and the disk is free and quick;
-    /// else on the thread, which reports to the inbox.
+    /// else on the thread, which reports to the executor.
     pub(crate) fn perform(&self, request: IoRequest, alone: impl Fn() -> bool) -> Option<IoDone> {
         if !request.is_write() {
             self.others.give(request);
@@ -114,22 +114,22 @@ impl DiskThread {
     }
 }
 
-impl Lane {
+impl DiskThreadHandle {
     /// A panic of `perform` ends the node, which waits for an answer.
     fn start(
         name: &str,
         mut perform: impl FnMut(IoRequest) -> IoDone + Send + 'static,
-        inbox: Arc<Inbox>,
+        executor: Arc<Executor>,
     ) -> io::Result<Self> {
         let (requests, waiting) = mpsc::sync_channel::<IoRequest>(REQUESTS_MAX);
         let thread = thread::Builder::new().name(name.into()).spawn(move || {
             let work = AssertUnwindSafe(|| {
                 for request in waiting {
-                    inbox.report(perform(request));
+                    executor.complete_io(perform(request));
                 }
             });
             if catch_unwind(work).is_err() {
-                inbox.fail();
+                executor.fail();
             }
         })?;
         Ok(Self { requests: Some(requests), thread: Some(thread) })
@@ -147,7 +147,7 @@ fn by(worker: Worker) -> impl FnMut(IoRequest) -> IoDone {
     move |request| worker.lock().unwrap_or_else(PoisonError::into_inner).perform(request)
 }
 
-impl Drop for Lane {
+impl Drop for DiskThreadHandle {
     fn drop(&mut self) {
         self.requests = None;
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {

@@ -33,17 +33,16 @@ use tokio::{
 use crate::{
     accept::{self, Peer, Shared},
     audit::LoginEntry,
-    patient::Patient,
-    stop::{Stop, ordered, unless_stopped},
+    shutdown::{Shutdown, ordered, unless_stopped},
     websocket::{self, ByteStream},
+    write_timeout::WriteTimeout,
 };
 
 mod access;
 mod admin;
 mod answer;
 mod connections;
-mod core;
-mod courtesy;
+mod core_client;
 mod faults;
 mod foreign;
 mod framing;
@@ -52,15 +51,16 @@ mod limits;
 mod metrics;
 mod pieces;
 mod routes;
+mod scrape_throttle;
 mod strict;
 mod testing;
 mod upgrade;
 
 use strict::Strict;
 
-pub(crate) use courtesy::Courtesy;
-pub(crate) use health::LastLook;
+pub(crate) use health::LastProbe;
 pub(crate) use metrics::Scrapes;
+pub(crate) use scrape_throttle::ScrapeThrottle;
 
 /// Headers of one request.
 const HEADERS_MAX: usize = 64;
@@ -71,17 +71,17 @@ const BODY_BYTES_MAX: usize = 1 << 20;
 /// Time for a body to arrive.
 const BODY_TIME: Duration = Duration::from_secs(30);
 /// Time for last answers when the broker stops.
-pub(crate) const FAREWELL_TIME: Duration = Duration::from_secs(1);
+pub(crate) const LINGER_TIME: Duration = Duration::from_secs(1);
 
-/// Who asks, and what the broker offers. One for each connection, shared by its requests.
+/// Context of the requests of one HTTP connection: its client, and the state of the broker.
 #[derive(Clone)]
-struct Visitor {
+struct RequestContext {
     shared: Arc<Shared>,
     peer: Arc<PeerFacts>,
-    /// Where they ask from.
+    /// Address of the client.
     from: SocketAddr,
     /// The connection is beyond the limit of them.
-    surplus: bool,
+    over_limit: bool,
     /// Set by a request that turns the connection into a WebSocket.
     upgrade: Arc<Mutex<Option<OnUpgrade>>>,
 }
@@ -91,16 +91,17 @@ pub(crate) async fn serve<S>(stream: S, shared: Arc<Shared>, peer: Peer) -> io::
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Peer { facts, address: from, surplus } = peer;
+    let Peer { facts, address: from, over_limit } = peer;
     let upgrade = Arc::default();
-    let visitor = Visitor { shared: Arc::clone(&shared), peer: Arc::new(facts), from, surplus, upgrade };
-    let visiting = visitor.clone();
+    let context =
+        RequestContext { shared: Arc::clone(&shared), peer: Arc::new(facts), from, over_limit, upgrade };
+    let visiting = context.clone();
     let service = service_fn(move |request: Request<Incoming>| {
-        let visitor = visiting.clone();
-        async move { Ok::<_, Infallible>(answer(&visitor, request).await) }
+        let context = visiting.clone();
+        async move { Ok::<_, Infallible>(answer(&context, request).await) }
     });
     let mut stop = shared.stop.clone();
-    let is_late = *stop.borrow_and_update() != Stop::No;
+    let is_late = *stop.borrow_and_update() != Shutdown::No;
     let connection = http1::Builder::new()
         .keep_alive(!is_late)
         .timer(TokioTimer::new())
@@ -108,7 +109,7 @@ where
         .max_headers(HEADERS_MAX)
         .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(
-            TokioIo::new(Strict::new(Patient::new(stream, shared.http_write_time_out))),
+            TokioIo::new(Strict::new(WriteTimeout::new(stream, shared.http_write_time_out))),
             service,
         )
         .with_upgrades();
@@ -117,50 +118,53 @@ where
         served = connection.as_mut() => served,
         _ = ordered(&mut stop), if !is_late => {
             connection.as_mut().graceful_shutdown();
-            // Whoever asked is answered that the broker stops; who has not asked yet, or does not read, is left.
-            let farewell = timeout(FAREWELL_TIME, connection).await;
-            farewell.unwrap_or(Ok(()))
+            // A pending request is answered that the broker stops; idle clients, and those that do not read, are dropped.
+            let closed = timeout(LINGER_TIME, connection).await;
+            closed.unwrap_or(Ok(()))
         }
     };
     served.map_err(io::Error::other)?;
-    match visitor.take_upgrade() {
-        Some(upgrade) => go_on_in_amqp::<S>(upgrade, &visitor).await,
+    match context.take_upgrade() {
+        Some(upgrade) => go_on_in_amqp::<S>(upgrade, &context).await,
         None => Ok(()),
     }
 }
 
 /// Answers one request. What follows one that could have gone on in another protocol is not looked at, so where it does not,
 /// that is the last of its connection.
-async fn answer(visitor: &Visitor, request: Request<Incoming>) -> answer::Answer {
+async fn answer(context: &RequestContext, request: Request<Incoming>) -> answer::Answer {
     let may_go_on = request.headers().contains_key(UPGRADE) || request.method() == Method::CONNECT;
-    let mut answer = routes::answer(visitor, request).await;
+    let mut answer = routes::answer(context, request).await;
     if may_go_on && answer.status() != StatusCode::SWITCHING_PROTOCOLS {
         answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     answer
 }
 
-/// What follows an upgrade, on the stream that is left of the HTTP connection.
-async fn go_on_in_amqp<S>(upgrade: OnUpgrade, visitor: &Visitor) -> io::Result<()>
+/// Serves AMQP over WebSocket after an upgrade, on the stream of the HTTP connection.
+async fn go_on_in_amqp<S>(upgrade: OnUpgrade, context: &RequestContext) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let upgraded = upgrade.await.map_err(io::Error::other)?;
     let parts = upgraded
-        .downcast::<TokioIo<Strict<Patient<S>>>>()
+        .downcast::<TokioIo<Strict<WriteTimeout<S>>>>()
         .map_err(|_| io::Error::other("not our own stream"))?;
     let frames =
-        usize::try_from(visitor.shared.gateway.max_frame_bytes).unwrap_or(usize::MAX).saturating_mul(2);
+        usize::try_from(context.shared.gateway.max_frame_bytes).unwrap_or(usize::MAX).saturating_mul(2);
     let message_bytes_max = websocket::MESSAGE_BYTES_MAX.max(frames);
     let stream =
         ByteStream::new(parts.io.into_inner().into_inner().into_inner(), parts.read_buf, message_bytes_max)
             .await;
-    let peer =
-        Peer { facts: PeerFacts::clone(&visitor.peer), address: visitor.from, surplus: visitor.surplus };
-    accept::drive(stream, &visitor.shared, peer, true).await
+    let peer = Peer {
+        facts: PeerFacts::clone(&context.peer),
+        address: context.from,
+        over_limit: context.over_limit,
+    };
+    accept::drive(stream, &context.shared, peer, true).await
 }
 
-impl Visitor {
+impl RequestContext {
     /// Counts and logs a refused log-in; false where the refusal is another one.
     fn note_refused_login(
         &self,
@@ -199,7 +203,7 @@ async fn whole(mut body: Incoming) -> Result<Bytes, answer::Refusal> {
     let mut all = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let unreadable = |error| answer::Refusal::Bad(format!("the body cannot be read: {error}"));
-        // What follows a body says nothing here.
+        // Trailers are ignored.
         let Ok(piece) = frame.map_err(unreadable)?.into_data() else { continue };
         if all.len() + piece.len() > BODY_BYTES_MAX {
             return Err(answer::Refusal::TooLarge);

@@ -1,4 +1,4 @@
-//! The node on what the disk holds, and the thread that takes care of it.
+//! Recovery of the node, and its housekeeper thread.
 //!
 //! Invariant: a node is never left behind: dropped, it makes all it holds durable and ends, and its files are free.
 
@@ -16,18 +16,18 @@ use crate::{
     config::ServerConfig,
     disk_space::DiskSpace,
     disk_thread::DiskThread,
-    inbox::{Inbox, Item},
-    keyring::Keyring,
+    entity_key_cache::EntityKeyCache,
+    executor::{Executor, Item},
+    node_driver::{Ended, NodeDriver},
     permissions,
-    runner::{Ended, Runner},
     server::{StartError, random},
-    stop::{self, Stop},
+    shutdown::{self, Shutdown},
 };
 
-/// The caretaker's thread.
+/// The housekeeper's thread.
 #[derive(Debug)]
 pub(crate) struct NodeThread {
-    inbox: Arc<Inbox>,
+    executor: Arc<Executor>,
     thread: Option<JoinHandle<Ended>>,
     ended: Option<oneshot::Receiver<()>>,
 }
@@ -37,24 +37,24 @@ impl NodeThread {
     pub(crate) fn start(
         config: &ServerConfig,
         clock: &Arc<Clock>,
-        inbox: &Arc<Inbox>,
-        keyring: Keyring,
+        executor: &Arc<Executor>,
+        entity_key_cache: EntityKeyCache,
         space: watch::Sender<DiskSpace>,
-        stop: watch::Sender<Stop>,
+        stop: watch::Sender<Shutdown>,
     ) -> Result<Self, StartError> {
-        inbox.begin(recover(config, clock, inbox)?.with_keyring(keyring).with_space(space));
+        executor.begin(recover(config, clock, executor)?.with_keyring(entity_key_cache).with_space(space));
         let (tell, ended) = oneshot::channel();
-        let caretaker = Arc::clone(inbox);
+        let housekeeper = Arc::clone(executor);
         let thread = thread::Builder::new().name("node".into()).spawn(move || {
-            let ended = caretaker.take_care();
+            let ended = housekeeper.run_housekeeper();
             if ended != Ended::Stopped {
-                stop::order(&stop, Stop::Failed);
+                shutdown::order(&stop, Shutdown::Failed);
             }
             // Nobody listens when the server already waits for the thread itself.
             tell.send(()).ok();
             ended
         })?;
-        Ok(Self { inbox: Arc::clone(inbox), thread: Some(thread), ended: Some(ended) })
+        Ok(Self { executor: Arc::clone(executor), thread: Some(thread), ended: Some(ended) })
     }
 
     /// Resolves when the node has ended by itself.
@@ -69,7 +69,7 @@ impl NodeThread {
 
     /// Has it make all it holds durable, and waits until it has ended.
     pub(crate) fn stop(&mut self) -> Ended {
-        self.inbox.push(Item::Stop);
+        self.executor.push(Item::Shutdown);
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or(Ended::Panicked)
     }
 }
@@ -82,7 +82,11 @@ impl Drop for NodeThread {
     }
 }
 
-fn recover(config: &ServerConfig, clock: &Arc<Clock>, inbox: &Arc<Inbox>) -> Result<Runner, StartError> {
+fn recover(
+    config: &ServerConfig,
+    clock: &Arc<Clock>,
+    executor: &Arc<Executor>,
+) -> Result<NodeDriver, StartError> {
     let journal = JournalConfig {
         segment_bytes: config.segment_bytes,
         cache_bytes: config.cache_bytes,
@@ -117,8 +121,8 @@ fn recover(config: &ServerConfig, clock: &Arc<Clock>, inbox: &Arc<Inbox>) -> Res
             let disk = Arc::new(RealDisk::open(&config.data_dir)?);
             permissions::warn_of_open_journal(&disk);
             let node = broker_node::recover(Arc::clone(&disk), journal, core)?;
-            (node, Some(DiskThread::start(disk, inbox)?))
+            (node, Some(DiskThread::start(disk, executor)?))
         }
     };
-    Ok(Runner::new(node, Arc::clone(clock), disk).watched(config.observe.slow_operation))
+    Ok(NodeDriver::new(node, Arc::clone(clock), disk).watched(config.observe.slow_operation))
 }

@@ -23,8 +23,8 @@ use tokio_rustls::TlsConnector;
 use tracing::warn;
 
 use crate::{
-    meters::Meters,
-    stop::{Stop, ordered},
+    metrics::Metrics,
+    shutdown::{Shutdown, ordered},
     tls::{self, TlsError},
 };
 
@@ -34,14 +34,14 @@ mod encoding;
 const WAITING_MAX: usize = 4_096;
 /// Spans of one request.
 const BATCH_MAX: usize = 512;
-/// How long spans wait for company.
+/// Longest wait of spans for a larger batch.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Time for one request.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of an answer that are read.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
-/// Where spans go.
+/// Destination of spans.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TelemetryConfig {
     /// `http://host:port/v1/traces`, or `https`.
@@ -58,18 +58,18 @@ pub struct TelemetryConfig {
 #[derive(Clone, Debug)]
 pub(crate) struct Spans {
     waiting: mpsc::Sender<Span>,
-    meters: Arc<Meters>,
+    metrics: Arc<Metrics>,
 }
 
 impl Spans {
     /// Takes spans that are over, and notes how many were lost before.
     pub(crate) fn take(&self, (spans, lost): (Vec<Span>, u64)) {
         if lost > 0 {
-            self.meters.spans_dropped.inc_by(lost);
+            self.metrics.spans_dropped.inc_by(lost);
         }
         for span in spans {
             if self.waiting.try_send(span).is_err() {
-                self.meters.spans_dropped.inc();
+                self.metrics.spans_dropped.inc();
             }
         }
     }
@@ -78,7 +78,7 @@ impl Spans {
 /// Brings spans to the collector.
 pub(crate) struct Exporter {
     waiting: mpsc::Receiver<Span>,
-    meters: Arc<Meters>,
+    metrics: Arc<Metrics>,
     service_name: String,
     url: Uri,
     headers: Vec<(HeaderName, HeaderValue)>,
@@ -89,7 +89,7 @@ pub(crate) struct Exporter {
 
 impl Exporter {
     /// Checks that the collector's address can be used.
-    pub(crate) fn new(config: &TelemetryConfig, meters: &Arc<Meters>) -> Result<(Spans, Self), TlsError> {
+    pub(crate) fn new(config: &TelemetryConfig, metrics: &Arc<Metrics>) -> Result<(Spans, Self), TlsError> {
         let bad = |reason: &str| TlsError::File { path: config.endpoint.clone(), reason: reason.to_owned() };
         let url: Uri = config.endpoint.parse().map_err(|_| bad("it is not a URL"))?;
         let tls = match (url.scheme_str(), url.host()) {
@@ -110,14 +110,14 @@ impl Exporter {
         let headers = config.headers.iter().map(header).collect::<Option<Vec<_>>>();
         let headers = headers.ok_or_else(|| bad("a header for it cannot be sent"))?;
         let (sender, waiting) = mpsc::channel(WAITING_MAX);
-        let spans = Spans { waiting: sender, meters: Arc::clone(meters) };
+        let spans = Spans { waiting: sender, metrics: Arc::clone(metrics) };
         let service_name = config.service_name.clone();
-        let meters = Arc::clone(meters);
-        Ok((spans, Self { waiting, meters, service_name, url, headers, tls, is_down: false }))
+        let metrics = Arc::clone(metrics);
+        Ok((spans, Self { waiting, metrics, service_name, url, headers, tls, is_down: false }))
     }
 
     /// Exports until the server stops, then what is left.
-    pub(crate) async fn run(mut self, mut stop: watch::Receiver<Stop>) {
+    pub(crate) async fn run(mut self, mut stop: watch::Receiver<Shutdown>) {
         let mut batch = Vec::new();
         loop {
             let count = tokio::select! {
@@ -148,7 +148,7 @@ impl Exporter {
             if goes_on {
                 goes_on = self.export(rest).await;
             } else {
-                self.meters.spans_dropped.inc_by(rest.len() as u64);
+                self.metrics.spans_dropped.inc_by(rest.len() as u64);
             }
         }
     }
@@ -163,7 +163,7 @@ impl Exporter {
                 }
             }
         };
-        // What has come by then goes.
+        // The batch is sent with the spans that have come by then.
         drop(timeout(PAUSE, filling).await);
     }
 
@@ -178,11 +178,11 @@ impl Exporter {
         match sent {
             Ok(()) => {
                 self.is_down = false;
-                self.meters.spans_exported.inc_by(count);
+                self.metrics.spans_exported.inc_by(count);
                 true
             }
             Err(error) => {
-                self.meters.spans_dropped.inc_by(count);
+                self.metrics.spans_dropped.inc_by(count);
                 if !std::mem::replace(&mut self.is_down, true) {
                     warn!(url = %self.url, %error, "the collector of spans does not take them; they are dropped");
                 }

@@ -35,9 +35,9 @@ pub(crate) fn warn_of_open_journal(disk: &RealDisk) {
     }
 }
 
-/// Whoever reads the private key can pretend to be this broker.
+/// Warns of a private key that others can read: with it they can impersonate this broker.
 pub(crate) fn warn_of_open_key(path: &Path) {
-    // What cannot be looked at cannot be read either, which has an error of its own.
+    // A file without metadata cannot be read either, which has an error of its own.
     let Ok(metadata) = fs::metadata(path) else { return };
     let mode = metadata.permissions().mode() & 0o777;
     if is_open_key(mode, metadata.uid()) {

@@ -14,10 +14,10 @@ use socket2::SockRef;
 use tokio::net::{TcpListener, TcpSocket};
 
 use crate::{
-    accept::{self, Door, Shared},
+    accept::{self, PortKind, Shared},
     config::{EntityPlan, ServerConfig},
-    inbox::Item,
-    mailbox::Mailbox,
+    effect_queue::EffectQueue,
+    executor::Item,
     server::{Server, StartError},
 };
 
@@ -26,8 +26,8 @@ pub struct Prepared {
     server: Server,
     shared: Arc<Shared>,
     ports: Ports,
-    /// Where the answers to the requests of this start arrive.
-    mailbox: Arc<Mailbox>,
+    /// Queue for the answers to the requests of this start.
+    effect_queue: Arc<EffectQueue>,
 }
 
 impl fmt::Debug for Prepared {
@@ -41,40 +41,26 @@ impl fmt::Debug for Prepared {
 pub enum EntityChange {
     /// Give the entity of this name these properties.
     Settings {
-        /// Its name.
         entity: String,
         /// All of its properties.
         settings: Box<EntitySettings>,
     },
     /// Give the subscription this rule, which it does not have.
-    AddRule {
-        /// The subscription.
-        entity: String,
-        /// The rule.
-        rule: Rule,
-    },
+    AddRule { entity: String, rule: Rule },
     /// Replace the rule of the same name.
-    ReplaceRule {
-        /// The subscription.
-        entity: String,
-        /// The rule.
-        rule: Rule,
-    },
+    ReplaceRule { entity: String, rule: Rule },
     /// Remove the rule of this name.
-    RemoveRule {
-        /// The subscription.
-        entity: String,
-        /// The rule's name.
-        rule: String,
-    },
+    RemoveRule { entity: String, rule: String },
 }
 
 impl Prepared {
     pub(crate) fn new(server: Server, shared: Arc<Shared>, ports: Ports) -> Self {
-        let mailbox = Arc::new(Mailbox::default());
-        server.inbox().push(Item::Register(SETUP_CLIENT, Arc::clone(&mailbox)));
-        server.inbox().push(Item::Batch(Batch { client: SETUP_CLIENT, commands: vec![Command::Connect] }, 0));
-        Self { server, shared, ports, mailbox }
+        let effect_queue = Arc::new(EffectQueue::default());
+        server.executor().push(Item::Register(SETUP_CLIENT, Arc::clone(&effect_queue)));
+        server
+            .executor()
+            .push(Item::Batch(Batch { client: SETUP_CLIENT, commands: vec![Command::Connect] }, 0));
+        Self { server, shared, ports, effect_queue }
     }
 
     /// Every entity that there is, in the order of their names.
@@ -136,16 +122,16 @@ impl Prepared {
     pub fn listen(self) -> Result<Server, StartError> {
         let Self { server, shared, ports, .. } = self;
         server
-            .inbox()
+            .executor()
             .push(Item::Batch(Batch { client: SETUP_CLIENT, commands: vec![Command::Disconnect] }, 0));
-        server.inbox().push(Item::Forget(SETUP_CLIENT));
+        server.executor().push(Item::Forget(SETUP_CLIENT));
         // All of them listen, or none accepts.
         let listeners: Vec<_> = {
             let _context = server.enter();
             ports.0.into_iter().map(Port::listen).collect::<Result<_, _>>()?
         };
-        for (listener, door) in listeners {
-            server.spawn(accept::accept_loop(listener, Arc::clone(&shared), door));
+        for (listener, kind) in listeners {
+            server.spawn(accept::accept_loop(listener, Arc::clone(&shared), kind));
         }
         Ok(server)
     }
@@ -160,18 +146,18 @@ impl Prepared {
         if count == 0 {
             return Ok(Vec::new());
         }
-        self.server.inbox().push(Item::Batch(Batch { client: SETUP_CLIENT, commands }, 0));
-        let mut answers = self.server.unless_node_ends(answers(&self.mailbox, count))?;
+        self.server.executor().push(Item::Batch(Batch { client: SETUP_CLIENT, commands }, 0));
+        let mut answers = self.server.unless_node_ends(answers(&self.effect_queue, count))?;
         answers.sort_by_key(|(ticket, _)| *ticket);
         Ok(answers.into_iter().map(|(_, answer)| answer).collect())
     }
 }
 
 /// Waits for so many answers.
-async fn answers(mailbox: &Mailbox, count: usize) -> Vec<(u64, Effect)> {
+async fn answers(effect_queue: &EffectQueue, count: usize) -> Vec<(u64, Effect)> {
     let mut answers = Vec::with_capacity(count);
     while answers.len() < count {
-        for effect in std::future::poll_fn(|cx| mailbox.poll_take(cx)).await {
+        for effect in std::future::poll_fn(|cx| effect_queue.poll_take(cx)).await {
             let ticket = match &effect {
                 Effect::EntityDone { ticket }
                 | Effect::RequestRefused { ticket, .. }
@@ -242,20 +228,20 @@ struct Port {
     socket: TcpSocket,
     /// With the port that the system chose.
     address: SocketAddr,
-    door: Door,
+    kind: PortKind,
 }
 
 impl Ports {
     /// Takes the ports of all addresses.
     pub(crate) fn take(config: &ServerConfig) -> Result<Self, StartError> {
         let doors = [
-            (&config.listen, Door::Any),
-            (&config.listen_http, Door::Watched),
-            (&config.listen_tls, Door::Tls),
+            (&config.listen, PortKind::Any),
+            (&config.listen_http, PortKind::Watched),
+            (&config.listen_tls, PortKind::Tls),
         ];
-        let ports = doors.into_iter().flat_map(|(addresses, door)| {
+        let ports = doors.into_iter().flat_map(|(addresses, kind)| {
             addresses.iter().map(move |&address| {
-                Port::take(address, door, config.tcp_max_segment)
+                Port::take(address, kind, config.tcp_max_segment)
                     .map_err(|source| StartError::Listen { address, source })
             })
         });
@@ -263,13 +249,13 @@ impl Ports {
     }
 
     /// The addresses that are for this.
-    pub(crate) fn addresses(&self, door: Door) -> Vec<SocketAddr> {
-        self.0.iter().filter(|port| port.door == door).map(|port| port.address).collect()
+    pub(crate) fn addresses(&self, kind: PortKind) -> Vec<SocketAddr> {
+        self.0.iter().filter(|port| port.kind == kind).map(|port| port.address).collect()
     }
 }
 
 impl Port {
-    fn take(address: SocketAddr, door: Door, segment_bytes: Option<u16>) -> io::Result<Self> {
+    fn take(address: SocketAddr, kind: PortKind, segment_bytes: Option<u16>) -> io::Result<Self> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         // Connections of the process before this one may still be ending there.
         socket.set_reuseaddr(true)?;
@@ -279,13 +265,13 @@ impl Port {
         }
         socket.bind(address)?;
         let address = socket.local_addr()?;
-        Ok(Self { socket, address, door })
+        Ok(Self { socket, address, kind })
     }
 
-    fn listen(self) -> Result<(TcpListener, Door), StartError> {
-        let Self { socket, address, door } = self;
+    fn listen(self) -> Result<(TcpListener, PortKind), StartError> {
+        let Self { socket, address, kind } = self;
         match socket.listen(BACKLOG) {
-            Ok(listener) => Ok((listener, door)),
+            Ok(listener) => Ok((listener, kind)),
             Err(source) => Err(StartError::Listen { address, source }),
         }
     }

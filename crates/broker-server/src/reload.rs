@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use crate::{
     clock::Clock,
-    keys::{Fetcher, Keepers, KeySource},
+    jwks_refresh::{Fetcher, Keepers, KeySource},
     tls::{TlsEndpoint, TlsError, TlsFiles},
 };
 

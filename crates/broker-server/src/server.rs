@@ -22,39 +22,34 @@ use tokio::{
 use tracing::{info, warn};
 
 use crate::{
-    accept::{Door, Shared},
+    accept::{PortKind, Shared},
     audit::Audit,
     clock::Clock,
     config::ServerConfig,
+    connection_limit::ConnectionLimit,
     connections::Connections,
     disk_space::{DiskSpace, Volume, log_disk_space},
-    http::{Courtesy, LastLook, Scrapes},
-    inbox::{Inbox, Item},
-    keyring::{Keyring, tell_of_lost_keys},
-    keys::{Fetcher, Keepers},
+    entity_key_cache::{EntityKeyCache, tell_of_lost_keys},
+    executor::{Executor, Item},
+    http::{LastProbe, ScrapeThrottle, Scrapes},
+    io_threads::Threads,
+    jwks_refresh::{Fetcher, Keepers},
+    node_driver::Ended,
     node_thread::NodeThread,
     otlp::{Exporter, Spans},
-    places::Places,
     prepared::{Ports, Prepared},
     reload::Reloader,
-    runner::Ended,
+    shutdown::{self, Shutdown},
     signals::{Action, Signals},
-    stop::{self, Stop},
-    threads::Threads,
     tls::{self, TlsEndpoint, TlsError},
 };
 
-/// Why a server did not start.
+/// Reason why a server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// An address cannot be listened on.
     #[error("cannot listen on {address}: {source}")]
-    Listen {
-        /// Which address.
-        address: SocketAddr,
-        /// Why not.
-        source: io::Error,
-    },
+    Listen { address: SocketAddr, source: io::Error },
     /// The journal cannot be opened.
     #[error(transparent)]
     Recovery(#[from] RecoveryError),
@@ -66,12 +61,7 @@ pub enum StartError {
     Tls(#[from] TlsError),
     /// A configured entity cannot be created.
     #[error("entity `{name}`: {error}")]
-    Entity {
-        /// Its name.
-        name: String,
-        /// Why not.
-        error: EntityError,
-    },
+    Entity { name: String, error: EntityError },
     /// A thread or the runtime cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
@@ -83,7 +73,7 @@ pub enum StartError {
     Journal,
 }
 
-/// How a server ended.
+/// End of a server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Outcome {
     /// It was stopped and everything accepted is durable.
@@ -105,9 +95,9 @@ pub struct Server {
     addresses: Vec<SocketAddr>,
     tls_addresses: Vec<SocketAddr>,
     http_addresses: Vec<SocketAddr>,
-    inbox: Arc<Inbox>,
-    stop: watch::Sender<Stop>,
-    places: Places,
+    executor: Arc<Executor>,
+    stop: watch::Sender<Shutdown>,
+    connection_limit: ConnectionLimit,
     node: NodeThread,
     reloader: Reloader,
     shutdown_time_out: Duration,
@@ -130,24 +120,24 @@ impl Server {
         // First, so that a wrong address fails at once and not when a large journal has been read.
         let ports = Ports::take(config)?;
         let clock = Arc::new(Clock::default());
-        let inbox = Arc::new(Inbox::new(Arc::clone(&clock), config.max_in_flight_bytes));
-        let (stop, stopped) = watch::channel(Stop::No);
+        let executor = Arc::new(Executor::new(Arc::clone(&clock), config.max_in_flight_bytes));
+        let (stop, stopped) = watch::channel(Shutdown::No);
         let listing = Arc::<Connections>::default();
         let (lost_keys, told) = watch::channel(());
         drop(runtime.spawn(tell_of_lost_keys(told, Arc::clone(&listing))));
-        let keyring = Keyring::new(Arc::clone(&config.authority), lost_keys.clone());
+        let entity_key_cache = EntityKeyCache::new(Arc::clone(&config.authority), lost_keys.clone());
         let (space, news) = watch::channel(DiskSpace::default());
-        let node = NodeThread::start(config, &clock, &inbox, keyring, space, stop.clone())?;
+        let node = NodeThread::start(config, &clock, &executor, entity_key_cache, space, stop.clone())?;
         let volume = Volume { path: config.data_dir.clone(), reserve_bytes: config.disk_reserve_bytes };
-        let asked = Arc::clone(&inbox);
-        let measure = move || asked.push(Item::Look(oneshot::channel().0));
+        let asked = Arc::clone(&executor);
+        let measure = move || asked.push(Item::View(oneshot::channel().0));
         drop(runtime.spawn(log_disk_space(volume, news, measure)));
         let keepers = keep_keys(config, &runtime)?;
         drop(runtime.spawn(tls::watch_files(Arc::clone(&tls), Arc::clone(&clock))));
         let (authority, time) = (Arc::clone(&config.authority), Arc::clone(&clock));
         let reloader = Reloader { authority, tls: Arc::clone(&tls), keepers, lost_keys, clock: time };
-        let spans = start_exporter(config, &runtime, &inbox, &stopped)?;
-        let places = Places::new(config.max_connections);
+        let spans = start_exporter(config, &runtime, &executor, &stopped)?;
+        let connection_limit = ConnectionLimit::new(config.max_connections);
         let threads = Threads::start(config.io_threads)?;
         let shared = Arc::new(Shared {
             gateway: Arc::new(gateway_config(config)),
@@ -155,12 +145,12 @@ impl Server {
             namespace: Namespace { tier: config.quotas.profile.tier(), created_at: clock.utc() },
             profile: config.quotas.profile,
             clock,
-            inbox: Arc::clone(&inbox),
+            executor: Arc::clone(&executor),
             tls,
             next_client: AtomicU64::new(FIRST_CLIENT),
             seed: u64::from_be_bytes(random()?),
             refusals: AtomicU64::new(0),
-            places: places.clone(),
+            connection_limit: connection_limit.clone(),
             listing,
             threads: threads.spawner(),
             handshake_time_out: config.handshake_time_out,
@@ -169,25 +159,25 @@ impl Server {
             missing_right: config.missing_right,
             audit: Arc::new(Audit::new(
                 config.observe.refused_attempts_per_minute,
-                Arc::clone(inbox.meters()),
+                Arc::clone(executor.metrics()),
             )),
             wrong_protocols: Arc::default(),
             observe: config.observe.clone(),
-            courtesy: Courtesy::default(),
+            scrape_throttle: ScrapeThrottle::default(),
             scrapes: Scrapes::default(),
-            last_look: LastLook::default(),
+            last_probe: LastProbe::default(),
             spans,
             stop: stopped,
         });
         let server = Self {
-            addresses: ports.addresses(Door::Any),
-            tls_addresses: ports.addresses(Door::Tls),
-            http_addresses: ports.addresses(Door::Watched),
+            addresses: ports.addresses(PortKind::Any),
+            tls_addresses: ports.addresses(PortKind::Tls),
+            http_addresses: ports.addresses(PortKind::Watched),
             runtime: Some(runtime),
             _threads: threads,
-            inbox,
+            executor,
             stop,
-            places,
+            connection_limit,
             node,
             reloader,
             shutdown_time_out: config.shutdown_time_out,
@@ -195,17 +185,17 @@ impl Server {
         Ok(Prepared::new(server, shared, ports))
     }
 
-    /// Where AMQP clients may connect, with the ports the system chose.
+    /// Addresses for AMQP clients, with the ports the system chose.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// Where AMQP clients may connect with TLS only.
+    /// Addresses for AMQP clients with TLS only.
     pub fn tls_addresses(&self) -> &[SocketAddr] {
         &self.tls_addresses
     }
 
-    /// Where HTTP clients may look for the broker.
+    /// Addresses for HTTP clients.
     pub fn http_addresses(&self) -> &[SocketAddr] {
         &self.http_addresses
     }
@@ -263,13 +253,13 @@ impl Server {
 
     /// Ends gracefully within the configured time.
     pub fn stop(mut self) -> Outcome {
-        stop::order(&self.stop, Stop::Asked);
+        shutdown::order(&self.stop, Shutdown::Asked);
         let Some(runtime) = self.runtime.take() else { return Outcome::Panicked };
         let patience = self.shutdown_time_out;
-        let places = &self.places;
+        let connection_limit = &self.connection_limit;
         runtime.block_on(async {
             let all_gone = async {
-                while places.taken() > 0 {
+                while connection_limit.taken() > 0 {
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
             };
@@ -286,11 +276,11 @@ impl Server {
         }
     }
 
-    pub(crate) fn inbox(&self) -> &Arc<Inbox> {
-        &self.inbox
+    pub(crate) fn executor(&self) -> &Arc<Executor> {
+        &self.executor
     }
 
-    /// Whoever makes a socket needs the runtime that watches it.
+    /// Enters the runtime: a socket registers with the runtime that is current when it is made.
     pub(crate) fn enter(&self) -> Option<EnterGuard<'_>> {
         self.runtime.as_ref().map(Runtime::enter)
     }
@@ -314,9 +304,9 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            stop::order(&self.stop, Stop::Asked);
+            shutdown::order(&self.stop, Shutdown::Asked);
             self.node.stop();
-            // Where the server is dropped may be no place to wait for tasks.
+            // Dropping may happen inside another runtime, where waiting for tasks would panic.
             runtime.shutdown_background();
         }
     }
@@ -337,11 +327,11 @@ fn keep_keys(config: &ServerConfig, runtime: &Runtime) -> Result<Keepers, StartE
 fn start_exporter(
     config: &ServerConfig,
     runtime: &Runtime,
-    inbox: &Inbox,
-    stopped: &watch::Receiver<Stop>,
+    executor: &Executor,
+    stopped: &watch::Receiver<Shutdown>,
 ) -> Result<Option<Spans>, StartError> {
     let Some(telemetry) = &config.observe.telemetry else { return Ok(None) };
-    let (spans, exporter) = Exporter::new(telemetry, inbox.meters())?;
+    let (spans, exporter) = Exporter::new(telemetry, executor.metrics())?;
     drop(runtime.spawn(exporter.run(stopped.clone())));
     Ok(Some(spans))
 }

@@ -27,7 +27,6 @@ pub(crate) enum Action {
 #[derive(Debug)]
 pub struct Signals {
     watched: Vec<Watched>,
-    /// The action of SIGHUP.
     hangup: Action,
     /// tokio registers signals inside of a runtime only; this one never runs anything.
     runtime: Runtime,

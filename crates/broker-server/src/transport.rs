@@ -82,13 +82,13 @@ pub(crate) fn poll_read<S: AsyncRead + Unpin>(
     })
 }
 
-/// How long, and for how many bytes, a peer that was told all is read on.
-const FAREWELL_TIME: Duration = Duration::from_secs(1);
+/// Longest time to read on from a peer after everything was sent.
+const LINGER_TIME: Duration = Duration::from_secs(1);
 const FAREWELL_BYTES: usize = 1 << 20;
 
 /// Ends the stream towards the peer, then waits a moment for the peer's own end. A socket that is dropped with input
 /// unread is reset, and the peer may lose what it was told last.
-pub(crate) async fn hang_up<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) {
+pub(crate) async fn close<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) {
     let farewell = async {
         poll_fn(|cx| Pin::new(&mut *stream).poll_shutdown(cx)).await?;
         let mut read = 0;
@@ -100,7 +100,7 @@ pub(crate) async fn hang_up<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) {
         io::Result::Ok(())
     };
     // The connection is over either way.
-    drop(tokio::time::timeout(FAREWELL_TIME, farewell).await);
+    drop(tokio::time::timeout(LINGER_TIME, farewell).await);
 }
 
 /// Output on its way to the socket.
@@ -120,7 +120,7 @@ impl Outgoing {
         self.rest.is_empty() && !self.unflushed
     }
 
-    /// How many bytes the stream has taken in all: while some are left and this stays, the peer reads nothing.
+    /// Number of bytes that the stream has taken: while some are left and this stays, the peer reads nothing.
     pub(crate) fn taken(&self) -> u64 {
         self.taken
     }

@@ -1,4 +1,4 @@
-//! AMQP over WebSocket: binary messages as one stream of bytes (RFC 6455; `service-bus-wire` 1.3).
+//! AMQP over WebSocket: binary messages as one stream of bytes (RFC 6455; OASIS AMQP WebSocket Binding 1.0).
 //!
 //! Invariant: what is read is the payload of the binary messages in their order, however they were cut; nothing larger
 //! than one message and one piece of output is held.

@@ -63,7 +63,7 @@ impl Process {
 
     /// Whether anything waits for the node or the disk.
     pub(crate) fn is_busy(&self) -> bool {
-        let waits = self.node.as_ref().is_some_and(|node| node.has_waiting() && node.fault().is_none());
+        let waits = self.node.as_ref().is_some_and(|node| node.has_deferred() && node.fault().is_none());
         waits || !self.inbox.is_empty() || !self.writes.is_empty() || !self.others.is_empty()
     }
 

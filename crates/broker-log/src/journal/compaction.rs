@@ -56,7 +56,7 @@ impl Journal {
 
     /// Reason why compaction has stopped: a record of the oldest segment cannot be read. The segment stays until an
     /// operator acts; everything else goes on.
-    pub fn cleaning_stopped(&self) -> Option<&ReadError> {
+    pub fn compaction_stopped(&self) -> Option<&ReadError> {
         match &self.cleaning {
             Compaction::Stopped(error) => Some(error),
             _ => None,
@@ -189,7 +189,7 @@ impl Journal {
                 records.push((Position(stored.at), stored.bytes));
             }
         }
-        self.counters.cleaned_bytes += bytes as u64;
+        self.counters.compacted_bytes += bytes as u64;
         Ok(records)
     }
 

@@ -36,7 +36,7 @@ pub struct JournalStats {
     /// Segments freed since the start.
     pub segments_freed: u64,
     /// Bytes of records walked through for cleaning since the start.
-    pub cleaned_bytes: u64,
+    pub compacted_bytes: u64,
     /// Files that could not be deleted since the start; they hold nothing.
     pub failed_deletes: u64,
 }
@@ -48,7 +48,7 @@ pub(super) struct Counters {
     pub(super) syncs: u64,
     pub(super) disk_reads: u64,
     pub(super) segments_freed: u64,
-    pub(super) cleaned_bytes: u64,
+    pub(super) compacted_bytes: u64,
     pub(super) failed_deletes: u64,
 }
 
@@ -70,7 +70,7 @@ impl Journal {
             syncs: self.counters.syncs,
             disk_reads: self.counters.disk_reads,
             segments_freed: self.counters.segments_freed,
-            cleaned_bytes: self.counters.cleaned_bytes,
+            compacted_bytes: self.counters.compacted_bytes,
             failed_deletes: self.counters.failed_deletes,
         }
     }

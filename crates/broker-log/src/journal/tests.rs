@@ -273,7 +273,7 @@ fn cleaning_passes_over_what_is_dead_and_has_left_memory() {
         }
         let stats = journal.stats();
         assert_eq!(stats.disk_reads, 0, "{on_disk}, {lives}");
-        assert!(stats.cleaned_bytes <= CHUNK_BYTES as u64, "{on_disk}, {lives}: {stats:?}");
+        assert!(stats.compacted_bytes <= CHUNK_BYTES as u64, "{on_disk}, {lives}: {stats:?}");
         assert_ne!(live[0].0, place, "{on_disk}, {lives}: it was moved");
         assert_eq!(&journal.read(live[0].0, 1_000).unwrap()[..], live[0].1, "{on_disk}, {lives}");
     }

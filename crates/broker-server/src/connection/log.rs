@@ -9,7 +9,7 @@ use amqp_gateway::Gateway;
 use broker_core::ClientId;
 use tracing::info;
 
-use crate::{audit::short, clock, meters::Transport};
+use crate::{audit::short, clock, metrics::Transport};
 
 /// The log of one connection.
 #[derive(Debug)]

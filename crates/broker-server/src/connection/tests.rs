@@ -20,7 +20,7 @@ use testkit::Script;
 use tokio::io::ReadBuf;
 
 use super::*;
-use crate::{meters::Transport, runner::Runner};
+use crate::{metrics::Transport, node_driver::NodeDriver};
 
 /// The broker's end of a connection; the test is the network.
 #[derive(Clone, Debug, Default)]
@@ -91,37 +91,37 @@ fn q() -> EntityPath {
     EntityPath { entity: "q".into(), sub_queue: SubQueue::Main }
 }
 
-fn bring(inbox: &Inbox, commands: Vec<Command>) {
-    inbox.push(Item::Batch(Batch { client: OTHER, commands }, 0));
+fn submit_item(executor: &Executor, commands: Vec<Command>) {
+    executor.push(Item::Batch(Batch { client: OTHER, commands }, 0));
 }
 
-/// A node with the queue `q`, whose locks last long, and the other's mailbox.
-fn begun(clock: &Arc<Clock>) -> (Arc<Inbox>, Arc<Mailbox>) {
-    let inbox = Arc::new(Inbox::new(Arc::clone(clock), usize::MAX));
-    let other = begin(&inbox, clock);
-    (inbox, other)
+/// A node with the queue `q`, whose locks last long, and the other's effect queue.
+fn begun(clock: &Arc<Clock>) -> (Arc<Executor>, Arc<EffectQueue>) {
+    let executor = Arc::new(Executor::new(Arc::clone(clock), usize::MAX));
+    let other = begin(&executor, clock);
+    (executor, other)
 }
 
-fn begin(inbox: &Inbox, clock: &Arc<Clock>) -> Arc<Mailbox> {
+fn begin(executor: &Executor, clock: &Arc<Clock>) -> Arc<EffectQueue> {
     let node = broker_node::in_memory(JournalConfig::default(), CoreConfig::default());
-    inbox.begin(Runner::new(node, Arc::clone(clock), None));
-    let mailbox = Arc::new(Mailbox::default());
-    inbox.push(Item::Register(OTHER, Arc::clone(&mailbox)));
+    executor.begin(NodeDriver::new(node, Arc::clone(clock), None));
+    let effect_queue = Arc::new(EffectQueue::default());
+    executor.push(Item::Register(OTHER, Arc::clone(&effect_queue)));
     let settings =
         Box::new(EntitySettings { lock_duration: Duration::from_secs(300), ..EntitySettings::default() });
     let create =
         Command::CreateEntity { name: "q".into(), kind: EntityKind::Queue, settings, ticket: Ticket(0) };
-    bring(inbox, vec![Command::Connect, Command::ByteBudget { limit: u64::MAX, least: 0 }, create]);
-    mailbox
+    submit_item(executor, vec![Command::Connect, Command::ByteBudget { limit: u64::MAX, least: 0 }, create]);
+    effect_queue
 }
 
-fn publish(inbox: &Inbox, count: usize) {
+fn publish(executor: &Executor, count: usize) {
     let messages = vec![Message::default(); count];
-    bring(inbox, vec![Command::PublishTo { path: q(), messages, auto_create: false, ticket: None }]);
+    submit_item(executor, vec![Command::PublishTo { path: q(), messages, auto_create: false, ticket: None }]);
 }
 
 /// What the other gets of what is in `q`.
-fn received(inbox: &Inbox, mailbox: &Mailbox) -> Vec<Delivery> {
+fn received(executor: &Executor, effect_queue: &EffectQueue) -> Vec<Delivery> {
     let consumer = LinkId(1);
     let open = Command::OpenConsumer {
         consumer,
@@ -131,9 +131,9 @@ fn received(inbox: &Inbox, mailbox: &Mailbox) -> Vec<Delivery> {
         session: None,
         auto_create: false,
     };
-    mailbox.take();
-    bring(inbox, vec![open, Command::Credit { consumer, limit: 10_000, drain: false }]);
-    let effects = mailbox.take().into_iter();
+    effect_queue.take();
+    submit_item(executor, vec![open, Command::Credit { consumer, limit: 10_000, drain: false }]);
+    let effects = effect_queue.take().into_iter();
     effects
         .filter_map(|effect| match effect {
             Effect::Delivery(delivery) => Some(delivery),
@@ -143,8 +143,8 @@ fn received(inbox: &Inbox, mailbox: &Mailbox) -> Vec<Delivery> {
 }
 
 /// How many messages the other gets, and how often at most they were delivered before.
-fn left(inbox: &Inbox, mailbox: &Mailbox) -> (usize, u32) {
-    let deliveries = received(inbox, mailbox);
+fn left(executor: &Executor, effect_queue: &EffectQueue) -> (usize, u32) {
+    let deliveries = received(executor, effect_queue);
     let counts = deliveries.iter().map(|delivery| delivery.stored.delivery_count);
     (deliveries.len(), counts.max().unwrap_or(0))
 }
@@ -165,9 +165,9 @@ fn receiver() -> Script {
 fn driver(
     client: ClientId,
     socket: &Socket,
-    inbox: &Arc<Inbox>,
+    executor: &Arc<Executor>,
     clock: &Arc<Clock>,
-    stop: &watch::Sender<Stop>,
+    stop: &watch::Sender<Shutdown>,
 ) -> Driver<Socket> {
     let gateway = Gateway::new(
         Arc::new(GatewayConfig { auto_create: true, ..GatewayConfig::default() }),
@@ -177,9 +177,13 @@ fn driver(
         7,
         clock.now(),
     );
-    let (clock, inbox) = (Arc::clone(clock), Arc::clone(inbox));
-    let seat = Seat::take(Arc::clone(inbox.meters()), Transport::Plain, "127.0.0.1:1".parse().unwrap());
-    Driver::new(socket.clone(), gateway, (client, seat), clock, inbox, stop.subscribe(), None)
+    let (clock, executor) = (Arc::clone(clock), Arc::clone(executor));
+    let connection_gauge = ConnectionGauge::take(
+        Arc::clone(executor.metrics()),
+        Transport::Plain,
+        "127.0.0.1:1".parse().unwrap(),
+    );
+    Driver::new(socket.clone(), gateway, (client, connection_gauge), clock, executor, stop.subscribe(), None)
 }
 
 type Running = Pin<Box<dyn Future<Output = io::Result<()>>>>;
@@ -190,12 +194,12 @@ fn poll(running: &mut Running) -> Poll<io::Result<()>> {
 
 #[test]
 fn what_did_not_leave_before_a_connection_ended_is_there_for_others_at_once() {
-    type Happening = fn(&Inbox, &Socket, Running);
+    type Happening = fn(&Executor, &Socket, Running);
     let cases: [(&str, Happening, usize); 5] = [
         (
             "the socket fails while deliveries wait in the mailbox",
-            |inbox, socket, mut running| {
-                publish(inbox, 3);
+            |executor, socket, mut running| {
+                publish(executor, 3);
                 socket.network().broken = true;
                 assert!(matches!(poll(&mut running), Poll::Ready(Err(_))));
             },
@@ -203,11 +207,11 @@ fn what_did_not_leave_before_a_connection_ended_is_there_for_others_at_once() {
         ),
         (
             "the socket fails while it is to take earlier output; that may have arrived",
-            |inbox, socket, mut running| {
+            |executor, socket, mut running| {
                 socket.network().full = true;
-                publish(inbox, 1);
+                publish(executor, 1);
                 assert!(poll(&mut running).is_pending());
-                publish(inbox, 2);
+                publish(executor, 2);
                 socket.network().broken = true;
                 assert!(matches!(poll(&mut running), Poll::Ready(Err(_))));
             },
@@ -215,11 +219,11 @@ fn what_did_not_leave_before_a_connection_ended_is_there_for_others_at_once() {
         ),
         (
             "the stream ends",
-            |inbox, socket, mut running| {
+            |executor, socket, mut running| {
                 socket.network().full = true;
-                publish(inbox, 1);
+                publish(executor, 1);
                 assert!(poll(&mut running).is_pending());
-                publish(inbox, 2);
+                publish(executor, 2);
                 socket.network().ended = true;
                 assert!(poll(&mut running).is_ready());
             },
@@ -227,19 +231,19 @@ fn what_did_not_leave_before_a_connection_ended_is_there_for_others_at_once() {
         ),
         (
             "nobody runs the connection any more",
-            |inbox, _, running| {
-                publish(inbox, 3);
+            |executor, _, running| {
+                publish(executor, 3);
                 drop(running);
             },
             3,
         ),
         (
             "nobody runs it any more, and deliveries wait for earlier output",
-            |inbox, socket, mut running| {
+            |executor, socket, mut running| {
                 socket.network().full = true;
-                publish(inbox, 1);
+                publish(executor, 1);
                 assert!(poll(&mut running).is_pending());
-                publish(inbox, 2);
+                publish(executor, 2);
                 assert!(poll(&mut running).is_pending());
                 drop(running);
             },
@@ -249,13 +253,13 @@ fn what_did_not_leave_before_a_connection_ended_is_there_for_others_at_once() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let _context = runtime.enter();
     for (case, happening, expected) in cases {
-        let (clock, socket, stop) = (Arc::default(), Socket::default(), watch::Sender::new(Stop::No));
-        let (inbox, other) = begun(&clock);
-        let mut running: Running = Box::pin(driver(ClientId(1), &socket, &inbox, &clock, &stop).run());
+        let (clock, socket, stop) = (Arc::default(), Socket::default(), watch::Sender::new(Shutdown::No));
+        let (executor, other) = begun(&clock);
+        let mut running: Running = Box::pin(driver(ClientId(1), &socket, &executor, &clock, &stop).run());
         socket.network().input.extend(receiver().take_output());
         assert!(poll(&mut running).is_pending(), "{case}");
-        happening(&inbox, &socket, running);
-        assert_eq!(left(&inbox, &other), (expected, 0), "{case}");
+        happening(&executor, &socket, running);
+        assert_eq!(left(&executor, &other), (expected, 0), "{case}");
     }
 }
 
@@ -282,15 +286,15 @@ fn while_the_node_is_busy_all_connections_together_hand_over_so_much_and_nothing
     const NAMES: [char; 3] = ['a', 'b', 'c'];
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let _context = runtime.enter();
-    let (clock, stop) = (Arc::default(), watch::Sender::new(Stop::No));
-    let inbox = Arc::new(Inbox::new(Arc::clone(&clock), LIMIT));
+    let (clock, stop) = (Arc::default(), watch::Sender::new(Shutdown::No));
+    let executor = Arc::new(Executor::new(Arc::clone(&clock), LIMIT));
     let (sockets, mut running): (Vec<Socket>, Vec<Running>) = NAMES
         .iter()
         .zip(1..)
         .map(|(name, number)| {
             let socket = Socket::default();
             socket.network().input.extend(sender(*name).take_output());
-            let driver = driver(ClientId(number), &socket, &inbox, &clock, &stop);
+            let driver = driver(ClientId(number), &socket, &executor, &clock, &stop);
             (socket, Box::pin(driver.run()) as Running)
         })
         .unzip();
@@ -306,7 +310,7 @@ fn while_the_node_is_busy_all_connections_together_hand_over_so_much_and_nothing
     let waits = unread(&sockets);
     assert!(waits[0] < all[0] && waits[0] > 0, "the first has read, and stopped: {waits:?} of {all:?}");
     assert_eq!(waits[1..], all[1..], "the others have not begun");
-    let other = begin(&inbox, &clock);
+    let other = begin(&executor, &clock);
     for _ in 0..100 {
         for running in &mut running {
             assert!(poll(running).is_pending());
@@ -314,7 +318,7 @@ fn while_the_node_is_busy_all_connections_together_hand_over_so_much_and_nothing
     }
     assert_eq!(unread(&sockets), [0; 3]);
     let mut numbers = BTreeMap::new();
-    for delivery in received(&inbox, &other) {
+    for delivery in received(&executor, &other) {
         let payload = &delivery.stored.payload;
         let at = payload.len() - (TEXT + (4 << 10));
         let text = String::from_utf8(payload[at..at + TEXT].to_vec()).unwrap();
@@ -330,24 +334,24 @@ fn while_the_node_is_busy_all_connections_together_hand_over_so_much_and_nothing
 fn those_who_look_learn_that_a_connection_is_at_work_from_what_it_hands_over() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let _context = runtime.enter();
-    let (clock, socket, stop) = (Arc::default(), Socket::default(), watch::Sender::new(Stop::No));
-    let (inbox, other) = begun(&clock);
-    let mut running: Running = Box::pin(driver(ClientId(1), &socket, &inbox, &clock, &stop).run());
+    let (clock, socket, stop) = (Arc::default(), Socket::default(), watch::Sender::new(Shutdown::No));
+    let (executor, other) = begun(&clock);
+    let mut running: Running = Box::pin(driver(ClientId(1), &socket, &executor, &clock, &stop).run());
     let mut script = Script::new();
     script.sasl_plain(DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY).open("client").begin(0);
     script.attach_sender(0, 1, "sender", Some("q"));
     socket.network().input.extend(script.take_output());
     assert!(poll(&mut running).is_pending());
-    let attached = inbox.traffic();
+    let attached = executor.traffic();
     // It is polled, and nothing has come.
     assert!(poll(&mut running).is_pending());
-    assert_eq!(inbox.traffic(), attached);
+    assert_eq!(executor.traffic(), attached);
     script.transfer(0, 1, 0, false, &testkit::data(b"a message"));
     socket.network().input.extend(script.take_output());
     assert!(poll(&mut running).is_pending());
-    assert!(inbox.traffic() > attached);
+    assert!(executor.traffic() > attached);
     // What somebody brings who is no connection of AMQP is not counted.
-    let sent = inbox.traffic();
-    assert_eq!(received(&inbox, &other).len(), 1);
-    assert_eq!(inbox.traffic(), sent);
+    let sent = executor.traffic();
+    assert_eq!(received(&executor, &other).len(), 1);
+    assert_eq!(executor.traffic(), sent);
 }

@@ -54,13 +54,13 @@ fn a_panic_while_a_request_is_performed_ends_the_node() {
     let (mut journal, disk) = waiting("panic", 100);
     let directory = disk.directory().to_owned();
     let request = std::iter::from_fn(|| journal.poll_io()).find(IoRequest::is_write).unwrap();
-    let inbox = Arc::<Inbox>::default();
+    let executor = Arc::<Executor>::default();
     let node = broker_node::in_memory(JournalConfig::default(), broker_core::CoreConfig::default());
-    inbox.begin(crate::runner::Runner::new(node, Arc::default(), None));
+    executor.begin(crate::node_driver::NodeDriver::new(node, Arc::default(), None));
     let perform = |_| -> IoDone { panic!("as the test wants it") };
-    let lane = Lane::start("fragile", perform, Arc::clone(&inbox)).unwrap();
+    let lane = DiskThreadHandle::start("fragile", perform, Arc::clone(&executor)).unwrap();
     lane.give(request);
-    assert_eq!(inbox.take_care(), crate::runner::Ended::Panicked);
+    assert_eq!(executor.run_housekeeper(), crate::node_driver::Ended::Panicked);
     drop(lane);
     std::fs::remove_dir_all(directory).unwrap();
 }
@@ -69,7 +69,7 @@ fn a_panic_while_a_request_is_performed_ends_the_node() {
 fn after_a_slow_write_it_takes_many_quick_ones_before_anybody_waits_for_one() {
     let (_journal, disk) = waiting("quick", 100);
     let directory = disk.directory().to_owned();
-    let worker = Performer::on(disk, &Arc::default());
+    let worker = TimedDiskWorker::on(disk, &Arc::default());
     let mut worker = worker.lock().unwrap();
     assert!(worker.is_quick(), "as long as nothing is known against it");
     worker.note(QUICK);

@@ -1,4 +1,4 @@
-//! Who asks over HTTP, and may they?
+//! Authentication and authorization of HTTP requests.
 //!
 //! Invariant: a request is judged by the same authority as a link, and nothing is done before it was.
 
@@ -84,7 +84,7 @@ fn by_token(
     let audience = format!("http://localhost/{}", scope.as_str());
     let grant = authority.verify_token(token, "", &audience, unix_seconds);
     let grant = grant.map_err(|error| match error {
-        // Whose it is was proven.
+        // The token is authentic, but grants nothing.
         TokenError::NoRights | TokenError::Jwt(JwtError::NoRights) => forbidden(Box::default(), right),
         error => {
             let login = RefusedLogin::of_token(error, token);
@@ -99,7 +99,7 @@ fn forbidden(who: Box<str>, right: Right) -> Refusal {
     Refusal::Forbidden { who, why: format!("'{right}' claim(s) are required to perform this operation") }
 }
 
-/// What is wrong with a token.
+/// Error code of a refused token.
 fn unproven(error: &TokenError) -> Unproven {
     match error {
         TokenError::Malformed(SasError::Missing("sr")) => Unproven::NoAudience,

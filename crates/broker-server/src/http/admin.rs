@@ -15,9 +15,9 @@ use hyper::{
 };
 
 use super::{
-    Visitor, access,
+    RequestContext, access,
     answer::{Refusal, Unproven},
-    core::Guest,
+    core_client::CoreClient,
     pieces::Pieces,
 };
 use crate::{audit::Entry, clock, config::MissingRight};
@@ -35,7 +35,7 @@ const PLACE_CHARS_MAX: usize = 512;
 
 /// Answers a request of the management API.
 pub(super) async fn answer(
-    visitor: &Visitor,
+    context: &RequestContext,
     request: hyper::Request<Incoming>,
     route: Route,
 ) -> Response<Pieces> {
@@ -44,60 +44,60 @@ pub(super) async fn answer(
     let request_id = wanted_id(request.headers());
     let host = request.headers().get(HOST).cloned();
     let mut who = None;
-    let answered = exchange(visitor, request, route, &mut who).await;
+    let answered = exchange(context, request, route, &mut who).await;
     let (mut is_of_rights, mut is_of_login) = (false, false);
     let answer = answered.unwrap_or_else(|refusal| {
         is_of_rights = refusal.is_of_rights();
-        is_of_login = visitor.note_refused_login(&refusal, who.as_deref(), &place, change.unwrap_or("read"));
+        is_of_login = context.note_refused_login(&refusal, who.as_deref(), &place, change.unwrap_or("read"));
         who = who.take().or_else(|| refusal.who().map(Box::from));
-        said(visitor, &refusal)
+        said(context, &refusal)
     });
-    // Who looks leaves no trace, who is not let in does.
+    // Reading is not audited, a refusal is.
     if !is_of_login && let Some(action) = change.or(is_of_rights.then_some("read")) {
         let reason = (answer.status >= 400).then(|| format!("status {}", answer.status));
-        let (from, refused) = (visitor.from, reason.as_deref());
+        let (from, refused) = (context.from, reason.as_deref());
         let entry = Entry { who: who.as_deref(), from, action, entity: &place, subject: "", refused };
-        visitor.shared.audit.write(entry);
+        context.shared.audit.write(entry);
     }
-    http(tracked(visitor, answer, host.as_ref(), &place), request_id)
+    http(tracked(context, answer, host.as_ref(), &place), request_id)
 }
 
 /// Answers a request for a path that nothing of this API has.
 pub(super) fn answer_nowhere(
-    visitor: &Visitor,
+    context: &RequestContext,
     request: &hyper::Request<Incoming>,
     error: RouteError,
 ) -> Response<Pieces> {
-    let answer = match admit(visitor, request.headers(), &Scope::of(request.uri().path())) {
+    let answer = match admit(context, request.headers(), &Scope::of(request.uri().path())) {
         Ok(_) => Answer::bad_request(&error.to_string()),
         Err(refusal) => {
-            visitor.note_refused_login(&refusal, None, request.uri().path(), "read");
-            said(visitor, &refusal)
+            context.note_refused_login(&refusal, None, request.uri().path(), "read");
+            said(context, &refusal)
         }
     };
     let (host, path) = (request.headers().get(HOST), request.uri().path().trim_matches('/'));
-    http(tracked(visitor, answer, host, path), wanted_id(request.headers()))
+    http(tracked(context, answer, host, path), wanted_id(request.headers()))
 }
 
 /// Answers a request that is refused before anybody looks what it asks.
 pub(super) fn refused(
-    visitor: &Visitor,
+    context: &RequestContext,
     request: &hyper::Request<Incoming>,
     refusal: &Refusal,
 ) -> Response<Pieces> {
     let (host, path) = (request.headers().get(HOST), request.uri().path().trim_matches('/'));
-    http(tracked(visitor, said(visitor, refusal), host, path), wanted_id(request.headers()))
+    http(tracked(context, said(context, refusal), host, path), wanted_id(request.headers()))
 }
 
 /// A refusal with what its reader quotes to the operator behind its text; the operator finds it in the log.
-fn tracked(visitor: &Visitor, answer: Answer, host: Option<&HeaderValue>, path: &str) -> Answer {
+fn tracked(context: &RequestContext, answer: Answer, host: Option<&HeaderValue>, path: &str) -> Answer {
     if answer.status < 400 {
         return answer;
     }
     let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
     // Both are the client's, and as long as it likes.
     let place: String = format!("{host}:{path}").chars().take(PLACE_CHARS_MAX).collect();
-    let shared = &visitor.shared;
+    let shared = &context.shared;
     let number = shared.refusals.fetch_add(1, Ordering::Relaxed) + 1;
     let trail = http_trail(shared.seed, number, &place, shared.clock.utc());
     let answer = answer.with_trail(&trail);
@@ -116,13 +116,13 @@ fn wanted_id(headers: &HeaderMap) -> Option<HeaderValue> {
 }
 
 async fn exchange(
-    visitor: &Visitor,
+    context: &RequestContext,
     request: hyper::Request<Incoming>,
     route: Route,
     who: &mut Option<Box<str>>,
 ) -> Result<Answer, Refusal> {
     let (parts, body) = request.into_parts();
-    *who = Some(admit(visitor, &parts.headers, &Scope::of(&route.resource()))?);
+    *who = Some(admit(context, &parts.headers, &Scope::of(&route.resource()))?);
     let method = match parts.method {
         hyper::Method::GET => Method::Get,
         hyper::Method::PUT => Method::Put,
@@ -133,7 +133,7 @@ async fn exchange(
         Ok(query) => query,
         Err(reason) => return Ok(Answer::bad_request(&reason)),
     };
-    let body = visitor.body(body).await?;
+    let body = context.body(body).await?;
     let authority = parts.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let step = broker_admin::begin(Request {
         method,
@@ -141,28 +141,28 @@ async fn exchange(
         query,
         condition: parts.headers.get(IF_MATCH).map(|text| Match::parse(text.to_str().unwrap_or_default())),
         body: &body,
-        host: Host::new(visitor.peer.tls, authority),
-        namespace: visitor.shared.namespace,
-        now: visitor.shared.clock.utc(),
+        host: Host::new(context.peer.tls, authority),
+        namespace: context.shared.namespace,
+        now: context.shared.clock.utc(),
     });
-    follow(visitor, &parts.headers, step).await
+    follow(context, &parts.headers, step).await
 }
 
 /// Asks the core until there is an answer.
-async fn follow(visitor: &Visitor, headers: &HeaderMap, mut step: Step) -> Result<Answer, Refusal> {
-    let guest = Guest::of(visitor);
+async fn follow(context: &RequestContext, headers: &HeaderMap, mut step: Step) -> Result<Answer, Refusal> {
+    let core_client = CoreClient::of(context);
     loop {
         let (commands, pending) = match step {
             Step::Answer(answer) => return Ok(answer),
             Step::Ask(commands, pending) => (commands, pending),
         };
         for target in Pending::targets(&commands) {
-            admit_target(visitor, headers, target)?;
+            admit_target(context, headers, target)?;
         }
         if pending.lists() {
-            visitor.shared.courtesy.give_way(&visitor.shared.inbox).await;
+            context.shared.scrape_throttle.yield_to_traffic(&context.shared.executor).await;
         }
-        step = pending.resume(guest.ask(commands).await?);
+        step = pending.resume(core_client.ask(commands).await?);
         if matches!(step, Step::Ask(..)) {
             // The other connections of this thread have their turn.
             tokio::task::yield_now().await;
@@ -170,7 +170,7 @@ async fn follow(visitor: &Visitor, headers: &HeaderMap, mut step: Step) -> Resul
     }
 }
 
-/// What the audit log calls a request that changes something.
+/// Action in the audit log of a request that changes something.
 fn change(request: &hyper::Request<Incoming>) -> Option<&'static str> {
     match *request.method() {
         hyper::Method::PUT if request.headers().contains_key(IF_MATCH) => Some("update"),
@@ -180,16 +180,20 @@ fn change(request: &hyper::Request<Incoming>) -> Option<&'static str> {
     }
 }
 
-/// Who manages the namespace or the place is let in; says who it is.
-pub(super) fn admit(visitor: &Visitor, headers: &HeaderMap, scope: &Scope) -> Result<Box<str>, Refusal> {
-    let seconds = visitor.shared.clock.now().wall.as_millis() / 1000;
-    access::claim(&visitor.shared.authority, &visitor.peer, headers, (Right::Manage, scope), seconds)
+/// Admits a client that may manage the namespace or the scope; returns its name.
+pub(super) fn admit(
+    context: &RequestContext,
+    headers: &HeaderMap,
+    scope: &Scope,
+) -> Result<Box<str>, Refusal> {
+    let seconds = context.shared.clock.now().wall.as_millis() / 1000;
+    access::claim(&context.shared.authority, &context.peer, headers, (Right::Manage, scope), seconds)
 }
 
 /// Forwarding needs the right to manage the target too: by the request's own token, or by one that came for it.
-fn admit_target(visitor: &Visitor, headers: &HeaderMap, target: &str) -> Result<Box<str>, Refusal> {
+fn admit_target(context: &RequestContext, headers: &HeaderMap, target: &str) -> Result<Box<str>, Refusal> {
     let scope = Scope::of(target);
-    let own = admit(visitor, headers, &scope);
+    let own = admit(context, headers, &scope);
     if own.is_ok() {
         return own;
     }
@@ -197,17 +201,17 @@ fn admit_target(visitor: &Visitor, headers: &HeaderMap, target: &str) -> Result<
     let admitted = others.map(|token| {
         let mut headers = headers.clone();
         headers.insert(AUTHORIZATION, token.clone());
-        admit(visitor, &headers, &scope)
+        admit(context, &headers, &scope)
     });
     admitted.into_iter().find(Result::is_ok).unwrap_or(own)
 }
 
 /// A refusal of the transport, as this API's clients read it.
-fn said(visitor: &Visitor, refusal: &Refusal) -> Answer {
+fn said(context: &RequestContext, refusal: &Refusal) -> Answer {
     let (status, code) = match refusal {
         Refusal::Unauthorized(_, code, _) => (refusal.status(), format!("SubCode={}. ", *code as u32)),
         // The service knows no other answer, and some clients of it no other exception.
-        Refusal::Forbidden { .. } if visitor.shared.missing_right == MissingRight::Unauthorized => {
+        Refusal::Forbidden { .. } if context.shared.missing_right == MissingRight::Unauthorized => {
             (StatusCode::UNAUTHORIZED, format!("SubCode={}. ", Unproven::Generic as u32))
         }
         Refusal::Forbidden { .. } => (refusal.status(), "SubCode=40301. ".to_owned()),

@@ -1,4 +1,4 @@
-//! What a request is answered, and how a refusal is said.
+//! HTTP responses and refusals.
 //!
 //! Invariant: each refusal has one status, and a JSON body that says why.
 
@@ -9,12 +9,12 @@ use hyper::{
 };
 use serde_json::json;
 
-use super::{BODY_BYTES_MAX, health::Trouble, pieces::Pieces};
+use super::{BODY_BYTES_MAX, health::HealthProblem, pieces::Pieces};
 
 /// An answer, built whole.
 pub(super) type Answer = Response<Pieces>;
 
-/// Why a request is not done.
+/// Reason of a refused request.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub(super) enum Refusal {
     /// The request makes no sense.
@@ -26,9 +26,8 @@ pub(super) enum Refusal {
     /// It is known who asks, and they may not do that.
     #[error("{why}")]
     Forbidden {
-        /// Who it is; empty for nobody that is known.
+        /// Name of the client; empty if unknown.
         who: Box<str>,
-        /// Why not.
         why: String,
     },
     /// A page of another site asks for a change.
@@ -42,10 +41,7 @@ pub(super) enum Refusal {
     NotFound(String),
     /// Not this way.
     #[error("method is not one of `{allow}`")]
-    Method {
-        /// The methods that are.
-        allow: &'static str,
-    },
+    Method { allow: &'static str },
     /// The path is for another protocol.
     #[error("expected an upgrade to WebSocket, version 13")]
     UpgradeRequired,
@@ -55,15 +51,14 @@ pub(super) enum Refusal {
     /// The body did not come in time.
     #[error("the body did not come in time")]
     TooSlow,
-    /// The broker is ending.
     #[error("the broker is stopping")]
     Stopping,
     /// It cannot be used.
     #[error("{0}")]
-    Trouble(Trouble),
+    HealthProblem(HealthProblem),
 }
 
-/// What is wrong with a log-in, as the service numbers it (`service-bus-admin` 2).
+/// Error of a log-in, with the sub-code of the service.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Unproven {
     /// Anything else.
@@ -102,7 +97,7 @@ impl Refusal {
             Self::UpgradeRequired => StatusCode::UPGRADE_REQUIRED,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
-            Self::Stopping | Self::Trouble(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Stopping | Self::HealthProblem(_) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
@@ -111,7 +106,7 @@ impl Refusal {
         Self::Forbidden { who: Box::default(), why: why.into() }
     }
 
-    /// Who was refused, where that is known.
+    /// Name of the refused client, where it is known.
     pub(super) fn who(&self) -> Option<&str> {
         if let Self::Forbidden { who, .. } = self { Some(who) } else { None }
     }

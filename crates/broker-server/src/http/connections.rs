@@ -1,4 +1,4 @@
-//! Who is connected: shown, and ended on request.
+//! Connections: listed, and closed on request.
 //!
 //! Invariant: a connection that does not answer in time is listed all the same, without what only it knows.
 
@@ -14,52 +14,52 @@ use tokio::{
 };
 
 use super::{
-    Visitor, admin,
+    RequestContext, admin,
     answer::{Answer, Refusal, json_answer},
     testing::{self, only},
 };
 use crate::{
     audit,
     connections::Entry,
-    mailbox::{Errand, Report},
+    effect_queue::{ControlMessage, Report},
 };
 
 /// Time for all connections together to say what they are.
 const REPORT_TIME: Duration = Duration::from_secs(2);
 
 /// `GET /$ferrybus/connections`: all there are.
-pub(super) async fn list(visitor: &Visitor, request: &Request<Incoming>) -> Result<Answer, Refusal> {
+pub(super) async fn list(context: &RequestContext, request: &Request<Incoming>) -> Result<Answer, Refusal> {
     only(request.method(), &Method::GET, "GET")?;
-    admin::admit(visitor, request.headers(), &Scope::namespace())?;
-    let asked: Vec<_> = visitor.shared.listing.all().into_iter().map(|(id, entry)| ask(id, entry)).collect();
+    admin::admit(context, request.headers(), &Scope::namespace())?;
+    let asked: Vec<_> = context.shared.listing.all().into_iter().map(|(id, entry)| ask(id, entry)).collect();
     let end = Instant::now() + REPORT_TIME;
     let mut all = Vec::with_capacity(asked.len());
     for (id, entry, report) in asked {
         let report = timeout_at(end, report).await.ok().and_then(Result::ok);
-        all.push(shown(id, &entry, report, visitor.shared.clock.utc()));
+        all.push(shown(id, &entry, report, context.shared.clock.utc()));
     }
     Ok(json_answer(StatusCode::OK, &json!({ "connections": all })))
 }
 
 fn ask(id: u64, entry: Arc<Entry>) -> (u64, Arc<Entry>, oneshot::Receiver<Report>) {
-    let (tell, told) = oneshot::channel();
-    entry.mailbox.ask(Errand::Report(tell));
-    (id, entry, told)
+    let (tell, reports) = oneshot::channel();
+    entry.effect_queue.ask(ControlMessage::Report(tell));
+    (id, entry, reports)
 }
 
 /// `DELETE /$ferrybus/connections/ID`: ends one, which is told so.
-pub(super) fn end(visitor: &Visitor, request: &Request<Incoming>, id: u64) -> Result<Answer, Refusal> {
+pub(super) fn end(context: &RequestContext, request: &Request<Incoming>, id: u64) -> Result<Answer, Refusal> {
     only(request.method(), &Method::DELETE, "DELETE")?;
-    let who = admin::admit(visitor, request.headers(), &Scope::namespace())?;
-    let Some(entry) = visitor.shared.listing.get(id) else {
+    let who = admin::admit(context, request.headers(), &Scope::namespace())?;
+    let Some(entry) = context.shared.listing.get(id) else {
         let refused = Some("status 404");
-        let (who, from, action, subject) = (Some(&*who), visitor.from, "connection-close", &*id.to_string());
+        let (who, from, action, subject) = (Some(&*who), context.from, "connection-close", &*id.to_string());
         let entry = audit::Entry { who, from, action, entity: "", subject, refused };
-        visitor.shared.audit.write(entry);
+        context.shared.audit.write(entry);
         return Err(Refusal::NotFound(request.uri().path().to_owned()));
     };
-    entry.mailbox.ask(Errand::End);
-    testing::audit(visitor, &who, "connection-close", &format!("{id} {}", entry.address));
+    entry.effect_queue.ask(ControlMessage::End);
+    testing::audit(context, &who, "connection-close", &format!("{id} {}", entry.address));
     Ok(json_answer(StatusCode::OK, &json!({ "closed": id })))
 }
 

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    Visitor,
+    RequestContext,
     answer::{Answer, Refusal, json_answer},
     testing::{admit, audit, only, parse},
 };
@@ -35,9 +35,9 @@ struct Order {
 }
 
 /// `GET`, `POST` and `DELETE` of `/$ferrybus/faults`: shows, orders, takes all back.
-pub(super) async fn faults(visitor: &Visitor, request: Request<Incoming>) -> Result<Answer, Refusal> {
-    let who = admit(visitor, request.headers())?;
-    let (table, now) = table(visitor)?;
+pub(super) async fn faults(context: &RequestContext, request: Request<Incoming>) -> Result<Answer, Refusal> {
+    let who = admit(context, request.headers())?;
+    let (table, now) = table(context)?;
     match *request.method() {
         Method::GET => {
             let all: Vec<Value> =
@@ -45,17 +45,17 @@ pub(super) async fn faults(visitor: &Visitor, request: Request<Incoming>) -> Res
             Ok(json_answer(StatusCode::OK, &json!({ "faults": all })))
         }
         Method::DELETE => {
-            audit(visitor, &who, "faults-clear", "all");
+            audit(context, &who, "faults-clear", "all");
             Ok(cleared(table.clear(None, now)))
         }
         Method::POST => {
-            let body = visitor.body(request.into_body()).await?;
+            let body = context.body(request.into_body()).await?;
             let fault = parse::<Order>(&body)?.fault(now)?;
-            audit(visitor, &who, "fault-add", &format!("{:?} {}", fault.kind, fault.scope));
+            audit(context, &who, "fault-add", &format!("{:?} {}", fault.kind, fault.scope));
             let answer = |number| json_answer(StatusCode::CREATED, &shown(number, &fault, now));
             let ordered = table.order(fault.clone(), now).map(answer);
             let ordered = ordered.map_err(|error| Refusal::Bad(error.to_string()))?;
-            if let Some(news) = &visitor.shared.faults {
+            if let Some(news) = &context.shared.faults {
                 news.send_replace(());
             }
             Ok(ordered)
@@ -65,21 +65,25 @@ pub(super) async fn faults(visitor: &Visitor, request: Request<Incoming>) -> Res
 }
 
 /// `DELETE /$ferrybus/faults/NUMBER`: takes one back.
-pub(super) fn fault(visitor: &Visitor, request: &Request<Incoming>, number: u64) -> Result<Answer, Refusal> {
+pub(super) fn fault(
+    context: &RequestContext,
+    request: &Request<Incoming>,
+    number: u64,
+) -> Result<Answer, Refusal> {
     only(request.method(), &Method::DELETE, "DELETE")?;
-    let who = admit(visitor, request.headers())?;
-    audit(visitor, &who, "fault-clear", &number.to_string());
-    let (table, now) = table(visitor)?;
+    let who = admit(context, request.headers())?;
+    audit(context, &who, "fault-clear", &number.to_string());
+    let (table, now) = table(context)?;
     match table.clear(Some(number), now) {
         0 => Err(Refusal::NotFound(request.uri().path().to_owned())),
         count => Ok(cleared(count)),
     }
 }
 
-fn table(visitor: &Visitor) -> Result<(&Faults, Timestamp), Refusal> {
-    let faults = visitor.shared.gateway.faults.as_deref();
+fn table(context: &RequestContext) -> Result<(&Faults, Timestamp), Refusal> {
+    let faults = context.shared.gateway.faults.as_deref();
     let faults = faults.ok_or_else(|| Refusal::forbidden("faults cannot be ordered here"))?;
-    Ok((faults, visitor.shared.clock.utc()))
+    Ok((faults, context.shared.clock.utc()))
 }
 
 fn cleared(count: usize) -> Answer {

@@ -14,11 +14,15 @@ use hyper::{
     header::{HOST, ORIGIN},
 };
 
-use super::{Visitor, answer::Refusal};
+use super::{RequestContext, answer::Refusal};
 
 /// Refuses what a page of another site asks, and what is for another host.
-pub(super) fn refuse<B>(visitor: &Visitor, request: &Request<B>, is_web_socket: bool) -> Result<(), Refusal> {
-    let authority = &visitor.shared.authority;
+pub(super) fn refuse<B>(
+    context: &RequestContext,
+    request: &Request<B>,
+    is_web_socket: bool,
+) -> Result<(), Refusal> {
+    let authority = &context.shared.authority;
     let is_open = authority.is_open();
     let headers = request.headers();
     // Pages may connect where a secret keeps strangers out: SDKs run in pages, too, and log in behind that.

@@ -14,7 +14,7 @@ pub(super) struct Framing {
     fault: Option<Fault>,
 }
 
-/// What is wrong with a request.
+/// Malformed request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub(super) enum Fault {
     #[error("a line does not end in CR LF")]
@@ -43,7 +43,7 @@ pub(super) enum Fault {
     ChunkEnd,
 }
 
-/// What comes next.
+/// Next part of the message.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 enum Expected {
     /// The line in front of the header.
@@ -56,7 +56,6 @@ enum Expected {
         left: u64,
         chunked: bool,
     },
-    /// The end of a chunk.
     ChunkEnd,
     ChunkSize,
     /// A field behind the last chunk, or the end of them.
@@ -75,7 +74,7 @@ struct Line {
     length: usize,
 }
 
-/// What the header has said.
+/// Fields of the header that framing needs.
 #[derive(Debug, Default)]
 struct Head {
     host: Host,
@@ -85,7 +84,7 @@ struct Head {
     wants_other: bool,
 }
 
-/// What is known of the field `Host`.
+/// State of the field `Host`.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 enum Host {
     /// HTTP/1.0 has requests without.
@@ -121,7 +120,7 @@ impl Framing {
         }
     }
 
-    /// What is wrong, if anything is.
+    /// The fault, if any.
     pub(super) const fn fault(&self) -> Option<Fault> {
         self.fault
     }
@@ -241,7 +240,7 @@ impl Head {
         Ok(())
     }
 
-    /// What follows the header.
+    /// Part that follows the header.
     fn body(&self) -> Result<Expected, Fault> {
         match self {
             Self { host: Host::Wanted, .. } => Err(Fault::NoHost),
@@ -254,7 +253,7 @@ impl Head {
     }
 }
 
-/// What follows the line with the size of a chunk.
+/// Part that follows the line with the size of a chunk.
 fn chunk(line: &Line) -> Result<Expected, Fault> {
     let digits = line.kept.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
     let (size, rest) = line.kept.split_at(digits);

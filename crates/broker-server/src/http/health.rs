@@ -9,20 +9,20 @@ use hyper::{Method, Request, StatusCode, body::Incoming};
 use serde_json::json;
 
 use super::{
-    Visitor,
+    RequestContext,
     answer::{Answer, Refusal, json_answer},
-    core,
+    core_client,
 };
-use crate::{clock, stop::Stop};
+use crate::{clock, shutdown::Shutdown};
 
 /// Time within which the node has to answer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
-/// How long an answer may be given again.
+/// Time for which an answer is reused.
 const FRESH: Duration = Duration::from_millis(250);
 
-/// Why the broker cannot be used.
+/// Reason why the broker cannot be used.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub(crate) enum Trouble {
+pub(crate) enum HealthProblem {
     /// It is ending.
     #[error("the broker is stopping")]
     Stopping,
@@ -37,18 +37,18 @@ pub(crate) enum Trouble {
     DiskFull,
 }
 
-impl Trouble {
+impl HealthProblem {
     /// Whether it is one that a restart may end.
     const fn is_fatal(self) -> bool {
         matches!(self, Self::Ended | Self::Silent)
     }
 }
 
-/// What was found last, and when.
+/// Last result, with its time.
 #[derive(Debug, Default)]
-pub(crate) struct LastLook(tokio::sync::Mutex<Option<(Instant, Option<Trouble>)>>);
+pub(crate) struct LastProbe(tokio::sync::Mutex<Option<(Instant, Option<HealthProblem>)>>);
 
-/// Who asks.
+/// Kind of a probe.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Probe {
     /// Is the process alive?
@@ -64,69 +64,70 @@ pub(super) enum Probe {
 
 /// Answers a probe.
 pub(super) async fn health(
-    visitor: &Visitor,
+    context: &RequestContext,
     request: &Request<Incoming>,
     probe: Probe,
 ) -> Result<Answer, Refusal> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return Err(Refusal::Method { allow: "GET, HEAD" });
     }
-    Ok(told(probe, trouble(visitor).await))
+    Ok(health_response(probe, health_problem(context).await))
 }
 
-async fn trouble(visitor: &Visitor) -> Option<Trouble> {
-    let ending = ending(visitor);
+async fn health_problem(context: &RequestContext) -> Option<HealthProblem> {
+    let ending = ending(context);
     if ending.is_some() {
         return ending;
     }
-    let mut last = visitor.shared.last_look.0.lock().await;
-    if let Some((at, trouble)) = *last
+    let mut last = context.shared.last_probe.0.lock().await;
+    if let Some((at, health_problem)) = *last
         && clock::instant().saturating_duration_since(at) < FRESH
     {
-        return trouble;
+        return health_problem;
     }
-    let trouble = look(visitor).await;
-    *last = Some((clock::instant(), trouble));
-    trouble
+    let health_problem = look(context).await;
+    *last = Some((clock::instant(), health_problem));
+    health_problem
 }
 
 /// That it ends, and why.
-fn ending(visitor: &Visitor) -> Option<Trouble> {
-    match *visitor.shared.stop.borrow() {
-        Stop::No => None,
-        Stop::Asked => Some(Trouble::Stopping),
-        Stop::Failed => Some(Trouble::Ended),
+fn ending(context: &RequestContext) -> Option<HealthProblem> {
+    match *context.shared.stop.borrow() {
+        Shutdown::No => None,
+        Shutdown::Asked => Some(HealthProblem::Stopping),
+        Shutdown::Failed => Some(HealthProblem::Ended),
     }
 }
 
-async fn look(visitor: &Visitor) -> Option<Trouble> {
-    match core::look(visitor, PATIENCE).await {
-        Some(node) => node.storage_full.then_some(Trouble::DiskFull),
-        None => Some(silence(visitor)),
+async fn look(context: &RequestContext) -> Option<HealthProblem> {
+    match core_client::look(context, PATIENCE).await {
+        Some(node) => node.storage_full.then_some(HealthProblem::DiskFull),
+        None => Some(silence(context)),
     }
 }
 
-/// Why the node has not answered.
-pub(super) fn silence(visitor: &Visitor) -> Trouble {
-    let ended = visitor.shared.inbox.has_ended();
-    ending(visitor).unwrap_or(if ended { Trouble::Ended } else { Trouble::Silent })
+/// Reason why the node has not answered.
+pub(super) fn silence(context: &RequestContext) -> HealthProblem {
+    let ended = context.shared.executor.has_ended();
+    ending(context).unwrap_or(if ended { HealthProblem::Ended } else { HealthProblem::Silent })
 }
 
 /// The answer to a probe.
-fn told(probe: Probe, trouble: Option<Trouble>) -> Answer {
-    let trouble = trouble.filter(|trouble| probe != Probe::Alive || trouble.is_fatal());
-    let (status, body) = match (probe, trouble) {
+fn health_response(probe: Probe, health_problem: Option<HealthProblem>) -> Answer {
+    let health_problem =
+        health_problem.filter(|health_problem| probe != Probe::Alive || health_problem.is_fatal());
+    let (status, body) = match (probe, health_problem) {
         (Probe::Emulator, None) => (OK, json!({ "status": "healthy", "message": "Service is healthy." })),
-        (Probe::Emulator, Some(trouble)) => {
-            (UNAVAILABLE, json!({ "status": "unhealthy", "message": trouble.to_string() }))
+        (Probe::Emulator, Some(health_problem)) => {
+            (UNAVAILABLE, json!({ "status": "unhealthy", "message": health_problem.to_string() }))
         }
         (Probe::Alive, None) => (OK, json!({ "status": "alive" })),
         (Probe::Ready | Probe::Sends, None) => (OK, json!({ "status": "ready" })),
-        (Probe::Ready, Some(full @ Trouble::DiskFull)) => {
+        (Probe::Ready, Some(full @ HealthProblem::DiskFull)) => {
             (OK, json!({ "status": "degraded", "reason": full.to_string() }))
         }
-        (Probe::Alive | Probe::Ready | Probe::Sends, Some(trouble)) => {
-            (UNAVAILABLE, json!({ "status": "unavailable", "reason": trouble.to_string() }))
+        (Probe::Alive | Probe::Ready | Probe::Sends, Some(health_problem)) => {
+            (UNAVAILABLE, json!({ "status": "unavailable", "reason": health_problem.to_string() }))
         }
     };
     json_answer(status, &body)

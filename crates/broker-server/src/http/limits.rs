@@ -7,15 +7,15 @@ use hyper::{Method, Request, StatusCode, body::Incoming};
 use serde_json::json;
 
 use super::{
-    Visitor, admin,
+    RequestContext, admin,
     answer::{Answer, Refusal, json_answer},
     testing::only,
 };
 
 /// Answers with the profile and the largest message in bytes.
-pub(super) fn limits(visitor: &Visitor, request: &Request<Incoming>) -> Result<Answer, Refusal> {
+pub(super) fn limits(context: &RequestContext, request: &Request<Incoming>) -> Result<Answer, Refusal> {
     only(request.method(), &Method::GET, "GET")?;
-    admin::admit(visitor, request.headers(), &Scope::namespace())?;
-    let (profile, bytes) = (visitor.shared.profile.name(), visitor.shared.gateway.max_message_bytes);
+    admin::admit(context, request.headers(), &Scope::namespace())?;
+    let (profile, bytes) = (context.shared.profile.name(), context.shared.gateway.max_message_bytes);
     Ok(json_answer(StatusCode::OK, &json!({ "profile": profile, "max_message_bytes": bytes })))
 }

@@ -13,13 +13,13 @@ use hyper::{
 use tokio::sync::Semaphore;
 
 use super::{
-    Visitor, access,
+    RequestContext, access,
     answer::{Answer, Refusal},
-    core::{self, Guest},
+    core_client::{self, CoreClient},
     health,
     pieces::Pieces,
 };
-use crate::exposition::{self, Picture, ShownEntity};
+use crate::prometheus::{self, MetricsSnapshot, ShownEntity};
 
 /// Entities that the node describes before it does something else.
 const PAGE: u64 = 25;
@@ -28,16 +28,19 @@ const PAGE: u64 = 25;
 const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Answers one scrape.
-pub(super) async fn metrics(visitor: &Visitor, request: &Request<Incoming>) -> Result<Answer, Refusal> {
+pub(super) async fn metrics(
+    context: &RequestContext,
+    request: &Request<Incoming>,
+) -> Result<Answer, Refusal> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return Err(Refusal::Method { allow: "GET, HEAD" });
     }
-    if !visitor.shared.observe.anonymous_metrics {
-        let seconds = visitor.shared.clock.now().wall.as_millis() / 1000;
+    if !context.shared.observe.anonymous_metrics {
+        let seconds = context.shared.clock.now().wall.as_millis() / 1000;
         let wanted = (Right::Listen, &Scope::namespace());
-        access::claim(&visitor.shared.authority, &visitor.peer, request.headers(), wanted, seconds)?;
+        access::claim(&context.shared.authority, &context.peer, request.headers(), wanted, seconds)?;
     }
-    let text = visitor.shared.scrapes.alone(text(visitor)).await.ok_or(Refusal::Stopping)??;
+    let text = context.shared.scrapes.alone(text(context)).await.ok_or(Refusal::Stopping)??;
     let mut answer = Response::new(Pieces::of(text));
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
     Ok(answer)
@@ -60,22 +63,22 @@ impl Scrapes {
     }
 }
 
-async fn text(visitor: &Visitor) -> Result<Vec<String>, Refusal> {
-    let picture = picture(visitor).await?;
+async fn text(context: &RequestContext) -> Result<Vec<String>, Refusal> {
+    let snapshot = snapshot(context).await?;
     // Text for thousands of entities takes longer than the connections of this thread should wait.
-    let text = tokio::task::spawn_blocking(move || exposition::render(picture)).await;
+    let text = tokio::task::spawn_blocking(move || prometheus::render(snapshot)).await;
     text.map_err(|_| Refusal::Stopping)
 }
 
-async fn picture(visitor: &Visitor) -> Result<Picture, Refusal> {
-    let shared = &visitor.shared;
-    let node = core::look(visitor, health::PATIENCE).await;
-    let node = node.ok_or_else(|| Refusal::Trouble(health::silence(visitor)))?;
-    let (entities, all_shown) = entities(visitor).await?;
-    Ok(Picture {
+async fn snapshot(context: &RequestContext) -> Result<MetricsSnapshot, Refusal> {
+    let shared = &context.shared;
+    let node = core_client::look(context, health::PATIENCE).await;
+    let node = node.ok_or_else(|| Refusal::HealthProblem(health::silence(context)))?;
+    let (entities, all_shown) = entities(context).await?;
+    Ok(MetricsSnapshot {
         now: shared.clock.utc(),
-        meters: std::sync::Arc::clone(shared.inbox.meters()),
-        sockets: shared.places.taken(),
+        metrics: std::sync::Arc::clone(shared.executor.metrics()),
+        sockets: shared.connection_limit.taken(),
         certificate_expires_at: shared.tls.expires_at(),
         node,
         entities,
@@ -84,15 +87,15 @@ async fn picture(visitor: &Visitor) -> Result<Picture, Refusal> {
 }
 
 /// The entities in order of name, and whether these are all.
-async fn entities(visitor: &Visitor) -> Result<(Vec<ShownEntity>, bool), Refusal> {
-    let guest = Guest::of(visitor);
-    let limit = visitor.shared.observe.max_entities;
+async fn entities(context: &RequestContext) -> Result<(Vec<ShownEntity>, bool), Refusal> {
+    let core_client = CoreClient::of(context);
+    let limit = context.shared.observe.max_entities;
     let mut shown: Vec<ShownEntity> = Vec::new();
     loop {
         let after = shown.last().map(|entity| entity.name.to_ascii_lowercase()).unwrap_or_default();
-        visitor.shared.courtesy.give_way(&visitor.shared.inbox).await;
+        context.shared.scrape_throttle.yield_to_traffic(&context.shared.executor).await;
         let look = Look::All { after: after.into(), top: PAGE };
-        let answer = guest.ask(vec![Command::Describe { look, ticket: Ticket(0) }]).await?;
+        let answer = core_client.ask(vec![Command::Describe { look, ticket: Ticket(0) }]).await?;
         let Effect::Described { entities: page, .. } = answer else { return Ok((shown, true)) };
         let is_last = (page.len() as u64) < PAGE;
         shown.extend(page.into_iter().map(ShownEntity::new));

@@ -17,20 +17,20 @@ use hyper::body::{Body, Frame, SizeHint};
 /// Bytes that are handed to the socket at once.
 const PIECE_BYTES_MAX: usize = 64 << 10;
 
-/// What is left of a body.
+/// Unsent rest of a body.
 #[derive(Default)]
 pub(super) struct Pieces {
     /// None is empty.
     left: VecDeque<Bytes>,
     /// Others have their turn.
-    turn: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    yielding: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl Pieces {
     /// These texts, one after the other.
     pub(super) fn of(texts: impl IntoIterator<Item = String>) -> Self {
         let left = texts.into_iter().map(Bytes::from).filter(|piece| !piece.is_empty()).collect();
-        Self { left, turn: None }
+        Self { left, yielding: None }
     }
 
     fn bytes(&self) -> u64 {
@@ -43,7 +43,7 @@ impl Pieces {
             self.left.push_front(piece.split_off(PIECE_BYTES_MAX));
         }
         if !self.left.is_empty() {
-            self.turn = Some(Box::pin(tokio::task::yield_now()));
+            self.yielding = Some(Box::pin(tokio::task::yield_now()));
         }
         Some(piece)
     }
@@ -69,9 +69,9 @@ impl Body for Pieces {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if let Some(turn) = &mut self.turn {
-            ready!(turn.as_mut().poll(cx));
-            self.turn = None;
+        if let Some(yielding) = &mut self.yielding {
+            ready!(yielding.as_mut().poll(cx));
+            self.yielding = None;
         }
         Poll::Ready(self.next().map(|piece| Ok(Frame::data(piece))))
     }

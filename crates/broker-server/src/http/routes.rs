@@ -8,7 +8,7 @@
 use hyper::{Method, Request, Uri, body::Incoming};
 
 use super::{
-    Visitor, admin,
+    RequestContext, admin,
     answer::{Answer, Refusal},
     connections, faults, foreign,
     health::{self, Probe},
@@ -17,63 +17,68 @@ use super::{
 use crate::audit::Entry;
 
 /// Answers one request.
-pub(super) async fn answer(visitor: &Visitor, request: Request<Incoming>) -> Answer {
+pub(super) async fn answer(context: &RequestContext, request: Request<Incoming>) -> Answer {
     let route = route(request.uri());
-    if let Err(refusal) = foreign::refuse(visitor, &request, route == Some(Route::WebSocket)) {
-        return refused(visitor, &request, route.is_some() || is_ours(request.uri()), &refusal);
+    if let Err(refusal) = foreign::refuse(context, &request, route == Some(Route::WebSocket)) {
+        return refused(context, &request, route.is_some() || is_ours(request.uri()), &refusal);
     }
     let attempt = route.and_then(|route| route.administration(request.method()));
     let answered = match route {
-        Some(Route::Clock) => testing::clock(visitor, &request),
-        Some(Route::Advance) => testing::advance(visitor, request).await,
-        Some(Route::Faults) => faults::faults(visitor, request).await,
-        Some(Route::Fault(number)) => faults::fault(visitor, &request, number),
-        Some(Route::Metrics) => metrics::metrics(visitor, &request).await,
-        Some(Route::Health(probe)) => health::health(visitor, &request, probe).await,
-        Some(Route::Limits) => limits::limits(visitor, &request),
-        Some(Route::Connections) => connections::list(visitor, &request).await,
-        Some(Route::Connection(id)) => connections::end(visitor, &request, id),
-        Some(Route::WebSocket) => upgrade::upgrade(visitor, request),
+        Some(Route::Clock) => testing::clock(context, &request),
+        Some(Route::Advance) => testing::advance(context, request).await,
+        Some(Route::Faults) => faults::faults(context, request).await,
+        Some(Route::Fault(number)) => faults::fault(context, &request, number),
+        Some(Route::Metrics) => metrics::metrics(context, &request).await,
+        Some(Route::Health(probe)) => health::health(context, &request, probe).await,
+        Some(Route::Limits) => limits::limits(context, &request),
+        Some(Route::Connections) => connections::list(context, &request).await,
+        Some(Route::Connection(id)) => connections::end(context, &request, id),
+        Some(Route::WebSocket) => upgrade::upgrade(context, request),
         None if is_ours(request.uri()) => Err(Refusal::NotFound(request.uri().path().to_owned())),
         None => match broker_admin::Route::parse(request.uri().path()) {
-            Ok(route) => return admin::answer(visitor, request, route).await,
-            Err(error) => return admin::answer_nowhere(visitor, &request, error),
+            Ok(route) => return admin::answer(context, request, route).await,
+            Err(error) => return admin::answer_nowhere(context, &request, error),
         },
     };
     answered.unwrap_or_else(|refusal| {
-        note_refused(visitor, attempt, &refusal);
+        note_refused(context, attempt, &refusal);
         refusal.answer()
     })
 }
 
 /// Has a refused attempt in the audit log.
-fn note_refused(visitor: &Visitor, attempt: Option<(&'static str, String)>, refusal: &Refusal) {
+fn note_refused(context: &RequestContext, attempt: Option<(&'static str, String)>, refusal: &Refusal) {
     let wanted = attempt.as_ref().map(|(action, subject)| format!("{action} {subject}"));
     let wanted = wanted.as_deref().unwrap_or("read").trim_end();
-    if visitor.note_refused_login(refusal, None, "", wanted) {
+    if context.note_refused_login(refusal, None, "", wanted) {
         return;
     }
     if let Some((action, subject)) = attempt
         && refusal.is_of_rights()
     {
         let reason = format!("status {}", refusal.status().as_u16());
-        let (who, from, refused) = (refusal.who(), visitor.from, Some(reason.as_str()));
-        visitor.shared.audit.write(Entry { who, from, action, entity: "", subject: &subject, refused });
+        let (who, from, refused) = (refusal.who(), context.from, Some(reason.as_str()));
+        context.shared.audit.write(Entry { who, from, action, entity: "", subject: &subject, refused });
     }
 }
 
-/// What comes from a page of another site, or is for another host.
-fn refused(visitor: &Visitor, request: &Request<Incoming>, is_ours: bool, refusal: &Refusal) -> Answer {
+/// Refusal of a request from a page of another site, or for another host.
+fn refused(
+    context: &RequestContext,
+    request: &Request<Incoming>,
+    is_ours: bool,
+    refusal: &Refusal,
+) -> Answer {
     let status = refusal.status().as_u16();
     let (action, subject) = ("foreign-request", request.uri().path());
     let reason = format!("status {status}");
-    let (from, refused) = (visitor.from, Some(reason.as_str()));
-    visitor.shared.audit.write(Entry { who: None, from, action, entity: "", subject, refused });
-    if is_ours { refusal.answer() } else { admin::refused(visitor, request, refusal) }
+    let (from, refused) = (context.from, Some(reason.as_str()));
+    context.shared.audit.write(Entry { who: None, from, action, entity: "", subject, refused });
+    if is_ours { refusal.answer() } else { admin::refused(context, request, refusal) }
 }
 
 impl Route {
-    /// What the audit log calls this, and what it is about; `None` for what is no administration.
+    /// Action and object in the audit log; `None` for requests that administer nothing.
     fn administration(self, method: &Method) -> Option<(&'static str, String)> {
         let read = *method == Method::GET;
         let (action, subject) = match self {
@@ -92,26 +97,18 @@ impl Route {
     }
 }
 
-/// What there is to ask for.
+/// Resource of the broker's own HTTP interface.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Route {
-    /// The broker's time.
     Clock,
     /// Move it forward.
     Advance,
-    /// The ordered faults.
     Faults,
-    /// One of them.
     Fault(u64),
-    /// What is counted.
     Metrics,
-    /// How the broker is.
     Health(Probe),
-    /// What bounds all entities.
     Limits,
-    /// Who is connected.
     Connections,
-    /// One of them.
     Connection(u64),
     /// Go on in AMQP.
     WebSocket,

@@ -1,4 +1,4 @@
-//! What a broker offers to those who test against it: its clock can be moved, and faults can be ordered.
+//! Test interface: advances the clock and injects faults.
 //!
 //! Invariant: nothing here does anything unless the broker was started for testing, and only for who may manage the
 //! whole namespace.
@@ -12,10 +12,10 @@ use serde_json::json;
 use tokio::sync::oneshot;
 
 use super::{
-    Visitor, access,
+    RequestContext, access,
     answer::{Answer, Refusal, json_answer},
 };
-use crate::{audit::Entry, clock::AHEAD_MAX, inbox::Item};
+use crate::{audit::Entry, clock::AHEAD_MAX, executor::Item};
 
 /// Body of a request to move the clock.
 #[derive(Debug, Deserialize)]
@@ -26,23 +26,23 @@ struct Advance {
 }
 
 /// `GET /$ferrybus/clock`: the broker's time, and how far it is ahead of the real one.
-pub(super) fn clock(visitor: &Visitor, request: &Request<Incoming>) -> Result<Answer, Refusal> {
+pub(super) fn clock(context: &RequestContext, request: &Request<Incoming>) -> Result<Answer, Refusal> {
     only(request.method(), &Method::GET, "GET")?;
-    admit(visitor, request.headers())?;
-    Ok(told(visitor, visitor.shared.clock.utc().as_millis()))
+    admit(context, request.headers())?;
+    Ok(time_response(context, context.shared.clock.utc().as_millis()))
 }
 
 /// `POST /$ferrybus/clock/advance`: moves the broker's time forward, and answers when all that became due is done.
-pub(super) async fn advance(visitor: &Visitor, request: Request<Incoming>) -> Result<Answer, Refusal> {
+pub(super) async fn advance(context: &RequestContext, request: Request<Incoming>) -> Result<Answer, Refusal> {
     only(request.method(), &Method::POST, "POST")?;
-    let who = admit(visitor, request.headers())?;
-    let body = visitor.body(request.into_body()).await?;
+    let who = admit(context, request.headers())?;
+    let body = context.body(request.into_body()).await?;
     let asked: Advance = parse(&body)?;
-    audit(visitor, &who, "clock-advance", &format!("{} ms", asked.by_ms));
-    let (tell, told_time) = oneshot::channel();
-    visitor.shared.inbox.push(Item::Advance(Duration::from_millis(asked.by_ms), tell));
-    match told_time.await {
-        Ok(Some(now)) => Ok(told(visitor, now.as_millis())),
+    audit(context, &who, "clock-advance", &format!("{} ms", asked.by_ms));
+    let (tell, new_time) = oneshot::channel();
+    context.shared.executor.push(Item::Advance(Duration::from_millis(asked.by_ms), tell));
+    match new_time.await {
+        Ok(Some(now)) => Ok(time_response(context, now.as_millis())),
         Ok(None) => {
             let days = AHEAD_MAX.as_secs() / 86_400;
             Err(Refusal::Bad(format!("the clock cannot be more than {days} days ahead")))
@@ -51,17 +51,17 @@ pub(super) async fn advance(visitor: &Visitor, request: Request<Incoming>) -> Re
     }
 }
 
-fn told(visitor: &Visitor, now_ms: u64) -> Answer {
-    let ahead_ms = u64::try_from(visitor.shared.clock.ahead().as_millis()).unwrap_or(u64::MAX);
+fn time_response(context: &RequestContext, now_ms: u64) -> Answer {
+    let ahead_ms = u64::try_from(context.shared.clock.ahead().as_millis()).unwrap_or(u64::MAX);
     json_answer(StatusCode::OK, &json!({ "now_ms": now_ms, "ahead_ms": ahead_ms }))
 }
 
 /// Lets in who may manage the namespace, and says who it is, of a broker that was started for testing.
-pub(super) fn admit(visitor: &Visitor, headers: &HeaderMap) -> Result<Box<str>, Refusal> {
-    let shared = &visitor.shared;
+pub(super) fn admit(context: &RequestContext, headers: &HeaderMap) -> Result<Box<str>, Refusal> {
+    let shared = &context.shared;
     let wanted = (Right::Manage, &Scope::namespace());
     let seconds = shared.clock.now().wall.as_millis() / 1000;
-    let who = access::claim(&shared.authority, &visitor.peer, headers, wanted, seconds)?;
+    let who = access::claim(&shared.authority, &context.peer, headers, wanted, seconds)?;
     if shared.faults.is_none() {
         let why = "the broker was not started with `--testing`".into();
         return Err(Refusal::Forbidden { who, why });
@@ -70,9 +70,9 @@ pub(super) fn admit(visitor: &Visitor, headers: &HeaderMap) -> Result<Box<str>, 
 }
 
 /// Notes what somebody has asked for who was admitted.
-pub(super) fn audit(visitor: &Visitor, who: &str, action: &str, subject: &str) {
-    let entry = Entry { who: Some(who), from: visitor.from, action, entity: "", subject, refused: None };
-    visitor.shared.audit.write(entry);
+pub(super) fn audit(context: &RequestContext, who: &str, action: &str, subject: &str) {
+    let entry = Entry { who: Some(who), from: context.from, action, entity: "", subject, refused: None };
+    context.shared.audit.write(entry);
 }
 
 pub(super) fn only(method: &Method, wanted: &Method, allow: &'static str) -> Result<(), Refusal> {

@@ -1,4 +1,4 @@
-//! From HTTP to AMQP over WebSocket (RFC 6455 section 4.2; `service-bus-wire` 1.3).
+//! Upgrade from HTTP to AMQP over WebSocket (RFC 6455 section 4.2; OASIS AMQP WebSocket Binding 1.0).
 //!
 //! Invariant: a connection is upgraded only for a subprotocol that is AMQP.
 
@@ -13,13 +13,13 @@ use hyper::{
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use super::{
-    Visitor,
+    RequestContext,
     answer::{Answer, Refusal},
     pieces::Pieces,
 };
 
 /// `GET /$servicebus/websocket`: accepts the upgrade. What follows on the connection is AMQP.
-pub(super) fn upgrade(visitor: &Visitor, mut request: Request<Incoming>) -> Result<Answer, Refusal> {
+pub(super) fn upgrade(context: &RequestContext, mut request: Request<Incoming>) -> Result<Answer, Refusal> {
     if request.method() != Method::GET {
         return Err(Refusal::Method { allow: "GET" });
     }
@@ -35,7 +35,7 @@ pub(super) fn upgrade(visitor: &Visitor, mut request: Request<Incoming>) -> Resu
         (SEC_WEBSOCKET_ACCEPT, accept),
         (SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(protocol)),
     ]);
-    visitor.upgrade_to(hyper::upgrade::on(&mut request));
+    context.upgrade_to(hyper::upgrade::on(&mut request));
     Ok(answer)
 }
 

@@ -27,26 +27,26 @@ fn spans(count: usize) -> Vec<Span> {
     (0..count as u64).map(span).collect()
 }
 
-fn exporter(endpoint: &str) -> (Spans, Exporter, Arc<Meters>) {
-    let meters = Arc::new(Meters::default());
+fn exporter(endpoint: &str) -> (Spans, Exporter, Arc<Metrics>) {
+    let metrics = Arc::new(Metrics::default());
     let config = TelemetryConfig {
         endpoint: endpoint.to_owned(),
         headers: Vec::new(),
         authorities: None,
         service_name: "s".to_owned(),
     };
-    let (spans, exporter) = Exporter::new(&config, &meters).unwrap();
-    (spans, exporter, meters)
+    let (spans, exporter) = Exporter::new(&config, &metrics).unwrap();
+    (spans, exporter, metrics)
 }
 
 #[test]
 fn so_many_spans_wait_for_the_collector_and_what_is_beyond_is_counted() {
     for (brought, lost, expected) in [(WAITING_MAX, 0, 0), (WAITING_MAX + 1, 0, 1), (WAITING_MAX + 20, 7, 27)]
     {
-        let (way, exporter, meters) = exporter("http://localhost:1/v1/traces");
+        let (way, exporter, metrics) = exporter("http://localhost:1/v1/traces");
         way.take((spans(brought), lost));
         assert_eq!(exporter.waiting.len(), WAITING_MAX);
-        assert_eq!(meters.spans_dropped.get(), expected, "{brought} brought, {lost} lost before");
+        assert_eq!(metrics.spans_dropped.get(), expected, "{brought} brought, {lost} lost before");
     }
 }
 
@@ -81,11 +81,11 @@ fn a_request_has_at_most_so_many_spans_also_the_last_ones_when_the_broker_stops(
     let endpoint = format!("http://{}/v1/traces", listener.local_addr().unwrap());
     let count = 2 * BATCH_MAX + 1;
     for stops_at_once in [false, true] {
-        let (way, exporter, meters) = exporter(&endpoint);
+        let (way, exporter, metrics) = exporter(&endpoint);
         way.take((spans(count), 0));
-        let (stop, stopped) = watch::channel(Stop::No);
+        let (stop, stopped) = watch::channel(Shutdown::No);
         if stops_at_once {
-            stop.send(Stop::Asked).unwrap();
+            stop.send(Shutdown::Asked).unwrap();
         }
         let listener = listener.try_clone().unwrap();
         let collecting = thread::spawn(move || collect(&listener, count));
@@ -94,19 +94,19 @@ fn a_request_has_at_most_so_many_spans_also_the_last_ones_when_the_broker_stops(
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(exporter.run(stopped));
         assert_eq!(collecting.join().unwrap(), [BATCH_MAX, BATCH_MAX, 1], "stops at once: {stops_at_once}");
-        assert_eq!(meters.spans_exported.get(), count as u64);
-        assert_eq!(meters.spans_dropped.get(), 0);
+        assert_eq!(metrics.spans_exported.get(), count as u64);
+        assert_eq!(metrics.spans_dropped.get(), 0);
     }
 }
 
 #[test]
 fn a_collector_that_is_away_when_the_broker_stops_is_asked_once() {
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let (way, exporter, meters) = exporter(&format!("http://{gone}/v1/traces"));
+    let (way, exporter, metrics) = exporter(&format!("http://{gone}/v1/traces"));
     let count = 2 * BATCH_MAX + 1;
     way.take((spans(count), 0));
-    let (_stop, stopped) = watch::channel(Stop::Asked);
+    let (_stop, stopped) = watch::channel(Shutdown::Asked);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(exporter.run(stopped));
-    assert_eq!((meters.spans_exported.get(), meters.spans_dropped.get()), (0, count as u64));
+    assert_eq!((metrics.spans_exported.get(), metrics.spans_dropped.get()), (0, count as u64));
 }

@@ -19,7 +19,7 @@ use broker_log::{DiskCall, DiskWorker, Durability, Faults, FaultyDisk, IoDone, J
 use testkit::Wire;
 
 use super::*;
-use crate::{config::MissingRight, inbox::Item, runner::Runner};
+use crate::{config::MissingRight, executor::Item, node_driver::NodeDriver};
 
 pub(crate) fn config() -> ServerConfig {
     ServerConfig {
@@ -53,15 +53,15 @@ pub(crate) fn config() -> ServerConfig {
         io_threads: 2,
         missing_right: MissingRight::Forbidden,
         testing: false,
-        observe: crate::ObserveConfig::default(),
+        observe: crate::ObservabilityConfig::default(),
         container_id: "ferrybus".to_owned(),
     }
 }
 
 /// A node that panics as soon as somebody sends to the topic `t`.
-fn fragile() -> Runner {
+fn fragile() -> NodeDriver {
     let core = CoreConfig { describe: |_, _| panic!("as the test wants it"), ..CoreConfig::default() };
-    Runner::new(broker_node::in_memory(JournalConfig::default(), core), Arc::default(), None)
+    NodeDriver::new(broker_node::in_memory(JournalConfig::default(), core), Arc::default(), None)
 }
 
 fn send_to_topic() -> Item {
@@ -82,9 +82,9 @@ fn send_to_topic() -> Item {
 #[test]
 fn after_a_panic_in_the_node_connections_are_told_and_the_server_ends() {
     let server = Server::start(&config()).unwrap();
-    server.inbox.begin(fragile());
+    server.executor.begin(fragile());
     let mut wire = Wire::session(server.addresses()[0], DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY).unwrap();
-    server.inbox.push(send_to_topic());
+    server.executor.push(send_to_topic());
     let error = wire.closed().unwrap().error.unwrap();
     assert_eq!(error.condition, "amqp:internal-error");
     drop(wire);
@@ -108,7 +108,7 @@ impl Faults for SyncFails {
 }
 
 /// A node whose first write is on its way, and what will be reported of that write: its sync fails.
-fn on_a_failing_disk() -> (Runner, IoDone) {
+fn on_a_failing_disk() -> (NodeDriver, IoDone) {
     let (faults, now) = (SyncFails::default(), Timestamp::from_millis(1));
     let disk = FaultyDisk::new(faults.clone());
     let journal = JournalConfig { reserve_bytes: 0, ..JournalConfig::default() };
@@ -119,27 +119,28 @@ fn on_a_failing_disk() -> (Runner, IoDone) {
     node.handle_batch(now, batch);
     while node.work(now) {}
     let write = std::iter::from_fn(|| node.poll_io()).find(broker_log::IoRequest::is_write).unwrap();
-    (Runner::new(node, Arc::default(), None), worker.perform(write))
+    (NodeDriver::new(node, Arc::default(), None), worker.perform(write))
 }
 
 #[test]
 fn after_a_failed_sync_connections_are_told_nothing_is_acknowledged_and_the_server_ends() {
     let server = Server::start(&config()).unwrap();
-    let (runner, failed) = on_a_failing_disk();
-    server.inbox.begin(runner);
+    let (node_driver, failed) = on_a_failing_disk();
+    server.executor.begin(node_driver);
     let mut wire = Wire::session(server.addresses()[0], DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY).unwrap();
-    assert!(!server.inbox.has_ended());
-    server.inbox.push(Item::Io(failed));
+    assert!(!server.executor.has_ended());
+    server.executor.push(Item::Io(failed));
     let error = wire.closed().unwrap().error.unwrap();
     assert_eq!(error.condition, "amqp:internal-error");
-    assert!(server.inbox.has_ended(), "what is brought now is handled by nobody");
+    assert!(server.executor.has_ended(), "what is brought now is handled by nobody");
     drop(wire);
     assert_eq!(server.run_until_signal(), Outcome::JournalFailed);
 }
 
 /// The same with a port for those who look after the broker, who may read its metrics.
 fn watched() -> ServerConfig {
-    let observe = crate::ObserveConfig { anonymous_metrics: true, ..crate::ObserveConfig::default() };
+    let observe =
+        crate::ObservabilityConfig { anonymous_metrics: true, ..crate::ObservabilityConfig::default() };
     ServerConfig { listen_http: vec!["127.0.0.1:0".parse().unwrap()], observe, ..config() }
 }
 
@@ -172,12 +173,12 @@ fn everybody_is_told(server: &Server, reason: &str) {
 #[test]
 fn a_broker_whose_journal_has_failed_says_so_to_its_end() {
     let server = Server::start(&watched()).unwrap();
-    let (runner, failed) = on_a_failing_disk();
-    server.inbox.begin(runner);
+    let (node_driver, failed) = on_a_failing_disk();
+    server.executor.begin(node_driver);
     assert_eq!(probe(&server, "/readyz").0, 200);
-    server.inbox.push(Item::Io(failed));
+    server.executor.push(Item::Io(failed));
     let mut stop = server.stop.subscribe();
-    assert_eq!(server.runtime.as_ref().unwrap().block_on(stop::ordered(&mut stop)), Stop::Failed);
+    assert_eq!(server.runtime.as_ref().unwrap().block_on(shutdown::ordered(&mut stop)), Shutdown::Failed);
     everybody_is_told(&server, "the journal failed, nothing is accepted until a restart");
     assert_eq!(server.run_until_signal(), Outcome::JournalFailed);
 }
@@ -186,23 +187,23 @@ fn a_broker_whose_journal_has_failed_says_so_to_its_end() {
 static HELD: Mutex<()> = Mutex::new(());
 
 /// A node that is stuck with what is sent to the topic `t` while [`HELD`] is locked.
-fn slow() -> Runner {
+fn slow() -> NodeDriver {
     let describe = |_, payload: &bytes::Bytes| {
         drop(HELD.lock());
         Message { payload: payload.clone(), ..Message::default() }
     };
     let core = CoreConfig { describe, ..CoreConfig::default() };
-    Runner::new(broker_node::in_memory(JournalConfig::default(), core), Arc::default(), None)
+    NodeDriver::new(broker_node::in_memory(JournalConfig::default(), core), Arc::default(), None)
 }
 
 #[test]
 fn a_core_that_does_not_answer_is_told_from_one_that_does() {
     let server = Server::start(&watched()).unwrap();
-    server.inbox.begin(slow());
+    server.executor.begin(slow());
     assert_eq!(probe(&server, "/healthz").0, 200);
     let held = HELD.lock().unwrap();
-    let inbox = Arc::clone(&server.inbox);
-    let stuck = thread::spawn(move || inbox.push(send_to_topic()));
+    let executor = Arc::clone(&server.executor);
+    let stuck = thread::spawn(move || executor.push(send_to_topic()));
     let patience = Instant::now() + Duration::from_secs(60);
     while probe(&server, "/healthz").0 == 200 {
         assert!(Instant::now() < patience, "the node is stuck, and nobody says so");
@@ -222,9 +223,9 @@ fn a_server_that_is_dropped_waits_for_no_goodbye() {
     let started = Instant::now();
     let server = Server::start(&config()).unwrap();
     let mut wire = Wire::session(server.addresses()[0], DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY).unwrap();
-    let inbox = Arc::downgrade(&server.inbox);
+    let executor = Arc::downgrade(&server.executor);
     drop(server);
-    assert!(inbox.upgrade().is_none(), "no thread is left that holds it");
+    assert!(executor.upgrade().is_none(), "no thread is left that holds it");
     assert!(wire.rest().is_ok(), "the socket has ended");
     assert!(started.elapsed() < Duration::from_secs(30));
 }

@@ -24,7 +24,6 @@ use super::stamp::Stamps;
 pub struct TlsFiles {
     /// Certificate chain, leaf first.
     pub certificate: PathBuf,
-    /// Its private key.
     pub key: PathBuf,
     /// Authorities whose client certificates are trusted for SASL EXTERNAL.
     pub client_authorities: Option<PathBuf>,
@@ -40,17 +39,12 @@ impl TlsFiles {
     }
 }
 
-/// Why the TLS endpoint cannot be set up.
+/// Reason why the TLS endpoint cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read or holds no usable PEM.
     #[error("`{path}` cannot be used: {reason}")]
-    File {
-        /// The file.
-        path: String,
-        /// Why not.
-        reason: String,
-    },
+    File { path: String, reason: String },
     /// rustls refuses the certificate or key.
     #[error("certificate or key is not usable: {0}")]
     Rustls(#[from] rustls::Error),
@@ -107,7 +101,7 @@ fn acceptor(files: &TlsFiles, certificates: Vec<CertificateDer<'static>>) -> Res
     Ok(TlsAcceptor::from(Arc::new(builder.with_single_cert(certificates, key)?)))
 }
 
-/// How to reach others that these authorities know.
+/// Client configuration that trusts these authorities.
 pub(crate) fn client(authorities: &Path) -> Result<ClientConfig, TlsError> {
     let mut roots = RootCertStore::empty();
     let (added, _) = roots.add_parsable_certificates(certificates(authorities)?);

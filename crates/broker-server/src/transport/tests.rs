@@ -109,16 +109,16 @@ fn what_the_stream_did_not_take_goes_out_later_in_order() {
 fn the_buffer_of_a_thread_is_used_again() {
     let mut stream = Stream { room: usize::MAX, clear: true, ..Stream::default() };
     let mut outgoing = Outgoing::default();
-    let mut places = Vec::new();
+    let mut connection_limit = Vec::new();
     for _ in 0..3 {
         let cx = &mut Context::from_waker(Waker::noop());
         let written = outgoing.fill_and_write(&mut stream, cx, |out| {
             out.put(b"x");
-            places.push(out.encoded().as_ptr());
+            connection_limit.push(out.encoded().as_ptr());
         });
         written.expect("the stream does not fail");
     }
-    assert!(places.windows(2).all(|two| two[0] == two[1]));
+    assert!(connection_limit.windows(2).all(|two| two[0] == two[1]));
 }
 
 /// What the broker writes: copied, and payloads that stay where they lie if they are large and the stream takes pieces.
@@ -224,8 +224,8 @@ fn read_all(memory: &mut ReadMemory) -> Bytes {
 fn memory_that_was_read_into_is_used_again_once_nobody_holds_what_was_read() {
     let mut memory = ReadMemory::default();
     // Nothing is held: it is the same memory each time.
-    let places = [(); 3].map(|()| read_all(&mut memory).as_ptr());
-    assert_eq!(places, [places[0]; 3]);
+    let connection_limit = [(); 3].map(|()| read_all(&mut memory).as_ptr());
+    assert_eq!(connection_limit, [connection_limit[0]; 3]);
     let [first, second] = [(); 2].map(|()| read_all(&mut memory));
     assert!(!first.is_unique(), "the thread has not given it away");
     let place = first.as_ptr();
@@ -280,11 +280,11 @@ impl AsyncWrite for Peer {
 fn a_peer_is_read_to_its_end_within_bounds() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let mut peer = Peer { left: 50_000, ended: false, shut_down: false };
-    runtime.block_on(hang_up(&mut peer));
+    runtime.block_on(close(&mut peer));
     assert!(peer.ended && peer.left == 0);
 
     let endless = 1 << 40;
     peer = Peer { left: endless, ended: false, shut_down: false };
-    runtime.block_on(hang_up(&mut peer));
+    runtime.block_on(close(&mut peer));
     assert!((1 << 20..1_100_000).contains(&(endless - peer.left)));
 }

@@ -10,7 +10,7 @@ use std::{
 
 use broker_auth::split_authority;
 use broker_core::EntitySettings;
-use broker_server::{EntityPlan, ObserveConfig};
+use broker_server::{EntityPlan, ObservabilityConfig};
 
 use super::{
     Bounds, Declarations, Durability, Expiry, MissingRight, OnDifference, Reloadable, Settings,
@@ -40,7 +40,7 @@ pub(crate) struct Limits {
     pub(crate) bounds: Bounds,
     pub(crate) missing_right: MissingRight,
     pub(crate) testing: bool,
-    pub(crate) observe: ObserveConfig,
+    pub(crate) observe: ObservabilityConfig,
     /// What was understood but is not done, to be said at start.
     pub(crate) notices: Vec<String>,
 }

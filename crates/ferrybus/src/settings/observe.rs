@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use broker_server::{ObserveConfig, TelemetryConfig};
+use broker_server::{ObservabilityConfig, TelemetryConfig};
 use serde::Deserialize;
 
 use super::{Settings, bounds::within};
@@ -39,14 +39,14 @@ impl std::fmt::Debug for TelemetrySettings {
 
 impl Settings {
     /// What is shown to whom.
-    pub(super) fn observe(&self) -> Result<ObserveConfig, Failure> {
-        let default = ObserveConfig::default();
+    pub(super) fn observe(&self) -> Result<ObservabilityConfig, Failure> {
+        let default = ObservabilityConfig::default();
         let MetricsSettings { anonymous, max_entities } = self.metrics;
         let slow_operation = match self.log.slow_operation {
             Some(span) => span.finite(),
             None => default.slow_operation,
         };
-        Ok(ObserveConfig {
+        Ok(ObservabilityConfig {
             anonymous_metrics: anonymous.unwrap_or(default.anonymous_metrics),
             max_entities: within(
                 "metrics.max_entities",

@@ -302,7 +302,7 @@ fn a_segment_is_cleaned_from_disk_only_when_its_end_is_there() {
                     Some(CompactionStep::SegmentDone { .. }) => journal.segment_compacted(),
                     None => {}
                 }
-                assert_eq!(journal.cleaning_stopped(), None);
+                assert_eq!(journal.compaction_stopped(), None);
                 drive(&mut journal, &mut worker);
             }
         }

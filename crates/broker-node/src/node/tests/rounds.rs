@@ -85,7 +85,7 @@ fn a_batch_to_many_subscriptions_is_worked_off_in_rounds_and_others_come_between
     let commands = to_topic((1..=MESSAGES).map(Some));
     bench.node.handle_batch(NOW, Batch { client: CLIENT, commands });
     bench.node.handle_batch(NOW, Batch { client: OTHER, commands: vec![publish(Some(77))] });
-    assert!(bench.node.has_waiting_of(CLIENT) && bench.node.has_waiting_of(OTHER));
+    assert!(bench.node.has_deferred_of(CLIENT) && bench.node.has_deferred_of(OTHER));
     let (mut seen, mut rounds) = (Vec::new(), 0);
     loop {
         let more = bench.node.work(NOW);
@@ -107,7 +107,7 @@ fn a_batch_to_many_subscriptions_is_worked_off_in_rounds_and_others_come_between
         seen.iter().filter(|(client, _)| *client == CLIENT).map(|(_, ticket)| *ticket).collect();
     assert_eq!(mine, (1..=MESSAGES).collect::<Vec<_>>());
     assert_eq!(copies(&bench), (MESSAGES + 1) * SUBSCRIPTIONS);
-    assert!(!bench.node.has_waiting());
+    assert!(!bench.node.has_deferred());
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn what_the_disk_has_not_written_bounds_what_is_handled() {
     let commands = to_topic((0..MESSAGES).map(|_| None));
     bench.node.handle_batch(NOW, Batch { client: CLIENT, commands });
     let mut times = 0;
-    while bench.node.has_waiting() {
+    while bench.node.has_deferred() {
         while bench.node.work(NOW) {}
         let unwritten = bench.node.journal().unwritten_bytes();
         assert!(unwritten <= ROUND + one + 4_096, "{unwritten} bytes wait for the disk");

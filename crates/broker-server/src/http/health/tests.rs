@@ -10,7 +10,7 @@ async fn text(answer: Answer) -> (u16, String) {
 
 #[tokio::test]
 async fn each_probe_is_answered_as_its_asker_reads_it() {
-    use Trouble::{DiskFull, Ended, Silent, Stopping};
+    use HealthProblem::{DiskFull, Ended, Silent, Stopping};
     let unavailable = |reason: &str| (503, format!(r#"{{"reason":"{reason}","status":"unavailable"}}"#));
     let full = "the disk is full, sends are refused";
     let ended = "the journal failed, nothing is accepted until a restart";
@@ -36,7 +36,11 @@ async fn each_probe_is_answered_as_its_asker_reads_it() {
         (Probe::Emulator, None, (200, r#"{"message":"Service is healthy.","status":"healthy"}"#.to_owned())),
         (Probe::Emulator, Some(DiskFull), (503, format!(r#"{{"message":"{full}","status":"unhealthy"}}"#))),
     ];
-    for (probe, trouble, expected) in cases {
-        assert_eq!(text(told(probe, trouble)).await, expected, "{probe:?} {trouble:?}");
+    for (probe, health_problem, expected) in cases {
+        assert_eq!(
+            text(health_response(probe, health_problem)).await,
+            expected,
+            "{probe:?} {health_problem:?}"
+        );
     }
 }

@@ -1,0 +1,176 @@
+//! Effect queue of a connection task, with its control messages.
+//!
+//! Invariant: a connection that has [`IN_FLIGHT_MAX`] bytes of commands with the node does not read on, and none does
+//! while all together have as much as they may: what waits in the executor is bounded by that and one read of each thread.
+
+use std::{
+    mem,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Waker},
+};
+
+use amqp_gateway::About;
+use broker_core::Effect;
+use tokio::sync::oneshot;
+
+use crate::ingress_credit::IngressCredit;
+
+/// Bytes of commands one connection may have waiting with the node.
+pub(crate) const IN_FLIGHT_MAX: usize = 4 << 20;
+
+#[derive(Debug, Default)]
+struct State {
+    effects: Vec<Effect>,
+    control_messages: Vec<ControlMessage>,
+    waker: Option<Waker>,
+}
+
+/// Control message for a connection.
+#[derive(Debug)]
+pub(crate) enum ControlMessage {
+    /// Say what it is.
+    Report(oneshot::Sender<Report>),
+    /// Look whether its links are still permitted: keys of entities have changed.
+    LookAtKeys,
+    End,
+}
+
+/// Properties and counters of a connection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Report {
+    pub(crate) about: About,
+    pub(crate) bytes_in: u64,
+    pub(crate) bytes_out: u64,
+}
+
+/// Effects on their way to one connection, and the account of its commands on their way to the node.
+#[derive(Debug, Default)]
+pub(crate) struct EffectQueue {
+    state: Mutex<State>,
+    ingress_credit: AtomicUsize,
+    of_all: Arc<IngressCredit>,
+    /// It is among those that are woken when there is room for all again.
+    waits: AtomicBool,
+    has_errands: AtomicBool,
+}
+
+impl EffectQueue {
+    /// Empty; what its connection has in flight counts in `of_all` too.
+    pub(crate) fn new(of_all: Arc<IngressCredit>) -> Self {
+        Self { of_all, ..Self::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds effects, in order, and wakes the connection.
+    pub(crate) fn put(&self, mut effects: Vec<Effect>) {
+        let waker = {
+            let mut state = self.lock();
+            if state.effects.is_empty() {
+                state.effects = effects;
+            } else {
+                state.effects.append(&mut effects);
+            }
+            state.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Takes all effects, or registers to be woken.
+    pub(crate) fn poll_take(&self, cx: &Context<'_>) -> Poll<Vec<Effect>> {
+        let mut state = self.lock();
+        if state.effects.is_empty() {
+            if !state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+                state.waker = Some(cx.waker().clone());
+            }
+            return Poll::Pending;
+        }
+        Poll::Ready(mem::take(&mut state.effects))
+    }
+
+    /// Asks the connection to do something, and wakes it.
+    pub(crate) fn ask(&self, control_message: ControlMessage) {
+        let waker = {
+            let mut state = self.lock();
+            state.control_messages.push(control_message);
+            self.has_errands.store(true, Ordering::Relaxed);
+            state.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Control messages for the connection, mostly none. Call after `poll_take` has registered the waker.
+    pub(crate) fn control_messages(&self) -> Vec<ControlMessage> {
+        if !self.has_errands.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        let mut state = self.lock();
+        self.has_errands.store(false, Ordering::Relaxed);
+        mem::take(&mut state.control_messages)
+    }
+
+    /// Takes what is there.
+    pub(crate) fn take(&self) -> Vec<Effect> {
+        mem::take(&mut self.lock().effects)
+    }
+
+    /// The connection is at work and will look here before it rests: it needs no waking.
+    pub(crate) fn attend(&self) {
+        drop(self.lock().waker.take());
+    }
+
+    /// Counts `bytes` handed to the node.
+    pub(crate) fn handed_over(&self, bytes: usize) {
+        self.ingress_credit.fetch_add(bytes, Ordering::Relaxed);
+        self.of_all.add(bytes);
+    }
+
+    /// The node has dealt with `bytes`; wakes the connection if it had stopped reading.
+    pub(crate) fn processed(&self, bytes: usize) {
+        let before = self.ingress_credit.fetch_sub(bytes, Ordering::Relaxed);
+        self.of_all.remove(bytes);
+        if before >= IN_FLIGHT_MAX && before - bytes < IN_FLIGHT_MAX {
+            self.wake();
+        }
+    }
+
+    /// There is room for all again.
+    pub(crate) fn may_read_again(&self) {
+        self.waits.store(false, Ordering::Relaxed);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        let waker = self.lock().waker.take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Whether the connection may read on. Ask after `poll_take` has registered the waker, or a wake can be missed.
+    pub(crate) fn may_read(self: &Arc<Self>) -> bool {
+        self.ingress_credit.load(Ordering::Relaxed) < IN_FLIGHT_MAX
+            && (self.of_all.has_room() || self.waited())
+    }
+
+    /// Waits for room for all; whether there is some by now.
+    #[cold]
+    fn waited(self: &Arc<Self>) -> bool {
+        if !self.waits.swap(true, Ordering::Relaxed) {
+            self.of_all.wait(Arc::clone(self));
+        }
+        self.of_all.has_room()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+//! Asking the node something for a request of HTTP.
+//!
+//! Invariant: a guest of the core is gone with its request, also when the peer hangs up before the answer.
+
+use std::{
+    future::poll_fn,
+    sync::{Arc, atomic::Ordering},
+    task::Poll,
+    time::Duration,
+};
+
+use broker_core::{ClientId, Command, Effect};
+use tokio::sync::oneshot;
+
+use super::{RequestContext, answer::Refusal};
+use crate::{
+    effect_queue::EffectQueue,
+    executor::{Executor, Item},
+    node_driver::NodeView,
+    shutdown::{ordered, unless_stopped},
+    submission::submit,
+};
+
+/// Status of the node; `None`: it does not answer within `patience`, or has ended.
+pub(super) async fn look(context: &RequestContext, patience: Duration) -> Option<NodeView> {
+    let (tell, answer) = oneshot::channel();
+    context.shared.executor.push(Item::View(tell));
+    tokio::time::timeout(patience, answer).await.ok()?.ok()
+}
+
+/// A client for one request, gone with it, also when the peer hangs up before the answer.
+pub(super) struct CoreClient<'a> {
+    context: &'a RequestContext,
+    executor: &'a Executor,
+    client: ClientId,
+    effect_queue: Arc<EffectQueue>,
+}
+
+impl<'a> CoreClient<'a> {
+    /// A new client of the core.
+    pub(super) fn of(context: &'a RequestContext) -> Self {
+        let shared = &context.shared;
+        let client = ClientId(shared.next_client.fetch_add(1, Ordering::Relaxed));
+        let effect_queue = shared.executor.effect_queue();
+        shared.executor.push(Item::Register(client, Arc::clone(&effect_queue)));
+        Self { context, executor: &shared.executor, client, effect_queue }
+    }
+
+    /// Gives commands to the core; the answer to the last one counts, unless an earlier one was refused.
+    pub(super) async fn ask(&self, commands: Vec<Command>) -> Result<Effect, Refusal> {
+        let answers = commands.len();
+        self.room().await?;
+        submit(&self.effect_queue, self.executor, self.client, commands);
+        self.collect(answers).await
+    }
+
+    /// Waits until there is room for commands, as connections do.
+    async fn room(&self) -> Result<(), Refusal> {
+        let room = poll_fn(|cx| {
+            // Nothing comes before something was asked: this registers the task.
+            drop(self.effect_queue.poll_take(cx));
+            if self.effect_queue.may_read() { Poll::Ready(()) } else { Poll::Pending }
+        });
+        unless_stopped(&self.context.shared.stop, room).await.map_err(|_| Refusal::Stopping)
+    }
+
+    /// Waits for all the answers, so that none is left for the next question.
+    async fn collect(&self, mut missing: usize) -> Result<Effect, Refusal> {
+        let mut stop = self.context.shared.stop.clone();
+        let mut answer = None;
+        loop {
+            let effects = tokio::select! {
+                effects = poll_fn(|cx| self.effect_queue.poll_take(cx)) => effects,
+                _ = ordered(&mut stop) => return Err(Refusal::Stopping),
+            };
+            for effect in effects {
+                missing = missing.saturating_sub(1);
+                if !matches!(answer, Some(Effect::RequestRefused { .. })) {
+                    answer = Some(effect);
+                }
+            }
+            if missing == 0
+                && let Some(answer) = answer.take()
+            {
+                return Ok(answer);
+            }
+        }
+    }
+}
+
+impl Drop for CoreClient<'_> {
+    fn drop(&mut self) {
+        self.executor.push(Item::Forget(self.client));
+    }
+}

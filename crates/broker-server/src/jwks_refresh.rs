@@ -1,0 +1,199 @@
+//! Refresh of the keys of identity providers: periodically, and when a token names an unknown key.
+//!
+//! Invariant: however many tokens ask for it, a provider is asked at most once in [`PAUSE_MIN`], and once more by each reload, with
+//! bounded time and size; keys that are held stay as they are until a whole new set is there.
+
+use std::{fmt, io, path::PathBuf, sync::Arc, time::Duration};
+
+use broker_auth::{Authority, Issuer, KEY_SET_BYTES_MAX, KeySet};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper::{Request, Uri, header::HOST};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    runtime::Handle,
+    sync::watch,
+    task::AbortHandle,
+    time::{sleep, timeout},
+};
+use tokio_rustls::TlsConnector;
+use tracing::{info, warn};
+
+use crate::tls::{self, TlsError};
+
+/// Source of a provider's keys.
+#[derive(Clone, Debug)]
+pub struct KeySource {
+    /// Which of the authority's issuers they are for.
+    pub issuer: usize,
+    /// `https://…`, or `http://…` where nobody can listen.
+    pub url: String,
+    /// Authorities to trust for `https`, in a PEM file.
+    pub authorities: Option<PathBuf>,
+}
+
+/// Time between two fetches at least, however many tokens ask.
+const PAUSE_MIN: Duration = Duration::from_secs(5);
+/// Time between two fetches when nobody asks.
+const PAUSE: Duration = Duration::from_secs(3600);
+/// The same after one that failed.
+const PAUSE_FAILED: Duration = Duration::from_secs(60);
+/// Time for one fetch.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Everybody who keeps keys fresh.
+pub(crate) struct Keepers {
+    runtime: Handle,
+    /// Changes with each token that names an unknown key.
+    wanted: watch::Sender<u64>,
+    running: Vec<(KeySource, Issuer, AbortHandle)>,
+}
+
+impl Keepers {
+    /// None yet. They are asked for fresh keys by `authority`.
+    pub(crate) fn new(authority: &Authority, runtime: Handle) -> Self {
+        let wanted = watch::Sender::new(0_u64);
+        let asked = wanted.clone();
+        authority.on_keys_wanted(move || asked.send_modify(|times| *times = times.wrapping_add(1)));
+        Self { runtime, wanted, running: Vec::new() }
+    }
+
+    /// Sees to it that a provider whose keys come from where they came from goes on with those that are known.
+    pub(crate) fn hand_over(&self, sources: &[KeySource], new: &[Issuer]) {
+        for source in sources {
+            let Some(issuer) = new.get(source.issuer) else { continue };
+            let same = self.running.iter().find(|(running, known, _)| {
+                running.url == source.url && known.config().issuer == issuer.config().issuer
+            });
+            if let Some((_, known, _)) = same {
+                issuer.take_keys_of(known);
+            }
+        }
+    }
+
+    /// Keeps the keys of these providers from now on, and of no others. Each is asked at once.
+    pub(crate) fn keep(&mut self, sources: Vec<(KeySource, Fetcher)>, issuers: &[Issuer]) {
+        for (.., task) in self.running.drain(..) {
+            task.abort();
+        }
+        for (source, fetcher) in sources {
+            let Some(issuer) = issuers.get(source.issuer) else { continue };
+            let keeper = KeySetRefresher { issuer: issuer.clone(), fetcher };
+            let task = self.runtime.spawn(keeper.keep(self.wanted.subscribe()));
+            self.running.push((source, issuer.clone(), task.abort_handle()));
+        }
+    }
+}
+
+impl fmt::Debug for Keepers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keepers").field("running", &self.running.len()).finish_non_exhaustive()
+    }
+}
+
+/// One provider's keys at work.
+struct KeySetRefresher {
+    issuer: Issuer,
+    fetcher: Fetcher,
+}
+
+impl KeySetRefresher {
+    /// Fetches for as long as the server runs. `wanted` changes with each token that names an unknown key.
+    async fn keep(self, mut wanted: watch::Receiver<u64>) {
+        loop {
+            // A wish from before this fetch is served by it.
+            wanted.mark_unchanged();
+            let pause = if self.fetch().await { PAUSE } else { PAUSE_FAILED };
+            sleep(PAUSE_MIN).await;
+            // The sender lives as long as the server, with which this ends.
+            drop(timeout(pause, wanted.changed()).await);
+        }
+    }
+
+    /// Exchanges the keys for those at the URL; false if there are none to be had.
+    async fn fetch(&self) -> bool {
+        let fetched = match timeout(PATIENCE, self.fetcher.ask()).await {
+            Ok(fetched) => fetched,
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        };
+        let url = &self.fetcher.url;
+        match fetched.and_then(|text| KeySet::parse(&text).map_err(io::Error::other)) {
+            Ok(keys) => {
+                info!(%url, keys = keys.len(), "keys of an identity provider");
+                self.issuer.renew(keys);
+                true
+            }
+            Err(error) => {
+                warn!(%url, %error, "the keys of an identity provider cannot be had; those known stay");
+                false
+            }
+        }
+    }
+}
+
+/// The way to one provider's keys.
+pub(crate) struct Fetcher {
+    url: Uri,
+    tls: Option<TlsConnector>,
+}
+
+impl Fetcher {
+    /// The ways to all of these. Checks that the URLs and the authorities can be used.
+    pub(crate) fn all(sources: &[KeySource]) -> Result<Vec<(KeySource, Self)>, TlsError> {
+        sources.iter().map(|source| Ok((source.clone(), Self::new(source)?))).collect()
+    }
+
+    fn new(source: &KeySource) -> Result<Self, TlsError> {
+        let bad = |reason: &str| TlsError::File { path: source.url.clone(), reason: reason.to_owned() };
+        let url: Uri = source.url.parse().map_err(|_| bad("it is not a URL"))?;
+        let tls = match (url.scheme_str(), url.host()) {
+            (Some("http"), Some(_)) => None,
+            (Some("https"), Some(_)) => {
+                let roots =
+                    source.authorities.as_deref().ok_or_else(|| bad("no authorities to trust are known"))?;
+                Some(TlsConnector::from(Arc::new(tls::client(roots)?)))
+            }
+            _ => return Err(bad("expected `https://host/path`")),
+        };
+        Ok(Self { url, tls })
+    }
+
+    async fn ask(&self) -> io::Result<Bytes> {
+        let host = self.url.host().unwrap_or_default();
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        let port = self.url.port_u16().unwrap_or(if self.tls.is_some() { 443 } else { 80 });
+        let tcp = TcpStream::connect((bare, port)).await?;
+        match &self.tls {
+            None => self.exchange(tcp).await,
+            Some(tls) => {
+                let name = ServerName::try_from(bare.to_owned()).map_err(io::Error::other)?;
+                self.exchange(tls.connect(name, tcp).await?).await
+            }
+        }
+    }
+
+    async fn exchange<S>(&self, stream: S) -> io::Result<Bytes>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let path = self.url.path_and_query().map_or("/", |path| path.as_str());
+        let authority = self.url.authority().map_or("", |authority| authority.as_str());
+        let request = Request::get(path).header(HOST, authority).header("Accept", "application/json");
+        let request = request.body(Empty::<Bytes>::new()).map_err(io::Error::other)?;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+        let answered = async move {
+            let answer = sender.send_request(request).await.map_err(io::Error::other)?;
+            if !answer.status().is_success() {
+                return Err(io::Error::other(format!("status {}", answer.status())));
+            }
+            let body = Limited::new(answer.into_body(), KEY_SET_BYTES_MAX).collect().await;
+            Ok(body.map_err(io::Error::other)?.to_bytes())
+        };
+        // The connection has to run for its answer to come; how it ends afterwards matters no more.
+        tokio::join!(answered, connection).0
+    }
+}

@@ -1,0 +1,339 @@
+//! Driver of the node: one step handles the submitted items, passes durable effects to the effect queues, and hands out
+//! disk work.
+//!
+//! Invariant: a connection's batches are handled in the order it submitted them; a delivery that no connection took
+//! is given back to its queue.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use broker_core::{Batch, ClientId, Command, Effect, Outcome, Properties, Timestamp};
+use broker_log::JournalStats;
+use broker_node::Node;
+use tokio::sync::{oneshot, watch};
+use tracing::error;
+
+use crate::{
+    clock::{self, Clock},
+    disk_space::DiskSpace,
+    disk_thread::DiskThread,
+    effect_queue::EffectQueue,
+    entity_key_cache::{self, EntityKeyCache},
+    executor::Item,
+    slow_log::{OperationTarget, SlowLog},
+};
+
+/// The node at work: the single writer of the shard.
+#[derive(Debug)]
+pub(crate) struct NodeDriver {
+    node: Node,
+    clock: Arc<Clock>,
+    /// `None` for a journal in memory.
+    disk: Option<DiskThread>,
+    clients: BTreeMap<ClientId, Arc<EffectQueue>>,
+    /// Bytes of handled commands whose credit is still to be released, also of closed connections: all share one account.
+    credit_due: Vec<(ClientId, Arc<EffectQueue>, usize)>,
+    /// Number of entries visited.
+    #[cfg(test)]
+    looked_at: usize,
+    /// There is more to do at once.
+    more: bool,
+    stopping: bool,
+    /// The operator was told that space is not reclaimed.
+    warned: bool,
+    /// Senders that have advanced the clock and wait until everything due by then is done.
+    advanced: Vec<oneshot::Sender<Option<Timestamp>>>,
+    /// Watches for what takes long.
+    slow: Option<SlowLog>,
+    /// Cache of entity keys.
+    entity_key_cache: Option<EntityKeyCache>,
+    /// The state of the disk, for the log.
+    space: Option<watch::Sender<DiskSpace>>,
+}
+
+/// Status of the node.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeView {
+    /// Figures of its journal.
+    pub(crate) journal: JournalStats,
+    /// Sends are refused until there is space again.
+    pub(crate) storage_full: bool,
+    /// Space is not reclaimed any more.
+    pub(crate) compaction_stopped: bool,
+}
+
+/// Reason why the node ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Ended {
+    /// It was asked to, and everything is durable.
+    Stopped,
+    /// The journal failed; nothing more may be acknowledged.
+    Poisoned,
+    Panicked,
+}
+
+impl NodeDriver {
+    /// Ready to run.
+    pub(crate) fn new(node: Node, clock: Arc<Clock>, disk: Option<DiskThread>) -> Self {
+        Self {
+            node,
+            clock,
+            disk,
+            clients: BTreeMap::new(),
+            credit_due: Vec::new(),
+            #[cfg(test)]
+            looked_at: 0,
+            more: false,
+            stopping: false,
+            warned: false,
+            advanced: Vec::new(),
+            slow: None,
+            entity_key_cache: None,
+            space: None,
+        }
+    }
+
+    /// Brings the keys of entities to `entity_key_cache`: those that there are now, and each change.
+    pub(crate) fn with_keyring(mut self, entity_key_cache: EntityKeyCache) -> Self {
+        // All that was recovered is durable.
+        for (entity, rules) in self.node.core().keys() {
+            entity_key_cache.set(entity, rules);
+        }
+        self.node.handle_batch(self.clock.utc(), EntityKeyCache::request());
+        self.entity_key_cache = Some(entity_key_cache);
+        self
+    }
+
+    /// Tells `space` whether the disk is full: now, and whenever that changes.
+    pub(crate) fn with_space(mut self, space: watch::Sender<DiskSpace>) -> Self {
+        self.space = Some(space);
+        self.note_space();
+        self
+    }
+
+    /// Logs what takes longer than this.
+    pub(crate) fn watched(mut self, threshold: Option<Duration>) -> Self {
+        self.slow = threshold.map(SlowLog::new);
+        self
+    }
+
+    /// Handles `items`, and does a bounded piece of everything else. `alone` says whether nothing more waits. The end,
+    /// if it has come.
+    pub(crate) fn step(
+        &mut self,
+        items: &mut Vec<Item>,
+        waited: Duration,
+        alone: impl Fn() -> bool,
+    ) -> Option<Ended> {
+        let began = self.slow.is_some().then(clock::instant);
+        let mut now = self.clock.utc();
+        self.warn();
+        for item in items.drain(..) {
+            self.handle(now, item);
+            if !self.advanced.is_empty() {
+                now = self.clock.utc();
+            }
+        }
+        self.more = self.node.work(now);
+        if let (Some(slow), Some(began)) = (&mut self.slow, began) {
+            slow.on_step(began, waited, self.node.journal().committed());
+        }
+        self.more |= self.release();
+        if self.stopping && !self.more && !self.node.has_deferred() {
+            self.node.close();
+        }
+        self.more |= self.give_to_disk(alone);
+        // After the disk was used at once, too: nothing may come that would make anybody look.
+        if let Some(reason) = self.node.fault() {
+            error!(%reason, "the journal failed; nothing more is accepted, restart to recover");
+            return Some(Ended::Poisoned);
+        }
+        self.log_slow();
+        self.note_space();
+        self.release_credit();
+        if !self.more {
+            self.answer_advanced(now);
+        }
+        (self.stopping && !self.more && self.node.is_closed()).then_some(Ended::Stopped)
+    }
+
+    /// Whether another turn has something to do.
+    pub(crate) fn has_more(&self) -> bool {
+        self.more
+    }
+
+    /// When a turn has something to do by itself.
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
+        self.node.deadline()
+    }
+
+    fn handle(&mut self, now: Timestamp, item: Item) {
+        match item {
+            Item::Batch(batch, weight) => {
+                if let Some(effect_queue) = self.clients.get(&batch.client) {
+                    self.credit_due.push((batch.client, Arc::clone(effect_queue), weight));
+                }
+                if let Some(slow) = &mut self.slow {
+                    slow.handles(&batch);
+                }
+                self.node.handle_batch(now, batch);
+                // With many waiting batches, credit is released once, at the end of the step.
+                if !self.node.has_deferred() {
+                    self.release_credit();
+                }
+            }
+            Item::Io(done) => self.node.handle_io(done),
+            Item::Register(client, effect_queue) => {
+                self.clients.insert(client, effect_queue);
+            }
+            Item::Forget(client) => {
+                let left = self.clients.remove(&client).map(|effect_queue| effect_queue.take());
+                self.unlock(now, client, left.unwrap_or_default());
+            }
+            Item::Idle => self.node.notice_idle(),
+            Item::Advance(by, answer) => self.advance(by, answer),
+            // The receiver may be gone.
+            Item::View(answer) => drop(answer.send(self.view())),
+            Item::Shutdown => self.stopping = true,
+        }
+    }
+
+    fn view(&self) -> NodeView {
+        let journal = self.node.journal();
+        NodeView {
+            journal: journal.stats(),
+            storage_full: journal.storage_full(),
+            compaction_stopped: journal.compaction_stopped().is_some(),
+        }
+    }
+
+    /// Moves the time; the answer waits for what becomes due by that.
+    fn advance(&mut self, by: Duration, answer: oneshot::Sender<Option<Timestamp>>) {
+        if self.clock.advance(by) {
+            self.advanced.push(answer);
+        } else {
+            // Nothing has changed. Who asked may have gone.
+            answer.send(None).ok();
+        }
+    }
+
+    /// Answers those who moved the time, unless something is due still, or waits for the disk.
+    fn answer_advanced(&mut self, now: Timestamp) {
+        if !self.node.is_behind() && self.node.deadline().is_none_or(|deadline| deadline > now) {
+            for answer in self.advanced.drain(..) {
+                answer.send(Some(now)).ok();
+            }
+        }
+    }
+
+    /// Lets clients send on, unless the disk is so far behind that memory must be spared, or what they sent still waits.
+    fn release_credit(&mut self) {
+        if self.node.is_behind() {
+            return;
+        }
+        #[cfg(test)]
+        {
+            self.looked_at += self.credit_due.len();
+        }
+        let node = &self.node;
+        self.credit_due.retain(|(client, effect_queue, weight)| {
+            let waits = node.has_deferred_of(*client);
+            if !waits {
+                effect_queue.processed(*weight);
+            }
+            waits
+        });
+    }
+
+    /// Tells whether the disk is full, if that has changed; how full it is goes along unasked.
+    fn note_space(&self) {
+        let Some(space) = &self.space else { return };
+        let journal = self.node.journal();
+        let is_full = journal.is_full();
+        space.send_if_modified(|state| {
+            let has_changed = state.is_full != is_full;
+            if is_full || has_changed {
+                *state = DiskSpace { is_full, free_bytes: journal.stats().free_bytes };
+            }
+            has_changed
+        });
+    }
+
+    /// Tells the operator, once, of a journal that cannot reclaim its space.
+    fn warn(&mut self) {
+        if !self.warned
+            && let Some(error) = self.node.compaction_stopped()
+        {
+            self.warned = true;
+            error!(%error, "the journal cannot reclaim space: a record cannot be read; check the disk");
+        }
+    }
+
+    /// Tells the operator of what took long.
+    fn log_slow(&mut self) {
+        let Some(slow) = self.slow.as_mut().filter(|slow| slow.waits()) else { return };
+        let Some(turn_taken) = slow.durable(self.node.journal().durable(), clock::instant()) else { return };
+        let entity = match &turn_taken.target {
+            OperationTarget::Queue(queue) => self.node.core().name_of(*queue).unwrap_or_default(),
+            OperationTarget::Name(name) => name,
+            OperationTarget::Nowhere => "",
+        };
+        turn_taken.write(entity);
+    }
+
+    /// Shows what is durable to those it is for; true when that gave the node something to do.
+    fn release(&mut self) -> bool {
+        let mut has_work = false;
+        while let Some(released) = self.node.poll_effects() {
+            match self.clients.get(&released.client) {
+                Some(effect_queue) => effect_queue.put(released.effects),
+                None if released.client == entity_key_cache::CLIENT => {
+                    if let Some(entity_key_cache) = &self.entity_key_cache {
+                        entity_key_cache.take(released.effects);
+                    }
+                }
+                None => has_work |= self.unlock(self.clock.utc(), released.client, released.effects),
+            }
+        }
+        has_work
+    }
+
+    /// Unlocks messages that were on their way to a connection that is over: its client never saw them, and they need
+    /// not wait for their locks to run out. True when there were some.
+    fn unlock(&mut self, now: Timestamp, client: ClientId, effects: Vec<Effect>) -> bool {
+        let commands: Vec<Command> = effects.into_iter().filter_map(unlock_command).collect();
+        let some = !commands.is_empty();
+        if some {
+            self.node.handle_batch(now, Batch { client, commands });
+        }
+        some
+    }
+
+    /// Hands out disk work; shows at once what a write done at once has made durable. True when that gave the node
+    /// something to do.
+    fn give_to_disk(&mut self, alone: impl Fn() -> bool) -> bool {
+        let mut has_work = false;
+        while let Some(request) = self.node.poll_io() {
+            let Some(disk) = &self.disk else { break };
+            if let Some(done) = disk.perform(request, &alone) {
+                self.node.handle_io(done);
+                has_work |= self.release();
+            }
+        }
+        has_work
+    }
+}
+
+/// The command that undoes a delivery with a lock.
+fn unlock_command(effect: Effect) -> Option<Command> {
+    let Effect::Delivery(delivery) = effect else { return None };
+    Some(Command::Settle {
+        queue: delivery.queue,
+        sequence: delivery.sequence,
+        lock: delivery.lock?.id,
+        outcome: Outcome::Release(Properties::default()),
+        ticket: None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,246 @@
+//! A picture of the broker as text that Prometheus reads. Names and labels are part of what the broker promises:
+//! `docs/features/metrics.md` lists them.
+//!
+//! Invariant: what is shown depends on the picture alone; each name is shown once, with all its samples together.
+
+mod entities;
+
+use std::{fmt, fs, sync::Arc};
+
+use broker_core::{EntityKind, EntityReport, Timestamp};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric, text},
+    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
+    registry::{Registry, Unit},
+};
+
+use crate::{
+    metrics::{Label, Metrics},
+    node_driver::NodeView,
+};
+
+/// All that one scrape shows.
+#[derive(Debug)]
+pub(crate) struct MetricsSnapshot {
+    pub(crate) now: Timestamp,
+    pub(crate) metrics: Arc<Metrics>,
+    /// Connections of any protocol.
+    pub(crate) sockets: usize,
+    /// When the TLS certificate expires, in seconds since 1970; `None` without TLS.
+    pub(crate) certificate_expires_at: Option<u64>,
+    pub(crate) node: NodeView,
+    pub(crate) entities: Vec<ShownEntity>,
+    /// False when there are more entities than may be shown.
+    pub(crate) all_shown: bool,
+}
+
+/// Metrics of one entity.
+#[derive(Debug)]
+pub(crate) struct ShownEntity {
+    pub(crate) name: Box<str>,
+    kind: &'static str,
+    report: Figures,
+}
+
+/// The numbers of one entity.
+#[derive(Debug)]
+struct Figures {
+    states: [(&'static str, u64); 6],
+    counters: [u64; 6],
+    bytes: u64,
+    oldest: Option<Timestamp>,
+    held_since: Option<Timestamp>,
+}
+
+/// Counters of an entity, in the order of [`Figures::counters`].
+const COUNTERS: [(&str, &str); 6] = [
+    ("incoming_messages", "Messages that arrived: sent, forwarded, or copied from a topic"),
+    ("outgoing_messages", "Messages handed out, each time again; of a topic, the copies made"),
+    ("completed_messages", "Messages completed, or received and deleted"),
+    ("failed_deliveries", "Deliveries that were abandoned or whose lock ran out"),
+    ("expired_messages", "Messages whose time to live was over"),
+    ("dead_lettered_messages", "Messages that arrived among the dead letters"),
+];
+
+impl ShownEntity {
+    /// Metrics of an entity from the core's report.
+    pub(crate) fn new(report: EntityReport) -> Self {
+        let activity = report.activity;
+        let kind = match report.kind {
+            EntityKind::Queue => "queue",
+            EntityKind::Topic => "topic",
+            EntityKind::Subscription => "subscription",
+        };
+        let figures = Figures {
+            states: [
+                ("active", report.active.saturating_sub(activity.deferred)),
+                ("locked", activity.locked),
+                ("scheduled", report.scheduled),
+                ("deferred", activity.deferred),
+                ("dead_letter", report.dead_letter),
+                ("transfer_dead_letter", report.transfer_dead_letter),
+            ],
+            counters: [
+                activity.incoming,
+                activity.outgoing,
+                activity.completed,
+                activity.failed,
+                activity.expired,
+                activity.dead_lettered,
+            ],
+            bytes: report.bytes,
+            oldest: activity.oldest,
+            held_since: activity.held_since,
+        };
+        Self { name: report.name, kind, report: figures }
+    }
+}
+
+/// The whole text, in pieces that follow each other.
+pub(crate) fn render(snapshot: MetricsSnapshot) -> Vec<String> {
+    let mut registry = Registry::with_prefix("ferrybus");
+    let metrics = Arc::clone(&snapshot.metrics);
+    let (seconds, bytes) = (|| Some(Unit::Seconds), || Some(Unit::Bytes));
+    let mut histogram =
+        |name, help, unit: Option<Unit>, histogram: &prometheus_client::metrics::histogram::Histogram| {
+            match unit {
+                Some(unit) => registry.register_with_unit(name, help, unit, histogram.clone()),
+                None => registry.register(name, help, histogram.clone()),
+            }
+        };
+    let waiting =
+        "Time that the first of what waited had to wait for its turn with the core, once for each turn";
+    histogram("core_queue_time", waiting, seconds(), &metrics.queue_time);
+    histogram(
+        "journal_write_time",
+        "Time of one write of the journal, with its sync",
+        seconds(),
+        &metrics.journal_write,
+    );
+    histogram("journal_batch", "Size of one write of the journal", bytes(), &metrics.journal_batch);
+    let records = "Records in one write of the journal";
+    histogram("journal_batch_records", records, None, &metrics.journal_records);
+    registry.register("connections", "Open AMQP connections", metrics.open.clone());
+    registry.register("connections_opened", "AMQP connections begun", metrics.begun.clone());
+    registry.register("connections_refused", "Connections refused", metrics.refused.clone());
+    registry.register("logins_refused", "Log-ins that were refused", metrics.logins_refused.clone());
+    let left_out = "Refused attempts that were too many for the audit log";
+    registry.register("audit_attempts_left_out", left_out, metrics.attempts_left_out.clone());
+    registry.register("spans_exported", "Spans that the collector took", metrics.spans_exported.clone());
+    registry.register("spans_dropped", "Spans that no collector took", metrics.spans_dropped.clone());
+    let mut process = Registry::default();
+    process.register_collector(Box::new(Process { started_at: metrics.started_at }));
+    let families = entities::families(&snapshot.entities, snapshot.now);
+    registry.register_collector(Box::new(Frame(snapshot)));
+    let (mut first, mut last) = (String::new(), String::new());
+    let written =
+        text::encode_registry(&mut first, &process).and_then(|()| text::encode(&mut last, &registry));
+    debug_assert!(written.is_ok(), "a string takes everything");
+    [first].into_iter().chain(families).chain([last]).collect()
+}
+
+/// Process metrics under their conventional names.
+#[derive(Debug)]
+struct Process {
+    started_at: f64,
+}
+
+impl Collector for Process {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "When the process started, in seconds since 1970";
+        gauge(&mut encoder, "process_start_time", help, Some(&Unit::Seconds), self.started_at)?;
+        match resident_bytes() {
+            Some(bytes) => {
+                let name = "process_resident_memory";
+                gauge(&mut encoder, name, "Memory in use", Some(&Unit::Bytes), bytes)
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Metrics that are read at the time of the scrape.
+#[derive(Debug)]
+struct Frame(MetricsSnapshot);
+
+impl Collector for Frame {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Whether the scrape shows fewer entities than there are";
+        gauge(&mut encoder, "entities_left_out", help, None, u64::from(!self.0.all_shown))?;
+        self.journal(&mut encoder)?;
+        self.server(&mut encoder)
+    }
+}
+
+impl Frame {
+    fn journal(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let node = &self.0.node;
+        let journal = &node.journal;
+        let bytes = Some(&Unit::Bytes);
+        gauge(encoder, "journal_segments", "Segments in use", None, journal.segments)?;
+        gauge(encoder, "journal_spare_segments", "Segments kept ready", None, journal.spares)?;
+        gauge(encoder, "journal_used", "Bytes of the segments in use", bytes, journal.used_bytes)?;
+        gauge(encoder, "journal_live", "Bytes of records that are still needed", bytes, journal.live_bytes)?;
+        gauge(encoder, "journal_cache", "Bytes of recent records in memory", bytes, journal.cache_bytes)?;
+        let unwritten = journal.unwritten_bytes;
+        gauge(encoder, "journal_unwritten", "Bytes of records that are not durable yet", bytes, unwritten)?;
+        if let Some(free) = journal.free_bytes {
+            gauge(encoder, "disk_free", "Free bytes of the journal's disk", bytes, free)?;
+        }
+        let full = u64::from(node.storage_full);
+        gauge(encoder, "disk_full", "Whether sends are refused for want of disk space", None, full)?;
+        let stopped = u64::from(node.compaction_stopped);
+        gauge(encoder, "journal_cleaning_stopped", "Whether space is not reclaimed any more", None, stopped)?;
+        counter(encoder, "journal_writes", "Writes of the journal", journal.writes)?;
+        counter(encoder, "journal_syncs", "Writes of the journal with a sync", journal.syncs)?;
+        let reads = "Records that had to be read back from the disk";
+        counter(encoder, "journal_disk_reads", reads, journal.disk_reads)?;
+        counter(encoder, "journal_segments_freed", "Segments given up", journal.segments_freed)
+    }
+
+    fn server(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Sockets that are open, of any protocol";
+        gauge(encoder, "sockets", help, None, self.0.sockets as u64)?;
+        if let Some(expires_at) = self.0.certificate_expires_at {
+            let (name, help) = (
+                "tls_certificate_expiry_timestamp",
+                "When the TLS certificate expires, in seconds since 1970",
+            );
+            gauge(encoder, name, help, Some(&Unit::Seconds), expires_at)?;
+        }
+        let version: [Label; 1] = [("version", env!("CARGO_PKG_VERSION"))];
+        let mut metric = encoder.encode_descriptor("build", "What is running", None, MetricType::Info)?;
+        metric.encode_info(&version)
+    }
+}
+
+fn gauge<N>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    unit: Option<&Unit>,
+    value: N,
+) -> fmt::Result
+where
+    ConstGauge<N>: EncodeMetric,
+{
+    let metric = encoder.encode_descriptor(name, help, unit, MetricType::Gauge)?;
+    ConstGauge::new(value).encode(metric)
+}
+
+fn counter(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {
+    let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    ConstCounter::new(value).encode(metric)
+}
+
+/// Memory of the process, where the system tells it.
+fn resident_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    Some(kibibytes << 10)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,68 @@
+//! Submission of commands from a connection to the node.
+//!
+//! Invariant: what waits for the node is weighed by what it holds in memory, so that who has handed over too much is not
+//! read from.
+
+use broker_core::{Batch, ClientId, Command, Message, Operation};
+use bytes::Bytes;
+
+use crate::{
+    effect_queue::EffectQueue,
+    executor::{Executor, Item},
+};
+
+/// Hands commands over as one batch.
+pub(crate) fn submit(
+    effect_queue: &EffectQueue,
+    executor: &Executor,
+    client: ClientId,
+    commands: Vec<Command>,
+) {
+    if commands.is_empty() {
+        return;
+    }
+    let weight = commands.iter().map(weight).sum();
+    effect_queue.handed_over(weight);
+    executor.push(Item::Batch(Batch { client, commands }, weight));
+}
+
+/// Whether the peer will be told an outcome of these as soon as they are durable.
+pub(crate) fn bring_outcomes(commands: &[Command]) -> bool {
+    commands.iter().any(|command| {
+        matches!(
+            command,
+            Command::Publish { ticket: Some(_), .. }
+                | Command::PublishBatch { ticket: Some(_), .. }
+                | Command::PublishTo { ticket: Some(_), .. }
+                | Command::PublishThrough { ticket: Some(_), .. }
+                | Command::Settle { ticket: Some(_), .. }
+        )
+    })
+}
+
+/// Memory of a command while it waits for the node, in bytes.
+fn weight(command: &Command) -> usize {
+    let of_all = |messages: &[Message]| {
+        messages.iter().map(|message| message.payload.len() + size_of::<Message>()).sum()
+    };
+    let payload = match command {
+        Command::Publish { message, .. } => message.payload.len(),
+        Command::PublishBatch { messages, .. }
+        | Command::PublishTo { messages, .. }
+        | Command::PublishThrough { messages, .. }
+        | Command::Schedule { messages, .. } => of_all(messages),
+        Command::Enlist { operation, .. } => {
+            let messages = match &**operation {
+                Operation::Publish { messages, .. } | Operation::Schedule { messages, .. } => {
+                    of_all(messages)
+                }
+                _ => 0,
+            };
+            messages + size_of::<Operation>()
+        }
+        Command::SetSessionState { state, .. } => state.as_ref().map_or(0, Bytes::len),
+        Command::OfKind(_, command) => weight(command),
+        _ => 0,
+    };
+    payload + size_of::<Command>()
+}
