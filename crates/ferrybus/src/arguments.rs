@@ -7,8 +7,8 @@ use std::{net::IpAddr, path::PathBuf};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::{
-    quantity::{Bytes, Span},
     settings::{Anonymous, Durability, LogFormat, OnDifference},
+    size_and_duration::{Bytes, Span},
 };
 
 mod entities;

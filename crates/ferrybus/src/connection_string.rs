@@ -6,7 +6,7 @@ use std::fmt;
 
 use broker_auth::{DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME};
 
-use crate::{failure::Failure, nearest::nearest};
+use crate::{failure::Failure, suggest::suggest};
 
 /// Address of the broker, and the credentials.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -150,7 +150,7 @@ fn bad(what: impl fmt::Display) -> Failure {
 
 fn unknown(key: &str) -> Failure {
     let failure = bad(format_args!("an unknown key `{key}`"));
-    match nearest(key, KEYS) {
+    match suggest(key, KEYS) {
         Some(near) => failure.hint(format_args!("did you mean `{near}`?")),
         None => failure.hint(format_args!("the keys known here are `{}`", KEYS.join("`, `"))),
     }

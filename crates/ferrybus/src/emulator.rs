@@ -11,9 +11,9 @@ use serde_json::{Map, Value};
 
 use crate::{
     failure::Failure,
-    nearest::nearest,
-    quantity::Span,
     settings::{check_name, unreadable},
+    size_and_duration::Span,
+    suggest::suggest,
 };
 
 mod named;
@@ -96,7 +96,7 @@ impl Emulator {
         let entity = &properties.entity;
         for key in properties.given.keys() {
             if !known.contains(&key.as_str()) {
-                let near = nearest(key, known.iter().copied())
+                let near = suggest(key, known.iter().copied())
                     .map(|near| format!(", did you mean `{near}`?"))
                     .unwrap_or_default();
                 self.notices.push(format!("{entity}: unknown property `{key}` is ignored{near}"));

@@ -1,4 +1,4 @@
-//! Where log lines go and how they look.
+//! Logging: destination and format of log lines.
 //!
 //! Invariant: standard error only, so that standard output stays data.
 

@@ -11,6 +11,7 @@ use crate::{arguments::Arguments, commands::run};
 
 mod arguments;
 mod banner;
+mod ca_bundle;
 mod calendar;
 mod certificates;
 mod client;
@@ -22,15 +23,14 @@ mod failure;
 mod journal;
 mod logging;
 mod man_page;
-mod nearest;
 mod output;
 mod property;
 mod provision;
-mod quantity;
 mod rules;
 mod serve;
 mod settings;
-mod system;
+mod size_and_duration;
+mod suggest;
 mod table;
 
 fn main() -> ExitCode {

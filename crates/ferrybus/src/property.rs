@@ -9,8 +9,8 @@ use broker_core::EntityKind;
 use serde_json::{Value, json};
 
 use crate::{
-    nearest::nearest,
-    quantity::{Bytes, Span},
+    size_and_duration::{Bytes, Span},
+    suggest::suggest,
 };
 
 /// A property that can be set.
@@ -352,7 +352,7 @@ fn read_word(text: &str, words: &'static [&'static str]) -> Result<Wanted, Strin
     if let Some(word) = words.iter().find(|word| word.eq_ignore_ascii_case(&plain)) {
         return Ok(Some((*word).to_owned()));
     }
-    Err(match nearest(&plain, words.iter().copied()) {
+    Err(match suggest(&plain, words.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("expected `{}`", words.join("`, `")),
     })

@@ -1,4 +1,4 @@
-//! What `ferrybus.toml` says, key by key.
+//! Settings: the keys of `ferrybus.toml`.
 //!
 //! Invariant: plain data as written by the operator; only [`Settings::check`] makes something the broker runs on. A
 //! key that is not listed here is refused, so a slip of the fingers never means "default".
@@ -13,8 +13,8 @@ use serde::Deserialize;
 use crate::{
     emulator::Variables,
     failure::Failure,
-    nearest::nearest,
-    quantity::{Bytes, Span},
+    size_and_duration::{Bytes, Span},
+    suggest::suggest,
 };
 
 mod bounds;
@@ -52,9 +52,9 @@ pub(crate) struct Settings {
     pub(crate) listen_http: Option<Vec<String>>,
     /// Names under which clients reach the broker, beside those of its certificate and of `listen`.
     pub(crate) hostnames: Vec<String>,
-    /// Where the journal lives.
+    /// Directory of the journal.
     pub(crate) data_dir: Option<PathBuf>,
-    /// What an acknowledgement promises.
+    /// Durability of acknowledged messages.
     pub(crate) durability: Option<Durability>,
     /// Create a queue when a client attaches to a missing one.
     pub(crate) auto_create: Option<bool>,
@@ -62,22 +62,22 @@ pub(crate) struct Settings {
     pub(crate) expiry: Option<Expiry>,
     /// The tier of the service that the broker behaves as.
     pub(crate) profile: Option<Tier>,
-    /// What clients without credentials may do.
+    /// Access of clients without credentials.
     pub(crate) anonymous: Option<Anonymous>,
     /// Offer PLAIN on unencrypted connections from other machines.
     pub(crate) plain_without_tls: Option<bool>,
-    /// What the management API answers to whoever is known and lacks the right to manage.
+    /// Response of the management API to an authenticated client without the right to manage.
     pub(crate) missing_right: Option<MissingRight>,
     /// For tests against the broker: its clock can be moved.
     pub(crate) testing: Option<bool>,
     /// An emulator's `Config.json` with more queues.
     pub(crate) emulator_config: Option<PathBuf>,
-    /// What happens at start to entities that differ from their files. Default: `apply` with `emulator_config`, else `keep`.
+    /// Policy at start for entities that differ from their files. Default: `apply` with `emulator_config`, else `keep`.
     pub(crate) on_difference: Option<OnDifference>,
     /// The file that this was read from.
     #[serde(skip)]
     pub(crate) file: Option<ConfigFile>,
-    /// What the environment says in the emulator's words; never in the file.
+    /// Environment variables of the Azure emulator; never in the file.
     #[serde(skip)]
     pub(crate) variables: Variables,
     /// Certificate and key.
@@ -86,11 +86,11 @@ pub(crate) struct Settings {
     pub(crate) limits: LimitSettings,
     /// The journal.
     pub(crate) journal: JournalSettings,
-    /// What is logged and how.
+    /// Log level and format.
     pub(crate) log: LogSettings,
-    /// What is shown of the broker.
+    /// Metrics.
     pub(crate) metrics: observe::MetricsSettings,
-    /// Where spans go.
+    /// Exporter of spans.
     pub(crate) telemetry: observe::TelemetrySettings,
     /// Queues to create at start when they do not exist.
     pub(crate) queue: Vec<QueueEntry>,
@@ -106,7 +106,7 @@ pub(crate) struct Settings {
     pub(crate) certificate: Vec<CertificateEntry>,
 }
 
-/// What survives what.
+/// Durability of acknowledged messages.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Durability {
@@ -130,7 +130,7 @@ pub(crate) enum Expiry {
     Lazy,
 }
 
-/// What the management API answers to whoever is known and lacks the right to manage.
+/// Response of the management API to an authenticated client without the right to manage.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum MissingRight {
@@ -156,7 +156,7 @@ pub(crate) enum Tier {
     Emulator,
 }
 
-/// What an entity allows.
+/// Status of an entity.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Status {
@@ -171,7 +171,7 @@ pub(crate) enum Status {
     ReceiveDisabled,
 }
 
-/// What a client without credentials may do.
+/// Access of a client without credentials.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Anonymous {
@@ -244,7 +244,7 @@ pub(crate) struct LogSettings {
     pub(crate) connections: Option<bool>,
 }
 
-/// How a log line looks.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LogFormat {
@@ -367,7 +367,7 @@ fn bad_toml(error: &toml::de::Error, text: &str, name: &str) -> Failure {
     };
     let failure =
         Failure::misuse(format_args!("bad configuration in `{name}`{place}: unknown key `{unknown}`"));
-    match nearest(unknown, known.iter().copied()) {
+    match suggest(unknown, known.iter().copied()) {
         Some(near) => failure.hint(format_args!("did you mean `{near}`?")),
         None => failure.hint(format_args!("the keys known here are `{}`", known.join("`, `"))),
     }

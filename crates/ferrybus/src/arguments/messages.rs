@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use super::ConnectArguments;
 use crate::{
     client::top::Column,
-    quantity::{Moment, Span},
+    size_and_duration::{Moment, Span},
 };
 
 #[derive(Debug, Subcommand)]

@@ -6,7 +6,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 use super::Target;
-use crate::{calendar, failure::Failure, output, quantity::Span};
+use crate::{calendar, failure::Failure, output, size_and_duration::Span};
 
 /// Says what time it is for the broker.
 pub(crate) async fn show_clock(target: Target, as_json: bool) -> Result<(), Failure> {

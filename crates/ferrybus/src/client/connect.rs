@@ -39,10 +39,10 @@ use super::{
 };
 use crate::{
     arguments::ConnectArguments,
+    ca_bundle,
     connection_string::{self, ConnectionString, Login},
     failure::Failure,
     settings::ProbeAddress,
-    system,
 };
 
 /// Longest wait for a response of the broker.
@@ -185,7 +185,7 @@ impl Target {
 
     /// The authorities to trust: the named file's, else the system's bundle.
     fn authorities(&self) -> Result<RootCertStore, Failure> {
-        let path = self.authorities.clone().or_else(system::authorities).ok_or_else(|| {
+        let path = self.authorities.clone().or_else(ca_bundle::authorities).ok_or_else(|| {
             Failure::misuse("no authorities to trust were found").hint("`--ca FILE` names them")
         })?;
         let mut store = RootCertStore::empty();

@@ -7,7 +7,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 use super::Target;
-use crate::{arguments::FaultArguments, failure::Failure, output, quantity::Span};
+use crate::{arguments::FaultArguments, failure::Failure, output, size_and_duration::Span};
 
 const PATH: &str = "/$ferrybus/faults";
 

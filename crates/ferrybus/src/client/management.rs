@@ -13,7 +13,7 @@ use super::{
     Target,
     http::{Http, HttpRequest, Reply},
 };
-use crate::{failure::Failure, nearest::nearest};
+use crate::{failure::Failure, suggest::suggest};
 
 /// An entity's place in the namespace.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -186,7 +186,7 @@ impl Management<'_> {
         // That the list cannot be had is no more to tell than that the entity is missing.
         let Ok(all) = self.list(entity_ref).await else { return failure };
         let names = all.iter().map(|entity| entity.name.as_str());
-        if let Some(near) = nearest(entity_ref.own_name(), names) {
+        if let Some(near) = suggest(entity_ref.own_name(), names) {
             return failure.hint(format_args!("did you mean `{near}`?"));
         }
         let of = entity_ref.topic().map_or(String::new(), |topic| format!(" {}", topic.path));

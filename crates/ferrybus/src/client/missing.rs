@@ -5,7 +5,7 @@
 use broker_core::EntityKind;
 
 use super::{Target, management::EntityRef};
-use crate::{failure::Failure, nearest::nearest};
+use crate::{failure::Failure, suggest::suggest};
 
 impl Target {
     /// The failure of a command about the entities of these names, with the names that were probably meant instead of
@@ -50,7 +50,7 @@ async fn hint(target: &Target, name: &str) -> Hint {
     if names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
         return Hint::There;
     }
-    Hint::Meant(match nearest(name, names.iter().map(String::as_str)) {
+    Hint::Meant(match suggest(name, names.iter().map(String::as_str)) {
         Some(near) => format!("did you mean `{near}`?"),
         None => "`ferrybus queue list` and `ferrybus topic list` show those that there are".to_owned(),
     })

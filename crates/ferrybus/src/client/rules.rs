@@ -17,8 +17,8 @@ use crate::{
     arguments::{RuleArguments, RulePath},
     calendar::rfc_3339,
     failure::Failure,
-    nearest::nearest,
     output, rules,
+    suggest::suggest,
     table::Table,
 };
 
@@ -74,7 +74,7 @@ async fn find(
     }
     let failure = Failure::new(format_args!("there is no rule `{}` of {}", rule.name, entity_ref.label()));
     let all = management.rules(&entity_ref).await?;
-    match nearest(&rule.name, all.iter().map(|rule| &*rule.name)) {
+    match suggest(&rule.name, all.iter().map(|rule| &*rule.name)) {
         Some(near) => Err(failure.hint(format_args!("did you mean `{near}`?"))),
         None => Err(failure),
     }

@@ -90,7 +90,7 @@ pub(super) fn filler(size: usize) -> Vec<u8> {
 }
 
 fn header(arguments: &SendArguments) -> Result<Option<Header>, Failure> {
-    let Some(ttl) = arguments.ttl.and_then(crate::quantity::Span::finite) else { return Ok(None) };
+    let Some(ttl) = arguments.ttl.and_then(crate::size_and_duration::Span::finite) else { return Ok(None) };
     let millis = u32::try_from(ttl.as_millis()).map_err(|_| {
         Failure::misuse(format_args!("`--ttl` is {ttl:?}, the protocol's header carries at most 49 days"))
     })?;

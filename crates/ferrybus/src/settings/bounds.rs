@@ -10,7 +10,7 @@ use broker_server::Quotas;
 use super::{JournalSettings, LimitSettings, QueueEntry, Status, Tier, quotas::quotas};
 use crate::{
     failure::Failure,
-    quantity::{Bytes, Span},
+    size_and_duration::{Bytes, Span},
 };
 
 /// The numbers the broker runs on.

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{emulator, failure::Failure};
 
-/// What the broker runs on.
+/// Checked configuration of the broker.
 #[derive(Debug)]
 pub(crate) struct Limits {
     pub(crate) listen: Vec<SocketAddr>,
@@ -41,7 +41,7 @@ pub(crate) struct Limits {
     pub(crate) missing_right: MissingRight,
     pub(crate) testing: bool,
     pub(crate) observe: ObservabilityConfig,
-    /// What was understood but is not done, to be said at start.
+    /// Notices about settings without effect, logged at start.
     pub(crate) notices: Vec<String>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Entities {
     pub(crate) topics: Vec<EntityPlan>,
     /// Which file says what of them.
     pub(crate) declared: Declarations,
-    /// What was understood but is not done.
+    /// Notices about settings without effect.
     pub(crate) notices: Vec<String>,
 }
 
@@ -126,7 +126,7 @@ impl Settings {
         Ok(self.hostnames.iter().cloned().chain(listened).collect())
     }
 
-    /// Where to listen for HTTP, beside these addresses for AMQP.
+    /// Addresses for HTTP, besides these for AMQP.
     pub(super) fn http_addresses(&self, listen: &[SocketAddr]) -> Result<Vec<SocketAddr>, Failure> {
         let mut http = match &self.listen_http {
             Some(texts) => resolve_all(texts, PORT_HTTP)?,
@@ -139,7 +139,7 @@ impl Settings {
         Ok(http)
     }
 
-    /// Where to listen. Without a word about it: on loopback, the IPv6 one too if the machine has it.
+    /// Addresses to listen on. Default: loopback, the IPv6 one too if the machine has it.
     pub(super) fn addresses(&self, tls: bool) -> Result<(Vec<SocketAddr>, Vec<SocketAddr>), Failure> {
         let listen = match &self.listen {
             Some(texts) => resolve_all(texts, PORT)?,

@@ -7,7 +7,7 @@ use std::{fs, path::Path};
 use broker_auth::{Access, ClientCertificate, Credentials, NamedKey, Right, Rights, Scope, Secret, User};
 
 use super::{Anonymous, CertificateEntry, KeyEntry, Settings, UserEntry, unreadable};
-use crate::{failure::Failure, nearest::nearest};
+use crate::{failure::Failure, suggest::suggest};
 
 /// The configured credentials; the built-in development key when there are none and `loopback` says that nobody
 /// else can reach the broker.
@@ -123,7 +123,7 @@ pub(super) fn access(what: &str, rights: &[String], entities: &[String]) -> Resu
 fn parse_right(what: &str, text: &str) -> Result<Right, Failure> {
     text.parse().map_err(|error| {
         let failure = Failure::misuse(format_args!("{what} has an unknown right `{text}`: {error}"));
-        match nearest(text, ["send", "listen", "manage"]) {
+        match suggest(text, ["send", "listen", "manage"]) {
             Some(near) => failure.hint(format_args!("did you mean `{near}`?")),
             None => failure,
         }

@@ -16,7 +16,7 @@ use crate::{
     emulator::{self, Emulator},
 };
 
-/// What happens at start to an entity that is not as its file says.
+/// Policy at start for an entity that differs from its file.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum OnDifference {
@@ -28,7 +28,7 @@ pub(crate) enum OnDifference {
     Refuse,
 }
 
-/// Where an entity is declared.
+/// Source of a declaration.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Source {
     /// `None`: on the command line.
@@ -37,7 +37,7 @@ pub(crate) struct Source {
     pub(crate) is_emulators: bool,
 }
 
-/// What is said of one entity.
+/// Declaration of one entity.
 #[derive(Clone, Debug)]
 pub(crate) struct Declared {
     pub(crate) source: Source,
@@ -47,7 +47,7 @@ pub(crate) struct Declared {
     pub(crate) rules: bool,
 }
 
-/// What is said of entities, by their names.
+/// Declarations of entities, by name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Declarations {
     by_name: BTreeMap<String, Declared>,
@@ -56,7 +56,7 @@ pub(crate) struct Declarations {
 }
 
 impl Declarations {
-    /// What is said of the entity of this name.
+    /// Declaration of the entity of this name.
     pub(crate) fn of(&self, name: &str) -> Option<&Declared> {
         self.by_name.get(&name.to_ascii_lowercase())
     }

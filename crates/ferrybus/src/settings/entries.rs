@@ -5,7 +5,7 @@
 use serde::Deserialize;
 
 use super::Status;
-use crate::quantity::{Bytes, Span};
+use crate::size_and_duration::{Bytes, Span};
 
 /// `[[queue]]`
 #[derive(Debug, Default, Deserialize)]
@@ -77,11 +77,11 @@ pub(crate) struct RuleEntry {
     pub(crate) sql: Option<String>,
     /// A filter that compares properties.
     pub(crate) correlation: Option<toml::Table>,
-    /// What is changed of the copy, in the SQL language.
+    /// Action on the copy, in the SQL language.
     pub(crate) action: Option<String>,
 }
 
-/// How long receivers of plain AMQP hold messages that they have not settled.
+/// Hold of unsettled messages by receivers of plain AMQP.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Hold {

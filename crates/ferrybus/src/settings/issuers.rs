@@ -9,7 +9,7 @@ use broker_auth::{ClaimGrant, Issuer, IssuerConfig, KeySet};
 use broker_server::KeySource;
 
 use super::{GrantEntry, IssuerEntry, bounds::time, credentials::access, unreadable};
-use crate::{failure::Failure, system};
+use crate::{ca_bundle, failure::Failure};
 
 /// The identity providers, and where the keys of some are fetched from.
 pub(super) fn issuers(entries: &[IssuerEntry]) -> Result<(Vec<Issuer>, Vec<KeySource>), Failure> {
@@ -89,7 +89,7 @@ fn source(number: usize, entry: &IssuerEntry) -> Result<Option<KeySource>, Failu
         return Err(Failure::misuse(format_args!("{what}: `keys_url` is `{url}`, expected `https://…`"))
             .hint("`http://` is taken for this machine only: whoever changes the keys on the way makes any token good"));
     }
-    let authorities: Option<PathBuf> = entry.keys_ca.clone().or_else(system::authorities);
+    let authorities: Option<PathBuf> = entry.keys_ca.clone().or_else(ca_bundle::authorities);
     if rest.is_none() && authorities.is_none() {
         return Err(Failure::misuse(format_args!("{what}: no authorities to trust were found"))
             .hint("`keys_ca` names a file with them"));

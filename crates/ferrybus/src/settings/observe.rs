@@ -1,4 +1,4 @@
-//! How the broker lets itself be watched.
+//! Settings of metrics, logs and traces.
 //!
 //! Invariant: nothing is shown to strangers, and nothing is sent anywhere, unless the operator says so.
 
@@ -8,7 +8,7 @@ use broker_server::{ObservabilityConfig, TelemetryConfig};
 use serde::Deserialize;
 
 use super::{Settings, bounds::within};
-use crate::{failure::Failure, system};
+use crate::{ca_bundle, failure::Failure};
 
 /// `[metrics]`
 #[derive(Debug, Default, Deserialize)]
@@ -38,7 +38,7 @@ impl std::fmt::Debug for TelemetrySettings {
 }
 
 impl Settings {
-    /// What is shown to whom.
+    /// Configuration of metrics, logs and traces.
     pub(super) fn observe(&self) -> Result<ObservabilityConfig, Failure> {
         let default = ObservabilityConfig::default();
         let MetricsSettings { anonymous, max_entities } = self.metrics;
@@ -81,7 +81,7 @@ impl Settings {
     }
 }
 
-/// Where spans go: as the file says, else as the variables say that OpenTelemetry knows.
+/// Exporter of spans, from the file, else from the environment variables of OpenTelemetry.
 fn telemetry(
     settings: &TelemetrySettings,
     environment: &dyn Fn(&str) -> Option<String>,
@@ -94,7 +94,7 @@ fn telemetry(
         return Err(Failure::misuse(format_args!("`telemetry.otlp_endpoint` is `{endpoint}`"))
             .hint("expected the address of a collector's OTLP over HTTP, such as `http://localhost:4318`"));
     }
-    let authorities = settings.ca.clone().or_else(system::authorities);
+    let authorities = settings.ca.clone().or_else(ca_bundle::authorities);
     let given = settings.headers.iter().map(|(name, value)| (name.clone(), value.clone()));
     let mut headers: Vec<(String, String)> = given.collect();
     if headers.is_empty() {

@@ -1,4 +1,4 @@
-//! Who is made first.
+//! Order in which entities are created.
 //!
 //! Invariant: an entity comes behind those that it forwards to, and a subscription behind its topic, as long as they do
 //! not forward to each other; the given order stays otherwise.

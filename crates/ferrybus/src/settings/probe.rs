@@ -1,4 +1,4 @@
-//! Where a broker that runs on these settings can be asked how it is, by a probe on its own machine.
+//! Address of a running broker for health probes on its own machine.
 //!
 //! Invariant: no credential is read: a probe needs none.
 
@@ -27,7 +27,7 @@ pub(crate) fn configuration_file(named: Option<&Path>) -> Option<PathBuf> {
     named.map(Path::to_owned).or_else(from_environment).or_else(here)
 }
 
-/// Where the broker can be asked that this file configures; `None` where there is no file.
+/// Probe address of the broker that this file configures; `None` where there is no file.
 pub(crate) fn probe_address(named: Option<&Path>) -> Result<Option<ProbeAddress>, Failure> {
     let Some(path) = configuration_file(named) else { return Ok(None) };
     let mut settings = Settings::load(&path)?;
@@ -53,7 +53,7 @@ impl Settings {
     }
 }
 
-/// Where to connect to something that listens there.
+/// Address for connecting to a listener at this address.
 fn local_host(listened: IpAddr) -> String {
     if listened.is_unspecified() { "localhost".to_owned() } else { listened.to_string() }
 }

@@ -9,9 +9,9 @@ use super::{
     LimitSettings, Tier,
     bounds::{time, within},
 };
-use crate::{failure::Failure, quantity::Bytes};
+use crate::{failure::Failure, size_and_duration::Bytes};
 
-/// How many there may be, and what entities may be like.
+/// Limits of the broker and of its entities.
 pub(super) fn quotas(limits: &LimitSettings, tier: Tier) -> Result<Quotas, Failure> {
     let emulator = tier == Tier::Emulator;
     let count = |key, value, default, most, unit| within(key, value, default, 1, most, unit);
@@ -79,7 +79,7 @@ pub(super) fn quotas(limits: &LimitSettings, tier: Tier) -> Result<Quotas, Failu
     })
 }
 
-/// What may be done at once.
+/// Limits of one command.
 struct AtOnce {
     /// Copies of what one send brings.
     copies: u64,

@@ -3,7 +3,7 @@
 //! Invariant: a suggestion is one of the candidates, and near enough that a slip of the fingers explains it.
 
 /// The candidate closest to `name`, if one is close: at most a third of its letters differ.
-pub(crate) fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
+pub(crate) fn suggest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     let name = fold(name);
     candidates
         .into_iter()

@@ -1,4 +1,4 @@
-//! What the machine has that we look for.
+//! CA bundle of the operating system.
 //!
 //! Invariant: nothing is changed by looking.
 

@@ -39,22 +39,22 @@ impl Moment {
 }
 
 impl std::str::FromStr for Moment {
-    type Err = QuantityError;
+    type Err = SizeOrDurationError;
 
-    fn from_str(text: &str) -> Result<Self, QuantityError> {
+    fn from_str(text: &str) -> Result<Self, SizeOrDurationError> {
         if let Some(millis) = broker_admin::date_time(text.trim()) {
             return Ok(Self::At(millis));
         }
         match text.parse() {
             Ok(Span::Of(span)) => Ok(Self::Ago(span)),
-            Ok(Span::Forever) | Err(_) => Err(QuantityError::Moment(text.into())),
+            Ok(Span::Forever) | Err(_) => Err(SizeOrDurationError::Moment(text.into())),
         }
     }
 }
 
-/// What could not be read.
+/// Text that is no size, duration or time.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub(crate) enum QuantityError {
+pub(crate) enum SizeOrDurationError {
     /// No size.
     #[error("`{0}` is not a size, expected a number of bytes such as `1048576` or a text such as `1 MiB`")]
     Size(String),
@@ -67,10 +67,10 @@ pub(crate) enum QuantityError {
 }
 
 impl std::str::FromStr for Bytes {
-    type Err = QuantityError;
+    type Err = SizeOrDurationError;
 
-    fn from_str(text: &str) -> Result<Self, QuantityError> {
-        let error = || QuantityError::Size(text.into());
+    fn from_str(text: &str) -> Result<Self, SizeOrDurationError> {
+        let error = || SizeOrDurationError::Size(text.into());
         let (number, unit) = split_number(text.trim()).ok_or_else(error)?;
         let factor: u64 = match unit.to_ascii_lowercase().as_str() {
             "" | "b" => 1,
@@ -89,12 +89,12 @@ impl std::str::FromStr for Bytes {
 }
 
 impl std::str::FromStr for Span {
-    type Err = QuantityError;
+    type Err = SizeOrDurationError;
 
-    fn from_str(text: &str) -> Result<Self, QuantityError> {
+    fn from_str(text: &str) -> Result<Self, SizeOrDurationError> {
         let text = text.trim();
         let span = if text.starts_with(['P', 'p']) { iso_8601(text) } else { words(text).map(Span::Of) };
-        span.ok_or_else(|| QuantityError::Time(text.into()))
+        span.ok_or_else(|| SizeOrDurationError::Time(text.into()))
     }
 }
 
@@ -205,7 +205,7 @@ impl<'de> Deserialize<'de> for Bytes {
             fn visit_i64<E: de::Error>(self, number: i64) -> Result<Bytes, E> {
                 u64::try_from(number)
                     .map(Bytes)
-                    .map_err(|_| E::custom(QuantityError::Size(number.to_string())))
+                    .map_err(|_| E::custom(SizeOrDurationError::Size(number.to_string())))
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Bytes, E> {

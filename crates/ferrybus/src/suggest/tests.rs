@@ -16,13 +16,13 @@ fn slips_of_the_fingers_are_recognised() {
         ("", None),
     ];
     for case @ (name, expected) in cases {
-        assert_eq!(nearest(name, names), expected, "{case:?}");
+        assert_eq!(suggest(name, names), expected, "{case:?}");
     }
 }
 
 #[test]
 fn the_closest_of_several_wins() {
-    assert_eq!(nearest("ordres", ["order", "orders", "ordered"]), Some("orders"));
+    assert_eq!(suggest("ordres", ["order", "orders", "ordered"]), Some("orders"));
 }
 
 #[test]
