@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use amqp_codec::performative::DeliveryState;
 use broker_auth::{Secret, sign_token};
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned,
@@ -18,7 +19,7 @@ use rustls::{
 use serde_json::Value;
 use testkit::{Script, Wire};
 
-use crate::support::{Broker, Folder, code, command, ferrybus, stderr, until};
+use crate::support::{Broker, Folder, code, command, ferrybus, put, stderr, stranger, swallow, until};
 
 /// What no line of the log may have.
 const SECRET: &str = "pa55word-of-nobody";
@@ -238,6 +239,38 @@ fn a_flood_of_refused_log_ins_writes_few_lines_and_each_is_counted() {
     assert!(metrics.contains(&counted), "{metrics}");
     let left_out = format!("\nferrybus_audit_attempts_left_out_total {}\n", TRIES - of("login"));
     assert!(metrics.contains(&left_out), "{metrics}");
+}
+
+/// Between any two sends of another client come a hundred tokens that nobody has signed.
+#[test]
+fn ten_thousand_refused_tokens_write_few_lines_and_others_are_served_between_them() {
+    const SENDS: u32 = 100;
+    const TOKENS: u32 = 100 * SENDS;
+    let config =
+        "[log]\nrefused_attempts_per_minute = 5\n[metrics]\nanonymous = true\n[[queue]]\nname = \"orders\"\n";
+    let scene = Scene::new("token-flood", config, &[]);
+    let token = "SharedAccessSignature sr=x&sig=eA%3D%3D&se=4000000000&skn=RootManageSharedAccessKey";
+    let request = put(token, "sb://localhost/orders", "m");
+    let begun = Instant::now();
+    let mut flood = stranger(scene.address());
+    swallow(flood.stream());
+    let mut innocent = Wire::session(scene.address(), KEY, "SAS_KEY_VALUE").unwrap();
+    innocent.sender(1, "in", "orders").unwrap();
+    for id in 0..TOKENS {
+        flood.script.transfer(0, 0, id, true, &request);
+        if id % 100 == 99 {
+            flood.flush().unwrap();
+            innocent.script.transfer(0, 1, id / 100, false, &testkit::data(b"tea"));
+            assert_eq!(innocent.disposed().unwrap().state, Some(DeliveryState::Accepted));
+        }
+    }
+    let counted =
+        format!("\nferrybus_logins_refused_total{{mechanism=\"cbs\",reason=\"wrong_key\"}} {TOKENS}\n");
+    until(|| scene.metrics().contains(&counted));
+    let lines = scene.end();
+    let most = 5 + begun.elapsed().as_secs() / 12;
+    let written = lines.iter().filter(|line| line["action"] == "login").count() as u64;
+    assert!((5..=most).contains(&written), "{written}");
 }
 
 #[test]

@@ -7,22 +7,18 @@ use std::{
     fs,
     io::Write as _,
     net::{SocketAddr, TcpStream},
-    thread,
     time::Duration,
 };
 
 use amqp_codec::{
     frame::{FrameKind, ProtocolHeader},
-    message::MessageBuilder,
     performative::{DeliveryState, Flow, Performative, SaslFrame, SaslInit, SaslResponse, Transfer},
-    raw::AnnotationValue,
     types::ReceiverSettleMode,
-    value::Value,
 };
 use bytes::{Bytes, BytesMut};
 use testkit::{Script, Wire};
 
-use crate::support::{Broker, Folder};
+use crate::support::{Broker, Folder, put, stranger, swallow};
 
 pub(crate) const KIB: u64 = 1 << 10;
 pub(crate) const MIB: u64 = 1 << 20;
@@ -140,13 +136,6 @@ pub(crate) fn log_in(address: SocketAddr) -> Wire {
 /// Writes what the broker takes; it may hang up at any time.
 pub(crate) fn pour(stream: &mut TcpStream, bytes: &[u8]) -> bool {
     stream.write_all(bytes).is_ok()
-}
-
-/// Reads whatever comes, for as long as the connection lives, so that only its own writing can hold it up.
-fn swallow(stream: &TcpStream) {
-    let mut stream = stream.try_clone().unwrap();
-    stream.set_read_timeout(None).unwrap();
-    thread::spawn(move || std::io::copy(&mut stream, &mut std::io::sink()).ok());
 }
 
 /// A frame of an unsettled message that goes on, on this link.
@@ -350,28 +339,6 @@ fn unfinished_messages_over_many_links_cost_two_messages_for_each_connection() {
     scene.innocent_works();
     // Twice the largest message, in buffers that may have doubled, and links.
     scene.bounded_by(CONNECTIONS * (4 * MESSAGE + 150 * 8 * KIB + IDLE));
-}
-
-/// A stranger with links to `$cbs`: what it sends goes on handle 0, and the answers come on handle 1, if it reads them.
-fn stranger(address: SocketAddr) -> Wire {
-    let mut wire = Wire::connect(address).unwrap();
-    wire.script.sasl("ANONYMOUS", None).open("stranger").begin(0);
-    wire.until(|performative| matches!(performative, Performative::Begin(_))).unwrap();
-    wire.script.attach_sender(0, 0, "out", Some("$cbs"));
-    wire.script.attach_receiver(0, 1, "in", "$cbs", None);
-    wire.script.credit(0, 1, 0, u32::MAX, false);
-    wire.flush().unwrap();
-    wire
-}
-
-/// A request to put a token, with a message-id that its answer repeats.
-fn put(token: &str, audience: &str, id: &str) -> Bytes {
-    MessageBuilder::new()
-        .message_id(id)
-        .application_property("operation", AnnotationValue::Str("put-token"))
-        .application_property("name", AnnotationValue::Str(audience))
-        .body_value(&Value::String(token.into()))
-        .build()
 }
 
 #[test]

@@ -3,9 +3,15 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader},
+    net::{SocketAddr, TcpStream},
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio},
+    thread,
 };
+
+use amqp_codec::{message::MessageBuilder, performative::Performative, raw::AnnotationValue, value::Value};
+use bytes::Bytes;
+use testkit::Wire;
 
 /// A folder of its own for each test, gone at the end.
 pub(crate) struct Folder(pub(crate) PathBuf);
@@ -36,7 +42,7 @@ pub(crate) fn until(is_so: impl Fn() -> bool) {
     let begun = std::time::Instant::now();
     while !is_so() {
         assert!(begun.elapsed().as_secs() < 60, "it never was so");
-        std::thread::yield_now();
+        thread::yield_now();
     }
 }
 
@@ -150,4 +156,33 @@ impl Drop for Broker {
         drop(self.process.kill());
         drop(self.process.wait());
     }
+}
+
+/// Reads whatever comes, for as long as the connection lives, so that only its own writing can hold it up.
+pub(crate) fn swallow(stream: &TcpStream) {
+    let mut stream = stream.try_clone().unwrap();
+    stream.set_read_timeout(None).unwrap();
+    thread::spawn(move || std::io::copy(&mut stream, &mut std::io::sink()).ok());
+}
+
+/// A stranger with links to `$cbs`: what it sends goes on handle 0, and the answers come on handle 1, if it reads them.
+pub(crate) fn stranger(address: SocketAddr) -> Wire {
+    let mut wire = Wire::connect(address).unwrap();
+    wire.script.sasl("ANONYMOUS", None).open("stranger").begin(0);
+    wire.until(|performative| matches!(performative, Performative::Begin(_))).unwrap();
+    wire.script.attach_sender(0, 0, "out", Some("$cbs"));
+    wire.script.attach_receiver(0, 1, "in", "$cbs", None);
+    wire.script.credit(0, 1, 0, u32::MAX, false);
+    wire.flush().unwrap();
+    wire
+}
+
+/// A request to put a token, with a message-id that its answer repeats.
+pub(crate) fn put(token: &str, audience: &str, id: &str) -> Bytes {
+    MessageBuilder::new()
+        .message_id(id)
+        .application_property("operation", AnnotationValue::Str("put-token"))
+        .application_property("name", AnnotationValue::Str(audience))
+        .body_value(&Value::String(token.into()))
+        .build()
 }
