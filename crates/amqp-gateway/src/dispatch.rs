@@ -64,6 +64,9 @@ impl Gateway {
             Effect::SettleRefused { ticket, error } => {
                 self.on_settle_refused(ticket, &Refusal::Settle(error));
             }
+            Effect::CompletedTooLate { entity, sequence, error } => {
+                error_reply::completed_too_late(self, &entity, sequence, error);
+            }
             Effect::Drained { consumer, count } => self.on_drained(consumer, count),
             Effect::ProducerOpened { producer, queue } => self.on_producer_opened(producer, &queue),
             Effect::ConsumerOpened { consumer, queue, session } => {

@@ -5,6 +5,7 @@
 
 use amqp_codec::{performative::Error, types::Symbol};
 use amqp_engine::{Origin, config::SHORT_DESCRIPTION};
+use broker_core::{SequenceNumber, SettleError};
 
 use crate::{condition::Refusal, gateway::Gateway, refusal_log::Severity};
 
@@ -40,6 +41,23 @@ pub(crate) fn by_engine(gateway: &Gateway, by: Origin, error: Option<&Error>) {
         let (log, now) = (&gateway.config.refusals, gateway.now.instant);
         log.write(now, Severity::Warning, error.condition.as_str(), text);
     }
+}
+
+/// Logs a completion with `settled=true` whose lock was lost before. The receiver is not told, because it has forgotten the
+/// delivery.
+pub(crate) fn completed_too_late(
+    gateway: &Gateway,
+    entity: &str,
+    sequence: SequenceNumber,
+    error: SettleError,
+) {
+    let condition = Refusal::Settle(error).named().condition;
+    let text = format!(
+        "message {} of `{entity}` was completed by container `{}` with settled=true, but {error}: it may be delivered again",
+        sequence.0,
+        gateway.engine.peer().container_id.as_str(),
+    );
+    gateway.config.refusals.write(gateway.now.instant, Severity::Warning, condition, &text);
 }
 
 /// Bytes of a frame that stand around the text of an error, at most: what it is in, its condition and a delivery-tag.

@@ -23,6 +23,9 @@ pub struct Activity {
     pub completed: u64,
     /// Deliveries that failed since the start: abandoned, or the lock ran out.
     pub failed: u64,
+    /// Completions since the start whose receiver asked for no answer, and that came after the lock was lost: the message is
+    /// delivered again.
+    pub late_completions: u64,
     /// Messages whose time was over, since the start.
     pub expired: u64,
     /// Messages that arrived among the dead letters since the start.
@@ -36,5 +39,6 @@ pub(crate) struct Traffic {
     pub(crate) outgoing: u64,
     pub(crate) completed: u64,
     pub(crate) failed: u64,
+    pub(crate) late_completions: u64,
     pub(crate) expired: u64,
 }

@@ -75,6 +75,15 @@ pub enum Effect {
         /// Why.
         error: SettleError,
     },
+    /// A completion without a ticket changed nothing: its lock was lost before.
+    CompletedTooLate {
+        /// Name of the entity.
+        entity: Box<str>,
+        /// The message.
+        sequence: SequenceNumber,
+        /// The reason: the lock, or the session, is lost.
+        error: SettleError,
+    },
     /// Answer to `Credit` with `drain`, after the deliveries that used credit: the delivery-count is now `count`.
     Drained {
         /// The consumer.

@@ -47,18 +47,19 @@ pub(crate) struct ShownEntity {
 #[derive(Debug)]
 struct Figures {
     states: [(&'static str, u64); 6],
-    counters: [u64; 6],
+    counters: [u64; 7],
     bytes: u64,
     oldest: Option<Timestamp>,
     held_since: Option<Timestamp>,
 }
 
 /// Counters of an entity, in the order of [`Figures::counters`].
-const COUNTERS: [(&str, &str); 6] = [
+const COUNTERS: [(&str, &str); 7] = [
     ("incoming_messages", "Messages that arrived: sent, forwarded, or copied from a topic"),
     ("outgoing_messages", "Messages handed out, each time again; of a topic, the copies made"),
     ("completed_messages", "Messages completed, or received and deleted"),
     ("failed_deliveries", "Deliveries that were abandoned or whose lock ran out"),
+    ("late_completions", "Completions with settled=true that came after their lock was lost"),
     ("expired_messages", "Messages whose time to live was over"),
     ("dead_lettered_messages", "Messages that arrived among the dead letters"),
 ];
@@ -86,6 +87,7 @@ impl ShownEntity {
                 activity.outgoing,
                 activity.completed,
                 activity.failed,
+                activity.late_completions,
                 activity.expired,
                 activity.dead_lettered,
             ],

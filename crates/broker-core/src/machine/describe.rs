@@ -70,7 +70,7 @@ impl AdminViews<'_> {
     }
 
     pub(crate) fn activity(view: &EntityView<'_>) -> Activity {
-        let Traffic { incoming, outgoing, completed, failed, expired } = view.traffic;
+        let Traffic { incoming, outgoing, completed, failed, late_completions, expired } = view.traffic;
         Activity {
             deferred: view.deferred,
             locked: view.locked,
@@ -80,6 +80,7 @@ impl AdminViews<'_> {
             outgoing,
             completed,
             failed,
+            late_completions,
             expired,
             dead_lettered: view.dead_lettered,
         }

@@ -84,14 +84,33 @@ impl Settlements<'_> {
     ) {
         // Without an answer nobody learns when the message is gone for good.
         let removal = if ticket.is_some() { Removal::Awaited } else { Removal::Unawaited };
+        let completes = outcome == Outcome::Complete;
         let done = self.try_settle(cx, (queue, sequence.0, lock), outcome, removal);
         match (done, ticket) {
             (Ok(()), Some(ticket)) => cx.answer(Answer::Settled, ticket),
             (Err(error), Some(ticket)) => {
                 cx.reply(Effect::SettleRefused { ticket, error });
             }
+            (Err(error), None) if completes => self.completed_too_late(cx, queue, sequence, error),
             (_, None) => {}
         }
+    }
+
+    /// The receiver believes that it has completed the message, which is delivered again: an operator has to hear of it.
+    fn completed_too_late(
+        &mut self,
+        cx: &mut Cx<'_, impl Output>,
+        queue: QueueId,
+        sequence: SequenceNumber,
+        error: SettleError,
+    ) {
+        let Some(entity) = self.state.main_of(queue).map(|entity| entity.definition.name.clone()) else {
+            return;
+        };
+        if let Some(store) = self.state.store_mut(queue) {
+            store.traffic.late_completions += 1;
+        }
+        cx.reply(Effect::CompletedTooLate { entity, sequence, error });
     }
 
     fn try_settle(

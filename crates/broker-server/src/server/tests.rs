@@ -225,7 +225,11 @@ fn a_server_that_is_dropped_waits_for_no_goodbye() {
     let mut wire = Wire::session(server.addresses()[0], DEVELOPMENT_KEY_NAME, DEVELOPMENT_KEY).unwrap();
     let executor = Arc::downgrade(&server.executor);
     drop(server);
-    assert!(executor.upgrade().is_none(), "no thread is left that holds it");
+    // The threads of connections are not waited for: each lets go of what it has when it next runs.
+    while executor.upgrade().is_some() {
+        assert!(started.elapsed() < Duration::from_secs(30), "a thread that holds the executor is left");
+        thread::yield_now();
+    }
     assert!(wire.rest().is_ok(), "the socket has ended");
     assert!(started.elapsed() < Duration::from_secs(30));
 }

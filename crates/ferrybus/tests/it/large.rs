@@ -224,8 +224,9 @@ fn large_answers_are_read_one_after_another_by_whoever_reads_them() {
         } {}
         assert!(answer.len() > BODY && answer.ends_with(&body(0, BODY)[BODY - 4..]), "answer {number}");
     }
-    // One message as it was read, and the answer that is made of it, in which it moves.
+    // One message as it was read, the answer that is made of it, in which it moves, and the answer before it, whose last bytes are on
+    // their way.
     let grown = peak(&broker) - before;
-    assert!(grown <= ALLOWANCE + 3 * BODY as u64, "{} KiB more", grown / KIB);
+    assert!(grown <= ALLOWANCE + 4 * BODY as u64, "{} KiB more", grown / KIB);
     assert!(broker.stop().success());
 }

@@ -10,7 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use amqp_codec::performative::DeliveryState;
+use amqp_codec::{
+    performative::{DeliveryState, Performative, Transfer},
+    types::ReceiverSettleMode,
+};
 use broker_auth::{Secret, sign_token};
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned,
@@ -239,6 +242,34 @@ fn a_flood_of_refused_log_ins_writes_few_lines_and_each_is_counted() {
     assert!(metrics.contains(&counted), "{metrics}");
     let left_out = format!("\nferrybus_audit_attempts_left_out_total {}\n", TRIES - of("login"));
     assert!(metrics.contains(&left_out), "{metrics}");
+}
+
+#[test]
+fn a_completion_without_an_answer_that_comes_too_late_is_in_the_log_and_counted() {
+    let config =
+        "testing = true\n[metrics]\nanonymous = true\n[[queue]]\nname = \"orders\"\nhold = \"lock\"\n";
+    let scene = Scene::new("late-completion", config, &[]);
+    let string = scene.broker.connection_string.clone();
+    let ask = |arguments: &[&str]| {
+        let asked = ferrybus(&scene.folder.0, &[arguments, &["--connection-string", &string]].concat());
+        assert_eq!(code(&asked), 0, "{}", stderr(&asked));
+    };
+    ask(&["send", "orders", "--body", "x"]);
+    let mut wire = Wire::session(scene.address(), KEY, "SAS_KEY_VALUE").unwrap();
+    wire.receiver(0, "out", "orders", Some(ReceiverSettleMode::First)).unwrap();
+    wire.script.credit(0, 0, 0, 1, false);
+    let id = wire.transferred().unwrap().performative;
+    let Performative::Transfer(Transfer { delivery_id: Some(id), .. }) = id else { panic!("{id:?}") };
+    ask(&["clock", "advance", "2m"]);
+    wire.script.disposition(0, id, id, true, Some(DeliveryState::Accepted));
+    wire.flush().unwrap();
+    let sample = "ferrybus_entity_late_completions_total{entity=\"orders\",kind=\"queue\"} 1";
+    until(|| scene.metrics().contains(sample));
+    let lines = scene.end();
+    let line = lines.iter().find(|line| line["condition"] == "com.microsoft:message-lock-lost").unwrap();
+    assert_eq!((&line["level"], &line["message"]), (&"WARN".into(), &"refused".into()));
+    let text = line["text"].as_str().unwrap();
+    assert!(text.starts_with("message 1 of `orders` was completed by container"), "{text}");
 }
 
 /// Between any two sends of another client come a hundred tokens that nobody has signed.

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::{harness::*, transacting::*};
 use crate::{
-    Activity, Command, Effect, EntityReport, EntitySettings, Look, Message, Operation, Outcome, Properties,
-    ReceiveMode, TransactionId,
+    Activity, Command, Delivery, Effect, EntityReport, EntitySettings, Look, Message, Operation, Outcome,
+    Properties, ReceiveMode, SequenceNumber, SettleError, TransactionId,
 };
 
 fn look(broker: &mut Broker, look: Look) -> Vec<EntityReport> {
@@ -50,6 +50,26 @@ fn each_thing_that_happens_to_a_message_is_counted_once() {
     broker.fetch(main_path("q"), &[again.sequence.0], true).unwrap();
     let expected = Activity { outgoing: 5, completed: 2, deferred: 0, ..expected };
     assert_eq!(activity(&mut broker, "q"), expected, "fetched for good");
+}
+
+#[test]
+fn a_completion_that_nobody_waits_for_is_told_and_counted_where_it_comes_too_late() {
+    let late = |outcome: Outcome| {
+        let mut broker = Broker::with_queue(EntitySettings::default());
+        broker.publish_all(&["a"]);
+        let Delivery { queue, sequence, lock, .. } = broker.lock_one();
+        broker.wait(60_000);
+        let lock = lock.unwrap().id;
+        let told = broker.tell(ME, Command::Settle { queue, sequence, lock, outcome, ticket: None });
+        assert_eq!(broker.active(), 1);
+        (told, activity(&mut broker, "q").late_completions)
+    };
+    let (told, counted) = late(Outcome::Complete);
+    let [Effect::CompletedTooLate { entity, sequence, error }] = &*told else { panic!("{told:?}") };
+    assert_eq!((&**entity, *sequence, *error, counted), ("q", SequenceNumber(1), SettleError::LockLost, 1));
+    // It wanted the message to come again, and it does.
+    let (told, counted) = late(Outcome::Release(Properties::default()));
+    assert!(told.is_empty() && counted == 0, "{told:?}");
 }
 
 #[test]
