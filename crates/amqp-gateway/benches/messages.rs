@@ -122,7 +122,7 @@ fn delivery(consumer: LinkId, number: u64, payload: &Bytes) -> Effect {
             until: Timestamp::from_millis(1_795_000_060_000),
         }),
         stored: Stored {
-            more: None,
+            extras: None,
             enqueued_at: Timestamp::from_millis(1_795_000_000_000),
             expires_at: None,
             delivery_count: 0,

@@ -119,8 +119,8 @@ impl Gateway {
         }
         let (producer, auto_create) = (id, self.config.auto_create);
         match (path, via) {
-            (Some(path), Some(through)) => {
-                self.commands.push(Command::OpenProducerThrough { producer, path, through, auto_create });
+            (Some(path), Some(via)) => {
+                self.commands.push(Command::OpenProducerVia { producer, path, via, auto_create });
             }
             (Some(path), None) => {
                 let open = Command::OpenProducer { producer, path, auto_create };

@@ -7,7 +7,8 @@ mod text;
 use std::{borrow::Cow, time::Duration};
 
 use broker_core::{
-    AttachError, CommitError, EntityError, NoRoom, PublishError, SessionError, SettleError, TransactionError,
+    AttachError, CommitError, EntityError, PublishError, QuotaError, SessionError, SettleError,
+    TransactionError,
 };
 
 use crate::{address::AddressError, fault_table::FaultKind, refusal_log::Severity, selector::SelectorError};
@@ -317,7 +318,7 @@ fn publish(error: &PublishError) -> Name {
         | PublishError::SessionRequired(_)
         | PublishError::PartitionKey(_) => ("amqp:not-allowed", 400),
         PublishError::SessionIdTooLong { .. } => ("com.microsoft:argument-out-of-range", 400),
-        PublishError::NoRoom(error) => no_room(error),
+        PublishError::QuotaExceeded(error) => quota_error(error),
         PublishError::TooManyCopies { .. } | PublishError::TooMuchAtOnce { .. } => {
             ("amqp:resource-limit-exceeded", 403)
         }
@@ -329,9 +330,9 @@ fn publish(error: &PublishError) -> Name {
 }
 
 /// One condition for whatever has no room, until something is gone.
-const fn no_room(error: &NoRoom) -> Name {
+const fn quota_error(error: &QuotaError) -> Name {
     match error {
-        NoRoom::Entity { .. } | NoRoom::Storage => ("amqp:resource-limit-exceeded", 403),
+        QuotaError::Entity { .. } | QuotaError::Storage => ("amqp:resource-limit-exceeded", 403),
     }
 }
 
@@ -384,7 +385,7 @@ fn session(error: &SessionError) -> Name {
         SessionError::NoSessions(_) => ("amqp:not-allowed", 400),
         SessionError::LockLost => SESSION_LOST,
         SessionError::StateTooLarge { .. } => ("amqp:link:message-size-exceeded", 400),
-        SessionError::NoRoom(error) => no_room(error),
+        SessionError::QuotaExceeded(error) => quota_error(error),
         SessionError::Storage => ("amqp:internal-error", 500),
     }
 }

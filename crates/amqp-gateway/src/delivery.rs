@@ -198,9 +198,9 @@ fn write_annotations(
 ) {
     let long = |number: u64| AnnotationValue::Long(i64::try_from(number).unwrap_or(i64::MAX));
     let number = long(sequence.0);
-    let more = stored.more.as_deref();
-    let first = more.and_then(|more| more.enqueued_sequence).map_or(number, long);
-    let source = more.and_then(|more| more.dead_letter_source.as_deref()).filter(|_| service_bus);
+    let extras = stored.extras.as_deref();
+    let first = extras.and_then(|extras| extras.enqueued_sequence).map_or(number, long);
+    let source = extras.and_then(|extras| extras.dead_letter_source.as_deref()).filter(|_| service_bus);
     let enqueued = ("x-opt-enqueued-time", timestamp(stored.enqueued_at));
     let locked = ("x-opt-locked-until", timestamp(lock.map(|lock| lock.until).unwrap_or_default()));
     let ours = [

@@ -102,7 +102,7 @@ impl Gateway {
         let transaction = self.transaction(name, id, &entity)?;
         let auto_create = self.config.auto_create;
         let target = match (queue, via) {
-            (_, Some(through)) => PublishTarget::Through { path, through },
+            (_, Some(via)) => PublishTarget::Via { path, via },
             (Some(queue), None) => PublishTarget::Queue(queue),
             (None, None) => PublishTarget::Path { path, auto_create },
         };

@@ -401,7 +401,7 @@ impl Gateway {
         }
         let waiting = self.waiting_bytes();
         if let Some(limit) = self.delivery_window.raise(waiting) {
-            self.commands.push(Command::ByteBudget { limit, least: DELIVERY_BYTES });
+            self.commands.push(Command::ByteBudget { limit, min_bytes: DELIVERY_BYTES });
         }
     }
 }

@@ -151,7 +151,7 @@ impl Gateway {
         let Some(link) = self.links.get(id.0) else { return };
         let LinkRole::Producer(producer) = &link.role else { return };
         let (session, delivery_id) = (link.session, delivery.delivery_id.0);
-        let through = producer.via.clone();
+        let via = producer.via.clone();
         let ticket = if producer.is_tracked() {
             let tracked = TrackedPublish {
                 link: id,
@@ -166,8 +166,8 @@ impl Gateway {
             (!delivery.settled).then(|| Correlation::Received(session, delivery_id).pack())
         };
         let auto_create = self.config.auto_create;
-        self.commands.push(match through {
-            Some(through) => Command::PublishThrough { path, through, messages, ticket },
+        self.commands.push(match via {
+            Some(via) => Command::PublishVia { path, via, messages, ticket },
             None => asking(kind, Command::PublishTo { path, messages, auto_create, ticket }),
         });
     }

@@ -4,7 +4,7 @@
 //! page. What changes an entity was computed from the very state that it replaces.
 
 use broker_core::{
-    Command, Effect, EntityError, EntityKind, EntityPath, EntityReport, Look, RULES_PER_TOPIC, Rule,
+    Command, Effect, EntityError, EntityKind, EntityPath, EntityQuery, EntityReport, RULES_PER_TOPIC, Rule,
     StoredRule, SubQueue, Ticket, Timestamp,
 };
 use broker_filter::Filter;
@@ -189,7 +189,7 @@ fn main_path(entity: &str) -> EntityPath {
 }
 
 fn describe(name: &str) -> Command {
-    Command::Describe { look: Look::One { name: name.into() }, ticket: TICKET }
+    Command::Describe { query: EntityQuery::One { name: name.into() }, ticket: TICKET }
 }
 
 fn show_rule(path: &EntityPath, name: &str) -> Command {
@@ -198,8 +198,8 @@ fn show_rule(path: &EntityPath, name: &str) -> Command {
 
 /// Asks for the first entities of a list, or for the next.
 fn list(context: Context, page: PageBuilder) -> Step {
-    let look = page.look(&context.query);
-    context.ask(Command::Describe { look, ticket: TICKET }, Awaiting::Page(page))
+    let query = page.entity_query(&context.query);
+    context.ask(Command::Describe { query, ticket: TICKET }, Awaiting::Page(page))
 }
 
 fn list_rules(context: Context, subscription: &str) -> Step {

@@ -3,7 +3,7 @@
 //! Invariant: one question is about at most [`SLICE`] entities and one more; what exists while the page is made is in it
 //! once, whatever comes or goes meanwhile.
 
-use broker_core::{EntityKind, EntityReport, Look, Start};
+use broker_core::{EntityKind, EntityQuery, EntityReport, PageStart};
 
 use crate::{
     Answer, Query, atom_feed,
@@ -49,12 +49,14 @@ impl PageBuilder {
 
     /// Next query of the core. The last slice asks for one entity more than the page has, to learn whether there is a next
     /// page.
-    pub(crate) fn look(&self, query: &Query) -> Look {
+    pub(crate) fn entity_query(&self, query: &Query) -> EntityQuery {
         let top = self.wanted(query);
-        let start = self.last.clone().map_or(Start::Skip(query.skip), Start::Behind);
+        let start = self.last.clone().map_or(PageStart::Skip(query.skip), PageStart::Behind);
         match &self.collection {
-            Collection::Kind(kind) => Look::Kind { kind: *kind, start, top },
-            Collection::Subscriptions(topic) => Look::Subscriptions { topic: topic.clone(), start, top },
+            Collection::Kind(kind) => EntityQuery::Kind { kind: *kind, start, top },
+            Collection::Subscriptions(topic) => {
+                EntityQuery::Subscriptions { topic: topic.clone(), start, top }
+            }
         }
     }
 

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 
 use crate::{
-    EntityKind, EntityPath, EntitySettings, EntityVersion, LinkId, LockId, LockToken, Look, Message,
+    EntityKind, EntityPath, EntityQuery, EntitySettings, EntityVersion, LinkId, LockId, LockToken, Message,
     NodeKind, Operation, Outcome, QueueId, ReceiveMode, Rule, SequenceNumber, SessionWanted, StoredRule,
     Subscriber, Ticket, Timestamp, TransactionId, UnsettledPolicy,
 };
@@ -28,13 +28,13 @@ pub enum Command {
         auto_create: bool,
     },
     /// The same through another entity, whose status decides for the link; the answer is about the target.
-    OpenProducerThrough {
+    OpenProducerVia {
         /// The new link.
         producer: LinkId,
         /// Where to.
         path: EntityPath,
         /// The entity between.
-        through: EntityPath,
+        via: EntityPath,
         /// Create either queue with defaults when missing.
         auto_create: bool,
     },
@@ -115,7 +115,7 @@ pub enum Command {
         /// Absolute number of payload bytes.
         limit: u64,
         /// A payload that is shorter counts as so many bytes: what is known of a delivery takes room, too.
-        least: u32,
+        min_bytes: u32,
     },
     /// Enqueue one message. Answer with a ticket: `Effect::Published` or `Effect::PublishRefused`.
     Publish {
@@ -149,11 +149,11 @@ pub enum Command {
     },
     /// Enqueue through another entity ("send via"). What its target does not take because of its status goes to the
     /// transfer dead letters of the entity between. Answer as for `PublishTo`.
-    PublishThrough {
+    PublishVia {
         /// Where to.
         path: EntityPath,
         /// The entity between.
-        through: EntityPath,
+        via: EntityPath,
         /// What; more than one for a batch message.
         messages: Vec<Message>,
         /// Who waits.
@@ -433,7 +433,7 @@ pub enum Command {
     /// Show entities and their counts. Answer: `Effect::Described`.
     Describe {
         /// Which.
-        look: Look,
+        query: EntityQuery,
         /// Who waits.
         ticket: Ticket,
     },

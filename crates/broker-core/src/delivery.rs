@@ -4,7 +4,9 @@
 
 use bytes::Bytes;
 
-use crate::{LinkId, LockId, LockToken, More, Properties, QueueId, SequenceNumber, Ticket, Timestamp};
+use crate::{
+    LinkId, LockId, LockToken, Properties, QueueId, SequenceNumber, StoredExtras, Ticket, Timestamp,
+};
 
 /// A message on its way to a consumer.
 #[derive(Clone, Debug)]
@@ -38,7 +40,7 @@ pub struct Stored {
     /// When the broker took it.
     pub enqueued_at: Timestamp,
     /// What only some messages have.
-    pub more: Option<Box<More>>,
+    pub extras: Option<Box<StoredExtras>>,
     /// When it expires; `None`: never. A message shown by `Peek` has it only if it brought a time to live of its
     /// own (`service-bus-entities` 5.2).
     pub expires_at: Option<Timestamp>,

@@ -3,7 +3,7 @@
 //! Invariant: every entity that has a name is in the list of its kind, a subscription in that of its topic; what a place
 //! costs to find grows with the number of pieces, not of entities.
 
-use crate::{EntityKind, QueueId, Start, id_map::IdMap, name, record::Definition};
+use crate::{EntityKind, PageStart, QueueId, id_map::IdMap, name, record::Definition};
 
 /// Entities in one piece; a piece that grows beyond is split.
 const PIECE_MAX: usize = 512;
@@ -76,10 +76,10 @@ impl Ordered {
     }
 
     /// Those from a place on.
-    pub(crate) fn from(&self, start: &Start) -> impl Iterator<Item = QueueId> {
+    pub(crate) fn from(&self, start: &PageStart) -> impl Iterator<Item = QueueId> {
         let (piece, place) = match start {
-            Start::Skip(count) => self.skip(usize::try_from(*count).unwrap_or(usize::MAX)),
-            Start::Behind(name) => self.behind(&name::key(name)),
+            PageStart::Skip(count) => self.skip(usize::try_from(*count).unwrap_or(usize::MAX)),
+            PageStart::Behind(name) => self.behind(&name::key(name)),
         };
         let rest = self.pieces.get(piece..).unwrap_or_default();
         let first = rest.first().and_then(|first| first.get(place..)).unwrap_or_default();

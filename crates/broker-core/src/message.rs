@@ -38,7 +38,7 @@ pub struct Message {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Forwarded {
     /// Its history.
-    pub more: More,
+    pub extras: StoredExtras,
     /// Bytes of broker-added properties at the front of `rest`.
     pub properties_length: u32,
     /// The encoded properties, then the payload: what is stored instead of the payload alone.
@@ -47,7 +47,7 @@ pub struct Forwarded {
 
 /// What only some stored messages have.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct More {
+pub struct StoredExtras {
     /// `properties.group-id`, in an entity with sessions.
     pub session: Option<Box<str>>,
     /// The number that it got where it was first submitted, if it was copied or forwarded from there.

@@ -31,7 +31,7 @@ pub(crate) enum Work {
         /// In order; their payloads are copies of their own.
         messages: Vec<Message>,
         /// The entity they are sent through.
-        through: Option<QueueId>,
+        via: Option<QueueId>,
     },
     /// Enqueue when their time has come.
     Schedule {
@@ -67,12 +67,12 @@ pub(crate) enum Work {
 impl Work {
     /// Where this sends to, and the first of its messages, if that is `entity` or it goes through it.
     pub(crate) fn sends_to(&self, entity: QueueId) -> Option<(QueueId, &Message)> {
-        let (queue, through, messages) = match self {
-            Self::Publish { queue, messages, through } => (*queue, *through, messages),
+        let (queue, via, messages) = match self {
+            Self::Publish { queue, messages, via } => (*queue, *via, messages),
             Self::Schedule { queue, messages, .. } => (*queue, None, messages),
             Self::Settle(_) | Self::Cancel { .. } | Self::SetState { .. } => return None,
         };
-        messages.first().filter(|_| queue == entity || through == Some(entity)).map(|first| (queue, first))
+        messages.first().filter(|_| queue == entity || via == Some(entity)).map(|first| (queue, first))
     }
 }
 

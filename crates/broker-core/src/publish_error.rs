@@ -2,7 +2,7 @@
 //!
 //! Invariant: whoever gets one of these knows that nothing of what was sent is stored.
 
-use crate::{NoRoom, NodeKind, TransactionError};
+use crate::{NodeKind, QuotaError, TransactionError};
 
 /// Why a publish was refused.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -33,7 +33,7 @@ pub enum PublishError {
     },
     /// There is no room: sends wait until some is freed.
     #[error(transparent)]
-    NoRoom(#[from] NoRoom),
+    QuotaExceeded(#[from] QuotaError),
     /// A batch for a topic with so many rules that its copies are more than one send may have.
     #[error("{messages} messages may have {copies} copies at `{entity}`, at most {limit} are made at once")]
     TooManyCopies {

@@ -2,7 +2,7 @@
 //!
 //! Invariant: whoever gets one of these knows that the session and its state are as they were.
 
-use crate::NoRoom;
+use crate::QuotaError;
 
 /// Why a request about a session was refused.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -29,7 +29,7 @@ pub enum SessionError {
     },
     /// There is no room for the state.
     #[error(transparent)]
-    NoRoom(#[from] NoRoom),
+    QuotaExceeded(#[from] QuotaError),
     /// The stored state could not be read back.
     #[error("the broker's storage failed")]
     Storage,

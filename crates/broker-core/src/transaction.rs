@@ -27,11 +27,11 @@ pub enum PublishTarget {
     },
     /// Through another entity ("send via"). What its target does not take because of its status goes to the transfer
     /// dead letters of the entity between.
-    Through {
+    Via {
         /// Where to.
         path: EntityPath,
         /// The entity between.
-        through: EntityPath,
+        via: EntityPath,
     },
 }
 

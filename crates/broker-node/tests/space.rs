@@ -105,7 +105,7 @@ impl World {
             settings: Box::new(EntitySettings::default()),
             ticket: Ticket(1),
         };
-        world.ask(vec![Command::Connect, Command::ByteBudget { limit: u64::MAX, least: 0 }, create]);
+        world.ask(vec![Command::Connect, Command::ByteBudget { limit: u64::MAX, min_bytes: 0 }, create]);
         world.ask([receive(MAIN, SubQueue::Main), receive(DEAD, SubQueue::DeadLetter)].concat());
         world
     }

@@ -7,8 +7,8 @@
 use std::{fmt, io, net::SocketAddr, sync::Arc};
 
 use broker_core::{
-    Batch, ClientId, Command, Effect, EntityError, EntityPath, EntityReport, EntitySettings, Look, Rule,
-    SubQueue, Ticket,
+    Batch, ClientId, Command, Effect, EntityError, EntityPath, EntityQuery, EntityReport, EntitySettings,
+    Rule, SubQueue, Ticket,
 };
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpSocket};
@@ -68,8 +68,8 @@ impl Prepared {
         let mut all: Vec<EntityReport> = Vec::new();
         loop {
             let after = all.last().map_or(Box::default(), |last| last.name.to_ascii_lowercase().into());
-            let look = Look::All { after, top: PAGE };
-            let page = match self.ask_one(|ticket| Command::Describe { look, ticket })? {
+            let query = EntityQuery::All { after, top: PAGE };
+            let page = match self.ask_one(|ticket| Command::Describe { query, ticket })? {
                 Effect::Described { entities, .. } => entities,
                 _ => Vec::new(),
             };

@@ -34,7 +34,7 @@ pub(crate) fn bring_outcomes(commands: &[Command]) -> bool {
             Command::Publish { ticket: Some(_), .. }
                 | Command::PublishBatch { ticket: Some(_), .. }
                 | Command::PublishTo { ticket: Some(_), .. }
-                | Command::PublishThrough { ticket: Some(_), .. }
+                | Command::PublishVia { ticket: Some(_), .. }
                 | Command::Settle { ticket: Some(_), .. }
         )
     })
@@ -49,7 +49,7 @@ fn weight(command: &Command) -> usize {
         Command::Publish { message, .. } => message.payload.len(),
         Command::PublishBatch { messages, .. }
         | Command::PublishTo { messages, .. }
-        | Command::PublishThrough { messages, .. }
+        | Command::PublishVia { messages, .. }
         | Command::Schedule { messages, .. } => of_all(messages),
         Command::Enlist { operation, .. } => {
             let messages = match &**operation {

@@ -174,7 +174,7 @@ impl<'a> CoreWorld<'a> {
         let setup = Batch { client: ClientId(0), commands: entities(self.plan.seed) };
         self.process.boot((self.plan, self.now), &mut self.rng, &setup)?;
         self.client += 1;
-        self.commands = vec![Command::Connect, Command::ByteBudget { limit: u64::MAX, least: 0 }];
+        self.commands = vec![Command::Connect, Command::ByteBudget { limit: u64::MAX, min_bytes: 0 }];
         for (link, name) in (0..PLACE_LINKS).zip(ENTITIES) {
             self.commands.push(Command::OpenConsumer {
                 consumer: LinkId(link),

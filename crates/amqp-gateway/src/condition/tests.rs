@@ -15,7 +15,7 @@ fn refusals_have_the_names_that_the_sdks_map_to_their_exceptions() {
         (Refusal::Settle(SettleError::EntityGone), "amqp:not-found", 404),
         (Refusal::Settle(SettleError::TooMuchAtOnce { limit: 1 }), "amqp:resource-limit-exceeded", 403),
         (Refusal::Attach(AttachError::SubQueueSend(name())), "amqp:not-allowed", 400),
-        (Refusal::Publish(NoRoom::Storage.into()), "amqp:resource-limit-exceeded", 403),
+        (Refusal::Publish(QuotaError::Storage.into()), "amqp:resource-limit-exceeded", 403),
         (
             Refusal::Publish(PublishError::TooMuchAtOnce { entity: name(), messages: 2, limit: 1 }),
             "amqp:resource-limit-exceeded",
@@ -31,7 +31,7 @@ fn refusals_have_the_names_that_the_sdks_map_to_their_exceptions() {
             400,
         ),
         (
-            Refusal::Publish(NoRoom::Entity { entity: name(), bytes: 2, limit: 1 }.into()),
+            Refusal::Publish(QuotaError::Entity { entity: name(), bytes: 2, limit: 1 }.into()),
             "amqp:resource-limit-exceeded",
             403,
         ),
@@ -75,7 +75,7 @@ fn refused_sessions_have_the_names_that_the_sdks_map_to_their_exceptions() {
     let name = || Box::from("orders");
     have_the_names(
         [
-            (NoRoom::Storage.into(), "amqp:resource-limit-exceeded", 403),
+            (QuotaError::Storage.into(), "amqp:resource-limit-exceeded", 403),
             (SessionError::NotFound(name()), "amqp:not-found", 404),
             (SessionError::Disabled(name()), "com.microsoft:entity-disabled", 403),
             (SessionError::StateTooLarge { bytes: 2, limit: 1 }, "amqp:link:message-size-exceeded", 400),

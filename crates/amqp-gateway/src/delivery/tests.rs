@@ -9,7 +9,7 @@ use super::*;
 
 fn stored(payload: Bytes) -> Stored {
     Stored {
-        more: None,
+        extras: None,
         enqueued_at: Timestamp::from_millis(1_000_000),
         expires_at: None,
         delivery_count: 0,
@@ -191,13 +191,13 @@ fn added_properties_replace_those_of_the_same_name() {
 #[test]
 fn a_forwarded_message_tells_its_first_number_and_where_it_was_dead_lettered() {
     let payload = MessageBuilder::new().message_id("m").data(b"x").build();
-    let more = broker_core::More {
+    let extras = broker_core::StoredExtras {
         enqueued_sequence: Some(3),
         hops: 2,
         dead_letter_source: Some("orders".into()),
         ..Default::default()
     };
-    let stored = Stored { more: Some(Box::new(more)), ..stored(payload) };
+    let stored = Stored { extras: Some(Box::new(extras)), ..stored(payload) };
     for (dialect, shown) in [(Dialect::ServiceBus, true), (Dialect::Plain, false)] {
         let message = whole(&stored, Some(&lock()), dialect);
         let sections = Sections::scan(&message).unwrap();

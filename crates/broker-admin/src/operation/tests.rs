@@ -119,8 +119,8 @@ impl Broker {
     }
 
     fn report(&mut self, name: &str) -> EntityReport {
-        let look = Look::One { name: name.into() };
-        match self.commanded(Command::Describe { look, ticket: TICKET }) {
+        let query = EntityQuery::One { name: name.into() };
+        match self.commanded(Command::Describe { query, ticket: TICKET }) {
             Effect::Described { entities, .. } => entities.first().cloned().expect("it is there"),
             other => panic!("{other:?}"),
         }

@@ -36,11 +36,13 @@ fn page(count: u64, skip: u64, top: u64) -> (Vec<u64>, String) {
     let mut asked = Vec::new();
     loop {
         let context = context(skip, top);
-        let Look::Kind { start, top, .. } = page.look(&context.query) else { panic!("{page:?}") };
+        let EntityQuery::Kind { start, top, .. } = page.entity_query(&context.query) else {
+            panic!("{page:?}")
+        };
         asked.push(top);
         let first = match start {
-            Start::Skip(skip) => skip,
-            Start::Behind(name) => name.trim_start_matches('q').parse::<u64>().unwrap() + 1,
+            PageStart::Skip(skip) => skip,
+            PageStart::Behind(name) => name.trim_start_matches('q').parse::<u64>().unwrap() + 1,
         };
         let found: Vec<EntityReport> =
             (first..count).take(usize::try_from(top).unwrap()).map(report).collect();
@@ -89,6 +91,6 @@ fn what_comes_or_goes_between_two_slices_moves_none_of_the_others() {
     let page = PageBuilder::of(Collection::Kind(EntityKind::Queue));
     let PageProgress::Incomplete(page) = page.step(&context, &first) else { panic!("more follow") };
     let last = first.last().unwrap().name.clone();
-    let expected = Look::Kind { kind: EntityKind::Queue, start: Start::Behind(last), top: SLICE };
-    assert_eq!(page.look(&context.query), expected, "by name, whatever its place is by then");
+    let expected = EntityQuery::Kind { kind: EntityKind::Queue, start: PageStart::Behind(last), top: SLICE };
+    assert_eq!(page.entity_query(&context.query), expected, "by name, whatever its place is by then");
 }

@@ -148,7 +148,7 @@ impl Broker {
     /// A client is connected, and the journal remembers at least so many bytes.
     pub(crate) fn new(config: CoreConfig, bytes: u64) -> Self {
         let mut broker = Self { core: Core::new(config), recent: Recent::new(bytes), now: START };
-        broker.tell(vec![Command::Connect, Command::ByteBudget { limit: u64::MAX, least: 0 }]);
+        broker.tell(vec![Command::Connect, Command::ByteBudget { limit: u64::MAX, min_bytes: 0 }]);
         broker
     }
 

@@ -8,7 +8,7 @@ fn key(number: u32) -> Box<str> {
     format!("q{number:04}").into()
 }
 
-fn all(ordered: &Ordered, start: &Start) -> Vec<QueueId> {
+fn all(ordered: &Ordered, start: &PageStart) -> Vec<QueueId> {
     ordered.from(start).collect()
 }
 
@@ -19,13 +19,17 @@ fn check(ordered: &Ordered, model: &BTreeMap<Box<str>, QueueId>, places: &[u32])
     assert!(ordered.pieces.iter().all(|piece| !piece.is_empty() && piece.len() <= PIECE_MAX));
     for place in places.iter().map(|place| *place as usize).chain([0, expected.len(), expected.len() + 1]) {
         let skipped: Vec<QueueId> = expected.iter().skip(place).copied().collect();
-        assert_eq!(all(ordered, &Start::Skip(place as u64)), skipped, "skip {place}");
+        assert_eq!(all(ordered, &PageStart::Skip(place as u64)), skipped, "skip {place}");
     }
     for number in places {
         let name = key(*number);
         let behind = (std::ops::Bound::Excluded(&*name), std::ops::Bound::Unbounded);
         let expected: Vec<QueueId> = model.range::<str, _>(behind).map(|(_, queue)| *queue).collect();
-        assert_eq!(all(ordered, &Start::Behind(name.to_ascii_uppercase().into())), expected, "behind {name}");
+        assert_eq!(
+            all(ordered, &PageStart::Behind(name.to_ascii_uppercase().into())),
+            expected,
+            "behind {name}"
+        );
     }
 }
 
@@ -68,5 +72,5 @@ fn a_piece_is_split_when_it_has_one_too_many() {
     ordered.insert(key(fill), QueueId(fill));
     assert_eq!(ordered.pieces.iter().map(Vec::len).collect::<Vec<_>>(), [PIECE_MAX / 2, PIECE_MAX / 2 + 1]);
     let last = u64::try_from(PIECE_MAX).unwrap();
-    assert_eq!(all(&ordered, &Start::Skip(last)), [QueueId(fill)]);
+    assert_eq!(all(&ordered, &PageStart::Skip(last)), [QueueId(fill)]);
 }

@@ -8,7 +8,7 @@ use super::{
     sessions::{SESSION_ID_CHARS_MAX, check_session_id},
     status::Use,
 };
-use crate::{EntityKind, Message, NoRoom, Output, PublishError, QueueId, call::Cx, store::Entity};
+use crate::{EntityKind, Message, Output, PublishError, QueueId, QuotaError, call::Cx, store::Entity};
 
 /// Decides which messages an entity takes.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +66,7 @@ impl PublishChecks<'_> {
         out: &impl Output,
     ) -> Result<(), PublishError> {
         if out.storage_full() {
-            return Err(NoRoom::Storage.into());
+            return Err(QuotaError::Storage.into());
         }
         let missing = || PublishError::NotFound(format!("queue {}", queue.0).into());
         let entity = self.messages.entity(queue).ok_or_else(missing)?;
@@ -83,14 +83,20 @@ impl PublishChecks<'_> {
     }
 
     /// Refuses `more` bytes that an entity of at most `limit` has no room for once it has lost `less`.
-    pub(crate) fn check_size(self, queue: QueueId, limit: u64, more: u64, less: u64) -> Result<(), NoRoom> {
+    pub(crate) fn check_size(
+        self,
+        queue: QueueId,
+        limit: u64,
+        more: u64,
+        less: u64,
+    ) -> Result<(), QuotaError> {
         let bytes = self.messages.entities.entity_bytes(queue);
         if bytes.saturating_sub(less).saturating_add(more) <= limit {
             return Ok(());
         }
         let entity =
             self.messages.main_of(queue).map(|entity| entity.definition.name.clone()).unwrap_or_default();
-        Err(NoRoom::Entity { entity, bytes, limit })
+        Err(QuotaError::Entity { entity, bytes, limit })
     }
 
     /// All copies of one send are made in one call: there may be so many.

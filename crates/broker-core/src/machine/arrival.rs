@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::topic::FanOut;
 use crate::{
-    Message, More, Output, QueueId, Timestamp,
+    Message, Output, QueueId, StoredExtras, Timestamp,
     call::Cx,
     partition::PartitionId,
     record::{DURABLE, MessageIndex, OWN_TTL},
@@ -28,20 +28,20 @@ pub(crate) struct Arrival {
     /// Length of the properties in front of the payload.
     pub(crate) properties_length: u32,
     /// What only some messages have.
-    pub(crate) more: Option<Box<More>>,
+    pub(crate) extras: Option<Box<StoredExtras>>,
     /// Where it belongs, in an entity with partitions.
     pub(crate) partition: Option<PartitionId>,
 }
 
 /// What decides about a message that is published.
 #[inline]
-pub(crate) fn arrival(now: Timestamp, message: &Message, more: Option<Box<More>>) -> Arrival {
+pub(crate) fn arrival(now: Timestamp, message: &Message, extras: Option<Box<StoredExtras>>) -> Arrival {
     Arrival {
         time_to_live: message.time_to_live,
         due: message.scheduled_enqueue_time.filter(|due| *due > now),
         flags: if message.durable { DURABLE } else { 0 },
         properties_length: message.forwarded.as_ref().map_or(0, |from| from.properties_length),
-        more,
+        extras,
         partition: None,
     }
 }
@@ -98,7 +98,7 @@ pub(crate) fn store_message(
     // A scheduled message begins to age when it is due (EXP-5, EXP-6).
     let expires_at = if arrival.due.is_some() { None } else { ttl.map(|ttl| cx.now.after(ttl)) };
     let own = if arrival.time_to_live.is_some() { OWN_TTL } else { 0 };
-    let session = store.sessions.as_mut().map(|sessions| enter_session(sessions, arrival.more.as_deref()));
+    let session = store.sessions.as_mut().map(|sessions| enter_session(sessions, arrival.extras.as_deref()));
     let expires_at = expires_at.unwrap_or(Timestamp::MAX);
     let index = MessageIndex {
         state: if arrival.due.is_some() { State::Scheduled } else { State::Active },
@@ -106,7 +106,7 @@ pub(crate) fn store_message(
         properties_length: arrival.properties_length,
         due: arrival.due,
         own_ttl: arrival.due.and(arrival.time_to_live).map(millis),
-        more: arrival.more,
+        extras: arrival.extras,
         ..MessageIndex::new(store.id, sequence, cx.now, expires_at)
     };
     let (position, length) = cx.out.record(index.encode().as_slice(), &[rest]);
@@ -128,22 +128,22 @@ pub(crate) fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<
 }
 
 /// The number of the session that a message belongs to. Messages without one are refused before they come here.
-pub(crate) fn enter_session(sessions: &mut Sessions, more: Option<&More>) -> SessionNumber {
-    let session = more.and_then(|more| more.session.as_deref());
+pub(crate) fn enter_session(sessions: &mut Sessions, extras: Option<&StoredExtras>) -> SessionNumber {
+    let session = extras.and_then(|extras| extras.session.as_deref());
     debug_assert!(session.is_some(), "checked on arrival");
     sessions.enter(session.unwrap_or_default())
 }
 
 /// What a message brings along from where it was forwarded, and its session where the entity has sessions: elsewhere
 /// nothing may name one, for replay would make it.
-pub(crate) fn more_of(message: &Message, has_sessions: bool) -> Option<Box<More>> {
-    let mut more = message.forwarded.as_ref().map(|from| Box::new(from.more.clone()));
+pub(crate) fn extras_of(message: &Message, has_sessions: bool) -> Option<Box<StoredExtras>> {
+    let mut extras = message.forwarded.as_ref().map(|from| Box::new(from.extras.clone()));
     if has_sessions {
-        more.get_or_insert_default().session.clone_from(&message.session_id);
-    } else if let Some(more) = &mut more {
-        more.session = None;
+        extras.get_or_insert_default().session.clone_from(&message.session_id);
+    } else if let Some(extras) = &mut extras {
+        extras.session = None;
     }
-    more
+    extras
 }
 
 fn millis(duration: Duration) -> u64 {

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use super::{
     admission::PublishChecks,
     arrival::Arrival,
-    arrival::{arrival, more_of},
+    arrival::{arrival, extras_of},
     messages::Messages,
     partitions::Together,
     sessions::{SESSION_ID_CHARS_MAX, check_session_id},
@@ -207,11 +207,11 @@ impl PublishChecks<'_> {
             let Some(entity) = self.messages.entity(queue) else {
                 continue;
             };
-            let more = match entity.definition.kind {
+            let extras = match entity.definition.kind {
                 EntityKind::Topic => self.brings(now, queue, messages, limit),
                 kind => self.brings_at_most(queue, kind, messages),
             };
-            bytes = bytes.saturating_add(more);
+            bytes = bytes.saturating_add(extras);
             if bytes > limit {
                 return Err(self.too_much(entity, messages.len()));
             }
@@ -274,7 +274,7 @@ impl PublishChecks<'_> {
         behind: u64,
         most: u64,
     ) -> u64 {
-        let arrival = arrival(now, message, more_of(message, false));
+        let arrival = arrival(now, message, extras_of(message, false));
         let Some(entity) = self.messages.entity(topic) else {
             return 0;
         };
@@ -317,7 +317,7 @@ fn has_session(message: &Message) -> bool {
 
 /// Texts of a message that every copy has as well.
 fn texts(message: &Message) -> u64 {
-    let source = message.forwarded.as_ref().and_then(|from| from.more.dead_letter_source.as_deref());
+    let source = message.forwarded.as_ref().and_then(|from| from.extras.dead_letter_source.as_deref());
     [message.session_id.as_deref(), source].into_iter().flatten().map(|text| text.len() as u64).sum()
 }
 

@@ -5,7 +5,7 @@
 
 use super::{messages::Messages, settle::Addition};
 use crate::{
-    More, Output, Properties, PropertyValue, QueueId,
+    Output, Properties, PropertyValue, QueueId, StoredExtras,
     call::Cx,
     record::{MessageIndex, OpenRecord, encode_properties},
     slot::{Slot, State},
@@ -115,7 +115,7 @@ impl Disposer<'_> {
             state: State::Active,
             due: None,
             own_ttl: None,
-            more: without_session(record.index.more.clone()),
+            extras: without_session(record.index.extras.clone()),
             ..record.index.clone()
         };
         let (enqueued_at, expires_at) = (index.enqueued_at, index.expires_at);
@@ -188,10 +188,10 @@ pub(crate) const HEADER_SIZE: &str = "HeaderSizeExceeded";
 pub(crate) const HEADER_SIZE_TEXT: &str = "The size of the message's properties exceeds the quota.";
 
 /// A dead-letter store has no sessions: there a message only keeps the id that its sender gave it.
-fn without_session(more: Option<Box<More>>) -> Option<Box<More>> {
-    let mut more = more?;
-    more.session = None;
-    (*more != More::default()).then_some(more)
+fn without_session(extras: Option<Box<StoredExtras>>) -> Option<Box<StoredExtras>> {
+    let mut extras = extras?;
+    extras.session = None;
+    (*extras != StoredExtras::default()).then_some(extras)
 }
 
 fn append(

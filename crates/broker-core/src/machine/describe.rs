@@ -6,7 +6,7 @@ use std::ops::Bound;
 
 use super::views::AdminViews;
 use crate::{
-    Activity, EntityError, EntityKind, EntityPath, EntityReport, EntityVersion, Look, QueueId,
+    Activity, EntityError, EntityKind, EntityPath, EntityQuery, EntityReport, EntityVersion, QueueId,
     activity::Traffic, machine::EntityView, name,
 };
 
@@ -15,18 +15,20 @@ const SHOWN_MAX: u64 = 1_000;
 
 impl AdminViews<'_> {
     /// What a request asks to see, in order of name.
-    pub(crate) fn describe(self, look: &Look) -> Vec<EntityReport> {
-        match look {
-            Look::One { name } => self.entity(name).map(|view| self.report(&view)).into_iter().collect(),
-            Look::Kind { kind, start, top } => {
+    pub(crate) fn describe(self, query: &EntityQuery) -> Vec<EntityReport> {
+        match query {
+            EntityQuery::One { name } => {
+                self.entity(name).map(|view| self.report(&view)).into_iter().collect()
+            }
+            EntityQuery::Kind { kind, start, top } => {
                 let list = self.messages.entities.listed.of_kind(*kind);
                 self.page(list.into_iter().flat_map(|list| list.from(start)), *top)
             }
-            Look::All { after, top } => {
+            EntityQuery::All { after, top } => {
                 let behind = (Bound::Excluded(&**after), Bound::Unbounded);
                 self.page(self.messages.entities.names.range::<str, _>(behind).map(|(_, queue)| *queue), *top)
             }
-            Look::Subscriptions { topic, start, top } => {
+            EntityQuery::Subscriptions { topic, start, top } => {
                 let topic = self.messages.entities.names.get(&name::key(topic)).copied();
                 let list = topic.and_then(|topic| self.messages.entities.listed.of_topic(topic));
                 self.page(list.into_iter().flat_map(|list| list.from(start)), *top)

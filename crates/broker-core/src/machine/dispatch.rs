@@ -76,15 +76,14 @@ impl CommandRouter<'_> {
             Command::PublishTo { path, messages, auto_create, ticket } => {
                 Publisher::of(&mut self.state.messages).publish_to(cx, &path, &messages, auto_create, ticket);
             }
-            Command::PublishThrough { path, through, messages, ticket } => {
-                Publisher::of(&mut self.state.messages)
-                    .publish_through(cx, &path, &through, &messages, ticket);
+            Command::PublishVia { path, via, messages, ticket } => {
+                Publisher::of(&mut self.state.messages).publish_via(cx, &path, &via, &messages, ticket);
             }
             Command::Credit { consumer, limit, drain } => {
                 self.state.links.credit(&mut self.state.messages.entities, cx, consumer, limit, drain);
             }
-            Command::ByteBudget { limit, least } => {
-                self.state.links.byte_budget(&mut self.state.messages.entities, client, limit, least);
+            Command::ByteBudget { limit, min_bytes } => {
+                self.state.links.byte_budget(&mut self.state.messages.entities, client, limit, min_bytes);
             }
             command => self.dispatch_request(cx, command),
         }
@@ -174,8 +173,8 @@ impl CommandRouter<'_> {
             Command::OpenProducer { producer, path, auto_create } => {
                 Attachments::of(self.state).open_producer(cx, producer, &path, auto_create);
             }
-            Command::OpenProducerThrough { producer, path, through, auto_create } => {
-                Attachments::of(self.state).open_producer_through(cx, producer, &path, &through, auto_create);
+            Command::OpenProducerVia { producer, path, via, auto_create } => {
+                Attachments::of(self.state).open_producer_via(cx, producer, &path, &via, auto_create);
             }
             Command::OpenConsumer { consumer, path, mode, unsettled, session, auto_create } => {
                 let how = How { mode, unsettled, session, filter: Filter::True, standing: Standing::Guest };
@@ -222,8 +221,8 @@ impl CommandRouter<'_> {
                 let done = EntityUpdates::of(self.state).update_entity(cx, &name, *settings, expected);
                 cx.answer_request(ticket, done);
             }
-            Command::Describe { look, ticket } => {
-                let entities = AdminViews::of(&self.state.messages).describe(&look);
+            Command::Describe { query, ticket } => {
+                let entities = AdminViews::of(&self.state.messages).describe(&query);
                 cx.reply(Effect::Described { ticket, entities });
             }
             Command::FindEntity { path, or_below, auto_create, ticket } => {

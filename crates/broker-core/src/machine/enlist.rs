@@ -119,30 +119,29 @@ impl TransactionManager<'_> {
     ) -> Result<(), PublishError> {
         let cost = cost_of(&messages);
         self.state.transactions.check(key, cost, &self.transaction_limits())?;
-        let (queue, through) = match target {
+        let (queue, via) = match target {
             PublishTarget::Queue(queue) => (queue, None),
             PublishTarget::Path { path, auto_create } => {
                 let found =
                     EntityAdmin::of(&mut self.state.messages).resolve_or_create(cx, &path, auto_create);
                 (found.map_err(|_| PublishError::NotFound(path.entity.clone()))?, None)
             }
-            PublishTarget::Through { path, through } => {
-                let (queue, through) =
-                    PublishChecks::of(&self.state.messages).resolve_through(&path, &through)?;
-                (queue, Some(through))
+            PublishTarget::Via { path, via } => {
+                let (queue, via) = PublishChecks::of(&self.state.messages).resolve_via(&path, &via)?;
+                (queue, Some(via))
             }
         };
         let cost = self.with_copies(key, queue, cost)?;
         PublishChecks::of(&self.state.messages).check_sent(
             cx,
             queue,
-            through,
+            via,
             &messages,
             Together::Transaction,
         )?;
-        self.check_same_key(cx.now, key, (queue, through), &messages)?;
+        self.check_same_key(cx.now, key, (queue, via), &messages)?;
         keep(&mut messages);
-        self.join(cx.now, key, Work::Publish { queue, messages, through }, cost);
+        self.join(cx.now, key, Work::Publish { queue, messages, via }, cost);
         Ok(())
     }
 
@@ -332,8 +331,8 @@ impl TransactionManager<'_> {
         to: (QueueId, Option<QueueId>),
         messages: &[Message],
     ) -> Result<(), PublishError> {
-        let (queue, through) = to;
-        for entity in [Some(queue), through.filter(|through| *through != queue)].into_iter().flatten() {
+        let (queue, via) = to;
+        for entity in [Some(queue), via.filter(|via| *via != queue)].into_iter().flatten() {
             let Some(partitioned) =
                 self.state.main_of(entity).filter(|entity| entity.definition.partitions.is_some())
             else {

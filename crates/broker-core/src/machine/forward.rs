@@ -21,7 +21,8 @@ use super::{
 use broker_filter::{SystemProperty, Value};
 
 use crate::{
-    Forwarded, Message, NoRoom, Output, Properties, PropertyValue, PublishError, QueueId, SYSTEM, Timestamp,
+    Forwarded, Message, Output, Properties, PropertyValue, PublishError, QueueId, QuotaError, SYSTEM,
+    Timestamp,
     call::Cx,
     record::{DURABLE, OpenRecord},
 };
@@ -157,14 +158,14 @@ impl Forwarder<'_> {
     ) -> Result<(), Option<Failure>> {
         let Some(store) = self.messages.store(queue) else { return Ok(()) };
         let Some(target) = &store.forwards else { return Ok(()) };
-        let mut more = record.index.more.as_deref().cloned().unwrap_or_default();
-        if more.hops >= HOPS_MAX {
+        let mut extras = record.index.extras.as_deref().cloned().unwrap_or_default();
+        if extras.hops >= HOPS_MAX {
             return Err(Some(Failure::hops()));
         }
-        more.hops += 1;
-        more.enqueued_sequence.get_or_insert(record.enqueued_sequence().unwrap_or(sequence));
+        extras.hops += 1;
+        extras.enqueued_sequence.get_or_insert(record.enqueued_sequence().unwrap_or(sequence));
         if store.is_dead_letter() {
-            more.dead_letter_source =
+            extras.dead_letter_source =
                 self.messages.main_of(queue).map(|entity| entity.definition.name.clone());
         }
         let Some(target) = self.messages.entities.names.get(&**target).copied() else {
@@ -180,7 +181,7 @@ impl Forwarder<'_> {
         if properties_length as usize > self.messages.config.max_properties_bytes {
             return Err(Some(Failure::properties()));
         }
-        message.forwarded = Some(Box::new(Forwarded { more, properties_length, rest }));
+        message.forwarded = Some(Box::new(Forwarded { extras, properties_length, rest }));
         let arrived = Publisher::of(self.messages).enqueue(
             cx,
             target,
@@ -267,7 +268,7 @@ impl Failure {
     pub(crate) fn of(error: &PublishError) -> Option<Self> {
         let reason = match error {
             // What is forwarded belongs to no transaction, and asks for no kind of node.
-            PublishError::NoRoom(NoRoom::Storage)
+            PublishError::QuotaExceeded(QuotaError::Storage)
             | PublishError::HistoryFull { .. }
             | PublishError::WrongKind { .. }
             | PublishError::Transaction(_) => return None,
@@ -275,7 +276,7 @@ impl Failure {
                 "MessagingEntityNotFoundException"
             }
             PublishError::Disabled(_) => "MessagingEntityDisabledException",
-            PublishError::NoRoom(NoRoom::Entity { .. })
+            PublishError::QuotaExceeded(QuotaError::Entity { .. })
             | PublishError::TooManyCopies { .. }
             | PublishError::TooMuchAtOnce { .. } => "QuotaExceededException",
             PublishError::TooLarge { .. } => "MessageSizeExceededException",

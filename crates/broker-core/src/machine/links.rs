@@ -91,21 +91,21 @@ impl Attachments<'_> {
     }
 
     /// The link belongs to the entity between, and knows what it needs of the target.
-    pub(crate) fn open_producer_through(
+    pub(crate) fn open_producer_via(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
         link: LinkId,
         path: &EntityPath,
-        through: &EntityPath,
+        via: &EntityPath,
         auto_create: bool,
     ) {
-        let between = self.prepare_producer(cx, link, through, auto_create);
+        let between = self.prepare_producer(cx, link, via, auto_create);
         let opened = between.and_then(|between| {
             self.state
                 .messages
                 .entities
                 .check_use(between, Use::Send)
-                .map_err(|_| AttachError::Disabled(through.entity.clone()))?;
+                .map_err(|_| AttachError::Disabled(via.entity.clone()))?;
             Ok((between, self.prepare_producer(cx, link, path, auto_create)?))
         });
         self.finish_link(cx, link, opened, |_, queue| Link::Producer { queue });

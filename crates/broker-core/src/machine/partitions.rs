@@ -5,7 +5,7 @@
 //! numbers of one partition. An entity without partitions has one row of numbers and pays nothing.
 
 use super::{
-    arrival::{Arrival, arrival, more_of},
+    arrival::{Arrival, arrival, extras_of},
     publish::Numbers,
     publish::Publisher,
     table::EntityTable,
@@ -126,8 +126,8 @@ impl Publisher<'_> {
                 continue;
             }
             store.traffic.incoming += 1;
-            let more = more_of(message, store.sessions.is_some());
-            let arrival = Arrival { partition, ..arrival(cx.now, message, more) };
+            let extras = extras_of(message, store.sessions.is_some());
+            let arrival = Arrival { partition, ..arrival(cx.now, message, extras) };
             numbers.tell(FanOut::of(self.messages).accept_numbered(cx, queue, arrival, message.stored()));
         }
         if let Some(store) = self.messages.entities.stores.get_mut(&queue) {

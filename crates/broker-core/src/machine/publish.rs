@@ -4,7 +4,7 @@
 
 use super::{
     admission::PublishChecks,
-    arrival::{accept, arrival, more_of},
+    arrival::{accept, arrival, extras_of},
     entities::EntityAdmin,
     messages::Messages,
     partitions::Together,
@@ -113,8 +113,8 @@ impl Publisher<'_> {
                 continue;
             }
             store.traffic.incoming += 1;
-            let more = more_of(message, store.sessions.is_some());
-            numbers.tell(accept(cx, store, arrival(cx.now, message, more), message.stored()));
+            let extras = extras_of(message, store.sessions.is_some());
+            numbers.tell(accept(cx, store, arrival(cx.now, message, extras), message.stored()));
         }
         self.messages.entities.agenda.arm(store);
         self.messages.entities.agenda.wake(store);

@@ -62,7 +62,7 @@ pub(crate) fn read_stored(
                 state: slot.state as u8,
                 acquired_before: slot.is_acquired(),
                 properties: Properties::default(),
-                more: None,
+                extras: None,
                 payload: record,
             })
         }
@@ -93,7 +93,7 @@ pub(crate) fn stored(slot: &Slot, mut record: OpenRecord) -> Result<Stored, Stor
     let properties = record.properties().map_err(broken)?;
     if record.index.body.is_some() {
         let sequence = record.enqueued_sequence();
-        record.index.more().enqueued_sequence = sequence;
+        record.index.extras().enqueued_sequence = sequence;
     }
     Ok(Stored {
         enqueued_at: record.index.enqueued_at,
@@ -102,7 +102,7 @@ pub(crate) fn stored(slot: &Slot, mut record: OpenRecord) -> Result<Stored, Stor
         state: slot.state as u8,
         acquired_before: slot.is_acquired(),
         properties,
-        more: record.index.more.take(),
+        extras: record.index.extras.take(),
         payload: record.into_payload(),
     })
 }

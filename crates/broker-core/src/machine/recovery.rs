@@ -123,7 +123,7 @@ impl Recovery<'_> {
         at: Position,
         length: u32,
     ) -> Result<(), RecordError> {
-        let session = index.more.as_ref().and_then(|more| more.session.as_deref());
+        let session = index.extras.as_ref().and_then(|extras| extras.session.as_deref());
         let session = session.map(|session| (session, self.messages.tokens.seed()));
         let store = self.replay_store(index.queue);
         let mut slot = Slot::new(at, length, index.enqueued_at, index.expires_at);
@@ -135,7 +135,8 @@ impl Recovery<'_> {
         }
         store.replay_message(index.sequence, slot, session);
         store.seen.note(index.sequence);
-        let came_by_itself = index.body.is_some() || index.more.as_ref().is_some_and(|more| more.hops > 0);
+        let came_by_itself =
+            index.body.is_some() || index.extras.as_ref().is_some_and(|extras| extras.hops > 0);
         if !came_by_itself {
             store.seen.sent_at = store.seen.sent_at.max(index.enqueued_at);
         }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::{
-    arrival::{Arrival, arrival, more_of, store_message},
+    arrival::{Arrival, arrival, extras_of, store_message},
     partitions::Together,
     publish::Numbers,
     publish::Publisher,
@@ -117,8 +117,8 @@ impl Publisher<'_> {
             let Some(store) = self.messages.store_mut(queue) else { return };
             if store.is_first_copy(cx.now, message) {
                 store.traffic.incoming += 1;
-                let more = more_of(message, store.sessions.is_some());
-                store_message(cx, store, *number, arrival(cx.now, message, more), message.stored());
+                let extras = extras_of(message, store.sessions.is_some());
+                store_message(cx, store, *number, arrival(cx.now, message, extras), message.stored());
             }
         }
         self.messages.entities.rearm(queue);
@@ -139,7 +139,7 @@ impl Publisher<'_> {
             due: None,
             flags: record.index.flags,
             properties_length: record.index.properties_length,
-            more: record.index.more.clone(),
+            extras: record.index.extras.clone(),
             partition: PartitionId::of_number(sequence),
         };
         self.messages.entities.discard(cx, queue, sequence);

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::{admission::PublishChecks, namespace::Namespace, status::Use};
 use crate::{
-    ClientId, Effect, EntityPath, NoRoom, Output, QueueId, SessionError, Ticket, Timestamp,
+    ClientId, Effect, EntityPath, Output, QueueId, QuotaError, SessionError, Ticket, Timestamp,
     call::Cx,
     merge::Answer,
     record::{encode_session_state, session_state_of},
@@ -178,7 +178,7 @@ impl SessionRequests<'_> {
             return Err(SessionError::StateTooLarge { bytes, limit });
         }
         if out.storage_full() {
-            return Err(NoRoom::Storage.into());
+            return Err(QuotaError::Storage.into());
         }
         let Some(limit) = settings.max_size_bytes else { return Ok(()) };
         let before = self.state.store(queue).and_then(|store| store.session(number)?.state());

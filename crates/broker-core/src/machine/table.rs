@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::{agenda::Agenda, idle::Idle, status::Use};
 use crate::{
     AuthorizationRule, ClientId, Effect, EntityError, EntityKind, EntityPath, EntitySettings, Output,
-    QueueId, Start, SubQueue,
+    PageStart, QueueId, SubQueue,
     call::Cx,
     id_map::IdMap,
     listed::Listed,
@@ -58,7 +58,7 @@ impl EntityTable {
 
     /// The main stores of a topic's subscriptions, in order of name.
     pub(crate) fn subscriptions_of(&self, topic: QueueId) -> impl Iterator<Item = QueueId> {
-        self.listed.of_topic(topic).into_iter().flat_map(|list| list.from(&Start::Skip(0)))
+        self.listed.of_topic(topic).into_iter().flat_map(|list| list.from(&PageStart::Skip(0)))
     }
 
     /// How many subscriptions a topic has.

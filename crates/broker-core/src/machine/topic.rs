@@ -9,7 +9,7 @@ use broker_filter::{PropertySet, SystemProperty, Value};
 use bytes::Bytes;
 
 use super::{
-    arrival::{Arrival, arrival, enter_session, more_of, shorter},
+    arrival::{Arrival, arrival, enter_session, extras_of, shorter},
     copies::CopyPlanner,
     copies::PlannedCopy,
     dead_letter::{HEADER_SIZE, HEADER_SIZE_TEXT, NO_SESSION_ID, with_reason},
@@ -18,7 +18,7 @@ use super::{
     sessions::check_session_id,
 };
 use crate::{
-    Message, More, Output, Properties, PropertyValue, QueueId, SYSTEM, Timestamp,
+    Message, Output, Properties, PropertyValue, QueueId, SYSTEM, StoredExtras, Timestamp,
     call::Cx,
     record::{BodyRef, MessageIndex, OWN_TTL, decode_properties, encode_properties},
     slot::{Slot, State},
@@ -76,7 +76,7 @@ impl FanOut<'_> {
                 numbers.tell(0);
                 continue;
             }
-            let arrival = Arrival { partition, ..arrival(cx.now, message, more_of(message, false)) };
+            let arrival = Arrival { partition, ..arrival(cx.now, message, extras_of(message, false)) };
             let number = self.publish_to_topic(cx, topic, message, arrival);
             if matches!(numbers, Numbers::Told(_)) && !self.messages.entities.has_slot(topic, number) {
                 left_no_trace = true;
@@ -176,7 +176,7 @@ impl FanOut<'_> {
             Some(_) => (definition.stores.dead_letter, None),
             None => (subscription, session.filter(|_| needs_session)),
         };
-        let more = more_of_copy(incoming.arrival.more.as_deref(), session);
+        let extras = extras_of_copy(incoming.arrival.extras.as_deref(), session);
         let mut encoded = changed.map_or_else(Bytes::new, |changed| changed.properties);
         if let Some((reason, text)) = dead {
             let properties = decode_properties(&encoded).unwrap_or_default();
@@ -188,14 +188,14 @@ impl FanOut<'_> {
             flags: incoming.arrival.flags | own,
             properties_length: u32::try_from(encoded.len()).expect("properties are limited"),
             body: Some(body),
-            more,
+            extras,
             ..MessageIndex::new(target, sequence, cx.now, expires_at)
         };
         let (position, length) = cx.out.record(index.encode().as_slice(), &[&encoded]);
         let Some(store) = self.messages.entities.stores.get_mut(&target) else { return };
         let mut slot = Slot::new(position, length, cx.now, index.expires_at);
         if let Some(sessions) = &mut store.sessions {
-            slot.set_session(enter_session(sessions, index.more.as_deref()));
+            slot.set_session(enter_session(sessions, index.extras.as_deref()));
         }
         store.traffic.incoming += 1;
         store.insert_copy(sequence, slot, body);
@@ -218,7 +218,7 @@ fn store_body(
         state: State::Body,
         flags: incoming.arrival.flags,
         properties_length: incoming.arrival.properties_length,
-        more: more_of_copy(incoming.arrival.more.as_deref(), None),
+        extras: extras_of_copy(incoming.arrival.extras.as_deref(), None),
         // It lives as long as a copy does.
         ..MessageIndex::new(store.id, sequence, cx.now, Timestamp::MAX)
     };
@@ -232,12 +232,12 @@ fn store_body(
 }
 
 /// What only some messages have, of a copy in this session.
-fn more_of_copy(brought: Option<&More>, session: Option<&str>) -> Option<Box<More>> {
+fn extras_of_copy(brought: Option<&StoredExtras>, session: Option<&str>) -> Option<Box<StoredExtras>> {
     if brought.is_none() && session.is_none() {
         return None;
     }
     let brought = brought.cloned().unwrap_or_default();
-    Some(Box::new(More { session: session.map(Box::from), ..brought }))
+    Some(Box::new(StoredExtras { session: session.map(Box::from), ..brought }))
 }
 
 impl Incoming<'_> {
@@ -245,9 +245,10 @@ impl Incoming<'_> {
     pub(crate) fn tell_broker_facts(&mut self, now: Timestamp, number: u64, cap: Option<Duration>) {
         let millis = |at: Timestamp| Value::Timestamp(i64::try_from(at.as_millis()).unwrap_or(i64::MAX));
         let expires_at = shorter(self.arrival.time_to_live, cap).map(|ttl| now.after(ttl));
-        let first = self.arrival.more.as_ref().and_then(|more| more.enqueued_sequence).unwrap_or(number);
+        let first =
+            self.arrival.extras.as_ref().and_then(|extras| extras.enqueued_sequence).unwrap_or(number);
         let bytes = self.rest.len() as u64 - u64::from(self.arrival.properties_length);
-        let source = self.arrival.more.as_ref().and_then(|more| more.dead_letter_source.as_deref());
+        let source = self.arrival.extras.as_ref().and_then(|extras| extras.dead_letter_source.as_deref());
         let facts = &mut self.facts;
         facts.set_system(SystemProperty::EnqueuedTimeUtc, millis(now));
         facts.set_system(SystemProperty::SequenceNumber, Value::unsigned(number));

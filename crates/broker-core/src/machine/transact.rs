@@ -92,8 +92,8 @@ impl TransactionManager<'_> {
         let mut records = records.into_iter();
         for work in work {
             match work {
-                Work::Publish { queue, messages, through } => {
-                    Publisher::of(&mut self.state.messages).store_sent(cx, queue, through, &messages);
+                Work::Publish { queue, messages, via } => {
+                    Publisher::of(&mut self.state.messages).store_sent(cx, queue, via, &messages);
                 }
                 Work::Schedule { queue, messages, numbers } => {
                     Publisher::of(&mut self.state.messages).store_scheduled(cx, queue, &messages, &numbers);
@@ -130,8 +130,8 @@ impl TransactionManager<'_> {
         let mut records = Vec::new();
         for work in work {
             match work {
-                Work::Publish { queue, messages, through } => {
-                    sent.entry((*queue, *through)).or_default().extend_from_slice(messages);
+                Work::Publish { queue, messages, via } => {
+                    sent.entry((*queue, *via)).or_default().extend_from_slice(messages);
                 }
                 Work::Schedule { queue, messages, .. } => {
                     sent.entry((*queue, None)).or_default().extend_from_slice(messages);
@@ -151,11 +151,11 @@ impl TransactionManager<'_> {
                 }
             }
         }
-        for ((queue, through), messages) in &sent {
+        for ((queue, via), messages) in &sent {
             PublishChecks::of(&self.state.messages).check_sent(
                 cx,
                 *queue,
-                *through,
+                *via,
                 messages,
                 Together::Transaction,
             )?;

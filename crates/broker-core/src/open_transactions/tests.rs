@@ -76,7 +76,7 @@ proptest! {
                 Step::Send { key, messages, bytes } => {
                     let cost = Cost { messages, settlements: 0, bytes };
                     if table.check(key, cost, &LIMITS).is_ok() {
-                        let work = Work::Publish { queue: QueueId(1), messages: Vec::new(), through: None };
+                        let work = Work::Publish { queue: QueueId(1), messages: Vec::new(), via: None };
                         table.add(key, work, cost, Timestamp::from_millis(now + 100));
                     }
                 }
@@ -124,7 +124,7 @@ fn what_becomes_of_a_lock_changes_for_that_lock_alone() {
     let keys = [1, 2].map(|name| (ClientId(1), TransactionId(name)));
     for key in keys {
         table.declare(key, &LIMITS).unwrap();
-        let work = Work::Publish { queue: QueueId(1), messages: Vec::new(), through: None };
+        let work = Work::Publish { queue: QueueId(1), messages: Vec::new(), via: None };
         table.add(key, work, Cost::default(), Timestamp::from_millis(100));
     }
     // The second lock of message 1 came after the first was lost.

@@ -7,7 +7,7 @@ use bytes::{Buf as _, Bytes};
 use super::{
     Reader, RecordError, SEQUENCE_END, VERSION, decode_properties, decode_state, encode_properties, kind, put,
 };
-use crate::{More, Properties, QueueId, Timestamp, slot::State};
+use crate::{Properties, QueueId, StoredExtras, Timestamp, slot::State};
 
 /// The sender asked for durability (`header.durable`).
 pub(crate) const DURABLE: u8 = 1;
@@ -67,7 +67,7 @@ pub(crate) struct MessageIndex {
     /// Of a copy: where its sections lie.
     pub(crate) body: Option<BodyRef>,
     /// What only some messages have.
-    pub(crate) more: Option<Box<More>>,
+    pub(crate) extras: Option<Box<StoredExtras>>,
 }
 
 /// Bytes of an index with all extensions of a fixed length.
@@ -105,7 +105,7 @@ impl MessageIndex {
             due: None,
             own_ttl: None,
             body: None,
-            more: None,
+            extras: None,
         }
     }
 
@@ -133,12 +133,12 @@ impl MessageIndex {
             put(&mut bytes, length + EXTENSION_HEAD + 4, &body.sequence.to_le_bytes());
             length += BODY_EXTENSION;
         }
-        let Some(more) = &self.more else {
+        let Some(extras) = &self.extras else {
             put(&mut bytes, 40, &extensions_length(length));
             return IndexBytes::Short(bytes, length);
         };
         let mut bytes = bytes.get(..length).unwrap_or(&bytes).to_vec();
-        more.encode(&mut bytes);
+        extras.encode(&mut bytes);
         let length = extensions_length(bytes.len());
         put(&mut bytes, 40, &length);
         IndexBytes::Long(bytes)
@@ -158,7 +158,7 @@ impl MessageIndex {
             due: None,
             own_ttl: None,
             body: None,
-            more: None,
+            extras: None,
         };
         if !(1..SEQUENCE_END).contains(&index.sequence) {
             return Err(RecordError::Value { field: "sequence", value: index.sequence });
@@ -191,18 +191,18 @@ impl MessageIndex {
         match tag {
             tag::DUE => self.due = Some(Timestamp::from_millis(reader.u64("due")?)),
             tag::OWN_TTL => self.own_ttl = Some(reader.u64("own ttl")?),
-            tag::SESSION => self.more().session = Some(reader.text(value.len(), "session")?.into()),
+            tag::SESSION => self.extras().session = Some(reader.text(value.len(), "session")?.into()),
             tag::ENQUEUED_SEQUENCE => {
-                self.more().enqueued_sequence = Some(reader.u64("enqueued sequence")?);
+                self.extras().enqueued_sequence = Some(reader.u64("enqueued sequence")?);
             }
             tag::BODY => {
                 let topic = QueueId(reader.u32("body")?);
                 self.body = Some(BodyRef { topic, sequence: reader.u64("body")? });
             }
-            tag::HOPS => self.more().hops = reader.u8("hops")?,
+            tag::HOPS => self.extras().hops = reader.u8("hops")?,
             tag::DEAD_LETTER_SOURCE => {
                 let source = reader.text(value.len(), "dead-letter source")?;
-                self.more().dead_letter_source = Some(source.into());
+                self.extras().dead_letter_source = Some(source.into());
             }
             _ => return Err(RecordError::Value { field: "extension tag", value: u64::from(tag) }),
         }
@@ -214,12 +214,12 @@ impl MessageIndex {
     }
 
     /// What only some messages have, to write to.
-    pub(crate) fn more(&mut self) -> &mut More {
-        self.more.get_or_insert_default()
+    pub(crate) fn extras(&mut self) -> &mut StoredExtras {
+        self.extras.get_or_insert_default()
     }
 }
 
-impl More {
+impl StoredExtras {
     fn encode(&self, bytes: &mut Vec<u8>) {
         if let Some(session) = &self.session {
             extend(bytes, tag::SESSION, session.as_bytes());
@@ -341,7 +341,7 @@ impl OpenRecord {
 
     /// The number that the message got where it was first submitted, if that was elsewhere.
     pub(crate) fn enqueued_sequence(&self) -> Option<u64> {
-        let own = self.index.more.as_ref().and_then(|more| more.enqueued_sequence);
+        let own = self.index.extras.as_ref().and_then(|extras| extras.enqueued_sequence);
         let shared = || self.body.as_ref().and_then(|body| body.enqueued_sequence());
         own.or_else(shared).or_else(|| self.index.body.map(|body| body.sequence))
     }

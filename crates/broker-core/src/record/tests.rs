@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    AccessRight, AuthorizationRule, EntityKind, EntitySettings, EntityStatus, Hold, KeyText, More,
-    Properties, PropertyValue, Rule, Timestamp, partition::Counters,
+    AccessRight, AuthorizationRule, EntityKind, EntitySettings, EntityStatus, Hold, KeyText, Properties,
+    PropertyValue, Rule, StoredExtras, Timestamp, partition::Counters,
 };
 
 fn state() -> impl Strategy<Value = State> {
@@ -18,7 +18,7 @@ prop_compose! {
     fn message_index()(
         (queue, sequence, enqueued, expires) in (any::<u32>(), 1..SEQUENCE_END, any::<u64>(), any::<u64>()),
         (delivery_count, state, flags) in (any::<u32>(), state(), 0u8..8),
-        (due, own_ttl, more) in (any::<Option<u64>>(), any::<Option<u64>>(), proptest::option::of(more())),
+        (due, own_ttl, extras) in (any::<Option<u64>>(), any::<Option<u64>>(), proptest::option::of(extras())),
         body: Option<(u32, u64)>,
     ) -> MessageIndex {
         MessageIndex {
@@ -36,19 +36,19 @@ prop_compose! {
                 BodyRef { topic: QueueId(if topic == queue { queue ^ 1 } else { topic }), sequence }
             }),
             // None at all and all of them none is the same in a record.
-            more: more.filter(|more| *more != More::default()).map(Box::new),
+            extras: extras.filter(|extras| *extras != StoredExtras::default()).map(Box::new),
         }
     }
 }
 
 prop_compose! {
-    fn more()(
+    fn extras()(
         session in proptest::option::of(".{0,128}"),
         enqueued_sequence: Option<u64>,
         hops: u8,
         dead_letter_source in proptest::option::of("[a-zA-Z0-9/._-]{1,260}"),
-    ) -> More {
-        More {
+    ) -> StoredExtras {
+        StoredExtras {
             session: session.map(Box::from),
             enqueued_sequence,
             hops,
@@ -243,14 +243,14 @@ proptest! {
     fn a_plain_record_is_read_in_one_step_and_no_other(index in message_index(), plainly: bool, payload: Vec<u8>) {
         let index = if plainly {
             let plain = MessageIndex { state: State::Active, properties_length: 0, due: None, own_ttl: None, ..index };
-            MessageIndex { body: None, more: None, ..plain }
+            MessageIndex { body: None, extras: None, ..plain }
         } else {
             MessageIndex { properties_length: u32::try_from(payload.len() / 2).unwrap(), ..index }
         };
         let record = Bytes::from([index.encode().as_slice(), &payload].concat());
         let is_plain = index.state == State::Active
             && (index.properties_length, index.due, index.own_ttl, index.body) == (0, None, None, None)
-            && index.more.is_none();
+            && index.extras.is_none();
         prop_assert_eq!(Plain::read(&record).is_some(), is_plain);
         if let Some(plain) = Plain::read(&record) {
             let open = OpenRecord::open(record.clone()).unwrap();
@@ -352,7 +352,7 @@ fn the_format_stays_what_the_document_draws() {
         due: Some(Timestamp::from_millis(8)),
         own_ttl: Some(9),
         body: None,
-        more: Some(Box::new(More {
+        extras: Some(Box::new(StoredExtras {
             session: Some("s".into()),
             enqueued_sequence: Some(10),
             hops: 1,
@@ -381,7 +381,7 @@ fn the_format_stays_what_the_document_draws() {
         body: Some(BodyRef { topic: QueueId(0x0304), sequence: 11 }),
         due: None,
         own_ttl: None,
-        more: None,
+        extras: None,
         ..index
     };
     let same = drawn[1..7].concat();
@@ -474,7 +474,7 @@ fn a_body_lies_in_another_store_and_a_message_has_none() {
         due: None,
         own_ttl: None,
         body: Some(BodyRef { topic: QueueId(2), sequence: 1 }),
-        more: None,
+        extras: None,
     };
     let good = copy.encode().as_slice().to_vec();
     let own_store = MessageIndex { body: Some(BodyRef { topic: QueueId(1), sequence: 1 }), ..copy.clone() };
@@ -522,7 +522,7 @@ fn numbers_of_messages_leave_room_for_all_that_follow() {
         due: None,
         own_ttl: None,
         body: None,
-        more: None,
+        extras: None,
     };
     let cases = [(0, false), (1, true), (SEQUENCE_END - 1, true), (SEQUENCE_END, false), (u64::MAX, false)];
     for (sequence, is_good) in cases {

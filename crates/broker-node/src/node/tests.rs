@@ -145,7 +145,7 @@ fn a_delivery_waits_for_the_sync_of_its_message() {
             session: None,
             auto_create: false,
         },
-        Command::ByteBudget { limit: 1 << 20, least: 0 },
+        Command::ByteBudget { limit: 1 << 20, min_bytes: 0 },
         Command::Credit { consumer: LinkId(1), limit: 10, drain: false },
     ]);
     bench.finish_io();
@@ -390,7 +390,7 @@ fn torn_commit(seed: u64) -> (u64, u64, u64) {
                 auto_create: false,
                 session: None,
             },
-            Command::ByteBudget { limit: 1 << 20, least: 0 },
+            Command::ByteBudget { limit: 1 << 20, min_bytes: 0 },
             Command::Credit { consumer, limit: 1, drain: false },
         ],
     );

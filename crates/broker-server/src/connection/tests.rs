@@ -111,7 +111,10 @@ fn begin(executor: &Executor, clock: &Arc<Clock>) -> Arc<EffectQueue> {
         Box::new(EntitySettings { lock_duration: Duration::from_secs(300), ..EntitySettings::default() });
     let create =
         Command::CreateEntity { name: "q".into(), kind: EntityKind::Queue, settings, ticket: Ticket(0) };
-    submit_item(executor, vec![Command::Connect, Command::ByteBudget { limit: u64::MAX, least: 0 }, create]);
+    submit_item(
+        executor,
+        vec![Command::Connect, Command::ByteBudget { limit: u64::MAX, min_bytes: 0 }, create],
+    );
     effect_queue
 }
 

@@ -29,7 +29,7 @@ fn client(executor: &Executor, client: ClientId, lock_duration: Duration) -> Arc
     submit_item(
         executor,
         client,
-        vec![Command::Connect, Command::ByteBudget { limit: u64::MAX, least: 0 }, create],
+        vec![Command::Connect, Command::ByteBudget { limit: u64::MAX, min_bytes: 0 }, create],
     );
     effect_queue
 }

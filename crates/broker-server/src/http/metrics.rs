@@ -4,7 +4,7 @@
 //! bounded.
 
 use broker_auth::{Right, Scope};
-use broker_core::{Command, Effect, Look, Ticket};
+use broker_core::{Command, Effect, EntityQuery, Ticket};
 use hyper::{
     Method, Request, Response,
     body::Incoming,
@@ -94,8 +94,8 @@ async fn entities(context: &RequestContext) -> Result<(Vec<ShownEntity>, bool), 
     loop {
         let after = shown.last().map(|entity| entity.name.to_ascii_lowercase()).unwrap_or_default();
         context.shared.scrape_throttle.yield_to_traffic(&context.shared.executor).await;
-        let look = Look::All { after: after.into(), top: PAGE };
-        let answer = core_client.ask(vec![Command::Describe { look, ticket: Ticket(0) }]).await?;
+        let query = EntityQuery::All { after: after.into(), top: PAGE };
+        let answer = core_client.ask(vec![Command::Describe { query, ticket: Ticket(0) }]).await?;
         let Effect::Described { entities: page, .. } = answer else { return Ok((shown, true)) };
         let is_last = (page.len() as u64) < PAGE;
         shown.extend(page.into_iter().map(ShownEntity::new));

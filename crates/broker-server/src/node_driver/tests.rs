@@ -20,7 +20,7 @@ fn delivering() -> (NodeDriver, Arc<EffectQueue>) {
     let consumer = LinkId(1);
     let commands = vec![
         Command::Connect,
-        Command::ByteBudget { limit: u64::MAX, least: 0 },
+        Command::ByteBudget { limit: u64::MAX, min_bytes: 0 },
         Command::CreateEntity {
             name: "q".into(),
             kind: EntityKind::Queue,

@@ -121,8 +121,8 @@ impl CoreWorld<'_> {
         let count = 1 + self.rng.below(2);
         let messages = self.new_messages(group, fixed, count, None, None);
         let ticket = Some(self.ticket(PendingRequest::Send(group)));
-        let (path, through) = (path(name), path("plain"));
-        self.commands.push(Command::PublishThrough { path, through, messages, ticket });
+        let (path, via) = (path(name), path("plain"));
+        self.commands.push(Command::PublishVia { path, via, messages, ticket });
     }
 
     fn schedule(&mut self) {

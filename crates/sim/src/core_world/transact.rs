@@ -44,7 +44,7 @@ impl CoreWorld<'_> {
             0 => {
                 let (name, fixed) = self.one_of(&VIA);
                 let messages = self.new_messages(group, fixed, 1, None, None);
-                let target = PublishTarget::Through { path: path(name), through: path("plain") };
+                let target = PublishTarget::Via { path: path(name), via: path("plain") };
                 Operation::Publish { target, messages, ticket }
             }
             1 => {

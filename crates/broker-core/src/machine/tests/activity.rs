@@ -6,20 +6,20 @@ use proptest::prelude::*;
 
 use super::{harness::*, transacting::*};
 use crate::{
-    Activity, Command, Delivery, Effect, EntityReport, EntitySettings, Look, Message, Operation, Outcome,
-    Properties, ReceiveMode, SequenceNumber, SettleError, TransactionId,
+    Activity, Command, Delivery, Effect, EntityQuery, EntityReport, EntitySettings, Message, Operation,
+    Outcome, Properties, ReceiveMode, SequenceNumber, SettleError, TransactionId,
 };
 
-fn look(broker: &mut Broker, look: Look) -> Vec<EntityReport> {
+fn described(broker: &mut Broker, query: EntityQuery) -> Vec<EntityReport> {
     let ticket = broker.ticket();
-    match broker.tell(ME, Command::Describe { look, ticket }).pop() {
+    match broker.tell(ME, Command::Describe { query, ticket }).pop() {
         Some(Effect::Described { entities, .. }) => entities,
         other => panic!("{other:?}"),
     }
 }
 
 fn activity(broker: &mut Broker, name: &str) -> Activity {
-    look(broker, Look::One { name: name.into() }).pop().expect("it exists").activity
+    described(broker, EntityQuery::One { name: name.into() }).pop().expect("it exists").activity
 }
 
 #[test]
@@ -180,7 +180,7 @@ proptest! {
         let mut shown = Vec::new();
         let mut after = String::new();
         loop {
-            let page = look(&mut broker, Look::All { after: after.as_str().into(), top });
+            let page = described(&mut broker, EntityQuery::All { after: after.as_str().into(), top });
             prop_assert!(page.len() as u64 <= top);
             let Some(last) = page.last() else { break };
             after = last.name.to_ascii_lowercase();

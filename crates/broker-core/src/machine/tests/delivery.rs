@@ -92,7 +92,7 @@ fn a_waiting_consumer_gets_what_is_published() {
 #[test]
 fn a_client_without_byte_budget_waits_and_the_others_are_served() {
     let mut broker = queue_of(&["aaaa", "bbbb", "cccc", "dddd"]);
-    broker.tell(ME, Command::ByteBudget { limit: 5, least: 0 });
+    broker.tell(ME, Command::ByteBudget { limit: 5, min_bytes: 0 });
     broker.open(ME, 1, main_path("q"), ReceiveMode::PeekLock);
     assert_eq!(
         texts(&broker.credit(ME, 1, 10)),
@@ -101,20 +101,20 @@ fn a_client_without_byte_budget_waits_and_the_others_are_served() {
     );
     broker.open(OTHER, 1, main_path("q"), ReceiveMode::PeekLock);
     assert_eq!(texts(&broker.credit(OTHER, 1, 1)), ["cccc"]);
-    assert!(broker.tell(ME, Command::ByteBudget { limit: 8, least: 0 }).is_empty());
-    let told = broker.tell(ME, Command::ByteBudget { limit: 9, least: 0 });
+    assert!(broker.tell(ME, Command::ByteBudget { limit: 8, min_bytes: 0 }).is_empty());
+    let told = broker.tell(ME, Command::ByteBudget { limit: 9, min_bytes: 0 });
     assert_eq!(texts(&deliveries(told)), ["dddd"]);
 }
 
 #[test]
 fn a_short_payload_counts_as_the_least_that_the_client_says() {
     let mut broker = queue_of(&["a", "bbbbbb", "c", "d"]);
-    broker.tell(ME, Command::ByteBudget { limit: 10, least: 4 });
+    broker.tell(ME, Command::ByteBudget { limit: 10, min_bytes: 4 });
     broker.open(ME, 1, main_path("q"), ReceiveMode::PeekLock);
     assert_eq!(texts(&broker.credit(ME, 1, 10)), ["a", "bbbbbb"], "4 and 6 bytes");
-    let told = broker.tell(ME, Command::ByteBudget { limit: 11, least: 4 });
+    let told = broker.tell(ME, Command::ByteBudget { limit: 11, min_bytes: 4 });
     assert_eq!(texts(&deliveries(told)), ["c"]);
-    assert!(broker.tell(ME, Command::ByteBudget { limit: 14, least: 4 }).is_empty());
+    assert!(broker.tell(ME, Command::ByteBudget { limit: 14, min_bytes: 4 }).is_empty());
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn a_new_client_has_no_budget() {
     broker.tell(stranger, Command::Connect);
     broker.open(stranger, 1, main_path("q"), ReceiveMode::PeekLock);
     assert!(broker.credit(stranger, 1, 1).is_empty());
-    assert_eq!(deliveries(broker.tell(stranger, Command::ByteBudget { limit: 1, least: 0 })).len(), 1);
+    assert_eq!(deliveries(broker.tell(stranger, Command::ByteBudget { limit: 1, min_bytes: 0 })).len(), 1);
 }
 
 #[test]
@@ -142,33 +142,33 @@ fn drain_is_answered_once_after_what_there_is_was_delivered() {
 #[test]
 fn drain_waits_for_the_byte_budget_while_there_are_messages() {
     let mut broker = queue_of(&["aaaa", "bbbb"]);
-    broker.tell(ME, Command::ByteBudget { limit: 1, least: 0 });
+    broker.tell(ME, Command::ByteBudget { limit: 1, min_bytes: 0 });
     broker.open(ME, 1, main_path("q"), ReceiveMode::PeekLock);
     assert_eq!(drain(&mut broker, ME, 1, 5), (vec!["aaaa".into()], vec![]));
-    let told = broker.tell(ME, Command::ByteBudget { limit: 100, least: 0 });
+    let told = broker.tell(ME, Command::ByteBudget { limit: 100, min_bytes: 0 });
     assert!(matches!(told.as_slice(), [Effect::Delivery(_), Effect::Drained { count: 5, .. }]), "{told:?}");
 }
 
 #[test]
 fn drain_ends_when_another_consumer_took_the_last_message() {
     let mut broker = queue_of(&["aaaa", "bbbb"]);
-    broker.tell(ME, Command::ByteBudget { limit: 1, least: 0 });
+    broker.tell(ME, Command::ByteBudget { limit: 1, min_bytes: 0 });
     broker.open(ME, 1, main_path("q"), ReceiveMode::PeekLock);
     assert_eq!(drain(&mut broker, ME, 1, 5), (vec!["aaaa".into()], vec![]));
     broker.open(OTHER, 1, main_path("q"), ReceiveMode::PeekLock);
     assert_eq!(broker.credit(OTHER, 1, 1).len(), 1);
-    let told = broker.tell(ME, Command::ByteBudget { limit: 100, least: 0 });
+    let told = broker.tell(ME, Command::ByteBudget { limit: 100, min_bytes: 0 });
     assert!(matches!(told.as_slice(), [Effect::Drained { count: 5, .. }]), "{told:?}");
 }
 
 #[test]
 fn new_credit_without_drain_takes_an_unanswered_drain_back() {
     let mut broker = queue_of(&["aaaa", "bbbb"]);
-    broker.tell(ME, Command::ByteBudget { limit: 1, least: 0 });
+    broker.tell(ME, Command::ByteBudget { limit: 1, min_bytes: 0 });
     broker.open(ME, 1, main_path("q"), ReceiveMode::PeekLock);
     assert_eq!(drain(&mut broker, ME, 1, 5).1, [0; 0]);
     broker.credit(ME, 1, 5);
-    let told = broker.tell(ME, Command::ByteBudget { limit: 100, least: 0 });
+    let told = broker.tell(ME, Command::ByteBudget { limit: 100, min_bytes: 0 });
     assert!(matches!(told.as_slice(), [Effect::Delivery(_)]), "{told:?}");
 }
 
@@ -205,10 +205,10 @@ fn browsing_obeys_budget_and_passes_over_deferred_messages() {
     let mut broker = queue_of(&["a", "b", "c", "d"]);
     let first = broker.lock_one();
     broker.settle(&first, Outcome::Defer(properties(&[]))).unwrap();
-    broker.tell(OTHER, Command::ByteBudget { limit: 2, least: 0 });
+    broker.tell(OTHER, Command::ByteBudget { limit: 2, min_bytes: 0 });
     broker.open(OTHER, 1, main_path("q"), ReceiveMode::Browse);
     assert_eq!(texts(&broker.credit(OTHER, 1, 10)), ["b", "c"]);
-    let told = broker.tell(OTHER, Command::ByteBudget { limit: 3, least: 0 });
+    let told = broker.tell(OTHER, Command::ByteBudget { limit: 3, min_bytes: 0 });
     assert_eq!(texts(&deliveries(told)), ["d"]);
 }
 
@@ -289,7 +289,7 @@ fn a_long_queue_does_not_keep_another_waiting() {
 #[test]
 fn closing_consumers_leaves_nothing_behind() {
     let mut broker = queue_of(&["a", "b"]);
-    broker.tell(OTHER, Command::ByteBudget { limit: 0, least: 0 });
+    broker.tell(OTHER, Command::ByteBudget { limit: 0, min_bytes: 0 });
     for (client, link, mode) in
         [(ME, 1, ReceiveMode::PeekLock), (OTHER, 2, ReceiveMode::PeekLock), (OTHER, 3, ReceiveMode::Browse)]
     {
@@ -302,7 +302,7 @@ fn closing_consumers_leaves_nothing_behind() {
     let view = broker.core.entity("q").unwrap();
     assert_eq!((view.links, view.locked, view.active), (0, 0, 2));
     broker.tell(ME, Command::Connect);
-    broker.tell(ME, Command::ByteBudget { limit: 100, least: 0 });
+    broker.tell(ME, Command::ByteBudget { limit: 100, min_bytes: 0 });
     assert_eq!(texts(&broker.lock(5)), ["a", "b"]);
 }
 

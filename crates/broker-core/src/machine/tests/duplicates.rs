@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{harness::*, recovery::clean, transacting::*};
 use crate::{
-    Command, CoreConfig, Effect, EntitySettings, Message, NoRoom, Outcome, PublishError, QueueId,
+    Command, CoreConfig, Effect, EntitySettings, Message, Outcome, PublishError, QueueId, QuotaError,
     SequenceNumber, Ticket, Timestamp,
 };
 
@@ -176,7 +176,7 @@ fn each_queue_has_its_own_history() {
 fn a_refused_send_leaves_no_history() {
     let mut broker = Broker::with_queue(EntitySettings { max_size_bytes: Some(10), ..detecting() });
     let refused = batch(&mut broker, vec![named("id", "far too large for it")]);
-    assert!(matches!(refused, Err(PublishError::NoRoom(NoRoom::Entity { .. }))));
+    assert!(matches!(refused, Err(PublishError::QuotaExceeded(QuotaError::Entity { .. }))));
     batch(&mut broker, vec![named("id", "small")]).unwrap();
     assert_eq!(broker.active(), 1);
 }

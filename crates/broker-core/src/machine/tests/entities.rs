@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::harness::*;
 use crate::machine::views::AdminViews;
 use crate::{
-    AttachError, Command, CoreConfig, Effect, EntityError, EntityKind, EntityPath, EntitySettings, LinkId,
-    Look, Message, Outcome, ReceiveMode, SubQueue, UnsettledPolicy,
+    AttachError, Command, CoreConfig, Effect, EntityError, EntityKind, EntityPath, EntityQuery,
+    EntitySettings, LinkId, Message, Outcome, ReceiveMode, SubQueue, UnsettledPolicy,
 };
 
 fn create(broker: &mut Broker, name: &str, settings: EntitySettings) -> Result<(), EntityError> {
@@ -412,7 +412,7 @@ fn a_deletion_for_another_state_changes_nothing() {
     broker.create("q", EntitySettings::default());
     let seen = |broker: &Broker| {
         AdminViews::of(&broker.core.state.messages)
-            .describe(&Look::One { name: "q".into() })
+            .describe(&EntityQuery::One { name: "q".into() })
             .remove(0)
             .version
     };
@@ -441,7 +441,7 @@ fn an_update_for_another_state_changes_nothing() {
     let mut broker = Broker::new();
     broker.create("q", EntitySettings::default());
     let seen = |broker: &Broker| {
-        AdminViews::of(&broker.core.state.messages).describe(&Look::One { name: "q".into() }).remove(0)
+        AdminViews::of(&broker.core.state.messages).describe(&EntityQuery::One { name: "q".into() }).remove(0)
     };
     let change = |broker: &mut Broker, expected, max_delivery_count| {
         let settings = Box::new(EntitySettings { max_delivery_count, ..EntitySettings::default() });

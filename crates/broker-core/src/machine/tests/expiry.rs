@@ -310,9 +310,9 @@ fn lazy_expiry_goes_on_while_somebody_waits() {
 fn what_could_not_be_transferred_never_expires() {
     let mut broker = Broker::with_queue(settings(Some(1_000), true));
     broker.create("target", EntitySettings { status: EntityStatus::Disabled, ..EntitySettings::default() });
-    let (path, through, ticket) = (main_path("target"), main_path("q"), Some(broker.ticket()));
+    let (path, via, ticket) = (main_path("target"), main_path("q"), Some(broker.ticket()));
     let messages = vec![message_for("a", 1_000)];
-    let told = broker.tell(ME, Command::PublishThrough { path, through, messages, ticket });
+    let told = broker.tell(ME, Command::PublishVia { path, via, messages, ticket });
     assert!(matches!(told[..], [Effect::Published { .. }]), "{told:?}");
     let transfers = EntityPath { entity: "q".into(), sub_queue: SubQueue::TransferDeadLetter };
     broker.wait(2_000);

@@ -117,7 +117,7 @@ fn a_message_arrives_at_the_target_as_if_it_were_sent_there() {
     assert_eq!(texts(&got), ["first", "a;9000", "b"]);
     let numbers: Vec<_> = got.iter().map(|got| got.sequence.0).collect();
     assert_eq!(numbers, [2, 3, 4].map(|number| number - 1), "numbers are the target's");
-    let more: Vec<_> = got.iter().map(|got| got.stored.more.clone()).collect();
+    let more: Vec<_> = got.iter().map(|got| got.stored.extras.clone()).collect();
     let first_numbers: Vec<_> = more.iter().map(|more| more.as_ref()?.enqueued_sequence).collect();
     assert_eq!(first_numbers, [None, Some(1), Some(2)], "the first number is kept");
     for got in &got {
@@ -278,7 +278,7 @@ fn dead_letters_are_forwarded_with_their_source_and_reason() {
     broker.settle(&got, Outcome::Abandon(properties(&[("mine", "1")]))).unwrap();
     broker.run_deadlines();
     let got = broker.receive(main_path("morgue"), ReceiveMode::PeekLock, 1).remove(0);
-    let more = got.stored.more.clone().unwrap();
+    let more = got.stored.extras.clone().unwrap();
     assert_eq!((more.dead_letter_source.as_deref(), more.hops), (Some("Orders"), 1));
     let reason = property(&got.stored.properties, "DeadLetterReason");
     assert_eq!(reason.as_deref(), Some("MaxDeliveryCountExceeded"));
@@ -460,7 +460,7 @@ fn the_target_schedules_what_says_so() {
     assert_eq!((view.active, view.scheduled), (0, 1));
     broker.wait(3_000);
     let got = broker.receive(main_path("target"), ReceiveMode::PeekLock, 1).remove(0);
-    assert_eq!(got.stored.more.clone().unwrap().enqueued_sequence, Some(1), "it is kept over the schedule");
+    assert_eq!(got.stored.extras.clone().unwrap().enqueued_sequence, Some(1), "it is kept over the schedule");
 }
 
 #[test]
@@ -657,7 +657,7 @@ fn what_a_rule_changed_counts_where_the_copy_is_forwarded_to() {
     broker.wait(1_000);
     let peeked = broker.peek(main_path("target"), 0, 9);
     assert_eq!(peeked[0].stored.state, 0);
-    let session = peeked[0].stored.more.as_ref().and_then(|more| more.session.clone());
+    let session = peeked[0].stored.extras.as_ref().and_then(|more| more.session.clone());
     assert_eq!(session.as_deref(), Some("steps"));
     assert_eq!(peeked[0].stored.expires_at, Some(due.after(Duration::from_secs(5))));
     broker.wait(5_000);

@@ -195,7 +195,7 @@ impl Broker {
         };
         for client in [ME, OTHER] {
             broker.tell(client, Command::Connect);
-            broker.tell(client, Command::ByteBudget { limit: u64::MAX, least: 0 });
+            broker.tell(client, Command::ByteBudget { limit: u64::MAX, min_bytes: 0 });
         }
         broker
     }
@@ -476,7 +476,7 @@ impl Broker {
         self.core = self.replayed();
         for client in [ME, OTHER] {
             self.tell(client, Command::Connect);
-            self.tell(client, Command::ByteBudget { limit: u64::MAX, least: 0 });
+            self.tell(client, Command::ByteBudget { limit: u64::MAX, min_bytes: 0 });
         }
         self.journal.effects.clear();
     }

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::harness::*;
-use crate::{Command, Effect, EntityKind, EntitySettings, Look, Start};
+use crate::{Command, Effect, EntityKind, EntityQuery, EntitySettings, PageStart};
 
-fn names(broker: &mut Broker, look: Look) -> Vec<String> {
+fn names(broker: &mut Broker, query: EntityQuery) -> Vec<String> {
     let ticket = broker.ticket();
-    match broker.tell(ME, Command::Describe { look, ticket }).pop() {
+    match broker.tell(ME, Command::Describe { query, ticket }).pop() {
         Some(Effect::Described { entities, .. }) => {
             entities.iter().map(|report| report.name.to_string()).collect()
         }
@@ -17,8 +17,8 @@ fn names(broker: &mut Broker, look: Look) -> Vec<String> {
     }
 }
 
-fn queues(start: Start, top: u64) -> Look {
-    Look::Kind { kind: EntityKind::Queue, start, top }
+fn queues(start: PageStart, top: u64) -> EntityQuery {
+    EntityQuery::Kind { kind: EntityKind::Queue, start, top }
 }
 
 fn delete(broker: &mut Broker, name: &str) {
@@ -28,11 +28,11 @@ fn delete(broker: &mut Broker, name: &str) {
 
 /// Pages of `top` by name, with `meanwhile` done after the first.
 fn walk(broker: &mut Broker, top: u64, meanwhile: impl FnOnce(&mut Broker)) -> Vec<String> {
-    let mut shown = names(broker, queues(Start::Skip(0), top));
+    let mut shown = names(broker, queues(PageStart::Skip(0), top));
     meanwhile(broker);
     loop {
         let Some(last) = shown.last() else { return shown };
-        let page = names(broker, queues(Start::Behind(last.as_str().into()), top));
+        let page = names(broker, queues(PageStart::Behind(last.as_str().into()), top));
         if page.is_empty() {
             return shown;
         }
@@ -75,39 +75,39 @@ fn each_list_has_its_own_kind() {
         if restarted {
             broker.restart();
         }
-        let start = || Start::Skip(0);
+        let start = || PageStart::Skip(0);
         let cases = [
             (queues(start(), 9), vec!["t/subscriptions/a/c"]),
             (
-                Look::Kind { kind: EntityKind::Topic, start: start(), top: 9 },
+                EntityQuery::Kind { kind: EntityKind::Topic, start: start(), top: 9 },
                 vec!["t", "t/subscriptions/x/t"],
             ),
             (
-                Look::Subscriptions { topic: "T".into(), start: start(), top: 9 },
+                EntityQuery::Subscriptions { topic: "T".into(), start: start(), top: 9 },
                 vec!["t/Subscriptions/A", "t/Subscriptions/b"],
             ),
             (
-                Look::Subscriptions { topic: "t".into(), start: Start::Skip(1), top: 9 },
+                EntityQuery::Subscriptions { topic: "t".into(), start: PageStart::Skip(1), top: 9 },
                 vec!["t/Subscriptions/b"],
             ),
             (
-                Look::Subscriptions {
+                EntityQuery::Subscriptions {
                     topic: "t".into(),
-                    start: Start::Behind("T/subscriptions/a".into()),
+                    start: PageStart::Behind("T/subscriptions/a".into()),
                     top: 9,
                 },
                 vec!["t/Subscriptions/b"],
             ),
-            (Look::Subscriptions { topic: "none".into(), start: start(), top: 9 }, vec![]),
+            (EntityQuery::Subscriptions { topic: "none".into(), start: start(), top: 9 }, vec![]),
         ];
-        for (look, expected) in cases {
-            assert_eq!(names(&mut broker, look.clone()), expected, "{look:?}, restarted {restarted}");
+        for (query, expected) in cases {
+            assert_eq!(names(&mut broker, query.clone()), expected, "{query:?}, restarted {restarted}");
         }
     }
     delete(&mut broker, "t");
-    let left = Look::Subscriptions { topic: "t".into(), start: Start::Skip(0), top: 9 };
+    let left = EntityQuery::Subscriptions { topic: "t".into(), start: PageStart::Skip(0), top: 9 };
     assert_eq!(names(&mut broker, left), [""; 0]);
-    assert_eq!(names(&mut broker, queues(Start::Skip(0), 9)), ["t/subscriptions/a/c"]);
+    assert_eq!(names(&mut broker, queues(PageStart::Skip(0), 9)), ["t/subscriptions/a/c"]);
 }
 
 proptest! {
@@ -134,7 +134,7 @@ proptest! {
         if restarts {
             broker.restart();
         }
-        let shown = names(&mut broker, queues(Start::Skip(skip), 100));
+        let shown = names(&mut broker, queues(PageStart::Skip(skip), 100));
         let shown: Vec<String> = shown.iter().map(|name| name.to_ascii_lowercase()).collect();
         let skip = usize::try_from(skip).unwrap();
         prop_assert_eq!(shown, expected.into_iter().skip(skip).collect::<Vec<_>>());

@@ -282,7 +282,7 @@ impl Test {
                     self.open.clear();
                 }
                 self.tell(client, Command::Connect);
-                self.tell(client, Command::ByteBudget { limit: u64::MAX, least: 0 });
+                self.tell(client, Command::ByteBudget { limit: u64::MAX, min_bytes: 0 });
             }
             Step::Wait { millis } => self.broker.wait(u64::from(millis)),
             Step::Crash => {
@@ -380,13 +380,13 @@ impl Test {
             .collect();
         let texts = messages.iter().map(|message| String::from_utf8(message.payload.to_vec()).unwrap());
         let texts: Vec<String> = texts.collect();
-        let (path, through) = (main_path(to), main_path("f"));
-        let through = Some(through).filter(|_| count == 3);
+        let (path, via) = (main_path(to), main_path("f"));
+        let via = Some(via).filter(|_| count == 3);
         match tx {
             _ if delay.is_some() => self.schedule(to, messages, &texts, tx),
             Some(tx) => {
-                let target = match through {
-                    Some(through) => PublishTarget::Through { path, through },
+                let target = match via {
+                    Some(via) => PublishTarget::Via { path, via },
                     None => PublishTarget::Path { path, auto_create: false },
                 };
                 let ticket = self.broker.ticket();
@@ -400,10 +400,8 @@ impl Test {
                 let ticket = self.broker.ticket();
                 let told = self.broker.tell(
                     ME,
-                    match through {
-                        Some(through) => {
-                            Command::PublishThrough { path, through, messages, ticket: Some(ticket) }
-                        }
+                    match via {
+                        Some(via) => Command::PublishVia { path, via, messages, ticket: Some(ticket) },
                         None => {
                             Command::PublishTo { path, messages, auto_create: false, ticket: Some(ticket) }
                         }
@@ -593,7 +591,7 @@ impl Test {
         for client in [1, 2] {
             self.tell(client, Command::Disconnect);
             self.tell(client, Command::Connect);
-            self.tell(client, Command::ByteBudget { limit: u64::MAX, least: 0 });
+            self.tell(client, Command::ByteBudget { limit: u64::MAX, min_bytes: 0 });
         }
         for name in self.names() {
             let before = self.broker.core.entity(name).unwrap().settings.clone();

@@ -169,7 +169,7 @@ impl Test {
             }
             Step::Budget { client, more } => {
                 let limit = more.map_or(u64::MAX, u64::from);
-                self.tell(client, Command::ByteBudget { limit, least: 0 });
+                self.tell(client, Command::ByteBudget { limit, min_bytes: 0 });
             }
             Step::Settle { pick, outcome, by_token } => self.settle(pick, outcome, by_token),
             Step::Renew { pick } => self.renew(pick),
@@ -184,7 +184,7 @@ impl Test {
                 }
                 self.tell(client, Command::Disconnect);
                 self.tell(client, Command::Connect);
-                self.tell(client, Command::ByteBudget { limit: u64::MAX, least: 0 });
+                self.tell(client, Command::ByteBudget { limit: u64::MAX, min_bytes: 0 });
             }
             Step::Wait { millis } => self.wait(u64::from(millis)),
             Step::Crash => {

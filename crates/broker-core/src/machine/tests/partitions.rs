@@ -255,7 +255,7 @@ fn a_forwarded_message_gets_a_number_of_its_targets_partition() {
     broker.tell(ME, Command::Publish { queue, message: keyed("b", "orders"), ticket });
     broker.run_deadlines();
     assert_eq!(numbers(&mut broker, main_path("q")), [(of_key("b"), 1)]);
-    let first = broker.lock_one().stored.more.and_then(|more| more.enqueued_sequence).map(SequenceNumber);
+    let first = broker.lock_one().stored.extras.and_then(|more| more.enqueued_sequence).map(SequenceNumber);
     assert_eq!(
         first.and_then(SequenceNumber::partition).map(u64::from),
         Some(of_key("orders")),
@@ -398,7 +398,7 @@ fn a_subscription_has_partitions_exactly_where_its_topic_has() {
 }
 
 /// A message with the key and the via-partition key that its text names: `text|key|via`.
-fn via(text: &str) -> Message {
+fn with_keys(text: &str) -> Message {
     let mut parts = text.split('|');
     let (_, key, via) = (parts.next(), parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     let mut properties = PropertySet::new();
@@ -410,7 +410,7 @@ fn via(text: &str) -> Message {
 
 #[test]
 fn the_via_key_else_the_own_key_else_fairness_chooses_the_partition_of_the_entity_between() {
-    let describe: Describe = |_, payload| via(std::str::from_utf8(payload).unwrap());
+    let describe: Describe = |_, payload| with_keys(std::str::from_utf8(payload).unwrap());
     let cases =
         [("a||", None), ("b||orders", Some("orders")), ("c|b|", Some("b")), ("d|b|orders", Some("orders"))];
     for (text, decides) in cases {
@@ -418,9 +418,9 @@ fn the_via_key_else_the_own_key_else_fairness_chooses_the_partition_of_the_entit
         broker.create("q", partitioned());
         let closed = EntityStatus::SendDisabled;
         broker.create("target", EntitySettings { status: closed, ..EntitySettings::default() });
-        let (path, through, ticket) = (main_path("target"), main_path("q"), Some(broker.ticket()));
+        let (path, via, ticket) = (main_path("target"), main_path("q"), Some(broker.ticket()));
         let told =
-            broker.tell(ME, Command::PublishThrough { path, through, messages: vec![via(text)], ticket });
+            broker.tell(ME, Command::PublishVia { path, via, messages: vec![with_keys(text)], ticket });
         assert!(matches!(told[..], [Effect::Published { .. }]), "{text}: {told:?}");
         let transfers = crate::EntityPath { entity: "q".into(), sub_queue: SubQueue::TransferDeadLetter };
         let expected = decides.map_or(1, of_key);

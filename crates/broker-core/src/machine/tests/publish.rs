@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::harness::*;
 use crate::{
-    Command, CoreConfig, Effect, EntityPath, EntitySettings, LinkId, Message, NoRoom, Outcome, PublishError,
-    QueueId, ReceiveMode, Ticket, Timestamp,
+    Command, CoreConfig, Effect, EntityPath, EntitySettings, LinkId, Message, Outcome, PublishError, QueueId,
+    QuotaError, ReceiveMode, Ticket, Timestamp,
 };
 
 fn publish_as(broker: &mut Broker, commands: &[(u64, &str)]) -> Vec<Effect> {
@@ -149,11 +149,14 @@ fn a_full_queue_refuses_and_takes_again_when_messages_are_gone() {
     let queue = broker.queue("q");
     broker.publish(message(&"x".repeat(100)));
     let told = send(&mut broker, queue, vec![message(&"x".repeat(100))]);
-    assert!(matches!(refusal(&told), PublishError::NoRoom(NoRoom::Entity { limit: 200, .. })));
+    assert!(matches!(refusal(&told), PublishError::QuotaExceeded(QuotaError::Entity { limit: 200, .. })));
     let delivery = broker.lock_one();
     broker.settle(&delivery, Outcome::DeadLetter(properties(&[]))).unwrap();
     let told = send(&mut broker, queue, vec![message(&"x".repeat(100))]);
-    assert!(matches!(refusal(&told), PublishError::NoRoom(NoRoom::Entity { .. })), "dead letters count");
+    assert!(
+        matches!(refusal(&told), PublishError::QuotaExceeded(QuotaError::Entity { .. })),
+        "dead letters count"
+    );
     broker.receive(dead_letters("q"), ReceiveMode::ReceiveAndDelete, 1);
     broker.publish(message(&"x".repeat(100)));
 }
@@ -166,7 +169,7 @@ fn a_full_disk_refuses_sends_while_settlements_go_on() {
     let delivery = broker.lock_one();
     broker.journal.full = true;
     let told = send(&mut broker, queue, vec![message("b")]);
-    assert_eq!(refusal(&told), PublishError::NoRoom(NoRoom::Storage));
+    assert_eq!(refusal(&told), PublishError::QuotaExceeded(QuotaError::Storage));
     assert_eq!(broker.settle(&delivery, Outcome::Complete), Ok(()));
 }
 
@@ -290,7 +293,7 @@ fn commands_of_a_client_that_left_do_no_harm() {
     let queue = broker.queue("q");
     let commands = vec![
         Command::Credit { consumer: LinkId(1), limit: 5, drain: true },
-        Command::ByteBudget { limit: 5, least: 0 },
+        Command::ByteBudget { limit: 5, min_bytes: 0 },
         Command::CloseConsumer { consumer: LinkId(1) },
         Command::CloseProducer { producer: LinkId(1) },
         Command::OpenProducer { producer: LinkId(2), path: main_path("q"), auto_create: false },

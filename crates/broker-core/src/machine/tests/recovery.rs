@@ -193,7 +193,7 @@ fn extreme_numbers_in_records_do_no_harm() {
             due: None,
             own_ttl: None,
             body: None,
-            more: None,
+            extras: None,
         };
         core.replay(Position(sequence), index.encode().as_slice(), 1).unwrap();
     }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::harness::*;
 use crate::{
-    Command, CoreConfig, Effect, EntityError, EntityKind, EntitySettings, Message, NoRoom, PublishError,
+    Command, CoreConfig, Effect, EntityError, EntityKind, EntitySettings, Message, PublishError, QuotaError,
     SequenceNumber, SubQueue,
 };
 
@@ -137,7 +137,7 @@ fn what_cannot_be_scheduled_is_refused_whole() {
         (
             main_path("q"),
             (0..21).map(|_| later("ten.......")).collect(),
-            NoRoom::Entity { entity: entity(), bytes: 0, limit: 200 }.into(),
+            QuotaError::Entity { entity: entity(), bytes: 0, limit: 200 }.into(),
         ),
     ];
     for (path, messages, expected) in cases {

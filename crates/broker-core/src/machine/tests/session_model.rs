@@ -181,7 +181,7 @@ impl Test {
                 }
                 self.tell(client, Command::Disconnect);
                 self.tell(client, Command::Connect);
-                self.tell(client, Command::ByteBudget { limit: u64::MAX, least: 0 });
+                self.tell(client, Command::ByteBudget { limit: u64::MAX, min_bytes: 0 });
             }
             Step::Credit { client, link, more } => {
                 if self.model.session_of((client, link)).is_some() {

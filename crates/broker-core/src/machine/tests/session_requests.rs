@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{harness::*, recovery::clean};
 use crate::{
-    ClientId, Command, Effect, EntitySettings, LinkId, Message, NoRoom, Outcome, Properties, ReceiveMode,
+    ClientId, Command, Effect, EntitySettings, LinkId, Message, Outcome, Properties, QuotaError, ReceiveMode,
     SequenceNumber, SessionError, SessionWanted, Timestamp, UnsettledPolicy,
 };
 
@@ -241,11 +241,11 @@ fn a_state_is_as_large_as_a_message_at_most_and_counts_to_the_entity() {
     assert_eq!(broker.replayed().entity("q").unwrap().bytes, bytes);
     accept(&mut broker, 2, "t");
     let refused = set_as(&mut broker, ME, "t", Some(&[0; 600]));
-    assert_eq!(refused, Err(NoRoom::Entity { entity: "q".into(), bytes, limit: 1_500 }.into()));
+    assert_eq!(refused, Err(QuotaError::Entity { entity: "q".into(), bytes, limit: 1_500 }.into()));
     // What it replaces is not counted, and clearing is always possible.
     set(&mut broker, "s", Some(&[1; 1_000]));
     broker.journal.full = true;
-    assert_eq!(set_as(&mut broker, ME, "s", Some(b"x")), Err(NoRoom::Storage.into()));
+    assert_eq!(set_as(&mut broker, ME, "s", Some(b"x")), Err(QuotaError::Storage.into()));
     set(&mut broker, "s", None);
     assert_eq!(broker.core.entity("q").unwrap().bytes, 0);
     check(&broker);

@@ -543,13 +543,13 @@ fn draining_gives_up_credit_that_the_session_cannot_fill() {
 #[test]
 fn a_client_without_budget_is_passed_over_and_comes_back() {
     let mut broker = with(&["a1", "b2"]);
-    broker.tell(ME, Command::ByteBudget { limit: 2, least: 0 });
+    broker.tell(ME, Command::ByteBudget { limit: 2, min_bytes: 0 });
     for (link, id) in [(1, "a"), (2, "b")] {
         assert_eq!(accept(&mut broker, link, named(id)).as_deref(), Ok(id));
     }
     assert_eq!(texts(&broker.credit(ME, 1, 5)), ["a1"]);
     assert!(broker.credit(ME, 2, 5).is_empty());
-    let told = broker.tell(ME, Command::ByteBudget { limit: u64::MAX, least: 0 });
+    let told = broker.tell(ME, Command::ByteBudget { limit: u64::MAX, min_bytes: 0 });
     assert_eq!(texts(&deliveries(told)), ["b2"]);
 }
 

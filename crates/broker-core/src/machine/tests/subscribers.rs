@@ -80,7 +80,7 @@ fn find(broker: &mut Broker, name: &str) -> Option<(String, String)> {
 
 fn with_topic() -> Broker {
     let mut broker = Broker::with_topic(EntitySettings::default());
-    broker.tell_all(OTHER, vec![Command::Connect, Command::ByteBudget { limit: u64::MAX, least: 0 }]);
+    broker.tell_all(OTHER, vec![Command::Connect, Command::ByteBudget { limit: u64::MAX, min_bytes: 0 }]);
     broker
 }
 

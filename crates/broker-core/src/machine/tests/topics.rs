@@ -7,8 +7,8 @@ use bytes::Bytes;
 
 use super::{harness::*, recovery::clean};
 use crate::{
-    AttachError, Command, CoreConfig, Effect, EntityKind, EntitySettings, LinkId, Message, More, NoRoom,
-    Outcome, PublishError, ReceiveMode, Rule, SYSTEM, UnsettledPolicy,
+    AttachError, Command, CoreConfig, Effect, EntityKind, EntitySettings, LinkId, Message, Outcome,
+    PublishError, QuotaError, ReceiveMode, Rule, SYSTEM, StoredExtras, UnsettledPolicy,
 };
 
 const REASON: &str = "DeadLetterReason";
@@ -162,10 +162,10 @@ fn a_copy_has_its_own_number_and_shows_the_topics() {
     broker.subscribe("all", plain(), everything());
     broker.send(vec![message_with("0", &[]), message_with("1", &[("n", Value::Int(1))])]);
     let copies = broker.peek(subscription("s"), 0, 9);
-    let more = Some(Box::new(More { enqueued_sequence: Some(2), ..More::default() }));
-    assert_eq!((copies[0].sequence.0, copies[0].stored.more.clone()), (1, more.clone()));
+    let more = Some(Box::new(StoredExtras { enqueued_sequence: Some(2), ..StoredExtras::default() }));
+    assert_eq!((copies[0].sequence.0, copies[0].stored.extras.clone()), (1, more.clone()));
     let got = broker.receive(subscription("s"), ReceiveMode::PeekLock, 1);
-    assert_eq!((got[0].sequence.0, got[0].stored.more.clone()), (1, more));
+    assert_eq!((got[0].sequence.0, got[0].stored.extras.clone()), (1, more));
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn an_action_may_change_lifetime_and_session() {
     broker.send(vec![message_for("m", 60_000)]);
     let copy = broker.peek(subscription("s"), 0, 1).pop().unwrap();
     assert_eq!(copy.stored.expires_at, Some(broker.now.after(Duration::from_secs(1))));
-    assert_eq!(copy.stored.more.unwrap().session.as_deref(), Some("x"));
+    assert_eq!(copy.stored.extras.unwrap().session.as_deref(), Some("x"));
     let key = format!("{SYSTEM}SessionId");
     assert_eq!(property(&copy.stored.properties, &key).as_deref(), Some("Text(\"x\")"));
 }
@@ -376,7 +376,7 @@ fn a_scheduled_message_waits_at_the_topic_and_meets_the_rules_when_it_is_due() {
         let copies = broker.peek(subscription(name), 0, 9);
         assert_eq!(copies.len(), 1, "{name}");
         assert_eq!(copies[0].stored.expires_at, Some(broker.now.after(Duration::from_secs(3))), "{name}");
-        assert_eq!(copies[0].stored.more.as_ref().and_then(|more| more.enqueued_sequence), Some(2));
+        assert_eq!(copies[0].stored.extras.as_ref().and_then(|more| more.enqueued_sequence), Some(2));
     }
     assert!(broker.peek(main_path("t"), 0, 9).is_empty(), "what the copies share is not shown");
     broker.check_liveness();
@@ -454,7 +454,7 @@ fn a_body_whose_copies_are_lost_goes() {
     assert!(broker.shown_texts(subscription("a")).is_empty());
     broker.send(vec![message("n")]);
     assert_eq!(
-        broker.peek(subscription("a"), 0, 1)[0].stored.more.as_ref().unwrap().enqueued_sequence,
+        broker.peek(subscription("a"), 0, 1)[0].stored.extras.as_ref().unwrap().enqueued_sequence,
         Some(2)
     );
 }
@@ -523,8 +523,9 @@ fn a_topic_counts_what_it_stores() {
     let ticket = broker.ticket();
     let again = |ticket| Command::Publish { queue, message: message(&big), ticket: Some(ticket) };
     let told = broker.tell(ME, again(ticket));
-    let Some(Effect::PublishRefused { error: PublishError::NoRoom(NoRoom::Entity { .. }), .. }) =
-        told.first()
+    let Some(Effect::PublishRefused {
+        error: PublishError::QuotaExceeded(QuotaError::Entity { .. }), ..
+    }) = told.first()
     else {
         panic!("{told:?}")
     };
@@ -569,7 +570,7 @@ fn a_forwarded_copy_is_a_message_of_its_own_with_the_rules_changes() {
         let found = broker.peek(path.clone(), 0, 9).pop().unwrap_or_else(|| panic!("{path:?}"));
         assert_eq!(found.stored.payload, "m");
         assert_eq!(property(&found.stored.properties, "x").as_deref(), Some("Int(1)"), "{path:?}");
-        let more = found.stored.more.unwrap();
+        let more = found.stored.extras.unwrap();
         assert_eq!((more.enqueued_sequence, more.hops), (Some(1), 1), "{path:?}");
     }
     assert_eq!(broker.core.entity("t").unwrap().bytes, 0, "nothing refers to the topic's own any more");

@@ -153,7 +153,7 @@ impl Broker {
     pub(super) fn leave(&mut self) {
         self.tell(ME, Command::Disconnect);
         self.tell(ME, Command::Connect);
-        self.tell(ME, Command::ByteBudget { limit: u64::MAX, least: 0 });
+        self.tell(ME, Command::ByteBudget { limit: u64::MAX, min_bytes: 0 });
     }
 
     /// Texts of all messages of a queue that can be seen, in order.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{harness::*, transacting::*};
 use crate::{
-    Command, CommitError, Delivery, EntitySettings, LockId, NoRoom, Operation, Outcome, PublishError,
-    PublishTarget, SettleError, TransactionError, TransactionId,
+    Command, CommitError, Delivery, EntitySettings, LockId, Operation, Outcome, PublishError, PublishTarget,
+    QuotaError, SettleError, TransactionError, TransactionId,
 };
 
 const TWO_MINUTES: u64 = 120_000;
@@ -221,7 +221,7 @@ fn an_operation_nobody_waits_for_fails_its_transaction_all_the_same() {
 
 /// The commit is refused because an entity of a thousand bytes is full.
 fn full(entity: &str, bytes: u64) -> CommitError {
-    PublishError::from(NoRoom::Entity { entity: entity.into(), bytes, limit: 1_000 }).into()
+    PublishError::from(QuotaError::Entity { entity: entity.into(), bytes, limit: 1_000 }).into()
 }
 
 #[test]
@@ -245,7 +245,11 @@ fn what_has_become_impossible_fails_the_commit() {
             },
             full("other", 944),
         ),
-        ("the disk is full", |broker| broker.journal.full = true, PublishError::from(NoRoom::Storage).into()),
+        (
+            "the disk is full",
+            |broker| broker.journal.full = true,
+            PublishError::from(QuotaError::Storage).into(),
+        ),
     ];
     for (case, change, error) in cases {
         let mut broker = Broker::with_queue(EntitySettings::default());

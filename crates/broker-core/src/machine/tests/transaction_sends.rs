@@ -88,12 +88,12 @@ fn what_a_transaction_schedules_is_checked_when_it_joins() {
 
 /// Sends to `target` through `q`, in a transaction or without.
 fn send_through(broker: &mut Broker, transaction: Option<TransactionId>, messages: Vec<Message>) -> Answered {
-    let (path, through, ticket) = (main_path("target"), main_path("q"), broker.ticket());
+    let (path, via, ticket) = (main_path("target"), main_path("q"), broker.ticket());
     let Some(transaction) = transaction else {
-        let told = broker.tell(ME, Command::PublishThrough { path, through, messages, ticket: Some(ticket) });
+        let told = broker.tell(ME, Command::PublishVia { path, via, messages, ticket: Some(ticket) });
         return broker.answer(ME, ticket, told).unwrap();
     };
-    let target = PublishTarget::Through { path, through };
+    let target = PublishTarget::Via { path, via };
     broker.enlist(transaction, Operation::Publish { target, messages, ticket: Some(ticket) }, ticket)
 }
 
@@ -166,8 +166,8 @@ fn other_faults_of_a_target_are_the_senders() {
 fn a_link_through_an_entity_stands_and_falls_with_that_one() {
     let off = || EntitySettings { status: crate::EntityStatus::Disabled, ..EntitySettings::default() };
     let open = |broker: &mut Broker| {
-        let (producer, path, through) = (LinkId(7), main_path("target"), main_path("q"));
-        broker.tell(ME, Command::OpenProducerThrough { producer, path, through, auto_create: false })
+        let (producer, path, via) = (LinkId(7), main_path("target"), main_path("q"));
+        broker.tell(ME, Command::OpenProducerVia { producer, path, via, auto_create: false })
     };
     let mut broker = Broker::with_queue(EntitySettings::default());
     broker.create("target", EntitySettings { max_message_bytes: Some(77), ..off() });
@@ -261,13 +261,13 @@ fn all_that_a_transaction_sends_through_a_partitioned_entity_has_one_key() {
             broker.declare(TX);
             let mut found = Answered::Done;
             let own: Vec<_> = own.iter().cloned().collect();
-            let through = [first.clone(), second.clone()].map(|messages| (true, messages));
-            let mut sends: Vec<_> = through.into_iter().chain([(false, own)]).collect();
+            let via = [first.clone(), second.clone()].map(|messages| (true, messages));
+            let mut sends: Vec<_> = via.into_iter().chain([(false, own)]).collect();
             if direct_first {
                 sends.rotate_right(1);
             }
-            for (through, messages) in sends {
-                found = match (&found, messages.is_empty(), through) {
+            for (via, messages) in sends {
+                found = match (&found, messages.is_empty(), via) {
                     (Answered::Done, false, true) => send_through(&mut broker, Some(TX), messages),
                     (Answered::Done, false, false) => broker.send_messages_in(TX, "q", messages),
                     _ => found,

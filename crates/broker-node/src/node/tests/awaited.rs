@@ -18,7 +18,7 @@ impl Bench {
         bench.handle((0..messages).map(|_| publish(None)).collect());
         bench.open(LINK, ReceiveMode::PeekLock);
         bench.open(DELETES, ReceiveMode::ReceiveAndDelete);
-        bench.handle(vec![Command::ByteBudget { limit: 1 << 20, least: 0 }, credit(LINK, 2)]);
+        bench.handle(vec![Command::ByteBudget { limit: 1 << 20, min_bytes: 0 }, credit(LINK, 2)]);
         bench.finish_io();
         let locks = locks(&bench.effects());
         assert_eq!(locks.len(), 2);
@@ -49,7 +49,7 @@ impl Bench {
     fn numbers_after_crash(&mut self) -> Vec<u64> {
         self.crash();
         self.open(LINK, ReceiveMode::PeekLock);
-        self.handle(vec![Command::ByteBudget { limit: 1 << 20, least: 0 }, credit(LINK, 100)]);
+        self.handle(vec![Command::ByteBudget { limit: 1 << 20, min_bytes: 0 }, credit(LINK, 100)]);
         self.finish_io();
         locks(&self.effects()).iter().map(|(_, sequence, _)| sequence.0).collect()
     }
@@ -219,7 +219,7 @@ fn the_state_of_a_session_never_outlives_a_completion_before_it() {
             session: Some(SessionWanted::Named("s".into())),
             auto_create: false,
         },
-        Command::ByteBudget { limit: 1 << 20, least: 0 },
+        Command::ByteBudget { limit: 1 << 20, min_bytes: 0 },
         credit(LINK, 1),
     ]);
     bench.finish_io();

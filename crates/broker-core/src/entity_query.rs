@@ -6,7 +6,7 @@ use crate::EntityKind;
 
 /// Which entities to show. At most 1,000 are shown at once.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Look {
+pub enum EntityQuery {
     /// The one of this name, if there is one.
     One {
         /// Its name.
@@ -17,7 +17,7 @@ pub enum Look {
         /// Which.
         kind: EntityKind,
         /// With which to begin.
-        start: Start,
+        start: PageStart,
         /// How many to show at most.
         top: u64,
     },
@@ -33,7 +33,7 @@ pub enum Look {
         /// The topic.
         topic: Box<str>,
         /// With which to begin.
-        start: Start,
+        start: PageStart,
         /// How many to show at most.
         top: u64,
     },
@@ -41,7 +41,7 @@ pub enum Look {
 
 /// Where in a list to begin.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Start {
+pub enum PageStart {
     /// So many are left out in front.
     Skip(u64),
     /// With the first behind this name, of whatever is there by then: what is created or deleted meanwhile moves none of

@@ -4,7 +4,7 @@
 
 /// What has no room.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum NoRoom {
+pub enum QuotaError {
     /// The entity is full.
     #[error("`{entity}` holds {bytes} bytes and takes at most {limit}")]
     Entity {

@@ -6,7 +6,7 @@
 use broker_filter::SystemProperty;
 
 use super::{
-    admission::PublishChecks, arrival::more_of, dead_letter::with_reason, forward::Failure,
+    admission::PublishChecks, arrival::extras_of, dead_letter::with_reason, forward::Failure,
     partitions::Together, publish::Numbers, publish::Publisher, status::Use,
 };
 use crate::{
@@ -19,22 +19,21 @@ use crate::{
 };
 
 impl Publisher<'_> {
-    pub(crate) fn publish_through(
+    pub(crate) fn publish_via(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
         path: &EntityPath,
-        through: &EntityPath,
+        via: &EntityPath,
         messages: &[Message],
         ticket: Option<Ticket>,
     ) {
         let together = Together::of(messages);
-        let done =
-            PublishChecks::of(self.messages).resolve_through(path, through).and_then(|(queue, through)| {
-                PublishChecks::of(self.messages).check_sent(cx, queue, Some(through), messages, together)?;
-                cx.begin_step();
-                self.store_sent(cx, queue, Some(through), messages);
-                Ok(())
-            });
+        let done = PublishChecks::of(self.messages).resolve_via(path, via).and_then(|(queue, via)| {
+            PublishChecks::of(self.messages).check_sent(cx, queue, Some(via), messages, together)?;
+            cx.begin_step();
+            self.store_sent(cx, queue, Some(via), messages);
+            Ok(())
+        });
         match (done, ticket) {
             (Err(error), ticket) => cx.refuse_publish(ticket, error),
             (Ok(()), Some(ticket)) => cx.answer(Answer::Published, ticket),
@@ -47,36 +46,30 @@ impl Publisher<'_> {
         &mut self,
         cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
-        through: Option<QueueId>,
+        via: Option<QueueId>,
         messages: &[Message],
     ) {
         let Some(entity) = self.messages.main_of(queue) else { return };
         let (kind, name) = (entity.definition.kind, &entity.definition.name);
-        match through.filter(|_| !entity.definition.settings.status.allows(Use::Send)) {
+        match via.filter(|_| !entity.definition.settings.status.allows(Use::Send)) {
             None => self.store_checked(cx, queue, kind, messages, Numbers::Untold),
-            Some(through) => {
+            Some(via) => {
                 let Some(failure) = Failure::of(&PublishError::Disabled(name.clone())) else { return };
                 for message in messages {
-                    self.divert(cx, through, message, &failure);
+                    self.divert(cx, via, message, &failure);
                 }
             }
         }
     }
 
     /// A message joins the transfer dead letters.
-    fn divert(
-        &mut self,
-        cx: &mut Cx<'_, impl Output>,
-        through: QueueId,
-        message: &Message,
-        failure: &Failure,
-    ) {
+    fn divert(&mut self, cx: &mut Cx<'_, impl Output>, via: QueueId, message: &Message, failure: &Failure) {
         let sequence = self
             .messages
             .entities
-            .take_number(through, PublishChecks::of(self.messages).via_partition(cx.now, through, message));
+            .take_number(via, PublishChecks::of(self.messages).via_partition(cx.now, via, message));
         let Some(target) =
-            self.messages.main_of(through).map(|entity| entity.definition.stores.transfer_dead_letter)
+            self.messages.main_of(via).map(|entity| entity.definition.stores.transfer_dead_letter)
         else {
             return;
         };
@@ -87,7 +80,7 @@ impl Publisher<'_> {
         let index = MessageIndex {
             flags: own | if message.durable { DURABLE } else { 0 },
             properties_length: u32::try_from(properties.len()).expect("a reason is short"),
-            more: more_of(message, false),
+            extras: extras_of(message, false),
             ..MessageIndex::new(target, sequence, cx.now, expires_at)
         };
         let (position, length) = cx.out.record(index.encode().as_slice(), &[&properties, &message.payload]);
@@ -99,15 +92,15 @@ impl Publisher<'_> {
 
 impl PublishChecks<'_> {
     /// The main stores of a target and of the entity between.
-    pub(crate) fn resolve_through(
+    pub(crate) fn resolve_via(
         self,
         path: &EntityPath,
-        through: &EntityPath,
+        via: &EntityPath,
     ) -> Result<(QueueId, QueueId), PublishError> {
         let find = |path: &EntityPath| {
             self.messages.resolve(path).ok_or_else(|| PublishError::NotFound(path.entity.clone()))
         };
-        Ok((find(path)?, find(through)?))
+        Ok((find(path)?, find(via)?))
     }
 
     /// Refuses what neither the target takes nor, for its status alone, the entity between.
@@ -115,19 +108,19 @@ impl PublishChecks<'_> {
         self,
         cx: &Cx<'_, impl Output>,
         queue: QueueId,
-        through: Option<QueueId>,
+        via: Option<QueueId>,
         messages: &[Message],
         together: Together,
     ) -> Result<(), PublishError> {
-        match (self.check_publish(cx, queue, messages, together), through) {
-            (Err(PublishError::Disabled(_)), Some(through)) => self.check_room(through, messages, cx.out),
+        match (self.check_publish(cx, queue, messages, together), via) {
+            (Err(PublishError::Disabled(_)), Some(via)) => self.check_room(via, messages, cx.out),
             (checked, _) => checked.map(drop),
         }
     }
 
     /// The partition of the entity between that a message asks for.
-    fn via_partition(self, now: Timestamp, through: QueueId, message: &Message) -> Option<PartitionId> {
-        let fair = self.messages.entities.fair_partition(through)?;
+    fn via_partition(self, now: Timestamp, via: QueueId, message: &Message) -> Option<PartitionId> {
+        let fair = self.messages.entities.fair_partition(via)?;
         Some(self.via_key(now, message).map_or(fair, |key| PartitionId::of_key(&key)))
     }
 
