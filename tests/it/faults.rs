@@ -7,7 +7,7 @@ use amqp_codec::{
     types::{ReceiverSettleMode, Role},
 };
 
-use broker_core::{EntitySettings, Hold};
+use broker_core::{EntitySettings, LockLifetime};
 
 use crate::{
     broker::{Broker, QUEUE},
@@ -121,7 +121,7 @@ fn connections_end_without_a_word_and_their_locks_with_them() {
 
 #[test]
 fn a_rejected_settlement_leaves_the_message_locked() {
-    let broker = Broker::with_queue(EntitySettings { hold: Hold::Lock, ..EntitySettings::default() });
+    let broker = Broker::with_queue(EntitySettings { hold: LockLifetime::Lock, ..EntitySettings::default() });
     let mut client = broker.plain();
     client.sender(1, QUEUE);
     client.accepted(1, &["tea"]);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use amqp_codec::{performative::DeliveryState, types::ReceiverSettleMode};
-use broker_core::{EntitySettings, Hold};
+use broker_core::{EntitySettings, LockLifetime};
 use serde_json::Value;
 
 use crate::{
@@ -102,7 +102,7 @@ fn client_settles(client: &mut crate::client::Client, delivery: &Delivery) {
 
 #[test]
 fn a_queue_that_holds_by_lock_gives_plain_receivers_a_timer() {
-    let broker = Broker::with_queue(EntitySettings { hold: Hold::Lock, ..EntitySettings::default() });
+    let broker = Broker::with_queue(EntitySettings { hold: LockLifetime::Lock, ..EntitySettings::default() });
     let mut client = broker.plain();
     client.sender(1, QUEUE);
     client.accepted(1, &["m"]);

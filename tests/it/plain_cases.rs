@@ -7,7 +7,7 @@ use amqp_codec::{
     types::SenderSettleMode,
 };
 use broker_auth::DEVELOPMENT_KEY_NAME;
-use broker_core::{EntitySettings, Hold};
+use broker_core::{EntitySettings, LockLifetime};
 use testkit::Wire;
 
 use crate::{
@@ -139,7 +139,7 @@ pub(crate) fn competes(sdk: &PlainSdk) {
 
 /// A settlement after the end of its lock completes nothing: the message comes again, counted.
 pub(crate) fn comes_too_late(sdk: &PlainSdk) {
-    let broker = Broker::with_queue(EntitySettings { hold: Hold::Lock, ..EntitySettings::default() });
+    let broker = Broker::with_queue(EntitySettings { hold: LockLifetime::Lock, ..EntitySettings::default() });
     let mut peer = connected(&broker, sdk);
     peer.send(&["slow"]);
     peer.flow(IN, 1, false);

@@ -9,7 +9,7 @@ use amqp_codec::{
     sections::PropertyField,
     types::{ReceiverSettleMode, TypeKind},
 };
-use broker_core::{EntityKind, EntitySettings, Hold};
+use broker_core::{EntityKind, EntitySettings, LockLifetime};
 use broker_server::EntityPlan;
 
 use crate::{
@@ -218,7 +218,7 @@ fn abandoned_and_released_messages_return_to_the_front_at_once() {
 fn a_lock_that_ends_gives_the_message_to_the_next_and_refuses_the_first() {
     let settings = EntitySettings {
         lock_duration: Duration::from_millis(50),
-        hold: Hold::Lock,
+        hold: LockLifetime::Lock,
         max_delivery_count: 1_000_000,
         ..EntitySettings::default()
     };

@@ -6,7 +6,7 @@ use std::{
 };
 
 use amqp_codec::{performative::DeliveryState, types::ReceiverSettleMode};
-use broker_core::{EntitySettings, Hold};
+use broker_core::{EntitySettings, LockLifetime};
 
 use crate::{
     broker::{Broker, QUEUE},
@@ -25,7 +25,7 @@ pub(crate) fn advance(address: SocketAddr, by: Duration) {
 #[test]
 fn a_lock_is_lost_as_soon_as_the_clock_has_moved_past_it() {
     let lock_duration = Duration::from_secs(300);
-    let settings = EntitySettings { lock_duration, hold: Hold::Lock, ..EntitySettings::default() };
+    let settings = EntitySettings { lock_duration, hold: LockLifetime::Lock, ..EntitySettings::default() };
     let broker = Broker::with_queue(settings);
     let mut client = broker.plain();
     client.sender(1, QUEUE);

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use broker_core::{EntityKind, EntityReport, EntitySettings, EntityStatus, Hold};
+use broker_core::{EntityKind, EntityReport, EntitySettings, EntityStatus, LockLifetime};
 use roxmltree::{Document, Node};
 
 use crate::{
@@ -33,7 +33,7 @@ pub(crate) struct Given {
     requires_session: bool,
     requires_duplicate_detection: bool,
     enable_partitioning: bool,
-    hold: Option<Hold>,
+    hold: Option<LockLifetime>,
 }
 
 impl Description {
@@ -186,8 +186,8 @@ impl Reader<'_, '_> {
         }
         if let Some(text) = xml::text_of(self.node, HOLD) {
             settings.hold = match text {
-                "Link" => Hold::Link,
-                "Lock" => Hold::Lock,
+                "Link" => LockLifetime::Link,
+                "Lock" => LockLifetime::Lock,
                 _ => return Err(Self::bad(HOLD, text, "Link or Lock")),
             };
             given.hold = Some(settings.hold);

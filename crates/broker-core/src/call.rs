@@ -79,7 +79,7 @@ impl<'a, O: Output> Cx<'a, O> {
             out,
             write_limit,
             write_budget: WriteBudget::of(write_limit),
-            release_budget: config.pump_messages_max.max(1),
+            release_budget: config.deliver_messages_max.max(1),
             new_states: BTreeMap::new(),
             dirty_histories: Vec::new(),
             merge,

@@ -221,7 +221,7 @@ pub enum Command {
         /// Who waits.
         ticket: Ticket,
     },
-    /// Look without touching. Answer, at the next `pump`: `Effect::Peeked` or `Effect::RequestRefused`.
+    /// Look without touching. Answer, at the next `deliver`: `Effect::Peeked` or `Effect::RequestRefused`.
     Peek {
         /// Which store.
         path: EntityPath,
@@ -229,7 +229,7 @@ pub enum Command {
         session: Option<Box<str>>,
         /// First number to show.
         from: SequenceNumber,
-        /// At most this many messages, and at most what one `pump` may show.
+        /// At most this many messages, and at most what one `deliver` may show.
         count: u32,
         /// Stop before the payloads exceed this many bytes (but show at least one).
         bytes: u64,
@@ -256,7 +256,7 @@ pub enum Command {
         /// Who waits.
         ticket: Ticket,
     },
-    /// Take deferred messages by number: all or none. Answer, at the next `pump`: `Effect::Fetched` or
+    /// Take deferred messages by number: all or none. Answer, at the next `deliver`: `Effect::Fetched` or
     /// `Effect::RequestRefused`.
     ReceiveDeferred {
         /// Which store.

@@ -56,11 +56,11 @@ pub struct CoreConfig {
     pub expiry: Expiry,
     /// Most bytes of broker-added properties of one message (`service-bus-entities` 23). Default 64 KiB.
     pub max_properties_bytes: usize,
-    /// Most messages that one call of `pump` delivers or shows, and that one call of `handle_deadline` treats.
+    /// Most messages that one call of `deliver` delivers or shows, and that one call of `handle_deadline` treats.
     /// Default 1,024.
-    pub pump_messages_max: u32,
-    /// Payload bytes after which one call of `pump` stops. Default 1 MiB.
-    pub pump_bytes_max: u64,
+    pub deliver_messages_max: u32,
+    /// Payload bytes after which one call of `deliver` stops. Default 1 MiB.
+    pub deliver_bytes_max: u64,
     /// Most message ids that are remembered to detect duplicates, in all entities together; each costs about a
     /// hundred bytes of memory. A message that would exceed it is refused. Default 10,000,000.
     pub max_history_ids: u64,
@@ -118,8 +118,8 @@ impl Default for CoreConfig {
             max_consumers_per_entity: 100_000,
             expiry: Expiry::default(),
             max_properties_bytes: 64 << 10,
-            pump_messages_max: 1_024,
-            pump_bytes_max: 1 << 20,
+            deliver_messages_max: 1_024,
+            deliver_bytes_max: 1 << 20,
             max_history_ids: 10_000_000,
             max_transactions_per_client: 1_000,
             max_transaction_messages: 100,

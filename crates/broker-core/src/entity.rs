@@ -34,7 +34,7 @@ pub enum EntityStatus {
 /// How long a receiver holds the messages that it has not settled, where they return when its link ends. (The locks of
 /// Service Bus clients outlive their links, so they end by time in any case; the lock of a session always does.)
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub enum Hold {
+pub enum LockLifetime {
     /// Until it settles them, or its link ends, as AMQP has it. A client that prefetches more messages than it can process
     /// within a lock's time would otherwise get them again and again.
     #[default]
@@ -54,7 +54,7 @@ pub struct EntitySettings {
     /// How long a lock lasts. Default 1 minute, at least 1 millisecond, at most 5 minutes.
     pub lock_duration: Duration,
     /// How long receivers hold messages whose locks end with their links.
-    pub hold: Hold,
+    pub hold: LockLifetime,
     /// Deliveries after which a message is dead-lettered. Default 10.
     pub max_delivery_count: u32,
     /// Default and cap of a message's time to live; `None` is for ever. Zero: only a waiting consumer gets it.
@@ -97,7 +97,7 @@ impl Default for EntitySettings {
     fn default() -> Self {
         Self {
             lock_duration: Duration::from_secs(60),
-            hold: Hold::Link,
+            hold: LockLifetime::Link,
             max_delivery_count: 10,
             default_time_to_live: None,
             dead_letter_on_expiration: false,

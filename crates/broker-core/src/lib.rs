@@ -54,7 +54,7 @@ pub use command::Command;
 pub use config::{CoreConfig, Describe, Expiry};
 pub use delivery::{Delivery, Fetched, Lock, Peeked, Renewed, Stored};
 pub use effect::{Effect, QueueInfo, SessionGrant};
-pub use entity::{EntityKind, EntityReport, EntitySettings, EntityStatus, EntityVersion, Hold};
+pub use entity::{EntityKind, EntityReport, EntitySettings, EntityStatus, EntityVersion, LockLifetime};
 pub use entity_error::{EntityError, RULES_PER_TOPIC, SUBSCRIPTIONS_PER_TOPIC};
 pub use entity_query::{EntityQuery, PageStart};
 pub use ids::{ClientId, LinkId, LockId, LockToken, Position, QueueId, SequenceNumber, Ticket, Timestamp};

@@ -82,8 +82,8 @@ use crate::{
 /// Inputs, in the order in which the node gives them:
 /// - once: [`Core::replay`] for each record of the journal, then [`Core::recovered`];
 /// - then, over and over: [`Core::handle_deadline`], [`Core::handle_batch`] for what the clients ask, and
-///   [`Core::pump`] as long as it says that there is more; [`Core::relocate`] and [`Core::segment_done`] when the
-///   journal cleans up, but not while [`Core::gives_back`].
+///   [`Core::deliver`] as long as it says that there is more; [`Core::relocate`] and [`Core::segment_done`] when the
+///   journal cleans up, but not while [`Core::has_unreleased_records`].
 ///
 /// Each call is one atomic unit: its records belong into one journal batch. The node must make them readable
 /// (`Output::read`) before its next call. `now` never goes back: whoever owns the clock sees to it.
@@ -168,8 +168,8 @@ impl Core {
         let cx = &mut call;
         // What is forwarded must not hold up what others wait for.
         let (half, rest) = (
-            self.state.messages.config.pump_messages_max.max(2) / 2,
-            self.state.messages.config.pump_messages_max.max(2).div_ceil(2),
+            self.state.messages.config.deliver_messages_max.max(2) / 2,
+            self.state.messages.config.deliver_messages_max.max(2).div_ceil(2),
         );
         let left = rest.saturating_add(Forwarder::of(&mut self.state.messages).work_off_forwards(cx, half));
         let left = LockReleases::of(&mut self.state).time_out_transactions(now, left);
@@ -190,7 +190,7 @@ impl Core {
 
     /// Hands messages to consumers and answers `Peek`, `ReceiveDeferred` and drain. Bounded; says whether there is more to do. Call it
     /// when the records of earlier calls can be read.
-    pub fn pump(&mut self, now: Timestamp, out: &mut impl Output) -> bool {
+    pub fn deliver(&mut self, now: Timestamp, out: &mut impl Output) -> bool {
         let mut call = self.begin_call(now, NO_CLIENT, out);
         let cx = &mut call;
         let mut bound = Bound::of(&self.state.messages.config);
@@ -256,7 +256,7 @@ impl Core {
 
     /// Whether deleted entities still hold records that are not given back. The journal may clean no segment meanwhile:
     /// nobody would move them, and it would find them alive.
-    pub fn gives_back(&self) -> bool {
+    pub fn has_unreleased_records(&self) -> bool {
         !self.state.remains.is_empty()
     }
 

@@ -46,7 +46,7 @@ pub(crate) enum Standing {
 
 /// Who has a session.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Hold {
+pub(crate) enum SessionLock {
     /// Nobody.
     Free,
     /// A consumer.
@@ -92,7 +92,7 @@ pub(crate) struct Session {
     ready: Numbers,
     delivered: Numbers,
     aside: BTreeSet<u64>,
-    hold: Hold,
+    hold: SessionLock,
     state: Option<Box<SessionState>>,
     /// Its place in `available`.
     listed: Option<u64>,
@@ -124,7 +124,7 @@ impl Session {
             ready: Numbers::default(),
             delivered: Numbers::default(),
             aside: BTreeSet::new(),
-            hold: Hold::Free,
+            hold: SessionLock::Free,
             state: None,
             listed: None,
             in_turn: false,
@@ -137,21 +137,21 @@ impl Session {
     }
 
     /// Who has it.
-    pub(crate) fn hold(&self) -> Hold {
+    pub(crate) fn hold(&self) -> SessionLock {
         self.hold
     }
 
     /// The holder, if the lock runs at `now`.
     pub(crate) fn holder(&self, now: Timestamp) -> Option<Holder> {
         match self.hold {
-            Hold::Held(holder) if now < holder.until => Some(holder),
-            Hold::Held(_) | Hold::Free | Hold::Ending => None,
+            SessionLock::Held(holder) if now < holder.until => Some(holder),
+            SessionLock::Held(_) | SessionLock::Free | SessionLock::Ending => None,
         }
     }
 
     /// When its lock ends, if somebody has it.
     pub(crate) fn until(&self) -> Option<Timestamp> {
-        if let Hold::Held(holder) = self.hold { Some(holder.until) } else { None }
+        if let SessionLock::Held(holder) = self.hold { Some(holder.until) } else { None }
     }
 
     /// Its state.
@@ -177,7 +177,7 @@ impl Session {
 
     fn is_nothing(&self) -> bool {
         let is_empty = self.ready.is_empty() && self.delivered.is_empty() && self.aside.is_empty();
-        is_empty && self.hold == Hold::Free && self.state.is_none() && !self.in_turn
+        is_empty && self.hold == SessionLock::Free && self.state.is_none() && !self.in_turn
     }
 }
 
@@ -269,10 +269,10 @@ impl Sessions {
 
     /// Gives a session to a consumer, if it is free.
     pub(crate) fn accept(&mut self, number: SessionNumber, holder: Holder) -> bool {
-        let Some(session) = self.get_mut(number).filter(|session| session.hold == Hold::Free) else {
+        let Some(session) = self.get_mut(number).filter(|session| session.hold == SessionLock::Free) else {
             return false;
         };
-        session.hold = Hold::Held(holder);
+        session.hold = SessionLock::Held(holder);
         self.ends.insert((holder.until, number));
         self.refresh(number);
         true
@@ -281,7 +281,7 @@ impl Sessions {
     /// Gives a running lock a new end.
     pub(crate) fn renew(&mut self, number: SessionNumber, until: Timestamp) {
         let Some(session) = self.get_mut(number) else { return };
-        let Hold::Held(holder) = &mut session.hold else { return };
+        let SessionLock::Held(holder) = &mut session.hold else { return };
         let before = std::mem::replace(&mut holder.until, until);
         self.ends.remove(&(before, number));
         self.ends.insert((until, number));
@@ -290,7 +290,7 @@ impl Sessions {
 
     /// The holder's connection is lost: the lock runs on, and nobody uses it.
     pub(crate) fn lose_holder(&mut self, number: SessionNumber) {
-        if let Some(Session { hold: Hold::Held(holder), .. }) = self.get_mut(number) {
+        if let Some(Session { hold: SessionLock::Held(holder), .. }) = self.get_mut(number) {
             holder.consumer = None;
         }
     }
@@ -299,8 +299,8 @@ impl Sessions {
     /// found another standing.
     pub(crate) fn end(&mut self, number: SessionNumber) {
         let Some(session) = self.get_mut(number) else { return };
-        if let Hold::Held(holder) = session.hold {
-            session.hold = Hold::Ending;
+        if let SessionLock::Held(holder) = session.hold {
+            session.hold = SessionLock::Ending;
             self.ends.remove(&(holder.until, number));
             self.refresh(number);
         }
@@ -382,8 +382,8 @@ impl Sessions {
     /// The consumers of the sessions that are next in turn, as far as they have one.
     pub(crate) fn consumers_in_turn(&self) -> impl Iterator<Item = ConsumerNumber> {
         self.turn.iter().filter_map(|number| match self.get(*number)?.hold {
-            Hold::Held(holder) => holder.consumer,
-            Hold::Free | Hold::Ending => None,
+            SessionLock::Held(holder) => holder.consumer,
+            SessionLock::Free | SessionLock::Ending => None,
         })
     }
 
@@ -404,11 +404,11 @@ impl Sessions {
         let Some(session) = self.places.get_mut(number.0 as usize).and_then(Option::as_deref_mut) else {
             return;
         };
-        if session.hold == Hold::Ending && session.delivered.is_empty() {
-            session.hold = Hold::Free;
+        if session.hold == SessionLock::Ending && session.delivered.is_empty() {
+            session.hold = SessionLock::Free;
         }
         let first = session.ready.first();
-        let listed = if session.hold == Hold::Free { first } else { None };
+        let listed = if session.hold == SessionLock::Free { first } else { None };
         if listed != session.listed {
             if let Some(before) = session.listed {
                 self.available.remove(&(before, number));
@@ -418,7 +418,7 @@ impl Sessions {
             }
             session.listed = listed;
         }
-        let is_held = matches!(session.hold, Hold::Held(Holder { consumer: Some(_), .. }));
+        let is_held = matches!(session.hold, SessionLock::Held(Holder { consumer: Some(_), .. }));
         if is_held && first.is_some() && !session.in_turn {
             session.in_turn = true;
             self.turn.push_back(number);

@@ -23,7 +23,7 @@ use std::{
 };
 
 use crate::{
-    ClientId, Hold, LinkId, Position, QueueId, Timestamp,
+    ClientId, LinkId, LockLifetime, Position, QueueId, Timestamp,
     activity::Traffic,
     deadlines::{Deadlines, Run},
     history::History,
@@ -76,7 +76,7 @@ pub(crate) struct Store {
     pub(crate) role: Role,
     pub(crate) lock_duration: Duration,
     /// How receivers whose locks end with their links hold messages.
-    pub(crate) hold: Hold,
+    pub(crate) hold: LockLifetime,
     pub(crate) slots: Slots<Slot>,
     /// Numbers of what is no body, there once a body was: a topic has many bodies, and shows none of them.
     shown: Option<BTreeSet<u64>>,
@@ -137,7 +137,7 @@ impl Store {
             id,
             role,
             lock_duration,
-            hold: Hold::default(),
+            hold: LockLifetime::default(),
             slots: Slots::default(),
             shown: None,
             copies: None,

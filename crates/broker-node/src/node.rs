@@ -215,7 +215,7 @@ impl Node {
         let mut more = has_time && self.core.handle_deadline(now, &mut out);
         // The deadline's records (dead-lettered copies) must be readable for the deliveries that follow.
         out.journal.commit();
-        more |= self.core.pump(now, &mut out);
+        more |= self.core.deliver(now, &mut out);
         more |= has_time && self.compact();
         self.close_round(now);
         more || (self.has_deferred() && !self.is_full())
@@ -264,7 +264,7 @@ impl Node {
     /// One bounded step of cleaning the oldest segment: what lives in it is appended anew. It waits for what deleted
     /// entities held, which is neither dead nor moved.
     fn compact(&mut self) -> bool {
-        if self.core.gives_back() {
+        if self.core.has_unreleased_records() {
             return true;
         }
         let Some(step) = self.journal.poll_compaction(self.limits.clean_bytes) else { return false };

@@ -5,7 +5,7 @@
 use std::{fmt, time::Duration};
 
 use broker_admin::{client::Described, iso_8601};
-use broker_core::{EntityKind, EntityReport, EntitySettings, EntityStatus, Hold, Rule};
+use broker_core::{EntityKind, EntityReport, EntitySettings, EntityStatus, LockLifetime, Rule};
 use broker_server::EntityPlan;
 
 use crate::{property, property::Property};
@@ -149,10 +149,10 @@ fn text(key: &str, settings: &EntitySettings) -> Option<String> {
     }
 }
 
-const fn hold(hold: Hold) -> &'static str {
+const fn hold(hold: LockLifetime) -> &'static str {
     match hold {
-        Hold::Link => "Link",
-        Hold::Lock => "Lock",
+        LockLifetime::Link => "Link",
+        LockLifetime::Lock => "Lock",
     }
 }
 

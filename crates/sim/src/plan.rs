@@ -7,7 +7,7 @@ mod variations;
 
 use std::time::Duration;
 
-use broker_core::{EntitySettings, Hold};
+use broker_core::{EntitySettings, LockLifetime};
 
 pub(crate) use topology::{Entity, Interest, Kind, PlantedFault, Target, Topology};
 
@@ -134,7 +134,7 @@ fn settings(rng: &mut Rng, requires_session: bool) -> EntitySettings {
     let deliveries = 1 + u32::try_from(rng.below(6)).unwrap_or(0);
     EntitySettings {
         lock_duration: Duration::from_millis(LOCK_DURATION_MIN_MS + rng.below(20_000)),
-        hold: if rng.chance(30) { Hold::Lock } else { Hold::Link },
+        hold: if rng.chance(30) { LockLifetime::Lock } else { LockLifetime::Link },
         // A message that leaves its session unseen would look like one that others have passed.
         max_delivery_count: if requires_session { 1_000_000 } else { deliveries },
         requires_session,

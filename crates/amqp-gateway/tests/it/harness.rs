@@ -364,7 +364,7 @@ impl World {
                 moved = true;
             }
         }
-        while self.core.pump(self.now.utc, &mut self.journal) {}
+        while self.core.deliver(self.now.utc, &mut self.journal) {}
         moved |= self.hand_out_effects();
         for client in self.clients.iter_mut().filter(|client| client.reads) {
             let mut out = BytesMut::new();

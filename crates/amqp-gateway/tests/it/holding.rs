@@ -9,7 +9,7 @@ use amqp_codec::{
     raw::RawMap,
     sections::Sections,
 };
-use broker_core::{EntitySettings, Hold};
+use broker_core::{EntitySettings, LockLifetime};
 use bytes::Bytes;
 
 use crate::harness::{World, texts};
@@ -95,7 +95,7 @@ fn a_queue_keeps_the_promises_of_both_dialects() {
 #[test]
 fn hold_lock_gives_plain_receivers_a_timer() {
     let mut world = World::new();
-    world.update("q", EntitySettings { hold: Hold::Lock, ..EntitySettings::default() });
+    world.update("q", EntitySettings { hold: LockLifetime::Lock, ..EntitySettings::default() });
     let client = world.plain();
     world.send(client, "q", &["a"]);
     let held = world.receive(client, "q", 2);

@@ -15,7 +15,7 @@ use amqp_codec::{
 };
 use amqp_gateway::{Fault, FaultKind, Faults, GatewayConfig};
 use broker_auth::{Anonymous, Scope};
-use broker_core::{EntityKind, EntitySettings, EntityStatus, Hold};
+use broker_core::{EntityKind, EntitySettings, EntityStatus, LockLifetime};
 use bytes::{Bytes, BytesMut};
 use testkit::Script;
 
@@ -560,7 +560,7 @@ fn a_refused_operation_leaves_only_the_rollback() {
 fn a_lost_lock_fails_the_settlement_and_the_commit() {
     for service_bus in [false, true] {
         let (mut world, mut peer) = world(service_bus, &["a", "b"]);
-        world.update("q", EntitySettings { hold: Hold::Lock, ..EntitySettings::default() });
+        world.update("q", EntitySettings { hold: LockLifetime::Lock, ..EntitySettings::default() });
         let ids = received(&mut world, peer.client);
         let txn = peer.declare(&mut world);
         let accepted = || within(&txn, DeliveryState::Accepted);

@@ -340,7 +340,7 @@ fn settings() -> impl Strategy<Value = EntitySettings> {
     (texts, times, numbers, any::<[bool; 6]>(), status).prop_map(
         |((to, dead_to, note), (lock, ttl, window), (count, idle, size), flags, status)| EntitySettings {
             lock_duration: Duration::from_millis(lock),
-            hold: if flags[5] { Hold::Lock } else { Hold::Link },
+            hold: if flags[5] { LockLifetime::Lock } else { LockLifetime::Link },
             max_delivery_count: count,
             default_time_to_live: ttl.map(Duration::from_millis),
             dead_letter_on_expiration: flags[0],

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use broker_core::{EntityKind, EntityReport, EntitySettings, Hold, Timestamp};
+use broker_core::{EntityKind, EntityReport, EntitySettings, LockLifetime, Timestamp};
 
 use super::{
     HOLD, STATUS, authorization, element_name, flag, kept, shown_megabytes, shown_message_kilobytes, word,
@@ -165,7 +165,7 @@ impl Writer<'_, '_> {
 
     fn lock(&mut self, settings: &EntitySettings) {
         self.duration("LockDuration", Some(settings.lock_duration));
-        if settings.hold == Hold::Lock {
+        if settings.hold == LockLifetime::Lock {
             self.element(HOLD, "Lock");
         }
     }

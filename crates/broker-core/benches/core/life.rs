@@ -23,7 +23,7 @@ struct Queue {
 impl Queue {
     /// With `backlog` messages that nobody has asked for yet.
     fn new(backlog: u64, mode: ReceiveMode) -> Self {
-        let config = CoreConfig { pump_bytes_max: u64::MAX, ..CoreConfig::default() };
+        let config = CoreConfig { deliver_bytes_max: u64::MAX, ..CoreConfig::default() };
         let mut broker = Broker::new(config, backlog * JOURNAL_BYTES);
         let id = broker.create("q", EntityKind::Queue, EntitySettings::default());
         let mut queue = Self { broker, id, tickets: 0, consumed: 0 };
@@ -73,7 +73,7 @@ impl Queue {
         self.broker.tick();
         commands.push(Command::Credit { consumer: LINK, limit: self.consumed, drain: false });
         self.broker.tell(commands);
-        self.broker.pump();
+        self.broker.deliver_all();
         self.broker.complete();
     }
 }

@@ -77,7 +77,7 @@ impl Queue {
         let commands = names.map(|name| self.publish(name)).collect();
         self.next = (self.next + TURN as usize) % self.names.len();
         self.broker.tell(commands);
-        self.broker.pump();
+        self.broker.deliver_all();
         self.taken += self.broker.complete();
     }
 
@@ -87,7 +87,7 @@ impl Queue {
             let credit = Command::Credit { consumer: LinkId(1), limit: 1, drain: false };
             let next = SessionWanted::Next { patience: Duration::ZERO };
             self.broker.tell(vec![Self::open(1, next), credit]);
-            self.broker.pump();
+            self.broker.deliver_all();
             self.taken += self.broker.complete();
             let session = self.broker.recent.accepted.pop().unwrap_or_default();
             let publish = self.publish(session);

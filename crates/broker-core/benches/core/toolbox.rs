@@ -166,8 +166,8 @@ impl Broker {
     }
 
     /// Hands out all that can be handed out.
-    pub(crate) fn pump(&mut self) {
-        while self.core.pump(self.now, &mut self.recent) {}
+    pub(crate) fn deliver_all(&mut self) {
+        while self.core.deliver(self.now, &mut self.recent) {}
         self.recent.commit();
     }
 

@@ -8,7 +8,7 @@ use crate::{
     call::Cx,
     client::{Client, Consumer, Link, Place, Standing},
     id_map::IdMap,
-    sessions::{Hold, Session, SessionNumber, Sessions},
+    sessions::{Session, SessionLock, SessionNumber, Sessions},
     slot::ConsumerNumber,
     store::Store,
 };
@@ -47,12 +47,12 @@ impl LinkTable {
 
     pub(crate) fn may_delete(&self, client: ClientId, sessions: &Sessions, number: SessionNumber) -> bool {
         match sessions.get(number).map(Session::hold) {
-            Some(Hold::Free) => true,
-            Some(Hold::Held(holder)) => holder
+            Some(SessionLock::Free) => true,
+            Some(SessionLock::Held(holder)) => holder
                 .consumer
                 .and_then(|number| self.consumers.get(&number))
                 .is_some_and(|consumer| consumer.client == client),
-            Some(Hold::Ending) | None => false,
+            Some(SessionLock::Ending) | None => false,
         }
     }
 

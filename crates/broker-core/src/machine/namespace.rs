@@ -20,7 +20,7 @@ pub(crate) struct Namespace {
     pub(crate) leaving: Leaving,
     /// Stores of deleted entities.
     pub(crate) remains: Remains,
-    /// Requests that wait for the next `pump`.
+    /// Requests that wait for the next `deliver`.
     pub(crate) lookups: VecDeque<Lookup>,
     /// Deliveries of messages that are gone with them; empty between calls.
     pub(crate) held: Vec<(ClientId, Delivery)>,

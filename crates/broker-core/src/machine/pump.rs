@@ -8,8 +8,8 @@ use super::{
     sessions::SessionHolders,
 };
 use crate::{
-    ClientId, CoreConfig, Delivery, Effect, Hold, Lock, LockId, Output, QueueId, ReceiveMode, SequenceNumber,
-    Stored, Timestamp, UnsettledPolicy,
+    ClientId, CoreConfig, Delivery, Effect, Lock, LockId, LockLifetime, Output, QueueId, ReceiveMode,
+    SequenceNumber, Stored, Timestamp, UnsettledPolicy,
     call::Cx,
     client::{Client, Consumer, Place},
     config::Describe,
@@ -23,7 +23,7 @@ use crate::{
 /// Most messages that one store hands out before it is another store's turn.
 pub(crate) const TURN: u32 = 256;
 
-/// What one call of `pump` may still do.
+/// What one call of `deliver` may still do.
 pub(crate) struct Bound {
     pub(crate) messages: u32,
     pub(crate) bytes: u64,
@@ -43,7 +43,7 @@ impl<'a> Dispatcher<'a> {
 
 impl Bound {
     pub(crate) fn of(config: &CoreConfig) -> Self {
-        Self { messages: config.pump_messages_max.max(1), bytes: config.pump_bytes_max.max(1) }
+        Self { messages: config.deliver_messages_max.max(1), bytes: config.deliver_bytes_max.max(1) }
     }
 
     pub(crate) fn spend(&mut self, bytes: usize) {
@@ -282,7 +282,8 @@ impl Hand<'_> {
         let until = if consumer.session.is_some() {
             store.lock_in_session(sequence, id)
         } else {
-            let is_timed = consumer.unsettled == UnsettledPolicy::KeepLocks || store.hold == Hold::Lock;
+            let is_timed =
+                consumer.unsettled == UnsettledPolicy::KeepLocks || store.hold == LockLifetime::Lock;
             if selects {
                 store.take_any(sequence);
             } else {

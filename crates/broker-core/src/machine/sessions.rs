@@ -12,7 +12,7 @@ use crate::{
     call::Cx,
     client::{Consumer, Link, Place, Standing},
     partition::Onward,
-    sessions::{Acceptor, Hold, Holder, Session, SessionNumber},
+    sessions::{Acceptor, Holder, Session, SessionLock, SessionNumber},
 };
 
 /// Longest id of a session, in characters (`service-bus-entities` 4).
@@ -100,7 +100,7 @@ impl SessionHolders<'_> {
             return;
         };
         let number = sessions.enter(&id);
-        if sessions.get(number).is_some_and(|session| session.hold() == Hold::Free) {
+        if sessions.get(number).is_some_and(|session| session.hold() == SessionLock::Free) {
             return self.grant(cx, queue, number, acceptor);
         }
         let (link, error) = (acceptor.link, AttachError::SessionLocked(id));
@@ -114,7 +114,7 @@ impl SessionHolders<'_> {
         };
         let Some(number) = sessions.find(id) else { return };
         let hold = sessions.get(number).map(Session::hold);
-        if matches!(hold, Some(Hold::Held(holder)) if cx.now >= holder.until) {
+        if matches!(hold, Some(SessionLock::Held(holder)) if cx.now >= holder.until) {
             cx.release_budget = self.lose_session(cx, queue, number, cx.release_budget);
             self.state.messages.entities.rearm(queue);
         }
@@ -241,7 +241,7 @@ impl SessionHolders<'_> {
     ) -> u32 {
         let sessions = self.state.store(queue).and_then(|store| store.sessions.as_ref());
         let hold = sessions.and_then(|sessions| sessions.get(number)).map(Session::hold);
-        let Some(Hold::Held(holder)) = hold else { return left };
+        let Some(SessionLock::Held(holder)) = hold else { return left };
         self.state.messages.entities.was_used_until(queue, holder.until);
         let consumer = holder.consumer.and_then(|number| self.state.links.consumers.get(&number));
         if let Some((client, link)) = consumer.map(|consumer| (consumer.client, consumer.link)) {

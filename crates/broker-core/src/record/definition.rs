@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::{Reader, RecordError, SEQUENCE_END, VERSION, kind};
 use crate::{
-    AccessRight, AuthorizationRule, EntityKind, EntitySettings, EntityStatus, EntityVersion, Hold, KeyText,
-    QueueId, Timestamp, partition::Counters,
+    AccessRight, AuthorizationRule, EntityKind, EntitySettings, EntityStatus, EntityVersion, KeyText,
+    LockLifetime, QueueId, Timestamp, partition::Counters,
 };
 
 /// Stands for `None` where a number would be.
@@ -33,7 +33,7 @@ mod tag {
     pub(super) const HOLD: u8 = 8;
 }
 
-/// [`Hold::Lock`] in a record.
+/// [`LockLifetime::Lock`] in a record.
 const HOLD_LOCK: u8 = 1;
 
 /// The stores of one entity.
@@ -136,7 +136,7 @@ impl Definition {
             extensions.push(tag::ACCESSED_AT);
             extensions.extend_from_slice(&self.accessed_at.as_millis().to_le_bytes());
         }
-        if settings.hold == Hold::Lock {
+        if settings.hold == LockLifetime::Lock {
             // The default is left out: such a definition has the bytes that it had before the property was there.
             extensions.extend_from_slice(&[tag::HOLD, HOLD_LOCK]);
         }
@@ -349,9 +349,9 @@ fn decode_status(status: u8) -> Result<EntityStatus, RecordError> {
     found.ok_or(RecordError::Value { field: "status", value: u64::from(status) })
 }
 
-fn decode_hold(hold: u8) -> Result<Hold, RecordError> {
+fn decode_hold(hold: u8) -> Result<LockLifetime, RecordError> {
     match hold {
-        HOLD_LOCK => Ok(Hold::Lock),
+        HOLD_LOCK => Ok(LockLifetime::Lock),
         _ => Err(RecordError::Value { field: "hold", value: u64::from(hold) }),
     }
 }

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    AccessRight, AuthorizationRule, EntityKind, EntitySettings, EntityStatus, Hold, KeyText, Properties,
-    PropertyValue, Rule, StoredExtras, Timestamp, partition::Counters,
+    AccessRight, AuthorizationRule, EntityKind, EntitySettings, EntityStatus, KeyText, LockLifetime,
+    Properties, PropertyValue, Rule, StoredExtras, Timestamp, partition::Counters,
 };
 
 fn state() -> impl Strategy<Value = State> {
@@ -96,7 +96,7 @@ prop_compose! {
         let [forward_to, forward_dead_lettered_to, user_metadata] = texts.map(|text| text.map(Box::from));
         EntitySettings {
             lock_duration: millis(lock),
-            hold: if flags[5] { Hold::Lock } else { Hold::Link },
+            hold: if flags[5] { LockLifetime::Lock } else { LockLifetime::Link },
             max_delivery_count,
             default_time_to_live: ttl.map(millis),
             dead_letter_on_expiration: flags[0],

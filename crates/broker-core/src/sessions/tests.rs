@@ -71,7 +71,7 @@ fn a_session_is_free_when_the_last_delivered_message_is_back() {
     table.stand(a, 1, Standing::Delivered);
     table.stand(a, 2, Standing::Delivered);
     table.end(a);
-    assert_eq!((table.get(a).unwrap().hold(), table.next_available()), (Hold::Ending, None));
+    assert_eq!((table.get(a).unwrap().hold(), table.next_available()), (SessionLock::Ending, None));
     assert_eq!(table.get(a).unwrap().delivered().collect::<Vec<_>>(), [1, 2]);
     table.stand(a, 2, Standing::Ready);
     assert!(!table.accept(a, holder(2, 1_000)), "the first would come too late");

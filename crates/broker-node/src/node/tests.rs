@@ -269,11 +269,11 @@ fn no_segment_is_cleaned_before_what_deleted_entities_held_is_given_back() {
     let delete = |name: &str| Command::DeleteEntity { name: name.into(), expected: None, ticket: Ticket(2) };
     let commands = vec![delete("new"), delete("old")];
     bench.node.handle_batch(NOW, Batch { client: CLIENT, commands });
-    assert!(bench.node.core().gives_back(), "one step does not give all of it back");
+    assert!(bench.node.core().has_unreleased_records(), "one step does not give all of it back");
     while bench.node.work(NOW) {
         bench.finish_io();
     }
-    assert!(!bench.node.core().gives_back());
+    assert!(!bench.node.core().has_unreleased_records());
     let stats = bench.node.journal().stats();
     assert!(stats.live_bytes < 10_000 && stats.used_bytes < 1 << 20, "one message is left: {stats:?}");
     bench.crash();

@@ -32,7 +32,7 @@ fn report(kind: EntityKind, settings: EntitySettings) -> EntityReport {
 fn other() -> EntitySettings {
     EntitySettings {
         lock_duration: Duration::from_secs(30),
-        hold: Hold::Lock,
+        hold: LockLifetime::Lock,
         max_delivery_count: 7,
         default_time_to_live: Some(Duration::from_secs(60)),
         dead_letter_on_expiration: true,

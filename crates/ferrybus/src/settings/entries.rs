@@ -92,7 +92,7 @@ pub(crate) enum Hold {
     Lock,
 }
 
-impl From<Hold> for broker_core::Hold {
+impl From<Hold> for broker_core::LockLifetime {
     fn from(hold: Hold) -> Self {
         match hold {
             Hold::Link => Self::Link,

@@ -9,7 +9,7 @@ use amqp_codec::{
     raw::{AnnotationValue, RawMap, RawValue},
     types::{ReceiverSettleMode, Role, SenderSettleMode},
 };
-use broker_core::Hold;
+use broker_core::LockLifetime;
 
 use super::{
     Mode,
@@ -315,8 +315,8 @@ impl Receiver {
             .topology
             .settings(self.entity)
             .filter(|_| !matches!(self.location, Location::FailedForward(_)));
-        let hold = settings.map_or(Hold::Link, |settings| settings.hold);
-        let is_timed = amqp.service_bus || self.takes_sessions || hold == Hold::Lock;
+        let hold = settings.map_or(LockLifetime::Link, |settings| settings.hold);
+        let is_timed = amqp.service_bus || self.takes_sessions || hold == LockLifetime::Lock;
         match (is_timed, told) {
             (true, Some(until)) => Ok(until),
             (true, None) => Err("a delivery does not say how long its lock lasts".into()),

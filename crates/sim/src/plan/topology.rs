@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use broker_core::{Batch, Command, EntityKind, EntitySettings, EntityStatus, Hold, Rule, Ticket};
+use broker_core::{Batch, Command, EntityKind, EntitySettings, EntityStatus, LockLifetime, Rule, Ticket};
 use broker_filter::{CorrelationFilter, Filter, Parameters, SqlAction, SqlFilter, SystemProperty, Value};
 
 use crate::{model::EntityIndex, reader::Read, world::SETUP};
@@ -320,7 +320,11 @@ impl Topology {
             entity.settings.enable_partitioning && self.is_free_of(PlantedFault::NoPartitions);
         let requires_duplicate_detection = entity.settings.requires_duplicate_detection
             && self.is_free_of(PlantedFault::NoDuplicateDetection);
-        let hold = if self.is_free_of(PlantedFault::HoldsExpire) { entity.settings.hold } else { Hold::Lock };
+        let hold = if self.is_free_of(PlantedFault::HoldsExpire) {
+            entity.settings.hold
+        } else {
+            LockLifetime::Lock
+        };
         let settings = EntitySettings {
             hold,
             forward_dead_lettered_to,

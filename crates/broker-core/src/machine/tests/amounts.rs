@@ -178,7 +178,7 @@ fn what_is_forwarded_into_more_than_one_step_can_bring_stays_behind() {
 fn what_rules_write_for_scheduled_messages_counts_as_work() {
     let mut broker = limited();
     tripled(&mut broker, "t", 10);
-    broker.core.state.messages.config.pump_messages_max = 20;
+    broker.core.state.messages.config.deliver_messages_max = 20;
     broker.core.state.messages.config.describe =
         |_, payload| Message { payload: payload.clone(), ..kilobyte() };
     let due = Some(broker.now.after(Duration::from_secs(60)));

@@ -247,8 +247,8 @@ fn peek_stops_before_its_bytes_are_exceeded_but_shows_one() {
 fn one_call_of_pump_is_bounded_in_messages_and_bytes() {
     for (messages, bytes, first) in [(3, 1_000, 3), (1_000, 7, 2), (1_000, 8, 2), (1_000, 9, 3)] {
         let mut broker = Broker::with(CoreConfig {
-            pump_messages_max: messages,
-            pump_bytes_max: bytes,
+            deliver_messages_max: messages,
+            deliver_bytes_max: bytes,
             ..CoreConfig::default()
         });
         broker.create("q", EntitySettings::default());
@@ -256,9 +256,9 @@ fn one_call_of_pump_is_bounded_in_messages_and_bytes() {
         broker.open(ME, 1, main_path("q"), ReceiveMode::PeekLock);
         let credit = Command::Credit { consumer: LinkId(1), limit: 10, drain: true };
         broker.core.handle(broker.now, ME, credit, &mut broker.journal);
-        assert!(broker.core.pump(broker.now, &mut broker.journal), "there is more to do");
+        assert!(broker.core.deliver(broker.now, &mut broker.journal), "there is more to do");
         assert_eq!(broker.received(ME).len(), first, "{messages} messages, {bytes} bytes");
-        broker.pump();
+        broker.deliver_all();
         let rest = broker.take(ME);
         assert!(matches!(rest.last(), Some(Effect::Drained { count: 10, .. })));
         assert_eq!(rest.len(), 5 - first + 1);
@@ -282,7 +282,7 @@ fn a_long_queue_does_not_keep_another_waiting() {
         let credit = Command::Credit { consumer: LinkId(link), limit: 10_000, drain: false };
         broker.core.handle(broker.now, ME, credit, &mut broker.journal);
     }
-    assert!(broker.core.pump(broker.now, &mut broker.journal));
+    assert!(broker.core.deliver(broker.now, &mut broker.journal));
     assert!(texts(&broker.received(ME)).contains(&"short".to_owned()));
 }
 
@@ -308,7 +308,7 @@ fn closing_consumers_leaves_nothing_behind() {
 
 #[test]
 fn peeks_of_one_round_do_not_cut_each_other_short() {
-    let mut broker = Broker::with(CoreConfig { pump_messages_max: 3, ..CoreConfig::default() });
+    let mut broker = Broker::with(CoreConfig { deliver_messages_max: 3, ..CoreConfig::default() });
     broker.create("q", EntitySettings::default());
     broker.publish_all(&["a", "b", "c", "d"]);
     let peek = |broker: &mut Broker| {

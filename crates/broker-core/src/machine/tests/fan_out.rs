@@ -264,7 +264,7 @@ fn a_peek_at_a_topic_looks_at_no_shared_bodies() {
         let (ticket, path, from) = (broker.ticket(), main_path("t"), SequenceNumber(0));
         let command = Command::Peek { path, session: None, from, count: 5, bytes: u64::MAX, ticket };
         broker.core.handle(broker.now, ME, command, &mut broker.journal);
-        assert!(!broker.core.pump(broker.now, &mut broker.journal), "one pump is enough");
+        assert!(!broker.core.deliver(broker.now, &mut broker.journal), "one call is enough");
         let told = broker.take(ME);
         let [Effect::Peeked { messages, .. }] = &told[..] else { panic!("{told:?}") };
         let numbers: Vec<u64> = messages.iter().map(|message| message.sequence.0).collect();

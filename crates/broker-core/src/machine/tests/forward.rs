@@ -395,7 +395,7 @@ fn nobody_receives_from_what_forwards() {
 #[test]
 fn a_backlog_is_worked_off_in_bounded_steps_and_in_order() {
     let mut broker = broker();
-    broker.core.state.messages.config.pump_messages_max = 10;
+    broker.core.state.messages.config.deliver_messages_max = 10;
     broker.create("target", plain());
     broker.create("source", plain());
     let expected: Vec<String> = (0..100).map(|number| number.to_string()).collect();
@@ -534,7 +534,7 @@ proptest! {
         steps in proptest::collection::vec((0u8..6, 0usize..4), 1..40),
     ) {
         let mut broker = broker();
-        broker.core.state.messages.config.pump_messages_max = 3;
+        broker.core.state.messages.config.deliver_messages_max = 3;
         let names = ["a", "b", "c", "d"];
         for name in names {
             broker.create(name, plain());

@@ -219,10 +219,10 @@ impl Broker {
         self.settle_down(client)
     }
 
-    pub(super) fn pump(&mut self) {
+    pub(super) fn deliver_all(&mut self) {
         for _ in 0..CALLS_MAX {
             self.journal.make_readable();
-            if !self.core.pump(self.now, &mut self.journal) {
+            if !self.core.deliver(self.now, &mut self.journal) {
                 return;
             }
         }
@@ -230,7 +230,7 @@ impl Broker {
     }
 
     fn settle_down(&mut self, client: ClientId) -> Vec<Effect> {
-        self.pump();
+        self.deliver_all();
         self.take(client)
     }
 
@@ -257,7 +257,7 @@ impl Broker {
         for _ in 0..CALLS_MAX {
             self.journal.make_readable();
             let more = self.core.handle_deadline(self.now, &mut self.journal);
-            self.pump();
+            self.deliver_all();
             if !more {
                 return;
             }

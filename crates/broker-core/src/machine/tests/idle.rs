@@ -32,7 +32,7 @@ fn wait(broker: &mut Broker, seconds: u64) {
         broker.journal.make_readable();
         broker.core.handle_deadline(broker.now, &mut broker.journal);
         broker.journal.make_readable();
-        while broker.core.pump(broker.now, &mut broker.journal) {
+        while broker.core.deliver(broker.now, &mut broker.journal) {
             broker.journal.make_readable();
         }
     }
@@ -244,7 +244,7 @@ fn jump(broker: &mut Broker, seconds: u64) {
     broker.now = broker.now.after(Duration::from_secs(seconds));
     broker.journal.make_readable();
     while broker.core.handle_deadline(broker.now, &mut broker.journal) {}
-    while broker.core.pump(broker.now, &mut broker.journal) {
+    while broker.core.deliver(broker.now, &mut broker.journal) {
         broker.journal.make_readable();
     }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::harness::*;
 use crate::{
-    Command, Delivery, Effect, EntitySettings, Hold, LinkId, LockId, LockToken, Message, Outcome, QueueId,
-    ReceiveMode, SettleError, Timestamp, UnsettledPolicy,
+    Command, Delivery, Effect, EntitySettings, LinkId, LockId, LockLifetime, LockToken, Message, Outcome,
+    QueueId, ReceiveMode, SettleError, Timestamp, UnsettledPolicy,
 };
 
 const LOCK: u64 = 60_000;
@@ -175,7 +175,8 @@ fn the_policy_decides_about_the_locks_of_a_closing_consumer() {
 
 #[test]
 fn a_lock_that_ran_out_counts_as_failed_even_if_the_link_closes_first() {
-    let mut broker = Broker::with_queue(EntitySettings { hold: Hold::Lock, ..EntitySettings::default() });
+    let mut broker =
+        Broker::with_queue(EntitySettings { hold: LockLifetime::Lock, ..EntitySettings::default() });
     broker.publish_all(&["a"]);
     broker.open_with(ME, 5, main_path("q"), ReceiveMode::PeekLock, UnsettledPolicy::Release);
     broker.credit(ME, 5, 1);
@@ -482,7 +483,7 @@ fn the_property_hold_concerns_what_is_delivered_after_it_was_set() {
     let mut broker = queue_of(&["a", "b"]);
     broker.open_with(ME, 5, main_path("q"), ReceiveMode::PeekLock, UnsettledPolicy::Release);
     let held = broker.credit(ME, 5, 1).pop().unwrap();
-    let settings = EntitySettings { hold: Hold::Lock, ..EntitySettings::default() };
+    let settings = EntitySettings { hold: LockLifetime::Lock, ..EntitySettings::default() };
     broker.update("q", settings);
     assert_eq!(broker.replayed().digest(), broker.core.digest());
     let timed = broker.credit(ME, 5, 2).pop().unwrap();

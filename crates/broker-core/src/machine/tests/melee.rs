@@ -146,7 +146,7 @@ fn settings(name: &str) -> EntitySettings {
 impl Test {
     fn new(topics: bool) -> Self {
         let config =
-            CoreConfig { token_key: [7; 16], describe, pump_messages_max: 3, ..CoreConfig::default() };
+            CoreConfig { token_key: [7; 16], describe, deliver_messages_max: 3, ..CoreConfig::default() };
         let mut test = Self {
             broker: Broker::with(config),
             topics,
@@ -563,12 +563,13 @@ impl Test {
         self.scheduled.retain(|(place, ..)| !gone(all[*place]));
         let ticket = self.broker.ticket();
         // All of it is given back at once: until then bodies count copies that a restart knows nothing of.
-        let few = std::mem::replace(&mut self.broker.core.state.messages.config.pump_messages_max, u32::MAX);
+        let few =
+            std::mem::replace(&mut self.broker.core.state.messages.config.deliver_messages_max, u32::MAX);
         assert_eq!(
             self.broker.ask(Command::DeleteEntity { name: name.into(), expected: None, ticket }),
             Ok(())
         );
-        self.broker.core.state.messages.config.pump_messages_max = few;
+        self.broker.core.state.messages.config.deliver_messages_max = few;
         for other in names {
             self.create(other);
         }

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 
 use super::{harness::*, recovery::clean};
 use crate::{
-    ClientId, Command, Delivery, Effect, EntityError, EntitySettings, Hold, LinkId, Lock, LockToken, Message,
-    Outcome, ReceiveMode, Timestamp, UnsettledPolicy,
+    ClientId, Command, Delivery, Effect, EntityError, EntitySettings, LinkId, Lock, LockLifetime, LockToken,
+    Message, Outcome, ReceiveMode, Timestamp, UnsettledPolicy,
 };
 
 const LOCK: u64 = 100;
@@ -91,7 +91,7 @@ struct Test {
     /// The queue has partitions.
     partitioned: bool,
     /// How links hold messages whose policy is not to keep their locks.
-    hold: Hold,
+    hold: LockLifetime,
     known: BTreeMap<String, Known>,
     /// Sequence numbers ever seen in the main store, and whose they were.
     numbers: BTreeMap<u64, String>,
@@ -103,7 +103,7 @@ struct Test {
 }
 
 impl Test {
-    fn new(dead_letter_expired: bool, partitioned: bool, hold: Hold) -> Self {
+    fn new(dead_letter_expired: bool, partitioned: bool, hold: LockLifetime) -> Self {
         let broker = Broker::with_queue(EntitySettings {
             lock_duration: Duration::from_millis(LOCK),
             hold,
@@ -479,7 +479,7 @@ impl Test {
         assert!(message.lock.is_none(), "{id} has two locks");
         match delivery.lock {
             Some(lock) => {
-                let is_timed = policy == UnsettledPolicy::KeepLocks || self.hold == Hold::Lock;
+                let is_timed = policy == UnsettledPolicy::KeepLocks || self.hold == LockLifetime::Lock;
                 let end = self.broker.now.after(Duration::from_millis(LOCK));
                 assert_eq!(lock.until, if is_timed { end } else { Timestamp::MAX }, "{id}");
                 message.lock = Some((lock, (client, delivery.consumer)));
@@ -555,7 +555,7 @@ proptest! {
         steps in proptest::collection::vec(step(), 1..150),
         dead_letter_expired: bool,
         partitioned in proptest::bool::weighted(0.3),
-        hold in prop_oneof![Just(Hold::Link), Just(Hold::Lock)],
+        hold in prop_oneof![Just(LockLifetime::Link), Just(LockLifetime::Lock)],
     ) {
         let mut test = Test::new(dead_letter_expired, partitioned, hold);
         for step in &steps {

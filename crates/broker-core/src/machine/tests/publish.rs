@@ -259,7 +259,7 @@ fn many_scheduled_messages_come_due_together_in_bounded_calls() {
 #[test]
 fn scattered_schedules_come_due_in_order_however_small_the_calls_are() {
     for most in [2, 3, 33, 1_000] {
-        let mut broker = Broker::with(CoreConfig { pump_messages_max: most, ..CoreConfig::default() });
+        let mut broker = Broker::with(CoreConfig { deliver_messages_max: most, ..CoreConfig::default() });
         broker.create("q", EntitySettings::default());
         let start = broker.now.as_millis();
         for n in 0..100 {

@@ -32,7 +32,7 @@ fn released(broker: &mut Broker) -> Vec<usize> {
 #[test]
 fn an_entity_is_gone_at_once_and_its_messages_are_given_back_in_bounded_steps() {
     let mut broker = Broker::with_queue(plain());
-    broker.core.state.messages.config.pump_messages_max = 10;
+    broker.core.state.messages.config.deliver_messages_max = 10;
     broker.publish_all(&["m"; 95]);
     let live = broker.journal.live().len();
     assert_eq!(live, 96, "with the definition");
@@ -53,7 +53,7 @@ fn an_entity_is_gone_at_once_and_its_messages_are_given_back_in_bounded_steps() 
 fn ids_and_states_of_sessions_are_given_back_as_well() {
     let settings = EntitySettings { requires_session: true, requires_duplicate_detection: true, ..plain() };
     let mut broker = Broker::with_queue(settings);
-    broker.core.state.messages.config.pump_messages_max = 10;
+    broker.core.state.messages.config.deliver_messages_max = 10;
     for number in 0..30 {
         let (session, id) = (Some(format!("s{number}").into()), Some(format!("{number}").into()));
         broker.publish(Message { session_id: session.clone(), message_id: id, ..message("m") });
@@ -81,7 +81,7 @@ fn ids_and_states_of_sessions_are_given_back_as_well() {
 #[test]
 fn a_body_goes_when_the_last_deleted_subscription_has_given_its_copy_back() {
     let mut broker = Broker::with_topic(plain());
-    broker.core.state.messages.config.pump_messages_max = 10;
+    broker.core.state.messages.config.deliver_messages_max = 10;
     for name in ["a", "b"] {
         broker.subscribe(name, plain(), vec![Rule::default_rule()]);
     }
@@ -99,7 +99,7 @@ fn a_body_goes_when_the_last_deleted_subscription_has_given_its_copy_back() {
 #[test]
 fn a_topic_takes_its_bodies_along_before_its_subscriptions_are_given_back() {
     let mut broker = Broker::with_topic(plain());
-    broker.core.state.messages.config.pump_messages_max = 10;
+    broker.core.state.messages.config.deliver_messages_max = 10;
     broker.subscribe("a", plain(), vec![Rule::default_rule()]);
     broker.send(vec![message("m"); 40]);
     delete(&mut broker, "t");
@@ -112,7 +112,7 @@ fn a_topic_takes_its_bodies_along_before_its_subscriptions_are_given_back() {
 #[test]
 fn what_idles_away_is_given_back_in_bounded_steps_too() {
     let mut broker = Broker::new();
-    broker.core.state.messages.config.pump_messages_max = 10;
+    broker.core.state.messages.config.deliver_messages_max = 10;
     let idle = EntitySettings { auto_delete_on_idle: Some(Duration::from_secs(300)), ..plain() };
     broker.create_kind("q", EntityKind::Queue, idle);
     broker.publish_all(&["m"; 45]);

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::harness::*;
 use crate::{
-    AttachError, ClientId, Command, CoreConfig, Delivery, Effect, EntityPath, EntitySettings, Hold, LinkId,
-    Message, Outcome, ReceiveMode, Subscriber, Timestamp, UnsettledPolicy,
+    AttachError, ClientId, Command, CoreConfig, Delivery, Effect, EntityPath, EntitySettings, LinkId,
+    LockLifetime, Message, Outcome, ReceiveMode, Subscriber, Timestamp, UnsettledPolicy,
     client::{Consumer, Place},
 };
 
@@ -133,7 +133,8 @@ fn credit_is_kept_and_receivers_with_the_same_selector_take_turns() {
 
 #[test]
 fn what_comes_back_is_offered_again_in_its_place() {
-    let mut broker = broker_with(EntitySettings { hold: Hold::Lock, ..EntitySettings::default() }, |_| {});
+    let mut broker =
+        broker_with(EntitySettings { hold: LockLifetime::Lock, ..EntitySettings::default() }, |_| {});
     broker.publish_all(&["red 1", "red 2", "red 3", "red 4"]);
     open_red(&mut broker, 1, ReceiveMode::PeekLock);
     let got = broker.credit(ME, 1, 3);
@@ -203,7 +204,7 @@ fn a_drain_is_answered_when_everything_was_looked_at() {
 
 #[test]
 fn a_deep_queue_is_looked_through_in_parts_and_once() {
-    let mut broker = broker_with(EntitySettings::default(), |config| config.pump_messages_max = 100);
+    let mut broker = broker_with(EntitySettings::default(), |config| config.deliver_messages_max = 100);
     for _ in 0..20 {
         let queue = broker.queue("q");
         let messages = (0..100).map(|_| message("blue")).collect();
@@ -225,7 +226,7 @@ fn a_deep_queue_is_looked_through_in_parts_and_once() {
         &mut broker.journal,
     );
     let mut calls = 0;
-    while broker.core.pump(broker.now, &mut broker.journal) {
+    while broker.core.deliver(broker.now, &mut broker.journal) {
         calls += 1;
         assert_eq!(texts(&broker.received(OTHER)).len(), usize::from(calls == 1), "others need not wait");
     }
@@ -236,7 +237,7 @@ fn a_deep_queue_is_looked_through_in_parts_and_once() {
     let publish = Command::Publish { queue, message: message("red"), ticket: None };
     broker.core.handle(broker.now, ME, publish, &mut broker.journal);
     broker.journal.make_readable();
-    assert!(!broker.core.pump(broker.now, &mut broker.journal), "one call is enough");
+    assert!(!broker.core.deliver(broker.now, &mut broker.journal), "one call is enough");
     assert_eq!(texts(&broker.received(ME)), ["red"]);
 }
 
@@ -297,7 +298,7 @@ proptest! {
     ) {
         let settings =
             EntitySettings { enable_partitioning, max_delivery_count: 1_000, ..EntitySettings::default() };
-        let mut broker = broker_with(settings, |config| config.pump_messages_max = 3);
+        let mut broker = broker_with(settings, |config| config.deliver_messages_max = 3);
         let (mut held, mut limits, mut sent) = (Vec::<Delivery>::new(), [0_u64; 4], 0);
         for (action, which) in steps {
             let link = u32::from(which) + 1;

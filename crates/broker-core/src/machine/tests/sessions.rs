@@ -556,7 +556,7 @@ fn a_client_without_budget_is_passed_over_and_comes_back() {
 #[test]
 fn the_end_of_a_large_session_is_cut_into_pieces_and_stays_whole() {
     let mut broker =
-        Broker::with(CoreConfig { token_key: [7; 16], pump_messages_max: 2, ..CoreConfig::default() });
+        Broker::with(CoreConfig { token_key: [7; 16], deliver_messages_max: 2, ..CoreConfig::default() });
     broker.create("q", settings());
     publish_to_sessions(&mut broker, &["a1", "a2", "a3", "a4", "a5"]);
     assert_eq!(take(&mut broker, 1, "a").len(), 5);
@@ -574,7 +574,7 @@ fn the_end_of_a_large_session_is_cut_into_pieces_and_stays_whole() {
 #[test]
 fn a_large_session_that_is_left_to_a_transaction_is_cut_into_pieces_too() {
     let mut broker =
-        Broker::with(CoreConfig { token_key: [7; 16], pump_messages_max: 2, ..CoreConfig::default() });
+        Broker::with(CoreConfig { token_key: [7; 16], deliver_messages_max: 2, ..CoreConfig::default() });
     broker.create("q", settings());
     publish_to_sessions(&mut broker, &["a1", "a2", "a3", "a4", "a5"]);
     let taken = take(&mut broker, 1, "a");
@@ -599,7 +599,7 @@ fn a_large_session_that_is_left_to_a_transaction_is_cut_into_pieces_too() {
 #[test]
 fn many_locks_that_end_at_once_end_in_bounded_pieces() {
     let mut broker =
-        Broker::with(CoreConfig { token_key: [7; 16], pump_messages_max: 3, ..CoreConfig::default() });
+        Broker::with(CoreConfig { token_key: [7; 16], deliver_messages_max: 3, ..CoreConfig::default() });
     broker.create("q", settings());
     for link in 0..10 {
         accept_as(&mut broker, ME, link, named(&format!("s{link}")));

@@ -604,7 +604,7 @@ fn a_forwarded_copy_that_waits_at_the_next_topic_keeps_its_session() {
 #[test]
 fn what_is_forwarded_to_a_topic_costs_as_much_as_its_copies() {
     let mut broker = Broker::with_topic(plain());
-    broker.core.state.messages.config.pump_messages_max = 20;
+    broker.core.state.messages.config.deliver_messages_max = 20;
     for number in 0..10 {
         broker.subscribe(&format!("s{number}"), plain(), everything());
     }
@@ -621,7 +621,7 @@ fn what_is_forwarded_to_a_topic_costs_as_much_as_its_copies() {
 #[test]
 fn a_forwarded_copy_costs_as_much_as_the_body_it_takes_along() {
     let mut broker = Broker::with_topic(plain());
-    broker.core.state.messages.config.pump_messages_max = 20;
+    broker.core.state.messages.config.deliver_messages_max = 20;
     broker.create("q", plain());
     broker.subscribe("s", EntitySettings { forward_to: Some("q".into()), ..plain() }, everything());
     broker.send(vec![message(&"x".repeat(20 << 10)); 20]);

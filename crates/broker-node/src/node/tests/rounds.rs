@@ -137,7 +137,7 @@ fn what_time_brings_waits_for_the_disk_as_well() {
     const LATE: u64 = 200;
     let mut bench = Bench::new();
     bench.finish_io();
-    let core = CoreConfig { pump_messages_max: 16, ..CoreConfig::default() };
+    let core = CoreConfig { deliver_messages_max: 16, ..CoreConfig::default() };
     bench.node = Bench::recover_as(&bench.disk, core);
     let settings = EntitySettings { dead_letter_on_expiration: true, ..EntitySettings::default() };
     let late = EntityPath { entity: "late".into(), sub_queue: SubQueue::Main };

@@ -154,9 +154,9 @@ fn a_batch_of_the_journal_holds_the_most_that_can_be_allowed() {
 fn a_queue_holds_messages_as_it_is_told_and_by_the_link_unless_told() {
     let queue = |line: &str| format!("[[queue]]\nname = \"q\"\n{line}");
     for (line, expected) in [
-        ("", broker_core::Hold::Link),
-        ("hold = \"link\"", broker_core::Hold::Link),
-        ("hold = \"lock\"", broker_core::Hold::Lock),
+        ("", broker_core::LockLifetime::Link),
+        ("hold = \"link\"", broker_core::LockLifetime::Link),
+        ("hold = \"lock\"", broker_core::LockLifetime::Lock),
     ] {
         assert_eq!(limits(&queue(line)).queues[0].1.hold, expected, "{line}");
     }

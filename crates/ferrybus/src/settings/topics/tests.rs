@@ -135,7 +135,7 @@ fn topics_and_subscriptions_have_the_keys_of_queues_that_make_sense() {
         ..EntitySettings::default()
     };
     let subscription = EntitySettings {
-        hold: broker_core::Hold::Lock,
+        hold: broker_core::LockLifetime::Lock,
         forward_to: Some("orders".into()),
         forward_dead_lettered_to: Some("failed".into()),
         auto_delete_on_idle: hours(2),
