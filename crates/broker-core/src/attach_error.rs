@@ -27,12 +27,7 @@ pub enum AttachError {
     TopicReceive(Box<str>),
     /// The entity is not what the client asked for.
     #[error("`{entity}` is not {asked}, which the client asks for")]
-    WrongKind {
-        /// The entity's name.
-        entity: Box<str>,
-        /// What was asked for.
-        asked: NodeKind,
-    },
+    WrongKind { entity: Box<str>, asked: NodeKind },
     /// There is no such entity, and it cannot be created.
     #[error("{0}")]
     NotCreated(EntityError),
@@ -60,20 +55,9 @@ pub enum AttachError {
     /// No session was available for as long as the consumer would wait.
     #[error("no session became available in time")]
     SessionTimeout,
-    /// The id of a session is too long.
     #[error("the id of the session has {chars} characters, allowed are {limit}")]
-    SessionIdTooLong {
-        /// How many it has.
-        chars: u64,
-        /// How many are allowed.
-        limit: u64,
-    },
+    SessionIdTooLong { chars: u64, limit: u64 },
     /// A limit of the broker.
     #[error("the limit of {limit} {what} is reached")]
-    LimitReached {
-        /// What is limited.
-        what: &'static str,
-        /// How many are allowed.
-        limit: u64,
-    },
+    LimitReached { what: &'static str, limit: u64 },
 }

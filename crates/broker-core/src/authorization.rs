@@ -1,5 +1,4 @@
-//! Authorization rules: keys of one entity, and what each permits there (`service-bus-entities` 2.1,
-//! `service-bus-admin` 4.2).
+//! Authorization rules: keys of one entity, and the rights that each grants there (`docs/features/tokens.md`).
 //!
 //! Invariant: no key is part of a `Debug` text or of an error; a rule that is given again as it was keeps its times.
 
@@ -7,7 +6,7 @@ use std::fmt;
 
 use crate::{EntityError, Timestamp, entity::out_of_range};
 
-/// Most rules of one entity (`service-bus-entities` 23).
+/// Most authorization rules of one entity (Microsoft Learn, "Service Bus quotas").
 const RULES_MAX: usize = 12;
 /// Most characters in the name of a rule.
 const NAME_CHARS_MAX: usize = 256;
@@ -70,7 +69,6 @@ pub struct AuthorizationRule {
     pub name: Box<str>,
     /// At least one, none twice, as they were given.
     pub rights: Vec<AccessRight>,
-    /// The key.
     pub primary: KeyText,
     /// The other key, just as good.
     pub secondary: Option<KeyText>,

@@ -7,8 +7,6 @@ use crate::{ClientId, Command};
 /// All that one connection asked in one go, in order.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// Who asks.
     pub client: ClientId,
-    /// What, in order.
     pub commands: Vec<Command>,
 }

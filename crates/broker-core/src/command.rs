@@ -20,20 +20,15 @@ pub enum Command {
     Disconnect,
     /// Ask to publish to an entity. Answer: `Effect::ProducerOpened` or `Effect::AttachRefused`.
     OpenProducer {
-        /// The new link.
         producer: LinkId,
-        /// Where to.
         path: EntityPath,
         /// Create the queue with defaults when missing.
         auto_create: bool,
     },
     /// The same through another entity, whose status decides for the link; the answer is about the target.
     OpenProducerVia {
-        /// The new link.
         producer: LinkId,
-        /// Where to.
         path: EntityPath,
-        /// The entity between.
         via: EntityPath,
         /// Create either queue with defaults when missing.
         auto_create: bool,
@@ -41,17 +36,11 @@ pub enum Command {
     /// Open the link, or publish by name, with this command, at a node of this kind.
     OfKind(NodeKind, Box<Self>),
     /// Give the link up.
-    CloseProducer {
-        /// Which.
-        producer: LinkId,
-    },
+    CloseProducer { producer: LinkId },
     /// Ask to receive from an entity. Answer: `Effect::ConsumerOpened` or `Effect::AttachRefused`.
     OpenConsumer {
-        /// The new link.
         consumer: LinkId,
-        /// Where from.
         path: EntityPath,
-        /// How.
         mode: ReceiveMode,
         /// What becomes of its locks when it closes.
         unsettled: UnsettledPolicy,
@@ -65,15 +54,12 @@ pub enum Command {
     /// subscriber's own subscription of it: made, or made anew, if there is none like it. Answer as of `OpenConsumer`,
     /// with the subscription's name.
     OpenSubscriber {
-        /// The new link.
         consumer: LinkId,
-        /// Where from.
         path: EntityPath,
         /// How, where it is no topic.
         mode: ReceiveMode,
         /// What becomes of its locks when it closes.
         unsettled: UnsettledPolicy,
-        /// Who.
         subscriber: Box<Subscriber>,
         /// Create the queue with defaults when missing.
         auto_create: bool,
@@ -81,7 +67,6 @@ pub enum Command {
     /// Ask for a subscriber's subscription. Answer: `Effect::SubscriberFound` or `Effect::AttachRefused`. No link is
     /// opened.
     FindSubscriber {
-        /// What the answer names.
         link: LinkId,
         /// As in [`Subscriber`].
         container: Box<str>,
@@ -94,15 +79,11 @@ pub enum Command {
         subscription: Box<str>,
     },
     /// Give the link up; locks as its `UnsettledPolicy` says.
-    CloseConsumer {
-        /// Which.
-        consumer: LinkId,
-    },
+    CloseConsumer { consumer: LinkId },
     /// Allow deliveries until the link's delivery-count reaches `limit` (an absolute count that starts at 0 with
     /// the link; it may go down). With `drain` the unused rest is given up at once and answered by
     /// `Effect::Drained`.
     Credit {
-        /// Which consumer.
         consumer: LinkId,
         /// Deliveries since the link opened at which to stop.
         limit: u64,
@@ -121,9 +102,7 @@ pub enum Command {
     Publish {
         /// From `Effect::ProducerOpened`.
         queue: QueueId,
-        /// What.
         message: Message,
-        /// Who waits.
         ticket: Option<Ticket>,
     },
     /// Enqueue several messages, all or none, with consecutive numbers. Answer as for `Publish`.
@@ -132,31 +111,25 @@ pub enum Command {
         queue: QueueId,
         /// In order; not empty.
         messages: Vec<Message>,
-        /// Who waits.
         ticket: Option<Ticket>,
     },
     /// Enqueue where `path` names the target (anonymous terminus). Answer as for `Publish`, with
     /// `PublishError::NotFound` for a missing entity.
     PublishTo {
-        /// Where to.
         path: EntityPath,
         /// What; more than one for a batch message.
         messages: Vec<Message>,
         /// Create the queue with defaults when missing.
         auto_create: bool,
-        /// Who waits.
         ticket: Option<Ticket>,
     },
     /// Enqueue through another entity ("send via"). What its target does not take because of its status goes to the
     /// transfer dead letters of the entity between. Answer as for `PublishTo`.
     PublishVia {
-        /// Where to.
         path: EntityPath,
-        /// The entity between.
         via: EntityPath,
         /// What; more than one for a batch message.
         messages: Vec<Message>,
-        /// Who waits.
         ticket: Option<Ticket>,
     },
     /// Settle one delivery by its lock. Answer: `Effect::Settled` or `Effect::SettleRefused`. A completion without a ticket
@@ -168,9 +141,7 @@ pub enum Command {
         sequence: SequenceNumber,
         /// From the delivery.
         lock: LockId,
-        /// What to do.
         outcome: Outcome,
-        /// Who waits.
         ticket: Option<Ticket>,
     },
     /// Settle by token, from any connection (`update-disposition`): all or none. Answer: `Effect::Settled` or
@@ -180,18 +151,15 @@ pub enum Command {
         path: EntityPath,
         /// The session that its receiver says they are of: of a message that is gone nobody else knows.
         session: Option<Box<str>>,
-        /// Which locks.
         tokens: Vec<LockToken>,
         /// What to do with each.
         outcome: Outcome,
-        /// Who waits.
         ticket: Ticket,
     },
     /// Begin a transaction. Answer: `Effect::TransactionDone` or `Effect::TransactionRefused`.
     Declare {
         /// Its name, new to the client.
         transaction: TransactionId,
-        /// Who waits.
         ticket: Ticket,
     },
     /// Do something when a transaction commits; it is checked and answered now. After a refusal the transaction can
@@ -199,7 +167,6 @@ pub enum Command {
     Enlist {
         /// Which transaction of this client.
         transaction: TransactionId,
-        /// What.
         operation: Box<Operation>,
     },
     /// Commit a transaction, or roll it back with `fail`. It ends in any case. Answer: `Effect::TransactionDone` or
@@ -209,21 +176,17 @@ pub enum Command {
         transaction: TransactionId,
         /// Roll back.
         fail: bool,
-        /// Who waits.
         ticket: Option<Ticket>,
     },
     /// Extend locks to now + lock duration: all or none. Answer: `Effect::Renewed` or `Effect::SettleRefused`.
     RenewLocks {
         /// The store that the management node belongs to.
         path: EntityPath,
-        /// Which locks.
         tokens: Vec<LockToken>,
-        /// Who waits.
         ticket: Ticket,
     },
     /// Look without touching. Answer, at the next `deliver`: `Effect::Peeked` or `Effect::RequestRefused`.
     Peek {
-        /// Which store.
         path: EntityPath,
         /// Only messages of this session.
         session: Option<Box<str>>,
@@ -233,33 +196,22 @@ pub enum Command {
         count: u32,
         /// Stop before the payloads exceed this many bytes (but show at least one).
         bytes: u64,
-        /// Who waits.
         ticket: Ticket,
     },
     /// Enqueue messages, all or none, and say their numbers. One whose time has not come waits for it. Answer:
     /// `Effect::Scheduled` or `Effect::PublishRefused`.
     Schedule {
-        /// Where to.
         path: EntityPath,
         /// What, in order; not empty.
         messages: Vec<Message>,
-        /// Who waits.
         ticket: Ticket,
     },
     /// Take scheduled messages back before their time: all or none. Answer: `Effect::Settled`, or
     /// `Effect::RequestRefused` where one of the numbers is not (or no longer) that of a scheduled message.
-    CancelScheduled {
-        /// Where they wait.
-        path: EntityPath,
-        /// Which.
-        sequences: Vec<SequenceNumber>,
-        /// Who waits.
-        ticket: Ticket,
-    },
+    CancelScheduled { path: EntityPath, sequences: Vec<SequenceNumber>, ticket: Ticket },
     /// Take deferred messages by number: all or none. Answer, at the next `deliver`: `Effect::Fetched` or
     /// `Effect::RequestRefused`.
     ReceiveDeferred {
-        /// Which store.
         path: EntityPath,
         /// The session that they belong to, where the entity has sessions. A consumer of this client must hold it.
         session: Option<Box<str>>,
@@ -269,13 +221,11 @@ pub enum Command {
         delete: bool,
         /// Refuse more bytes of records than these for more than one message.
         bytes: u64,
-        /// Who waits.
         ticket: Ticket,
     },
     /// Delete messages of the retrieval order, oldest first. Locked, deferred and scheduled ones stay. Answer:
     /// `Effect::Deleted` or `Effect::RequestRefused`.
     DeleteMessages {
-        /// Which store.
         path: EntityPath,
         /// Only messages of this session. Those of a session that another client holds stay in any case.
         session: Option<Box<str>>,
@@ -283,42 +233,34 @@ pub enum Command {
         count: u32,
         /// Only those enqueued before this.
         before: Timestamp,
-        /// Who waits.
         ticket: Ticket,
     },
     /// Lock a session for its duration from now. Answer: `Effect::SessionRenewed` or `Effect::SessionRefused`.
     RenewSession {
-        /// The entity.
         path: EntityPath,
         /// The session, which a consumer of this client must hold.
         session: Box<str>,
-        /// Who waits.
         ticket: Ticket,
     },
     /// Set the state of a session. Answer: `Effect::Settled` or `Effect::SessionRefused`.
     SetSessionState {
-        /// The entity.
         path: EntityPath,
         /// The session, which a consumer of this client must hold.
         session: Box<str>,
         /// Any bytes, at most as many as a message of the entity may have; `None` clears it.
         state: Option<Bytes>,
-        /// Who waits.
         ticket: Ticket,
     },
     /// Read the state of a session. Answer: `Effect::SessionState` or `Effect::SessionRefused`.
     GetSessionState {
-        /// The entity.
         path: EntityPath,
         /// The session, which a consumer of this client must hold.
         session: Box<str>,
-        /// Who waits.
         ticket: Ticket,
     },
     /// List the sessions with an active message or a state, or those whose state was set after some time. Answer:
     /// `Effect::SessionList` or `Effect::SessionRefused`.
     ListSessions {
-        /// The entity.
         path: EntityPath,
         /// Sessions whose state was set later than this; `None`: those with an active message or a state.
         updated_after: Option<Timestamp>,
@@ -326,18 +268,14 @@ pub enum Command {
         skip: u32,
         /// How many to name; at most 4,096.
         top: u32,
-        /// Who waits.
         ticket: Ticket,
     },
     /// Create an entity. Answer: `Effect::EntityDone` or `Effect::RequestRefused`.
     CreateEntity {
         /// Its name; that of a subscription is `topic/Subscriptions/name`.
         name: Box<str>,
-        /// What it is.
         kind: EntityKind,
-        /// Its properties.
         settings: Box<EntitySettings>,
-        /// Who waits.
         ticket: Ticket,
     },
     /// Create a subscription with these rules, perhaps none; `CreateEntity` gives it the rule `$Default`, which lets
@@ -345,106 +283,71 @@ pub enum Command {
     CreateSubscription {
         /// Its name: `topic/Subscriptions/name`.
         name: Box<str>,
-        /// Its properties.
         settings: Box<EntitySettings>,
-        /// Its rules.
         rules: Vec<Rule>,
-        /// Who waits.
         ticket: Ticket,
     },
     /// Give a subscription one more rule; later messages meet it. Answer as for `CreateEntity`.
-    AddRule {
-        /// The subscription.
-        path: EntityPath,
-        /// The rule.
-        rule: Box<Rule>,
-        /// Who waits.
-        ticket: Ticket,
-    },
+    AddRule { path: EntityPath, rule: Box<Rule>, ticket: Ticket },
     /// Give the rule of that name this filter and this action, in one step: every message meets the rule as it was or
     /// as it is now. It keeps its name, its place and the time when it was made. Answer as for `CreateEntity`.
     UpdateRule {
-        /// The subscription.
         path: EntityPath,
         /// The rule as it is to be.
         rule: Box<Rule>,
         /// Refuse it unless the rule is this one still.
         expected: Option<Box<StoredRule>>,
-        /// Who waits.
         ticket: Ticket,
     },
     /// Take a rule away from a subscription. Answer as for `CreateEntity`.
     RemoveRule {
-        /// The subscription.
         path: EntityPath,
-        /// The rule's name.
         name: Box<str>,
         /// Refuse it unless the rule is this one still.
         expected: Option<Box<StoredRule>>,
-        /// Who waits.
         ticket: Ticket,
     },
     /// Show the rule of that name, if there is one. Answer as for `ListRules`.
-    ShowRule {
-        /// The subscription.
-        path: EntityPath,
-        /// The rule's name.
-        name: Box<str>,
-        /// Who waits.
-        ticket: Ticket,
-    },
+    ShowRule { path: EntityPath, name: Box<str>, ticket: Ticket },
     /// Show a subscription's rules in the order in which they were made. Answer: `Effect::Rules` or
     /// `Effect::RequestRefused`.
     ListRules {
-        /// The subscription.
         path: EntityPath,
         /// How many to leave out in front.
         skip: u64,
         /// How many to show at most.
         top: u64,
-        /// Who waits.
         ticket: Ticket,
     },
     /// Set an entity's properties: what is left out has its default. Answer as for `CreateEntity`.
     UpdateEntity {
-        /// Its name.
         name: Box<str>,
         /// Its properties from now on.
         settings: Box<EntitySettings>,
         /// Refuse it unless the entity is still the one that was described so.
         expected: Option<EntityVersion>,
-        /// Who waits.
         ticket: Ticket,
     },
     /// Look for an entity. Answer as for `CreateEntity`: refused as `EntityError::NotFound` where it is missing.
     FindEntity {
-        /// The entity.
         path: EntityPath,
         /// Entities whose names begin with this one's and a slash count, too.
         or_below: bool,
         /// What would be made on demand counts, too.
         auto_create: bool,
-        /// Who waits.
         ticket: Ticket,
     },
     /// Tell this client, and no other, of each change of an entity's authorization rules from now on:
     /// `Effect::KeysChanged`. No answer.
     WatchKeys,
     /// Show entities and their counts. Answer: `Effect::Described`.
-    Describe {
-        /// Which.
-        query: EntityQuery,
-        /// Who waits.
-        ticket: Ticket,
-    },
+    Describe { query: EntityQuery, ticket: Ticket },
     /// Delete an entity with all it holds, a topic with its subscriptions; the links are told by
     /// `Effect::EntityDeleted`. Answer as for `CreateEntity`.
     DeleteEntity {
-        /// Its name.
         name: Box<str>,
         /// Refuse it unless the entity has this version still.
         expected: Option<EntityVersion>,
-        /// Who waits.
         ticket: Ticket,
     },
 }

@@ -11,7 +11,7 @@ use crate::{EntitySettings, Message, Profile, Timestamp};
 /// Reads what a stored payload says of its message, as if it arrived at that time.
 pub type Describe = fn(Timestamp, &Bytes) -> Message;
 
-/// When a message whose time is over goes (`service-bus-entities` 5.4). None of them is ever handed out.
+/// Time at which an expired message is removed (`docs/features/queues.md`, "Time to live"). None is ever delivered.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Expiry {
     /// At once, whether or not anybody receives.
@@ -54,7 +54,7 @@ pub struct CoreConfig {
     pub max_consumers_per_entity: u64,
     /// When messages whose time is over go. Default [`Expiry::Prompt`].
     pub expiry: Expiry,
-    /// Most bytes of broker-added properties of one message (`service-bus-entities` 23). Default 64 KiB.
+    /// Most bytes of broker-added properties of one message. Default 64 KiB.
     pub max_properties_bytes: usize,
     /// Most messages that one call of `deliver` delivers or shows, and that one call of `handle_deadline` treats.
     /// Default 1,024.
@@ -66,7 +66,7 @@ pub struct CoreConfig {
     pub max_history_ids: u64,
     /// Most transactions of one client that are declared and not discharged. Default 1,000.
     pub max_transactions_per_client: u64,
-    /// Most messages sent in one transaction (`service-bus-entities` 17). Default 100.
+    /// Most messages sent in one transaction (Microsoft Learn, "Service Bus quotas"). Default 100.
     pub max_transaction_messages: u64,
     /// Most settlements in one transaction. Default 10,000.
     pub max_transaction_settlements: u64,

@@ -19,7 +19,6 @@ const SLACK: usize = 256;
 /// Consecutive messages with the same instant.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Run {
-    /// The instant.
     pub(crate) at: Timestamp,
     /// First number.
     pub(crate) first: u64,

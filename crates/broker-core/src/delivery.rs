@@ -11,15 +11,12 @@ use crate::{
 /// A message on its way to a consumer.
 #[derive(Clone, Debug)]
 pub struct Delivery {
-    /// The consumer.
     pub consumer: LinkId,
     /// The store it comes from.
     pub queue: QueueId,
-    /// Its number.
     pub sequence: SequenceNumber,
     /// Its lock; `None` in receive-and-delete and browse.
     pub lock: Option<Lock>,
-    /// What was stored.
     pub stored: Stored,
 }
 
@@ -30,7 +27,6 @@ pub struct Lock {
     pub id: LockId,
     /// For settling from anywhere.
     pub token: LockToken,
-    /// When it ends.
     pub until: Timestamp,
 }
 
@@ -42,7 +38,7 @@ pub struct Stored {
     /// What only some messages have.
     pub extras: Option<Box<StoredExtras>>,
     /// When it expires; `None`: never. A message shown by `Peek` has it only if it brought a time to live of its
-    /// own (`service-bus-entities` 5.2).
+    /// own (`docs/features/queues.md`, "Time to live").
     pub expires_at: Option<Timestamp>,
     /// Failed deliveries before this one.
     pub delivery_count: u32,
@@ -59,27 +55,22 @@ pub struct Stored {
 /// A message shown by `Peek`.
 #[derive(Clone, Debug)]
 pub struct Peeked {
-    /// Its number.
     pub sequence: SequenceNumber,
-    /// The message.
     pub stored: Stored,
 }
 
 /// A deferred message taken by `ReceiveDeferred`.
 #[derive(Clone, Debug)]
 pub struct Fetched {
-    /// Its number.
     pub sequence: SequenceNumber,
     /// Its lock; `None` where it was taken for good.
     pub lock: Option<Lock>,
-    /// The message.
     pub stored: Stored,
 }
 
 /// Locks extended by `RenewLocks`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Renewed {
-    /// The ticket.
     pub ticket: Ticket,
     /// New ends, in the order of the request's tokens.
     pub until: Vec<Timestamp>,

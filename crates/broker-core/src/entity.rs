@@ -1,4 +1,4 @@
-//! What an entity is and which properties it has (`service-bus-entities` 2).
+//! Kinds and properties of entities (`docs/features/queues.md`, `docs/features/topics.md`).
 //!
 //! Invariant: settings that passed `check` come back equal from a record.
 
@@ -17,7 +17,7 @@ pub enum EntityKind {
     Subscription = 3,
 }
 
-/// Which operations an entity allows (`service-bus-entities` 14).
+/// Operations that an entity permits (`docs/features/entity-status.md`).
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum EntityStatus {
     /// All.
@@ -43,7 +43,7 @@ pub enum LockLifetime {
     Lock,
 }
 
-/// The properties of an entity (`service-bus-entities` 2.1 to 2.3). What has no meaning for a kind of entity has its
+/// The properties of an entity. What has no meaning for a kind of entity has its
 /// default there.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[expect(
@@ -76,7 +76,6 @@ pub struct EntitySettings {
     pub duplicate_detection_window: Duration,
     /// Sequence numbers name a partition. Fixed at creation.
     pub enable_partitioning: bool,
-    /// What is allowed.
     pub status: EntityStatus,
     /// Name of the entity that gets every message.
     pub forward_to: Option<Box<str>>,
@@ -124,11 +123,8 @@ impl Default for EntitySettings {
 pub struct EntityReport {
     /// As first written; that of a subscription is `topic/Subscriptions/name`.
     pub name: Box<str>,
-    /// What it is.
     pub kind: EntityKind,
-    /// Its properties.
     pub settings: Box<EntitySettings>,
-    /// When it was created.
     pub created_at: Timestamp,
     /// When its properties were last set; a little later for each of two updates at the same time.
     pub updated_at: Timestamp,

@@ -30,21 +30,14 @@ pub enum EntityError {
     /// Messages cannot be forwarded there.
     #[error("`{property}` names `{target}`: {why}")]
     ForwardTarget {
-        /// The property.
         property: &'static str,
-        /// What it names.
         target: Box<str>,
         /// What is wrong with it.
         why: &'static str,
     },
     /// There is nothing that messages could be forwarded to.
     #[error("`{property}` names `{target}`: it does not exist")]
-    ForwardTargetMissing {
-        /// The property.
-        property: &'static str,
-        /// What it names.
-        target: Box<str>,
-    },
+    ForwardTargetMissing { property: &'static str, target: Box<str> },
     /// The subscription has no such rule.
     #[error("the rule `{0}` could not be found")]
     RuleNotFound(Box<str>),
@@ -59,19 +52,10 @@ pub enum EntityError {
     NotASubscription(Box<str>),
     /// A property that is fixed at creation.
     #[error("`{property}` cannot be changed after creation")]
-    Immutable {
-        /// The property.
-        property: &'static str,
-    },
+    Immutable { property: &'static str },
     /// The tier that the broker behaves as has no such thing.
     #[error("`{what}` is not available in the {profile} profile")]
-    NotInProfile {
-        /// What was asked for.
-        what: &'static str,
-        /// The profile.
-        profile: &'static str,
-    },
-    /// The name is taken.
+    NotInProfile { what: &'static str, profile: &'static str },
     #[error("the messaging entity `{0}` already exists")]
     AlreadyExists(Box<str>),
     /// The name cannot be an entity's.
@@ -79,41 +63,19 @@ pub enum EntityError {
     InvalidName(Box<str>),
     /// A property is out of its range.
     #[error("`{property}` is {value}, allowed is {allowed}")]
-    OutOfRange {
-        /// The property.
-        property: &'static str,
-        /// What was asked.
-        value: Box<str>,
-        /// What is allowed.
-        allowed: &'static str,
-    },
+    OutOfRange { property: &'static str, value: Box<str>, allowed: &'static str },
     /// No message of this number stands as the request wants it: unknown, locked, activated, or never set aside.
     #[error(
         "no deferred or scheduled message with the sequence number {sequence} is available in `{entity}`"
     )]
-    MessageNotFound {
-        /// The entity's name.
-        entity: Box<str>,
-        /// The number.
-        sequence: SequenceNumber,
-    },
+    MessageNotFound { entity: Box<str>, sequence: SequenceNumber },
     /// The answer would be larger than wanted.
     #[error("the messages have {bytes} bytes, at most {limit} are given at once")]
-    AnswerTooLarge {
-        /// What was asked for.
-        bytes: u64,
-        /// What may be.
-        limit: u64,
-    },
+    AnswerTooLarge { bytes: u64, limit: u64 },
     /// Stored bytes could not be read back.
     #[error("the broker's storage failed")]
     Storage,
     /// A limit of the broker.
     #[error("the limit of {limit} {what} is reached")]
-    LimitReached {
-        /// What is limited.
-        what: &'static str,
-        /// How many are allowed.
-        limit: u64,
-    },
+    LimitReached { what: &'static str, limit: u64 },
 }

@@ -8,13 +8,9 @@ use crate::EntityKind;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum EntityQuery {
     /// The one of this name, if there is one.
-    One {
-        /// Its name.
-        name: Box<str>,
-    },
+    One { name: Box<str> },
     /// The queues, or the topics, in the order of their names in lower case.
     Kind {
-        /// Which.
         kind: EntityKind,
         /// With which to begin.
         start: PageStart,
@@ -30,7 +26,6 @@ pub enum EntityQuery {
     },
     /// The subscriptions of a topic, in the order of their names in lower case.
     Subscriptions {
-        /// The topic.
         topic: Box<str>,
         /// With which to begin.
         start: PageStart,

@@ -40,7 +40,6 @@ pub(crate) struct Merge {
     answers: Option<Answers>,
     removed_from: Option<QueueId>,
     removed: Vec<(u64, u32)>,
-    /// One of them is.
     awaited: bool,
     record: Vec<u8>,
 }

@@ -37,7 +37,6 @@ pub struct Message {
 /// What a forwarded message keeps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Forwarded {
-    /// Its history.
     pub extras: StoredExtras,
     /// Bytes of broker-added properties at the front of `rest`.
     pub properties_length: u32,
@@ -73,7 +72,6 @@ pub enum PropertyValue {
     Encoded(Bytes),
     /// A value that the action of a rule gave.
     Value(Value),
-    /// The property is gone.
     Removed,
 }
 

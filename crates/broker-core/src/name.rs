@@ -1,4 +1,4 @@
-//! Names of entities (`service-bus-entities` 1).
+//! Names of entities (`docs/features/queues.md`, "Names").
 //!
 //! Invariant: two names that differ only in ASCII case have the same key.
 

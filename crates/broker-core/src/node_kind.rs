@@ -13,9 +13,7 @@ use crate::EntityKind;
 /// is of this kind. A subscription and the sub-queues of any entity are taken for what they are, whatever was asked for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum NodeKind {
-    /// A queue.
     Queue,
-    /// A topic.
     Topic,
     /// A queue that goes when nobody has used it for five minutes.
     TemporaryQueue,

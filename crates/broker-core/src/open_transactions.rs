@@ -26,7 +26,6 @@ pub(crate) type Key = (ClientId, TransactionId);
 pub(crate) enum Work {
     /// Enqueue, with consecutive numbers.
     Publish {
-        /// A main store.
         queue: QueueId,
         /// In order; their payloads are copies of their own.
         messages: Vec<Message>,
@@ -35,7 +34,6 @@ pub(crate) enum Work {
     },
     /// Enqueue when their time has come.
     Schedule {
-        /// A main store.
         queue: QueueId,
         /// As above.
         messages: Vec<Message>,
@@ -46,18 +44,14 @@ pub(crate) enum Work {
     Settle(Settlement),
     /// Take scheduled messages back.
     Cancel {
-        /// A main store.
         queue: QueueId,
         /// Its entity, for what a refusal says.
         entity: Box<str>,
-        /// The messages' numbers.
         sequences: Vec<SequenceNumber>,
     },
     /// Set the state of a session.
     SetState {
-        /// The entity.
         path: EntityPath,
-        /// The session.
         session: Box<str>,
         /// Bytes of its own; `None` clears the state.
         state: Option<Bytes>,
@@ -79,13 +73,9 @@ impl Work {
 /// A settlement that waits for its transaction.
 #[derive(Clone, Debug)]
 pub(crate) struct Settlement {
-    /// The store.
     pub(crate) queue: QueueId,
-    /// The message.
     pub(crate) sequence: u64,
-    /// Its lock.
     pub(crate) lock: LockId,
-    /// What is done.
     pub(crate) outcome: Outcome,
     /// What becomes of the lock when the transaction rolls back.
     pub(crate) otherwise: UnsettledPolicy,

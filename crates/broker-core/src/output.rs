@@ -14,9 +14,7 @@ pub type StoredRecord = Bytes;
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("record at position {} cannot be read: {reason}", at.0)]
 pub struct StorageError {
-    /// Where it should be.
     pub at: Position,
-    /// What went wrong.
     pub reason: Box<str>,
 }
 

@@ -1,4 +1,4 @@
-//! Partitions of an entity: which one a key belongs to, and the numbers that each gives out (`service-bus-entities` 20).
+//! Partitions of an entity: the partition of a key, and the sequence numbers of each (`docs/features/partitions.md`).
 //!
 //! Invariant: the top 16 bits of a number name the partition that gave it out, and the rest counts within it. A key
 //! belongs to the same partition for as long as the journal is read, by every version of the program.

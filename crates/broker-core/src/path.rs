@@ -7,7 +7,6 @@
 pub struct EntityPath {
     /// Name of a queue or topic, or `topic/Subscriptions/name`, as the client wrote it.
     pub entity: Box<str>,
-    /// Which of its stores.
     pub sub_queue: SubQueue,
 }
 

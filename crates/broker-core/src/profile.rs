@@ -1,4 +1,4 @@
-//! What a tier of the service allows of its entities (`service-bus-entities` 2.5, 23; EXP-8).
+//! Limits of entities in each Service Bus tier (`docs/features/configuration.md`, "Tiers").
 //!
 //! Invariant: under a profile no entity is made or changed that goes beyond it. Those of an earlier start stay as they
 //! are.
@@ -35,7 +35,7 @@ pub struct Profile {
 }
 
 const DAY: u64 = 86_400;
-/// Largest message and largest entity of the tiers below Premium, in bytes (`service-bus-entities` 2.1).
+/// Largest message and largest entity of the tiers below Premium, in bytes (Microsoft Learn, "Service Bus quotas").
 const MESSAGE_BYTES: u64 = 256 << 10;
 const ENTITY_BYTES: u64 = 5 << 30;
 

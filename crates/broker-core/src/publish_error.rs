@@ -15,35 +15,21 @@ pub enum PublishError {
     NotFound(Box<str>),
     /// The entity is not what the client asked for.
     #[error("`{entity}` is not {asked}, which the client asks for")]
-    WrongKind {
-        /// The entity's name.
-        entity: Box<str>,
-        /// What was asked for.
-        asked: NodeKind,
-    },
+    WrongKind { entity: Box<str>, asked: NodeKind },
     /// The message is larger than the entity takes.
     #[error("the message has {bytes} bytes, `{entity}` takes at most {limit}")]
-    TooLarge {
-        /// The entity's name.
-        entity: Box<str>,
-        /// The message's size.
-        bytes: u64,
-        /// The entity's limit.
-        limit: u64,
-    },
+    TooLarge { entity: Box<str>, bytes: u64, limit: u64 },
     /// There is no room: sends wait until some is freed.
     #[error(transparent)]
     QuotaExceeded(#[from] QuotaError),
     /// A batch for a topic with so many rules that its copies are more than one send may have.
     #[error("{messages} messages may have {copies} copies at `{entity}`, at most {limit} are made at once")]
     TooManyCopies {
-        /// The topic.
         entity: Box<str>,
         /// The messages of the send.
         messages: u64,
         /// As many copies as they may have.
         copies: u64,
-        /// The limit.
         limit: u64,
     },
     /// A send that would bring more bytes than are written in one step: its messages, and the copies of a topic.
@@ -52,17 +38,14 @@ pub enum PublishError {
          which is the most that is written at once"
     )]
     TooMuchAtOnce {
-        /// Where they were sent.
         entity: Box<str>,
         /// The messages of the send.
         messages: u64,
-        /// The limit.
         limit: u64,
     },
     /// No more message ids can be remembered: sends wait until some are forgotten.
     #[error("`{entity}` detects duplicates, and the broker remembers at most {limit} message ids at a time")]
     HistoryFull {
-        /// The entity's name.
         entity: Box<str>,
         /// How many ids the broker remembers.
         limit: u64,
@@ -70,14 +53,8 @@ pub enum PublishError {
     /// The entity has sessions, and the message belongs to none.
     #[error("`{0}` requires sessions: every message needs a session id")]
     SessionRequired(Box<str>),
-    /// The id of a session is too long.
     #[error("the session id has {chars} characters, allowed are {limit}")]
-    SessionIdTooLong {
-        /// How many it has.
-        chars: u64,
-        /// How many are allowed.
-        limit: u64,
-    },
+    SessionIdTooLong { chars: u64, limit: u64 },
     /// A dead-letter store takes no sends.
     #[error("messages cannot be sent to the sub-queue of `{0}`")]
     SubQueueSend(Box<str>),
@@ -92,7 +69,7 @@ pub enum PublishError {
     Transaction(#[from] TransactionError),
 }
 
-/// Why the keys of messages do not fit an entity with partitions (`service-bus-entities` 17, 20).
+/// Reason for which the keys of messages are refused by an entity with partitions (`docs/features/partitions.md`).
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum PartitionKeyError {
     /// A message has a session and another partition key.

@@ -5,16 +5,8 @@
 /// What has no room.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum QuotaError {
-    /// The entity is full.
     #[error("`{entity}` holds {bytes} bytes and takes at most {limit}")]
-    Entity {
-        /// The entity's name.
-        entity: Box<str>,
-        /// What it holds.
-        bytes: u64,
-        /// Its limit.
-        limit: u64,
-    },
+    Entity { entity: Box<str>, bytes: u64, limit: u64 },
     /// The disk's reserve is reached.
     #[error("the broker's storage is full")]
     Storage,

@@ -28,7 +28,7 @@ pub enum UnsettledPolicy {
     Fail,
 }
 
-/// Which session a consumer of an entity with sessions wants (`service-bus-entities` 10).
+/// Session that a consumer of an entity with sessions wants (`docs/features/sessions.md`).
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum SessionWanted {
     /// The one with this id; at most 128 characters. Refused if somebody has it.
@@ -49,7 +49,6 @@ pub struct Subscriber {
     pub name: Box<str>,
     /// Who the client is, by its log-in or token: what nobody else's link of these names may take over.
     pub owner: Box<str>,
-    /// Which messages it wants.
     pub filter: Filter,
     /// How it takes them: what a copy of its own means at a queue, every subscriber of a topic has.
     pub mode: ReceiveMode,

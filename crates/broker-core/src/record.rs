@@ -32,36 +32,19 @@ pub(crate) const SEQUENCE_END: u64 = 1 << 63;
 pub enum RecordError {
     /// The bytes end before the record does.
     #[error("the record ends early, `{field}` is missing")]
-    Short {
-        /// What should follow.
-        field: &'static str,
-    },
+    Short { field: &'static str },
     /// Written by a newer program, or no record.
     #[error("record format {version} is not known, this program reads format {VERSION}")]
-    Version {
-        /// What the record says.
-        version: u8,
-    },
+    Version { version: u8 },
     /// Written by a newer program, or no record.
     #[error("record kind {kind} is not known")]
-    Kind {
-        /// What the record says.
-        kind: u8,
-    },
+    Kind { kind: u8 },
     /// A number out of its range.
     #[error("`{field}` is {value}, which has no meaning")]
-    Value {
-        /// Which.
-        field: &'static str,
-        /// What it is.
-        value: u64,
-    },
+    Value { field: &'static str, value: u64 },
     /// A text that is none.
     #[error("`{field}` is not valid UTF-8")]
-    Text {
-        /// Which.
-        field: &'static str,
-    },
+    Text { field: &'static str },
 }
 
 /// Kinds of record, the second byte.

@@ -9,7 +9,7 @@ use broker_filter::{EvalError, Filter, NewId, PropertySet, RuleIndex, SqlAction}
 
 use crate::{Position, QueueId, Timestamp};
 
-/// A rule of a subscription (`service-bus-entities` 16).
+/// A rule of a subscription (`docs/features/topics.md`).
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Rule {
     /// Its name, unique in its subscription without regard to ASCII case; at most 50 characters.
@@ -37,9 +37,7 @@ impl Rule {
 /// A rule as it is kept.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct StoredRule {
-    /// The rule.
     pub rule: Rule,
-    /// When it was made.
     pub created_at: Timestamp,
 }
 
@@ -56,7 +54,6 @@ pub(crate) struct Kept {
     pub(crate) name: Box<str>,
     pub(crate) action: Option<SqlAction>,
     pub(crate) created_at: Timestamp,
-    /// Where its record lies.
     pub(crate) position: Position,
     pub(crate) length: u32,
 }
@@ -71,7 +68,6 @@ struct OfTopic {
 /// How many rules a topic has, and how many of them may write more than a plain copy.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct RuleCount {
-    /// All.
     pub(crate) all: usize,
     /// Those whose filter is an expression, which may fail: why is written to the copy then.
     pub(crate) expressions: usize,

@@ -22,7 +22,6 @@ pub enum SessionError {
     /// The state is larger than a message may be.
     #[error("the state has {bytes} bytes, allowed are {limit}")]
     StateTooLarge {
-        /// Its size.
         bytes: u64,
         /// The entity's limit for a message.
         limit: u64,

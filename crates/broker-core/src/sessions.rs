@@ -1,4 +1,4 @@
-//! The sessions of one store: who holds which, and what each has to hand out (`service-bus-entities` 10).
+//! Sessions of one store: their locks, their messages that can be delivered, their state (`docs/features/sessions.md`).
 //!
 //! ```text
 //!          accept                     close · until passed
@@ -38,7 +38,6 @@ pub(crate) struct SessionNumber(pub(crate) u32);
 pub(crate) enum Standing {
     /// The holder may have it.
     Ready,
-    /// The holder has it.
     Delivered,
     /// Deferred, scheduled, over or unreadable.
     Aside,
@@ -49,7 +48,6 @@ pub(crate) enum Standing {
 pub(crate) enum SessionLock {
     /// Nobody.
     Free,
-    /// A consumer.
     Held(Holder),
     /// Nobody, but messages of the last holder are still on their way back.
     Ending,
@@ -76,11 +74,9 @@ impl Holder {
 /// A session's state, which lies in the journal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct SessionState {
-    /// Its record.
     pub(crate) position: Position,
     /// Length of the record.
     pub(crate) length: u32,
-    /// When it was set.
     pub(crate) updated_at: Timestamp,
 }
 

@@ -6,7 +6,7 @@
 pub(crate) use crate::ids::ConsumerNumber;
 use crate::{LockId, Position, SettleError, Timestamp, sessions::SessionNumber};
 
-/// Where a message stands (`service-bus-entities` 3). A lock is an attribute, not a state.
+/// State of a message, as Service Bus names it in `x-opt-message-state`. A lock is an attribute, not a state.
 ///
 /// ```text
 ///  Scheduled ── due ──▶ (gone; a new Active message)
@@ -44,7 +44,6 @@ pub(crate) struct Slot {
     lock_or_references: u32,
     /// Number of the consumer that got that lock; in a store with sessions, the number of the message's session.
     holder_or_session: u32,
-    /// Where the message stands.
     pub(crate) state: State,
     flags: u8,
     /// 48 bits of milliseconds last until the year 10889.
@@ -102,7 +101,7 @@ impl Slot {
     }
 
     /// First instant at which it may not be handed out any more. A time to live of zero leaves it the millisecond
-    /// in which it arrived, so that a waiting consumer still gets it (`service-bus-entities` 5.4, 5.5).
+    /// in which it arrived, so that a waiting consumer still gets it (`docs/features/queues.md`, "Time to live").
     pub(crate) fn dies_at(&self) -> Timestamp {
         if self.expires_at == self.enqueued_at() {
             Timestamp::from_millis(self.expires_at.as_millis().saturating_add(1))

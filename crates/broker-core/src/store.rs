@@ -42,15 +42,9 @@ pub(crate) enum Role {
     /// A queue's own messages; carries what concerns the whole entity.
     Main(Box<Entity>),
     /// The dead letters of another store.
-    DeadLetter {
-        /// The main store.
-        of: QueueId,
-    },
+    DeadLetter { of: QueueId },
     /// What another store could not send on.
-    TransferDeadLetter {
-        /// The main store.
-        of: QueueId,
-    },
+    TransferDeadLetter { of: QueueId },
     /// Seen in the journal, but the definition has not come yet. Only during replay.
     Unknown,
 }
@@ -59,7 +53,6 @@ pub(crate) enum Role {
 #[derive(Debug)]
 pub(crate) struct Entity {
     pub(crate) definition: Definition,
-    /// Where the definition lies.
     pub(crate) position: Position,
     pub(crate) length: u32,
     /// When something was last done to it that counts as use and is no access; zero before the first look.
@@ -86,7 +79,6 @@ pub(crate) struct Store {
     pub(crate) traffic: Traffic,
     /// The numbers that replay saw.
     pub(crate) seen: Seen,
-    /// The retrieval order.
     order: Order,
     /// Numbers name a partition.
     pub(crate) has_partitions: bool,
@@ -359,7 +351,7 @@ impl Store {
     }
 
     /// Whether this is one of the two dead-letter stores: no limit of deliveries and no expiry
-    /// (`service-bus-entities` 12).
+    /// (`docs/features/queues.md`, "Dead letters").
     pub(crate) fn is_dead_letter(&self) -> bool {
         matches!(self.role, Role::DeadLetter { .. } | Role::TransferDeadLetter { .. })
     }

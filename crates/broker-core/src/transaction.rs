@@ -20,19 +20,13 @@ pub enum PublishTarget {
     Queue(QueueId),
     /// By name; `auto_create` makes a missing queue at once, whatever becomes of the transaction.
     Path {
-        /// Where to.
         path: EntityPath,
         /// Create the queue with defaults when missing.
         auto_create: bool,
     },
     /// Through another entity ("send via"). What its target does not take because of its status goes to the transfer
     /// dead letters of the entity between.
-    Via {
-        /// Where to.
-        path: EntityPath,
-        /// The entity between.
-        via: EntityPath,
-    },
+    Via { path: EntityPath, via: EntityPath },
 }
 
 /// What can be part of a transaction. It is checked and answered at once, and done when the transaction commits.
@@ -40,11 +34,9 @@ pub enum PublishTarget {
 pub enum Operation {
     /// Enqueue, all or none, with consecutive numbers. Answer: `Effect::Published` or `Effect::PublishRefused`.
     Publish {
-        /// Where to.
         target: PublishTarget,
         /// In order; not empty.
         messages: Vec<Message>,
-        /// Who waits.
         ticket: Option<Ticket>,
     },
     /// Settle one delivery by its lock. Answer: `Effect::Settled` or `Effect::SettleRefused`.
@@ -55,12 +47,10 @@ pub enum Operation {
         sequence: SequenceNumber,
         /// From the delivery.
         lock: LockId,
-        /// What to do.
         outcome: Outcome,
         /// The receiver has settled the delivery already. It holds nothing any more, so after a rollback the message
         /// returns and the delivery counts as failed. Else the lock is after a rollback as it was before.
         settled: bool,
-        /// Who waits.
         ticket: Option<Ticket>,
     },
     /// Settle by token, all or none. Answer: `Effect::Settled` or `Effect::SettleRefused`.
@@ -69,43 +59,30 @@ pub enum Operation {
         path: EntityPath,
         /// The session that its receiver says they are of: of a message that is gone nobody else knows.
         session: Option<Box<str>>,
-        /// Which locks.
         tokens: Vec<LockToken>,
         /// What to do with each.
         outcome: Outcome,
-        /// Who waits.
         ticket: Ticket,
     },
     /// Enqueue, all or none, when their time has come. The numbers are given out at once and stay unused when the
     /// transaction rolls back. Answer: `Effect::Scheduled` or `Effect::PublishRefused`.
     Schedule {
-        /// Where to.
         path: EntityPath,
         /// In order; not empty.
         messages: Vec<Message>,
-        /// Who waits.
         ticket: Ticket,
     },
     /// Take scheduled messages back, all or none. Answer: `Effect::Settled`, or `Effect::RequestRefused` where one of the
     /// numbers is not that of a scheduled message, or `Effect::SettleRefused` for a reason of the transaction.
-    CancelScheduled {
-        /// Where they wait.
-        path: EntityPath,
-        /// Which.
-        sequences: Vec<SequenceNumber>,
-        /// Who waits.
-        ticket: Ticket,
-    },
+    CancelScheduled { path: EntityPath, sequences: Vec<SequenceNumber>, ticket: Ticket },
     /// Set the state of a session. Answer: `Effect::Settled`, or `Effect::SessionRefused`, or `Effect::SettleRefused` for a
     /// reason of the transaction.
     SetSessionState {
-        /// The entity.
         path: EntityPath,
         /// The session, which a consumer of this client must hold, now and at the commit.
         session: Box<str>,
         /// Any bytes, at most as many as a message of the entity may have; `None` clears it.
         state: Option<Bytes>,
-        /// Who waits.
         ticket: Ticket,
     },
     /// The gateway has refused something of the transaction: nothing of it may be done. No answer.
@@ -129,18 +106,10 @@ pub enum TransactionError {
     Failed,
     /// More messages than one transaction may send.
     #[error("no more than {limit} messages can be sent in a single transaction")]
-    TooManyMessages {
-        /// How many are allowed.
-        limit: u64,
-    },
+    TooManyMessages { limit: u64 },
     /// A limit of the broker.
     #[error("the limit of {limit} {what} is reached")]
-    LimitReached {
-        /// What is limited.
-        what: &'static str,
-        /// How many are allowed.
-        limit: u64,
-    },
+    LimitReached { what: &'static str, limit: u64 },
     /// The message is settled in a transaction that has not ended.
     #[error("the message is settled in a transaction that is still open")]
     InUse,

@@ -16,7 +16,7 @@ impl Digest {
     pub(crate) const BYTES: usize = 16;
 
     /// The digest of a message id; on a partitioned entity together with the partition key
-    /// (`service-bus-entities` 9), else the key is empty.
+    /// (`docs/features/duplicate-detection.md`), else the key is empty.
     pub(crate) fn of(partition_key: &str, message_id: &str) -> Self {
         // Keys are limited to far less; a longer one would only be told apart less well.
         let length = u16::try_from(partition_key.len()).unwrap_or(u16::MAX);

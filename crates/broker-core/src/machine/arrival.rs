@@ -23,7 +23,6 @@ pub(crate) struct Arrival {
     pub(crate) time_to_live: Option<Duration>,
     /// In the future, for a scheduled message.
     pub(crate) due: Option<Timestamp>,
-    /// The record's flags.
     pub(crate) flags: u8,
     /// Length of the properties in front of the payload.
     pub(crate) properties_length: u32,

@@ -1,4 +1,5 @@
-//! Which copies a topic's message has, and how many bytes a send brings (`service-bus-entities` 16).
+//! Selection of the subscriptions that get a copy of a topic's message, and the bytes that a send takes with its
+//! copies (`docs/features/topics.md`).
 //!
 //! Invariant: what the actions of one step write has at most [`CoreConfig::send_bytes_max`](crate::CoreConfig) bytes
 //! together, in memory and in the journal; what is counted of a copy is never less than what is recorded of it.
@@ -45,7 +46,6 @@ const RULE_NAME: &str = "RuleName";
 /// A copy to be made.
 pub(crate) struct PlannedCopy {
     pub(crate) subscription: QueueId,
-    /// What an action changed.
     pub(crate) changed: Option<Box<Changed>>,
     /// A rule of the subscription failed, so it is dead on arrival.
     pub(crate) failed: Option<Box<str>>,

@@ -12,10 +12,10 @@ use crate::{
 };
 
 pub(crate) const REASON: &str = "DeadLetterReason";
-/// Reason of a message without a session that came to an entity with sessions (`service-bus-entities` 12).
+/// Dead-letter reason of a message without a session that was forwarded to an entity with sessions.
 pub(crate) const NO_SESSION_ID: &str = "Session id is null.";
 const DESCRIPTION: &str = "DeadLetterErrorDescription";
-/// Longest reason and description (`service-bus-entities` 12).
+/// Longest dead-letter reason and description, in characters (`docs/features/queues.md`, "Dead letters").
 const REASON_CHARS_MAX: usize = 4096;
 
 /// Moves, returns and rewrites messages that were handed out or whose time is over.

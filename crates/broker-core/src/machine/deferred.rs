@@ -1,4 +1,4 @@
-//! Deferred messages are taken by their numbers (`service-bus-entities` 11).
+//! Deferred messages are received by their sequence numbers (`docs/features/deferral.md`).
 //!
 //! Invariant: of one request all messages are taken or none is. A message taken under a lock stays deferred until it
 //! is settled, whatever its time to live says.

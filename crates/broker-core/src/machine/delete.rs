@@ -1,4 +1,4 @@
-//! Messages are deleted in bulk (`service-bus-entities` 19).
+//! Deletion of messages in bulk (`docs/features/service-bus.md`, "Management operations").
 //!
 //! Invariant: what is locked, deferred or scheduled stays, and what belongs to a session that another client holds;
 //! the others go in the retrieval order. No message that stays is looked at for it, beside the one at which a deletion ends.

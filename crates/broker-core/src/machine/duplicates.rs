@@ -1,4 +1,4 @@
-//! Messages whose id was seen before are dropped (`service-bus-entities` 9).
+//! Duplicate detection: a message whose id was seen before is dropped (`docs/features/duplicate-detection.md`).
 //!
 //! Invariant: an id is noted in the call that stores its message, and recorded in the same batch of the journal: a
 //! crash loses both or none. An entity that does not detect duplicates has no history and pays nothing.

@@ -1,4 +1,4 @@
-//! What joins a transaction is checked and paid for (`service-bus-entities` 17).
+//! Operations that join a transaction are checked and counted against its limits (`docs/features/transactions.md`).
 //!
 //! Invariant: nothing of a transaction is done here but that a queue is made that its sender may make by sending, and that
 //! numbers of scheduled messages are given out, which is recorded before they are told. An operation that is refused spoils

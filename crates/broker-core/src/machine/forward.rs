@@ -1,4 +1,4 @@
-//! Messages that an entity sends on (`service-bus-entities` 13).
+//! Forwarding of messages and dead letters to another entity (`docs/features/forwarding.md`).
 //!
 //! Invariant: a message is at its source or at its target, never at both or neither: its removal and its arrival
 //! belong to one call, and so to one batch of the journal. One call moves a bounded number of messages and bytes, each
@@ -219,7 +219,7 @@ impl Forwarder<'_> {
 }
 
 impl Message {
-    /// What rules have changed of a message counts where it arrives (`service-bus-entities` 16.4).
+    /// System properties that the action of a rule has set take effect at the target of forwarding (`docs/features/forwarding.md`).
     pub(crate) fn take_changes(&mut self, properties: &Properties) {
         for (name, value) in &properties.0 {
             let property = name.strip_prefix(SYSTEM).and_then(SystemProperty::named);

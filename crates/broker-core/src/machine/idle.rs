@@ -1,4 +1,4 @@
-//! Entities that nobody uses delete themselves (`service-bus-entities` 15).
+//! Entities with `AutoDeleteOnIdle` delete themselves (`docs/features/idle-deletion.md`).
 //!
 //! Invariant: an entity with such a setting stands in the table once; it is never deleted before the whole time has
 //! passed since something last happened to it. A restart counts as something.

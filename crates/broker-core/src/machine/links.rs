@@ -25,7 +25,6 @@ pub(crate) struct How {
     pub(crate) mode: ReceiveMode,
     pub(crate) unsettled: UnsettledPolicy,
     pub(crate) session: Option<SessionWanted>,
-    /// Which of the messages.
     pub(crate) filter: Filter,
     /// See [`Consumer`].
     pub(crate) standing: Standing,

@@ -1,5 +1,5 @@
 //! Numbers of partitioned entities, the keys that say which partition a message belongs to, and messages that come in
-//! there (`service-bus-entities` 20).
+//! there (`docs/features/partitions.md`).
 //!
 //! Invariant: a number that one of the entity's messages has is not given out again. Messages of one key get rising
 //! numbers of one partition. An entity without partitions has one row of numbers and pays nothing.

@@ -1,4 +1,4 @@
-//! Looking without touching (`service-bus-entities` 19).
+//! Peek: messages are read without a lock (`docs/features/service-bus.md`, "Management operations").
 //!
 //! Invariant: showing a message changes nothing about it. One pump passes over a bounded number of messages that are not
 //! shown, and goes on there at the next.

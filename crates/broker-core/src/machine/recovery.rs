@@ -21,7 +21,6 @@ use crate::{
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("record at position {}: {error}", at.0)]
 pub struct ReplayError {
-    /// Where it lies.
     pub at: Position,
     /// What is wrong with it.
     pub error: RecordError,

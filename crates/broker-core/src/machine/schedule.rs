@@ -1,4 +1,4 @@
-//! Messages that wait for their time (`service-bus-entities` 8).
+//! Scheduled messages: stored, activated when due, cancelled (`docs/features/schedules.md`).
 //!
 //! Invariant: a scheduled message is activated once or cancelled once, never both: each is one call, and either
 //! takes the message from the store.

@@ -1,4 +1,4 @@
-//! Messages that are sent through another entity ("send via"; `service-bus-entities` 12, 17).
+//! Send via: messages go to their entity through a transfer queue (`docs/features/transactions.md`, "Several entities").
 //!
 //! Invariant: such a message arrives at its target or, where the target's status does not allow it, among the transfer
 //! dead letters of the entity between; never at both, and never in that entity itself.

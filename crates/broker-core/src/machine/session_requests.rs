@@ -1,5 +1,5 @@
-//! What the holder of a session may ask about it, and what anybody may: renewal, state, listing
-//! (`service-bus-entities` 10).
+//! Requests about sessions: renewal and state by the holder, listing and peeking by anybody
+//! (`docs/features/sessions.md`).
 //!
 //! Invariant: a state is read and written under the session's lock only, by the client that has it. It lies in the
 //! journal; memory keeps the bytes of those alone that this same call has written.

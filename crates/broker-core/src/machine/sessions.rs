@@ -1,4 +1,4 @@
-//! Sessions are accepted, renewed and lost (`service-bus-entities` 10).
+//! Session locks are granted, renewed and lost (`docs/features/sessions.md`).
 //!
 //! Invariant: a session has one holder at most, and the next one gets it only when every message that the last one
 //! had is back. A lock is checked to the millisecond, whether or not its deadline has been treated.
@@ -15,7 +15,7 @@ use crate::{
     sessions::{Acceptor, Holder, Session, SessionLock, SessionNumber},
 };
 
-/// Longest id of a session, in characters (`service-bus-entities` 4).
+/// Longest id of a session, in characters (Microsoft Learn, "Service Bus quotas").
 pub(crate) const SESSION_ID_CHARS_MAX: usize = 128;
 
 /// Whether an id is longer than a session's may be; says by how much.
@@ -224,7 +224,7 @@ impl SessionHolders<'_> {
         cx.release_budget = self.end_session(cx, queue, number, fail, cx.release_budget);
     }
 
-    /// The holder's client is lost: the lock runs on (`service-bus-entities` 10).
+    /// The holder's client is lost: the lock runs on, so that the client can come back to its session.
     pub(crate) fn lose_holder(&mut self, queue: QueueId, number: SessionNumber) {
         if let Some(sessions) = self.state.store_mut(queue).and_then(|store| store.sessions.as_mut()) {
             sessions.lose_holder(number);

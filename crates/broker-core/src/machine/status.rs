@@ -1,4 +1,4 @@
-//! What an entity's status allows (`service-bus-entities` 14).
+//! Operations that the status of an entity permits (`docs/features/entity-status.md`).
 //!
 //! Invariant: no link stands open, and no request is done, for what the status of its entity forbids.
 

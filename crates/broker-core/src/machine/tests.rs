@@ -1,4 +1,4 @@
-//! The rules of `service-bus-entities`, one by one, through the public calls.
+//! Behaviour of the core through its public calls: one test for each rule of the pages in `docs/features`.
 
 mod accessed;
 mod activity;

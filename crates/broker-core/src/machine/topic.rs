@@ -1,4 +1,4 @@
-//! A topic's message becomes one copy for each subscription that wants it (`service-bus-entities` 16).
+//! Fan-out: a topic's message becomes one copy for each subscription whose rules match (`docs/features/topics.md`).
 //!
 //! Invariant: what the copies of a message share is stored once, in the topic, as long as one of them is there. It
 //! and all copies are recorded in one call.

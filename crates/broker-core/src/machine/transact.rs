@@ -1,4 +1,4 @@
-//! Transactions: operations are checked when they join one, and done when it commits (`service-bus-entities` 17).
+//! Transactions: an operation is checked when it joins, and done at the commit (`docs/features/transactions.md`).
 //!
 //! Invariant: a commit does all that its transaction holds, in one call and so in one journal batch, or nothing. Before
 //! it, nobody sees anything of a transaction but the messages that it keeps locked.

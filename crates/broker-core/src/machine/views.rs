@@ -11,17 +11,13 @@ use crate::{
 /// One entity and its counts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EntityView<'a> {
-    /// Its main store.
     pub queue: QueueId,
-    /// Its dead-letter store.
     pub dead_letter_queue: QueueId,
     /// The store of what it could not send on.
     pub transfer_dead_letter_queue: QueueId,
-    /// What it is.
     pub kind: EntityKind,
     /// As first written.
     pub name: &'a str,
-    /// Its properties.
     pub settings: &'a EntitySettings,
     /// Messages in the retrieval order or locked.
     pub active: u64,
@@ -53,7 +49,6 @@ pub struct EntityView<'a> {
     pub(crate) traffic: Traffic,
     /// Messages that arrived among the dead letters since the start.
     pub(crate) dead_lettered: u64,
-    /// When it was created.
     pub created_at: Timestamp,
     /// When its properties were last set.
     pub updated_at: Timestamp,

@@ -39,9 +39,7 @@ const HOLD_LOCK: u8 = 1;
 /// The stores of one entity.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Stores {
-    /// Its messages.
     pub(crate) queue: QueueId,
-    /// Its dead letters.
     pub(crate) dead_letter: QueueId,
     /// What could not be sent on.
     pub(crate) transfer_dead_letter: QueueId,

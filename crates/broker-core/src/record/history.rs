@@ -22,9 +22,7 @@ pub(crate) struct HistoryRun {
     pub(crate) queue: QueueId,
     /// Counts up within the entity.
     pub(crate) number: u64,
-    /// When.
     pub(crate) at: Timestamp,
-    /// Which.
     pub(crate) digests: Vec<Digest>,
 }
 

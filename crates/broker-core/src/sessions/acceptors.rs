@@ -13,9 +13,7 @@ pub(crate) struct AcceptorNumber(u64);
 /// A consumer that waits for a session.
 #[derive(Clone, Debug)]
 pub(crate) struct Acceptor {
-    /// Whose.
     pub(crate) client: ClientId,
-    /// Its link.
     pub(crate) link: LinkId,
     /// How it will take messages.
     pub(crate) mode: ReceiveMode,

@@ -16,7 +16,6 @@ pub(crate) struct Counts {
     pub(crate) active: usize,
     pub(crate) deferred: usize,
     pub(crate) scheduled: usize,
-    /// What copies elsewhere share.
     pub(crate) bodies: usize,
     /// Of the others, how many are locked.
     pub(crate) locked: usize,

@@ -1,4 +1,4 @@
-//! The dead-letter store (`service-bus-entities` 12; SET-11, SET-14, SET-15).
+//! The dead-letter store (`docs/features/queues.md`, "Dead letters"; requirements SET-11, SET-14, SET-15).
 
 use super::harness::*;
 use crate::{

@@ -1,4 +1,4 @@
-//! Deferral and receiving by number (`service-bus-entities` 11; SET-16).
+//! Deferral and receiving by number (`docs/features/deferral.md`; requirement SET-16).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Deleting in bulk (`service-bus-entities` 19).
+//! Deleting in bulk (`docs/features/service-bus.md`, "Management operations").
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Messages go out: order, turns, credit, budget, drain, browse, peek (SET-6 to SET-10).
+//! Messages go out: order, turns, credit, budget, drain, browse, peek (requirements SET-6 to SET-10).
 
 use super::harness::*;
 use crate::{

@@ -1,4 +1,4 @@
-//! Duplicate detection (`service-bus-entities` 9 and assertion 18).
+//! Duplicate detection (`docs/features/duplicate-detection.md`).
 
 use std::time::Duration;
 

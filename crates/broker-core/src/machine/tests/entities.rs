@@ -1,4 +1,4 @@
-//! Queues and links come and go (`service-bus-entities` 1, 2.1, 15, 23).
+//! Queues and links are created and deleted (`docs/features/queues.md`, "Names" to "Properties").
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Time to live (`service-bus-entities` 5; 24, rows 1 to 5, 7 to 9; EXP-1 to EXP-11).
+//! Time to live (`docs/features/queues.md`, "Time to live"; requirements EXP-1 to EXP-11).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Forwarding (`service-bus-entities` 13 and assertions 24 to 26).
+//! Forwarding (`docs/features/forwarding.md`).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Entities that nobody uses delete themselves (`service-bus-entities` 15; EXP-12 to EXP-15).
+//! Entities that nobody uses delete themselves (`docs/features/idle-deletion.md`; requirements EXP-12 to EXP-15).
 
 use std::time::Duration;
 

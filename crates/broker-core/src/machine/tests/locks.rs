@@ -1,4 +1,4 @@
-//! Locks, settlement and the count of deliveries (`service-bus-entities` 6; 24, rows 10 to 14).
+//! Locks, settlement and the count of deliveries (`docs/features/settlement.md`; `docs/features/queues.md`, "Settlement").
 
 use std::time::Duration;
 

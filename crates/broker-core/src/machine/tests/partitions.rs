@@ -1,4 +1,4 @@
-//! Partitioned entities (`service-bus-entities` 7, 9, 17, 20; SEQ-2).
+//! Partitioned entities (`docs/features/partitions.md`; requirement SEQ-2).
 
 use std::time::Duration;
 

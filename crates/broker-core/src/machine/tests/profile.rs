@@ -1,4 +1,4 @@
-//! Tiers of the service (`service-bus-entities` 2.5, 23; EXP-8).
+//! Tiers of the service (`docs/features/configuration.md`, "Tiers"; requirement EXP-8).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Messages come in: numbers, times, answers, refusals (SET-1, SEQ-1 to SEQ-4).
+//! Messages come in: numbers, times, answers, refusals (requirements SET-1, SEQ-1 to SEQ-4 of `docs/requirements.md`).
 
 use std::time::Duration;
 

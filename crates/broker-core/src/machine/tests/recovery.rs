@@ -1,4 +1,4 @@
-//! The journal read back and cleaned up (SET-19 and the architecture's sections 5 and 6).
+//! The journal read back and cleaned up (requirement SET-19; `docs/record-format.md`).
 
 use proptest::prelude::*;
 

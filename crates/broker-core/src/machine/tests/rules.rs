@@ -1,4 +1,4 @@
-//! Rules of subscriptions (`service-bus-entities` 2.4, 16.1, 16.5).
+//! Rules of subscriptions (`docs/features/topics.md`, `docs/features/filters.md`).
 
 use broker_filter::{CorrelationFilter, Filter, Value};
 

@@ -1,4 +1,4 @@
-//! Scheduling by request, and cancelling (`service-bus-entities` 8; SEQ-6 to SEQ-11).
+//! Scheduling by request, and cancelling (`docs/features/schedules.md`; requirements SEQ-6 to SEQ-11).
 
 use std::collections::BTreeSet;
 

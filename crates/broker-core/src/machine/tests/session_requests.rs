@@ -1,4 +1,4 @@
-//! What is asked about sessions: renewal, state, listing, peeking (`service-bus-entities` 10).
+//! Requests about sessions: renewal, state, listing, peeking (`docs/features/sessions.md`).
 
 use std::time::Duration;
 

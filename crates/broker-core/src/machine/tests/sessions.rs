@@ -1,4 +1,4 @@
-//! Sessions: who gets which, for how long, and in which order its messages come (`service-bus-entities` 10).
+//! Sessions: locks, their end, and the order of messages (`docs/features/sessions.md`).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Entities that are switched off, wholly or in part (`service-bus-entities` 14; 24, row 33).
+//! Entities that are switched off, wholly or in part (`docs/features/entity-status.md`).
 
 use super::harness::*;
 use crate::{

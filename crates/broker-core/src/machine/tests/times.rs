@@ -1,4 +1,4 @@
-//! When entities and rules were made and changed (`service-bus-entities` 2.1 to 2.4).
+//! Times at which entities and rules were made and changed (`docs/features/management-api.md`, "Times").
 
 use super::harness::*;
 use crate::{Command, Effect, EntityKind, EntitySettings, Position, Rule, Timestamp};

@@ -1,4 +1,4 @@
-//! Copies of a topic's messages (`service-bus-entities` 5.3, 7, 8, 10, 16.1, 16.4).
+//! Copies of a topic's messages (`docs/features/topics.md`).
 
 use std::time::Duration;
 

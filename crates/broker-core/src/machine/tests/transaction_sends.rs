@@ -1,5 +1,5 @@
 //! What transactions schedule, send through other entities, and send to partitions and topics
-//! (`service-bus-entities` 12, 17, 20).
+//! (`docs/features/transactions.md`, "Several entities").
 
 use std::time::Duration;
 
