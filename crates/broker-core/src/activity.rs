@@ -1,10 +1,10 @@
-//! What happens in an entity, for those who watch it.
+//! Activity of an entity, for metrics and the management API: current counts and totals since the process started.
 //!
 //! Invariant: nothing is decided by it; it is not recorded and begins at zero with each process.
 
 use crate::Timestamp;
 
-/// How an entity is doing: what it holds now, and what happened since the process started.
+/// Messages and locks that an entity holds now, and totals since the process started.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Activity {
     /// Messages set aside.
@@ -32,7 +32,7 @@ pub struct Activity {
     pub dead_lettered: u64,
 }
 
-/// What is counted in each store.
+/// Totals of one store.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Traffic {
     pub(crate) incoming: u64,

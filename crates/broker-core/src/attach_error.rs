@@ -1,10 +1,10 @@
-//! Why links are not opened.
+//! Refusals of attach requests.
 //!
-//! Invariant: whoever gets one of these has no link.
+//! Invariant: a link for which an error was answered does not exist.
 
 use crate::{EntityError, NodeKind};
 
-/// Why a link could not be opened.
+/// Reason for which a link was not opened.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum AttachError {
     /// The entity's status does not allow it.

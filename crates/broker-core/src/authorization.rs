@@ -12,10 +12,10 @@ const RULES_MAX: usize = 12;
 const NAME_CHARS_MAX: usize = 256;
 /// Characters of a key: 32 bytes as base64 writes them, the last one for padding.
 const KEY_CHARS: usize = 44;
-/// What error texts call the property.
+/// Name of the property in error texts.
 const PROPERTY: &str = "AuthorizationRules";
 
-/// What a rule permits.
+/// Right that an authorization rule grants.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum AccessRight {
     /// Everything, the other two included.
@@ -64,8 +64,7 @@ impl fmt::Debug for KeyText {
 /// rights.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct AuthorizationRule {
-    /// What tokens carry as `skn`. 1 to 256 characters that a URL takes as they are; another one's name is none of the
-    /// same entity.
+    /// Key name, `skn` in a token: 1 to 256 characters that a URL takes without escapes, unique within the entity.
     pub name: Box<str>,
     /// At least one, none twice, as they were given.
     pub rights: Vec<AccessRight>,

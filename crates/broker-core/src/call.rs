@@ -20,13 +20,13 @@ pub(crate) const NO_CLIENT: ClientId = ClientId(u64::MAX);
 pub(crate) struct Cx<'a, O> {
     /// The time of the call.
     pub(crate) now: Timestamp,
-    /// Whose command is handled: replies go there.
+    /// The client that sent the command: replies go to it.
     pub(crate) client: ClientId,
-    /// Where records and effects go, and where stored records are read.
+    /// Takes records and effects, and reads stored records.
     pub(crate) out: &'a mut O,
-    /// What the actions of rules may still write in the current step.
+    /// Bytes that the actions of rules may still write in the current step.
     pub(crate) write_budget: WriteBudget,
-    /// How many locks, records and sessions of what is gone the call may still give back.
+    /// Number of locks, records and sessions of closed links and deleted entities that the call may still release.
     pub(crate) release_budget: u32,
     /// Session states that this call has written and cannot read back yet.
     pub(crate) new_states: BTreeMap<(QueueId, u32), Bytes>,
@@ -138,7 +138,7 @@ impl<'a, O: Output> Cx<'a, O> {
         self.write_budget = WriteBudget::of(self.write_limit);
     }
 
-    /// What the actions of the last step have written, as much as so many messages.
+    /// Cost of the bytes that the actions of the last step wrote, in messages.
     pub(crate) fn changes_cost(&mut self) -> u32 {
         let written = self.write_limit.saturating_sub(self.write_budget.left);
         self.begin_step();

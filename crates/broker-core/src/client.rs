@@ -21,11 +21,11 @@ pub(crate) struct Client {
     pub(crate) budget: u64,
     /// Payload bytes handed out.
     pub(crate) handed: u64,
-    /// What a shorter payload counts as.
+    /// Bytes that a shorter payload counts as.
     pub(crate) least: u32,
     /// Consumers that have credit but no budget; some of them may be gone.
     pub(crate) blocked: Vec<ConsumerNumber>,
-    /// How many of them are.
+    /// Number of them that are.
     pub(crate) gone: usize,
 }
 
@@ -41,7 +41,7 @@ impl Client {
     }
 }
 
-/// What a link is.
+/// Link of a client, by its role.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Link {
     Producer {
@@ -57,7 +57,7 @@ pub(crate) enum Link {
     },
 }
 
-/// Where a consumer waits for its next message.
+/// Queue in which a consumer waits for its next message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Place {
     /// Nowhere: it has no credit.
@@ -68,13 +68,13 @@ pub(crate) enum Place {
     Blocked,
 }
 
-/// What a consumer has to do with its subscription, where that was made for it.
+/// Relation of a consumer to its subscription, where that was created for it.
 #[derive(Debug, Default)]
 pub(crate) enum Standing {
     /// Nothing, or it shares one that stays.
     #[default]
     Guest,
-    /// Who a durable subscriber is that shares its subscription with nobody: a link of the same one may take its place.
+    /// Identity of a durable subscriber that does not share its subscription: its next link replaces this one.
     Owner(Box<str>),
     /// The subscription goes with the last of those who receive from it.
     Temporary,
@@ -99,7 +99,7 @@ pub(crate) struct Consumer {
     pub(crate) place: Place,
     /// It was given a lock at some time.
     pub(crate) took_locks: bool,
-    /// Where a browsing consumer goes on.
+    /// Position at which a browsing consumer continues.
     pub(crate) browsed: Onward,
     /// It wants some of the messages only.
     pub(crate) selection: Option<Box<Selection>>,

@@ -1,4 +1,4 @@
-//! What a client may ask of the core.
+//! Commands of a client to the core.
 //!
 //! Invariant: every command is atomic: its records land in one journal batch, or none does.
 
@@ -42,7 +42,7 @@ pub enum Command {
         consumer: LinkId,
         path: EntityPath,
         mode: ReceiveMode,
-        /// What becomes of its locks when it closes.
+        /// Fate of its locks when it closes.
         unsettled: UnsettledPolicy,
         /// Which session, where the entity has sessions. Closing such a consumer releases its session, whatever
         /// `unsettled` says; a lost client's lock runs on.
@@ -56,9 +56,9 @@ pub enum Command {
     OpenSubscriber {
         consumer: LinkId,
         path: EntityPath,
-        /// How, where it is no topic.
+        /// Receive mode, where the path names no topic.
         mode: ReceiveMode,
-        /// What becomes of its locks when it closes.
+        /// Fate of its locks when it closes.
         unsettled: UnsettledPolicy,
         subscriber: Box<Subscriber>,
         /// Create the queue with defaults when missing.
@@ -117,7 +117,7 @@ pub enum Command {
     /// `PublishError::NotFound` for a missing entity.
     PublishTo {
         path: EntityPath,
-        /// What; more than one for a batch message.
+        /// More than one for a batch message.
         messages: Vec<Message>,
         /// Create the queue with defaults when missing.
         auto_create: bool,
@@ -128,7 +128,7 @@ pub enum Command {
     PublishVia {
         path: EntityPath,
         via: EntityPath,
-        /// What; more than one for a batch message.
+        /// More than one for a batch message.
         messages: Vec<Message>,
         ticket: Option<Ticket>,
     },
@@ -152,7 +152,7 @@ pub enum Command {
         /// The session that its receiver says they are of: of a message that is gone nobody else knows.
         session: Option<Box<str>>,
         tokens: Vec<LockToken>,
-        /// What to do with each.
+        /// Applied to each message.
         outcome: Outcome,
         ticket: Ticket,
     },
@@ -202,7 +202,7 @@ pub enum Command {
     /// `Effect::Scheduled` or `Effect::PublishRefused`.
     Schedule {
         path: EntityPath,
-        /// What, in order; not empty.
+        /// In order; not empty.
         messages: Vec<Message>,
         ticket: Ticket,
     },
@@ -264,9 +264,9 @@ pub enum Command {
         path: EntityPath,
         /// Sessions whose state was set later than this; `None`: those with an active message or a state.
         updated_after: Option<Timestamp>,
-        /// How many to pass over, in order of id.
+        /// Number of sessions to pass over, in order of id.
         skip: u32,
-        /// How many to name; at most 4,096.
+        /// Most sessions to list; at most 4,096.
         top: u32,
         ticket: Ticket,
     },
@@ -313,9 +313,9 @@ pub enum Command {
     /// `Effect::RequestRefused`.
     ListRules {
         path: EntityPath,
-        /// How many to leave out in front.
+        /// Number of rules to pass over.
         skip: u64,
-        /// How many to show at most.
+        /// Most to list.
         top: u64,
         ticket: Ticket,
     },
@@ -333,7 +333,7 @@ pub enum Command {
         path: EntityPath,
         /// Entities whose names begin with this one's and a slash count, too.
         or_below: bool,
-        /// What would be made on demand counts, too.
+        /// An entity that would be created on demand counts as existing.
         auto_create: bool,
         ticket: Ticket,
     },

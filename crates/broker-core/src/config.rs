@@ -1,4 +1,4 @@
-//! What the core is given at its start.
+//! Configuration of the core.
 //!
 //! Invariant: every limit has a name, a unit and a default.
 
@@ -31,7 +31,7 @@ pub struct CoreConfig {
     pub max_message_bytes: u64,
     /// Most entities: queues, topics and subscriptions. Default 10,000.
     pub max_entities: u64,
-    /// What entities may be like. Default [`Profile::STANDARD`].
+    /// Tier, which limits the properties of entities. Default [`Profile::STANDARD`].
     pub profile: Profile,
     /// Most rules of all subscriptions of one topic. Default 100,000.
     pub max_rules_per_topic: u64,
@@ -85,7 +85,7 @@ pub struct CoreConfig {
 }
 
 impl CoreConfig {
-    /// What one send may bring, in bytes: [`Self::max_send_bytes`], and never less than a message that may be sent.
+    /// Most bytes of one send: [`Self::max_send_bytes`], and never less than the largest message.
     pub fn send_bytes_max(&self) -> u64 {
         self.max_send_bytes.max(self.record_bytes_max())
     }

@@ -22,7 +22,7 @@ pub(crate) struct Run {
     pub(crate) at: Timestamp,
     /// First number.
     pub(crate) first: u64,
-    /// How many; at most 256.
+    /// At most 256.
     pub(crate) count: u32,
 }
 

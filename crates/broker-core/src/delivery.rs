@@ -35,7 +35,7 @@ pub struct Lock {
 pub struct Stored {
     /// When the broker took it.
     pub enqueued_at: Timestamp,
-    /// What only some messages have.
+    /// Properties that few messages have.
     pub extras: Option<Box<StoredExtras>>,
     /// When it expires; `None`: never. A message shown by `Peek` has it only if it brought a time to live of its
     /// own (`docs/features/queues.md`, "Time to live").

@@ -1,6 +1,6 @@
-//! What the core tells a client.
+//! Effects: replies and notifications of the core to a client.
 //!
-//! Invariant: an effect is shown to nobody before the records it depends on are durable (`broker-node` sees to it).
+//! Invariant: `broker-node` holds an effect back until the records that it depends on are durable.
 
 use bytes::Bytes;
 
@@ -99,7 +99,7 @@ pub enum Effect {
     /// Answer to `ListSessions`.
     SessionList {
         ticket: Ticket,
-        /// How many were passed over.
+        /// Number of sessions that were passed over.
         skip: u32,
         /// Ids in order; empty when there are no more.
         ids: Vec<Box<str>>,
@@ -138,7 +138,7 @@ pub enum Effect {
     EntityDeleted { link: LinkId },
 }
 
-/// What a link needs to know of its entity.
+/// Facts about an entity that its links need.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct QueueInfo {
     pub queue: QueueId,

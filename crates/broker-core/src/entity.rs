@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::{Activity, AuthorizationRule, EntityError, QueueId, Timestamp, authorization};
 
-/// What exists under a name.
+/// Kind of an entity.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum EntityKind {
     /// Takes messages and gives them out.
@@ -31,8 +31,8 @@ pub enum EntityStatus {
     ReceiveDisabled = 3,
 }
 
-/// How long a receiver holds the messages that it has not settled, where they return when its link ends. (The locks of
-/// Service Bus clients outlive their links, so they end by time in any case; the lock of a session always does.)
+/// Lifetime of the locks of receivers whose unsettled messages return when their link ends, as with plain AMQP. (Locks of
+/// Service Bus clients outlive their links, so they always end by time, and so does the lock of a session.)
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum LockLifetime {
     /// Until it settles them, or its link ends, as AMQP has it. A client that prefetches more messages than it can process
@@ -51,9 +51,9 @@ pub enum LockLifetime {
     reason = "each is a property of its own in the service's description"
 )]
 pub struct EntitySettings {
-    /// How long a lock lasts. Default 1 minute, at least 1 millisecond, at most 5 minutes.
+    /// Lock duration. Default 1 minute, at least 1 millisecond, at most 5 minutes.
     pub lock_duration: Duration,
-    /// How long receivers hold messages whose locks end with their links.
+    /// Lifetime of locks that end with their links.
     pub hold: LockLifetime,
     /// Deliveries after which a message is dead-lettered. Default 10.
     pub max_delivery_count: u32,
@@ -72,7 +72,7 @@ pub struct EntitySettings {
     pub requires_session: bool,
     /// A message whose id was seen within the window is dropped. Fixed at creation.
     pub requires_duplicate_detection: bool,
-    /// How long ids are remembered. Default 10 minutes, at least 20 seconds, at most 7 days.
+    /// Duplicate detection window. Default 10 minutes, at least 20 seconds, at most 7 days.
     pub duplicate_detection_window: Duration,
     /// Sequence numbers name a partition. Fixed at creation.
     pub enable_partitioning: bool,
@@ -83,12 +83,12 @@ pub struct EntitySettings {
     pub forward_dead_lettered_to: Option<Box<str>>,
     /// Delete the entity when nothing happened for so long; at least 5 minutes. `None`: never.
     pub auto_delete_on_idle: Option<Duration>,
-    /// What the owner noted; at most 1,024 characters.
+    /// `UserMetadata`: a text of the owner, at most 1,024 characters.
     pub user_metadata: Option<Box<str>>,
     /// Keys of its own, and what they permit; at most 12.
     pub authorization: Vec<AuthorizationRule>,
-    /// What a management client set and wants to read again, and the core does not act on, but that express entities
-    /// detect no duplicates and are not there in every tier; at most 32 KiB.
+    /// Properties that a management client sets and reads back, and that the core ignores, except that express entities
+    /// do not detect duplicates and that not every tier has them; at most 32 KiB.
     pub other: BTreeMap<Box<str>, Box<str>>,
 }
 
@@ -168,7 +168,7 @@ impl EntityVersion {
     }
 }
 
-/// What management clients call express entities.
+/// Name of the property that makes an entity express.
 pub(crate) const EXPRESS: &str = "EnableExpress";
 const LOCK_DURATION_MAX: Duration = Duration::from_secs(300);
 const DUPLICATE_WINDOW_MIN: Duration = Duration::from_secs(20);

@@ -1,15 +1,15 @@
-//! Why requests about entities and their messages are refused.
+//! Refusals of requests about entities and their messages.
 //!
-//! Invariant: whoever gets one of these knows that nothing has changed.
+//! Invariant: a request that is answered with an error has changed nothing.
 
 use crate::SequenceNumber;
 
-/// What [`EntityError::LimitReached`] calls the subscriptions of a topic.
+/// Name of the limit of subscriptions of a topic in [`EntityError::LimitReached`].
 pub const SUBSCRIPTIONS_PER_TOPIC: &str = "subscriptions per topic";
-/// What [`EntityError::LimitReached`] calls the rules of a topic's subscriptions.
+/// Name of the limit of rules of a topic's subscriptions in [`EntityError::LimitReached`].
 pub const RULES_PER_TOPIC: &str = "rules per topic";
 
-/// Why a request about an entity or its messages was refused.
+/// Reason for which a request about an entity or its messages was refused.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum EntityError {
     /// The entity's status does not allow it.
@@ -32,7 +32,7 @@ pub enum EntityError {
     ForwardTarget {
         property: &'static str,
         target: Box<str>,
-        /// What is wrong with it.
+        /// Explanation, for the text of the error.
         why: &'static str,
     },
     /// There is nothing that messages could be forwarded to.

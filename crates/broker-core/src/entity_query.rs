@@ -14,14 +14,14 @@ pub enum EntityQuery {
         kind: EntityKind,
         /// With which to begin.
         start: PageStart,
-        /// How many to show at most.
+        /// Most to list.
         top: u64,
     },
     /// Those of all kinds, in the order of their names in lower case.
     All {
         /// The name, in lower case, behind which to begin; empty: with the first.
         after: Box<str>,
-        /// How many to show at most.
+        /// Most to list.
         top: u64,
     },
     /// The subscriptions of a topic, in the order of their names in lower case.
@@ -29,12 +29,12 @@ pub enum EntityQuery {
         topic: Box<str>,
         /// With which to begin.
         start: PageStart,
-        /// How many to show at most.
+        /// Most to list.
         top: u64,
     },
 }
 
-/// Where in a list to begin.
+/// Start of a page in a list.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum PageStart {
     /// So many are left out in front.

@@ -34,26 +34,26 @@ struct Run {
     at: Timestamp,
     position: Position,
     length: u32,
-    /// How many digests of `digests` are its own.
+    /// Number of digests of `digests` that belong to the run.
     count: u32,
 }
 
 /// The ids of one entity.
 #[derive(Debug)]
 pub(crate) struct History {
-    /// How long an id is known.
+    /// Duplicate detection window: time for which an id is kept.
     pub(crate) window: Duration,
     places: Places,
     /// In order of number and of time.
     runs: VecDeque<Run>,
     /// Those of all runs, one run after the other, then those that no run has yet.
     digests: VecDeque<Digest>,
-    /// How many at the end of `digests` have no run yet, and when they were noted.
+    /// Number of digests at the end of `digests` that belong to no run yet.
     open: usize,
     open_at: Timestamp,
     /// Number of the next run.
     next: u64,
-    /// What replay has found so far.
+    /// Runs that replay has found so far.
     found: BTreeMap<u64, Found>,
 }
 
@@ -103,12 +103,12 @@ impl History {
         self.open > 0
     }
 
-    /// How many ids are noted and not recorded.
+    /// Number of ids that are kept in memory and not yet in a record.
     pub(crate) fn open_ids(&self) -> usize {
         self.open
     }
 
-    /// How many ids are kept.
+    /// Number of ids that are kept.
     pub(crate) fn len(&self) -> usize {
         self.digests.len()
     }

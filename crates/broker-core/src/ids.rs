@@ -87,6 +87,6 @@ pub(crate) struct ConsumerNumber(pub(crate) u32);
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Ticket(pub u64);
 
-/// Where a record begins in the journal: a byte position that only grows, over all segments.
+/// Start of a record in the journal: a byte position that only grows, over all segments.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Position(pub u64);

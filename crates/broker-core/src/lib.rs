@@ -1,4 +1,4 @@
-//! What happens to a message: entities, sequence numbers, locks, settlement, dead-lettering.
+//! Queueing rules: entities, sequence numbers, locks, settlement, dead-lettering.
 //!
 //! Invariant: the outputs depend on the inputs alone. Commands, time and the lock-token key come in as
 //! arguments; records and effects go out through [`Output`]. No socket, file, clock, thread or hash order.

@@ -70,7 +70,7 @@ pub(crate) struct Ordered {
 }
 
 impl Ordered {
-    /// How many there are.
+    /// Number of entities in the list.
     pub(crate) fn len(&self) -> usize {
         self.len
     }

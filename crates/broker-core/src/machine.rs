@@ -166,7 +166,7 @@ impl Core {
     pub fn handle_deadline(&mut self, now: Timestamp, out: &mut impl Output) -> bool {
         let mut call = self.begin_call(now, NO_CLIENT, out);
         let cx = &mut call;
-        // What is forwarded must not hold up what others wait for.
+        // Forwarding gets at most half of the bound, so that it does not delay deliveries to waiting consumers.
         let (half, rest) = (
             self.state.messages.config.deliver_messages_max.max(2) / 2,
             self.state.messages.config.deliver_messages_max.max(2).div_ceil(2),

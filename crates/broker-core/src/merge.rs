@@ -34,7 +34,7 @@ pub(crate) enum Removal {
     Unawaited,
 }
 
-/// What is gathered at the moment.
+/// Replies that are being coalesced.
 #[derive(Debug, Default)]
 pub(crate) struct Merge {
     answers: Option<Answers>,

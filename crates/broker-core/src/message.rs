@@ -27,14 +27,14 @@ pub struct Message {
     pub partition_key: Option<Box<str>>,
     /// Message annotation `x-opt-scheduled-enqueue-time`.
     pub scheduled_enqueue_time: Option<Timestamp>,
-    /// What the rules of a topic see of it; needed for topics only. Where it is missing there, `CoreConfig.describe`
-    /// reads it from the payload.
+    /// Properties that the rules of a topic read; needed for topics only. Where they are missing, `CoreConfig.describe`
+    /// reads them from the payload.
     pub properties: Option<Box<PropertySet>>,
-    /// What a message brings that another entity forwarded; `None` from a client.
+    /// State of a message that another entity forwarded; `None` for a message from a client.
     pub forwarded: Option<Box<Forwarded>>,
 }
 
-/// What a forwarded message keeps.
+/// State that a forwarded message keeps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Forwarded {
     pub extras: StoredExtras,
@@ -44,14 +44,14 @@ pub struct Forwarded {
     pub rest: Bytes,
 }
 
-/// What only some stored messages have.
+/// Properties that few stored messages have.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct StoredExtras {
     /// `properties.group-id`, in an entity with sessions.
     pub session: Option<Box<str>>,
     /// The number that it got where it was first submitted, if it was copied or forwarded from there.
     pub enqueued_sequence: Option<u64>,
-    /// How often it was forwarded.
+    /// Number of times that it was forwarded.
     pub hops: u8,
     /// The entity where it was dead-lettered, if it was forwarded from there.
     pub dead_letter_source: Option<Box<str>>,

@@ -41,12 +41,12 @@ pub(crate) fn subscription(topic: &str, own: &str) -> Box<str> {
     format!("{topic}/Subscriptions/{own}").into()
 }
 
-/// What the keys of a topic's subscriptions begin with.
+/// Prefix of the keys of a topic's subscriptions.
 pub(crate) fn subscriptions_key(topic: &str) -> String {
     format!("{}{SUBSCRIPTIONS}", key(topic))
 }
 
-/// What names are compared by.
+/// Key by which names are compared: their lower-case form.
 pub(crate) fn key(name: &str) -> Box<str> {
     name.to_ascii_lowercase().into()
 }

@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::EntityKind;
 
-/// What a client asked for.
+/// Kind of node that a client asked for.
 ///
 /// [`Command::OfKind`](crate::Command::OfKind) opens a link or publishes by name, and has one of these. Where there is an
 /// entity of another kind, its answer is `Effect::AttachRefused` or `Effect::PublishRefused` with `WrongKind`. What it creates

@@ -21,7 +21,7 @@ use crate::{
 /// A transaction among those of all clients.
 pub(crate) type Key = (ClientId, TransactionId);
 
-/// What a transaction does when it commits.
+/// Operation that a transaction does when it commits.
 #[derive(Clone, Debug)]
 pub(crate) enum Work {
     /// Enqueue, with consecutive numbers.
@@ -59,7 +59,7 @@ pub(crate) enum Work {
 }
 
 impl Work {
-    /// Where this sends to, and the first of its messages, if that is `entity` or it goes through it.
+    /// Target and first message of a send, if the target or the transfer entity is `entity`.
     pub(crate) fn sends_to(&self, entity: QueueId) -> Option<(QueueId, &Message)> {
         let (queue, via, messages) = match self {
             Self::Publish { queue, messages, via } => (*queue, *via, messages),
@@ -77,11 +77,11 @@ pub(crate) struct Settlement {
     pub(crate) sequence: u64,
     pub(crate) lock: LockId,
     pub(crate) outcome: Outcome,
-    /// What becomes of the lock when the transaction rolls back.
+    /// Fate of the lock when the transaction rolls back.
     pub(crate) otherwise: UnsettledPolicy,
 }
 
-/// What one transaction, or all of them, may hold.
+/// Limits of one transaction, and of all together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Open transactions of one client.
@@ -96,7 +96,7 @@ pub(crate) struct Limits {
     pub(crate) all_bytes: u64,
 }
 
-/// What an operation adds to its transaction.
+/// Cost of an operation, counted against the limits of its transaction.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cost {
     /// Messages sent.
@@ -107,7 +107,7 @@ pub(crate) struct Cost {
     pub(crate) bytes: u64,
 }
 
-/// Where a transaction stands.
+/// State of a transaction.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Phase {
     Open,
@@ -126,7 +126,7 @@ struct Transaction {
     deadline: Timestamp,
 }
 
-/// What a client's transactions come to.
+/// Usage of the transactions of one client.
 #[derive(Debug, Default)]
 struct Usage {
     open: u64,
@@ -147,7 +147,7 @@ pub(crate) struct Transactions {
 impl Transactions {
     /// Begins a transaction.
     pub(crate) fn declare(&mut self, key: Key, limits: &Limits) -> Result<(), TransactionError> {
-        // Who is refused leaves nothing behind.
+        // Checked first: a client that is refused gets no entry in the tables.
         if self.clients.get(&key.0).map_or(0, |usage| usage.open) >= limits.open {
             let limit = limits.open;
             return Err(TransactionError::LimitReached { what: "open transactions per connection", limit });
@@ -205,7 +205,7 @@ impl Transactions {
         transaction.work.push(work);
     }
 
-    /// What a transaction would do so far.
+    /// Operations of a transaction so far.
     pub(crate) fn work(&self, key: Key) -> &[Work] {
         self.all.get(&key).map_or(&[], |transaction| &transaction.work)
     }
@@ -264,7 +264,7 @@ impl Transactions {
         }
     }
 
-    /// What becomes of a lock when its transaction rolls back has changed. What counts as failed does so in any case.
+    /// Changes the fate of a lock when its transaction rolls back. A delivery that counts as failed does so in any case.
     pub(crate) fn set_otherwise(
         &mut self,
         queue: QueueId,
@@ -323,7 +323,7 @@ impl Transactions {
         keys.map(|(key, _)| *key).collect()
     }
 
-    /// How many are declared.
+    /// Number of open transactions.
     pub(crate) fn len(&self) -> usize {
         self.all.len()
     }

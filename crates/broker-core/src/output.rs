@@ -1,4 +1,4 @@
-//! Where the core's decisions go, and where it reads a stored message back.
+//! Output of the core: it takes records and effects, and reads stored messages back.
 //!
 //! Invariant: the core keeps no payload; it remembers positions, and reads through this trait. It never asks for a
 //! record that it appended in the same call.
@@ -41,7 +41,7 @@ pub trait Output {
     /// These records will be read soon, one after the other. What it takes to read them may be begun for all of them at
     /// once; nothing that shows depends on it.
     fn prefetch(&mut self, _records: &[(Position, u32)]) {}
-    /// What lies before this position can be read; what this call appended lies behind.
+    /// Records before this position can be read; those that this call appended lie behind it.
     fn readable(&self) -> Position;
     /// True while the disk's reserve is in use: sends are refused, settlements go on.
     fn storage_full(&self) -> bool;

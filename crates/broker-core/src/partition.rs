@@ -3,7 +3,7 @@
 //! Invariant: the top 16 bits of a number name the partition that gave it out, and the rest counts within it. A key
 //! belongs to the same partition for as long as the journal is read, by every version of the program.
 
-/// How many partitions an entity has.
+/// Partitions of an entity, as in Azure Service Bus.
 pub(crate) const PARTITIONS: u16 = 16;
 /// Bits that count within a partition.
 const COUNT_BITS: u32 = 48;
@@ -20,7 +20,7 @@ impl PartitionId {
         (1..=PARTITIONS).map(Self)
     }
 
-    /// Where the messages of a key belong.
+    /// Partition of a key.
     pub(crate) fn of_key(key: &str) -> Self {
         // FNV-1a, with the upper bits folded in: the lowest ones alone mix less well.
         let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3);
@@ -35,7 +35,7 @@ impl PartitionId {
         (1..=PARTITIONS).contains(&id).then_some(Self(id))
     }
 
-    /// What the top 16 bits of its numbers say.
+    /// Top 16 bits of its sequence numbers.
     pub(crate) fn id(self) -> u16 {
         self.0
     }
@@ -45,7 +45,7 @@ impl PartitionId {
         u64::from(self.0) << COUNT_BITS
     }
 
-    /// Where the numbers of the next partition begin, seen from a number.
+    /// First number of the partition after that of `number`.
     pub(crate) fn end_of(number: u64) -> u64 {
         ((number >> COUNT_BITS) + 1) << COUNT_BITS
     }
@@ -107,7 +107,7 @@ impl Counters {
         }
     }
 
-    /// What comes gets no lower numbers than the others would give.
+    /// New messages get no lower numbers than `others` would give.
     pub(crate) fn raise(&mut self, others: &Self) {
         self.0.iter_mut().zip(&others.0).for_each(|(own, other)| *own = (*own).max(*other));
     }
@@ -118,8 +118,8 @@ impl Counters {
     }
 }
 
-/// Where somebody who looks at each number once goes on: one number for a plain store, one for each partition where a
-/// store has them, for new numbers lie between old ones there.
+/// Cursor that passes each sequence number once: one number for a plain store, one for each partition where a store has
+/// partitions, because new numbers lie between old ones there.
 #[derive(Debug, Default)]
 pub(crate) struct Onward {
     plain: u64,

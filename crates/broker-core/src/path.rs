@@ -1,4 +1,4 @@
-//! How a client names a message store.
+//! Path by which a client names a message store.
 //!
 //! Invariant: a path names one store at most, however its letters are written.
 

@@ -70,7 +70,7 @@ impl Profile {
         ..Self::STANDARD
     };
 
-    /// What it is called.
+    /// Name of the tier.
     pub const fn name(self) -> &'static str {
         self.name
     }
@@ -81,7 +81,7 @@ impl Profile {
         all.into_iter().find(|profile| profile.name == name)
     }
 
-    /// What an entity of that kind gets that is to have these settings; without regard to what the settings name.
+    /// Effective settings of an entity of that kind; the entities that the settings name are not checked.
     pub fn settled(self, kind: EntityKind, settings: EntitySettings) -> Result<EntitySettings, EntityError> {
         let mut settings = settings.check()?;
         self.check(kind, &mut settings)?;

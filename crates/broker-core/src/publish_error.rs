@@ -1,10 +1,10 @@
-//! Why messages are not taken.
+//! Refusals of messages.
 //!
-//! Invariant: whoever gets one of these knows that nothing of what was sent is stored.
+//! Invariant: a send that is answered with an error has stored nothing.
 
 use crate::{NodeKind, QuotaError, TransactionError};
 
-/// Why a publish was refused.
+/// Reason for which a publish was refused.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum PublishError {
     /// The entity's status does not allow it.
@@ -47,7 +47,7 @@ pub enum PublishError {
     #[error("`{entity}` detects duplicates, and the broker remembers at most {limit} message ids at a time")]
     HistoryFull {
         entity: Box<str>,
-        /// How many ids the broker remembers.
+        /// Most message-ids that the broker keeps.
         limit: u64,
     },
     /// The entity has sessions, and the message belongs to none.

@@ -1,8 +1,8 @@
-//! Why there is no room for what was to be stored.
+//! Refusals because a quota or the disk is exhausted.
 //!
-//! Invariant: whoever gets one of these may ask for the same again once something is gone.
+//! Invariant: the same request can succeed once messages were removed.
 
-/// What has no room.
+/// Exhausted quota.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum QuotaError {
     #[error("`{entity}` holds {bytes} bytes and takes at most {limit}")]

@@ -1,4 +1,4 @@
-//! How a consumer wants its messages.
+//! Receive modes and other parameters of consumers.
 //!
 //! Invariant: what a consumer was opened with holds for as long as it is open.
 
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use broker_filter::Filter;
 
-/// How a consumer takes messages.
+/// Receive mode of a consumer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ReceiveMode {
     /// Each delivery is locked until settled or the lock expires.
@@ -17,7 +17,7 @@ pub enum ReceiveMode {
     Browse,
 }
 
-/// What becomes of a consumer's locked messages when it closes.
+/// Fate of a consumer's locked messages when it closes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum UnsettledPolicy {
     /// The locks run on until they expire (Service Bus).
@@ -35,22 +35,22 @@ pub enum SessionWanted {
     Named(Box<str>),
     /// The one that nobody has and whose oldest deliverable message has the lowest number.
     Next {
-        /// How long to wait until there is one.
+        /// Longest wait until there is one.
         patience: Duration,
     },
 }
 
-/// Who receives from a topic itself, and what.
+/// Receiver that attaches to a topic itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subscriber {
     /// The container-id of the client; empty for a name that all clients share.
     pub container: Box<str>,
     /// By which it is known again in its container: one subscription at most in all topics.
     pub name: Box<str>,
-    /// Who the client is, by its log-in or token: what nobody else's link of these names may take over.
+    /// Identity of the client, from its log-in or token: a link of another client cannot take over these names.
     pub owner: Box<str>,
     pub filter: Filter,
-    /// How it takes them: what a copy of its own means at a queue, every subscriber of a topic has.
+    /// Receive mode. `copy` means browsing at a queue; at a topic every subscriber gets its own copies.
     pub mode: ReceiveMode,
     /// Whether others may receive from the same subscription.
     pub shared: bool,

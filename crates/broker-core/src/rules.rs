@@ -16,7 +16,7 @@ pub struct Rule {
     pub name: Box<str>,
     /// Which messages it lets in.
     pub filter: Filter,
-    /// What it changes of their copies.
+    /// Action on the copies of matching messages.
     pub action: Option<SqlAction>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct RuleKey {
     pub(crate) number: u32,
 }
 
-/// What is kept of a rule beside its filter.
+/// Rule without its filter.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
     pub(crate) name: Box<str>,
@@ -65,7 +65,7 @@ struct OfTopic {
     count: RuleCount,
 }
 
-/// How many rules a topic has, and how many of them may write more than a plain copy.
+/// Number of rules of a topic, and of those whose copies may be larger than a plain copy.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct RuleCount {
     pub(crate) all: usize,
@@ -125,7 +125,7 @@ impl Rules {
         Some(RuleKey { subscription, number })
     }
 
-    /// What is kept of a rule.
+    /// The rule of a key.
     pub(crate) fn get(&self, key: RuleKey) -> Option<&Kept> {
         self.kept.get(&key)
     }
@@ -144,7 +144,7 @@ impl Rules {
         Some(StoredRule { rule, created_at: kept.created_at })
     }
 
-    /// How many rules the subscriptions of a topic have.
+    /// Number of rules of all subscriptions of a topic.
     pub(crate) fn count(&self, topic: QueueId) -> usize {
         self.counted(topic).all
     }
@@ -154,7 +154,7 @@ impl Rules {
         self.topics.get(&topic).map_or_else(RuleCount::default, |topic| topic.count)
     }
 
-    /// How many SQL and how many correlation filters they have.
+    /// Number of SQL filters and of correlation filters among them.
     pub(crate) fn filters(&self, topic: QueueId) -> (usize, usize) {
         let index = self.topics.get(&topic).map(|topic| &topic.index);
         index.map_or((0, 0), |index| (index.sql_filters(), index.correlation_filters()))

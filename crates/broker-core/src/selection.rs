@@ -13,14 +13,14 @@ use crate::{partition::Onward, slot::ConsumerNumber, slots::Slots};
 /// the messages again, a bounded part at a time.
 const RETURNED_MAX: usize = 4_096;
 
-/// What one consumer wants, and what it has looked at.
+/// Selector of one consumer, and the numbers that it has passed.
 #[derive(Debug)]
 pub(crate) struct Selection {
     filter: Filter,
     onward: Onward,
     /// Numbers behind that which came back.
     again: BTreeSet<u64>,
-    /// How much of the store's log it has taken in.
+    /// Number of entries of the store's log that it has processed.
     heard: u64,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Selectors {
     pub(crate) count: u64,
     /// Numbers of messages that became ready behind others, the latest last.
     log: VecDeque<u64>,
-    /// How many numbers of the log were forgotten.
+    /// Number of entries that were dropped from the log.
     forgotten: u64,
 }
 
@@ -53,7 +53,7 @@ impl Selectors {
 }
 
 impl Selection {
-    /// What looks at everything that there is.
+    /// A selection that begins with all messages of the store.
     pub(crate) fn new(filter: Filter) -> Self {
         Self { filter, onward: Onward::default(), again: BTreeSet::new(), heard: 0 }
     }

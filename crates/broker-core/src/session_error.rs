@@ -1,10 +1,10 @@
-//! Why requests about sessions are refused.
+//! Refusals of requests about sessions.
 //!
-//! Invariant: whoever gets one of these knows that the session and its state are as they were.
+//! Invariant: a request that is answered with an error has changed neither the session nor its state.
 
 use crate::QuotaError;
 
-/// Why a request about a session was refused.
+/// Reason for which a request about a session was refused.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum SessionError {
     /// The entity's status does not allow it.

@@ -33,7 +33,7 @@ use crate::{LockId, Position, Timestamp, slot::ConsumerNumber};
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct SessionNumber(pub(crate) u32);
 
-/// Where a message of a session stands.
+/// State of a message within its session.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Standing {
     /// The holder may have it.
@@ -43,7 +43,7 @@ pub(crate) enum Standing {
     Aside,
 }
 
-/// Who has a session.
+/// Lock of a session.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum SessionLock {
     /// Nobody.
@@ -127,12 +127,12 @@ impl Session {
         }
     }
 
-    /// What the clients call it.
+    /// Session id.
     pub(crate) fn id(&self) -> &Arc<str> {
         &self.id
     }
 
-    /// Who has it.
+    /// Its lock.
     pub(crate) fn hold(&self) -> SessionLock {
         self.hold
     }
@@ -192,7 +192,7 @@ impl Sessions {
         }
     }
 
-    /// How many sessions there are.
+    /// Number of sessions.
     pub(crate) fn len(&self) -> usize {
         self.places.len() - self.unused.len()
     }

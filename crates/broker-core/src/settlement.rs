@@ -1,10 +1,10 @@
-//! What may become of a locked message, and why not.
+//! Outcomes of a locked message, and refusals of settlement.
 //!
 //! Invariant: a settlement that is refused has changed nothing, least of all the lock.
 
 use crate::{Properties, TransactionError};
 
-/// What a settlement does to a locked message.
+/// Outcome of a settlement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// Processed: remove it.
@@ -19,7 +19,7 @@ pub enum Outcome {
     Defer(Properties),
 }
 
-/// Why a settlement or renewal was refused.
+/// Reason for which a settlement or renewal was refused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum SettleError {
     /// The entity's status does not allow it. The lock goes on.

@@ -1,4 +1,4 @@
-//! What the core remembers of one queued message: 48 bytes, the payload stays in the journal.
+//! Entry of one queued message: 48 bytes in memory; the payload stays in the journal.
 //!
 //! Invariant: while `LOCKED` is set, `until` is the end of the lock, or the time at which it began where `UNTIMED` is
 //! set as well; else it is a due time exactly while the state is `Scheduled`, else meaningless.
@@ -27,7 +27,7 @@ pub(crate) enum State {
     Body = 3,
 }
 
-/// What the core remembers of one message.
+/// Entry of one message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
     /// Its record in the journal.
@@ -227,7 +227,7 @@ impl Slot {
         self.flags |= DAMAGED;
     }
 
-    /// How many copies refer to this body.
+    /// Number of copies that refer to this body.
     pub(crate) fn references(&self) -> u32 {
         if self.state == State::Body { self.lock_or_references } else { 0 }
     }

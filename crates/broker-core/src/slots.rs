@@ -1,4 +1,4 @@
-//! What one store keeps for each message, by sequence number: its slots, or what its copies refer to.
+//! Table by sequence number of what a store keeps for each message: slots, or references of copies to bodies.
 //!
 //! Invariant: behaves as a sorted map. Memory follows the number of messages, not the span of their numbers: at
 //! most about two slots' worth for each message, however the others were removed.
@@ -41,7 +41,7 @@ impl<T> Default for Slots<T> {
 }
 
 impl<T: Copy> Slots<T> {
-    /// How many messages there are.
+    /// Number of messages.
     pub(crate) fn len(&self) -> usize {
         self.live
     }

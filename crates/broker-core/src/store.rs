@@ -36,14 +36,14 @@ use crate::{
     store::order::Order,
 };
 
-/// What a store is for.
+/// Role of a store within its entity.
 #[derive(Debug)]
 pub(crate) enum Role {
     /// A queue's own messages; carries what concerns the whole entity.
     Main(Box<Entity>),
     /// The dead letters of another store.
     DeadLetter { of: QueueId },
-    /// What another store could not send on.
+    /// Messages that another store could not forward.
     TransferDeadLetter { of: QueueId },
     /// Seen in the journal, but the definition has not come yet. Only during replay.
     Unknown,
@@ -68,7 +68,7 @@ pub(crate) struct Store {
     pub(crate) id: QueueId,
     pub(crate) role: Role,
     pub(crate) lock_duration: Duration,
-    /// How receivers whose locks end with their links hold messages.
+    /// Lifetime of locks that end with their links.
     pub(crate) hold: LockLifetime,
     pub(crate) slots: Slots<Slot>,
     /// Numbers of what is no body, there once a body was: a topic has many bodies, and shows none of them.
@@ -85,7 +85,7 @@ pub(crate) struct Store {
     pub(crate) locks: Deadlines,
     /// Locks without a timer, at the times at which they began: nothing is due then.
     untimed: Deadlines,
-    /// Who has them, while consumers leave some behind.
+    /// Owners of the locks, built when a consumer closes with locks.
     holding: Option<Box<Holding>>,
     /// Slots that were looked at for that.
     #[cfg(test)]
@@ -102,7 +102,7 @@ pub(crate) struct Store {
     pub(crate) ring: VecDeque<ConsumerNumber>,
     /// Browsing consumers with credit, in turn; some of them may be gone.
     pub(crate) browsers: VecDeque<ConsumerNumber>,
-    /// How many of both are gone.
+    /// Number of closed ones in both.
     pub(crate) gone: usize,
     /// Consumers that want some of the messages only, where there are any.
     pub(crate) selectors: Option<Box<Selectors>>,
@@ -110,7 +110,7 @@ pub(crate) struct Store {
     pub(crate) draining: Vec<ConsumerNumber>,
     /// All producers and consumers.
     pub(crate) links: BTreeSet<(ClientId, LinkId)>,
-    /// How many of them are consumers.
+    /// Number of consumers among them.
     pub(crate) consumers: u64,
     /// Messages expire only while somebody waits to receive.
     pub(crate) lazy_expiry: bool,

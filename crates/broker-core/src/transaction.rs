@@ -1,4 +1,4 @@
-//! What a client may do in a transaction, and why it is told no.
+//! Operations of a transaction, and their refusals.
 //!
 //! Invariant: only what is listed in [`Operation`] can be part of a transaction; receiving never is.
 
@@ -13,7 +13,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct TransactionId(pub u64);
 
-/// Where a message of a transaction goes.
+/// Target of a message of a transaction.
 #[derive(Clone, Debug)]
 pub enum PublishTarget {
     /// From `Effect::ProducerOpened`.
@@ -29,7 +29,7 @@ pub enum PublishTarget {
     Via { path: EntityPath, via: EntityPath },
 }
 
-/// What can be part of a transaction. It is checked and answered at once, and done when the transaction commits.
+/// Operation of a transaction. It is checked and answered at once, and done when the transaction commits.
 #[derive(Clone, Debug)]
 pub enum Operation {
     /// Enqueue, all or none, with consecutive numbers. Answer: `Effect::Published` or `Effect::PublishRefused`.
@@ -60,7 +60,7 @@ pub enum Operation {
         /// The session that its receiver says they are of: of a message that is gone nobody else knows.
         session: Option<Box<str>>,
         tokens: Vec<LockToken>,
-        /// What to do with each.
+        /// Applied to each message.
         outcome: Outcome,
         ticket: Ticket,
     },
@@ -89,7 +89,7 @@ pub enum Operation {
     Refused,
 }
 
-/// Why something cannot be done in a transaction.
+/// Reason for which an operation cannot be part of a transaction.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum TransactionError {
     /// Never declared, or discharged already.
@@ -115,7 +115,7 @@ pub enum TransactionError {
     InUse,
 }
 
-/// Why a transaction was not declared, or not committed. Nothing of it was done.
+/// Reason for which a transaction was not declared, or not committed. Nothing of it was done.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum CommitError {
     /// The transaction itself is the reason.

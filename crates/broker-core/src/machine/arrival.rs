@@ -1,4 +1,4 @@
-//! What a message is stored as when it arrives: its number, its times, its record and its slot.
+//! Storing a message that arrives: its sequence number, its times, its record and its slot.
 //!
 //! Invariant: a message that is stored has a record and a slot that say the same, under a number that its entity gives
 //! to no other.
@@ -18,7 +18,7 @@ use crate::{
     store::{Role, Store},
 };
 
-/// What decides about a message on its arrival.
+/// Properties of an arriving message that decide how it is stored.
 pub(crate) struct Arrival {
     pub(crate) time_to_live: Option<Duration>,
     /// In the future, for a scheduled message.
@@ -26,13 +26,13 @@ pub(crate) struct Arrival {
     pub(crate) flags: u8,
     /// Length of the properties in front of the payload.
     pub(crate) properties_length: u32,
-    /// What only some messages have.
+    /// Properties that few messages have.
     pub(crate) extras: Option<Box<StoredExtras>>,
-    /// Where it belongs, in an entity with partitions.
+    /// Its partition, in an entity with partitions.
     pub(crate) partition: Option<PartitionId>,
 }
 
-/// What decides about a message that is published.
+/// Arrival of a message that is published.
 #[inline]
 pub(crate) fn arrival(now: Timestamp, message: &Message, extras: Option<Box<StoredExtras>>) -> Arrival {
     Arrival {
@@ -46,7 +46,7 @@ pub(crate) fn arrival(now: Timestamp, message: &Message, extras: Option<Box<Stor
 }
 
 impl Message {
-    /// What is stored of it: its properties, if it brought any, and its payload.
+    /// Stored bytes: the broker's properties that the message brought, if any, and its payload.
     pub(crate) fn stored(&self) -> &Bytes {
         self.forwarded.as_ref().map_or(&self.payload, |from| &from.rest)
     }
@@ -133,8 +133,8 @@ pub(crate) fn enter_session(sessions: &mut Sessions, extras: Option<&StoredExtra
     sessions.enter(session.unwrap_or_default())
 }
 
-/// What a message brings along from where it was forwarded, and its session where the entity has sessions: elsewhere
-/// nothing may name one, for replay would make it.
+/// Stored extras of a message: those of the entity that forwarded it, and its session id where the entity has sessions.
+/// Elsewhere the record must not name a session, because replay would create it.
 pub(crate) fn extras_of(message: &Message, has_sessions: bool) -> Option<Box<StoredExtras>> {
     let mut extras = message.forwarded.as_ref().map(|from| Box::new(from.extras.clone()));
     if has_sessions {

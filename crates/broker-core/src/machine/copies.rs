@@ -30,9 +30,9 @@ use crate::{
     store::Entity,
 };
 
-/// What one message or copy takes as a record, in bytes, besides its texts, its payload and what an action writes.
+/// Bytes of the record of one message or copy, without its texts, its payload and the properties that an action writes.
 pub(crate) const COPY_BYTES: u64 = 128;
-/// What the reason of a dead letter takes, in bytes, besides why a rule failed.
+/// Bytes of the reason of a dead letter, without the error text of the rule.
 const REASON_BYTES: u64 = 256;
 /// Characters of the text that says why a rule failed.
 const FAILURE_CHARS_MAX: usize = 256;
@@ -56,7 +56,7 @@ pub(crate) struct Changed {
     /// The message's own time to live.
     pub(crate) time_to_live: Option<Duration>,
     pub(crate) session: Option<Box<str>>,
-    /// What is stored beside the copy, encoded; nothing where it is too large.
+    /// Properties stored beside the copy, encoded; empty where they are too large.
     pub(crate) properties: Bytes,
     /// More than a message may have, or more than there is room for in this step: it is dead on arrival.
     pub(crate) is_too_large: bool,
@@ -142,7 +142,7 @@ impl CopyPlanner<'_> {
         Ok(())
     }
 
-    /// What an action made of a message.
+    /// Applies the action of a rule to a message.
     pub(crate) fn changed(
         self,
         incoming: &Incoming<'_>,
@@ -252,7 +252,7 @@ impl PublishChecks<'_> {
             let waits = message.scheduled_enqueue_time.is_some_and(|due| due > now);
             let copies =
                 if waits { 0 } else { self.copies_bytes(now, topic, message, partition, *taken, most) };
-            // What nobody wants leaves nothing behind, and its number to the next.
+            // A message that no subscription wants is not stored, and the next message gets its number.
             if waits || copies > 0 {
                 *taken += 1;
                 bytes = bytes.saturating_add(own(message)).saturating_add(copies);
@@ -305,7 +305,7 @@ impl PublishChecks<'_> {
     }
 }
 
-/// What a message takes by itself.
+/// Bytes of a message without its copies.
 fn own(message: &Message) -> u64 {
     (message.stored().len() as u64).saturating_add(COPY_BYTES + texts(message))
 }
@@ -339,7 +339,7 @@ fn changed_session<'a>(own: Option<&'a str>, changes: &'a [Change]) -> Option<&'
     })
 }
 
-/// What an action changed, as it is stored with the copy: the last word on each property.
+/// Changes of an action as properties that are stored with the copy: the last change of each property.
 fn as_properties(changes: &[Change], rule: &str) -> Properties {
     let stored = |change: &Change| match change {
         Change::SetSystem(property, value) => {

@@ -160,8 +160,8 @@ impl Disposer<'_> {
         store.set_position(sequence, position, length);
     }
 
-    /// What a dead letter carries. Where that is too large, the reason why it is here remains, if that is not too
-    /// large either.
+    /// Properties of a dead letter. Where all of them are too large, only the reason is kept, if that is not too large
+    /// either.
     pub(crate) fn bounded(&self, stored: Properties, mut more: Properties) -> Properties {
         for (key, value) in &mut more.0 {
             if let PropertyValue::Text(text) = value

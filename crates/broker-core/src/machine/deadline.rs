@@ -16,7 +16,7 @@ use crate::{
     slots::TOGETHER,
 };
 
-/// What an instant was kept for.
+/// Purpose of a timer.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Lock,
@@ -163,7 +163,7 @@ impl DueWork<'_> {
     }
 }
 
-/// What treating a message counts, when it was perhaps moved, with the bytes that it has.
+/// Cost of handling a message of `length` bytes, more if it was moved.
 pub(crate) fn cost(moved: bool, length: u32) -> u32 {
     1 + if moved { length / BYTES_LIKE_A_MESSAGE } else { 0 }
 }

@@ -48,7 +48,7 @@ impl Lookups<'_> {
         self.state.messages.entities.touch(cx, queue);
         let session = self.fetching_session(cx.now, cx.client, queue, request)?;
         if self.end_overdue_locks(cx, queue, &request.sequences) {
-            // What this appended can be read in the next call only.
+            // Records that this call appended can be read in the next call only.
             bound.messages = 0;
         }
         let read = self.read_deferred(queue, session, request, cx.out)?;

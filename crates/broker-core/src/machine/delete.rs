@@ -94,7 +94,7 @@ impl BulkDeletion<'_> {
         let sessions = self.state.store(queue).and_then(|store| store.sessions.as_deref());
         let sessions = sessions.ok_or_else(missing)?;
         let firsts = |number: SessionNumber| sessions.get(number).and_then(Session::first_ready);
-        // What nobody holds is in order already.
+        // Messages that no session holder has are in the retrieval order already.
         let own: Vec<SessionNumber> = match session {
             None => self.state.links.held_by(client, queue),
             Some(id) => sessions

@@ -14,7 +14,7 @@ use crate::{
 const SHOWN_MAX: u64 = 1_000;
 
 impl AdminViews<'_> {
-    /// What a request asks to see, in order of name.
+    /// Entities that a query selects, in order of name.
     pub(crate) fn describe(self, query: &EntityQuery) -> Vec<EntityReport> {
         match query {
             EntityQuery::One { name } => {

@@ -23,7 +23,7 @@ use crate::{
 /// About what an operation takes besides payload and properties, in bytes: in memory, and as a record.
 pub(crate) const OPERATION_BYTES: u64 = 256;
 
-/// Why an operation did not join its transaction.
+/// Reason for which an operation did not join its transaction.
 enum Refused {
     Publish(PublishError),
     Settle(SettleError),
@@ -165,7 +165,7 @@ impl TransactionManager<'_> {
             let partition = self.state.messages.entities.partition_of(queue, message, fair);
             numbers.push(self.state.messages.entities.take_number(queue, partition));
         }
-        // Whatever becomes of the transaction, and of the broker: a number is told once.
+        // Recorded before the numbers are told: neither a rollback nor a restart may give one of them out again.
         self.state.messages.entities.rewrite_definition(queue, cx.out);
         let sequences = numbers.iter().copied().map(SequenceNumber).collect();
         keep(&mut messages);
@@ -222,7 +222,7 @@ impl TransactionManager<'_> {
         Ok(())
     }
 
-    /// What messages cost with the copies that a topic may make of them.
+    /// Cost of messages with the copies that a topic may make of them.
     fn with_copies(&self, key: Key, queue: QueueId, mut cost: Cost) -> Result<Cost, PublishError> {
         let copies = cost.messages.saturating_mul(self.state.messages.rules.count(queue) as u64);
         cost.bytes = cost.bytes.saturating_add(copies.saturating_mul(COPY_BYTES));
@@ -245,7 +245,7 @@ impl TransactionManager<'_> {
             Some((queue, sequence, slot.lock()))
         };
         let locks: Vec<_> = locks.into_iter().filter_map(lock_of).collect();
-        // Whoever gives tokens holds no delivery that could be settled: the lock is all there is.
+        // A client that settles by token holds no delivery on a link: there is only the lock.
         self.enlist_settlements(now, key, &locks, outcome, false)
     }
 
@@ -300,9 +300,9 @@ impl TransactionManager<'_> {
         Ok(())
     }
 
-    /// What becomes of a lock whose settlement is rolled back. A receiver that has not settled holds its message still. Of
-    /// what it has settled becomes what would become of it without its link, and where it returns, the delivery counts as
-    /// failed: else a loop of rollbacks would have no end.
+    /// Fate of a lock whose settlement is rolled back. A receiver that has not settled keeps its lock. A message that it has
+    /// settled is treated as if its link had closed, and where it returns, the delivery counts as failed: otherwise a
+    /// client could roll back the same message for ever.
     pub(crate) fn on_rollback(&self, queue: QueueId, sequence: u64, settled: bool) -> UnsettledPolicy {
         if !settled {
             return UnsettledPolicy::KeepLocks;
@@ -359,13 +359,13 @@ impl TransactionManager<'_> {
     }
 }
 
-/// What messages cost that are sent to a queue.
+/// Cost of messages that are sent to a queue.
 fn cost_of(messages: &[Message]) -> Cost {
     let bytes = messages.iter().map(|message| message.payload.len() as u64 + OPERATION_BYTES).sum();
     Cost { messages: messages.len() as u64, settlements: 0, bytes }
 }
 
-/// What was read from a socket keeps all that was read with it: what waits gets bytes of its own.
+/// Copies the payloads: those that were read from a socket share its read buffer and would keep all of it in memory.
 fn keep(messages: &mut [Message]) {
     for message in messages {
         message.payload = Bytes::copy_from_slice(&message.payload);

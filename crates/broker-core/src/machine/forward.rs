@@ -27,12 +27,12 @@ use crate::{
     record::{DURABLE, OpenRecord},
 };
 
-/// How often a message is sent on.
+/// Most hops of a forwarded message.
 const HOPS_MAX: u8 = 4;
 /// When to try again what failed for lack of room in the broker itself, or at a target that remembers no more ids.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// What became of a message that was to be forwarded.
+/// Result of forwarding one message.
 enum Transfer {
     /// It is not here any more, or set aside.
     Done,
@@ -40,7 +40,7 @@ enum Transfer {
     Later { all: bool },
 }
 
-/// Why a message cannot be forwarded, as its dead-letter reason and description say.
+/// Dead-letter reason and description of a message that cannot be forwarded.
 pub(crate) struct Failure {
     pub(crate) reason: &'static str,
     pub(crate) description: String,
@@ -122,7 +122,7 @@ impl Forwarder<'_> {
         left
     }
 
-    /// What moving a message counts: a copy takes the body along that it shared, and a topic gives out copies.
+    /// Cost of moving a message: a copy takes the body along that it shared, and a topic makes copies.
     fn cost_of_transfer(&self, queue: QueueId, sequence: u64, length: u32) -> u32 {
         let target = self
             .messages
@@ -245,7 +245,7 @@ fn instant(value: &Value) -> Option<Timestamp> {
     Some(Timestamp::from_millis(u64::try_from(*millis).unwrap_or(0)))
 }
 
-/// Why a message was dead-lettered before.
+/// Reason for which the message was dead-lettered before.
 fn reason_of(properties: &Properties) -> Option<Box<str>> {
     properties.0.iter().find_map(|(key, value)| match value {
         PropertyValue::Text(text) if &**key == REASON => Some(text.clone()),
@@ -267,7 +267,7 @@ impl Failure {
     /// `None`: the broker itself has no room, which is no fault of the target.
     pub(crate) fn of(error: &PublishError) -> Option<Self> {
         let reason = match error {
-            // What is forwarded belongs to no transaction, and asks for no kind of node.
+            // A forwarded message belongs to no transaction and asks for no kind of node.
             PublishError::QuotaExceeded(QuotaError::Storage)
             | PublishError::HistoryFull { .. }
             | PublishError::WrongKind { .. }

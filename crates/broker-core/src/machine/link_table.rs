@@ -202,7 +202,7 @@ impl LinkTable {
     }
 }
 
-/// What a consumer that is gone leaves behind.
+/// Locks that a closed consumer leaves.
 pub(crate) enum Left {
     /// Its locks end, as failed or not.
     Locks(QueueId, ConsumerNumber, bool),

@@ -20,7 +20,7 @@ use crate::{
     store::Holders,
 };
 
-/// How a consumer receives.
+/// Parameters of a consumer that opens.
 pub(crate) struct How {
     pub(crate) mode: ReceiveMode,
     pub(crate) unsettled: UnsettledPolicy,

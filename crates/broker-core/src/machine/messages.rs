@@ -80,7 +80,7 @@ impl Messages {
         left.saturating_sub(gone)
     }
 
-    /// What a link needs to know.
+    /// Facts about the entity that its links need.
     pub(crate) fn info(&self, id: QueueId) -> Option<QueueInfo> {
         let definition = &self.entities.main_of(id)?.definition;
         let max_message_bytes = self.max_message_bytes(&definition.settings);

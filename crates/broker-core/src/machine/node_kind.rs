@@ -13,7 +13,7 @@ use crate::{
 /// A temporary node goes after this time without use: the shortest that there is.
 const TEMPORARY: Duration = Duration::from_secs(5 * 60);
 
-/// Who waits for the answer to a command that names a node.
+/// Recipient of the answer to a command that names a node.
 #[derive(Clone, Copy)]
 pub(crate) enum Asker {
     Sender(LinkId),
@@ -24,7 +24,7 @@ pub(crate) enum Asker {
     Message(Option<Ticket>),
 }
 
-/// Why there is no node of the wanted kind.
+/// Reason for which there is no node of the wanted kind.
 pub(crate) enum NoNode {
     /// There is another one.
     WrongKind,
@@ -65,7 +65,7 @@ impl EntityAdmin<'_> {
     }
 }
 
-/// Who asks for which node, and whether it may be created.
+/// The node that a command names, the recipient of its answer, and whether the node may be created.
 pub(crate) fn asked_of(command: &Command) -> Option<(Asker, &EntityPath, bool)> {
     match command {
         Command::OpenProducer { producer, path, auto_create } => {

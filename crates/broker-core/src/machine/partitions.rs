@@ -67,7 +67,7 @@ impl EntityTable {
         number
     }
 
-    /// Whatever has it, no other message of the entity gets this number.
+    /// Takes a number out of use: no message of the entity gets it.
     pub(crate) fn pass_number(&mut self, queue: QueueId, number: u64) {
         if let Some(definition) = self.stores.get_mut(&queue).and_then(|store| definition_mut(store)) {
             definition.pass_number(number);
@@ -88,14 +88,13 @@ impl EntityTable {
         definition_mut(self.stores.get_mut(&queue)?)?.partitions.as_deref_mut()
     }
 
-    /// Where messages that come together without a key go; `None` in an entity without partitions.
+    /// Partition of messages without a key that arrive together; `None` in an entity without partitions.
     pub(crate) fn fair_partition(&self, queue: QueueId) -> Option<PartitionId> {
         let definition = &self.stores.get(&queue)?.entity()?.definition;
         definition.partitions.as_ref().map(|counters| counters.fairest())
     }
 
-    /// Where a message goes that came with others to a partitioned entity, `fair` being the place for those without a
-    /// key.
+    /// Partition of a message that arrives with others at a partitioned entity; `fair` is that of messages without a key.
     pub(crate) fn partition_of(
         &self,
         queue: QueueId,
@@ -139,15 +138,15 @@ impl Publisher<'_> {
 }
 
 impl Message {
-    /// What says to which partition a message belongs: its session, else its partition key, else, where duplicates are
-    /// detected, its id.
+    /// Key that decides the partition of a message: its session id, else its partition key, else, where duplicates are
+    /// detected, its message-id.
     pub(crate) fn key(&self, or_id: bool) -> Option<&str> {
         let key = self.session_id.as_deref().or(self.partition_key.as_deref());
         key.or(self.message_id.as_deref().filter(|_| or_id))
     }
 }
 
-/// How strictly the keys of messages are looked at that come together.
+/// Check of the keys of messages that arrive together.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Together {
     /// They only travelled together.
@@ -159,7 +158,7 @@ pub(crate) enum Together {
 }
 
 impl Together {
-    /// How messages belong together that come with one send.
+    /// Scope of the messages of one send.
     pub(crate) fn of(messages: &[Message]) -> Self {
         if messages.len() > 1 { Self::Batch } else { Self::Not }
     }

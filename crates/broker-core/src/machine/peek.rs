@@ -27,7 +27,7 @@ pub(crate) struct Lookup {
     pub(crate) what: What,
 }
 
-/// What is asked.
+/// Request that is answered at the next `deliver`.
 #[derive(Debug)]
 pub(crate) enum What {
     Peek(PeekRequest),
@@ -96,7 +96,7 @@ impl Lookups<'_> {
             self.state.main_of(queue).and_then(|entity| entity.definition.settings.default_time_to_live);
         let (store, bodies) =
             with_bodies(&mut self.state.messages.entities.stores, queue).ok_or_else(missing)?;
-        // What others used up of this pump's bound must not cut an answer short.
+        // A bound of its own: work done for others in this call must not cut the answer short.
         let mut own = Bound::of(&self.state.messages.config);
         let mut messages = Vec::new();
         let mut bytes = 0;

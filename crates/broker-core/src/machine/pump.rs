@@ -23,7 +23,7 @@ use crate::{
 /// Most messages that one store hands out before it is another store's turn.
 pub(crate) const TURN: u32 = 256;
 
-/// What one call of `deliver` may still do.
+/// Work that one call of `deliver` may still do.
 pub(crate) struct Bound {
     pub(crate) messages: u32,
     pub(crate) bytes: u64,
@@ -56,7 +56,7 @@ impl Bound {
     }
 }
 
-/// Why a store stopped handing out.
+/// Reason for which a store stopped delivering.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Stop {
     NoMessage,

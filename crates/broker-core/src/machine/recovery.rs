@@ -22,7 +22,6 @@ use crate::{
 #[error("record at position {}: {error}", at.0)]
 pub struct ReplayError {
     pub at: Position,
-    /// What is wrong with it.
     pub error: RecordError,
 }
 
@@ -310,7 +309,8 @@ impl Recovery<'_> {
                 Ok(())
             }
             Fact::SessionState(index) => self.relocate_session_state(at, &index, record, out).map_err(error),
-            // What these say is in the slots, and what they speak of lies before them: it is gone or was moved.
+            // Nothing to copy: the slots hold the content, and the records that these refer to lie before them, so they
+            // are gone or were copied already.
             Fact::Removed { .. } | Fact::Changed { .. } | Fact::Deleted(_) | Fact::Forgotten { .. } => Ok(()),
         }
     }

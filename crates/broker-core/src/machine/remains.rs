@@ -1,4 +1,4 @@
-//! What deleted entities leave behind: their records are given back to the journal, and their bodies to nobody.
+//! Garbage collection of deleted entities: their records are released to the journal in bounded steps.
 //!
 //! Invariant: nothing of it shows any more, and a restart finds nothing of it. One call gives back a bounded number of
 //! records; the others wait for [`Core::handle_deadline`](crate::Core::handle_deadline), which is due as long as some wait.
@@ -16,7 +16,7 @@ impl Remains {
         self.0.is_empty()
     }
 
-    /// What is left of them.
+    /// Stores of deleted entities that still have records.
     pub(crate) fn stores(&self) -> impl Iterator<Item = &Store> {
         self.0.iter().map(|store| &**store)
     }

@@ -22,7 +22,7 @@ use crate::{
 /// Most messages that the selecting consumers of one store look at before those come that take anything.
 const LOOKS: u32 = 64;
 
-/// What came of looking at one message.
+/// Result of the match of one message.
 enum Looked {
     /// It is wanted.
     Match(u64, Box<Stored>),
@@ -191,7 +191,7 @@ impl Hand<'_> {
     }
 }
 
-/// What a filter sees of a stored message.
+/// Properties of a stored message that a filter reads.
 pub(crate) fn facts(describe: Describe, now: Timestamp, stored: &Stored) -> PropertySet {
     let mut facts = describe(now, &stored.payload).properties.map(|facts| *facts).unwrap_or_default();
     overlay(&mut facts, &stored.properties);

@@ -136,8 +136,8 @@ impl PublishChecks<'_> {
         if entity == queue { message.key(true).map(Box::from) } else { self.via_key(now, message) }
     }
 
-    /// What says to which partition of the entity between a message belongs: its via-partition key, else what says it
-    /// anywhere else.
+    /// Key that decides the partition of a message in the transfer entity: its via-partition key, else the same key as
+    /// elsewhere.
     fn via_key(self, now: Timestamp, message: &Message) -> Option<Box<str>> {
         let facts = (self.messages.config.describe)(now, &message.payload).properties;
         let key = facts.as_ref().and_then(|facts| facts.system(SystemProperty::ViaPartitionKey));

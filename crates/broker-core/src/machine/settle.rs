@@ -13,8 +13,8 @@ use crate::{
     slot::State,
 };
 
-/// What a settlement adds to a message: the properties, and the record to write them to. The record is there
-/// whenever properties are.
+/// Properties that a settlement adds to a message, and the record to write them to. The record is present whenever
+/// properties are.
 #[derive(Debug, Default)]
 pub(crate) struct Addition {
     pub(crate) properties: Properties,

@@ -4,8 +4,8 @@
 
 use crate::{EntityError, EntityKind, EntityStatus, entity::out_of_range};
 
-/// What a client does with an entity. Looking at messages and settling them is receiving; taking back what was
-/// scheduled is sending.
+/// Operation of a client on an entity. Peeking and settling count as receiving; cancelling a scheduled message counts as
+/// sending.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Use {
     Send,

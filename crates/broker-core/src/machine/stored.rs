@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl EntityTable {
-    /// What the stores of an entity hold together, in bytes.
+    /// Bytes in all stores of an entity.
     pub(crate) fn entity_bytes(&self, queue: QueueId) -> u64 {
         let stores = self.main_of(queue).map(|entity| entity.definition.stores.all());
         let stores = stores.iter().flatten().filter_map(|id| self.stores.get(id));

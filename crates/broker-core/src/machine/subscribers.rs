@@ -1,4 +1,4 @@
-//! Whoever receives from a topic itself, as clients of plain AMQP do, gets a subscription of its own (decision 17).
+//! Subscriptions of receivers that attach to a topic itself, as plain AMQP clients do: each gets its own (decision 17).
 //!
 //! Invariant: a subscriber's name decides which subscription it has, in all topics together: there is one at most. A
 //! refused subscriber has changed nothing, but for a subscription of its own that it wanted otherwise.

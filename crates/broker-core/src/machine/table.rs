@@ -61,7 +61,7 @@ impl EntityTable {
         self.listed.of_topic(topic).into_iter().flat_map(|list| list.from(&PageStart::Skip(0)))
     }
 
-    /// How many subscriptions a topic has.
+    /// Number of subscriptions of a topic.
     pub(crate) fn subscription_count(&self, topic: QueueId) -> u64 {
         self.listed.of_topic(topic).map_or(0, |list| list.len() as u64)
     }
@@ -194,7 +194,7 @@ impl EntityTable {
         names.find(|(name, _)| name.ends_with(own) && is_it(name)).map(|(_, id)| *id)
     }
 
-    /// How many subscriptions of a topic are subscribers'.
+    /// Number of subscriptions of a topic that were created for subscribers.
     pub(crate) fn subscribers_of(&self, topic: &str) -> u64 {
         let from = format!("{}{}", name::subscriptions_key(topic), name::OWN_PREFIX).into_boxed_str();
         let names = self.names.range(from.clone()..);

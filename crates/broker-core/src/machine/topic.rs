@@ -35,7 +35,7 @@ const TICKS_PER_MILLI: i64 = 10_000;
 /// A message that arrives at a topic.
 pub(crate) struct Incoming<'a> {
     pub(crate) arrival: Arrival,
-    /// What rules see of it.
+    /// Properties that the rules read.
     pub(crate) facts: PropertySet,
     pub(crate) session: Option<&'a str>,
     /// Its properties, if any, and its payload.
@@ -231,7 +231,7 @@ fn store_body(
     Some(BodyRef { topic: store.id, sequence })
 }
 
-/// What only some messages have, of a copy in this session.
+/// Stored extras of a copy in this session.
 fn extras_of_copy(brought: Option<&StoredExtras>, session: Option<&str>) -> Option<Box<StoredExtras>> {
     if brought.is_none() && session.is_none() {
         return None;

@@ -125,7 +125,7 @@ impl TransactionManager<'_> {
         cx: &mut Cx<'_, impl Output>,
         work: &[Work],
     ) -> Result<Vec<Option<OpenRecord>>, CommitError> {
-        // What goes to one queue must fit into it together.
+        // Messages for one queue must fit into it together.
         let mut sent: BTreeMap<(QueueId, Option<QueueId>), Vec<Message>> = BTreeMap::new();
         let mut records = Vec::new();
         for work in work {

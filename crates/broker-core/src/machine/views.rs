@@ -1,6 +1,6 @@
-//! What there is to see of the queues.
+//! Snapshots of entities for administration and metrics.
 //!
-//! Invariant: looking changes nothing.
+//! Invariant: a snapshot changes nothing.
 
 use super::messages::Messages;
 use crate::{
@@ -45,7 +45,7 @@ pub struct EntityView<'a> {
     pub links: u64,
     /// Message ids that are remembered to detect duplicates.
     pub remembered_ids: u64,
-    /// What has passed through it.
+    /// Totals of its messages.
     pub(crate) traffic: Traffic,
     /// Messages that arrived among the dead letters since the start.
     pub(crate) dead_lettered: u64,

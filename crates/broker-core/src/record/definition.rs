@@ -41,7 +41,7 @@ const HOLD_LOCK: u8 = 1;
 pub(crate) struct Stores {
     pub(crate) queue: QueueId,
     pub(crate) dead_letter: QueueId,
-    /// What could not be sent on.
+    /// Messages that could not be forwarded.
     pub(crate) transfer_dead_letter: QueueId,
 }
 
@@ -75,7 +75,7 @@ impl Stores {
     }
 }
 
-/// What exists under a name.
+/// Kind of an entity.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Definition {
     pub(crate) kind: EntityKind,

@@ -37,7 +37,7 @@ mod tag {
     pub(super) const BODY: u8 = 32;
 }
 
-/// Where a copy finds what it shares with the other copies of its message.
+/// Reference of a copy to the body that all copies of a message share.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct BodyRef {
     /// The main store of the topic.
@@ -62,11 +62,11 @@ pub(crate) struct MessageIndex {
     pub(crate) properties_length: u32,
     /// When a scheduled message is due.
     pub(crate) due: Option<Timestamp>,
-    /// What a scheduled message has to live from then on, in milliseconds, if it says.
+    /// Time to live of a scheduled message from its due time on, in milliseconds, if it has one.
     pub(crate) own_ttl: Option<u64>,
     /// Of a copy: where its sections lie.
     pub(crate) body: Option<BodyRef>,
-    /// What only some messages have.
+    /// Properties that few messages have.
     pub(crate) extras: Option<Box<StoredExtras>>,
 }
 
@@ -213,7 +213,7 @@ impl MessageIndex {
         }
     }
 
-    /// What only some messages have, to write to.
+    /// Extras of the message, created if there are none.
     pub(crate) fn extras(&mut self) -> &mut StoredExtras {
         self.extras.get_or_insert_default()
     }
@@ -251,8 +251,8 @@ fn extensions_length(length: usize) -> [u8; 2] {
     u16::try_from(length - FIXED).unwrap_or_default().to_le_bytes()
 }
 
-/// What the record of most messages says: an active one of its own, without properties of the broker's and without
-/// extensions, so that its payload is all that follows.
+/// Record of most messages: active, with a body of its own, without properties of the broker and without extensions,
+/// so that only the payload follows the index.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Plain {
     pub(crate) queue: QueueId,
@@ -292,7 +292,7 @@ fn word(fixed: &[u8; FIXED], at: usize) -> u32 {
 #[derive(Clone, Debug)]
 pub(crate) struct OpenRecord {
     pub(crate) index: MessageIndex,
-    /// What follows the index: encoded properties and payload; of a copy, the properties of its own.
+    /// Bytes after the index: encoded properties and payload; of a copy, its own properties.
     pub(crate) rest: Bytes,
     /// Of a copy: the record that it shares with others.
     body: Option<Box<Self>>,
@@ -354,7 +354,7 @@ impl OpenRecord {
         self.rest
     }
 
-    /// What a record of a message of its own has behind its index: the length of the properties, and all of it.
+    /// Length of the properties and all bytes after the index, of a record with a body of its own.
     pub(crate) fn whole(&self) -> (u32, Bytes) {
         if self.body.is_none() {
             return (self.index.properties_length, self.rest.clone());
@@ -366,7 +366,7 @@ impl OpenRecord {
         (length, whole.into())
     }
 
-    /// What a record with other properties has behind them: nothing for a copy.
+    /// Payload after the properties: empty for a copy.
     pub(crate) fn own_payload(&self) -> &[u8] {
         self.rest.get(self.index.properties_length as usize..).unwrap_or_default()
     }

@@ -4,7 +4,7 @@
 
 use super::RecordError;
 
-/// What is left to read.
+/// Cursor over the bytes that are left to read.
 pub(super) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

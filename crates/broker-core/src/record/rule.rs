@@ -24,7 +24,7 @@ mod filter {
 const SYSTEM: u8 = 0;
 const USER: u8 = 1;
 
-/// What a rule's record says.
+/// Record of a rule.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RuleRecord {
     /// The subscription's main store.

@@ -15,7 +15,7 @@ pub(crate) struct AcceptorNumber(u64);
 pub(crate) struct Acceptor {
     pub(crate) client: ClientId,
     pub(crate) link: LinkId,
-    /// How it will take messages.
+    /// Receive mode of the consumer that it opens.
     pub(crate) mode: ReceiveMode,
     /// Until when it waits.
     pub(crate) deadline: Timestamp,
@@ -62,7 +62,7 @@ impl Acceptors {
         Some(acceptor)
     }
 
-    /// Who has waited longest.
+    /// The acceptor that has waited longest.
     pub(crate) fn pop_first(&mut self) -> Option<Acceptor> {
         let number = *self.waiting.first_key_value()?.0;
         self.remove(number)

@@ -1,4 +1,4 @@
-//! What the copies of a topic's message share.
+//! Bodies that the copies of a topic's message share.
 //!
 //! Invariant: a body is there as long as a copy refers to it, and says how many do.
 
@@ -10,7 +10,7 @@ use crate::{
     slots::Slots,
 };
 
-/// What the copies in a store refer to.
+/// References of the copies in a store to their bodies.
 #[derive(Debug)]
 pub(crate) struct Copies {
     /// The main store of the topic.
@@ -32,7 +32,7 @@ impl Store {
         self.copies.get_or_insert_with(new).bodies.insert(sequence, body.sequence);
     }
 
-    /// What a copy refers to; `None` for a message that is no copy.
+    /// Body of a copy; `None` for a message that is no copy.
     pub(crate) fn body_of(&self, sequence: u64) -> Option<BodyRef> {
         let copies = self.copies.as_ref()?;
         Some(BodyRef { topic: copies.topic, sequence: *copies.bodies.get(sequence)? })

@@ -1,4 +1,4 @@
-//! How many messages a store has, of which kind, and how many bytes.
+//! Counts of the messages of a store by state, and their bytes.
 //!
 //! Invariant: the counts are the sums over the slots, and over the states of the sessions: whoever changes a slot counts it
 //! out as it was and in as it is.

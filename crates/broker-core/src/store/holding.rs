@@ -1,4 +1,4 @@
-//! Who has locked what, for consumers that leave one after the other.
+//! Owners of locks, for consumers that close one after the other.
 //!
 //! No list is kept while messages come and go. The first consumer that leaves locks behind has it made, of all locks of the
 //! store in one walk, and those that leave after it find theirs in it. A lock that is granted meanwhile is noted. Once as many
@@ -19,7 +19,7 @@ const NOTED_MIN: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Holding {
     by: BTreeMap<ConsumerNumber, Vec<u64>>,
-    /// How many more locks may be noted.
+    /// Number of locks that may still be added.
     left: usize,
 }
 
@@ -41,7 +41,7 @@ impl Holding {
         true
     }
 
-    /// What may be locked by a consumer that is gone.
+    /// Numbers that a closed consumer may have locked.
     pub(crate) fn take(&mut self, holder: ConsumerNumber) -> Vec<u64> {
         self.by.remove(&holder).unwrap_or_default()
     }

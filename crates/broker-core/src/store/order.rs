@@ -14,8 +14,8 @@ pub(crate) struct Order {
     cursor: u64,
     /// Numbers before `cursor` that are in the order.
     returned: BTreeSet<u64>,
-    /// Where there are partitions, the number at which the search begins. `cursor` is at the end then, for new numbers
-    /// lie between old ones.
+    /// With partitions, the number at which the search begins. `cursor` is at the end then, because new numbers lie between
+    /// old ones.
     turn: Option<u64>,
 }
 

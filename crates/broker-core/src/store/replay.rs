@@ -1,4 +1,4 @@
-//! What recovery makes of a store.
+//! Rebuilding a store from replayed records.
 //!
 //! Invariant: after `rebuild` a store is as if the messages that replay left in it had just come, in order.
 
@@ -38,7 +38,7 @@ impl Seen {
         }
     }
 
-    /// What comes gets higher numbers, and whoever sent was there.
+    /// New messages get higher numbers than the replayed ones.
     pub(crate) fn tell(&self, definition: &mut Definition) {
         definition.accessed_at = definition.accessed_at.max(self.sent_at);
         match &mut definition.partitions {

@@ -1,4 +1,4 @@
-//! What a store has to do with consumers that want some of its messages only.
+//! Notification of consumers with selectors about messages that become ready.
 //!
 //! Invariant: a message that becomes ready behind others is told to all of them.
 
