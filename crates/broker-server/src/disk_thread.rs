@@ -1,5 +1,6 @@
-//! The disk: a small write is performed at once by whoever runs the node, as long as nobody else waits and the disk is
-//! quick and no file has to be created; other writes by a thread of their own; files are prepared and deleted by another, so that no record waits.
+//! Disk threads. A small write is performed at once on the thread that runs the node, as long as nothing else waits, the disk is quick
+//! and no file has to be created; other writes go to a thread of their own, and files are prepared and deleted by another, so that
+//! no record waits for that.
 //!
 //! Invariant: the journal has at most one write and one other request outstanding, so each kind keeps its order.
 

@@ -1,8 +1,7 @@
-//! HTTP: whoever speaks it, on any port, is served here.
+//! HTTP connections, on any port.
 //!
-//! Invariant: the number and size of headers, the size of a body, and the time for each and for reading an answer are
-//! bounded; a path that no
-//! route knows changes nothing.
+//! Invariant: the number and size of headers, the size of a body, and the time for each and for reading an answer are bounded; a path
+//! that no route knows changes nothing.
 
 use std::{
     convert::Infallible,

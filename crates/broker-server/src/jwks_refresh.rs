@@ -3,26 +3,20 @@
 //! Invariant: however many tokens ask for it, a provider is asked at most once in [`PAUSE_MIN`], and once more by each reload, with
 //! bounded time and size; keys that are held stay as they are until a whole new set is there.
 
-use std::{fmt, io, path::PathBuf, sync::Arc, time::Duration};
+use std::{fmt, io, path::PathBuf, time::Duration};
 
 use broker_auth::{Authority, Issuer, KEY_SET_BYTES_MAX, KeySet};
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper::{Request, Uri, header::HOST};
-use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
+use hyper::{Request, header::ACCEPT};
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
     runtime::Handle,
     sync::watch,
     task::AbortHandle,
     time::{sleep, timeout},
 };
-use tokio_rustls::TlsConnector;
 use tracing::{info, warn};
 
-use crate::tls::{self, TlsError};
+use crate::remote::{Remote, RemoteError};
 
 /// Source of a provider's keys.
 #[derive(Clone, Debug)]
@@ -119,7 +113,7 @@ impl KeySetRefresher {
             Ok(fetched) => fetched,
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
         };
-        let url = &self.fetcher.url;
+        let url = self.fetcher.0.url();
         match fetched.and_then(|text| KeySet::parse(&text).map_err(io::Error::other)) {
             Ok(keys) => {
                 info!(%url, keys = keys.len(), "keys of an identity provider");
@@ -135,65 +129,21 @@ impl KeySetRefresher {
 }
 
 /// The way to one provider's keys.
-pub(crate) struct Fetcher {
-    url: Uri,
-    tls: Option<TlsConnector>,
-}
+pub(crate) struct Fetcher(Remote);
 
 impl Fetcher {
     /// The ways to all of these. Checks that the URLs and the authorities can be used.
-    pub(crate) fn all(sources: &[KeySource]) -> Result<Vec<(KeySource, Self)>, TlsError> {
+    pub(crate) fn all(sources: &[KeySource]) -> Result<Vec<(KeySource, Self)>, RemoteError> {
         sources.iter().map(|source| Ok((source.clone(), Self::new(source)?))).collect()
     }
 
-    fn new(source: &KeySource) -> Result<Self, TlsError> {
-        let bad = |reason: &str| TlsError::File { path: source.url.clone(), reason: reason.to_owned() };
-        let url: Uri = source.url.parse().map_err(|_| bad("it is not a URL"))?;
-        let tls = match (url.scheme_str(), url.host()) {
-            (Some("http"), Some(_)) => None,
-            (Some("https"), Some(_)) => {
-                let roots =
-                    source.authorities.as_deref().ok_or_else(|| bad("no authorities to trust are known"))?;
-                Some(TlsConnector::from(Arc::new(tls::client(roots)?)))
-            }
-            _ => return Err(bad("expected `https://host/path`")),
-        };
-        Ok(Self { url, tls })
+    fn new(source: &KeySource) -> Result<Self, RemoteError> {
+        Remote::new(&source.url, source.authorities.as_deref()).map(Self)
     }
 
     async fn ask(&self) -> io::Result<Bytes> {
-        let host = self.url.host().unwrap_or_default();
-        let bare = host.trim_start_matches('[').trim_end_matches(']');
-        let port = self.url.port_u16().unwrap_or(if self.tls.is_some() { 443 } else { 80 });
-        let tcp = TcpStream::connect((bare, port)).await?;
-        match &self.tls {
-            None => self.exchange(tcp).await,
-            Some(tls) => {
-                let name = ServerName::try_from(bare.to_owned()).map_err(io::Error::other)?;
-                self.exchange(tls.connect(name, tcp).await?).await
-            }
-        }
-    }
-
-    async fn exchange<S>(&self, stream: S) -> io::Result<Bytes>
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        let path = self.url.path_and_query().map_or("/", |path| path.as_str());
-        let authority = self.url.authority().map_or("", |authority| authority.as_str());
-        let request = Request::get(path).header(HOST, authority).header("Accept", "application/json");
-        let request = request.body(Empty::<Bytes>::new()).map_err(io::Error::other)?;
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-        let answered = async move {
-            let answer = sender.send_request(request).await.map_err(io::Error::other)?;
-            if !answer.status().is_success() {
-                return Err(io::Error::other(format!("status {}", answer.status())));
-            }
-            let body = Limited::new(answer.into_body(), KEY_SET_BYTES_MAX).collect().await;
-            Ok(body.map_err(io::Error::other)?.to_bytes())
-        };
-        // The connection has to run for its answer to come; how it ends afterwards matters no more.
-        tokio::join!(answered, connection).0
+        let request = Request::get("/").header(ACCEPT, "application/json");
+        let keys = self.0.exchange(request, Bytes::new(), KEY_SET_BYTES_MAX).await?;
+        keys.ok_or_else(|| io::Error::other(format!("more than {KEY_SET_BYTES_MAX} bytes, or cut off")))
     }
 }

@@ -6,26 +6,20 @@ use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
 use amqp_gateway::Span;
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{
-    Request, Uri,
-    header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue},
+    Request,
+    header::{CONTENT_TYPE, HeaderName, HeaderValue},
 };
-use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
     sync::{mpsc, watch},
     time::timeout,
 };
-use tokio_rustls::TlsConnector;
 use tracing::warn;
 
 use crate::{
     metrics::Metrics,
+    remote::{Remote, RemoteError},
     shutdown::{Shutdown, ordered},
-    tls::{self, TlsError},
 };
 
 mod encoding;
@@ -80,27 +74,19 @@ pub(crate) struct Exporter {
     waiting: mpsc::Receiver<Span>,
     metrics: Arc<Metrics>,
     service_name: String,
-    url: Uri,
+    collector: Remote,
     headers: Vec<(HeaderName, HeaderValue)>,
-    tls: Option<TlsConnector>,
     /// The operator was told that the collector cannot be reached.
     is_down: bool,
 }
 
 impl Exporter {
     /// Checks that the collector's address can be used.
-    pub(crate) fn new(config: &TelemetryConfig, metrics: &Arc<Metrics>) -> Result<(Spans, Self), TlsError> {
-        let bad = |reason: &str| TlsError::File { path: config.endpoint.clone(), reason: reason.to_owned() };
-        let url: Uri = config.endpoint.parse().map_err(|_| bad("it is not a URL"))?;
-        let tls = match (url.scheme_str(), url.host()) {
-            (Some("http"), Some(_)) => None,
-            (Some("https"), Some(_)) => {
-                let roots =
-                    config.authorities.as_deref().ok_or_else(|| bad("no authorities to trust are known"))?;
-                Some(TlsConnector::from(Arc::new(tls::client(roots)?)))
-            }
-            _ => return Err(bad("expected `http://host:port/v1/traces`")),
-        };
+    pub(crate) fn new(
+        config: &TelemetryConfig,
+        metrics: &Arc<Metrics>,
+    ) -> Result<(Spans, Self), RemoteError> {
+        let collector = Remote::new(&config.endpoint, config.authorities.as_deref())?;
         let header = |(name, value): &(String, String)| {
             let name = HeaderName::try_from(name.as_str()).ok()?;
             let mut value = HeaderValue::try_from(value.as_str()).ok()?;
@@ -108,12 +94,13 @@ impl Exporter {
             Some((name, value))
         };
         let headers = config.headers.iter().map(header).collect::<Option<Vec<_>>>();
-        let headers = headers.ok_or_else(|| bad("a header for it cannot be sent"))?;
+        let headers =
+            headers.ok_or_else(|| RemoteError::url(&config.endpoint, "a header for it cannot be sent"))?;
         let (sender, waiting) = mpsc::channel(WAITING_MAX);
         let spans = Spans { waiting: sender, metrics: Arc::clone(metrics) };
         let service_name = config.service_name.clone();
         let metrics = Arc::clone(metrics);
-        Ok((spans, Self { waiting, metrics, service_name, url, headers, tls, is_down: false }))
+        Ok((spans, Self { waiting, metrics, service_name, collector, headers, is_down: false }))
     }
 
     /// Exports until the server stops, then what is left.
@@ -184,7 +171,7 @@ impl Exporter {
             Err(error) => {
                 self.metrics.spans_dropped.inc_by(count);
                 if !std::mem::replace(&mut self.is_down, true) {
-                    warn!(url = %self.url, %error, "the collector of spans does not take them; they are dropped");
+                    warn!(url = %self.collector.url(), %error, "the collector of spans does not take them; they are dropped");
                 }
                 false
             }
@@ -192,41 +179,12 @@ impl Exporter {
     }
 
     async fn send(&self, body: String) -> io::Result<()> {
-        let host = self.url.host().unwrap_or_default();
-        let bare = host.trim_start_matches('[').trim_end_matches(']');
-        let port = self.url.port_u16().unwrap_or(if self.tls.is_some() { 443 } else { 80 });
-        let tcp = TcpStream::connect((bare, port)).await?;
-        match &self.tls {
-            None => self.exchange(tcp, body).await,
-            Some(tls) => {
-                let name = ServerName::try_from(bare.to_owned()).map_err(io::Error::other)?;
-                self.exchange(tls.connect(name, tcp).await?, body).await
-            }
-        }
-    }
-
-    async fn exchange<S>(&self, stream: S, body: String) -> io::Result<()>
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        let path = self.url.path_and_query().map_or("/", |path| path.as_str());
-        let authority = self.url.authority().map_or("", |authority| authority.as_str());
-        let mut request =
-            Request::post(path).header(HOST, authority).header(CONTENT_TYPE, "application/json");
+        let mut request = Request::post("/").header(CONTENT_TYPE, "application/json");
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }
-        let request = request.body(Full::new(Bytes::from(body))).map_err(io::Error::other)?;
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-        let answered = async move {
-            let answer = sender.send_request(request).await.map_err(io::Error::other)?;
-            let status = answer.status();
-            drop(Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await);
-            if status.is_success() { Ok(()) } else { Err(io::Error::other(format!("status {status}"))) }
-        };
-        // The connection has to run for its answer to come; how it ends afterwards matters no more.
-        tokio::join!(answered, connection).0
+        // The collector has taken them, whatever its answer goes on to say.
+        self.collector.exchange(request, Bytes::from(body), ANSWER_BYTES_MAX).await.map(drop)
     }
 }
 

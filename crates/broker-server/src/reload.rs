@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use crate::{
     clock::Clock,
     jwks_refresh::{Fetcher, Keepers, KeySource},
+    remote::RemoteError,
     tls::{TlsEndpoint, TlsError, TlsFiles},
 };
 
@@ -22,6 +23,17 @@ pub struct ReloadableConfig {
     pub authority: Authority,
     /// The places from which the keys of its issuers come.
     pub key_sources: Vec<KeySource>,
+}
+
+/// Reason why a reload changed nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum ReloadError {
+    /// Certificate or key cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// A provider of keys cannot be asked.
+    #[error(transparent)]
+    KeySource(#[from] RemoteError),
 }
 
 /// Owns the state that a reload replaces.
@@ -37,7 +49,7 @@ pub struct Reloader {
 
 impl Reloader {
     /// Replaces all of it, or nothing.
-    pub fn reload(&mut self, new: ReloadableConfig) -> Result<(), TlsError> {
+    pub fn reload(&mut self, new: ReloadableConfig) -> Result<(), ReloadError> {
         let ReloadableConfig { tls, authority, key_sources } = new;
         let tls = tls.filter(|_| self.tls.acceptor().is_some());
         let loaded = tls.map(|files| self.tls.read(&files)).transpose()?;

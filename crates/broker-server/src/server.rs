@@ -39,6 +39,7 @@ use crate::{
     otlp::{Exporter, Spans},
     prepared::{Ports, Prepared},
     reload::Reloader,
+    remote::RemoteError,
     shutdown::{self, Shutdown},
     signals::{Action, Signals},
     tls::{self, TlsEndpoint, TlsError},
@@ -59,6 +60,9 @@ pub enum StartError {
     /// The TLS endpoint cannot be set up.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// A provider of keys, or the collector of spans, cannot be asked.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
     /// A configured entity cannot be created.
     #[error("entity `{name}`: {error}")]
     Entity { name: String, error: EntityError },
