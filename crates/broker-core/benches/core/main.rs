@@ -1,4 +1,4 @@
-//! What the core costs for each message, and that the cost does not grow with how much there is: `cargo bench -p broker-core
+//! Cost of the core for each message, which must not grow with the number of stored messages: `cargo bench -p broker-core
 //! -- NAME`, where the name is a part of what is printed.
 
 mod fan_out;

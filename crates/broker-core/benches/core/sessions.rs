@@ -1,4 +1,4 @@
-//! What a message of a session costs in the core, and that the number of sessions does not matter: enqueue, hand out to
+//! Cost of a message of a session in the core, which must not depend on the number of sessions: enqueue, deliver to
 //! the holder, complete; and the same with a session accepted and given up for each message.
 
 use std::time::Duration;

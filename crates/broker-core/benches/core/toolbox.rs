@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 /// The one client.
 pub(crate) const CLIENT: ClientId = ClientId(1);
-/// What answers are for that nobody looks at.
+/// Ticket of commands whose answers the benchmark ignores.
 pub(crate) const NOBODY: Ticket = Ticket(1 << 40);
 /// Bytes of journal that a waiting message of 16 bytes needs at most, until it is gone.
 pub(crate) const JOURNAL_BYTES: u64 = 400;
@@ -30,7 +30,7 @@ pub(crate) struct Recent {
     /// Number of the first of them.
     first: u64,
     segments_max: usize,
-    /// What was committed can be read.
+    /// End of the committed records, which can be read.
     readable: u64,
     /// Deliveries that are not settled yet.
     pub(crate) delivered: Vec<(QueueId, SequenceNumber, LockId)>,

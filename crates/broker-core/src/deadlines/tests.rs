@@ -39,7 +39,7 @@ fn consecutive_messages_of_one_instant_share_an_entry() {
 }
 
 #[test]
-fn compaction_keeps_what_is_valid() {
+fn compaction_keeps_valid_deadlines() {
     let mut deadlines = Deadlines::default();
     for sequence in 1..=2_000 {
         deadlines.push(at(if sequence % 2 == 0 { 10 } else { 20 }), sequence * 2);

@@ -123,7 +123,7 @@ fn an_id_is_known_until_its_window_has_passed() {
 }
 
 #[test]
-fn what_is_noted_in_one_call_fits_into_records_of_bounded_length() {
+fn ids_of_one_call_fit_into_records_of_bounded_length() {
     let (mut history, mut journal) = (history(), Journal::default());
     for number in 0..1_000 {
         history.note(id(number), at(1));

@@ -37,7 +37,7 @@ fn settlement(sequence: u64, lock: u32) -> Settlement {
     }
 }
 
-/// What is held must be the sum over what is open, at every moment.
+/// The usage must be the sum over the open transactions at every moment.
 fn check(table: &Transactions) {
     let sum = |client: Option<ClientId>| -> u64 {
         let of = |key: &&Key| client.is_none_or(|client| key.0 == client);
@@ -67,7 +67,7 @@ fn check(table: &Transactions) {
 
 proptest! {
     #[test]
-    fn what_is_held_is_the_sum_of_what_is_open(steps in proptest::collection::vec(step(), 1..200)) {
+    fn the_usage_is_the_sum_over_the_open_transactions(steps in proptest::collection::vec(step(), 1..200)) {
         let mut table = Transactions::default();
         let mut now = 0;
         for step in steps {
@@ -108,7 +108,7 @@ proptest! {
 }
 
 #[test]
-fn who_may_declare_nothing_is_not_remembered() {
+fn a_client_that_may_declare_nothing_leaves_no_entry() {
     let mut table = Transactions::default();
     let none = Limits { open: 0, ..LIMITS };
     for client in 1..=3 {
@@ -119,7 +119,7 @@ fn who_may_declare_nothing_is_not_remembered() {
 }
 
 #[test]
-fn what_becomes_of_a_lock_changes_for_that_lock_alone() {
+fn the_rollback_policy_of_a_lock_changes_for_that_lock_alone() {
     let mut table = Transactions::default();
     let keys = [1, 2].map(|name| (ClientId(1), TransactionId(name)));
     for key in keys {
@@ -144,7 +144,7 @@ fn what_becomes_of_a_lock_changes_for_that_lock_alone() {
 }
 
 #[test]
-fn what_counts_as_failed_does_so_whatever_becomes_of_its_link() {
+fn a_failed_delivery_counts_even_if_its_link_closes() {
     let mut table = Transactions::default();
     let key = (ClientId(1), TransactionId(1));
     table.declare(key, &LIMITS).unwrap();

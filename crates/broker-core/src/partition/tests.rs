@@ -88,7 +88,7 @@ proptest! {
     }
 
     #[test]
-    fn whoever_looks_onward_meets_each_number_once_whenever_it_comes(
+    fn a_cursor_meets_each_number_once_in_any_order_of_arrival(
         has_partitions in any::<bool>(),
         rounds in proptest::collection::vec(proptest::collection::vec((0_u16..17, 0_usize..4), 0..10), 1..6),
     ) {

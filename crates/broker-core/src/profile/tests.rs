@@ -71,7 +71,7 @@ fn the_emulator_bounds_deliveries_and_sizes() {
         (11, None, None),
         (1, Some(most - 1), Some(most - 1)),
         (1, Some(most), Some(most)),
-        // What an administration client asks for that was told nothing.
+        // Values that administration clients send by default.
         (1, Some(1 << 30), Some(most)),
     ];
     for case @ (max_delivery_count, max_size_bytes, expected) in cases {

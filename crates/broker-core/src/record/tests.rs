@@ -319,7 +319,7 @@ proptest! {
 }
 
 #[test]
-fn what_cannot_be_is_named() {
+fn impossible_values_are_named() {
     let good = encode_changed(QueueId(1), 1, 0, State::Active);
     let mut version = good;
     version[0] = 2;
@@ -339,7 +339,7 @@ fn what_cannot_be_is_named() {
 }
 
 #[test]
-fn the_format_stays_what_the_document_draws() {
+fn the_bytes_of_records_match_the_format_document() {
     let index = MessageIndex {
         queue: QueueId(0x0102),
         sequence: 3,
@@ -410,7 +410,7 @@ fn the_format_stays_what_the_document_draws() {
 }
 
 #[test]
-fn a_history_stays_what_the_document_draws() {
+fn the_bytes_of_a_history_match_the_format_document() {
     let digests = [crate::history::Digest([7; 16]), crate::history::Digest([8; 16])];
     let at = Timestamp::from_millis(4);
     let drawn: &[&[u8]] = &[

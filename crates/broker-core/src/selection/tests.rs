@@ -9,7 +9,7 @@ fn slots(numbers: impl IntoIterator<Item = u64>) -> Slots<u8> {
     slots
 }
 
-/// What a consumer looks at until there is nothing more.
+/// Numbers that a consumer visits until none is left.
 fn looked_at(selection: &mut Selection, selectors: &Selectors, slots: &Slots<u8>) -> Vec<u64> {
     selection.hear(selectors, false);
     let mut seen = Vec::new();
@@ -22,7 +22,7 @@ fn looked_at(selection: &mut Selection, selectors: &Selectors, slots: &Slots<u8>
 }
 
 #[test]
-fn what_came_back_is_looked_at_once_more_and_the_rest_is_not() {
+fn returned_messages_are_matched_once_more_and_the_rest_is_not() {
     let (mut selectors, mut selection) = (Selectors::default(), Selection::new(Filter::False));
     assert_eq!(looked_at(&mut selection, &selectors, &slots(1..=5)), [1, 2, 3, 4, 5]);
     for number in [4, 2, 4] {
@@ -34,7 +34,7 @@ fn what_came_back_is_looked_at_once_more_and_the_rest_is_not() {
 }
 
 #[test]
-fn what_comes_back_ahead_is_looked_at_in_its_place() {
+fn messages_returned_ahead_are_matched_in_their_place() {
     let (mut selectors, mut selection) = (Selectors::default(), Selection::new(Filter::False));
     let slots = slots(1..=5);
     selection.pass(false, 1);
@@ -45,7 +45,7 @@ fn what_comes_back_ahead_is_looked_at_in_its_place() {
 }
 
 #[test]
-fn who_missed_too_much_looks_at_everything_again_and_keeps_no_more_than_the_limit() {
+fn a_consumer_that_missed_too_many_scans_all_again_and_keeps_no_more_than_the_limit() {
     let most = u64::try_from(RETURNED_MAX).unwrap();
     for (missed, expected) in [(most, most), (most + 1, most + 2)] {
         let (mut selectors, mut selection) = (Selectors::default(), Selection::new(Filter::False));

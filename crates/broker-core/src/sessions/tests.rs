@@ -133,7 +133,7 @@ fn holders_take_turns_and_come_back_when_called() {
 }
 
 #[test]
-fn who_is_lost_or_late_gets_nothing() {
+fn a_lost_or_late_acceptor_gets_nothing() {
     let mut table = table(&[("a", 1), ("b", 2)]);
     let (a, b) = (table.find("a").unwrap(), table.find("b").unwrap());
     table.accept(a, holder(1, 1_000));
@@ -145,7 +145,7 @@ fn who_is_lost_or_late_gets_nothing() {
 }
 
 #[test]
-fn those_who_wait_are_served_in_order_and_leave_in_time() {
+fn acceptors_are_served_in_order_and_time_out() {
     let mut acceptors = Acceptors::default();
     let waiting = |link: u32, deadline: u64| Acceptor {
         client: ClientId(1),
@@ -195,7 +195,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the table should say, found by looking at everything.
+/// Expected content of the table, found by a full scan.
 #[derive(Default)]
 struct Model {
     messages: BTreeMap<u64, Standing>,
@@ -334,14 +334,14 @@ impl Model {
 
 proptest! {
     #[test]
-    fn the_table_says_what_a_look_at_everything_says(steps in proptest::collection::vec(step(), 1..200)) {
+    fn the_table_agrees_with_a_full_scan(steps in proptest::collection::vec(step(), 1..200)) {
         let (mut table, mut model) = (Sessions::new(7), Model::default());
         for step in &steps {
             model.take_step(&mut table, step);
             model.settle();
             model.check(&table);
         }
-        // Whoever can be served is in turn.
+        // Every acceptor that can be served is in the queue.
         let waiting = (0..5u8).filter(|session| {
             let holder = model.holders.get(session);
             holder.is_some_and(|holder| holder.consumer.is_some() && NOW < holder.until)

@@ -94,7 +94,7 @@ fn leave(store: &mut Store, consumer: u32) -> Vec<u64> {
 }
 
 #[test]
-fn consumers_that_leave_one_by_one_cost_what_they_leave_and_not_what_others_hold() {
+fn consumers_that_close_one_by_one_cost_their_own_locks_and_not_those_of_others() {
     for (consumers, each) in [(1, 1), (10, 10), (1_000, 10), (10, 1_000), (4_000, 2)] {
         let mut store = handed_out(consumers, each);
         for consumer in 0..consumers {
@@ -123,7 +123,7 @@ fn consumers_that_come_and_go_cost_a_few_looks_for_each_lock_that_is_granted() {
 proptest! {
     /// Against a plain map: who leaves loses its locks, all of them and nobody else's.
     #[test]
-    fn who_leaves_loses_what_it_has_locked(steps in prop::collection::vec((0u8..8, 0usize..100, 0u32..5), 1..300)) {
+    fn a_closed_consumer_loses_its_locks(steps in prop::collection::vec((0u8..8, 0usize..100, 0u32..5), 1..300)) {
         let mut store = store();
         let mut held: BTreeMap<u64, u32> = BTreeMap::new();
         // Numbers of consumers are not used again.
@@ -192,7 +192,7 @@ fn a_table_entry_is_replaced_by_an_earlier_one_only() {
 }
 
 #[test]
-fn a_ring_keeps_no_more_numbers_of_the_gone_than_of_those_who_wait() {
+fn a_ring_keeps_no_more_closed_consumers_than_waiting_ones() {
     let mut store = store();
     store.ring.extend((0..10_000).map(ConsumerNumber));
     let mut compactions = 0;

@@ -6,7 +6,7 @@ fn run(at: u64, first: u64) -> Run {
     Run { at: Timestamp::from_millis(at), first, count: 1 }
 }
 
-/// What holds between any two calls.
+/// Checks the invariants that hold between calls.
 fn check(ahead: &Ahead) {
     let bounds: Vec<u64> = ahead.buckets.keys().map(|start| start.as_millis()).collect();
     let first = bounds.first().copied().unwrap_or(u64::MAX);

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_digest_is_what_the_record_format_says() {
+fn a_digest_follows_the_record_format() {
     // SHA-256 of `00 00 61 62 63`: two bytes of length, then `abc`.
     let expected: [u8; 32] = Sha256::digest(b"\x00\x00abc").into();
     assert_eq!(Digest::of("", "abc").0, expected[..16]);

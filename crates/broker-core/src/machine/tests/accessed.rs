@@ -16,7 +16,7 @@ fn receive(broker: &mut Broker) {
     assert!(got.lock.is_some());
 }
 
-/// What may happen to `q`, and whether that is an access.
+/// Operation on `q`, and whether it is an access.
 type Access = (&'static str, fn(&mut Broker), bool);
 
 #[test]
@@ -65,7 +65,7 @@ fn a_copy_that_arrives_and_a_rule_are_no_access_of_a_subscription() {
 }
 
 #[test]
-fn a_restart_knows_of_sends_and_of_what_was_written_with_the_definition() {
+fn a_restart_knows_the_last_send_and_the_times_recorded_with_the_definition() {
     let mut broker = Broker::with_queue(EntitySettings::default());
     broker.publish_all(&["a"]);
     let sent = broker.now;
@@ -95,7 +95,7 @@ fn a_restart_knows_of_sends_and_of_what_was_written_with_the_definition() {
 }
 
 #[test]
-fn idle_deletion_begins_anew_after_a_restart_whatever_was_recorded() {
+fn idle_deletion_begins_anew_after_a_restart_and_ignores_recorded_times() {
     let idle = Some(std::time::Duration::from_secs(300));
     let mut broker =
         Broker::with_queue(EntitySettings { auto_delete_on_idle: idle, ..EntitySettings::default() });

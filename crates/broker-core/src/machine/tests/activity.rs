@@ -1,4 +1,4 @@
-//! What is counted for those who watch, and the pages in which they read it.
+//! Activity counts, and the pages in which they are read.
 
 use std::time::Duration;
 
@@ -98,7 +98,7 @@ fn all_that_arrives_is_counted_once_with_partitions_and_in_transactions_too() {
 }
 
 #[test]
-fn what_is_not_done_is_not_counted() {
+fn a_refused_operation_is_not_counted() {
     let mut broker = Broker::with_queue(EntitySettings::default());
     broker.publish_all(&["a", "b"]);
     let got = broker.lock_one();

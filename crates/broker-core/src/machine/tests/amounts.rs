@@ -1,4 +1,4 @@
-//! What one step brings into the journal has a bound, whatever was asked.
+//! The bytes that one step writes to the journal have a bound for every request.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
 };
 
 const LIMIT: u64 = 64 << 10;
-/// What the journal adds to each record.
+/// Bytes that the journal adds to each record.
 const RECORD_HEADER: u64 = 12;
 
 fn plain() -> EntitySettings {
@@ -67,7 +67,7 @@ fn copies(broker: &Broker) -> (u64, u64) {
 }
 
 #[test]
-fn what_the_rules_of_a_topic_write_for_one_send_has_a_limit() {
+fn bytes_that_rules_write_for_one_send_have_a_limit() {
     let mut most = 0;
     for subscriptions in 1..30 {
         let mut broker = limited();
@@ -161,7 +161,7 @@ fn a_scheduled_message_leaves_out_the_changes_for_which_one_step_has_no_room() {
 }
 
 #[test]
-fn what_is_forwarded_into_more_than_one_step_can_bring_stays_behind() {
+fn a_message_too_large_to_forward_in_one_step_stays_behind() {
     let mut broker = limited();
     tripled(&mut broker, "t", 40);
     broker.core.state.messages.config.describe =
@@ -175,7 +175,7 @@ fn what_is_forwarded_into_more_than_one_step_can_bring_stays_behind() {
 }
 
 #[test]
-fn what_rules_write_for_scheduled_messages_counts_as_work() {
+fn bytes_that_rules_write_for_scheduled_messages_count_as_work() {
     let mut broker = limited();
     tripled(&mut broker, "t", 10);
     broker.core.state.messages.config.deliver_messages_max = 20;
@@ -199,7 +199,7 @@ fn what_rules_write_for_scheduled_messages_counts_as_work() {
 }
 
 #[test]
-fn what_one_request_writes_anew_has_a_limit() {
+fn bytes_that_one_request_rewrites_have_a_limit() {
     let more = properties(&[("k", "v")]);
     let cases: [(Outcome, u64, usize, bool); 8] = [
         (Outcome::DeadLetter(Properties::default()), 3_300, 3, true),
@@ -208,7 +208,7 @@ fn what_one_request_writes_anew_has_a_limit() {
         // Those that have been delivered too often become dead letters.
         (Outcome::Abandon(Properties::default()), 3_300, 3, true),
         (Outcome::Abandon(Properties::default()), 2_900, 3, false),
-        // What is added to each counts, too.
+        // Properties that are added to each message count, too.
         (Outcome::Abandon(properties(&[("k", &"v".repeat(100))])), 3_300, 3, false),
         (Outcome::Complete, 0, 3, true),
         (Outcome::Abandon(more), 0, 1, true),
@@ -264,7 +264,7 @@ fn any_message() -> impl Strategy<Value = Message> {
 
 proptest! {
     #[test]
-    fn what_is_counted_of_a_send_is_what_it_writes_and_little_more(
+    fn the_bytes_counted_for_a_send_are_those_that_it_writes_and_few_more(
         kinds in proptest::collection::vec((0..6u8, any::<bool>()), 0..12),
         messages in proptest::collection::vec(any_message(), 1..6),
     ) {

@@ -139,7 +139,7 @@ fn a_completion_in_a_transaction_is_awaited_though_nobody_asks_for_an_answer() {
 }
 
 #[test]
-fn whatever_else_takes_a_message_away_is_awaited() {
+fn every_other_removal_of_a_message_is_awaited() {
     let cases: [(&str, Act); 6] = [
         ("receive and delete", |broker| {
             assert_eq!(broker.receive(main_path("q"), ReceiveMode::ReceiveAndDelete, 1).len(), 1);

@@ -51,7 +51,7 @@ fn a_waiting_receiver_of_dead_letters_gets_them_at_once() {
 }
 
 #[test]
-fn dead_letters_leave_in_order_of_number_whatever_the_order_of_their_coming() {
+fn dead_letters_are_delivered_in_order_of_number_and_not_of_arrival() {
     let mut broker = queue_of(&["a", "b", "c", "d"]);
     let got = broker.lock(4);
     for place in [2, 0, 3, 1] {
@@ -247,7 +247,7 @@ fn not_taken_by_the_target() -> (Broker, EntityPath) {
 }
 
 #[test]
-fn what_the_broker_dead_letters_says_why() {
+fn a_dead_letter_of_the_broker_says_why() {
     type Case = (fn() -> (Broker, EntityPath), &'static str, &'static str);
     let cases: [Case; 7] = [
         (expired, "TTLExpiredException", "The message expired and was dead lettered."),

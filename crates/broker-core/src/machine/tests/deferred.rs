@@ -74,7 +74,7 @@ fn received_and_deleted_it_is_gone_without_a_lock() {
 }
 
 #[test]
-fn each_outcome_does_to_a_fetched_message_what_it_says() {
+fn each_outcome_has_its_effect_on_a_deferred_message() {
     let cases = [
         // outcome, state afterwards (none: gone from the queue), failed deliveries, dead
         (Outcome::Complete, None, 0, false),
@@ -245,7 +245,7 @@ fn a_deferred_message_that_cannot_be_read_is_an_error_and_takes_nothing() {
 }
 
 #[test]
-fn what_a_request_ends_by_the_way_is_read_in_the_next_call() {
+fn messages_that_a_request_dead_letters_can_be_read_in_the_next_call() {
     let settings = EntitySettings { max_delivery_count: 1, ..EntitySettings::default() };
     let mut broker = Broker::with_queue(settings);
     broker.publish_all(&["a", "b"]);

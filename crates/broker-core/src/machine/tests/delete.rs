@@ -32,7 +32,7 @@ fn the_oldest_go_first_and_no_more_than_wanted() {
 }
 
 #[test]
-fn only_what_was_enqueued_before_the_time_goes() {
+fn only_messages_enqueued_before_the_time_are_deleted() {
     for (cut, deleted) in [(0, 0), (1, 1), (1_000, 1), (1_001, 2)] {
         let mut broker = Broker::with_queue(EntitySettings::default());
         let start = broker.now;
@@ -129,7 +129,7 @@ fn the_oldest_of_all_sessions_go_that_nobody_else_holds() {
 }
 
 #[test]
-fn of_one_session_only_its_own_go_and_only_to_who_may() {
+fn deletion_in_a_session_takes_only_its_messages_and_none_of_a_session_locked_by_others() {
     for (session, count, expected) in
         [("a", 9, 2), ("a", 1, 1), ("mine", 9, 2), ("theirs", 9, 0), ("none", 9, 0)]
     {
@@ -143,7 +143,7 @@ fn of_one_session_only_its_own_go_and_only_to_who_may() {
 }
 
 #[test]
-fn a_deletion_looks_at_what_it_deletes_and_at_nothing_that_stays() {
+fn a_deletion_visits_no_message_that_stays() {
     let mut broker = in_sessions(&[]);
     let queue = broker.queue("q");
     let send = |broker: &mut Broker, session: &str, count: usize| {

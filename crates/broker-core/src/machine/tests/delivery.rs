@@ -81,7 +81,7 @@ fn credit_is_an_absolute_count_that_may_go_down() {
 }
 
 #[test]
-fn a_waiting_consumer_gets_what_is_published() {
+fn a_waiting_consumer_gets_a_published_message() {
     let mut broker = queue_of(&[]);
     broker.open(OTHER, 1, main_path("q"), ReceiveMode::PeekLock);
     broker.credit(OTHER, 1, 2);
@@ -128,7 +128,7 @@ fn a_new_client_has_no_budget() {
 }
 
 #[test]
-fn drain_is_answered_once_after_what_there_is_was_delivered() {
+fn drain_is_answered_once_after_all_ready_messages_were_delivered() {
     let mut broker = queue_of(&["a", "b"]);
     broker.open(ME, 1, main_path("q"), ReceiveMode::PeekLock);
     assert_eq!(drain(&mut broker, ME, 1, 5), (vec!["a".into(), "b".into()], vec![5]));

@@ -64,7 +64,7 @@ fn a_duplicate_within_the_window_is_accepted_and_dropped() {
 }
 
 #[test]
-fn what_became_of_the_first_copy_does_not_matter() {
+fn the_fate_of_the_first_copy_does_not_matter() {
     type End = fn(&mut Broker);
     let cases: [(&str, End); 6] = [
         ("completed", |broker| {
@@ -239,7 +239,7 @@ fn deleting_the_queue_deletes_its_history() {
 }
 
 #[test]
-fn a_window_may_be_changed_and_holds_for_what_was_seen_before() {
+fn a_changed_window_holds_for_ids_that_were_seen_before() {
     let mut broker = Broker::with_queue(EntitySettings {
         duplicate_detection_window: Duration::from_secs(600),
         ..detecting()
@@ -315,7 +315,7 @@ fn a_topic_drops_a_duplicate_for_all_its_subscriptions() {
 }
 
 #[test]
-fn what_is_scheduled_at_a_topic_is_known_from_when_it_was_sent() {
+fn the_id_of_a_message_scheduled_at_a_topic_counts_from_the_send() {
     let mut broker = topic();
     let due = broker.now.after(Duration::from_secs(5));
     broker.send(vec![at(named("id", "scheduled"), due)]);
@@ -349,12 +349,12 @@ fn a_transaction_is_checked_at_its_commit_and_leaves_nothing_when_rolled_back() 
     let sent_in = |broker: &mut Broker, messages: Vec<Message>| {
         assert_eq!(broker.send_messages_in(TX, "q", messages), Answered::Done);
     };
-    // What was sent before, in and beside the transaction, whether it commits, and what is there then.
+    // Ids sent before, in and beside the transaction, whether it commits, and the ids stored then.
     let cases: [([Ids; 3], bool, Ids); 6] = [
         ([&[], &["id"], &[]], true, &["in"]),
         ([&[], &["id", "id"], &[]], true, &["in"]),
         ([&["id"], &["id", "new"], &[]], true, &["before", "in"]),
-        // Whoever commits later is the duplicate, whoever began first.
+        // The order of the commits decides which one is the duplicate, not the order of the sends.
         ([&[], &["id"], &["id"]], true, &["beside"]),
         ([&[], &["id"], &[]], false, &[]),
         ([&[], &["id"], &["id"]], false, &["beside"]),

@@ -221,7 +221,7 @@ fn a_link_opened_again_replaces_the_old_one() {
 }
 
 #[test]
-fn views_count_what_is_there() {
+fn snapshots_count_the_stored_messages() {
     let mut broker = Broker::with_queue(EntitySettings::default());
     let first = broker.now;
     broker.publish_all(&["a", "b", "c", "d"]);
@@ -317,7 +317,7 @@ fn a_topic_goes_with_its_subscriptions() {
 }
 
 #[test]
-fn what_only_has_a_name_below_a_topic_stays_when_it_goes() {
+fn a_queue_named_below_a_topic_stays_when_the_topic_is_deleted() {
     let mut broker = Broker::new();
     assert_eq!(entity(&mut broker, "t", EntityKind::Topic), Ok(()));
     assert_eq!(entity(&mut broker, "t/Subscriptions/s", EntityKind::Subscription), Ok(()));
@@ -472,7 +472,7 @@ fn an_update_for_another_state_changes_nothing() {
 }
 
 #[test]
-fn an_entity_is_found_with_its_sub_queues_and_what_lies_below_its_name() {
+fn an_entity_is_found_with_its_sub_queues_and_the_entities_below_its_name() {
     let sub = |name: &str, sub_queue| EntityPath { entity: name.into(), sub_queue };
     let mut broker = Broker::new();
     for (name, kind) in [

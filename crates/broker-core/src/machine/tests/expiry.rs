@@ -225,7 +225,7 @@ fn large_messages_that_expire_together_are_moved_a_few_in_each_call() {
 }
 
 #[test]
-fn a_changed_default_holds_for_what_comes_afterwards() {
+fn a_changed_default_holds_for_later_messages() {
     let mut broker = Broker::with_queue(settings(Some(10_000), false));
     broker.publish(message("before"));
     let due = Some(broker.now.after(Duration::from_secs(5)));
@@ -307,7 +307,7 @@ fn lazy_expiry_goes_on_while_somebody_waits() {
 }
 
 #[test]
-fn what_could_not_be_transferred_never_expires() {
+fn a_transfer_dead_letter_never_expires() {
     let mut broker = Broker::with_queue(settings(Some(1_000), true));
     broker.create("target", EntitySettings { status: EntityStatus::Disabled, ..EntitySettings::default() });
     let (path, via, ticket) = (main_path("target"), main_path("q"), Some(broker.ticket()));

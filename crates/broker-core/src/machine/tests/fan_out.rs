@@ -52,7 +52,7 @@ fn rule_number(number: usize) -> Rule {
     }
 }
 
-/// What a rule makes of a message: `None` for an error.
+/// Result of a rule for a message: `None` for an error.
 fn makes(number: usize, n: i64) -> Option<bool> {
     match number {
         0 | 3 => Some(true),

@@ -172,7 +172,7 @@ fn a_loop_ends() {
 }
 
 #[test]
-fn what_the_target_does_not_take_is_dead_lettered_at_the_source() {
+fn a_message_that_the_target_refuses_is_dead_lettered_at_the_source() {
     type Spoil = fn(&mut Broker);
     let cases: [(&str, Spoil, &str); 4] = [
         (
@@ -219,7 +219,7 @@ fn what_the_target_does_not_take_is_dead_lettered_at_the_source() {
 }
 
 #[test]
-fn a_target_that_is_there_again_gets_what_comes_later() {
+fn a_target_that_is_created_again_gets_later_messages() {
     let mut broker = with(&[("target", plain()), ("source", to("target"))]);
     let ticket = broker.ticket();
     broker.tell(ME, Command::DeleteEntity { name: "target".into(), expected: None, ticket });
@@ -306,7 +306,7 @@ fn a_dead_letter_that_cannot_be_forwarded_is_a_transfer_dead_letter() {
     broker.check_liveness();
 }
 
-/// What the holder of a session gets.
+/// Messages that the holder of a session gets.
 fn of_session(broker: &mut Broker, name: &str, session: &str) -> Vec<String> {
     let open = Command::OpenConsumer {
         session: Some(SessionWanted::Named(session.into())),
@@ -323,7 +323,7 @@ fn of_session(broker: &mut Broker, name: &str, session: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_is_forwarded_into_sessions_needs_a_session_id() {
+fn a_message_forwarded_to_an_entity_with_sessions_needs_a_session_id() {
     let sessions = EntitySettings { requires_session: true, ..plain() };
     let mut broker = with(&[("target", sessions), ("source", to("target")), ("dead", dead_to("target"))]);
     for text in ["a;;;red", "b", "c;;;blue", "d;9000;;red", "e;;;", "f"] {
@@ -365,7 +365,7 @@ fn a_schedule_that_is_forwarded_into_a_session_comes_due_there() {
 }
 
 #[test]
-fn nobody_receives_from_what_forwards() {
+fn nobody_receives_from_an_entity_that_forwards() {
     let mut broker = with(&[("t", plain()), ("main", to("t")), ("dead", dead_to("t"))]);
     let cases = [
         (main_path("main"), false),
@@ -449,7 +449,7 @@ fn scheduled_and_deferred_messages_are_not_forwarded_before_they_are_available()
 }
 
 #[test]
-fn the_target_schedules_what_says_so() {
+fn the_target_honours_a_scheduled_enqueue_time() {
     let mut broker = with(&[("target", plain()), ("source", to("target"))]);
     let (queue, now) = (broker.queue("source"), broker.now);
     // Sent without a delay of its own here, as a copy that an action changed.
@@ -528,8 +528,8 @@ fn targets_are_checked_when_they_are_set() {
 
 proptest! {
     #[test]
-    fn a_message_is_in_exactly_one_place_whatever_happens(
-        // Where each of four queues sends its messages and its dead letters: 4 is nowhere.
+    fn a_forwarded_message_is_in_exactly_one_place_after_a_crash_at_any_point(
+        // Targets of the messages and of the dead letters of each of four queues: 4 is no target.
         routes in proptest::collection::vec((0usize..5, 0usize..5), 4),
         steps in proptest::collection::vec((0u8..6, 0usize..4), 1..40),
     ) {
@@ -588,7 +588,7 @@ proptest! {
 }
 
 #[test]
-fn what_may_not_be_received_is_not_forwarded_until_it_may() {
+fn an_entity_that_forbids_receiving_forwards_nothing_until_it_permits_it() {
     let cases = [
         (EntityStatus::Active, true),
         (EntityStatus::SendDisabled, true),
@@ -633,7 +633,7 @@ fn action(text: &str, parameters: &[(&str, Value)]) -> SqlAction {
 }
 
 #[test]
-fn what_a_rule_changed_counts_where_the_copy_is_forwarded_to() {
+fn properties_that_a_rule_changed_count_at_the_target_of_forwarding() {
     let changes = "SET sys.SessionId = 'steps'; SET sys.TimeToLive = @ttl; SET sys.MessageId = 'other'; \
                    SET sys.ScheduledEnqueueTimeUtc = @due";
     let mut broker = broker();

@@ -27,7 +27,7 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Where the next record will lie.
+    /// Position of the next record.
     pub(super) fn end(&self) -> u64 {
         self.end
     }
@@ -88,7 +88,7 @@ impl Output for Journal {
     }
 }
 
-/// What the core does while it settles in: it gives records up, and names what a repair left without a definition.
+/// Output of the core after recovery: released records, and stores that a repair left without a definition.
 #[derive(Default)]
 pub(super) struct Settling {
     released: Vec<u64>,
@@ -234,7 +234,7 @@ impl Broker {
         self.take(client)
     }
 
-    /// What a client was told since the last time.
+    /// Effects for a client since the last call.
     pub(super) fn take(&mut self, client: ClientId) -> Vec<Effect> {
         let (mine, others) =
             std::mem::take(&mut self.journal.effects).into_iter().partition(|(to, _)| *to == client);
@@ -339,7 +339,7 @@ impl Broker {
         deliveries(told)
     }
 
-    /// What was delivered to a client since the last time.
+    /// Deliveries to a client since the last call.
     pub(super) fn received(&mut self, client: ClientId) -> Vec<Delivery> {
         deliveries(self.take(client))
     }
@@ -459,7 +459,7 @@ impl Broker {
         for (at, (bytes, index)) in &self.journal.records {
             core.replay(Position(*at), &bytes[..*index], size(bytes)).unwrap();
         }
-        // What the journal counts as alive is asked before the core settles in; from then on it has to be told.
+        // The journal asks for the live records before recovery ends; from then on the core reports each release.
         let mut live: BTreeMap<u64, u32> = core.live_records().map(|(at, length)| (at.0, length)).collect();
         let mut scratch = Settling::default();
         core.recovered(&mut scratch);

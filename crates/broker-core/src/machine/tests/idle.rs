@@ -43,7 +43,7 @@ fn is_there(broker: &Broker, name: &str) -> bool {
     broker.core.entity(name).is_some()
 }
 
-/// What may happen to `q` halfway through its time, and whether that begins the time anew.
+/// Operation on `q` halfway through its idle time, and whether it begins the time anew.
 type Use = (&'static str, fn(&mut Broker), bool);
 
 fn publish(broker: &mut Broker, name: &str, message: Message) {
@@ -134,7 +134,7 @@ fn every_use_of_a_queue_begins_its_time_anew() {
 }
 
 #[test]
-fn what_is_done_by_number_or_in_bulk_begins_a_queues_time_anew() {
+fn requests_by_number_or_in_bulk_begin_the_idle_time_of_a_queue_anew() {
     type Step = fn(&mut Broker);
     let uses: [(&str, Step, Step); 3] = [
         (
@@ -176,7 +176,7 @@ fn what_is_done_by_number_or_in_bulk_begins_a_queues_time_anew() {
 }
 
 #[test]
-fn who_waits_for_messages_or_for_a_schedule_keeps_a_queue() {
+fn waiting_receivers_and_scheduled_messages_keep_a_queue() {
     let mut broker = Broker::new();
     create(&mut broker, "q", EntityKind::Queue, idle());
     attach(&mut broker, "q", SubQueue::Main, 5);
@@ -208,7 +208,7 @@ fn renew(broker: &mut Broker, delivery: &Delivery) {
 }
 
 #[test]
-fn who_works_on_a_message_keeps_its_queue_and_how_it_ends_is_a_use() {
+fn a_locked_message_keeps_its_queue_and_its_settlement_is_a_use() {
     type End = fn(&mut Broker, &Delivery);
     let ends: [(&str, End); 3] = [
         ("completed", |broker, delivery| broker.settle(delivery, Outcome::Complete).unwrap()),
@@ -287,7 +287,7 @@ fn a_lock_that_runs_out_was_use_until_its_end_whenever_that_is_noticed() {
 }
 
 #[test]
-fn who_holds_a_session_keeps_its_queue_until_the_lock_ends() {
+fn a_locked_session_keeps_its_queue_until_the_lock_ends() {
     type Pass = fn(&mut Broker, u64);
     let passes: [(&str, Pass); 2] = [("step by step", wait), ("at a stroke", jump)];
     for (how, pass) in passes {
@@ -472,7 +472,7 @@ fn every_use_of_a_topic_or_of_its_subscription_begins_the_topics_time_anew() {
 }
 
 #[test]
-fn what_is_scheduled_at_a_topic_keeps_it_until_it_is_due_and_its_time_has_passed() {
+fn a_scheduled_message_keeps_its_topic_until_it_is_due_and_the_idle_time_has_passed() {
     let mut broker = Broker::new();
     create(&mut broker, "t", EntityKind::Topic, idle());
     let due = broker.now.after(Duration::from_secs(1_000));

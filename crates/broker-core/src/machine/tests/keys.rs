@@ -20,7 +20,7 @@ fn with(authorization: Vec<AuthorizationRule>) -> EntitySettings {
     EntitySettings { authorization, ..EntitySettings::default() }
 }
 
-/// What the watcher was told: the entity, and the names of its rules.
+/// Entities that the watcher was told, each with the names of its rules.
 fn told(broker: &mut Broker) -> Vec<(String, Vec<String>)> {
     let names = |rules: Vec<AuthorizationRule>| rules.into_iter().map(|rule| rule.name.into()).collect();
     let effects = broker.take(OTHER).into_iter();
@@ -33,7 +33,7 @@ fn told(broker: &mut Broker) -> Vec<(String, Vec<String>)> {
 }
 
 #[test]
-fn who_watches_is_told_of_each_change_and_of_nothing_else() {
+fn a_watcher_is_told_of_each_change_and_of_nothing_else() {
     let mut broker = Broker::new();
     let keys = |letter| vec![rule("till", letter, &[AccessRight::Send])];
     broker.create("early", with(keys('a')));
@@ -116,7 +116,7 @@ proptest! {
         }
     }
 
-    /// Who forgets one of them is told apart.
+    /// A digest that ignores one of them fails.
     #[test]
     fn the_digest_sees_each_key(letter in proptest::char::range('a', 'z')) {
         let digest = |letter| {

@@ -41,7 +41,7 @@ fn walk(broker: &mut Broker, top: u64, meanwhile: impl FnOnce(&mut Broker)) -> V
 }
 
 #[test]
-fn what_comes_or_goes_while_a_list_is_read_moves_none_of_the_others() {
+fn entities_created_or_deleted_while_a_list_is_read_move_none_of_the_others() {
     for (gone, come) in [("a", "c"), ("e", "a0"), ("f", "z"), ("b", "F0")] {
         let mut broker = Broker::new();
         let there = ["a", "b", "C0", "d", "e", "f", "g"];

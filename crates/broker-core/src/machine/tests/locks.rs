@@ -48,7 +48,7 @@ fn settle_at(
 }
 
 #[test]
-fn each_outcome_does_to_the_message_what_it_says() {
+fn each_outcome_has_its_effect_on_the_message() {
     let none = || properties(&[]);
     let cases = [
         // outcome, active, deferred, dead letters, failed deliveries
@@ -186,7 +186,7 @@ fn a_lock_that_ran_out_counts_as_failed_even_if_the_link_closes_first() {
 }
 
 #[test]
-fn renewing_gives_a_whole_new_duration_to_whoever_holds_the_token() {
+fn renewing_by_token_starts_a_whole_new_lock_duration() {
     let mut broker = queue_of(&["a", "b"]);
     let got = broker.lock(2);
     for _ in 0..5 {
@@ -391,7 +391,7 @@ fn a_connection_with_many_links_gives_its_locks_back_in_order() {
 }
 
 #[test]
-fn one_call_copies_a_bounded_part_of_what_a_lost_connection_had_locked() {
+fn one_call_copies_a_bounded_part_of_the_messages_that_a_lost_connection_had_locked() {
     let mut broker =
         Broker::with_queue(EntitySettings { max_delivery_count: 1, ..EntitySettings::default() });
     let text = "x".repeat(100 << 10);
@@ -479,7 +479,7 @@ fn renewing_a_held_message_tells_a_time_and_sets_none() {
 }
 
 #[test]
-fn the_property_hold_concerns_what_is_delivered_after_it_was_set() {
+fn the_property_hold_concerns_deliveries_after_it_was_set() {
     let mut broker = queue_of(&["a", "b"]);
     broker.open_with(ME, 5, main_path("q"), ReceiveMode::PeekLock, UnsettledPolicy::Release);
     let held = broker.credit(ME, 5, 1).pop().unwrap();

@@ -1,7 +1,7 @@
 //! All kinds of entities at once, forwarding to each other, under random commands, time, crashes, cleaning, full disks,
 //! deletions and transactions.
 //!
-//! What it proves: a message that was accepted and not ended by a client is in exactly one place; the journal's idea of
+//! It proves: a message that was accepted and not ended by a client is in exactly one place; the journal's idea of
 //! what is alive is the core's; the journal alone brings everything back; what is ready can be received.
 
 use std::{
@@ -111,7 +111,7 @@ struct Open {
 struct Test {
     broker: Broker,
     topics: bool,
-    /// What is to be somewhere.
+    /// Messages that must be in one store.
     there: Vec<String>,
     granted: Vec<Delivery>,
     limits: BTreeMap<(u64, u32), u64>,
@@ -262,7 +262,7 @@ impl Test {
             }
             Step::Discharge { tx, fail } => self.discharge(tx, fail),
             Step::Forward { from, to, dead } => {
-                // What comes to the one that looks for duplicates for the second time is dropped there.
+                // The entity with duplicate detection drops a message that arrives for the second time.
                 let target = to.map(at).filter(|to| *to != "d" && (self.topics || *to != "t"));
                 self.update(at(from), |settings| {
                     let place =
@@ -648,7 +648,7 @@ impl Test {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, max_shrink_iters: 500, ..ProptestConfig::default() })]
     #[test]
-    fn every_message_is_in_one_place_whatever_happens(
+    fn every_message_is_in_exactly_one_place_under_random_commands(
         topics in any::<bool>(),
         steps in proptest::collection::vec(step(), 1..150),
     ) {

@@ -1,6 +1,6 @@
 //! Random commands, time, crashes and cleaning against a model that a page holds.
 //!
-//! What it proves: no accepted message is lost or comes twice; none has two live locks; settled stays settled;
+//! It proves: no accepted message is lost or comes twice; none has two live locks; settled stays settled;
 //! counts never fall; numbers never repeat; messages leave in order; the journal alone brings everything back.
 
 use std::{collections::BTreeMap, time::Duration};
@@ -58,7 +58,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What each link number is, for both clients.
+/// Role of each link number, for both clients.
 fn kind(link: u32) -> (bool, ReceiveMode, UnsettledPolicy) {
     match link {
         1 => (false, ReceiveMode::PeekLock, UnsettledPolicy::KeepLocks),
@@ -90,7 +90,7 @@ struct Test {
     dead_letter_expired: bool,
     /// The queue has partitions.
     partitioned: bool,
-    /// How links hold messages whose policy is not to keep their locks.
+    /// Lock lifetime of links whose policy does not keep their locks.
     hold: LockLifetime,
     known: BTreeMap<String, Known>,
     /// Sequence numbers ever seen in the main store, and whose they were.
@@ -551,7 +551,7 @@ impl Test {
 
 proptest! {
     #[test]
-    fn the_queue_does_what_the_model_says(
+    fn the_queue_behaves_as_its_model(
         steps in proptest::collection::vec(step(), 1..150),
         dead_letter_expired: bool,
         partitioned in proptest::bool::weighted(0.3),

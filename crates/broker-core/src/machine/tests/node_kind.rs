@@ -70,7 +70,7 @@ fn kind_of(broker: &Broker, name: &str) -> Option<EntityKind> {
 }
 
 #[test]
-fn what_is_missing_is_created_as_it_was_asked_for() {
+fn a_missing_node_is_created_with_the_kind_that_was_asked_for() {
     for kind in KINDS {
         let mut broker = Broker::new();
         assert_eq!(ask(&mut broker, kind, producer(main_path("n"), true)), Ok(()));
@@ -142,7 +142,7 @@ fn without_auto_create_nothing_is_created() {
 }
 
 #[test]
-fn subscriptions_and_sub_queues_are_taken_for_what_they_are() {
+fn subscriptions_and_sub_queues_have_their_own_kind_in_every_request() {
     for kind in KINDS {
         let mut broker = Broker::with_topic(EntitySettings::default());
         broker.subscribe("a", EntitySettings::default(), Vec::new());
@@ -189,7 +189,7 @@ fn a_temporary_node_goes_when_nobody_has_used_it_for_five_minutes() {
 }
 
 #[test]
-fn what_cannot_be_created_says_why() {
+fn a_node_that_cannot_be_created_is_refused_with_the_reason() {
     let mut broker = Broker::with(CoreConfig { profile: Profile::BASIC, ..CoreConfig::default() });
     let basic = EntityError::NotInProfile { what: "topics", profile: "Basic" }.to_string();
     assert_eq!(ask(&mut broker, NodeKind::Topic, producer(main_path("n"), true)), Err(basic));
@@ -231,7 +231,7 @@ fn a_message_for_another_kind_of_node_ends_its_transaction() {
 }
 
 #[test]
-fn what_was_created_is_there_after_a_restart() {
+fn nodes_created_on_demand_are_there_after_a_restart() {
     let mut broker = Broker::new();
     assert_eq!(ask(&mut broker, NodeKind::Topic, producer(main_path("t"), true)), Ok(()));
     assert_eq!(ask(&mut broker, NodeKind::TemporaryQueue, producer(main_path("q"), true)), Ok(()));

@@ -1,4 +1,4 @@
-//! What the models of transactions know of those that are not discharged.
+//! Open transactions in the models.
 //!
 //! Invariant: after a refusal, or past its time, a transaction takes nothing more and nothing of it is kept.
 
@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::{CoreConfig, LockToken};
 
-/// How long a transaction may last in the models, from its first operation, in milliseconds.
+/// Longest duration of a transaction in the models, from its first operation, in milliseconds.
 pub(super) const TIME_OUT: u64 = 500;
 
 pub(super) fn config() -> CoreConfig {
@@ -76,7 +76,7 @@ impl<S, M, D> AllOpen<S, M, D> {
         self.iter().any(|open| open.settled.iter().any(|(_, waiting, _)| *waiting == token))
     }
 
-    /// What the transaction would settle under this lock.
+    /// Settlement in the transaction under this lock.
     pub(super) fn settlement(&mut self, name: u64, token: LockToken) -> Option<&mut (M, LockToken, D)> {
         self.0.get_mut(&name)?.settled.iter_mut().find(|(_, waiting, _)| *waiting == token)
     }
@@ -88,7 +88,7 @@ impl<S, M, D> AllOpen<S, M, D> {
             .unwrap_or_default()
     }
 
-    /// What the clock says of them, and what those would have settled whose time is over.
+    /// Times transactions out, and returns the settlements of those whose time is over.
     pub(super) fn time_out(&mut self, now: u64) -> Vec<(M, LockToken, D)> {
         let late = |open: &Open<S, M, D>| open.began.is_some_and(|began| began + TIME_OUT <= now);
         let late: Vec<u64> = self.0.iter().filter(|(_, open)| late(open)).map(|(name, _)| *name).collect();

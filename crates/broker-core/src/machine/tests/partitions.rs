@@ -77,7 +77,7 @@ fn session_then_key_then_id_then_fairness_choose_the_partition() {
 }
 
 #[test]
-fn the_keys_of_what_is_sent_together_say_one_partition() {
+fn keys_of_messages_sent_together_must_name_one_partition() {
     let several = || Err(PublishError::from(PartitionKeyError::SeveralKeys("q".into())));
     let session = |session: &str, key: &str| Message { session_id: Some(session.into()), ..keyed("m", key) };
     let id = |id: &str| Message { message_id: Some(id.into()), ..message("m") };
@@ -152,7 +152,7 @@ fn no_partition_waits_for_another_and_each_keeps_its_order() {
 }
 
 #[test]
-fn a_browser_sees_each_message_once_whatever_its_number() {
+fn a_browser_sees_each_message_of_each_partition_once() {
     let mut broker = Broker::with_queue(partitioned());
     broker.open(ME, 1, main_path("q"), ReceiveMode::Browse);
     broker.credit(ME, 1, 99);
@@ -264,7 +264,7 @@ fn a_forwarded_message_gets_a_number_of_its_targets_partition() {
 }
 
 #[test]
-fn what_is_fixed_stays_and_bulk_deletion_is_refused() {
+fn fixed_properties_stay_and_bulk_deletion_is_refused() {
     let mut broker = Broker::with_queue(partitioned());
     let told = broker.update("q", EntitySettings::default());
     let immutable = EntityError::Immutable { property: "EnablePartitioning" };
@@ -348,7 +348,7 @@ fn numbers_go_on_after_all_messages_are_gone_and_cleaned_away() {
 }
 
 #[test]
-fn what_was_stored_before_partitions_had_numbers_is_still_found() {
+fn messages_stored_before_partitions_had_numbers_are_still_found() {
     let mut broker = Broker::with_queue(EntitySettings::default());
     broker.publish_all(&["old"]);
     let entity = broker.core.state.messages.entities.main_of(broker.queue("q")).unwrap();

@@ -42,7 +42,7 @@ fn a_message_stays_for_ever_but_in_the_basic_tier_fourteen_days() {
 }
 
 #[test]
-fn what_a_tier_does_not_have_is_neither_made_nor_set_later() {
+fn properties_that_a_tier_lacks_are_refused_at_creation_and_at_updates() {
     let mut broker = with(Profile::BASIC);
     let long = || EntitySettings {
         default_time_to_live: Some(Duration::from_millis(15 * DAY)),
@@ -83,7 +83,7 @@ fn the_emulator_has_fifty_subscriptions_of_a_topic() {
 }
 
 #[test]
-fn what_was_made_under_another_profile_stays() {
+fn entities_created_under_another_profile_stay() {
     let mut broker = with(Profile::STANDARD);
     broker.create("q", EntitySettings { requires_duplicate_detection: true, ..EntitySettings::default() });
     broker.publish(message("m"));

@@ -174,7 +174,7 @@ fn a_full_disk_refuses_sends_while_settlements_go_on() {
 }
 
 #[test]
-fn what_has_no_place_is_refused() {
+fn messages_without_an_entity_that_takes_them_are_refused() {
     let mut broker = Broker::with_queue(EntitySettings::default());
     let told = send(&mut broker, QueueId(99), vec![message("a")]);
     assert!(matches!(refusal(&told), PublishError::NotFound(_)));

@@ -10,7 +10,7 @@ use crate::{
     slot::State,
 };
 
-/// What the node does when the journal cleans up: walks through the oldest part of it, and forgets it.
+/// Compaction, as the node does it: walks through the oldest part of the journal, and removes it.
 pub(super) fn clean(broker: &mut Broker, up_to: u64) {
     broker.journal.make_readable();
     let oldest: Vec<_> = broker
@@ -57,7 +57,7 @@ fn a_restart_finds_everything_in_its_state() {
 }
 
 #[test]
-fn cleaning_moves_what_lives_and_changes_nothing() {
+fn compaction_moves_live_records_and_changes_nothing() {
     let mut broker = eventful();
     let before = broker.core.digest();
     for _ in 0..3 {
@@ -167,7 +167,7 @@ fn records_that_make_no_sense_are_refused_with_their_place() {
 }
 
 #[test]
-fn facts_about_what_is_gone_are_passed_over() {
+fn records_about_removed_messages_are_passed_over() {
     let mut broker = Broker::with_queue(EntitySettings::default());
     let queue = broker.queue("q");
     for (queue, sequence) in [(queue, 77), (QueueId(99), 1)] {

@@ -1,4 +1,4 @@
-//! What a deleted entity held is given back bit by bit.
+//! Records of deleted entities are released in bounded steps.
 
 use std::time::Duration;
 
@@ -110,7 +110,7 @@ fn a_topic_takes_its_bodies_along_before_its_subscriptions_are_given_back() {
 }
 
 #[test]
-fn what_idles_away_is_given_back_in_bounded_steps_too() {
+fn entities_deleted_on_idle_are_released_in_bounded_steps_too() {
     let mut broker = Broker::new();
     broker.core.state.messages.config.deliver_messages_max = 10;
     let idle = EntitySettings { auto_delete_on_idle: Some(Duration::from_secs(300)), ..plain() };

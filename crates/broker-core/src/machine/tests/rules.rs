@@ -178,7 +178,7 @@ fn a_topic_has_so_many_rules_at_most() {
 }
 
 #[test]
-fn an_update_keeps_name_place_and_time_and_changes_what_later_messages_meet() {
+fn an_update_keeps_name_order_and_time_and_holds_for_later_messages() {
     let mut broker = subscribed();
     remove(&mut broker, subscription("s"), "$Default").unwrap();
     add(&mut broker, subscription("s"), rule("First", "n = 1", None)).unwrap();
@@ -214,7 +214,7 @@ fn a_crash_finds_a_rule_as_it_was_or_as_it_became_and_never_none() {
     let cuts = &records[before..];
     assert_eq!(cuts.len(), filters.len(), "one record for each change");
     for (cut, filter) in cuts.iter().zip(filters).rev() {
-        // What a crash leaves that comes right after this record.
+        // A crash right after this record leaves no later ones.
         broker.journal.records.split_off(&(cut + 1));
         broker.restart();
         let rules = list(&mut broker, subscription("s"), 1, 9).unwrap();

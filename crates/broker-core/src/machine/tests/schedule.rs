@@ -68,7 +68,7 @@ fn a_number_that_was_told_is_nobody_elses_when_its_message_has_come_and_gone() {
 }
 
 #[test]
-fn what_is_scheduled_for_the_end_of_all_time_waits_and_can_be_cancelled() {
+fn a_message_scheduled_for_the_last_instant_waits_and_can_be_cancelled() {
     for millis in [253_402_300_800_000, i64::MAX.unsigned_abs(), u64::MAX - 1, u64::MAX] {
         for time_to_live in [None, Some(std::time::Duration::MAX)] {
             let mut broker = Broker::with_queue(EntitySettings::default());
@@ -117,7 +117,7 @@ fn cancelling_is_all_or_nothing() {
 }
 
 #[test]
-fn what_cannot_be_scheduled_is_refused_whole() {
+fn a_schedule_request_with_one_bad_message_is_refused_whole() {
     let config = CoreConfig { max_message_bytes: 10, ..CoreConfig::default() };
     let mut broker = Broker::with(config);
     broker.create("q", EntitySettings { max_size_bytes: Some(200), ..EntitySettings::default() });

@@ -83,7 +83,7 @@ fn abandon(broker: &mut Broker, delivery: &Delivery) {
 }
 
 #[test]
-fn a_receiver_with_a_selector_gets_what_matches_and_leaves_the_rest_to_others() {
+fn a_receiver_with_a_selector_gets_matching_messages_and_leaves_the_rest_to_others() {
     for mode in [ReceiveMode::PeekLock, ReceiveMode::ReceiveAndDelete] {
         for enable_partitioning in [false, true] {
             let mut broker =
@@ -91,7 +91,7 @@ fn a_receiver_with_a_selector_gets_what_matches_and_leaves_the_rest_to_others() 
             broker.publish_all(&["blue 1", "red 2", "blue 3", "red 4"]);
             open_red(&mut broker, 1, mode);
             assert_eq!(texts(&broker.credit(ME, 1, 10)), ["red 2", "red 4"], "{mode:?}");
-            // What comes later is met as it comes.
+            // Later messages are matched as they arrive.
             broker.publish_all(&["red 5", "blue 6"]);
             assert_eq!(texts(&broker.received(ME)), ["red 5"], "{mode:?}");
             let mut others = texts(&broker.receive(main_path("q"), ReceiveMode::ReceiveAndDelete, 10));
@@ -104,7 +104,7 @@ fn a_receiver_with_a_selector_gets_what_matches_and_leaves_the_rest_to_others() 
 }
 
 #[test]
-fn a_browser_with_a_selector_sees_what_matches() {
+fn a_browser_with_a_selector_sees_matching_messages() {
     let mut broker = broker();
     broker.publish_all(&["blue 1", "red 2", "blue 3", "red 4"]);
     open_red(&mut broker, 1, ReceiveMode::Browse);
@@ -132,7 +132,7 @@ fn credit_is_kept_and_receivers_with_the_same_selector_take_turns() {
 }
 
 #[test]
-fn what_comes_back_is_offered_again_in_its_place() {
+fn a_returned_message_is_offered_again_in_its_place() {
     let mut broker =
         broker_with(EntitySettings { hold: LockLifetime::Lock, ..EntitySettings::default() }, |_| {});
     broker.publish_all(&["red 1", "red 2", "red 3", "red 4"]);
@@ -292,7 +292,7 @@ fn check_nobody_waits_in_vain(broker: &Broker) {
 
 proptest! {
     #[test]
-    fn what_matches_never_waits_beside_somebody_who_wants_it(
+    fn a_matching_message_never_waits_beside_a_receiver_with_credit(
         enable_partitioning: bool,
         steps in proptest::collection::vec((0_u8..10, 0_u8..4), 1..60),
     ) {

@@ -1,6 +1,6 @@
 //! Sessions under random commands, time, crashes and cleaning, against a model that looks at everything.
 //!
-//! What it proves: a session has one holder at most; whoever takes any gets the one with the oldest message; each gets
+//! It proves: a session has one holder at most; a receiver of any session gets the one with the oldest message; each gets
 //! the messages of its session alone, and always the lowest that is ready; locks that end by themselves count and others
 //! do not; states survive; the journal alone brings everything back.
 
@@ -365,7 +365,7 @@ impl Test {
 
 proptest! {
     #[test]
-    fn sessions_do_what_the_model_says(steps in proptest::collection::vec(step(), 1..100)) {
+    fn sessions_behave_as_their_model(steps in proptest::collection::vec(step(), 1..100)) {
         let mut test = Test::new();
         for step in &steps {
             test.take_step(step);

@@ -242,7 +242,7 @@ fn a_state_is_as_large_as_a_message_at_most_and_counts_to_the_entity() {
     accept(&mut broker, 2, "t");
     let refused = set_as(&mut broker, ME, "t", Some(&[0; 600]));
     assert_eq!(refused, Err(QuotaError::Entity { entity: "q".into(), bytes, limit: 1_500 }.into()));
-    // What it replaces is not counted, and clearing is always possible.
+    // The replaced state is not counted, and clearing is always possible.
     set(&mut broker, "s", Some(&[1; 1_000]));
     broker.journal.full = true;
     assert_eq!(set_as(&mut broker, ME, "s", Some(b"x")), Err(QuotaError::Storage.into()));

@@ -229,7 +229,7 @@ fn a_session_may_be_accepted_before_it_has_messages() {
 }
 
 #[test]
-fn those_who_wait_get_sessions_in_the_order_they_came() {
+fn waiting_acceptors_get_sessions_in_order_of_arrival() {
     let mut broker = broker();
     for link in 1..=3 {
         assert_eq!(accept_as(&mut broker, ME, link, next(5_000)), None);
@@ -255,7 +255,7 @@ fn those_who_wait_get_sessions_in_the_order_they_came() {
 }
 
 #[test]
-fn a_session_that_is_given_up_goes_to_whoever_waits() {
+fn a_released_session_goes_to_a_waiting_acceptor() {
     let mut broker = with(&["a1"]);
     take(&mut broker, 1, "a");
     assert_eq!(accept_as(&mut broker, OTHER, 1, next(5_000)), None);
@@ -286,7 +286,7 @@ fn nobody_waits_longer_than_it_said() {
 }
 
 #[test]
-fn who_waits_at_an_entity_that_is_deleted_is_refused() {
+fn an_acceptor_that_waits_at_a_deleted_entity_is_refused() {
     let mut broker = with(&["a1"]);
     take(&mut broker, 1, "a");
     assert_eq!(accept_as(&mut broker, OTHER, 7, next(5_000)), None);
@@ -323,7 +323,7 @@ fn the_end_of_a_lock_counts_whether_or_not_its_deadline_was_treated() {
     assert_eq!(broker.settle(&got[0], Outcome::Complete), Err(SettleError::SessionLockLost));
     publish_to_sessions(&mut broker, &["a2"]);
     assert!(broker.received(ME).is_empty(), "nothing more goes to the late holder");
-    // Whoever asks for it by name gets it.
+    // A receiver that asks for it by name gets it.
     let grant = accept_as(&mut broker, OTHER, 2, named("a")).unwrap().unwrap().unwrap();
     assert_eq!(&*grant.id, "a");
     let told = broker.take(ME);
@@ -371,7 +371,7 @@ fn the_lock_of_a_lost_client_runs_on() {
 }
 
 #[test]
-fn messages_of_a_session_come_in_order_whatever_happens_to_earlier_ones() {
+fn messages_of_a_session_come_in_order_after_every_outcome_of_earlier_ones() {
     let mut broker = with(&["a1", "a2", "a3", "a4", "a5"]);
     assert_eq!(accept(&mut broker, 1, named("a")).as_deref(), Ok("a"));
     let got = broker.credit(ME, 1, 3);

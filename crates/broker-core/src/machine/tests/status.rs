@@ -82,7 +82,7 @@ fn allowed(broker: &mut Broker, scheduled: u64, token: crate::LockToken) -> Vec<
 }
 
 #[test]
-fn a_status_allows_what_its_row_says() {
+fn a_status_permits_the_operations_of_its_row() {
     let cases = [
         // status, sends, receives
         (EntityStatus::Active, true, true),
@@ -100,7 +100,7 @@ fn a_status_allows_what_its_row_says() {
         let mut expected = vec![sends; 4];
         expected.resize(11, receives);
         assert_eq!(allowed(&mut broker, scheduled, got[0].lock.unwrap().token), expected, "{status:?}");
-        // What was there is there when it is switched on again, after a restart too.
+        // Stored messages are there when it is switched on again, after a restart too.
         broker.restart();
         let told = broker.update("q", with(EntityStatus::Active));
         assert!(matches!(told.as_slice(), [Effect::EntityDone { .. }]), "{told:?}");
@@ -232,7 +232,7 @@ fn consumers_of_one_entity_are_limited() {
 }
 
 #[test]
-fn what_is_asked_about_sessions_is_receiving() {
+fn requests_about_sessions_count_as_receiving() {
     let cases = [
         (EntityStatus::Active, true),
         (EntityStatus::SendDisabled, true),

@@ -85,7 +85,7 @@ fn with_topic() -> Broker {
 }
 
 #[test]
-fn what_comes_while_a_subscriber_is_away_waits_for_it_over_a_restart_too() {
+fn messages_for_an_absent_subscriber_wait_over_a_restart_too() {
     let mut broker = with_topic();
     let name = open(&mut broker, 1, subscriber("s")).unwrap();
     close(&mut broker, 1);
@@ -127,7 +127,7 @@ fn a_path_that_is_no_topic_is_received_from_as_ever() {
 }
 
 #[test]
-fn only_what_it_wants_reaches_a_subscriber() {
+fn only_messages_that_match_reach_a_subscriber() {
     let mut broker = with_topic();
     open(&mut broker, 1, choosy("s", "n > 5")).unwrap();
     broker.send(vec![
@@ -140,7 +140,7 @@ fn only_what_it_wants_reaches_a_subscriber() {
 }
 
 #[test]
-fn one_who_wants_something_else_begins_anew() {
+fn a_subscriber_with_another_selector_begins_anew() {
     let mut broker = with_topic();
     broker.create_kind("u", EntityKind::Topic, EntitySettings::default());
     open(&mut broker, 1, choosy("s", "n > 5")).unwrap();
@@ -190,7 +190,7 @@ fn a_link_of_the_same_durable_subscriber_takes_the_place_of_the_older_one() {
     assert_eq!(open_as(&mut broker, OTHER, 5, "t", subscriber("s")), Ok(name.clone()));
     let told = broker.take(ME);
     assert!(matches!(told[..], [Effect::LinkStolen { link: LinkId(1) }]), "{told:?}");
-    // What it held is the newer one's, and it can settle nothing any more.
+    // The newer link has the messages that it held, and it can settle nothing any more.
     assert!(broker.settle(&held[0], crate::Outcome::Complete).is_err());
     assert_eq!(texts(&broker.credit(OTHER, 5, 9)), ["1", "2"]);
     close(&mut broker, 1);
@@ -211,7 +211,7 @@ fn a_link_that_is_opened_anew_does_not_stand_in_its_own_way() {
 }
 
 #[test]
-fn unsubscribing_deletes_what_nobody_receives_from_and_nothing_else() {
+fn unsubscribing_deletes_only_a_subscription_without_receivers() {
     let mut broker = with_topic();
     broker.create_kind("t/Subscriptions/a", EntityKind::Subscription, EntitySettings::default());
     unsubscribe(&mut broker, "t/Subscriptions/a");
@@ -249,7 +249,7 @@ fn a_temporary_one_goes_with_the_last_link_that_receives_from_it() {
 }
 
 #[test]
-fn who_is_refused_leaves_no_temporary_one_behind() {
+fn a_refused_subscriber_leaves_no_temporary_subscription() {
     let mut broker = Broker::with(CoreConfig { max_consumers_per_entity: 0, ..CoreConfig::default() });
     broker.create_kind("t", EntityKind::Topic, EntitySettings::default());
     let refused = open(&mut broker, 1, Subscriber { temporary: true, ..subscriber("s") });
@@ -258,7 +258,7 @@ fn who_is_refused_leaves_no_temporary_one_behind() {
 }
 
 #[test]
-fn what_a_crash_leaves_of_a_temporary_one_goes_after_five_minutes() {
+fn a_temporary_subscription_left_by_a_crash_is_deleted_after_five_minutes() {
     let mut broker = with_topic();
     open(&mut broker, 1, Subscriber { temporary: true, ..subscriber("s") }).unwrap();
     open(&mut broker, 2, subscriber("durable")).unwrap();
@@ -285,7 +285,7 @@ fn a_topic_has_so_many_subscribers_and_no_more() {
 }
 
 #[test]
-fn whoever_lists_subscriptions_sees_whose_they_are() {
+fn a_list_of_subscriptions_names_their_subscribers() {
     let mut broker = with_topic();
     let name = open(&mut broker, 1, subscriber("news\u{1}")).unwrap();
     let id = broker.queue(&name);

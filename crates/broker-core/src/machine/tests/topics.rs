@@ -29,7 +29,7 @@ fn two() -> Broker {
     broker
 }
 
-/// What is tried, the rules, and the `RuleName` of each copy.
+/// Name of the case, the rules, and the `RuleName` of each copy.
 type Case = (&'static str, Vec<Rule>, &'static [Option<&'static str>]);
 
 #[test]
@@ -79,7 +79,7 @@ fn a_new_subscription_lets_everything_in() {
 }
 
 #[test]
-fn correlation_filters_compare_what_they_name() {
+fn correlation_filters_compare_the_properties_that_they_name() {
     let mut filter = CorrelationFilter::new();
     filter.user("Color", Value::Text("red".into()));
     filter.user("n", Value::Double(5.0));
@@ -339,7 +339,7 @@ fn newid_gives_each_copy_its_own() {
 }
 
 #[test]
-fn rules_see_what_the_broker_knows() {
+fn rules_read_the_properties_that_the_broker_sets() {
     let filters = [
         ("sys.SequenceNumber = 1 AND sys.EnqueuedSequenceNumber = 1", true),
         ("sys.Size = 1", true),
@@ -383,7 +383,7 @@ fn a_scheduled_message_waits_at_the_topic_and_meets_the_rules_when_it_is_due() {
 }
 
 #[test]
-fn what_a_payload_says_is_read_by_describe_where_the_gateway_did_not() {
+fn properties_that_the_gateway_did_not_parse_are_read_by_describe() {
     let describe = |_, payload: &Bytes| {
         let mut found = message_with("", &[("n", Value::Int(i64::from(payload[0])))]);
         found.payload = payload.clone();
@@ -512,7 +512,7 @@ fn receivers_of_a_topic_and_senders_to_a_subscription_are_refused() {
 }
 
 #[test]
-fn a_topic_counts_what_it_stores() {
+fn a_topic_counts_the_messages_that_it_stores() {
     let settings = EntitySettings { max_size_bytes: Some(1_000), ..plain() };
     let mut broker = Broker::with_topic(settings);
     broker.subscribe("a", plain(), everything());
@@ -602,7 +602,7 @@ fn a_forwarded_copy_that_waits_at_the_next_topic_keeps_its_session() {
 }
 
 #[test]
-fn what_is_forwarded_to_a_topic_costs_as_much_as_its_copies() {
+fn forwarding_to_a_topic_costs_as_much_as_its_copies() {
     let mut broker = Broker::with_topic(plain());
     broker.core.state.messages.config.deliver_messages_max = 20;
     for number in 0..10 {

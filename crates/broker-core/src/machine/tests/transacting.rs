@@ -1,4 +1,4 @@
-//! How a test works with transactions.
+//! Helpers for tests of transactions.
 
 use super::harness::*;
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 /// The transaction of most tests.
 pub(super) const TX: TransactionId = TransactionId(1);
 
-/// How an operation was answered.
+/// Answer to an operation.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Answered {
     Done,
@@ -22,7 +22,7 @@ pub(super) enum Answered {
 }
 
 impl Broker {
-    /// What was said under this ticket; everything else stays for later.
+    /// Answer under this ticket; all other effects stay for later.
     pub(super) fn answer(&mut self, client: ClientId, ticket: Ticket, told: Vec<Effect>) -> Option<Answered> {
         let mut answer = None;
         for effect in told {

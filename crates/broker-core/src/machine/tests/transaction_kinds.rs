@@ -1,7 +1,7 @@
 //! Random transactions with everything else that they may have in them, against a model: deferral, schedules, topics and
 //! sessions, with lost locks and sessions, time-outs, lost clients and crashes.
 //!
-//! What it proves: what [`super::transaction_model`] proves of plain queues holds of these too. A copy is in each
+//! It proves: the properties that [`super::transaction_model`] proves of plain queues hold here too. A copy is in each
 //! subscription or in none; a schedule is there after the commit, and comes due; a deferred message stays where it is until
 //! then; and a session that is lost under a transaction is given to nobody before the transaction has ended.
 
@@ -21,12 +21,12 @@ use crate::{
 };
 
 const LOCK: u64 = 300;
-/// Where messages lie. In the topic itself it is only what is scheduled.
+/// Stores of messages. The topic itself holds only scheduled ones.
 const PLACES: [&str; 5] = ["q", "s", "t/Subscriptions/one", "t/Subscriptions/two", "t"];
 const SESSIONS: usize = 1;
 const COPIES: [usize; 2] = [2, 3];
 const TOPIC: usize = 4;
-/// Where messages are sent to.
+/// Targets of sends.
 const TARGETS: [usize; 3] = [0, SESSIONS, TOPIC];
 
 #[derive(Clone, Debug)]
@@ -83,7 +83,7 @@ impl State {
     }
 }
 
-/// What is done to a message.
+/// Operation on a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Deed {
     Complete,
@@ -115,7 +115,7 @@ struct Grant {
     delivery: Option<(QueueId, SequenceNumber, LockId)>,
 }
 
-/// Where to, its text, and when it is due.
+/// Target, text, and due time.
 type Sent = (usize, String, Option<u64>);
 
 struct Test {
@@ -215,7 +215,7 @@ impl Test {
         self.come_due();
     }
 
-    /// What the clock says of schedules.
+    /// Activates scheduled messages that are due.
     fn come_due(&mut self) {
         let now = self.now();
         let is_due = |state: &State| matches!(state, State::Scheduled(due) if *due <= now);

@@ -33,7 +33,7 @@ fn two_minutes_after_its_first_operation_a_transaction_is_rolled_back() {
 }
 
 #[test]
-fn what_comes_too_late_for_its_transaction_is_told_so() {
+fn an_operation_too_late_for_its_transaction_is_refused_with_the_reason() {
     let mut broker = Broker::with_queue(EntitySettings {
         lock_duration: Duration::from_secs(300),
         ..EntitySettings::default()
@@ -51,9 +51,9 @@ fn what_comes_too_late_for_its_transaction_is_told_so() {
     assert_eq!(broker.discharge(TX, true), Answered::Done, "it is rolled back, as asked");
 }
 
-/// What time brings waits while much waits for the disk, and whoever sends need not.
+/// Timers wait while the journal's queue is long, and sends need not.
 #[test]
-fn a_transaction_whose_time_is_over_is_rolled_back_by_whoever_is_too_late() {
+fn an_operation_that_comes_too_late_rolls_its_timed_out_transaction_back() {
     let late = TransactionError::TimedOut;
     let in_time = |waited| {
         let mut broker = Broker::with_queue(EntitySettings::default());
@@ -147,7 +147,7 @@ fn limits_hold_at_their_value_and_not_beyond() {
 }
 
 #[test]
-fn what_an_outcome_writes_anew_counts_as_well() {
+fn bytes_that_an_outcome_rewrites_count_as_well() {
     for (outcome, fits) in
         [(Outcome::Complete, true), (Outcome::DeadLetter(properties(&[("DeadLetterReason", "r")])), false)]
     {
@@ -160,7 +160,7 @@ fn what_an_outcome_writes_anew_counts_as_well() {
 }
 
 #[test]
-fn what_is_refused_alone_is_refused_in_a_transaction_and_fails_it() {
+fn an_operation_refused_alone_is_refused_in_a_transaction_and_fails_it() {
     let full = EntitySettings { max_size_bytes: Some(200), ..EntitySettings::default() };
     let small = EntitySettings { max_message_bytes: Some(4), ..EntitySettings::default() };
     let cases: [(&str, Try); 6] = [
@@ -225,7 +225,7 @@ fn full(entity: &str, bytes: u64) -> CommitError {
 }
 
 #[test]
-fn what_has_become_impossible_fails_the_commit() {
+fn an_operation_that_became_impossible_fails_the_commit() {
     type Change = fn(&mut Broker);
     let cases: [(&str, Change, CommitError); 3] = [
         (
@@ -268,7 +268,7 @@ fn what_has_become_impossible_fails_the_commit() {
 }
 
 #[test]
-fn what_goes_to_one_queue_must_fit_together() {
+fn messages_of_a_transaction_must_fit_into_their_queue_together() {
     let mut broker =
         Broker::with_queue(EntitySettings { max_size_bytes: Some(1_000), ..EntitySettings::default() });
     broker.declare(TX);

@@ -1,6 +1,6 @@
 //! Random transactions over two queues, with lost locks, time-outs, lost clients and crashes, against a model.
 //!
-//! What it proves: a transaction is done whole or not at all, whenever the broker stops; nothing of it is seen before;
+//! It proves: a transaction is done whole or not at all, whenever the broker stops; nothing of it is seen before;
 //! what it would settle stays locked; and the journal, cut behind any call, gives what was there after that call.
 
 use std::{collections::BTreeMap, time::Duration};
@@ -53,14 +53,14 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Where a message is.
+/// Store of a message.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct Place {
     queue: usize,
     dead: bool,
 }
 
-/// Where to, and its text.
+/// Target and text.
 type Sent = (usize, String);
 /// Whether it is dead-lettered (`None`: given back).
 type Deed = Option<bool>;
@@ -183,7 +183,7 @@ impl Test {
         }
     }
 
-    /// What is rolled back stays with its receiver, unless that has settled and has no lock that runs on.
+    /// A rolled back message stays with its receiver, unless that has settled it and has no lock that runs on.
     fn roll_back(&mut self, settled: Vec<(Settled, LockToken, Deed)>) {
         for ((text, settled), token, _) in settled {
             if settled && self.locks.get(&text).is_some_and(|held| held.plain && held.token == token) {

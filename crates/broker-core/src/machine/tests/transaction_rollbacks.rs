@@ -1,4 +1,4 @@
-//! What a rollback leaves to receivers, and what a cancellation and a session's state do in a transaction.
+//! Rollbacks, and cancellations and session states in transactions.
 
 use super::{harness::*, transacting::*};
 use crate::{
@@ -121,7 +121,7 @@ fn a_receiver_may_settle_while_its_transaction_is_open() {
 }
 
 #[test]
-fn what_is_settled_in_a_transaction_that_takes_nothing_returns() {
+fn a_message_settled_in_a_failed_transaction_returns() {
     for (policy, held) in [(UnsettledPolicy::KeepLocks, true), (UnsettledPolicy::Release, false)] {
         let (mut broker, delivery) = holding(policy, EntitySettings::default());
         broker.declare(TX);
@@ -137,7 +137,7 @@ fn what_is_settled_in_a_transaction_that_takes_nothing_returns() {
 }
 
 #[test]
-fn what_its_receiver_settles_in_a_second_transaction_returns_when_the_first_rolls_back() {
+fn a_message_settled_in_a_second_transaction_returns_when_the_first_rolls_back() {
     let (mut broker, delivery) = holding(UnsettledPolicy::Release, EntitySettings::default());
     let other = TransactionId(2);
     broker.declare(TX);
@@ -195,7 +195,7 @@ fn a_cancellation_whose_message_has_come_meanwhile_fails_the_commit() {
 }
 
 #[test]
-fn a_cancellation_of_what_is_not_scheduled_spoils_its_transaction() {
+fn cancelling_an_unknown_schedule_fails_the_transaction() {
     let mut broker = Broker::with_queue(EntitySettings::default());
     broker.publish(at(SOON, "one"));
     broker.publish(message("two"));
@@ -208,7 +208,7 @@ fn a_cancellation_of_what_is_not_scheduled_spoils_its_transaction() {
 }
 
 #[test]
-fn a_transaction_may_cancel_what_it_schedules_itself() {
+fn a_transaction_may_cancel_messages_that_it_schedules_itself() {
     let mut broker = Broker::with_queue(EntitySettings::default());
     broker.publish(at(LATER, "before"));
     broker.declare(TX);

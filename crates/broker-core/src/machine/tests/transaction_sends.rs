@@ -1,4 +1,4 @@
-//! What transactions schedule, send through other entities, and send to partitions and topics
+//! Sends of transactions: scheduled, via other entities, to partitions and to topics
 //! (`docs/features/transactions.md`, "Several entities").
 
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn due_in(broker: &Broker, text: &str, millis: u64) -> Message {
 }
 
 #[test]
-fn what_a_transaction_schedules_has_its_number_at_once_and_waits_from_the_commit_on() {
+fn a_message_scheduled_in_a_transaction_has_its_number_at_once_and_waits_from_the_commit_on() {
     for crash in [false, true] {
         let mut broker = Broker::with_queue(EntitySettings::default());
         broker.declare(TX);
@@ -74,7 +74,7 @@ fn a_number_that_a_transaction_was_told_is_nobody_elses() {
 }
 
 #[test]
-fn what_a_transaction_schedules_is_checked_when_it_joins() {
+fn a_message_scheduled_in_a_transaction_is_checked_when_it_joins() {
     let mut broker =
         Broker::with_queue(EntitySettings { max_message_bytes: Some(4), ..EntitySettings::default() });
     let missing = schedule_in(&mut broker, TX, vec![message("m")]);
@@ -98,7 +98,7 @@ fn send_through(broker: &mut Broker, transaction: Option<TransactionId>, message
 }
 
 #[test]
-fn what_a_disabled_target_does_not_take_is_a_transfer_dead_letter_of_the_entity_between() {
+fn a_message_that_a_disabled_target_refuses_is_dead_lettered_in_the_transfer_entity() {
     use crate::EntityStatus::{Active, Disabled, ReceiveDisabled, SendDisabled};
     let cases = [(Active, true), (ReceiveDisabled, true), (SendDisabled, false), (Disabled, false)];
     let transfers = EntityPath { entity: "q".into(), sub_queue: SubQueue::TransferDeadLetter };
@@ -217,7 +217,7 @@ fn all_that_a_transaction_sends_to_a_partitioned_entity_has_one_key() {
     }
 }
 
-/// What stands behind a `>` is the via-partition key.
+/// The text behind a `>` is the via-partition key.
 fn describe(_now: Timestamp, payload: &Bytes) -> Message {
     let text = std::str::from_utf8(payload).unwrap();
     let mut facts = PropertySet::new();
@@ -234,7 +234,7 @@ fn all_that_a_transaction_sends_through_a_partitioned_entity_has_one_key() {
     let refused = |error: PartitionKeyError| Answered::Publish(error.into());
     let several = || refused(PartitionKeyError::SeveralKeys("q".into()));
     let missing = || refused(PartitionKeyError::Missing("q".into()));
-    // What goes through, what goes through next, and what is sent to the entity between itself.
+    // Messages sent via the entity, more messages sent via it, and messages sent to the entity itself.
     let cases = [
         (vec![message("1>a")], vec![message("2>a")], None, Answered::Done),
         (vec![message("1>a"), message("2>a")], vec![], None, Answered::Done),
@@ -249,7 +249,7 @@ fn all_that_a_transaction_sends_through_a_partitioned_entity_has_one_key() {
         (vec![message("1>a")], vec![keyed("2>b", "a")], None, several()),
         (vec![with_id("a")], vec![message("2>a")], None, Answered::Done),
         (vec![with_id("a")], vec![with_id("b")], None, several()),
-        // What is sent to that entity belongs to the same partition.
+        // Messages sent to the entity itself must belong to the same partition.
         (vec![message("1>a")], vec![], Some(keyed("3", "a")), Answered::Done),
         (vec![message("1>a")], vec![], Some(keyed("3", "b")), several()),
     ];
@@ -296,7 +296,7 @@ fn keys_do_not_matter_through_an_entity_without_partitions_or_outside_of_a_trans
 }
 
 #[test]
-fn copies_of_a_topic_count_for_what_a_transaction_holds() {
+fn copies_of_a_topic_count_against_the_limits_of_a_transaction() {
     let mut broker = limited(|config| config.max_transaction_bytes = 2_000);
     broker.create_kind("t", EntityKind::Topic, EntitySettings::default());
     for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {

@@ -80,7 +80,7 @@ fn a_message_is_enqueued_when_its_transaction_commits() {
 }
 
 #[test]
-fn every_outcome_waits_for_the_commit_and_then_does_what_it_does_alone() {
+fn every_outcome_waits_for_the_commit_and_then_has_its_usual_effect() {
     let cases: [(Outcome, &[&str], &[&str], u64); 5] = [
         // outcome, texts in the queue, texts among the dead letters, deferred
         (Outcome::Complete, &[], &[], 0),

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn finds_what_was_put_in_and_gives_up_room() {
+fn names_are_found_and_memory_is_released() {
     let mut names = Names::new(7);
     let id = |number: u32| format!("session-{number}");
     for number in 0..1_000 {
