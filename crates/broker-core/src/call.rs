@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use crate::{
     ClientId, CoreConfig, Effect, EntityError, Output, PublishError, QueueId, Ticket, Timestamp,
-    merge::{Answer, Merge, Removal},
+    output_coalescer::{Answer, OutputCoalescer, Removal},
 };
 
 /// The client of a call that no client asked for: the broker itself, as time passes. It waits for no answer.
@@ -32,7 +32,7 @@ pub(crate) struct Cx<'a, O> {
     pub(crate) new_states: BTreeMap<(QueueId, u32), Bytes>,
     /// Stores whose histories have something to record.
     pub(crate) dirty_histories: Vec<QueueId>,
-    merge: Merge,
+    coalescer: OutputCoalescer,
     write_limit: u64,
 }
 
@@ -64,12 +64,12 @@ impl WriteBudget {
 }
 
 impl<'a, O: Output> Cx<'a, O> {
-    /// A call begins. `merge` is what an earlier call gave back: empty, with buffers to be used again.
+    /// A call begins. `coalescer` is what an earlier call gave back: empty, with buffers to be used again.
     pub(crate) fn new(
         now: Timestamp,
         client: ClientId,
         config: &CoreConfig,
-        merge: Merge,
+        coalescer: OutputCoalescer,
         out: &'a mut O,
     ) -> Self {
         let write_limit = config.send_bytes_max();
@@ -82,14 +82,14 @@ impl<'a, O: Output> Cx<'a, O> {
             release_budget: config.deliver_messages_max.max(1),
             new_states: BTreeMap::new(),
             dirty_histories: Vec::new(),
-            merge,
+            coalescer,
         }
     }
 
     /// Answers one ticket of the client.
     #[inline]
     pub(crate) fn answer(&mut self, answer: Answer, ticket: Ticket) {
-        self.merge.answer(self.client, answer, ticket, self.out);
+        self.coalescer.answer(self.client, answer, ticket, self.out);
     }
 
     /// Tells the client something, after what was gathered.
@@ -99,7 +99,7 @@ impl<'a, O: Output> Cx<'a, O> {
 
     /// Tells any client something, after what was gathered.
     pub(crate) fn tell(&mut self, client: ClientId, effect: Effect) {
-        self.merge.effect(client, effect, self.out);
+        self.coalescer.effect(client, effect, self.out);
     }
 
     /// Answers a request that concerns an entity.
@@ -120,17 +120,17 @@ impl<'a, O: Output> Cx<'a, O> {
     /// Records that a message is gone.
     #[inline]
     pub(crate) fn removed(&mut self, queue: QueueId, sequence: u64, removal: Removal) {
-        self.merge.removed(queue, sequence, removal, self.out);
+        self.coalescer.removed(queue, sequence, removal, self.out);
     }
 
     /// Writes the removals that were gathered.
     pub(crate) fn flush_removed(&mut self) {
-        self.merge.flush_removed(self.out);
+        self.coalescer.flush_removed(self.out);
     }
 
     /// Writes the removals and gives the answers that were gathered.
     pub(crate) fn flush(&mut self) {
-        self.merge.flush(self.out);
+        self.coalescer.flush(self.out);
     }
 
     /// A step begins whose messages may reach topics.
@@ -146,8 +146,8 @@ impl<'a, O: Output> Cx<'a, O> {
     }
 
     /// The call ends. Gives back the buffers for the next one.
-    pub(crate) fn finish(mut self) -> Merge {
+    pub(crate) fn finish(mut self) -> OutputCoalescer {
         self.flush();
-        mem::take(&mut self.merge)
+        mem::take(&mut self.coalescer)
     }
 }

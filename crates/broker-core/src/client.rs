@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     ClientId, LinkId, QueueId, ReceiveMode, UnsettledPolicy,
-    partition::Onward,
+    partition::SequenceCursor,
     selection::Selection,
     sessions::{AcceptorNumber, SessionNumber},
     slot::ConsumerNumber,
@@ -20,23 +20,23 @@ pub(crate) struct Client {
     /// Payload bytes that may be handed out, absolute.
     pub(crate) budget: u64,
     /// Payload bytes handed out.
-    pub(crate) handed: u64,
+    pub(crate) delivered_bytes: u64,
     /// Bytes that a shorter payload counts as.
-    pub(crate) least: u32,
+    pub(crate) min_bytes: u32,
     /// Consumers that have credit but no budget; some of them may be gone.
     pub(crate) blocked: Vec<ConsumerNumber>,
     /// Number of them that are.
-    pub(crate) gone: usize,
+    pub(crate) stale_consumers: usize,
 }
 
 impl Client {
     /// A consumer that is blocked is gone. Its number stays until there is budget, or until more than half of the numbers
     /// are such: looking for it each time would cost as much as there are.
     pub(crate) fn leave_blocked(&mut self, is_there: impl Fn(ConsumerNumber) -> bool) {
-        self.gone += 1;
-        if 2 * self.gone > self.blocked.len() {
+        self.stale_consumers += 1;
+        if 2 * self.stale_consumers > self.blocked.len() {
             self.blocked.retain(|number| is_there(*number));
-            self.gone = 0;
+            self.stale_consumers = 0;
         }
     }
 }
@@ -59,7 +59,7 @@ pub(crate) enum Link {
 
 /// Queue in which a consumer waits for its next message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Place {
+pub(crate) enum WaitState {
     /// Nowhere: it has no credit.
     Idle,
     /// In its store's ring (or ring of browsers, or of those that select).
@@ -70,10 +70,10 @@ pub(crate) enum Place {
 
 /// Relation of a consumer to its subscription, where that was created for it.
 #[derive(Debug, Default)]
-pub(crate) enum Standing {
+pub(crate) enum SubscriptionRole {
     /// Nothing, or it shares one that stays.
     #[default]
-    Guest,
+    Shared,
     /// Identity of a durable subscriber that does not share its subscription: its next link replaces this one.
     Owner(Box<str>),
     /// The subscription goes with the last of those who receive from it.
@@ -96,14 +96,14 @@ pub(crate) struct Consumer {
     pub(crate) drain: bool,
     /// It stands among those of its store that wait for such an answer, perhaps for one that it has had.
     pub(crate) is_listed: bool,
-    pub(crate) place: Place,
+    pub(crate) wait_state: WaitState,
     /// It was given a lock at some time.
     pub(crate) took_locks: bool,
     /// Position at which a browsing consumer continues.
-    pub(crate) browsed: Onward,
+    pub(crate) browse_cursor: SequenceCursor,
     /// It wants some of the messages only.
     pub(crate) selection: Option<Box<Selection>>,
-    pub(crate) standing: Standing,
+    pub(crate) subscription_role: SubscriptionRole,
     /// The session that it holds. Such a consumer stands in no ring: its session stands in turn.
     pub(crate) session: Option<SessionNumber>,
 }

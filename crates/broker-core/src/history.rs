@@ -136,8 +136,8 @@ impl History {
 
     /// Forgets ids whose window has passed: whole runs, until `most` ids are gone. Says how many are.
     pub(crate) fn forget(&mut self, queue: QueueId, now: Timestamp, most: u32, out: &mut impl Output) -> u32 {
-        let (mut gone, window) = (0, self.window);
-        while gone < most
+        let (mut forgotten, window) = (0, self.window);
+        while forgotten < most
             && let Some(run) = self.runs.front().copied().filter(|run| run.at.after(window) <= now)
         {
             self.runs.pop_front();
@@ -147,9 +147,9 @@ impl History {
                 }
             }
             out.release(run.position, run.length);
-            gone += run.count;
+            forgotten += run.count;
         }
-        if gone > 0 {
+        if forgotten > 0 {
             let kept_from = self.runs.front().map_or(self.next, |run| run.number);
             let (position, length) = out.record(&encode_forgotten(queue, kept_from), &[]);
             // It lies behind all that it speaks of, which the journal forgets first: nobody needs to carry it.
@@ -158,7 +158,7 @@ impl History {
             self.digests.shrink_to(2 * self.digests.len());
             self.runs.shrink_to(2 * self.runs.len());
         }
-        gone
+        forgotten
     }
 
     /// Takes in a run that the journal holds.

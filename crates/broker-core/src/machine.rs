@@ -3,24 +3,28 @@
 //! Invariant: the state after replaying the records equals the state that wrote them, but for locks, links, credit
 //! and what only one process knows (`acquired_before`, unreadable messages).
 
+mod admin_snapshot;
 mod admission;
 mod agenda;
-mod arrival;
-mod copies;
+mod command_router;
 mod dead_letter;
 mod deadline;
 mod deferred;
 mod delete;
+mod deletion_queue;
 mod describe;
-mod dispatch;
+mod dispatcher;
 mod duplicates;
 mod enlist;
 mod entities;
+mod fan_out;
+mod fan_out_plan;
 mod forward;
 mod idle;
-mod leaving;
 mod link_table;
 mod links;
+mod load_message;
+mod lock_release;
 mod messages;
 mod namespace;
 mod node_kind;
@@ -28,10 +32,7 @@ mod partitions;
 mod peek;
 mod prefetch;
 mod publish;
-mod pump;
-mod reading;
 mod recovery;
-mod remains;
 mod removal;
 mod rules;
 mod schedule;
@@ -41,36 +42,35 @@ mod session_requests;
 mod sessions;
 mod settle;
 mod status;
+mod store_message;
 mod stored;
 mod subscribers;
 mod table;
-mod topic;
 mod transact;
 mod update;
-mod views;
 
+pub use admin_snapshot::EntityView;
 pub use recovery::ReplayError;
-pub use views::EntityView;
 
 use bytes::Bytes;
 
 use self::{
+    admin_snapshot::AdminSnapshot,
+    command_router::CommandRouter,
     deadline::DueWork,
-    dispatch::CommandRouter,
+    dispatcher::{DeliveryBudget, Dispatcher},
     forward::Forwarder,
-    leaving::LockReleases,
+    lock_release::LockReleases,
     namespace::Namespace,
-    peek::Lookups,
+    peek::ReadRequests,
     prefetch::{AHEAD, prefetch_commands},
-    pump::{Bound, Dispatcher},
     recovery::Recovery,
     removal::EntityRemoval,
-    views::AdminViews,
 };
 use crate::{
     AuthorizationRule, Batch, ClientId, Command, CoreConfig, Output, Position, QueueId, Timestamp,
     call::{Cx, NO_CLIENT},
-    merge::Merge,
+    output_coalescer::OutputCoalescer,
     sessions::Session,
 };
 
@@ -91,13 +91,13 @@ use crate::{
 pub struct Core {
     state: Namespace,
     /// Buffers of a call's context; empty between calls.
-    merge: Merge,
+    coalescer: OutputCoalescer,
 }
 
 impl Core {
     /// An empty broker.
     pub fn new(config: CoreConfig) -> Self {
-        Self { state: Namespace::new(config), merge: Merge::default() }
+        Self { state: Namespace::new(config), coalescer: OutputCoalescer::default() }
     }
 
     /// Does what one client asked in one go. Runs of answers and of removals are merged, so this is the way to go
@@ -150,7 +150,7 @@ impl Core {
 
     /// When `handle_deadline` wants to be called next. It may find nothing to do then.
     pub fn deadline(&self) -> Option<Timestamp> {
-        if !self.state.leaving.is_empty() || !self.state.remains.is_empty() {
+        if !self.state.lock_releases.is_empty() || !self.state.deletions.is_empty() {
             return Some(Timestamp::from_millis(0));
         }
         let timer = self.state.messages.entities.agenda.first_timer().map(|(at, _)| at);
@@ -171,15 +171,15 @@ impl Core {
             self.state.messages.config.deliver_messages_max.max(2) / 2,
             self.state.messages.config.deliver_messages_max.max(2).div_ceil(2),
         );
-        let left = rest.saturating_add(Forwarder::of(&mut self.state.messages).work_off_forwards(cx, half));
+        let left = rest.saturating_add(Forwarder::of(&mut self.state.messages).drain_forwards(cx, half));
         let left = LockReleases::of(&mut self.state).time_out_transactions(now, left);
-        let left = LockReleases::of(&mut self.state).work_off_leaving(cx, left);
-        let mut left = EntityRemoval::of(&mut self.state).work_off_remains(left, cx.out);
+        let left = LockReleases::of(&mut self.state).drain_lock_releases(cx, left);
+        let mut left = EntityRemoval::of(&mut self.state).drain_deletions(left, cx.out);
         while let Some((at, queue)) = self.state.messages.entities.agenda.first_timer()
             && at <= now
             && left > 0
         {
-            left = DueWork::of(&mut self.state).run_store(cx, queue, left);
+            left = DueWork::of(&mut self.state).handle_due(cx, queue, left);
             self.state.messages.entities.rearm(queue);
         }
         // Last: a lock that has run out keeps no entity, and says until when it was used.
@@ -193,15 +193,15 @@ impl Core {
     pub fn deliver(&mut self, now: Timestamp, out: &mut impl Output) -> bool {
         let mut call = self.begin_call(now, NO_CLIENT, out);
         let cx = &mut call;
-        let mut bound = Bound::of(&self.state.messages.config);
-        Lookups::of(&mut self.state).answer_lookups(cx, &mut bound);
-        while !bound.is_spent()
+        let mut budget = DeliveryBudget::of(&self.state.messages.config);
+        ReadRequests::of(&mut self.state).answer_reads(cx, &mut budget);
+        while !budget.is_spent()
             && let Some(queue) = self.state.messages.entities.agenda.next_to_dispatch()
         {
-            Dispatcher::of(&mut self.state).pump_store(cx, queue, &mut bound);
+            Dispatcher::of(&mut self.state).deliver_from(cx, queue, &mut budget);
         }
         self.finish_call(call);
-        self.state.messages.entities.agenda.has_to_dispatch() || !self.state.lookups.is_empty()
+        self.state.messages.entities.agenda.has_to_dispatch() || !self.state.pending_reads.is_empty()
     }
 
     /// Takes in one record of the journal, in order, before anything else. `index` is at least the record's index;
@@ -241,7 +241,7 @@ impl Core {
             .stores
             .values()
             .map(|store| &**store)
-            .chain(self.state.remains.stores())
+            .chain(self.state.deletions.stores())
             .flat_map(|store| {
                 let definition = store.entity().map(|entity| (entity.position, entity.length));
                 let sessions = store.sessions.iter().flat_map(|sessions| sessions.iter());
@@ -257,17 +257,17 @@ impl Core {
     /// Whether deleted entities still hold records that are not given back. The journal may clean no segment meanwhile:
     /// nobody would move them, and it would find them alive.
     pub fn has_unreleased_records(&self) -> bool {
-        !self.state.remains.is_empty()
+        !self.state.deletions.is_empty()
     }
 
     /// All entities in order of name.
     pub fn entities(&self) -> impl Iterator<Item = EntityView<'_>> {
-        AdminViews::of(&self.state.messages).entities()
+        AdminSnapshot::of(&self.state.messages).entities()
     }
 
     /// One entity by name.
     pub fn entity(&self, name: &str) -> Option<EntityView<'_>> {
-        AdminViews::of(&self.state.messages).entity(name)
+        AdminSnapshot::of(&self.state.messages).entity(name)
     }
 
     /// The name of the entity that a store belongs to.
@@ -289,19 +289,19 @@ impl Core {
     /// A number that two cores share if a restart could not tell them apart: the same queues with the same
     /// messages in the same states. Locks, links, credit and positions in the journal are left out.
     pub fn digest(&self) -> u64 {
-        AdminViews::of(&self.state.messages).digest()
+        AdminSnapshot::of(&self.state.messages).digest()
     }
 
     /// A call begins, for a client or for [`NO_CLIENT`].
     fn begin_call<'a, O: Output>(&mut self, now: Timestamp, client: ClientId, out: &'a mut O) -> Cx<'a, O> {
-        Cx::new(now, client, &self.state.messages.config, std::mem::take(&mut self.merge), out)
+        Cx::new(now, client, &self.state.messages.config, std::mem::take(&mut self.coalescer), out)
     }
 
     /// A call ends: what was gathered is recorded and told.
     #[inline]
     fn finish_call(&mut self, mut cx: Cx<'_, impl Output>) {
         self.state.messages.record_histories(&mut cx);
-        self.merge = cx.finish();
+        self.coalescer = cx.finish();
     }
 }
 

@@ -250,14 +250,14 @@ impl Transactions {
     }
 
     /// A transaction schedules these messages no more.
-    pub(crate) fn unschedule(&mut self, key: Key, queue: QueueId, gone: &[SequenceNumber]) {
+    pub(crate) fn unschedule(&mut self, key: Key, queue: QueueId, cancelled: &[SequenceNumber]) {
         let Some(transaction) = self.all.get_mut(&key) else { return };
         for work in &mut transaction.work {
             let Work::Schedule { queue: of, messages, numbers } = work else { continue };
             if *of != queue {
                 continue;
             }
-            let stays = |number: &u64| !gone.contains(&SequenceNumber(*number));
+            let stays = |number: &u64| !cancelled.contains(&SequenceNumber(*number));
             let mut kept = numbers.iter().map(stays);
             messages.retain(|_| kept.next().unwrap_or(true));
             numbers.retain(stays);

@@ -121,12 +121,12 @@ impl Counters {
 /// Cursor that passes each sequence number once: one number for a plain store, one for each partition where a store has
 /// partitions, because new numbers lie between old ones there.
 #[derive(Debug, Default)]
-pub(crate) struct Onward {
+pub(crate) struct SequenceCursor {
     plain: u64,
     partitions: Option<Box<[u64; PARTITIONS as usize + 1]>>,
 }
 
-impl Onward {
+impl SequenceCursor {
     /// The next number to look at, `next_before(from, end)` being the lowest one that exists in a range.
     pub(crate) fn next(
         &self,

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use broker_filter::{Filter, PropertySet};
 
-use crate::{partition::Onward, slot::ConsumerNumber, slots::Slots};
+use crate::{partition::SequenceCursor, slot::ConsumerNumber, slots::Slots};
 
 /// Numbers that a store's log, or one consumer, keeps of messages that came back. Past it a consumer looks at all of
 /// the messages again, a bounded part at a time.
@@ -17,11 +17,11 @@ const RETURNED_MAX: usize = 4_096;
 #[derive(Debug)]
 pub(crate) struct Selection {
     filter: Filter,
-    onward: Onward,
+    cursor: SequenceCursor,
     /// Numbers behind that which came back.
     again: BTreeSet<u64>,
     /// Number of entries of the store's log that it has processed.
-    heard: u64,
+    log_position: u64,
 }
 
 /// A store's selecting consumers.
@@ -55,42 +55,42 @@ impl Selectors {
 impl Selection {
     /// A selection that begins with all messages of the store.
     pub(crate) fn new(filter: Filter) -> Self {
-        Self { filter, onward: Onward::default(), again: BTreeSet::new(), heard: 0 }
+        Self { filter, cursor: SequenceCursor::default(), again: BTreeSet::new(), log_position: 0 }
     }
 
     /// Takes in what came back meanwhile.
-    pub(crate) fn hear(&mut self, selectors: &Selectors, has_partitions: bool) {
+    pub(crate) fn catch_up(&mut self, selectors: &Selectors, has_partitions: bool) {
         let end = selectors.end();
-        if self.heard == end {
+        if self.log_position == end {
             return;
         }
-        let news = end - self.heard.max(selectors.forgotten);
-        if self.heard < selectors.forgotten || self.again.len() as u64 + news > RETURNED_MAX as u64 {
-            self.onward = Onward::default();
+        let news = end - self.log_position.max(selectors.forgotten);
+        if self.log_position < selectors.forgotten || self.again.len() as u64 + news > RETURNED_MAX as u64 {
+            self.cursor = SequenceCursor::default();
             self.again.clear();
         } else {
-            let onward = &self.onward;
+            let cursor = &self.cursor;
             let seen = selectors.log.range(selectors.log.len() - usize::try_from(news).unwrap_or(0)..);
-            self.again.extend(seen.filter(|number| onward.has_passed(has_partitions, **number)));
+            self.again.extend(seen.filter(|number| cursor.has_passed(has_partitions, **number)));
         }
-        self.heard = end;
+        self.log_position = end;
     }
 
     /// Whether it knows all that came back.
-    pub(crate) fn has_heard(&self, selectors: &Selectors) -> bool {
-        self.heard == selectors.end()
+    pub(crate) fn has_caught_up(&self, selectors: &Selectors) -> bool {
+        self.log_position == selectors.end()
     }
 
-    /// The next message to look at. What is left out of the log is not seen: see [`Self::hear`].
+    /// The next message to look at. What is left out of the log is not seen: see [`Self::catch_up`].
     pub(crate) fn next<T: Copy>(&self, has_partitions: bool, slots: &Slots<T>) -> Option<u64> {
         let first = self.again.first().copied();
-        first.or_else(|| self.onward.next(has_partitions, |from, end| slots.next_before(from, end)))
+        first.or_else(|| self.cursor.next(has_partitions, |from, end| slots.next_before(from, end)))
     }
 
     /// That one was looked at.
     pub(crate) fn pass(&mut self, has_partitions: bool, sequence: u64) {
         if !self.again.remove(&sequence) {
-            self.onward.pass(has_partitions, sequence);
+            self.cursor.pass(has_partitions, sequence);
         }
     }
 

@@ -7,7 +7,7 @@
 //!     └──────────────── its last delivered message is back ────┘
 //! ```
 //!
-//! Invariant: each message of a session stands in exactly one of `ready`, `delivered` and `aside`. A session is in
+//! Invariant: each message of a session stands in exactly one of `ready`, `delivered` and `unavailable`. A session is in
 //! `available` exactly while it is free and something is ready, under its lowest ready number; one that is held and
 //! has something ready is in `turn`, unless its holder was found to want nothing. A session without messages, state
 //! and holder does not exist, but for a place in `turn` that it still has. No call looks at more sessions than it is
@@ -15,7 +15,7 @@
 
 mod acceptors;
 mod names;
-mod numbers;
+mod sequence_set;
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -23,7 +23,7 @@ use std::{
 };
 
 use names::Names;
-use numbers::Numbers;
+use sequence_set::SequenceSet;
 
 pub(crate) use acceptors::{Acceptor, AcceptorNumber, Acceptors};
 
@@ -35,12 +35,12 @@ pub(crate) struct SessionNumber(pub(crate) u32);
 
 /// State of a message within its session.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Standing {
+pub(crate) enum SessionMessageState {
     /// The holder may have it.
     Ready,
     Delivered,
     /// Deferred, scheduled, over or unreadable.
-    Aside,
+    Unavailable,
 }
 
 /// Lock of a session.
@@ -85,10 +85,10 @@ pub(crate) struct SessionState {
 #[derive(Debug)]
 pub(crate) struct Session {
     id: Arc<str>,
-    ready: Numbers,
-    delivered: Numbers,
-    aside: BTreeSet<u64>,
-    hold: SessionLock,
+    ready: SequenceSet,
+    delivered: SequenceSet,
+    unavailable: BTreeSet<u64>,
+    lock: SessionLock,
     state: Option<Box<SessionState>>,
     /// Its place in `available`.
     listed: Option<u64>,
@@ -117,10 +117,10 @@ impl Session {
     fn new(id: Arc<str>) -> Self {
         Self {
             id,
-            ready: Numbers::default(),
-            delivered: Numbers::default(),
-            aside: BTreeSet::new(),
-            hold: SessionLock::Free,
+            ready: SequenceSet::default(),
+            delivered: SequenceSet::default(),
+            unavailable: BTreeSet::new(),
+            lock: SessionLock::Free,
             state: None,
             listed: None,
             in_turn: false,
@@ -133,13 +133,13 @@ impl Session {
     }
 
     /// Its lock.
-    pub(crate) fn hold(&self) -> SessionLock {
-        self.hold
+    pub(crate) fn lock(&self) -> SessionLock {
+        self.lock
     }
 
     /// The holder, if the lock runs at `now`.
     pub(crate) fn holder(&self, now: Timestamp) -> Option<Holder> {
-        match self.hold {
+        match self.lock {
             SessionLock::Held(holder) if now < holder.until => Some(holder),
             SessionLock::Held(_) | SessionLock::Free | SessionLock::Ending => None,
         }
@@ -147,7 +147,7 @@ impl Session {
 
     /// When its lock ends, if somebody has it.
     pub(crate) fn until(&self) -> Option<Timestamp> {
-        if let SessionLock::Held(holder) = self.hold { Some(holder.until) } else { None }
+        if let SessionLock::Held(holder) = self.lock { Some(holder.until) } else { None }
     }
 
     /// Its state.
@@ -167,13 +167,13 @@ impl Session {
 
     /// Its lowest message at or after `from`, wherever it stands.
     pub(crate) fn next(&self, from: u64) -> Option<u64> {
-        let aside = self.aside.range(from..).next().copied();
-        [self.ready.next(from), self.delivered.next(from), aside].into_iter().flatten().min()
+        let unavailable = self.unavailable.range(from..).next().copied();
+        [self.ready.next(from), self.delivered.next(from), unavailable].into_iter().flatten().min()
     }
 
     fn is_nothing(&self) -> bool {
-        let is_empty = self.ready.is_empty() && self.delivered.is_empty() && self.aside.is_empty();
-        is_empty && self.hold == SessionLock::Free && self.state.is_none() && !self.in_turn
+        let is_empty = self.ready.is_empty() && self.delivered.is_empty() && self.unavailable.is_empty();
+        is_empty && self.lock == SessionLock::Free && self.state.is_none() && !self.in_turn
     }
 }
 
@@ -208,7 +208,7 @@ impl Sessions {
     }
 
     /// The session of an id, made if it is missing. It must be given something at once.
-    pub(crate) fn enter(&mut self, id: &str) -> SessionNumber {
+    pub(crate) fn get_or_create(&mut self, id: &str) -> SessionNumber {
         if let Some(number) = self.find(id) {
             return number;
         }
@@ -229,20 +229,25 @@ impl Sessions {
     }
 
     /// Says where a message stands, be it new or not.
-    pub(crate) fn stand(&mut self, number: SessionNumber, sequence: u64, standing: Standing) {
+    pub(crate) fn set_message_state(
+        &mut self,
+        number: SessionNumber,
+        sequence: u64,
+        state: SessionMessageState,
+    ) {
         let Some(session) = self.get_mut(number) else { return };
-        match standing {
-            Standing::Ready => {
-                let _found = session.delivered.remove(sequence) || session.aside.remove(&sequence);
+        match state {
+            SessionMessageState::Ready => {
+                let _found = session.delivered.remove(sequence) || session.unavailable.remove(&sequence);
                 session.ready.insert(sequence);
             }
-            Standing::Delivered => {
-                let _found = session.ready.remove(sequence) || session.aside.remove(&sequence);
+            SessionMessageState::Delivered => {
+                let _found = session.ready.remove(sequence) || session.unavailable.remove(&sequence);
                 session.delivered.insert(sequence);
             }
-            Standing::Aside => {
+            SessionMessageState::Unavailable => {
                 let _found = session.ready.remove(sequence) || session.delivered.remove(sequence);
-                session.aside.insert(sequence);
+                session.unavailable.insert(sequence);
             }
         }
         self.refresh(number);
@@ -254,7 +259,7 @@ impl Sessions {
         // Most are removed when they are settled.
         let _found = session.delivered.remove(sequence)
             || session.ready.remove(sequence)
-            || session.aside.remove(&sequence);
+            || session.unavailable.remove(&sequence);
         self.refresh(number);
     }
 
@@ -265,10 +270,10 @@ impl Sessions {
 
     /// Gives a session to a consumer, if it is free.
     pub(crate) fn accept(&mut self, number: SessionNumber, holder: Holder) -> bool {
-        let Some(session) = self.get_mut(number).filter(|session| session.hold == SessionLock::Free) else {
+        let Some(session) = self.get_mut(number).filter(|session| session.lock == SessionLock::Free) else {
             return false;
         };
-        session.hold = SessionLock::Held(holder);
+        session.lock = SessionLock::Held(holder);
         self.ends.insert((holder.until, number));
         self.refresh(number);
         true
@@ -277,7 +282,7 @@ impl Sessions {
     /// Gives a running lock a new end.
     pub(crate) fn renew(&mut self, number: SessionNumber, until: Timestamp) {
         let Some(session) = self.get_mut(number) else { return };
-        let SessionLock::Held(holder) = &mut session.hold else { return };
+        let SessionLock::Held(holder) = &mut session.lock else { return };
         let before = std::mem::replace(&mut holder.until, until);
         self.ends.remove(&(before, number));
         self.ends.insert((until, number));
@@ -286,7 +291,7 @@ impl Sessions {
 
     /// The holder's connection is lost: the lock runs on, and nobody uses it.
     pub(crate) fn lose_holder(&mut self, number: SessionNumber) {
-        if let Some(Session { hold: SessionLock::Held(holder), .. }) = self.get_mut(number) {
+        if let Some(Session { lock: SessionLock::Held(holder), .. }) = self.get_mut(number) {
             holder.consumer = None;
         }
     }
@@ -295,8 +300,8 @@ impl Sessions {
     /// found another standing.
     pub(crate) fn end(&mut self, number: SessionNumber) {
         let Some(session) = self.get_mut(number) else { return };
-        if let SessionLock::Held(holder) = session.hold {
-            session.hold = SessionLock::Ending;
+        if let SessionLock::Held(holder) = session.lock {
+            session.lock = SessionLock::Ending;
             self.ends.remove(&(holder.until, number));
             self.refresh(number);
         }
@@ -377,7 +382,7 @@ impl Sessions {
 
     /// The consumers of the sessions that are next in turn, as far as they have one.
     pub(crate) fn consumers_in_turn(&self) -> impl Iterator<Item = ConsumerNumber> {
-        self.turn.iter().filter_map(|number| match self.get(*number)?.hold {
+        self.turn.iter().filter_map(|number| match self.get(*number)?.lock {
             SessionLock::Held(holder) => holder.consumer,
             SessionLock::Free | SessionLock::Ending => None,
         })
@@ -400,11 +405,11 @@ impl Sessions {
         let Some(session) = self.places.get_mut(number.0 as usize).and_then(Option::as_deref_mut) else {
             return;
         };
-        if session.hold == SessionLock::Ending && session.delivered.is_empty() {
-            session.hold = SessionLock::Free;
+        if session.lock == SessionLock::Ending && session.delivered.is_empty() {
+            session.lock = SessionLock::Free;
         }
         let first = session.ready.first();
-        let listed = if session.hold == SessionLock::Free { first } else { None };
+        let listed = if session.lock == SessionLock::Free { first } else { None };
         if listed != session.listed {
             if let Some(before) = session.listed {
                 self.available.remove(&(before, number));
@@ -414,7 +419,7 @@ impl Sessions {
             }
             session.listed = listed;
         }
-        let is_held = matches!(session.hold, SessionLock::Held(Holder { consumer: Some(_), .. }));
+        let is_held = matches!(session.lock, SessionLock::Held(Holder { consumer: Some(_), .. }));
         if is_held && first.is_some() && !session.in_turn {
             session.in_turn = true;
             self.turn.push_back(number);

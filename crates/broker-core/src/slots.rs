@@ -11,7 +11,7 @@ use std::{
 /// Numbers per chunk: one bit each in a word.
 const CHUNK: u64 = 64;
 /// Slots that are looked for together at most.
-pub(crate) const TOGETHER: usize = 32;
+pub(crate) const PREFETCH_MAX: usize = 32;
 /// Slots that may be wasted before anything is done about it.
 const SLACK: usize = 256;
 /// Empty places in the ring that are always tolerated.
@@ -56,9 +56,9 @@ impl<T: Copy> Slots<T> {
     pub(crate) fn prefetch<'a>(
         &'a self,
         sequences: impl Iterator<Item = u64>,
-        found: &mut [Option<&'a T>; TOGETHER],
+        found: &mut [Option<&'a T>; PREFETCH_MAX],
     ) {
-        let mut chunks = [(None, 0); TOGETHER];
+        let mut chunks = [(None, 0); PREFETCH_MAX];
         for (chunk, sequence) in chunks.iter_mut().zip(sequences) {
             *chunk = (self.chunk(sequence / CHUNK), sequence % CHUNK);
         }

@@ -3,19 +3,19 @@
 //! Invariant: an unlocked active message that can be read is in the retrieval order exactly once; in a store with
 //! sessions it is `Ready` in its session instead.
 
-mod copies;
+mod body_refs;
 mod counts;
-mod holding;
+mod lock_owners;
 mod locks;
 mod order;
 mod replay;
 mod selecting;
 mod timers;
 
-pub(crate) use copies::Copies;
+pub(crate) use body_refs::BodyRefs;
 pub(crate) use counts::Counts;
-use holding::Holding;
-pub(crate) use replay::Seen;
+use lock_owners::LockOwners;
+pub(crate) use replay::ReplayedNumbers;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -27,10 +27,10 @@ use crate::{
     activity::Traffic,
     deadlines::{Deadlines, Run},
     history::History,
-    partition::{Onward, PartitionId},
+    partition::{PartitionId, SequenceCursor},
     record::{BodyRef, Definition},
     selection::Selectors,
-    sessions::{Session, SessionNumber, SessionState, Sessions, Standing},
+    sessions::{Session, SessionMessageState, SessionNumber, SessionState, Sessions},
     slot::{ConsumerNumber, Slot, State},
     slots::Slots,
     store::order::Order,
@@ -69,16 +69,16 @@ pub(crate) struct Store {
     pub(crate) role: Role,
     pub(crate) lock_duration: Duration,
     /// Lifetime of locks that end with their links.
-    pub(crate) hold: LockLifetime,
+    pub(crate) lock_lifetime: LockLifetime,
     pub(crate) slots: Slots<Slot>,
     /// Numbers of what is no body, there once a body was: a topic has many bodies, and shows none of them.
-    shown: Option<BTreeSet<u64>>,
+    visible: Option<BTreeSet<u64>>,
     /// There once a copy of a topic's message was.
-    pub(crate) copies: Option<Box<Copies>>,
+    pub(crate) body_refs: Option<Box<BodyRefs>>,
     pub(crate) counts: Counts,
     pub(crate) traffic: Traffic,
     /// The numbers that replay saw.
-    pub(crate) seen: Seen,
+    pub(crate) replayed: ReplayedNumbers,
     order: Order,
     /// Numbers name a partition.
     pub(crate) has_partitions: bool,
@@ -86,10 +86,10 @@ pub(crate) struct Store {
     /// Locks without a timer, at the times at which they began: nothing is due then.
     untimed: Deadlines,
     /// Owners of the locks, built when a consumer closes with locks.
-    holding: Option<Box<Holding>>,
+    lock_owners: Option<Box<LockOwners>>,
     /// Slots that were looked at for that.
     #[cfg(test)]
-    pub(crate) looked_at: usize,
+    pub(crate) slots_visited: usize,
     pub(crate) expiries: Deadlines,
     pub(crate) schedule: Deadlines,
     /// Key of the entity that gets every message of this store.
@@ -103,7 +103,7 @@ pub(crate) struct Store {
     /// Browsing consumers with credit, in turn; some of them may be gone.
     pub(crate) browsers: VecDeque<ConsumerNumber>,
     /// Number of closed ones in both.
-    pub(crate) gone: usize,
+    pub(crate) stale_consumers: usize,
     /// Consumers that want some of the messages only, where there are any.
     pub(crate) selectors: Option<Box<Selectors>>,
     /// Consumers that wait for `Effect::Drained`, each once; some of them may be gone.
@@ -129,20 +129,20 @@ impl Store {
             id,
             role,
             lock_duration,
-            hold: LockLifetime::default(),
+            lock_lifetime: LockLifetime::default(),
             slots: Slots::default(),
-            shown: None,
-            copies: None,
+            visible: None,
+            body_refs: None,
             counts: Counts::default(),
             traffic: Traffic::default(),
-            seen: Seen::default(),
+            replayed: ReplayedNumbers::default(),
             order: Order::default(),
             has_partitions: false,
             locks: Deadlines::default(),
             untimed: Deadlines::default(),
-            holding: None,
+            lock_owners: None,
             #[cfg(test)]
-            looked_at: 0,
+            slots_visited: 0,
             expiries: Deadlines::default(),
             schedule: Deadlines::default(),
             forwards: None,
@@ -150,7 +150,7 @@ impl Store {
             armed: Timestamp::MAX,
             ring: VecDeque::new(),
             browsers: VecDeque::new(),
-            gone: 0,
+            stale_consumers: 0,
             selectors: None,
             draining: Vec::new(),
             links: BTreeSet::new(),
@@ -170,7 +170,7 @@ impl Store {
     pub(crate) fn insert(&mut self, sequence: u64, slot: Slot) {
         let replaced = self.slots.insert(sequence, slot);
         debug_assert!(replaced.is_none(), "a sequence number is used once");
-        self.note_shown(sequence, slot.state);
+        self.note_visible(sequence, slot.state);
         self.count_in(&slot);
         self.remind(sequence, &slot);
         if slot.is_ready() {
@@ -180,7 +180,7 @@ impl Store {
                 self.note_return(sequence);
             }
         }
-        self.stand(sequence);
+        self.update_session_state(sequence);
     }
 
     /// Takes a message out, locked or not. Of a copy it says as well what it referred to: that has one reference
@@ -191,8 +191,8 @@ impl Store {
         if slot.is_ready() {
             self.order.remove(sequence);
         }
-        if let Some(shown) = &mut self.shown {
-            shown.remove(&sequence);
+        if let Some(visible) = &mut self.visible {
+            visible.remove(&sequence);
         }
         if let Some(sessions) = &mut self.sessions {
             sessions.remove(slot.session(), sequence);
@@ -222,8 +222,8 @@ impl Store {
     }
 
     /// The next message for somebody who looks at each one once.
-    pub(crate) fn next_to_show(&self, shown: &Onward) -> Option<u64> {
-        shown.next(self.has_partitions, |from, end| self.slots.next_before(from, end))
+    pub(crate) fn next_to_show(&self, visible: &SequenceCursor) -> Option<u64> {
+        visible.next(self.has_partitions, |from, end| self.slots.next_before(from, end))
     }
 
     /// The entity has partitions: its numbers say which. To be said before the first message comes.
@@ -236,9 +236,9 @@ impl Store {
     }
 
     /// Takes a message out of the order of its session, for its time is over.
-    pub(crate) fn set_aside(&mut self, sequence: u64) {
+    pub(crate) fn mark_unavailable(&mut self, sequence: u64) {
         if let (Some(sessions), Some(slot)) = (&mut self.sessions, self.slots.get(sequence)) {
-            sessions.stand(slot.session(), sequence, Standing::Aside);
+            sessions.set_message_state(slot.session(), sequence, SessionMessageState::Unavailable);
         }
     }
 
@@ -250,8 +250,8 @@ impl Store {
     /// The lowest number at or after `from`, among all messages that can be shown or those of one session.
     pub(crate) fn next_of_session(&self, session: Option<&str>, from: u64) -> Option<u64> {
         let Some(id) = session else {
-            let Some(shown) = &self.shown else { return self.slots.next(from) };
-            return shown.range(from..).next().copied();
+            let Some(visible) = &self.visible else { return self.slots.next(from) };
+            return visible.range(from..).next().copied();
         };
         let sessions = self.sessions.as_ref()?;
         sessions.get(sessions.find(id)?)?.next(from)
@@ -271,17 +271,17 @@ impl Store {
     }
 
     /// Puts a message where it belongs in its session.
-    pub(crate) fn stand(&mut self, sequence: u64) {
+    pub(crate) fn update_session_state(&mut self, sequence: u64) {
         let Some(sessions) = &mut self.sessions else { return };
         let Some(slot) = self.slots.get(sequence) else { return };
-        let standing = if slot.is_locked() {
-            Standing::Delivered
+        let state = if slot.is_locked() {
+            SessionMessageState::Delivered
         } else if slot.is_ready() {
-            Standing::Ready
+            SessionMessageState::Ready
         } else {
-            Standing::Aside
+            SessionMessageState::Unavailable
         };
-        sessions.stand(slot.session(), sequence, standing);
+        sessions.set_message_state(slot.session(), sequence, state);
     }
 
     /// Puts an unlocked message back to its place in the retrieval order.
@@ -290,7 +290,7 @@ impl Store {
             self.order.put(sequence);
             self.note_return(sequence);
         }
-        self.stand(sequence);
+        self.update_session_state(sequence);
     }
 
     /// Sets a message's state, which moves it from one count to another.
@@ -301,7 +301,7 @@ impl Store {
         let after = *slot;
         self.count_out(&before);
         self.count_in(&after);
-        self.stand(sequence);
+        self.update_session_state(sequence);
     }
 
     /// Says that a message lies somewhere else now.
@@ -321,17 +321,17 @@ impl Store {
         if was_ready {
             self.order.remove(sequence);
         }
-        self.stand(sequence);
+        self.update_session_state(sequence);
     }
 
     /// A consumer that waits in a ring is gone. Its number stays until its turn comes, or until more than half of the
     /// numbers are such: looking for it each time would cost as much as there are consumers.
     pub(crate) fn leave_ring(&mut self, is_there: impl Fn(ConsumerNumber) -> bool) {
-        self.gone += 1;
-        if 2 * self.gone > self.ring.len() + self.browsers.len() {
+        self.stale_consumers += 1;
+        if 2 * self.stale_consumers > self.ring.len() + self.browsers.len() {
             self.ring.retain(|number| is_there(*number));
             self.browsers.retain(|number| is_there(*number));
-            self.gone = 0;
+            self.stale_consumers = 0;
         }
     }
 
@@ -358,21 +358,23 @@ impl Store {
 
     /// Notes what may be shown, once there is something that may not.
     #[inline]
-    fn note_shown(&mut self, sequence: u64, state: State) {
-        match (&mut self.shown, state) {
+    fn note_visible(&mut self, sequence: u64, state: State) {
+        match (&mut self.visible, state) {
             (None, State::Body) => {
                 let slots = std::mem::take(&mut self.slots);
-                self.list_shown(&slots);
+                self.list_visible(&slots);
                 self.slots = slots;
             }
-            (Some(shown), State::Active | State::Deferred | State::Scheduled) => drop(shown.insert(sequence)),
+            (Some(visible), State::Active | State::Deferred | State::Scheduled) => {
+                visible.insert(sequence);
+            }
             (None, _) | (Some(_), State::Body) => {}
         }
     }
 
-    fn list_shown(&mut self, slots: &Slots<Slot>) {
-        let shown = slots.iter().filter(|(_, slot)| slot.state != State::Body);
-        self.shown = Some(shown.map(|(number, _)| number).collect());
+    fn list_visible(&mut self, slots: &Slots<Slot>) {
+        let visible = slots.iter().filter(|(_, slot)| slot.state != State::Body);
+        self.visible = Some(visible.map(|(number, _)| number).collect());
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::{
     messages::Messages,
-    partitions::{Together, check_partition_keys},
+    partitions::{BatchScope, check_partition_keys},
     sessions::{SESSION_ID_CHARS_MAX, check_session_id},
     status::Use,
 };
@@ -30,7 +30,7 @@ impl PublishChecks<'_> {
         cx: &Cx<'_, impl Output>,
         queue: QueueId,
         messages: &[Message],
-        together: Together,
+        scope: BatchScope,
     ) -> Result<EntityKind, PublishError> {
         let missing = || PublishError::NotFound(format!("queue {}", queue.0).into());
         let store = self.messages.store(queue).ok_or_else(missing)?;
@@ -48,12 +48,12 @@ impl PublishChecks<'_> {
         if store.sessions.is_some() {
             check_sessions(entity, messages)?;
         }
-        check_partition_keys(store, entity, messages, together)?;
+        check_partition_keys(store, entity, messages, scope)?;
         self.check_room(queue, messages, cx.out)?;
         if kind == EntityKind::Topic {
             self.check_copies(queue, entity, messages.len() as u64)?;
         }
-        self.check_amount(cx.now, queue, entity, messages, together)?;
+        self.check_amount(cx.now, queue, entity, messages, scope)?;
         self.check_history(cx, store, entity, messages)?;
         Ok(kind)
     }

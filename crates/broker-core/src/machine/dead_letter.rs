@@ -3,7 +3,7 @@
 //! Invariant: a message is in its queue or in the dead-letter store, never in both or neither: both records belong
 //! to the same call.
 
-use super::{messages::Messages, settle::Addition};
+use super::{messages::Messages, settle::PropertyPatch};
 use crate::{
     Output, Properties, PropertyValue, QueueId, StoredExtras,
     call::Cx,
@@ -38,11 +38,11 @@ impl Disposer<'_> {
         queue: QueueId,
         sequence: u64,
         limit: u32,
-        mut addition: Addition,
+        mut patch: PropertyPatch,
     ) {
         let text = format!("Message could not be consumed after {limit} delivery attempts.");
-        addition.properties = with_reason(addition.properties, "MaxDeliveryCountExceeded", &text);
-        self.dead_letter(cx, queue, sequence, addition);
+        patch.properties = with_reason(patch.properties, "MaxDeliveryCountExceeded", &text);
+        self.dead_letter(cx, queue, sequence, patch);
     }
 
     /// The message's time is over: away with it, or to the dead-letter store.
@@ -51,15 +51,15 @@ impl Disposer<'_> {
         cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
         sequence: u64,
-        mut addition: Addition,
+        mut patch: PropertyPatch,
     ) {
         if let Some(store) = self.messages.store_mut(queue) {
             store.traffic.expired += 1;
         }
         if self.messages.entities.keeps_expired(queue) {
             let text = "The message expired and was dead lettered.";
-            addition.properties = with_reason(addition.properties, "TTLExpiredException", text);
-            self.dead_letter(cx, queue, sequence, addition);
+            patch.properties = with_reason(patch.properties, "TTLExpiredException", text);
+            self.dead_letter(cx, queue, sequence, patch);
         } else {
             self.messages.entities.discard(cx, queue, sequence);
         }
@@ -71,28 +71,28 @@ impl Disposer<'_> {
         cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
         sequence: u64,
-        addition: Addition,
+        patch: PropertyPatch,
     ) {
         if let Some(target) = self.messages.main_of(queue).map(|entity| entity.definition.stores.dead_letter)
         {
-            self.set_aside(cx, queue, sequence, target, addition);
+            self.move_to_store(cx, queue, sequence, target, patch);
         }
     }
 
     /// Moves a message to another store of its entity.
-    pub(crate) fn set_aside(
+    pub(crate) fn move_to_store(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
         sequence: u64,
         target: QueueId,
-        addition: Addition,
+        patch: PropertyPatch,
     ) {
         let Some(slot) = self.messages.store(queue).and_then(|store| store.slots.get(sequence)).copied()
         else {
             return;
         };
-        let read = addition
+        let read = patch
             .record
             .map_or_else(|| self.messages.entities.read_message(queue, sequence, cx.out).ok(), Some);
         let opened = read.and_then(|record| Some((record.properties().ok()?, record)));
@@ -102,7 +102,7 @@ impl Disposer<'_> {
             }
             return;
         };
-        let merged = self.bounded(stored, addition.properties);
+        let merged = self.bounded(stored, patch.properties);
         let body = record.index.body;
         if let Some(body) = body {
             // The dead letter refers to it before the copy does no more.
@@ -146,8 +146,8 @@ impl Disposer<'_> {
         if encode_properties(&merged).len() > self.messages.config.max_properties_bytes {
             if self.messages.store(queue).is_some_and(|store| !store.is_dead_letter()) {
                 let properties = with_reason(Properties::default(), HEADER_SIZE, HEADER_SIZE_TEXT);
-                let addition = Addition { properties, record: Some(record.clone()) };
-                return self.dead_letter(cx, queue, sequence, addition);
+                let patch = PropertyPatch { properties, record: Some(record.clone()) };
+                return self.dead_letter(cx, queue, sequence, patch);
             }
             merged = stored;
         }

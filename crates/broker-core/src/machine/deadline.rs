@@ -6,19 +6,19 @@ use std::hint::black_box;
 
 use super::{
     dead_letter::Disposer, namespace::Namespace, publish::Publisher, sessions::SessionHolders,
-    settle::Addition,
+    settle::PropertyPatch,
 };
 use crate::{
     Output, Position, QueueId, Timestamp,
     call::{BYTES_LIKE_A_MESSAGE, Cx},
     deadlines::{Deadlines, Run},
     slot::State,
-    slots::TOGETHER,
+    slots::PREFETCH_MAX,
 };
 
 /// Purpose of a timer.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum DueKind {
     Lock,
     Expiry,
     Schedule,
@@ -37,13 +37,13 @@ impl<'a> DueWork<'a> {
 }
 
 impl DueWork<'_> {
-    pub(crate) fn run_store(&mut self, cx: &mut Cx<'_, impl Output>, queue: QueueId, mut left: u32) -> u32 {
+    pub(crate) fn handle_due(&mut self, cx: &mut Cx<'_, impl Output>, queue: QueueId, mut left: u32) -> u32 {
         let Some(store) = self.state.messages.entities.stores.get_mut(&queue) else {
             self.state.messages.entities.agenda.drop_first_timer();
             return left;
         };
         self.state.messages.entities.agenda.disarm(store);
-        for kind in [Kind::Lock, Kind::Expiry, Kind::Schedule] {
+        for kind in [DueKind::Lock, DueKind::Expiry, DueKind::Schedule] {
             while left > 0 {
                 let due = self.pop_due(cx.now, queue, kind, left);
                 if due.is_empty() {
@@ -62,11 +62,12 @@ impl DueWork<'_> {
     }
 
     /// Some of what is due, at most `left` runs. What is not treated of them is to be put back.
-    fn pop_due(&mut self, now: Timestamp, queue: QueueId, kind: Kind, left: u32) -> Vec<Run> {
+    fn pop_due(&mut self, now: Timestamp, queue: QueueId, kind: DueKind, left: u32) -> Vec<Run> {
         let mut due = Vec::new();
-        let waits = matches!(kind, Kind::Expiry) && self.state.store(queue).is_some_and(|s| !s.expires_now());
+        let waits =
+            matches!(kind, DueKind::Expiry) && self.state.store(queue).is_some_and(|s| !s.expires_now());
         let Some(reminders) = self.reminders(queue, kind).filter(|_| !waits) else { return due };
-        let most = usize::try_from(left).unwrap_or(usize::MAX).min(TOGETHER);
+        let most = usize::try_from(left).unwrap_or(usize::MAX).min(PREFETCH_MAX);
         while due.len() < most
             && let Some(run) = reminders.pop_due(now)
         {
@@ -80,13 +81,13 @@ impl DueWork<'_> {
     /// in another order than they came in, so among a million each has memory of its own that is far away: the processor
     /// waits for several of them side by side hardly longer than for one. How many it takes side by side is limited by
     /// the steps in between, so first it is found out where they lie, and then they are looked at in a loop without any.
-    fn prefetch(&self, queue: QueueId, kind: Kind, due: &[Run], out: &mut impl Output) {
+    fn prefetch(&self, queue: QueueId, kind: DueKind, due: &[Run], out: &mut impl Output) {
         let Some(store) = self.state.store(queue).filter(|_| due.len() > 1) else {
             return;
         };
-        let mut slots = [None; TOGETHER];
+        let mut slots = [None; PREFETCH_MAX];
         store.slots.prefetch(due.iter().map(|run| run.first), &mut slots);
-        let mut records = [(Position::default(), 0); TOGETHER];
+        let mut records = [(Position::default(), 0); PREFETCH_MAX];
         // A slot may lie on two lines of memory: its state is on the last.
         let mut states = 0;
         for (record, slot) in records.iter_mut().zip(slots.iter().flatten()) {
@@ -97,27 +98,34 @@ impl DueWork<'_> {
         let found = slots.iter().flatten().count();
         let records = black_box(&records).get(..found).unwrap_or_default();
         let are_read = match kind {
-            Kind::Lock => false,
-            Kind::Expiry => self.state.messages.entities.keeps_expired(queue),
-            Kind::Schedule => true,
+            DueKind::Lock => false,
+            DueKind::Expiry => self.state.messages.entities.keeps_expired(queue),
+            DueKind::Schedule => true,
         };
         if are_read {
             out.prefetch(records);
         }
     }
 
-    fn reminders(&mut self, queue: QueueId, kind: Kind) -> Option<&mut Deadlines> {
+    fn reminders(&mut self, queue: QueueId, kind: DueKind) -> Option<&mut Deadlines> {
         let store = self.state.store_mut(queue)?;
         Some(match kind {
-            Kind::Lock => &mut store.locks,
-            Kind::Expiry => &mut store.expiries,
-            Kind::Schedule => &mut store.schedule,
+            DueKind::Lock => &mut store.locks,
+            DueKind::Expiry => &mut store.expiries,
+            DueKind::Schedule => &mut store.schedule,
         })
     }
 
     /// Treats one run, until `left` is used up; says how much of that it used: one for each message, and more for a
     /// large one that had to be copied.
-    fn run(&mut self, cx: &mut Cx<'_, impl Output>, queue: QueueId, kind: Kind, run: Run, left: u32) -> u32 {
+    fn run(
+        &mut self,
+        cx: &mut Cx<'_, impl Output>,
+        queue: QueueId,
+        kind: DueKind,
+        run: Run,
+        left: u32,
+    ) -> u32 {
         let mut touched: u32 = 0;
         let mut from = run.first;
         while let Some(store) = self.state.store(queue)
@@ -133,22 +141,27 @@ impl DueWork<'_> {
             let Some(slot) = store.slots.get(sequence) else { continue };
             let length = slot.length;
             match kind {
-                Kind::Lock if slot.is_lock_over(cx.now) => {
+                DueKind::Lock if slot.is_lock_over(cx.now) => {
                     self.state.messages.entities.was_used_until(queue, slot.lock_time().unwrap_or(cx.now));
-                    Disposer::of(&mut self.state.messages).give_back(
+                    Disposer::of(&mut self.state.messages).return_message(
                         cx,
                         queue,
                         sequence,
                         true,
-                        Addition::default(),
+                        PropertyPatch::default(),
                     );
                 }
-                Kind::Expiry
+                DueKind::Expiry
                     if slot.state == State::Active && !slot.is_locked() && slot.is_expired(cx.now) =>
                 {
-                    Disposer::of(&mut self.state.messages).expire(cx, queue, sequence, Addition::default());
+                    Disposer::of(&mut self.state.messages).expire(
+                        cx,
+                        queue,
+                        sequence,
+                        PropertyPatch::default(),
+                    );
                 }
-                Kind::Schedule if slot.due().is_some_and(|due| due <= cx.now) => {
+                DueKind::Schedule if slot.due().is_some_and(|due| due <= cx.now) => {
                     Publisher::of(&mut self.state.messages).activate(cx, queue, sequence);
                 }
                 _ => continue,

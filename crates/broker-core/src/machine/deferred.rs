@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 
 use super::{
     dead_letter::Disposer,
-    peek::Lookups,
-    pump::{Bound, with_bodies},
-    reading::read_stored,
+    dispatcher::{DeliveryBudget, with_bodies},
+    load_message::read_stored,
+    peek::ReadRequests,
     session_requests::SessionRequests,
-    settle::Addition,
+    settle::PropertyPatch,
     status::Use,
 };
 use crate::{
@@ -35,12 +35,12 @@ pub(crate) struct FetchRequest {
     pub(crate) bytes: u64,
 }
 
-impl Lookups<'_> {
+impl ReadRequests<'_> {
     pub(crate) fn fetch(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
         request: &FetchRequest,
-        bound: &mut Bound,
+        budget: &mut DeliveryBudget,
     ) -> Result<Vec<Fetched>, EntityError> {
         let missing = || EntityError::NotFound(request.path.entity.clone());
         let queue = self.state.resolve(&request.path).ok_or_else(missing)?;
@@ -49,7 +49,7 @@ impl Lookups<'_> {
         let session = self.fetching_session(cx.now, cx.client, queue, request)?;
         if self.end_overdue_locks(cx, queue, &request.sequences) {
             // Records that this call appended can be read in the next call only.
-            bound.messages = 0;
+            budget.messages = 0;
         }
         let read = self.read_deferred(queue, session, request, cx.out)?;
         if let Some(store) = self.state.store_mut(queue) {
@@ -58,7 +58,7 @@ impl Lookups<'_> {
         }
         let mut messages = Vec::with_capacity(read.len());
         for (sequence, stored) in read {
-            bound.spend(stored.payload.len());
+            budget.spend(stored.payload.len());
             let lock = if request.delete {
                 self.state.messages.entities.discard(cx, queue, sequence.0);
                 None
@@ -100,12 +100,12 @@ impl Lookups<'_> {
         for sequence in sequences {
             let slot = self.state.store(queue).and_then(|store| store.slots.get(sequence.0));
             if slot.is_some_and(|slot| slot.is_lock_over(cx.now)) {
-                Disposer::of(&mut self.state.messages).give_back(
+                Disposer::of(&mut self.state.messages).return_message(
                     cx,
                     queue,
                     sequence.0,
                     true,
-                    Addition::default(),
+                    PropertyPatch::default(),
                 );
                 ended = true;
             }

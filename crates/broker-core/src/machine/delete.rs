@@ -112,7 +112,7 @@ impl BulkDeletion<'_> {
             let Some((sequence, number)) = own.first().copied().into_iter().chain(free).min() else { break };
             #[cfg(test)]
             {
-                store.looked_at += 1;
+                store.slots_visited += 1;
             }
             // Later numbers were enqueued later.
             if store.slots.get(sequence).is_none_or(|slot| slot.enqueued_at() >= before) {

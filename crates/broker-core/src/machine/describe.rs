@@ -4,7 +4,7 @@
 
 use std::ops::Bound;
 
-use super::views::AdminViews;
+use super::admin_snapshot::AdminSnapshot;
 use crate::{
     Activity, EntityError, EntityKind, EntityPath, EntityQuery, EntityReport, EntityVersion, QueueId,
     activity::Traffic, machine::EntityView, name,
@@ -13,7 +13,7 @@ use crate::{
 /// Most entities in one answer.
 const SHOWN_MAX: u64 = 1_000;
 
-impl AdminViews<'_> {
+impl AdminSnapshot<'_> {
     /// Entities that a query selects, in order of name.
     pub(crate) fn describe(self, query: &EntityQuery) -> Vec<EntityReport> {
         match query {

@@ -49,7 +49,7 @@ impl PublishChecks<'_> {
         }
         let limit = self.messages.config.max_history_ids;
         let ids = messages.iter().filter(|message| message.message_id.is_some()).count() as u64;
-        if self.messages.remembered + self.open_ids(cx) + ids > limit {
+        if self.messages.history_len + self.open_ids(cx) + ids > limit {
             return Err(PublishError::HistoryFull { entity: entity.definition.name.clone(), limit });
         }
         Ok(())

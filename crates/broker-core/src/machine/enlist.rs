@@ -7,8 +7,8 @@
 use bytes::Bytes;
 
 use super::{
-    admission::PublishChecks, copies::COPY_BYTES, entities::EntityAdmin, leaving::LockReleases,
-    partitions::Together, publish::Publisher, session_requests::SessionRequests, settle::Settlements,
+    admission::PublishChecks, entities::EntityAdmin, fan_out_plan::COPY_BYTES, lock_release::LockReleases,
+    partitions::BatchScope, publish::Publisher, session_requests::SessionRequests, settle::Settlements,
     settle::Tokens, transact::TransactionManager,
 };
 use crate::{
@@ -16,8 +16,8 @@ use crate::{
     PublishError, PublishTarget, QueueId, SequenceNumber, SessionError, SettleError, Ticket, Timestamp,
     TransactionError, TransactionId, UnsettledPolicy,
     call::Cx,
-    merge::Answer,
     open_transactions::{Cost, Key, Settlement, Work},
+    output_coalescer::Answer,
 };
 
 /// About what an operation takes besides payload and properties, in bytes: in memory, and as a record.
@@ -69,7 +69,7 @@ impl TransactionManager<'_> {
                 let done = self.enlist_settlements(cx.now, key, &locks, &outcome, settled);
                 if done.is_err() && self.on_rollback(queue, sequence.0, settled) == UnsettledPolicy::Fail {
                     // Nobody holds it any more.
-                    self.state.leaving.lose(queue, sequence.0, lock, true);
+                    self.state.lock_releases.push(queue, sequence.0, lock, true);
                 }
                 (done.map_err(Refused::Settle), Answer::Settled, ticket)
             }
@@ -137,7 +137,7 @@ impl TransactionManager<'_> {
             queue,
             via,
             &messages,
-            Together::Transaction,
+            BatchScope::Transaction,
         )?;
         self.check_same_key(cx.now, key, (queue, via), &messages)?;
         keep(&mut messages);
@@ -157,7 +157,12 @@ impl TransactionManager<'_> {
         self.state.transactions.check(key, cost, &self.transaction_limits())?;
         let queue = self.state.resolve(path).ok_or_else(|| PublishError::NotFound(path.entity.clone()))?;
         let cost = self.with_copies(key, queue, cost)?;
-        PublishChecks::of(&self.state.messages).check_publish(cx, queue, &messages, Together::Transaction)?;
+        PublishChecks::of(&self.state.messages).check_publish(
+            cx,
+            queue,
+            &messages,
+            BatchScope::Transaction,
+        )?;
         self.check_same_key(cx.now, key, (queue, None), &messages)?;
         let fair = self.state.messages.entities.fair_partition(queue);
         let mut numbers = Vec::with_capacity(messages.len());

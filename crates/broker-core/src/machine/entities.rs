@@ -160,7 +160,7 @@ impl EntityAdmin<'_> {
             }
             store.lazy_expiry = self.messages.config.expiry == Expiry::Lazy;
             store.lock_duration = lock_duration;
-            store.hold = hold;
+            store.lock_lifetime = hold;
             store.forwards = forwards;
             if id == queue
                 && let Some(window) = window

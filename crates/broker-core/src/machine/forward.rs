@@ -10,13 +10,13 @@ use super::{
     dead_letter::Disposer,
     dead_letter::{HEADER_SIZE, HEADER_SIZE_TEXT, NO_SESSION_ID, REASON, with_reason},
     deadline::cost,
+    fan_out::lifetime,
     messages::Messages,
-    partitions::Together,
-    publish::Numbers,
+    partitions::BatchScope,
     publish::Publisher,
-    settle::Addition,
+    publish::SequenceSink,
+    settle::PropertyPatch,
     status::Use,
-    topic::lifetime,
 };
 use broker_filter::{SystemProperty, Value};
 
@@ -61,7 +61,7 @@ impl<'a> Forwarder<'a> {
 impl Forwarder<'_> {
     /// Sends on what waits for it, until `left` is used up; says how much of that is left. What arrives meanwhile waits
     /// for the next call, which can read it.
-    pub(crate) fn work_off_forwards(&mut self, cx: &mut Cx<'_, impl Output>, mut left: u32) -> u32 {
+    pub(crate) fn drain_forwards(&mut self, cx: &mut Cx<'_, impl Output>, mut left: u32) -> u32 {
         let mut waiting = self.messages.entities.agenda.take_to_forward(cx.now);
         while left > 0
             && self.messages.entities.agenda.may_forward(cx.now)
@@ -140,16 +140,16 @@ impl Forwarder<'_> {
             }
             return Transfer::Done;
         };
-        match self.send_on(cx, queue, sequence, &record) {
+        match self.forward_message(cx, queue, sequence, &record) {
             Ok(()) => self.messages.entities.discard(cx, queue, sequence),
             Err(None) => return Transfer::Later { all: cx.out.storage_full() },
-            Err(Some(failure)) => self.keep_back(cx, queue, sequence, record, &failure),
+            Err(Some(failure)) => self.dead_letter_failed_forward(cx, queue, sequence, record, &failure),
         }
         Transfer::Done
     }
 
     /// The message arrives at the target, as if it were sent now. `Err(None)`: not now.
-    fn send_on(
+    fn forward_message(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
@@ -186,14 +186,14 @@ impl Forwarder<'_> {
             cx,
             target,
             std::slice::from_ref(&message),
-            Together::Not,
-            Numbers::Untold,
+            BatchScope::Independent,
+            SequenceSink::Discard,
         );
         arrived.map_err(|error| Failure::of(&error))
     }
 
     /// A message that cannot be sent on is dead-lettered; a dead letter goes to the transfer dead letters.
-    fn keep_back(
+    fn dead_letter_failed_forward(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
@@ -206,14 +206,14 @@ impl Forwarder<'_> {
             description = format!("{description} It had been dead-lettered for: {former}");
         }
         let properties = with_reason(Properties::default(), failure.reason, &description);
-        let addition = Addition { properties, record: Some(record) };
+        let patch = PropertyPatch { properties, record: Some(record) };
         if self.messages.store(queue).is_none_or(|store| !store.is_dead_letter()) {
-            return Disposer::of(self.messages).dead_letter(cx, queue, sequence, addition);
+            return Disposer::of(self.messages).dead_letter(cx, queue, sequence, patch);
         }
         if let Some(target) =
             self.messages.main_of(queue).map(|entity| entity.definition.stores.transfer_dead_letter)
         {
-            Disposer::of(self.messages).set_aside(cx, queue, sequence, target, addition);
+            Disposer::of(self.messages).move_to_store(cx, queue, sequence, target, patch);
         }
     }
 }

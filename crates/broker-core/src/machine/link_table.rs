@@ -6,7 +6,7 @@ use super::table::EntityTable;
 use crate::{
     ClientId, LinkId, Output, QueueId, ReceiveMode, UnsettledPolicy,
     call::Cx,
-    client::{Client, Consumer, Link, Place, Standing},
+    client::{Client, Consumer, Link, SubscriptionRole, WaitState},
     id_map::IdMap,
     sessions::{Session, SessionLock, SessionNumber, Sessions},
     slot::ConsumerNumber,
@@ -46,7 +46,7 @@ impl LinkTable {
     }
 
     pub(crate) fn may_delete(&self, client: ClientId, sessions: &Sessions, number: SessionNumber) -> bool {
-        match sessions.get(number).map(Session::hold) {
+        match sessions.get(number).map(Session::lock) {
             Some(SessionLock::Free) => true,
             Some(SessionLock::Held(holder)) => holder
                 .consumer
@@ -81,7 +81,7 @@ impl LinkTable {
     pub(crate) fn temporary_of(&self, state: Link) -> Option<QueueId> {
         let Link::Consumer { number } = state else { return None };
         let consumer = self.consumers.get(&number)?;
-        matches!(consumer.standing, Standing::Temporary).then_some(consumer.queue)
+        matches!(consumer.subscription_role, SubscriptionRole::Temporary).then_some(consumer.queue)
     }
 
     /// Takes a link out of everything but its client's list. Says what it leaves behind.
@@ -113,15 +113,15 @@ impl LinkTable {
         store.touched_at = cx.now;
         store.links.remove(&(client, link));
         store.consumers -= 1;
-        match consumer.place {
-            Place::Idle => {}
-            Place::Ring if consumer.selects() => {
+        match consumer.wait_state {
+            WaitState::Idle => {}
+            WaitState::Ring if consumer.selects() => {
                 if let Some(selectors) = &mut store.selectors {
                     selectors.ring.retain(|waiting| *waiting != number);
                 }
             }
-            Place::Ring => store.leave_ring(|waiting| self.consumers.contains_key(&waiting)),
-            Place::Blocked => {
+            WaitState::Ring => store.leave_ring(|waiting| self.consumers.contains_key(&waiting)),
+            WaitState::Blocked => {
                 if let Some(client) = self.clients.get_mut(&client) {
                     client.leave_blocked(|waiting| self.consumers.contains_key(&waiting));
                 }
@@ -169,7 +169,7 @@ impl LinkTable {
         if drain && !std::mem::replace(&mut consumer.is_listed, true) {
             store.draining.push(number);
         }
-        if consumer.has_credit() && consumer.place == Place::Idle {
+        if consumer.has_credit() && consumer.wait_state == WaitState::Idle {
             enter_ring(consumer, number, store);
             entities.agenda.arm_for_receivers(store);
         }
@@ -181,15 +181,15 @@ impl LinkTable {
         entities: &mut EntityTable,
         client: ClientId,
         limit: u64,
-        least: u32,
+        min_bytes: u32,
     ) {
         let Some(client) = self.clients.get_mut(&client) else { return };
-        (client.budget, client.least) = (limit, least);
-        if client.handed >= client.budget {
+        (client.budget, client.min_bytes) = (limit, min_bytes);
+        if client.delivered_bytes >= client.budget {
             return;
         }
-        let Client { blocked, gone, .. } = client;
-        *gone = 0;
+        let Client { blocked, stale_consumers, .. } = client;
+        *stale_consumers = 0;
         for number in blocked.drain(..) {
             if let Some(consumer) = self.consumers.get_mut(&number)
                 && let Some(store) = entities.stores.get_mut(&consumer.queue)
@@ -213,10 +213,10 @@ pub(crate) enum Left {
 /// Puts a consumer behind those that wait for a message, or its session in turn.
 fn enter_ring(consumer: &mut Consumer, number: ConsumerNumber, store: &mut Store) {
     if let (Some(session), Some(sessions)) = (consumer.session, &mut store.sessions) {
-        consumer.place = Place::Idle;
+        consumer.wait_state = WaitState::Idle;
         return sessions.call(session);
     }
-    consumer.place = Place::Ring;
+    consumer.wait_state = WaitState::Ring;
     if consumer.mode == ReceiveMode::Browse {
         store.browsers.push_back(number);
     } else if let Some(selectors) = store.selectors.as_mut().filter(|_| consumer.selects()) {

@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 use broker_filter::Filter;
 
 use super::{
-    entities::EntityAdmin, leaving::LockReleases, link_table::Left, namespace::Namespace,
+    entities::EntityAdmin, link_table::Left, lock_release::LockReleases, namespace::Namespace,
     removal::EntityRemoval, sessions::SessionHolders, status::Use, transact::TransactionManager,
 };
 use crate::{
     AttachError, ClientId, Effect, EntityError, EntityKind, EntityPath, LinkId, Output, QueueId, ReceiveMode,
     SessionWanted, SubQueue, UnsettledPolicy,
     call::Cx,
-    client::{Consumer, Link, Place, Standing},
-    partition::Onward,
+    client::{Consumer, Link, SubscriptionRole, WaitState},
+    partition::SequenceCursor,
     selection::Selection,
     store::Holders,
 };
@@ -27,7 +27,7 @@ pub(crate) struct How {
     pub(crate) session: Option<SessionWanted>,
     pub(crate) filter: Filter,
     /// See [`Consumer`].
-    pub(crate) standing: Standing,
+    pub(crate) subscription_role: SubscriptionRole,
 }
 
 /// Opens and closes links.
@@ -47,7 +47,7 @@ impl Attachments<'_> {
         TransactionManager::of(self.state).roll_back_all(cx);
         let Some(state) = self.state.links.clients.get_mut(&cx.client) else { return };
         let links = std::mem::take(&mut state.links);
-        (state.blocked, state.gone) = (Vec::new(), 0);
+        (state.blocked, state.stale_consumers) = (Vec::new(), 0);
         let mut closed: BTreeMap<QueueId, Holders> = BTreeMap::new();
         let temporary: Vec<_> =
             links.values().filter_map(|state| self.state.links.temporary_of(*state)).collect();
@@ -136,7 +136,7 @@ impl Attachments<'_> {
         how: How,
         auto_create: bool,
     ) {
-        let How { mode, unsettled, session, filter, standing } = how;
+        let How { mode, unsettled, session, filter, subscription_role } = how;
         let opened = self.prepare_link(cx, link, path, auto_create);
         let opened = opened.and_then(|queue| match self.state.messages.entities.kind_of(queue) {
             Some(EntityKind::Topic) if path.sub_queue == SubQueue::Main => {
@@ -168,11 +168,11 @@ impl Attachments<'_> {
                 count: 0,
                 drain: false,
                 is_listed: false,
-                place: Place::Idle,
+                wait_state: WaitState::Idle,
                 took_locks: false,
-                browsed: Onward::default(),
+                browse_cursor: SequenceCursor::default(),
                 selection: (filter != Filter::True).then(|| Box::new(Selection::new(filter))),
-                standing,
+                subscription_role,
                 session: None,
             };
             if consumer.selects()

@@ -16,7 +16,7 @@ pub(crate) struct Messages {
     pub(crate) entities: EntityTable,
     pub(crate) rules: Rules,
     /// Message ids in all recorded histories.
-    pub(crate) remembered: u64,
+    pub(crate) history_len: u64,
 }
 
 impl Messages {
@@ -51,7 +51,7 @@ impl Messages {
     pub(crate) fn new(config: CoreConfig) -> Self {
         let tokens = Tokens::new(config.token_key);
         let (entities, rules) = (EntityTable::default(), Rules::default());
-        Self { config, tokens, entities, rules, remembered: 0 }
+        Self { config, tokens, entities, rules, history_len: 0 }
     }
 }
 
@@ -62,7 +62,7 @@ impl Messages {
         for queue in std::mem::take(&mut cx.dirty_histories) {
             let Some(store) = self.entities.stores.get_mut(&queue) else { continue };
             let Some(history) = &mut store.history else { continue };
-            self.remembered += history.open_ids() as u64;
+            self.history_len += history.open_ids() as u64;
             history.record(queue, cx.out);
             self.entities.agenda.arm(store);
         }
@@ -75,9 +75,9 @@ impl Messages {
         else {
             return left;
         };
-        let gone = history.forget(queue, cx.now, left, cx.out);
-        self.remembered -= u64::from(gone);
-        left.saturating_sub(gone)
+        let forgotten = history.forget(queue, cx.now, left, cx.out);
+        self.history_len -= u64::from(forgotten);
+        left.saturating_sub(forgotten)
     }
 
     /// Facts about the entity that its links need.

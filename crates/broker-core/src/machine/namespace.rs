@@ -4,7 +4,10 @@
 
 use std::collections::VecDeque;
 
-use super::{leaving::Leaving, link_table::LinkTable, messages::Messages, peek::Lookup, remains::Remains};
+use super::{
+    deletion_queue::DeletionQueue, link_table::LinkTable, lock_release::LockReleaseQueue, messages::Messages,
+    peek::PendingRead,
+};
 use crate::{
     ClientId, CoreConfig, Delivery, EntityPath, QueueId, open_transactions::Transactions, store::Entity,
     store::Store,
@@ -17,11 +20,11 @@ pub(crate) struct Namespace {
     pub(crate) links: LinkTable,
     pub(crate) transactions: Transactions,
     /// Locks that end.
-    pub(crate) leaving: Leaving,
+    pub(crate) lock_releases: LockReleaseQueue,
     /// Stores of deleted entities.
-    pub(crate) remains: Remains,
+    pub(crate) deletions: DeletionQueue,
     /// Requests that wait for the next `deliver`.
-    pub(crate) lookups: VecDeque<Lookup>,
+    pub(crate) pending_reads: VecDeque<PendingRead>,
     /// Deliveries of messages that are gone with them; empty between calls.
     pub(crate) held: Vec<(ClientId, Delivery)>,
     pub(crate) next_lock: u32,
@@ -55,9 +58,9 @@ impl Namespace {
             messages: Messages::new(config),
             links: LinkTable::default(),
             transactions: Transactions::default(),
-            leaving: Leaving::default(),
-            remains: Remains::default(),
-            lookups: VecDeque::new(),
+            lock_releases: LockReleaseQueue::default(),
+            deletions: DeletionQueue::default(),
+            pending_reads: VecDeque::new(),
             held: Vec::new(),
             next_lock: 1,
         }

@@ -5,11 +5,11 @@
 //! numbers of one partition. An entity without partitions has one row of numbers and pays nothing.
 
 use super::{
-    arrival::{Arrival, arrival, extras_of},
-    publish::Numbers,
+    fan_out::FanOut,
     publish::Publisher,
+    publish::SequenceSink,
+    store_message::{MessageAttributes, extras_of},
     table::EntityTable,
-    topic::FanOut,
 };
 use crate::{
     Message, Output, PartitionKeyError, QueueId,
@@ -114,20 +114,21 @@ impl Publisher<'_> {
         cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
         messages: &[Message],
-        mut numbers: Numbers<'_>,
+        mut numbers: SequenceSink<'_>,
     ) {
         let fair = self.messages.entities.fair_partition(queue);
         for message in messages {
             let partition = self.messages.entities.partition_of(queue, message, fair);
             let Some(store) = self.messages.store_mut(queue) else { return };
             if !store.is_first_copy(cx.now, message) {
-                numbers.tell(0);
+                numbers.push(0);
                 continue;
             }
             store.traffic.incoming += 1;
             let extras = extras_of(message, store.sessions.is_some());
-            let arrival = Arrival { partition, ..arrival(cx.now, message, extras) };
-            numbers.tell(FanOut::of(self.messages).accept_numbered(cx, queue, arrival, message.stored()));
+            let attributes =
+                MessageAttributes { partition, ..MessageAttributes::of(cx.now, message, extras) };
+            numbers.push(FanOut::of(self.messages).accept_numbered(cx, queue, attributes, message.stored()));
         }
         if let Some(store) = self.messages.entities.stores.get_mut(&queue) {
             self.messages.entities.agenda.arm(store);
@@ -148,19 +149,19 @@ impl Message {
 
 /// Check of the keys of messages that arrive together.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Together {
+pub(crate) enum BatchScope {
     /// They only travelled together.
-    Not,
+    Independent,
     /// They are one batch: they belong to one partition.
     Batch,
     /// They belong to a transaction: each has a key, the same one.
     Transaction,
 }
 
-impl Together {
+impl BatchScope {
     /// Scope of the messages of one send.
     pub(crate) fn of(messages: &[Message]) -> Self {
-        if messages.len() > 1 { Self::Batch } else { Self::Not }
+        if messages.len() > 1 { Self::Batch } else { Self::Independent }
     }
 }
 
@@ -169,7 +170,7 @@ pub(crate) fn check_partition_keys(
     store: &Store,
     entity: &Entity,
     messages: &[Message],
-    together: Together,
+    scope: BatchScope,
 ) -> Result<(), PartitionKeyError> {
     if entity.definition.partitions.is_none() {
         return Ok(());
@@ -183,13 +184,13 @@ pub(crate) fn check_partition_keys(
             _ => {}
         }
     }
-    let or_id = store.history.is_some() || together == Together::Transaction;
+    let or_id = store.history.is_some() || scope == BatchScope::Transaction;
     let mut keys = messages.iter().map(|message| message.key(or_id));
-    if together == Together::Transaction && keys.clone().any(|key| key.is_none()) {
+    if scope == BatchScope::Transaction && keys.clone().any(|key| key.is_none()) {
         return Err(PartitionKeyError::Missing(name()));
     }
     let first = keys.next().flatten();
-    if together != Together::Not && keys.any(|key| key != first) {
+    if scope != BatchScope::Independent && keys.any(|key| key != first) {
         return Err(PartitionKeyError::SeveralKeys(name()));
     }
     Ok(())

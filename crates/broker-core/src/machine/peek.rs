@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use super::{
     deferred::FetchRequest,
+    dispatcher::{DeliveryBudget, with_bodies},
+    load_message::{read_message, stored},
     namespace::Namespace,
-    pump::{Bound, with_bodies},
-    reading::{read_message, stored},
     status::Use,
 };
 use crate::{
@@ -21,15 +21,15 @@ use crate::{
 
 /// A question that waits for the next pump, when all that was recorded can be read.
 #[derive(Debug)]
-pub(crate) struct Lookup {
+pub(crate) struct PendingRead {
     pub(crate) client: ClientId,
     pub(crate) ticket: Ticket,
-    pub(crate) what: What,
+    pub(crate) request: ReadRequest,
 }
 
 /// Request that is answered at the next `deliver`.
 #[derive(Debug)]
-pub(crate) enum What {
+pub(crate) enum ReadRequest {
     Peek(PeekRequest),
     Fetch(FetchRequest),
 }
@@ -49,34 +49,34 @@ pub(crate) struct PeekRequest {
 
 /// Shows messages, and hands out deferred ones.
 #[derive(Debug)]
-pub(crate) struct Lookups<'a> {
+pub(crate) struct ReadRequests<'a> {
     pub(crate) state: &'a mut Namespace,
 }
 
-impl<'a> Lookups<'a> {
+impl<'a> ReadRequests<'a> {
     pub(crate) fn of(state: &'a mut Namespace) -> Self {
         Self { state }
     }
 }
 
-impl Lookups<'_> {
-    pub(crate) fn answer_lookups(&mut self, cx: &mut Cx<'_, impl Output>, bound: &mut Bound) {
-        while !bound.is_spent()
-            && let Some(Lookup { client, ticket, mut what }) = self.state.lookups.pop_front()
+impl ReadRequests<'_> {
+    pub(crate) fn answer_reads(&mut self, cx: &mut Cx<'_, impl Output>, budget: &mut DeliveryBudget) {
+        while !budget.is_spent()
+            && let Some(PendingRead { client, ticket, mut request }) = self.state.pending_reads.pop_front()
         {
             cx.client = client;
-            let answer = match &mut what {
-                What::Peek(request) => self
-                    .peek(cx, request, bound)
+            let answer = match &mut request {
+                ReadRequest::Peek(request) => self
+                    .peek(cx, request, budget)
                     .map(|found| found.map(|messages| Effect::Peeked { ticket, messages })),
-                What::Fetch(request) => {
-                    self.fetch(cx, request, bound).map(|messages| Some(Effect::Fetched { ticket, messages }))
+                ReadRequest::Fetch(request) => {
+                    self.fetch(cx, request, budget).map(|messages| Some(Effect::Fetched { ticket, messages }))
                 }
             };
             match answer.unwrap_or_else(|error| Some(Effect::RequestRefused { ticket, error })) {
                 Some(effect) => cx.reply(effect),
                 // It goes on at the next pump; meanwhile others have their turn.
-                None => return self.state.lookups.push_front(Lookup { client, ticket, what }),
+                None => return self.state.pending_reads.push_front(PendingRead { client, ticket, request }),
             }
         }
     }
@@ -86,7 +86,7 @@ impl Lookups<'_> {
         &mut self,
         cx: &mut Cx<'_, impl Output>,
         request: &mut PeekRequest,
-        bound: &mut Bound,
+        budget: &mut DeliveryBudget,
     ) -> Result<Option<Vec<Peeked>>, EntityError> {
         let missing = || EntityError::NotFound(request.path.entity.clone());
         let queue = self.state.resolve(&request.path).ok_or_else(missing)?;
@@ -97,7 +97,7 @@ impl Lookups<'_> {
         let (store, bodies) =
             with_bodies(&mut self.state.messages.entities.stores, queue).ok_or_else(missing)?;
         // A bound of its own: work done for others in this call must not cut the answer short.
-        let mut own = Bound::of(&self.state.messages.config);
+        let mut own = DeliveryBudget::of(&self.state.messages.config);
         let mut messages = Vec::new();
         let mut bytes = 0;
         let mut passed = 0;
@@ -130,7 +130,7 @@ impl Lookups<'_> {
             if bytes > request.bytes && !messages.is_empty() {
                 break;
             }
-            bound.spend(stored.payload.len());
+            budget.spend(stored.payload.len());
             own.spend(stored.payload.len());
             stored.expires_at = expires_at;
             messages.push(Peeked { sequence: SequenceNumber(sequence), stored });

@@ -4,21 +4,21 @@
 
 use super::{
     admission::PublishChecks,
-    arrival::{accept, arrival, extras_of},
     entities::EntityAdmin,
+    fan_out::FanOut,
     messages::Messages,
-    partitions::Together,
-    topic::FanOut,
+    partitions::BatchScope,
+    store_message::{MessageAttributes, accept, extras_of},
 };
 use crate::{
     EntityKind, EntityPath, Message, Output, PublishError, QueueId, SequenceNumber, Ticket, call::Cx,
-    merge::Answer,
+    output_coalescer::Answer,
 };
 
 /// Receiver of the numbers that messages get.
-pub(crate) enum Numbers<'a> {
-    Untold,
-    Told(&'a mut Vec<SequenceNumber>),
+pub(crate) enum SequenceSink<'a> {
+    Discard,
+    Collect(&'a mut Vec<SequenceNumber>),
 }
 
 /// Stores messages that come in.
@@ -33,9 +33,9 @@ impl<'a> Publisher<'a> {
     }
 }
 
-impl Numbers<'_> {
-    pub(crate) fn tell(&mut self, number: u64) {
-        if let Self::Told(numbers) = self {
+impl SequenceSink<'_> {
+    pub(crate) fn push(&mut self, number: u64) {
+        if let Self::Collect(numbers) = self {
             numbers.push(SequenceNumber(number));
         }
     }
@@ -49,7 +49,7 @@ impl Publisher<'_> {
         messages: &[Message],
         ticket: Option<Ticket>,
     ) {
-        match self.enqueue(cx, queue, messages, Together::of(messages), Numbers::Untold) {
+        match self.enqueue(cx, queue, messages, BatchScope::of(messages), SequenceSink::Discard) {
             Err(error) => cx.refuse_publish(ticket, error),
             Ok(()) => {
                 if let Some(ticket) = ticket {
@@ -79,10 +79,10 @@ impl Publisher<'_> {
         cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
         messages: &[Message],
-        together: Together,
-        numbers: Numbers<'_>,
+        scope: BatchScope,
+        numbers: SequenceSink<'_>,
     ) -> Result<(), PublishError> {
-        let kind = PublishChecks::of(self.messages).check_publish(cx, queue, messages, together)?;
+        let kind = PublishChecks::of(self.messages).check_publish(cx, queue, messages, scope)?;
         if kind == EntityKind::Topic {
             cx.begin_step();
         }
@@ -97,7 +97,7 @@ impl Publisher<'_> {
         queue: QueueId,
         kind: EntityKind,
         messages: &[Message],
-        mut numbers: Numbers<'_>,
+        mut numbers: SequenceSink<'_>,
     ) {
         self.messages.entities.touch(cx, queue);
         if kind == EntityKind::Topic {
@@ -109,12 +109,12 @@ impl Publisher<'_> {
         }
         for message in messages {
             if !store.is_first_copy(cx.now, message) {
-                numbers.tell(0);
+                numbers.push(0);
                 continue;
             }
             store.traffic.incoming += 1;
             let extras = extras_of(message, store.sessions.is_some());
-            numbers.tell(accept(cx, store, arrival(cx.now, message, extras), message.stored()));
+            numbers.push(accept(cx, store, MessageAttributes::of(cx.now, message, extras), message.stored()));
         }
         self.messages.entities.agenda.arm(store);
         self.messages.entities.agenda.wake(store);

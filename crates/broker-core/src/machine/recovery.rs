@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 
-use super::{entities::EntityAdmin, messages::Messages, pump::with_bodies, rules::RuleAdmin};
+use super::{dispatcher::with_bodies, entities::EntityAdmin, messages::Messages, rules::RuleAdmin};
 use crate::{
     EntityKind, EntitySettings, Output, Position, QueueId, RecordError, Timestamp, name,
     record::{
@@ -14,7 +14,7 @@ use crate::{
     },
     sessions::{Session, SessionState},
     slot::{Slot, State},
-    store::{Role, Seen, Store},
+    store::{ReplayedNumbers, Role, Store},
 };
 
 /// A record that this program cannot have written, or cannot read.
@@ -61,7 +61,7 @@ impl Recovery<'_> {
                 if let Some(slot) = store.slots.get_mut(sequence) {
                     slot.delivery_count = delivery_count;
                     slot.state = state;
-                    store.stand(sequence);
+                    store.update_session_state(sequence);
                 }
             }
             Fact::History(run) => {
@@ -132,14 +132,14 @@ impl Recovery<'_> {
             slot.set_acquired();
         }
         store.replay_message(index.sequence, slot, session);
-        store.seen.note(index.sequence);
+        store.replayed.note(index.sequence);
         let came_by_itself =
             index.body.is_some() || index.extras.as_ref().is_some_and(|extras| extras.hops > 0);
         if !came_by_itself {
-            store.seen.sent_at = store.seen.sent_at.max(index.enqueued_at);
+            store.replayed.sent_at = store.replayed.sent_at.max(index.enqueued_at);
         }
         if let Some(body) = index.body {
-            if store.copies.as_ref().is_some_and(|copies| copies.topic != body.topic) {
+            if store.body_refs.as_ref().is_some_and(|body_refs| body_refs.topic != body.topic) {
                 return Err(RecordError::Value { field: "body", value: u64::from(body.topic.0) });
             }
             store.refer(index.sequence, body);
@@ -163,7 +163,7 @@ impl Recovery<'_> {
         let store = self.replay_store(index.queue);
         let state = SessionState { position, length, updated_at: index.updated_at };
         let sessions = store.sessions(seed);
-        let number = sessions.enter(&index.session);
+        let number = sessions.get_or_create(&index.session);
         sessions.set_state(number, index.has_state.then_some(state));
     }
 
@@ -195,15 +195,15 @@ impl Recovery<'_> {
             let Some((store, mut bodies)) = with_bodies(&mut self.messages.entities.stores, *queue) else {
                 continue;
             };
-            let Some(copies) = store.copies.take() else { continue };
-            for (sequence, body) in copies.bodies.iter() {
+            let Some(body_refs) = store.body_refs.take() else { continue };
+            for (sequence, body) in body_refs.bodies.iter() {
                 let shared = bodies.as_deref_mut().and_then(|bodies| bodies.slots.get_mut(*body));
                 match shared.filter(|slot| slot.state == State::Body) {
                     Some(shared) => shared.set_references(shared.references().saturating_add(1)),
                     None => drop(store.slots.get_mut(sequence).map(Slot::set_damaged)),
                 }
             }
-            store.copies = Some(copies);
+            store.body_refs = Some(body_refs);
         }
         for queue in ids {
             let Some(store) = self.messages.store_mut(*queue) else { continue };
@@ -233,7 +233,7 @@ impl Recovery<'_> {
         else {
             return;
         };
-        let next_sequence = store.seen.plain + 1;
+        let next_sequence = store.replayed.plain + 1;
         let mut name = format!("recovered-{}", queue.0);
         while self.messages.entities.names.contains_key(name.as_str()) {
             name.push_str("-x");
@@ -265,15 +265,15 @@ impl Recovery<'_> {
     pub(crate) fn finish(&mut self, queue: QueueId) {
         let stores = self.messages.main_of(queue).map_or([queue; 3], |entity| entity.definition.stores.all());
         let stores = stores.into_iter().filter_map(|id| self.messages.store(id));
-        let mut seen = Seen::default();
-        stores.for_each(|store| seen.merge(&store.seen));
+        let mut seen = ReplayedNumbers::default();
+        stores.for_each(|store| seen.merge(&store.replayed));
         let Some(store) = self.messages.entities.stores.get_mut(&queue) else { return };
         store.rebuild();
         self.messages.entities.agenda.arm(store);
         if store.forwards.is_some() && store.next_ready().is_some() {
             self.messages.entities.agenda.wake(store);
         }
-        self.messages.remembered += store.history.as_ref().map_or(0, |history| history.len() as u64);
+        self.messages.history_len += store.history.as_ref().map_or(0, |history| history.len() as u64);
         if let Role::Main(entity) = &mut store.role {
             seen.tell(&mut entity.definition);
         }

@@ -6,7 +6,7 @@ use super::namespace::Namespace;
 use crate::{
     AttachError, Effect, EntityError, EntityKind, EntityVersion, Output, QueueId, Timestamp,
     call::Cx,
-    client::{Link, Place},
+    client::{Link, WaitState},
     name,
     record::encode_deleted,
     store::{Role, Store},
@@ -47,15 +47,15 @@ impl EntityRemoval<'_> {
         if expected.is_some_and(|expected| expected != definition.version()) {
             return Err(EntityError::Changed(definition.name.clone()));
         }
-        let mut gone = Vec::new();
+        let mut removed = Vec::new();
         if definition.kind == EntityKind::Topic {
-            gone = self.state.messages.entities.subscriptions_of(definition.stores.queue).collect();
+            removed = self.state.messages.entities.subscriptions_of(definition.stores.queue).collect();
         }
-        gone.push(definition.stores.queue);
-        for queue in gone {
+        removed.push(definition.stores.queue);
+        for queue in removed {
             self.remove_entity(cx, queue);
         }
-        cx.release_budget = self.work_off_remains(cx.release_budget, cx.out);
+        cx.release_budget = self.drain_deletions(cx.release_budget, cx.out);
         Ok(())
     }
 
@@ -91,7 +91,7 @@ impl EntityRemoval<'_> {
     fn dismantle(&mut self, cx: &mut Cx<'_, impl Output>, mut store: Box<Store>) {
         self.state.messages.entities.agenda.disarm(&mut store);
         if let Some(history) = &store.history {
-            self.state.messages.remembered -= (history.len() - history.open_ids()) as u64;
+            self.state.messages.history_len -= (history.len() - history.open_ids()) as u64;
         }
         let name: Box<str> = store.entity().map_or_else(Box::default, |it| it.definition.name.clone());
         for (client, link) in std::mem::take(&mut store.links) {
@@ -100,7 +100,7 @@ impl EntityRemoval<'_> {
                 match client.links.remove(&link) {
                     Some(Link::Consumer { number }) => {
                         let consumer = self.state.links.consumers.remove(&number);
-                        if consumer.is_some_and(|consumer| consumer.place == Place::Blocked) {
+                        if consumer.is_some_and(|consumer| consumer.wait_state == WaitState::Blocked) {
                             client.leave_blocked(|blocked| self.state.links.consumers.contains_key(&blocked));
                         }
                     }
@@ -116,7 +116,7 @@ impl EntityRemoval<'_> {
         }
         // The record of its definition is given back already.
         store.role = Role::Unknown;
-        self.state.remains.leave(store);
+        self.state.deletions.leave(store);
     }
 
     /// Deletes what has been idle for long enough, until `left` is used up.
@@ -169,15 +169,15 @@ impl EntityRemoval<'_> {
     }
 
     /// Gives records back, until `left` is used up; says how much of that is left.
-    pub(crate) fn work_off_remains(&mut self, mut left: u32, out: &mut impl Output) -> u32 {
+    pub(crate) fn drain_deletions(&mut self, mut left: u32, out: &mut impl Output) -> u32 {
         while left > 0
-            && let Some(mut store) = self.state.remains.next()
+            && let Some(mut store) = self.state.deletions.next()
         {
             while left > 0 && self.give_one_back(&mut store, out) {
                 left -= 1;
             }
             if left == 0 {
-                self.state.remains.put_back(store);
+                self.state.deletions.put_back(store);
             }
         }
         left

@@ -6,17 +6,17 @@
 use std::time::Duration;
 
 use super::{
-    arrival::{Arrival, arrival, extras_of, store_message},
-    partitions::Together,
-    publish::Numbers,
+    fan_out::FanOut,
+    fan_out::{TopicMessage, overlay},
+    partitions::BatchScope,
     publish::Publisher,
+    publish::SequenceSink,
     status::Use,
-    topic::FanOut,
-    topic::{Incoming, overlay},
+    store_message::{MessageAttributes, extras_of, store_message},
 };
 use crate::{
     Effect, EntityError, EntityKind, EntityPath, Message, Output, PublishError, QueueId, SequenceNumber,
-    Ticket, call::Cx, merge::Answer, partition::PartitionId, record::OpenRecord, slot::State,
+    Ticket, call::Cx, output_coalescer::Answer, partition::PartitionId, record::OpenRecord, slot::State,
 };
 
 impl Publisher<'_> {
@@ -30,7 +30,7 @@ impl Publisher<'_> {
         let mut sequences = Vec::with_capacity(messages.len());
         let found = self.messages.resolve(path).ok_or_else(|| PublishError::NotFound(path.entity.clone()));
         let stored = found.and_then(|queue| {
-            self.enqueue(cx, queue, messages, Together::Not, Numbers::Told(&mut sequences))
+            self.enqueue(cx, queue, messages, BatchScope::Independent, SequenceSink::Collect(&mut sequences))
         });
         match stored {
             Ok(()) => cx.reply(Effect::Scheduled { ticket, sequences }),
@@ -111,14 +111,20 @@ impl Publisher<'_> {
         self.messages.entities.touch(cx, queue);
         for (message, number) in messages.iter().zip(numbers) {
             if message.scheduled_enqueue_time.is_none_or(|due| due <= cx.now) {
-                self.store_checked(cx, queue, kind, std::slice::from_ref(message), Numbers::Untold);
+                self.store_checked(cx, queue, kind, std::slice::from_ref(message), SequenceSink::Discard);
                 continue;
             }
             let Some(store) = self.messages.store_mut(queue) else { return };
             if store.is_first_copy(cx.now, message) {
                 store.traffic.incoming += 1;
                 let extras = extras_of(message, store.sessions.is_some());
-                store_message(cx, store, *number, arrival(cx.now, message, extras), message.stored());
+                store_message(
+                    cx,
+                    store,
+                    *number,
+                    MessageAttributes::of(cx.now, message, extras),
+                    message.stored(),
+                );
             }
         }
         self.messages.entities.rearm(queue);
@@ -134,7 +140,7 @@ impl Publisher<'_> {
             }
             return;
         };
-        let arrival = Arrival {
+        let attributes = MessageAttributes {
             time_to_live: record.index.own_ttl.map(Duration::from_millis),
             due: None,
             flags: record.index.flags,
@@ -144,9 +150,9 @@ impl Publisher<'_> {
         };
         self.messages.entities.discard(cx, queue, sequence);
         if self.messages.entities.kind_of(queue) == Some(EntityKind::Topic) {
-            return self.activate_at_topic(cx, queue, arrival, &record);
+            return self.activate_at_topic(cx, queue, attributes, &record);
         }
-        FanOut::of(self.messages).accept_numbered(cx, queue, arrival, &record.rest);
+        FanOut::of(self.messages).accept_numbered(cx, queue, attributes, &record.rest);
         if let Some(store) = self.messages.entities.stores.get_mut(&queue) {
             self.messages.entities.agenda.wake(store);
         }
@@ -157,7 +163,7 @@ impl Publisher<'_> {
         &mut self,
         cx: &mut Cx<'_, impl Output>,
         topic: QueueId,
-        arrival: Arrival,
+        attributes: MessageAttributes,
         record: &OpenRecord,
     ) {
         let mut message = (self.messages.config.describe)(cx.now, &record.clone().into_payload());
@@ -170,7 +176,7 @@ impl Publisher<'_> {
         FanOut::of(self.messages).fan_out(
             cx,
             topic,
-            Incoming { arrival, facts, session, rest: &record.rest },
+            TopicMessage { attributes, facts, session, rest: &record.rest },
         );
     }
 }

@@ -7,9 +7,9 @@
 use broker_filter::PropertySet;
 
 use super::{
-    pump::{Bound, Hand},
-    reading::read_stored,
-    topic::overlay,
+    dispatcher::{DeliveryBudget, DeliveryContext},
+    fan_out::overlay,
+    load_message::read_stored,
 };
 use crate::{
     Delivery, Effect, Output, SequenceNumber, Stored, Timestamp,
@@ -20,10 +20,10 @@ use crate::{
 };
 
 /// Most messages that the selecting consumers of one store look at before those come that take anything.
-const LOOKS: u32 = 64;
+const EVALUATIONS_MAX: u32 = 64;
 
 /// Result of the match of one message.
-enum Looked {
+enum Evaluated {
     /// It is wanted.
     Match(u64, Box<Stored>),
     /// It is not, or cannot be had.
@@ -32,48 +32,48 @@ enum Looked {
     Nothing,
 }
 
-impl Hand<'_> {
+impl DeliveryContext<'_> {
     /// Gives messages to the consumers with a selector, in turn. Says whether each has looked at all that it could.
     pub(crate) fn select(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
         store: &mut Store,
         mut bodies: Option<&mut Store>,
-        bound: &mut Bound,
+        budget: &mut DeliveryBudget,
     ) -> bool {
         if store.selectors.is_none() {
             return true;
         }
         let mut content = Vec::new();
-        let mut left = LOOKS;
+        let mut left = EVALUATIONS_MAX;
         while let Some(number) = store.selectors.as_mut().and_then(|selectors| selectors.ring.pop_front()) {
             if !self.may_take(store, number) {
                 continue;
             }
-            self.hear(number, store);
+            self.catch_up(number, store);
             loop {
-                if left == 0 || bound.is_spent() {
+                if left == 0 || budget.is_spent() {
                     content.push(number);
                     break;
                 }
-                match self.look(cx, store, bodies.as_deref(), number, bound) {
-                    Looked::Match(sequence, stored) => {
+                match self.evaluate_next(cx, store, bodies.as_deref(), number, budget) {
+                    Evaluated::Match(sequence, stored) => {
                         left -= 1;
-                        self.hand_out(cx, store, bodies.as_deref_mut(), number, sequence, *stored);
+                        self.deliver_one(cx, store, bodies.as_deref_mut(), number, sequence, *stored);
                         break;
                     }
-                    Looked::Other => left -= 1,
-                    Looked::Nothing => {
+                    Evaluated::Other => left -= 1,
+                    Evaluated::Nothing => {
                         content.push(number);
                         break;
                     }
                 }
             }
-            if left == 0 || bound.is_spent() {
+            if left == 0 || budget.is_spent() {
                 break;
             }
         }
-        let is_done = left > 0 && !bound.is_spent();
+        let is_done = left > 0 && !budget.is_spent();
         if let Some(selectors) = &mut store.selectors {
             selectors.ring.extend(content);
         }
@@ -81,47 +81,47 @@ impl Hand<'_> {
     }
 
     /// Takes in what came back since a consumer last looked.
-    fn hear(&mut self, number: ConsumerNumber, store: &Store) {
+    fn catch_up(&mut self, number: ConsumerNumber, store: &Store) {
         let consumer = self.consumers.get_mut(&number);
         let selection = consumer.and_then(|consumer| consumer.selection.as_mut());
         if let Some((selection, selectors)) = selection.zip(store.selectors.as_ref()) {
-            selection.hear(selectors, store.has_partitions);
+            selection.catch_up(selectors, store.has_partitions);
         }
     }
 
     /// Looks at one message for a consumer.
-    fn look(
+    fn evaluate_next(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
         store: &mut Store,
         bodies: Option<&Store>,
         number: ConsumerNumber,
-        bound: &mut Bound,
-    ) -> Looked {
+        budget: &mut DeliveryBudget,
+    ) -> Evaluated {
         let consumer = self.consumers.get_mut(&number);
         let Some(selection) = consumer.and_then(|consumer| consumer.selection.as_mut()) else {
-            return Looked::Nothing;
+            return Evaluated::Nothing;
         };
         let Some(sequence) = selection.next(store.has_partitions, &store.slots) else {
-            return Looked::Nothing;
+            return Evaluated::Nothing;
         };
         selection.pass(store.has_partitions, sequence);
-        bound.spend(0);
+        budget.spend(0);
         let Some(slot) = store.slots.get(sequence).copied().filter(Slot::is_ready) else {
-            return Looked::Other;
+            return Evaluated::Other;
         };
         if slot.is_over(store.is_dead_letter(), cx.now) {
-            return Looked::Other;
+            return Evaluated::Other;
         }
         let Ok(found) = read_stored(store, sequence, &slot, bodies, cx.out) else {
             store.set_damaged(sequence);
-            return Looked::Other;
+            return Evaluated::Other;
         };
-        bound.bytes = bound.bytes.saturating_sub(found.payload.len() as u64);
+        budget.bytes = budget.bytes.saturating_sub(found.payload.len() as u64);
         if selection.wants(&facts(self.describe, cx.now, &found)) {
-            Looked::Match(sequence, Box::new(found))
+            Evaluated::Match(sequence, Box::new(found))
         } else {
-            Looked::Other
+            Evaluated::Other
         }
     }
 
@@ -131,16 +131,16 @@ impl Hand<'_> {
         cx: &mut Cx<'_, impl Output>,
         store: &mut Store,
         bodies: Option<&Store>,
-        bound: &mut Bound,
+        budget: &mut DeliveryBudget,
     ) -> bool {
         for _ in 0..store.browsers.len() {
             let Some(number) = store.browsers.pop_front() else { break };
             while self.may_take(store, number) {
-                if bound.is_spent() {
+                if budget.is_spent() {
                     store.browsers.push_front(number);
                     return false;
                 }
-                if !self.show_next(cx, store, bodies, number, bound) {
+                if !self.show_next(cx, store, bodies, number, budget) {
                     store.browsers.push_back(number);
                     break;
                 }
@@ -156,13 +156,13 @@ impl Hand<'_> {
         store: &mut Store,
         bodies: Option<&Store>,
         number: ConsumerNumber,
-        bound: &mut Bound,
+        budget: &mut DeliveryBudget,
     ) -> bool {
         let Some(consumer) = self.consumers.get_mut(&number) else { return false };
-        let Some(sequence) = store.next_to_show(&consumer.browsed) else { return false };
-        consumer.browsed.pass(store.has_partitions, sequence);
+        let Some(sequence) = store.next_to_show(&consumer.browse_cursor) else { return false };
+        consumer.browse_cursor.pass(store.has_partitions, sequence);
         store.touched_at = cx.now;
-        bound.messages = bound.messages.saturating_sub(1);
+        budget.messages = budget.messages.saturating_sub(1);
         let Some(slot) = store.slots.get(sequence).copied() else { return true };
         let is_over = slot.is_over(store.is_dead_letter(), cx.now);
         if slot.state != State::Active || slot.is_damaged() || is_over {
@@ -172,7 +172,7 @@ impl Hand<'_> {
             store.set_damaged(sequence);
             return true;
         };
-        bound.bytes = bound.bytes.saturating_sub(stored.payload.len() as u64);
+        budget.bytes = budget.bytes.saturating_sub(stored.payload.len() as u64);
         let wanted = consumer
             .selection
             .as_ref()
@@ -182,7 +182,7 @@ impl Hand<'_> {
         }
         consumer.count += 1;
         if let Some(client) = self.clients.get_mut(&consumer.client) {
-            client.handed += (stored.payload.len() as u64).max(u64::from(client.least));
+            client.delivered_bytes += (stored.payload.len() as u64).max(u64::from(client.min_bytes));
         }
         let sequence = SequenceNumber(sequence);
         let delivery = Delivery { consumer: consumer.link, queue: store.id, sequence, lock: None, stored };

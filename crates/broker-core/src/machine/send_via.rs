@@ -6,13 +6,13 @@
 use broker_filter::SystemProperty;
 
 use super::{
-    admission::PublishChecks, arrival::extras_of, dead_letter::with_reason, forward::Failure,
-    partitions::Together, publish::Numbers, publish::Publisher, status::Use,
+    admission::PublishChecks, dead_letter::with_reason, forward::Failure, partitions::BatchScope,
+    publish::Publisher, publish::SequenceSink, status::Use, store_message::extras_of,
 };
 use crate::{
     EntityPath, Message, Output, Properties, PublishError, QueueId, Ticket, Timestamp,
     call::Cx,
-    merge::Answer,
+    output_coalescer::Answer,
     partition::PartitionId,
     record::{DURABLE, MessageIndex, OWN_TTL, encode_properties},
     slot::Slot,
@@ -27,9 +27,9 @@ impl Publisher<'_> {
         messages: &[Message],
         ticket: Option<Ticket>,
     ) {
-        let together = Together::of(messages);
+        let scope = BatchScope::of(messages);
         let done = PublishChecks::of(self.messages).resolve_via(path, via).and_then(|(queue, via)| {
-            PublishChecks::of(self.messages).check_sent(cx, queue, Some(via), messages, together)?;
+            PublishChecks::of(self.messages).check_sent(cx, queue, Some(via), messages, scope)?;
             cx.begin_step();
             self.store_sent(cx, queue, Some(via), messages);
             Ok(())
@@ -52,18 +52,24 @@ impl Publisher<'_> {
         let Some(entity) = self.messages.main_of(queue) else { return };
         let (kind, name) = (entity.definition.kind, &entity.definition.name);
         match via.filter(|_| !entity.definition.settings.status.allows(Use::Send)) {
-            None => self.store_checked(cx, queue, kind, messages, Numbers::Untold),
+            None => self.store_checked(cx, queue, kind, messages, SequenceSink::Discard),
             Some(via) => {
                 let Some(failure) = Failure::of(&PublishError::Disabled(name.clone())) else { return };
                 for message in messages {
-                    self.divert(cx, via, message, &failure);
+                    self.transfer_dead_letter(cx, via, message, &failure);
                 }
             }
         }
     }
 
     /// A message joins the transfer dead letters.
-    fn divert(&mut self, cx: &mut Cx<'_, impl Output>, via: QueueId, message: &Message, failure: &Failure) {
+    fn transfer_dead_letter(
+        &mut self,
+        cx: &mut Cx<'_, impl Output>,
+        via: QueueId,
+        message: &Message,
+        failure: &Failure,
+    ) {
         let sequence = self
             .messages
             .entities
@@ -110,9 +116,9 @@ impl PublishChecks<'_> {
         queue: QueueId,
         via: Option<QueueId>,
         messages: &[Message],
-        together: Together,
+        scope: BatchScope,
     ) -> Result<(), PublishError> {
-        match (self.check_publish(cx, queue, messages, together), via) {
+        match (self.check_publish(cx, queue, messages, scope), via) {
             (Err(PublishError::Disabled(_)), Some(via)) => self.check_room(via, messages, cx.out),
             (checked, _) => checked.map(drop),
         }

@@ -10,7 +10,7 @@ use super::{admission::PublishChecks, namespace::Namespace, status::Use};
 use crate::{
     ClientId, Effect, EntityPath, Output, QueueId, QuotaError, SessionError, Ticket, Timestamp,
     call::Cx,
-    merge::Answer,
+    output_coalescer::Answer,
     record::{encode_session_state, session_state_of},
     sessions::{Session, SessionNumber, SessionState, Sessions},
     slot::State,

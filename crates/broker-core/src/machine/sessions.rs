@@ -5,13 +5,13 @@
 
 use std::time::Duration;
 
-use super::{leaving::LockReleases, namespace::Namespace, pump::TURN};
+use super::{dispatcher::ROUND_MESSAGES_MAX, lock_release::LockReleases, namespace::Namespace};
 use crate::{
     AttachError, Effect, EntityPath, LinkId, LockId, Output, QueueId, ReceiveMode, SessionGrant,
     SessionWanted, SubQueue, UnsettledPolicy,
     call::Cx,
-    client::{Consumer, Link, Place, Standing},
-    partition::Onward,
+    client::{Consumer, Link, SubscriptionRole, WaitState},
+    partition::SequenceCursor,
     sessions::{Acceptor, Holder, Session, SessionLock, SessionNumber},
 };
 
@@ -99,8 +99,8 @@ impl SessionHolders<'_> {
         let Some(sessions) = self.state.store_mut(queue).and_then(|store| store.sessions.as_mut()) else {
             return;
         };
-        let number = sessions.enter(&id);
-        if sessions.get(number).is_some_and(|session| session.hold() == SessionLock::Free) {
+        let number = sessions.get_or_create(&id);
+        if sessions.get(number).is_some_and(|session| session.lock() == SessionLock::Free) {
             return self.grant(cx, queue, number, acceptor);
         }
         let (link, error) = (acceptor.link, AttachError::SessionLocked(id));
@@ -113,8 +113,8 @@ impl SessionHolders<'_> {
             return;
         };
         let Some(number) = sessions.find(id) else { return };
-        let hold = sessions.get(number).map(Session::hold);
-        if matches!(hold, Some(SessionLock::Held(holder)) if cx.now >= holder.until) {
+        let lock = sessions.get(number).map(Session::lock);
+        if matches!(lock, Some(SessionLock::Held(holder)) if cx.now >= holder.until) {
             cx.release_budget = self.lose_session(cx, queue, number, cx.release_budget);
             self.state.messages.entities.rearm(queue);
         }
@@ -139,7 +139,7 @@ impl SessionHolders<'_> {
 
     /// Gives available sessions to those who wait for one. Bounded; what is left is left to the next pump.
     pub(crate) fn serve_acceptors(&mut self, cx: &mut Cx<'_, impl Output>, queue: QueueId) {
-        for _ in 0..TURN {
+        for _ in 0..ROUND_MESSAGES_MAX {
             let Some(store) = self.state.store_mut(queue) else { return };
             let is_dead_letter = store.is_dead_letter();
             let Some(sessions) = store.sessions.as_mut().filter(|sessions| !sessions.acceptors.is_empty())
@@ -148,7 +148,7 @@ impl SessionHolders<'_> {
             };
             let Some((number, sequence)) = sessions.next_available() else { return };
             if store.slots.get(sequence).is_none_or(|slot| slot.is_over(is_dead_letter, cx.now)) {
-                store.set_aside(sequence);
+                store.mark_unavailable(sequence);
                 continue;
             }
             let Some(acceptor) = sessions.acceptors.pop_first() else { return };
@@ -194,11 +194,11 @@ impl SessionHolders<'_> {
             count: 0,
             drain,
             is_listed: drain,
-            place: Place::Idle,
+            wait_state: WaitState::Idle,
             took_locks: false,
-            browsed: Onward::default(),
+            browse_cursor: SequenceCursor::default(),
             selection: None,
-            standing: Standing::Guest,
+            subscription_role: SubscriptionRole::Shared,
             session: Some(session),
         };
         self.state.links.consumers.insert(number, consumer);
@@ -240,8 +240,8 @@ impl SessionHolders<'_> {
         left: u32,
     ) -> u32 {
         let sessions = self.state.store(queue).and_then(|store| store.sessions.as_ref());
-        let hold = sessions.and_then(|sessions| sessions.get(number)).map(Session::hold);
-        let Some(SessionLock::Held(holder)) = hold else { return left };
+        let lock = sessions.and_then(|sessions| sessions.get(number)).map(Session::lock);
+        let Some(SessionLock::Held(holder)) = lock else { return left };
         self.state.messages.entities.was_used_until(queue, holder.until);
         let consumer = holder.consumer.and_then(|number| self.state.links.consumers.get(&number));
         if let Some((client, link)) = consumer.map(|consumer| (consumer.client, consumer.link)) {
@@ -270,14 +270,14 @@ impl SessionHolders<'_> {
         let Some(session) = store.session(number) else { return left };
         for sequence in session.delivered() {
             if let Some(slot) = store.slots.get(sequence) {
-                self.state.leaving.lose(queue, sequence, slot.lock(), fail);
+                self.state.lock_releases.push(queue, sequence, slot.lock(), fail);
             }
         }
         if let Some(sessions) = &mut store.sessions {
             sessions.end(number);
         }
         self.state.messages.entities.agenda.wake(store);
-        LockReleases::of(self.state).work_off_leaving(cx, left)
+        LockReleases::of(self.state).drain_lock_releases(cx, left)
     }
 
     /// Ends what has lasted long enough: locks, and waiting for one. Says how much of `left` is left.

@@ -8,7 +8,7 @@ use crate::{
     Effect, EntityPath, LockId, LockToken, Outcome, Output, Properties, PropertyValue, QueueId, Renewed,
     SequenceNumber, SettleError, Ticket, Timestamp,
     call::Cx,
-    merge::{Answer, Removal},
+    output_coalescer::{Answer, Removal},
     record::{OpenRecord, encode_changed},
     slot::State,
 };
@@ -16,7 +16,7 @@ use crate::{
 /// Properties that a settlement adds to a message, and the record to write them to. The record is present whenever
 /// properties are.
 #[derive(Debug, Default)]
-pub(crate) struct Addition {
+pub(crate) struct PropertyPatch {
     pub(crate) properties: Properties,
     pub(crate) record: Option<OpenRecord>,
 }
@@ -311,27 +311,29 @@ impl Disposer<'_> {
         match outcome {
             Outcome::Complete => self.messages.entities.complete(cx, queue, sequence, Removal::Awaited),
             Outcome::Release(properties) => {
-                self.give_back(cx, queue, sequence, false, Addition { properties, record });
+                self.return_message(cx, queue, sequence, false, PropertyPatch { properties, record });
             }
             Outcome::Abandon(properties) => {
-                self.give_back(cx, queue, sequence, true, Addition { properties, record });
+                self.return_message(cx, queue, sequence, true, PropertyPatch { properties, record });
             }
             Outcome::DeadLetter(properties) => {
-                self.dead_letter(cx, queue, sequence, Addition { properties, record });
+                self.dead_letter(cx, queue, sequence, PropertyPatch { properties, record });
             }
-            Outcome::Defer(properties) => self.defer(cx, queue, sequence, Addition { properties, record }),
+            Outcome::Defer(properties) => {
+                self.defer(cx, queue, sequence, PropertyPatch { properties, record });
+            }
         }
     }
 
     /// A lock ends without a decision: the message returns to its place, unless it was delivered too often or its
     /// time is over. The limit of deliveries goes first, for it keeps the message.
-    pub(crate) fn give_back(
+    pub(crate) fn return_message(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
         sequence: u64,
         failed: bool,
-        addition: Addition,
+        patch: PropertyPatch,
     ) {
         let Some(store) = self.messages.store_mut(queue) else { return };
         let Some(slot) = store.slots.get_mut(sequence) else { return };
@@ -346,13 +348,13 @@ impl Disposer<'_> {
         if let Some(entity) = store.entity() {
             let limit = entity.definition.settings.max_delivery_count;
             if failed && count >= limit {
-                return self.dead_letter_delivered(cx, queue, sequence, limit, addition);
+                return self.dead_letter_delivered(cx, queue, sequence, limit, patch);
             }
             if expired && state == State::Active {
-                return self.expire(cx, queue, sequence, addition);
+                return self.expire(cx, queue, sequence, patch);
             }
         }
-        self.store_change(cx, queue, sequence, addition, failed);
+        self.store_change(cx, queue, sequence, patch, failed);
         if let Some(store) = self.messages.entities.stores.get_mut(&queue) {
             store.put_back(sequence);
             self.messages.entities.agenda.wake(store);
@@ -364,12 +366,12 @@ impl Disposer<'_> {
         cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
         sequence: u64,
-        addition: Addition,
+        patch: PropertyPatch,
     ) {
         let Some(store) = self.messages.store_mut(queue) else { return };
         store.unlock(sequence);
         store.set_state(sequence, State::Deferred);
-        self.store_change(cx, queue, sequence, addition, true);
+        self.store_change(cx, queue, sequence, patch, true);
     }
 
     /// Records the count and state that a message has now, and its new properties if there are any.
@@ -378,11 +380,11 @@ impl Disposer<'_> {
         cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
         sequence: u64,
-        addition: Addition,
+        patch: PropertyPatch,
         changed: bool,
     ) {
-        if let Some(record) = addition.record {
-            return self.rewrite(cx, queue, sequence, addition.properties, &record);
+        if let Some(record) = patch.record {
+            return self.rewrite(cx, queue, sequence, patch.properties, &record);
         }
         let Some(slot) = self.messages.store(queue).and_then(|store| store.slots.get(sequence)) else {
             return;

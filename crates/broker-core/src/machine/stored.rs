@@ -2,11 +2,11 @@
 //!
 //! Invariant: what is read is the message that the slot stands for, or an error.
 
-use super::{pump::release_reference, reading::read_message, table::EntityTable};
+use super::{dispatcher::release_reference, load_message::read_message, table::EntityTable};
 use crate::{
     EntityKind, Output, QueueId, StorageError, Timestamp,
     call::Cx,
-    merge::Removal,
+    output_coalescer::Removal,
     record::{BodyRef, Definition, OpenRecord},
     slot::Slot,
     store::Role,
@@ -88,10 +88,10 @@ impl EntityTable {
         sequence: u64,
         out: &mut impl Output,
     ) -> Result<OpenRecord, StorageError> {
-        let gone = || StorageError { at: crate::Position::default(), reason: "no such message".into() };
-        let store = self.stores.get(&queue).ok_or_else(gone)?;
-        let slot = store.slots.get(sequence).ok_or_else(gone)?;
-        let bodies = store.copies.as_ref().and_then(|copies| self.stores.get(&copies.topic));
+        let missing = || StorageError { at: crate::Position::default(), reason: "no such message".into() };
+        let store = self.stores.get(&queue).ok_or_else(missing)?;
+        let slot = store.slots.get(sequence).ok_or_else(missing)?;
+        let bodies = store.body_refs.as_ref().and_then(|body_refs| self.stores.get(&body_refs.topic));
         read_message(store, sequence, slot, bodies.map(|bodies| &**bodies), out)
     }
 

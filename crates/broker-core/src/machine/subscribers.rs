@@ -15,7 +15,7 @@ use crate::{
     AttachError, ClientId, Effect, EntityError, EntityPath, EntitySettings, LinkId, Output, QueueId,
     ReceiveMode, Rule, SubQueue, Subscriber, UnsettledPolicy,
     call::Cx,
-    client::{Link, Standing},
+    client::{Link, SubscriptionRole},
     name,
 };
 
@@ -57,15 +57,15 @@ impl Subscribers<'_> {
         auto_create: bool,
     ) {
         let (mut path, mut mode, mut filter) = (path, mode, Filter::True);
-        let mut standing = Standing::Guest;
+        let mut subscription_role = SubscriptionRole::Shared;
         if path.sub_queue == SubQueue::Main && self.state.messages.entities.is_topic(&path.entity) {
             // It must not stand in its own way.
             Attachments::of(self.state).close_link(cx, cx.client, link);
             mode = subscriber.mode;
-            standing = match (subscriber.temporary, subscriber.shared) {
-                (true, _) => Standing::Temporary,
-                (false, true) => Standing::Guest,
-                (false, false) => Standing::Owner(subscriber.owner.clone()),
+            subscription_role = match (subscriber.temporary, subscriber.shared) {
+                (true, _) => SubscriptionRole::Temporary,
+                (false, true) => SubscriptionRole::Shared,
+                (false, false) => SubscriptionRole::Owner(subscriber.owner.clone()),
             };
             match self.subscription_for(cx, &path.entity, subscriber) {
                 Ok(name) => path.entity = name,
@@ -76,8 +76,8 @@ impl Subscribers<'_> {
         } else {
             filter = subscriber.filter;
         }
-        let temporary = matches!(standing, Standing::Temporary);
-        let how = How { mode, unsettled, session: None, filter, standing };
+        let temporary = matches!(subscription_role, SubscriptionRole::Temporary);
+        let how = How { mode, unsettled, session: None, filter, subscription_role };
         Attachments::of(self.state).open_consumer(cx, link, &path, how, auto_create);
         if temporary
             && let Some(id) = self.state.messages.entities.names.get(&name::key(&path.entity)).copied()
@@ -150,7 +150,8 @@ impl Subscribers<'_> {
             let Link::Consumer { number } = self.state.links.clients.get(client)?.links.get(link)? else {
                 return None;
             };
-            let Standing::Owner(owner) = &self.state.links.consumers.get(number)?.standing else {
+            let SubscriptionRole::Owner(owner) = &self.state.links.consumers.get(number)?.subscription_role
+            else {
                 return None;
             };
             Some((&**owner, *client, *link))

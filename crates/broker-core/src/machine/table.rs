@@ -10,8 +10,8 @@ use crate::{
     AuthorizationRule, ClientId, Effect, EntityError, EntityKind, EntityPath, EntitySettings, Output,
     PageStart, QueueId, SubQueue,
     call::Cx,
+    entity_index::EntityIndex,
     id_map::IdMap,
-    listed::Listed,
     name,
     record::Stores,
     store::{Entity, Role, Store},
@@ -22,7 +22,7 @@ use crate::{
 pub(crate) struct EntityTable {
     /// Key of the name → main store.
     pub(crate) names: BTreeMap<Box<str>, QueueId>,
-    pub(crate) listed: Listed,
+    pub(crate) listed: EntityIndex,
     pub(crate) stores: IdMap<QueueId, Box<Store>>,
     pub(crate) agenda: Agenda,
     /// The time at which each entity that deletes itself is looked at.
@@ -36,7 +36,7 @@ impl Default for EntityTable {
     fn default() -> Self {
         Self {
             names: BTreeMap::new(),
-            listed: Listed::default(),
+            listed: EntityIndex::default(),
             stores: IdMap::default(),
             agenda: Agenda::default(),
             idle: Idle::default(),

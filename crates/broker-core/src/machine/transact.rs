@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    admission::PublishChecks, dead_letter::Disposer, leaving::LockReleases, namespace::Namespace,
-    partitions::Together, publish::Publisher, session_requests::SessionRequests, settle::Settlements,
+    admission::PublishChecks, dead_letter::Disposer, lock_release::LockReleases, namespace::Namespace,
+    partitions::BatchScope, publish::Publisher, session_requests::SessionRequests, settle::Settlements,
 };
 use crate::{
     CommitError, Effect, LockId, Message, Outcome, Output, QueueId, SettleError, Ticket, Timestamp,
@@ -157,7 +157,7 @@ impl TransactionManager<'_> {
                 *queue,
                 *via,
                 messages,
-                Together::Transaction,
+                BatchScope::Transaction,
             )?;
         }
         PublishChecks::of(&self.state.messages)

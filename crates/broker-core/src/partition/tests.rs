@@ -93,7 +93,7 @@ proptest! {
         rounds in proptest::collection::vec(proptest::collection::vec((0_u16..17, 0_usize..4), 0..10), 1..6),
     ) {
         let (mut there, mut met, mut next) = (BTreeSet::new(), Vec::new(), [1_u64; 17]);
-        let mut onward = Onward::default();
+        let mut onward = SequenceCursor::default();
         for round in rounds {
             for (id, looks) in round {
                 let place = if has_partitions { usize::from(id) } else { 0 };

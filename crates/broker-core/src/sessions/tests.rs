@@ -18,8 +18,8 @@ fn holder(consumer: u32, until: u64) -> Holder {
 fn table(messages: &[(&str, u64)]) -> Sessions {
     let mut table = Sessions::new(7);
     for (id, sequence) in messages {
-        let number = table.enter(id);
-        table.stand(number, *sequence, Standing::Ready);
+        let number = table.get_or_create(id);
+        table.set_message_state(number, *sequence, SessionMessageState::Ready);
     }
     table
 }
@@ -46,10 +46,10 @@ fn the_session_with_the_oldest_ready_message_is_next() {
 fn a_session_with_nothing_ready_is_not_available() {
     let mut table = table(&[("a", 1), ("b", 2)]);
     let a = table.find("a").unwrap();
-    table.stand(a, 1, Standing::Aside);
+    table.set_message_state(a, 1, SessionMessageState::Unavailable);
     assert_eq!(accept_next(&mut table, 1).as_deref(), Some("b"));
     assert_eq!(table.next_available(), None);
-    table.stand(a, 1, Standing::Ready);
+    table.set_message_state(a, 1, SessionMessageState::Ready);
     assert_eq!(table.next_available(), Some((a, 1)));
 }
 
@@ -68,12 +68,12 @@ fn a_session_is_free_when_the_last_delivered_message_is_back() {
     let mut table = table(&[("a", 1), ("a", 2)]);
     let a = table.find("a").unwrap();
     table.accept(a, holder(1, 1_000));
-    table.stand(a, 1, Standing::Delivered);
-    table.stand(a, 2, Standing::Delivered);
+    table.set_message_state(a, 1, SessionMessageState::Delivered);
+    table.set_message_state(a, 2, SessionMessageState::Delivered);
     table.end(a);
-    assert_eq!((table.get(a).unwrap().hold(), table.next_available()), (SessionLock::Ending, None));
+    assert_eq!((table.get(a).unwrap().lock(), table.next_available()), (SessionLock::Ending, None));
     assert_eq!(table.get(a).unwrap().delivered().collect::<Vec<_>>(), [1, 2]);
-    table.stand(a, 2, Standing::Ready);
+    table.set_message_state(a, 2, SessionMessageState::Ready);
     assert!(!table.accept(a, holder(2, 1_000)), "the first would come too late");
     table.remove(a, 1);
     assert_eq!(table.next_available(), Some((a, 2)));
@@ -93,7 +93,7 @@ fn a_session_exists_while_it_has_a_message_a_state_or_a_holder() {
     assert_eq!(table.len(), 1, "it has a state");
     assert_eq!(table.set_state(a, None), Some(state));
     assert_eq!((table.len(), table.state_bytes), (0, 0));
-    assert_eq!(table.enter("b"), a, "its number is used again");
+    assert_eq!(table.get_or_create("b"), a, "its number is used again");
 }
 
 #[test]
@@ -122,10 +122,10 @@ fn holders_take_turns_and_come_back_when_called() {
     let mut out = Vec::new();
     while let Some((number, consumer, sequence)) = table.next_in_turn(NOW) {
         out.push((consumer.0, sequence));
-        table.stand(number, sequence, Standing::Delivered);
+        table.set_message_state(number, sequence, SessionMessageState::Delivered);
     }
     assert_eq!(out, [(1, 1), (2, 2), (1, 3)]);
-    table.stand(a, 1, Standing::Ready);
+    table.set_message_state(a, 1, SessionMessageState::Ready);
     assert_eq!(table.next_in_turn(NOW), Some((a, ConsumerNumber(1), 1)));
     assert_eq!(table.next_in_turn(NOW), None, "its holder wanted nothing");
     table.call(a);
@@ -198,7 +198,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// Expected content of the table, found by a full scan.
 #[derive(Default)]
 struct Model {
-    messages: BTreeMap<u64, Standing>,
+    messages: BTreeMap<u64, SessionMessageState>,
     holders: BTreeMap<u8, Holder>,
     ending: Vec<u8>,
     states: Vec<u8>,
@@ -209,18 +209,21 @@ impl Model {
         u8::try_from(message % 5).unwrap()
     }
 
-    fn of(&self, session: u8) -> impl Iterator<Item = (u64, Standing)> {
+    fn of(&self, session: u8) -> impl Iterator<Item = (u64, SessionMessageState)> {
         let own = self.messages.iter().filter(move |(message, _)| Self::session(**message) == session);
         own.map(|(message, standing)| (*message, *standing))
     }
 
     fn first(&self, session: u8) -> Option<u64> {
-        self.of(session).find(|(_, standing)| *standing == Standing::Ready).map(|(message, _)| message)
+        self.of(session)
+            .find(|(_, standing)| *standing == SessionMessageState::Ready)
+            .map(|(message, _)| message)
     }
 
     fn settle(&mut self) {
         let ending = std::mem::take(&mut self.ending);
-        let is_out = |session: &u8| self.of(*session).any(|(_, standing)| standing == Standing::Delivered);
+        let is_out =
+            |session: &u8| self.of(*session).any(|(_, standing)| standing == SessionMessageState::Delivered);
         self.ending = ending.into_iter().filter(is_out).collect();
     }
 
@@ -232,9 +235,13 @@ impl Model {
         let id = |session: u8| format!("s{session}");
         match *step {
             Step::Stand { message, standing } => {
-                let standing = [Standing::Ready, Standing::Delivered, Standing::Aside][usize::from(standing)];
-                let number = table.enter(&id(Self::session(message)));
-                table.stand(number, message, standing);
+                let standing = [
+                    SessionMessageState::Ready,
+                    SessionMessageState::Delivered,
+                    SessionMessageState::Unavailable,
+                ][usize::from(standing)];
+                let number = table.get_or_create(&id(Self::session(message)));
+                table.set_message_state(number, message, standing);
                 self.messages.insert(message, standing);
             }
             Step::Remove { message } => {
@@ -244,7 +251,7 @@ impl Model {
                 }
             }
             Step::Accept { session, until } => {
-                let number = table.enter(&id(session));
+                let number = table.get_or_create(&id(session));
                 let holder = holder(u32::from(session), until);
                 let accepted = table.accept(number, holder);
                 assert_eq!(accepted, self.is_free(session));
@@ -296,8 +303,8 @@ impl Model {
             assert!(holder.consumer == Some(consumer) && NOW < holder.until);
             assert_eq!(Some(sequence), self.first(session));
             if take {
-                table.stand(number, sequence, Standing::Delivered);
-                self.messages.insert(sequence, Standing::Delivered);
+                table.set_message_state(number, sequence, SessionMessageState::Delivered);
+                self.messages.insert(sequence, SessionMessageState::Delivered);
             } else {
                 table.call(number);
             }
@@ -326,7 +333,7 @@ impl Model {
             }
             assert_eq!(messages, self.of(session).map(|(message, _)| message).collect::<Vec<_>>());
             assert_eq!(found.first_ready(), self.first(session));
-            let out = self.of(session).filter(|(_, standing)| *standing == Standing::Delivered);
+            let out = self.of(session).filter(|(_, standing)| *standing == SessionMessageState::Delivered);
             assert!(found.delivered().eq(out.map(|(message, _)| message)));
         }
     }

@@ -90,7 +90,7 @@ proptest! {
                 let end = probe + 100;
                 prop_assert_eq!(slots.next_before(*probe, end), model.range(*probe..end).next().map(|(n, _)| *n));
             }
-            let mut found = [None; TOGETHER];
+            let mut found = [None; PREFETCH_MAX];
             slots.prefetch(probes.iter().copied(), &mut found);
             let found = found.map(|slot| slot.map(|slot| slot.position.0));
             for (found, probe) in found.iter().zip(&probes) {

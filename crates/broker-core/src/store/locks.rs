@@ -7,7 +7,7 @@ use crate::{
     LockId, SettleError, Timestamp,
     sessions::Session,
     slot::ConsumerNumber,
-    store::{Holders, Holding, Store, any},
+    store::{Holders, LockOwners, Store, any},
 };
 
 impl Store {
@@ -39,10 +39,10 @@ impl Store {
 
     fn note_lock(&mut self, holder: ConsumerNumber, sequence: u64) {
         self.counts.locked += 1;
-        if let Some(holding) = &mut self.holding
-            && !holding.note(holder, sequence)
+        if let Some(lock_owners) = &mut self.lock_owners
+            && !lock_owners.note(holder, sequence)
         {
-            self.holding = None;
+            self.lock_owners = None;
         }
     }
 
@@ -95,7 +95,7 @@ impl Store {
         // It ends with the session's lock, which may be renewed.
         slot.start_lock_in_session(lock, Timestamp::MAX);
         self.counts.locked += 1;
-        self.stand(sequence);
+        self.update_session_state(sequence);
         self.session(number).and_then(Session::until).unwrap_or(Timestamp::MAX)
     }
 
@@ -109,13 +109,13 @@ impl Store {
     /// The messages that these consumers have locked, in order, with what is said of the holder. They are gone: they lock no
     /// more.
     pub(crate) fn locked_by(&mut self, holders: &Holders) -> Vec<(u64, bool)> {
-        let mut holding = self.holding.take().unwrap_or_else(|| Box::new(self.list_locks()));
+        let mut lock_owners = self.lock_owners.take().unwrap_or_else(|| Box::new(self.list_locks()));
         let mut held = Vec::new();
         for (holder, fail) in holders {
-            for sequence in holding.take(*holder) {
+            for sequence in lock_owners.take(*holder) {
                 #[cfg(test)]
                 {
-                    self.looked_at += 1;
+                    self.slots_visited += 1;
                 }
                 let slot = self.slots.get(sequence);
                 if slot.is_some_and(|slot| slot.is_locked() && slot.holder() == *holder) {
@@ -123,16 +123,16 @@ impl Store {
                 }
             }
         }
-        self.holding = Some(holding).filter(|holding| !holding.is_empty());
+        self.lock_owners = Some(lock_owners).filter(|lock_owners| !lock_owners.is_empty());
         held.sort_unstable();
         held.dedup();
         held
     }
 
     /// All locks, in one walk.
-    fn list_locks(&mut self) -> Holding {
+    fn list_locks(&mut self) -> LockOwners {
         let mut locks = Vec::with_capacity(self.counts.locked);
-        let mut looked_at = 0;
+        let mut slots_visited = 0;
         for run in self.locks.runs().chain(self.untimed.runs()) {
             let mut from = run.first;
             while let Some(sequence) = self.slots.next_before(from, run.sequences().end) {
@@ -140,13 +140,13 @@ impl Store {
                     locks.push((slot.holder(), sequence));
                 }
                 from = sequence + 1;
-                looked_at += 1;
+                slots_visited += 1;
             }
         }
         #[cfg(test)]
         {
-            self.looked_at += looked_at;
+            self.slots_visited += slots_visited;
         }
-        Holding::of(locks.into_iter(), looked_at)
+        LockOwners::of(locks.into_iter(), slots_visited)
     }
 }

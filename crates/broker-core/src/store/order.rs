@@ -49,7 +49,7 @@ impl Order {
             let next = self.returned.range(turn..).next().or_else(|| self.returned.first());
             return next.copied();
         }
-        let fresh = loop {
+        let first_new = loop {
             let Some(sequence) = slots.next(self.cursor) else { break None };
             self.cursor = sequence;
             if slots.get(sequence).is_some_and(Slot::is_ready) {
@@ -57,9 +57,9 @@ impl Order {
             }
             self.cursor = sequence + 1;
         };
-        match (self.returned.first().copied(), fresh) {
-            (Some(returned), Some(fresh)) => Some(returned.min(fresh)),
-            (returned, fresh) => returned.or(fresh),
+        match (self.returned.first().copied(), first_new) {
+            (Some(returned), Some(first_new)) => Some(returned.min(first_new)),
+            (returned, first_new) => returned.or(first_new),
         }
     }
 

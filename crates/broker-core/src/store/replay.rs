@@ -12,7 +12,7 @@ use crate::{
 
 /// The highest numbers that replay saw.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct ReplayedNumbers {
     /// Of those without a partition.
     pub(crate) plain: u64,
     /// Of each partition, the count that is next; there once a message of one was seen.
@@ -21,7 +21,7 @@ pub(crate) struct Seen {
     pub(crate) sent_at: Timestamp,
 }
 
-impl Seen {
+impl ReplayedNumbers {
     pub(crate) fn note(&mut self, sequence: u64) {
         if PartitionId::of_number(sequence).is_some() {
             self.partitions.get_or_insert_default().see(sequence);
@@ -53,15 +53,15 @@ impl Store {
     /// seed for [`Sessions::new`].
     pub(crate) fn replay_message(&mut self, sequence: u64, mut slot: Slot, session: Option<(&str, u64)>) {
         if let Some((id, seed)) = session {
-            slot.set_session(self.sessions(seed).enter(id));
+            slot.set_session(self.sessions(seed).get_or_create(id));
         } else if let Some(sessions) = &mut self.sessions {
-            slot.set_session(sessions.enter(""));
+            slot.set_session(sessions.get_or_create(""));
         }
         let replaced = self.slots.insert(sequence, slot).filter(|before| before.session() != slot.session());
         if let (Some(before), Some(sessions)) = (replaced, &mut self.sessions) {
             sessions.remove(before.session(), sequence);
         }
-        self.stand(sequence);
+        self.update_session_state(sequence);
     }
 
     /// Takes in that a message is gone.
@@ -89,7 +89,7 @@ impl Store {
             }
         }
         if self.counts.bodies > 0 {
-            self.list_shown(&slots);
+            self.list_visible(&slots);
         }
         self.slots = slots;
         // In order of time almost all of them go the short way.

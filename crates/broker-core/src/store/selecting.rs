@@ -19,8 +19,9 @@ impl Store {
 
     /// Whether a consumer with a selection has looked at all messages that there are.
     pub(crate) fn was_looked_through(&self, selection: &Selection) -> bool {
-        let has_heard = self.selectors.as_ref().is_none_or(|selectors| selection.has_heard(selectors));
-        has_heard && selection.next(self.has_partitions, &self.slots).is_none()
+        let has_caught_up =
+            self.selectors.as_ref().is_none_or(|selectors| selection.has_caught_up(selectors));
+        has_caught_up && selection.next(self.has_partitions, &self.slots).is_none()
     }
 
     /// Whether somebody waits who wants some of the messages only.

@@ -276,8 +276,8 @@ proptest! {
             broker.subscribe(&format!("s{number}"), settings, vec![any_rule(number, *kind)]);
         }
         let (topic, before) = (broker.queue("t"), broker.journal.end());
-        let at_most = crate::machine::admission::PublishChecks::of(&broker.core.state.messages).brings_at_most(topic, EntityKind::Topic, &messages);
-        let counted = crate::machine::admission::PublishChecks::of(&broker.core.state.messages).brings(broker.now, topic, &messages, u64::MAX);
+        let at_most = crate::machine::admission::PublishChecks::of(&broker.core.state.messages).bytes_at_most(topic, EntityKind::Topic, &messages);
+        let counted = crate::machine::admission::PublishChecks::of(&broker.core.state.messages).bytes_of(broker.now, topic, &messages, u64::MAX);
         let made = messages.len() as u64 * (1 + kinds.len() as u64);
         publish(&mut broker, main_path("t"), messages).unwrap();
         let written = written(&broker, before);

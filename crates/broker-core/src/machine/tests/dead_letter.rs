@@ -119,13 +119,13 @@ fn a_dead_letters_reason_wins_over_other_properties_for_space() {
         (value.as_str(), value.clone()),
         (&"v".repeat(400), "HeaderSizeExceeded".to_owned()),
     ];
-    for (reason, remains) in cases {
+    for (reason, deletions) in cases {
         let mut broker = Broker::with(CoreConfig { max_properties_bytes: 300, ..CoreConfig::default() });
         broker.create("q", EntitySettings::default());
         broker.publish(message("a"));
         dead_letter_first(&mut broker, &[("DeadLetterReason", reason), ("mine", &"v".repeat(280))]);
         let peeked = broker.peek(dead_letters("q"), 0, 1).pop().unwrap();
-        assert_eq!(property(&peeked.stored.properties, "DeadLetterReason"), Some(remains));
+        assert_eq!(property(&peeked.stored.properties, "DeadLetterReason"), Some(deletions));
         assert_eq!(property(&peeked.stored.properties, "mine"), None);
     }
 }

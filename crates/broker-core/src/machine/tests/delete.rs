@@ -169,9 +169,9 @@ fn a_deletion_visits_no_message_that_stays() {
         send(&mut broker, &format!("s{number}"), 1);
     }
     for (count, expected) in [(60, 60), (60, 40), (60, 0)] {
-        let before = broker.core.state.messages.entities.stores[&queue].looked_at;
+        let before = broker.core.state.messages.entities.stores[&queue].slots_visited;
         assert_eq!(delete_of(&mut broker, None, count), expected);
-        let looked_at = broker.core.state.messages.entities.stores[&queue].looked_at - before;
-        assert_eq!(looked_at, expected as usize, "messages");
+        let slots_visited = broker.core.state.messages.entities.stores[&queue].slots_visited - before;
+        assert_eq!(slots_visited, expected as usize, "messages");
     }
 }

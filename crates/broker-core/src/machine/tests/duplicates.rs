@@ -157,8 +157,8 @@ fn messages_without_id_and_queues_without_detection_let_everything_in() {
             broker.publish(Message { message_id: id.map(Box::from), ..message("x") });
         }
         assert_eq!(broker.active(), copies, "{settings:?} {id:?}");
-        let remembered = broker.core.entity("q").unwrap().remembered_ids;
-        assert_eq!(remembered, u64::from(copies == 1), "without detection nothing is remembered");
+        let history_len = broker.core.entity("q").unwrap().remembered_ids;
+        assert_eq!(history_len, u64::from(copies == 1), "without detection nothing is remembered");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::harness::*;
-use crate::machine::views::AdminViews;
+use crate::machine::admin_snapshot::AdminSnapshot;
 use crate::{
     AttachError, Command, CoreConfig, Effect, EntityError, EntityKind, EntityPath, EntityQuery,
     EntitySettings, LinkId, Message, Outcome, ReceiveMode, SubQueue, UnsettledPolicy,
@@ -411,7 +411,7 @@ fn a_deletion_for_another_state_changes_nothing() {
     let mut broker = Broker::new();
     broker.create("q", EntitySettings::default());
     let seen = |broker: &Broker| {
-        AdminViews::of(&broker.core.state.messages)
+        AdminSnapshot::of(&broker.core.state.messages)
             .describe(&EntityQuery::One { name: "q".into() })
             .remove(0)
             .version
@@ -441,7 +441,9 @@ fn an_update_for_another_state_changes_nothing() {
     let mut broker = Broker::new();
     broker.create("q", EntitySettings::default());
     let seen = |broker: &Broker| {
-        AdminViews::of(&broker.core.state.messages).describe(&EntityQuery::One { name: "q".into() }).remove(0)
+        AdminSnapshot::of(&broker.core.state.messages)
+            .describe(&EntityQuery::One { name: "q".into() })
+            .remove(0)
     };
     let change = |broker: &mut Broker, expected, max_delivery_count| {
         let settings = Box::new(EntitySettings { max_delivery_count, ..EntitySettings::default() });

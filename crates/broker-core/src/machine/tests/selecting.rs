@@ -8,7 +8,7 @@ use super::harness::*;
 use crate::{
     AttachError, ClientId, Command, CoreConfig, Delivery, Effect, EntityPath, EntitySettings, LinkId,
     LockLifetime, Message, Outcome, ReceiveMode, Subscriber, Timestamp, UnsettledPolicy,
-    client::{Consumer, Place},
+    client::{Consumer, WaitState},
 };
 
 /// The first word of a payload is the message's colour.
@@ -276,8 +276,9 @@ fn a_receiver_with_a_selector_makes_lazy_messages_expire() {
 fn check_nobody_waits_in_vain(broker: &Broker) {
     let (core, id) = (&broker.core, broker.queue("q"));
     let store = core.state.messages.entities.stores.get(&id).unwrap();
-    let waits =
-        |consumer: &&Consumer| consumer.selects() && consumer.has_credit() && consumer.place == Place::Ring;
+    let waits = |consumer: &&Consumer| {
+        consumer.selects() && consumer.has_credit() && consumer.wait_state == WaitState::Ring
+    };
     for consumer in core.state.links.consumers.values().filter(waits) {
         let selection = consumer.selection.as_ref().unwrap();
         assert!(store.was_looked_through(selection));

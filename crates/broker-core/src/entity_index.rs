@@ -10,14 +10,14 @@ const PIECE_MAX: usize = 512;
 
 /// The lists of all kinds.
 #[derive(Debug, Default)]
-pub(crate) struct Listed {
+pub(crate) struct EntityIndex {
     queues: Ordered,
     topics: Ordered,
     /// By topic; none is empty.
     subscriptions: IdMap<QueueId, Ordered>,
 }
 
-impl Listed {
+impl EntityIndex {
     /// Takes in an entity, or finds it there.
     pub(crate) fn enter(&mut self, definition: &Definition) {
         let list = match (definition.kind, definition.topic) {

@@ -9,13 +9,13 @@ use broker_filter::{PropertySet, SystemProperty, Value};
 use bytes::Bytes;
 
 use super::{
-    arrival::{Arrival, arrival, enter_session, extras_of, shorter},
-    copies::CopyPlanner,
-    copies::PlannedCopy,
     dead_letter::{HEADER_SIZE, HEADER_SIZE_TEXT, NO_SESSION_ID, with_reason},
+    fan_out_plan::CopyPlanner,
+    fan_out_plan::PlannedCopy,
     messages::Messages,
-    publish::Numbers,
+    publish::SequenceSink,
     sessions::check_session_id,
+    store_message::{MessageAttributes, extras_of, session_of, shorter},
 };
 use crate::{
     Message, Output, Properties, PropertyValue, QueueId, SYSTEM, StoredExtras, Timestamp,
@@ -33,8 +33,8 @@ const LONG_SESSION_TEXT: &str = "The session id has more characters than a sessi
 const TICKS_PER_MILLI: i64 = 10_000;
 
 /// A message that arrives at a topic.
-pub(crate) struct Incoming<'a> {
-    pub(crate) arrival: Arrival,
+pub(crate) struct TopicMessage<'a> {
+    pub(crate) attributes: MessageAttributes,
     /// Properties that the rules read.
     pub(crate) facts: PropertySet,
     pub(crate) session: Option<&'a str>,
@@ -61,10 +61,10 @@ impl FanOut<'_> {
         cx: &mut Cx<'_, impl Output>,
         topic: QueueId,
         messages: &[Message],
-        mut numbers: Numbers<'_>,
+        mut numbers: SequenceSink<'_>,
     ) {
         let fair = self.messages.entities.fair_partition(topic);
-        let mut left_no_trace = false;
+        let mut has_unrecorded_number = false;
         for message in messages {
             let partition = self.messages.entities.partition_of(topic, message, fair);
             let is_new = self.messages.store_mut(topic).is_some_and(|store| {
@@ -73,18 +73,22 @@ impl FanOut<'_> {
                 is_new
             });
             if !is_new {
-                numbers.tell(0);
+                numbers.push(0);
                 continue;
             }
-            let arrival = Arrival { partition, ..arrival(cx.now, message, extras_of(message, false)) };
-            let number = self.publish_to_topic(cx, topic, message, arrival);
-            if matches!(numbers, Numbers::Told(_)) && !self.messages.entities.has_slot(topic, number) {
-                left_no_trace = true;
+            let attributes = MessageAttributes {
+                partition,
+                ..MessageAttributes::of(cx.now, message, extras_of(message, false))
+            };
+            let number = self.publish_to_topic(cx, topic, message, attributes);
+            if matches!(numbers, SequenceSink::Collect(_)) && !self.messages.entities.has_slot(topic, number)
+            {
+                has_unrecorded_number = true;
                 self.messages.entities.pass_number(topic, number);
             }
-            numbers.tell(number);
+            numbers.push(number);
         }
-        if left_no_trace {
+        if has_unrecorded_number {
             // A number is told once: who cancels a message that has come and gone must not meet another one.
             self.messages.entities.rewrite_definition(topic, cx.out);
         }
@@ -97,15 +101,15 @@ impl FanOut<'_> {
         cx: &mut Cx<'_, impl Output>,
         topic: QueueId,
         message: &Message,
-        arrival: Arrival,
+        attributes: MessageAttributes,
     ) -> u64 {
         let rest = message.stored();
-        if arrival.due.is_some() {
-            let number = self.accept_numbered(cx, topic, arrival, rest);
+        if attributes.due.is_some() {
+            let number = self.accept_numbered(cx, topic, attributes, rest);
             self.messages.entities.rearm(topic);
             return number;
         }
-        let incoming = CopyPlanner::of(self.messages).incoming(cx.now, message, arrival);
+        let incoming = CopyPlanner::of(self.messages).incoming(cx.now, message, attributes);
         self.fan_out(cx, topic, incoming)
     }
 
@@ -115,14 +119,14 @@ impl FanOut<'_> {
         &mut self,
         cx: &mut Cx<'_, impl Output>,
         topic: QueueId,
-        mut incoming: Incoming<'_>,
+        mut incoming: TopicMessage<'_>,
     ) -> u64 {
-        let number = self.messages.entities.next_number(topic, incoming.arrival.partition);
+        let number = self.messages.entities.next_number(topic, incoming.attributes.partition);
         let Some(entity) = self.messages.entity(topic) else {
             return 0;
         };
         let cap = entity.definition.settings.default_time_to_live;
-        incoming.tell_broker_facts(cx.now, number, cap);
+        incoming.set_broker_properties(cx.now, number, cap);
         let mut room = cx.write_budget;
         let copies = CopyPlanner::of(self.messages).copies_of(topic, number, &incoming, &mut room);
         cx.write_budget = room;
@@ -142,18 +146,19 @@ impl FanOut<'_> {
         &mut self,
         cx: &mut Cx<'_, impl Output>,
         cap: Option<Duration>,
-        incoming: &Incoming<'_>,
+        incoming: &TopicMessage<'_>,
         body: BodyRef,
         copy: PlannedCopy,
     ) {
         let PlannedCopy { subscription, changed, failed } = copy;
-        let own_ttl = changed.as_ref().map_or(incoming.arrival.time_to_live, |changed| changed.time_to_live);
+        let own_ttl =
+            changed.as_ref().map_or(incoming.attributes.time_to_live, |changed| changed.time_to_live);
         let is_too_large = changed.as_ref().is_some_and(|changed| changed.is_too_large);
         let session = match &changed {
             Some(changed) => changed.session.as_deref(),
             None => incoming.session,
         };
-        let sequence = self.messages.entities.take_number(subscription, incoming.arrival.partition);
+        let sequence = self.messages.entities.take_number(subscription, incoming.attributes.partition);
         let Some(entity) = self.messages.entity(subscription) else {
             return;
         };
@@ -176,7 +181,7 @@ impl FanOut<'_> {
             Some(_) => (definition.stores.dead_letter, None),
             None => (subscription, session.filter(|_| needs_session)),
         };
-        let extras = extras_of_copy(incoming.arrival.extras.as_deref(), session);
+        let extras = extras_of_copy(incoming.attributes.extras.as_deref(), session);
         let mut encoded = changed.map_or_else(Bytes::new, |changed| changed.properties);
         if let Some((reason, text)) = dead {
             let properties = decode_properties(&encoded).unwrap_or_default();
@@ -185,7 +190,7 @@ impl FanOut<'_> {
         let own = if own_ttl.is_some() { OWN_TTL } else { 0 };
         let expires_at = ttl.map_or(Timestamp::MAX, |ttl| cx.now.after(ttl));
         let index = MessageIndex {
-            flags: incoming.arrival.flags | own,
+            flags: incoming.attributes.flags | own,
             properties_length: u32::try_from(encoded.len()).expect("properties are limited"),
             body: Some(body),
             extras,
@@ -195,7 +200,7 @@ impl FanOut<'_> {
         let Some(store) = self.messages.entities.stores.get_mut(&target) else { return };
         let mut slot = Slot::new(position, length, cx.now, index.expires_at);
         if let Some(sessions) = &mut store.sessions {
-            slot.set_session(enter_session(sessions, index.extras.as_deref()));
+            slot.set_session(session_of(sessions, index.extras.as_deref()));
         }
         store.traffic.incoming += 1;
         store.insert_copy(sequence, slot, body);
@@ -209,16 +214,16 @@ fn store_body(
     cx: &mut Cx<'_, impl Output>,
     store: &mut Store,
     sequence: u64,
-    incoming: &Incoming<'_>,
+    incoming: &TopicMessage<'_>,
     references: u32,
 ) -> Option<BodyRef> {
     let Role::Main(entity) = &mut store.role else { return None };
     entity.definition.pass_number(sequence);
     let index = MessageIndex {
         state: State::Body,
-        flags: incoming.arrival.flags,
-        properties_length: incoming.arrival.properties_length,
-        extras: extras_of_copy(incoming.arrival.extras.as_deref(), None),
+        flags: incoming.attributes.flags,
+        properties_length: incoming.attributes.properties_length,
+        extras: extras_of_copy(incoming.attributes.extras.as_deref(), None),
         // It lives as long as a copy does.
         ..MessageIndex::new(store.id, sequence, cx.now, Timestamp::MAX)
     };
@@ -240,15 +245,15 @@ fn extras_of_copy(brought: Option<&StoredExtras>, session: Option<&str>) -> Opti
     Some(Box::new(StoredExtras { session: session.map(Box::from), ..brought }))
 }
 
-impl Incoming<'_> {
+impl TopicMessage<'_> {
     /// Adds what only the broker knows. `cap` is the longest time to live that the topic allows.
-    pub(crate) fn tell_broker_facts(&mut self, now: Timestamp, number: u64, cap: Option<Duration>) {
+    pub(crate) fn set_broker_properties(&mut self, now: Timestamp, number: u64, cap: Option<Duration>) {
         let millis = |at: Timestamp| Value::Timestamp(i64::try_from(at.as_millis()).unwrap_or(i64::MAX));
-        let expires_at = shorter(self.arrival.time_to_live, cap).map(|ttl| now.after(ttl));
+        let expires_at = shorter(self.attributes.time_to_live, cap).map(|ttl| now.after(ttl));
         let first =
-            self.arrival.extras.as_ref().and_then(|extras| extras.enqueued_sequence).unwrap_or(number);
-        let bytes = self.rest.len() as u64 - u64::from(self.arrival.properties_length);
-        let source = self.arrival.extras.as_ref().and_then(|extras| extras.dead_letter_source.as_deref());
+            self.attributes.extras.as_ref().and_then(|extras| extras.enqueued_sequence).unwrap_or(number);
+        let bytes = self.rest.len() as u64 - u64::from(self.attributes.properties_length);
+        let source = self.attributes.extras.as_ref().and_then(|extras| extras.dead_letter_source.as_deref());
         let facts = &mut self.facts;
         facts.set_system(SystemProperty::EnqueuedTimeUtc, millis(now));
         facts.set_system(SystemProperty::SequenceNumber, Value::unsigned(number));

@@ -58,11 +58,11 @@ pub struct EntityView<'a> {
 
 /// Shows what there is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AdminViews<'a> {
+pub(crate) struct AdminSnapshot<'a> {
     pub(crate) messages: &'a Messages,
 }
 
-impl<'a> AdminViews<'a> {
+impl<'a> AdminSnapshot<'a> {
     pub(crate) fn of(messages: &'a Messages) -> Self {
         Self { messages }
     }

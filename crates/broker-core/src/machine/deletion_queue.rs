@@ -9,9 +9,9 @@ use crate::store::Store;
 
 /// Stores of deleted entities, with what has not been given back yet.
 #[derive(Debug, Default)]
-pub(crate) struct Remains(VecDeque<Box<Store>>);
+pub(crate) struct DeletionQueue(VecDeque<Box<Store>>);
 
-impl Remains {
+impl DeletionQueue {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -12,7 +12,7 @@ use crate::{
 
 /// References of the copies in a store to their bodies.
 #[derive(Debug)]
-pub(crate) struct Copies {
+pub(crate) struct BodyRefs {
     /// The main store of the topic.
     pub(crate) topic: QueueId,
     /// By the copy's number, the number of what it shares.
@@ -28,20 +28,20 @@ impl Store {
 
     /// Notes what a copy refers to.
     pub(crate) fn refer(&mut self, sequence: u64, body: BodyRef) {
-        let new = || Box::new(Copies { topic: body.topic, bodies: Slots::default() });
-        self.copies.get_or_insert_with(new).bodies.insert(sequence, body.sequence);
+        let new = || Box::new(BodyRefs { topic: body.topic, bodies: Slots::default() });
+        self.body_refs.get_or_insert_with(new).bodies.insert(sequence, body.sequence);
     }
 
     /// Body of a copy; `None` for a message that is no copy.
     pub(crate) fn body_of(&self, sequence: u64) -> Option<BodyRef> {
-        let copies = self.copies.as_ref()?;
-        Some(BodyRef { topic: copies.topic, sequence: *copies.bodies.get(sequence)? })
+        let body_refs = self.body_refs.as_ref()?;
+        Some(BodyRef { topic: body_refs.topic, sequence: *body_refs.bodies.get(sequence)? })
     }
 
     /// Forgets what a copy refers to, and says it.
     pub(crate) fn forget_body(&mut self, sequence: u64) -> Option<BodyRef> {
-        let copies = self.copies.as_mut()?;
-        Some(BodyRef { topic: copies.topic, sequence: copies.bodies.remove(sequence)? })
+        let body_refs = self.body_refs.as_mut()?;
+        Some(BodyRef { topic: body_refs.topic, sequence: body_refs.bodies.remove(sequence)? })
     }
 
     /// One copy more, or one less, refers to a body; gives back one that no copy refers to any more.

@@ -11,13 +11,12 @@ use bytes::Bytes;
 
 use super::{
     admission::PublishChecks,
-    arrival::Arrival,
-    arrival::{arrival, extras_of},
+    fan_out::overlay,
+    fan_out::{TopicMessage, lifetime},
     messages::Messages,
-    partitions::Together,
+    partitions::BatchScope,
     sessions::{SESSION_ID_CHARS_MAX, check_session_id},
-    topic::overlay,
-    topic::{Incoming, lifetime},
+    store_message::{MessageAttributes, extras_of},
 };
 use crate::{
     EntityKind, LockId, Message, Properties, PropertyValue, PublishError, QueueId, SYSTEM, SequenceNumber,
@@ -81,7 +80,7 @@ impl CopyPlanner<'_> {
         self,
         topic: QueueId,
         number: u64,
-        incoming: &Incoming<'_>,
+        incoming: &TopicMessage<'_>,
         room: &mut WriteBudget,
     ) -> Vec<PlannedCopy> {
         let mut asked = 0;
@@ -117,7 +116,7 @@ impl CopyPlanner<'_> {
     fn push_copies(
         self,
         rules: &[(RuleKey, Result<(), EvalError>)],
-        incoming: &Incoming<'_>,
+        incoming: &TopicMessage<'_>,
         new_id: &mut NewId<'_>,
         room: &mut WriteBudget,
         copies: &mut Vec<PlannedCopy>,
@@ -145,18 +144,18 @@ impl CopyPlanner<'_> {
     /// Applies the action of a rule to a message.
     pub(crate) fn changed(
         self,
-        incoming: &Incoming<'_>,
+        incoming: &TopicMessage<'_>,
         changes: &[Change],
         rule: &str,
         room: &mut WriteBudget,
     ) -> Changed {
         let properties = encode_properties(&as_properties(changes, rule));
         // It has those that the message brought, too.
-        let all = properties.len().saturating_add(incoming.arrival.properties_length as usize);
+        let all = properties.len().saturating_add(incoming.attributes.properties_length as usize);
         let is_too_large =
             all > self.messages.config.max_properties_bytes || !room.take(properties.len() as u64);
         Changed {
-            time_to_live: changed_ttl(incoming.arrival.time_to_live, changes),
+            time_to_live: changed_ttl(incoming.attributes.time_to_live, changes),
             session: changed_session(incoming.session, changes).map(Box::from),
             properties: if is_too_large { Bytes::new() } else { properties.into() },
             is_too_large,
@@ -172,20 +171,20 @@ impl PublishChecks<'_> {
         queue: QueueId,
         entity: &Entity,
         messages: &[Message],
-        together: Together,
+        scope: BatchScope,
     ) -> Result<(), PublishError> {
         let kind = entity.definition.kind;
         // One message alone fits, whatever its size. Those of a transaction are counted with the others that it sends.
-        if (kind != EntityKind::Topic && messages.len() == 1) || together == Together::Transaction {
+        if (kind != EntityKind::Topic && messages.len() == 1) || scope == BatchScope::Transaction {
             return Ok(());
         }
         let limit = self.messages.config.send_bytes_max();
-        if self.brings_at_most(queue, kind, messages) <= limit
-            || (kind == EntityKind::Topic && self.brings(now, queue, messages, limit) <= limit)
+        if self.bytes_at_most(queue, kind, messages) <= limit
+            || (kind == EntityKind::Topic && self.bytes_of(now, queue, messages, limit) <= limit)
         {
             return Ok(());
         }
-        Err(self.too_much(entity, messages.len()))
+        Err(self.too_much_at_once(entity, messages.len()))
     }
 
     /// The same for all that a transaction sends, to any entities: `sent` says where to, and what.
@@ -197,7 +196,7 @@ impl PublishChecks<'_> {
         let limit = self.messages.config.send_bytes_max();
         let at_most = sent.clone().map(|(queue, messages)| {
             let kind = self.messages.entities.kind_of(queue).unwrap_or(EntityKind::Queue);
-            self.brings_at_most(queue, kind, messages)
+            self.bytes_at_most(queue, kind, messages)
         });
         if at_most.fold(0, u64::saturating_add) <= limit {
             return Ok(());
@@ -208,24 +207,24 @@ impl PublishChecks<'_> {
                 continue;
             };
             let extras = match entity.definition.kind {
-                EntityKind::Topic => self.brings(now, queue, messages, limit),
-                kind => self.brings_at_most(queue, kind, messages),
+                EntityKind::Topic => self.bytes_of(now, queue, messages, limit),
+                kind => self.bytes_at_most(queue, kind, messages),
             };
             bytes = bytes.saturating_add(extras);
             if bytes > limit {
-                return Err(self.too_much(entity, messages.len()));
+                return Err(self.too_much_at_once(entity, messages.len()));
             }
         }
         Ok(())
     }
 
-    fn too_much(self, entity: &Entity, messages: usize) -> PublishError {
+    fn too_much_at_once(self, entity: &Entity, messages: usize) -> PublishError {
         let (entity, limit) = (entity.definition.name.clone(), self.messages.config.send_bytes_max());
         PublishError::TooMuchAtOnce { entity, messages: messages as u64, limit }
     }
 
     /// As many bytes as messages bring to an entity, or more, found out without looking at what rules make of them.
-    pub(crate) fn brings_at_most(self, queue: QueueId, kind: EntityKind, messages: &[Message]) -> u64 {
+    pub(crate) fn bytes_at_most(self, queue: QueueId, kind: EntityKind, messages: &[Message]) -> u64 {
         let rules =
             if kind == EntityKind::Topic { self.messages.rules.counted(queue) } else { RuleCount::default() };
         let of_action = self.messages.config.max_properties_bytes as u64 + SESSION_BYTES_MAX + REASON_BYTES;
@@ -242,7 +241,7 @@ impl PublishChecks<'_> {
     /// As many bytes as messages bring to a topic, found out by trying its rules; more than `most` is all that is said of
     /// what is more. Where rules ask for the number of a message that is not the first of a send, and one before it is
     /// dropped as a duplicate, the result may differ from what is done in the end, which is why that is bounded as well.
-    pub(crate) fn brings(self, now: Timestamp, topic: QueueId, messages: &[Message], most: u64) -> u64 {
+    pub(crate) fn bytes_of(self, now: Timestamp, topic: QueueId, messages: &[Message], most: u64) -> u64 {
         let mut bytes: u64 = 0;
         let mut taken: BTreeMap<Option<PartitionId>, u64> = BTreeMap::new();
         let fair = self.messages.entities.fair_partition(topic);
@@ -274,14 +273,14 @@ impl PublishChecks<'_> {
         behind: u64,
         most: u64,
     ) -> u64 {
-        let arrival = arrival(now, message, extras_of(message, false));
+        let attributes = MessageAttributes::of(now, message, extras_of(message, false));
         let Some(entity) = self.messages.entity(topic) else {
             return 0;
         };
         let cap = entity.definition.settings.default_time_to_live;
         let number = entity.definition.next_number_in(partition) + behind;
-        let mut incoming = CopyPlanner::of(self.messages).incoming(now, message, arrival);
-        incoming.tell_broker_facts(now, number, cap);
+        let mut incoming = CopyPlanner::of(self.messages).incoming(now, message, attributes);
+        incoming.set_broker_properties(now, number, cap);
         let mut room = WriteBudget::of(most);
         let copies = CopyPlanner::of(self.messages).copies_of(topic, number, &incoming, &mut room);
         if room.was_short {
@@ -356,7 +355,12 @@ fn as_properties(changes: &[Change], rule: &str) -> Properties {
 
 impl CopyPlanner<'_> {
     /// A message as rules see it when it arrives.
-    pub(crate) fn incoming(self, now: Timestamp, message: &Message, arrival: Arrival) -> Incoming<'_> {
+    pub(crate) fn incoming(
+        self,
+        now: Timestamp,
+        message: &Message,
+        attributes: MessageAttributes,
+    ) -> TopicMessage<'_> {
         let mut facts = match &message.properties {
             Some(properties) => PropertySet::clone(properties),
             None => (self.messages.config.describe)(now, &message.payload)
@@ -365,10 +369,10 @@ impl CopyPlanner<'_> {
                 .unwrap_or_default(),
         };
         let rest = message.stored();
-        if arrival.properties_length > 0 {
-            let stored = rest.slice(..(arrival.properties_length as usize).min(rest.len()));
+        if attributes.properties_length > 0 {
+            let stored = rest.slice(..(attributes.properties_length as usize).min(rest.len()));
             overlay(&mut facts, &decode_properties(&stored).unwrap_or_default());
         }
-        Incoming { arrival, facts, session: message.session_id.as_deref(), rest }
+        TopicMessage { attributes, facts, session: message.session_id.as_deref(), rest }
     }
 }

@@ -17,13 +17,13 @@ const NOTED_MIN: usize = 64;
 
 /// Numbers of messages by the consumer that has locked them.
 #[derive(Debug)]
-pub(crate) struct Holding {
+pub(crate) struct LockOwners {
     by: BTreeMap<ConsumerNumber, Vec<u64>>,
     /// Number of locks that may still be added.
     left: usize,
 }
 
-impl Holding {
+impl LockOwners {
     /// A list of `locks`, found in a walk over so many slots.
     pub(crate) fn of(locks: impl Iterator<Item = (ConsumerNumber, u64)>, walk: usize) -> Self {
         let mut by: BTreeMap<ConsumerNumber, Vec<u64>> = BTreeMap::new();

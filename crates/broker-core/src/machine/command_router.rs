@@ -5,6 +5,7 @@
 use broker_filter::Filter;
 
 use super::{
+    admin_snapshot::AdminSnapshot,
     deferred::FetchRequest,
     delete::BulkDeletion,
     entities::EntityAdmin,
@@ -15,7 +16,7 @@ use super::{
     node_kind::asked_of,
     node_kind::attach_error,
     node_kind::publish_error,
-    peek::{Lookup, PeekRequest, What},
+    peek::{PeekRequest, PendingRead, ReadRequest},
     publish::Publisher,
     removal::EntityRemoval,
     rules::RuleAdmin,
@@ -24,9 +25,8 @@ use super::{
     subscribers::Subscribers,
     transact::TransactionManager,
     update::EntityUpdates,
-    views::AdminViews,
 };
-use crate::{Command, Effect, NodeKind, Operation, Outcome, Output, call::Cx, client::Standing};
+use crate::{Command, Effect, NodeKind, Operation, Outcome, Output, call::Cx, client::SubscriptionRole};
 
 /// Brings each command to the type that does it.
 #[derive(Debug)]
@@ -110,14 +110,18 @@ impl CommandRouter<'_> {
             }
             Command::Peek { path, session, from, count, bytes, ticket } => {
                 let request = PeekRequest { path, session, from, count, bytes };
-                self.state.lookups.push_back(Lookup { client: cx.client, ticket, what: What::Peek(request) });
+                self.state.pending_reads.push_back(PendingRead {
+                    client: cx.client,
+                    ticket,
+                    request: ReadRequest::Peek(request),
+                });
             }
             Command::ReceiveDeferred { path, session, sequences, delete, bytes, ticket } => {
                 let request = FetchRequest { path, session, sequences, delete, bytes };
-                self.state.lookups.push_back(Lookup {
+                self.state.pending_reads.push_back(PendingRead {
                     client: cx.client,
                     ticket,
-                    what: What::Fetch(request),
+                    request: ReadRequest::Fetch(request),
                 });
             }
             Command::Schedule { path, messages, ticket } => {
@@ -177,7 +181,13 @@ impl CommandRouter<'_> {
                 Attachments::of(self.state).open_producer_via(cx, producer, &path, &via, auto_create);
             }
             Command::OpenConsumer { consumer, path, mode, unsettled, session, auto_create } => {
-                let how = How { mode, unsettled, session, filter: Filter::True, standing: Standing::Guest };
+                let how = How {
+                    mode,
+                    unsettled,
+                    session,
+                    filter: Filter::True,
+                    subscription_role: SubscriptionRole::Shared,
+                };
                 Attachments::of(self.state).open_consumer(cx, consumer, &path, how, auto_create);
             }
             Command::OpenSubscriber { consumer, path, mode, unsettled, subscriber, auto_create } => {
@@ -222,11 +232,11 @@ impl CommandRouter<'_> {
                 cx.answer_request(ticket, done);
             }
             Command::Describe { query, ticket } => {
-                let entities = AdminViews::of(&self.state.messages).describe(&query);
+                let entities = AdminSnapshot::of(&self.state.messages).describe(&query);
                 cx.reply(Effect::Described { ticket, entities });
             }
             Command::FindEntity { path, or_below, auto_create, ticket } => {
-                let found = AdminViews::of(&self.state.messages).find_entity(&path, or_below, auto_create);
+                let found = AdminSnapshot::of(&self.state.messages).find_entity(&path, or_below, auto_create);
                 cx.answer_request(ticket, found);
             }
             Command::WatchKeys => self.state.messages.entities.keys_watcher = Some(cx.client),

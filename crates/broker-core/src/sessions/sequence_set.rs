@@ -10,20 +10,20 @@ const FEW: usize = 3;
 
 /// A sorted set of numbers. A session's next message is behind its others, and its first one goes first.
 #[derive(Debug)]
-pub(super) enum Numbers {
+pub(super) enum SequenceSet {
     /// The first `count` places, in order.
     Few { count: u8, places: [u64; FEW] },
     /// More than fitted once.
     Many(BTreeSet<u64>),
 }
 
-impl Default for Numbers {
+impl Default for SequenceSet {
     fn default() -> Self {
         Self::Few { count: 0, places: [0; FEW] }
     }
 }
 
-impl Numbers {
+impl SequenceSet {
     fn few(count: u8, places: &[u64; FEW]) -> &[u64] {
         places.get(..usize::from(count)).unwrap_or(places)
     }

@@ -5,7 +5,7 @@ use super::*;
 proptest! {
     #[test]
     fn behaves_as_a_sorted_set(steps in proptest::collection::vec((any::<bool>(), 0u64..9), 0..100), from in 0u64..10) {
-        let (mut numbers, mut model) = (Numbers::default(), BTreeSet::new());
+        let (mut numbers, mut model) = (SequenceSet::default(), BTreeSet::new());
         for (insert, number) in steps {
             if insert {
                 numbers.insert(number);
@@ -23,11 +23,11 @@ proptest! {
 
 #[test]
 fn three_numbers_need_no_tree_and_an_empty_one_is_given_up() {
-    let mut numbers = Numbers::default();
+    let mut numbers = SequenceSet::default();
     (1..=3).for_each(|number| numbers.insert(number));
-    assert!(matches!(numbers, Numbers::Few { count: 3, .. }));
+    assert!(matches!(numbers, SequenceSet::Few { count: 3, .. }));
     numbers.insert(4);
-    assert!(matches!(numbers, Numbers::Many(_)));
+    assert!(matches!(numbers, SequenceSet::Many(_)));
     (1..=4).for_each(|number| assert!(numbers.remove(number)));
-    assert!(matches!(numbers, Numbers::Few { count: 0, .. }));
+    assert!(matches!(numbers, SequenceSet::Few { count: 0, .. }));
 }

@@ -36,7 +36,7 @@ pub(crate) enum Removal {
 
 /// Replies that are being coalesced.
 #[derive(Debug, Default)]
-pub(crate) struct Merge {
+pub(crate) struct OutputCoalescer {
     answers: Option<Answers>,
     removed_from: Option<QueueId>,
     removed: Vec<(u64, u32)>,
@@ -44,7 +44,7 @@ pub(crate) struct Merge {
     record: Vec<u8>,
 }
 
-impl Merge {
+impl OutputCoalescer {
     /// Answers one ticket.
     pub(crate) fn answer(&mut self, client: ClientId, answer: Answer, ticket: Ticket, out: &mut impl Output) {
         if let Some(run) = &mut self.answers {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::topic::FanOut;
+use super::fan_out::FanOut;
 use crate::{
     Message, Output, QueueId, StoredExtras, Timestamp,
     call::Cx,
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Properties of an arriving message that decide how it is stored.
-pub(crate) struct Arrival {
+pub(crate) struct MessageAttributes {
     pub(crate) time_to_live: Option<Duration>,
     /// In the future, for a scheduled message.
     pub(crate) due: Option<Timestamp>,
@@ -32,16 +32,18 @@ pub(crate) struct Arrival {
     pub(crate) partition: Option<PartitionId>,
 }
 
-/// Arrival of a message that is published.
-#[inline]
-pub(crate) fn arrival(now: Timestamp, message: &Message, extras: Option<Box<StoredExtras>>) -> Arrival {
-    Arrival {
-        time_to_live: message.time_to_live,
-        due: message.scheduled_enqueue_time.filter(|due| *due > now),
-        flags: if message.durable { DURABLE } else { 0 },
-        properties_length: message.forwarded.as_ref().map_or(0, |from| from.properties_length),
-        extras,
-        partition: None,
+impl MessageAttributes {
+    /// Those of a message that a client publishes or an entity forwards.
+    #[inline]
+    pub(crate) fn of(now: Timestamp, message: &Message, extras: Option<Box<StoredExtras>>) -> Self {
+        Self {
+            time_to_live: message.time_to_live,
+            due: message.scheduled_enqueue_time.filter(|due| *due > now),
+            flags: if message.durable { DURABLE } else { 0 },
+            properties_length: message.forwarded.as_ref().map_or(0, |from| from.properties_length),
+            extras,
+            partition: None,
+        }
     }
 }
 
@@ -58,15 +60,15 @@ impl FanOut<'_> {
         &mut self,
         cx: &mut Cx<'_, impl Output>,
         queue: QueueId,
-        arrival: Arrival,
+        attributes: MessageAttributes,
         rest: &[u8],
     ) -> u64 {
-        let next = self.messages.entities.next_number(queue, arrival.partition);
+        let next = self.messages.entities.next_number(queue, attributes.partition);
         let Some(store) = self.messages.store_mut(queue) else { return 0 };
         if let Role::Main(entity) = &mut store.role {
             entity.definition.pass_number(next);
         }
-        store_message(cx, store, next, arrival, rest);
+        store_message(cx, store, next, attributes, rest);
         next
     }
 }
@@ -74,11 +76,16 @@ impl FanOut<'_> {
 /// Stores one message under the next number of a store without partitions. `rest` is its properties, if any, and its
 /// payload. Says the number.
 #[inline]
-pub(crate) fn accept(cx: &mut Cx<'_, impl Output>, store: &mut Store, arrival: Arrival, rest: &[u8]) -> u64 {
+pub(crate) fn accept(
+    cx: &mut Cx<'_, impl Output>,
+    store: &mut Store,
+    attributes: MessageAttributes,
+    rest: &[u8],
+) -> u64 {
     let Role::Main(entity) = &mut store.role else { return 0 };
     let sequence = entity.definition.next_sequence;
     entity.definition.next_sequence += 1;
-    store_message(cx, store, sequence, arrival, rest);
+    store_message(cx, store, sequence, attributes, rest);
     sequence
 }
 
@@ -88,30 +95,30 @@ pub(crate) fn store_message(
     cx: &mut Cx<'_, impl Output>,
     store: &mut Store,
     sequence: u64,
-    arrival: Arrival,
+    attributes: MessageAttributes,
     rest: &[u8],
 ) {
     let Role::Main(entity) = &store.role else { return };
     let definition = &entity.definition;
-    let ttl = shorter(arrival.time_to_live, definition.settings.default_time_to_live);
+    let ttl = shorter(attributes.time_to_live, definition.settings.default_time_to_live);
     // A scheduled message begins to age when it is due (EXP-5, EXP-6).
-    let expires_at = if arrival.due.is_some() { None } else { ttl.map(|ttl| cx.now.after(ttl)) };
-    let own = if arrival.time_to_live.is_some() { OWN_TTL } else { 0 };
-    let session = store.sessions.as_mut().map(|sessions| enter_session(sessions, arrival.extras.as_deref()));
+    let expires_at = if attributes.due.is_some() { None } else { ttl.map(|ttl| cx.now.after(ttl)) };
+    let own = if attributes.time_to_live.is_some() { OWN_TTL } else { 0 };
+    let session = store.sessions.as_mut().map(|sessions| session_of(sessions, attributes.extras.as_deref()));
     let expires_at = expires_at.unwrap_or(Timestamp::MAX);
     let index = MessageIndex {
-        state: if arrival.due.is_some() { State::Scheduled } else { State::Active },
-        flags: arrival.flags | own,
-        properties_length: arrival.properties_length,
-        due: arrival.due,
-        own_ttl: arrival.due.and(arrival.time_to_live).map(millis),
-        extras: arrival.extras,
+        state: if attributes.due.is_some() { State::Scheduled } else { State::Active },
+        flags: attributes.flags | own,
+        properties_length: attributes.properties_length,
+        due: attributes.due,
+        own_ttl: attributes.due.and(attributes.time_to_live).map(millis),
+        extras: attributes.extras,
         ..MessageIndex::new(store.id, sequence, cx.now, expires_at)
     };
     let (position, length) = cx.out.record(index.encode().as_slice(), &[rest]);
     let mut slot = Slot::new(position, length, cx.now, index.expires_at);
     slot.state = index.state;
-    slot.set_due(arrival.due);
+    slot.set_due(attributes.due);
     if let Some(session) = session {
         slot.set_session(session);
     }
@@ -127,10 +134,10 @@ pub(crate) fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<
 }
 
 /// The number of the session that a message belongs to. Messages without one are refused before they come here.
-pub(crate) fn enter_session(sessions: &mut Sessions, extras: Option<&StoredExtras>) -> SessionNumber {
+pub(crate) fn session_of(sessions: &mut Sessions, extras: Option<&StoredExtras>) -> SessionNumber {
     let session = extras.and_then(|extras| extras.session.as_deref());
     debug_assert!(session.is_some(), "checked on arrival");
-    sessions.enter(session.unwrap_or_default())
+    sessions.get_or_create(session.unwrap_or_default())
 }
 
 /// Stored extras of a message: those of the entity that forwarded it, and its session id where the entity has sessions.

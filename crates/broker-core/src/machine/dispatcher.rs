@@ -4,27 +4,27 @@
 //! that is received and deleted is recorded as gone before it is handed out.
 
 use super::{
-    namespace::Namespace, prefetch::AHEAD, prefetch::prefetch_holders, reading::read_stored,
+    load_message::read_stored, namespace::Namespace, prefetch::AHEAD, prefetch::prefetch_holders,
     sessions::SessionHolders,
 };
 use crate::{
     ClientId, CoreConfig, Delivery, Effect, Lock, LockId, LockLifetime, Output, QueueId, ReceiveMode,
     SequenceNumber, Stored, Timestamp, UnsettledPolicy,
     call::Cx,
-    client::{Client, Consumer, Place},
+    client::{Client, Consumer, WaitState},
     config::Describe,
     id_map::IdMap,
-    merge::Removal,
+    output_coalescer::Removal,
     slot::ConsumerNumber,
     store::Store,
     token::Tokens,
 };
 
 /// Most messages that one store hands out before it is another store's turn.
-pub(crate) const TURN: u32 = 256;
+pub(crate) const ROUND_MESSAGES_MAX: u32 = 256;
 
 /// Work that one call of `deliver` may still do.
-pub(crate) struct Bound {
+pub(crate) struct DeliveryBudget {
     pub(crate) messages: u32,
     pub(crate) bytes: u64,
 }
@@ -41,7 +41,7 @@ impl<'a> Dispatcher<'a> {
     }
 }
 
-impl Bound {
+impl DeliveryBudget {
     pub(crate) fn of(config: &CoreConfig) -> Self {
         Self { messages: config.deliver_messages_max.max(1), bytes: config.deliver_bytes_max.max(1) }
     }
@@ -58,14 +58,19 @@ impl Bound {
 
 /// Reason for which a store stopped delivering.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Stop {
+enum StopReason {
     NoMessage,
     NoConsumer,
-    Bound,
+    Budget,
 }
 
 impl Dispatcher<'_> {
-    pub(crate) fn pump_store(&mut self, cx: &mut Cx<'_, impl Output>, queue: QueueId, bound: &mut Bound) {
+    pub(crate) fn deliver_from(
+        &mut self,
+        cx: &mut Cx<'_, impl Output>,
+        queue: QueueId,
+        budget: &mut DeliveryBudget,
+    ) {
         let Some(store) = self.state.messages.entities.stores.get_mut(&queue) else { return };
         store.queued = false;
         if store.forwards.is_some() {
@@ -77,7 +82,7 @@ impl Dispatcher<'_> {
         let Some((store, mut bodies)) = with_bodies(&mut self.state.messages.entities.stores, queue) else {
             return;
         };
-        let mut hand = Hand {
+        let mut context = DeliveryContext {
             clients: &mut self.state.links.clients,
             consumers: &mut self.state.links.consumers,
             tokens: &self.state.messages.tokens,
@@ -86,20 +91,20 @@ impl Dispatcher<'_> {
             describe: self.state.messages.config.describe,
         };
         // First, or those that take anything would leave nothing.
-        let selected = hand.select(cx, store, bodies.as_deref_mut(), bound);
+        let selected = context.select(cx, store, bodies.as_deref_mut(), budget);
         let stop = if store.sessions.is_some() {
-            hand.deliver_in_sessions(cx, store, bodies.as_deref_mut(), bound)
+            context.deliver_in_sessions(cx, store, bodies.as_deref_mut(), budget)
         } else {
-            hand.deliver(cx, store, bodies.as_deref_mut(), bound)
+            context.deliver(cx, store, bodies.as_deref_mut(), budget)
         };
-        let browsed = hand.browse(cx, store, bodies.as_deref(), bound);
+        let browsed = context.browse(cx, store, bodies.as_deref(), budget);
         // Gone before handed cx.out.
         cx.flush_removed();
-        for (client, delivery) in hand.held.drain(..) {
+        for (client, delivery) in context.held.drain(..) {
             cx.out.effect(client, Effect::Delivery(delivery));
         }
-        hand.answer_drains(cx, store, stop);
-        if stop == Stop::Bound || !browsed || !selected {
+        context.answer_drains(cx, store, stop);
+        if stop == StopReason::Budget || !browsed || !selected {
             self.state.messages.entities.agenda.wake(store);
         }
         self.state.messages.entities.agenda.arm(store);
@@ -111,7 +116,7 @@ pub(crate) fn with_bodies(
     stores: &mut IdMap<QueueId, Box<Store>>,
     queue: QueueId,
 ) -> Option<(&mut Store, Option<&mut Store>)> {
-    let topic = stores.get(&queue)?.copies.as_ref().map(|copies| copies.topic);
+    let topic = stores.get(&queue)?.body_refs.as_ref().map(|body_refs| body_refs.topic);
     let Some(topic) = topic.filter(|topic| *topic != queue) else {
         return Some((stores.get_mut(&queue)?, None));
     };
@@ -127,7 +132,7 @@ pub(crate) fn release_reference(bodies: &mut Store, sequence: u64, out: &mut imp
 }
 
 /// The parts of the core that handing out needs while a store is borrowed.
-pub(crate) struct Hand<'a> {
+pub(crate) struct DeliveryContext<'a> {
     pub(crate) clients: &'a mut IdMap<ClientId, Client>,
     pub(crate) consumers: &'a mut IdMap<ConsumerNumber, Consumer>,
     tokens: &'a Tokens,
@@ -137,35 +142,35 @@ pub(crate) struct Hand<'a> {
     pub(crate) describe: Describe,
 }
 
-impl Hand<'_> {
+impl DeliveryContext<'_> {
     /// Gives messages to the consumers of the ring.
     fn deliver(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
         store: &mut Store,
         mut bodies: Option<&mut Store>,
-        bound: &mut Bound,
-    ) -> Stop {
-        for _ in 0..TURN {
-            if bound.is_spent() {
-                return Stop::Bound;
+        budget: &mut DeliveryBudget,
+    ) -> StopReason {
+        for _ in 0..ROUND_MESSAGES_MAX {
+            if budget.is_spent() {
+                return StopReason::Budget;
             }
-            let Some(sequence) = store.next_ready() else { return Stop::NoMessage };
-            let Some(slot) = store.slots.get(sequence).copied() else { return Stop::NoMessage };
+            let Some(sequence) = store.next_ready() else { return StopReason::NoMessage };
+            let Some(slot) = store.slots.get(sequence).copied() else { return StopReason::NoMessage };
             if slot.is_over(store.is_dead_letter(), cx.now) {
                 store.take(sequence);
                 continue;
             }
-            let Some(number) = self.next_consumer(store) else { return Stop::NoConsumer };
+            let Some(number) = self.next_consumer(store) else { return StopReason::NoConsumer };
             if let Ok(stored) = read_stored(store, sequence, &slot, bodies.as_deref(), cx.out) {
-                bound.spend(stored.payload.len());
-                self.hand_out(cx, store, bodies.as_deref_mut(), number, sequence, stored);
+                budget.spend(stored.payload.len());
+                self.deliver_one(cx, store, bodies.as_deref_mut(), number, sequence, stored);
             } else {
                 store.set_damaged(sequence);
                 store.ring.push_front(number);
             }
         }
-        Stop::Bound
+        StopReason::Budget
     }
 
     /// Gives messages to the holders of sessions: to each the next one of its session, in turn.
@@ -174,33 +179,33 @@ impl Hand<'_> {
         cx: &mut Cx<'_, impl Output>,
         store: &mut Store,
         mut bodies: Option<&mut Store>,
-        bound: &mut Bound,
-    ) -> Stop {
-        for step in 0..TURN {
-            if bound.is_spent() {
-                return Stop::Bound;
+        budget: &mut DeliveryBudget,
+    ) -> StopReason {
+        for step in 0..ROUND_MESSAGES_MAX {
+            if budget.is_spent() {
+                return StopReason::Budget;
             }
             if (step as usize).is_multiple_of(AHEAD) {
                 prefetch_holders(store, self.consumers);
             }
             let next = store.sessions.as_mut().and_then(|sessions| sessions.next_in_turn(cx.now));
-            let Some((_, number, sequence)) = next else { return Stop::NoMessage };
+            let Some((_, number, sequence)) = next else { return StopReason::NoMessage };
             let Some(slot) = store.slots.get(sequence).copied() else { continue };
             if slot.is_over(store.is_dead_letter(), cx.now) {
-                store.set_aside(sequence);
+                store.mark_unavailable(sequence);
                 continue;
             }
             if !self.may_take(store, number) {
                 continue;
             }
             if let Ok(stored) = read_stored(store, sequence, &slot, bodies.as_deref(), cx.out) {
-                bound.spend(stored.payload.len());
-                self.hand_out(cx, store, bodies.as_deref_mut(), number, sequence, stored);
+                budget.spend(stored.payload.len());
+                self.deliver_one(cx, store, bodies.as_deref_mut(), number, sequence, stored);
             } else {
                 store.set_damaged(sequence);
             }
         }
-        Stop::Bound
+        StopReason::Budget
     }
 
     /// Takes the consumer whose turn it is out of the ring. Those that cannot take anything leave it.
@@ -216,25 +221,25 @@ impl Hand<'_> {
     /// Whether a consumer just taken from a ring has credit and budget; if not, notes where it waits instead.
     pub(crate) fn may_take(&mut self, store: &mut Store, number: ConsumerNumber) -> bool {
         let Some(consumer) = self.consumers.get_mut(&number) else {
-            store.gone = store.gone.saturating_sub(1);
+            store.stale_consumers = store.stale_consumers.saturating_sub(1);
             return false;
         };
-        consumer.place = Place::Idle;
+        consumer.wait_state = WaitState::Idle;
         if !consumer.has_credit() {
             return false;
         }
         let Some(client) = self.clients.get_mut(&consumer.client) else { return false };
-        if client.handed >= client.budget {
-            consumer.place = Place::Blocked;
+        if client.delivered_bytes >= client.budget {
+            consumer.wait_state = WaitState::Blocked;
             client.blocked.push(number);
             return false;
         }
-        consumer.place = Place::Ring;
+        consumer.wait_state = WaitState::Ring;
         true
     }
 
     #[inline]
-    pub(crate) fn hand_out(
+    pub(crate) fn deliver_one(
         &mut self,
         cx: &mut Cx<'_, impl Output>,
         store: &mut Store,
@@ -249,7 +254,7 @@ impl Hand<'_> {
         store.traffic.outgoing += 1;
         consumer.count += 1;
         if let Some(client) = self.clients.get_mut(&client) {
-            client.handed += (stored.payload.len() as u64).max(u64::from(client.least));
+            client.delivered_bytes += (stored.payload.len() as u64).max(u64::from(client.min_bytes));
         }
         let selects = consumer.selects();
         if consumer.session.is_none() && consumer.has_credit() {
@@ -258,7 +263,7 @@ impl Hand<'_> {
                 _ => store.ring.push_back(number),
             }
         } else {
-            consumer.place = Place::Idle;
+            consumer.wait_state = WaitState::Idle;
         }
         let sequence_number = SequenceNumber(sequence);
         let queue = store.id;
@@ -283,7 +288,7 @@ impl Hand<'_> {
             store.lock_in_session(sequence, id)
         } else {
             let is_timed =
-                consumer.unsettled == UnsettledPolicy::KeepLocks || store.hold == LockLifetime::Lock;
+                consumer.unsettled == UnsettledPolicy::KeepLocks || store.lock_lifetime == LockLifetime::Lock;
             if selects {
                 store.take_any(sequence);
             } else {
@@ -307,7 +312,7 @@ impl Hand<'_> {
     }
 
     /// Answers those whose drain is complete: the credit is used, or there is nothing left to use it for.
-    fn answer_drains(&mut self, cx: &mut Cx<'_, impl Output>, store: &mut Store, stop: Stop) {
+    fn answer_drains(&mut self, cx: &mut Cx<'_, impl Output>, store: &mut Store, stop: StopReason) {
         let waiting = std::mem::take(&mut store.draining);
         for number in waiting {
             let Some(consumer) = self.consumers.get_mut(&number) else { continue };
@@ -321,8 +326,8 @@ impl Hand<'_> {
                     store.session(number).is_none_or(|session| session.first_ready().is_none())
                 }
                 (_, _, Some(selection)) => store.was_looked_through(selection),
-                (ReceiveMode::Browse, ..) => store.next_to_show(&consumer.browsed).is_none(),
-                (ReceiveMode::PeekLock | ReceiveMode::ReceiveAndDelete, ..) => stop == Stop::NoMessage,
+                (ReceiveMode::Browse, ..) => store.next_to_show(&consumer.browse_cursor).is_none(),
+                (ReceiveMode::PeekLock | ReceiveMode::ReceiveAndDelete, ..) => stop == StopReason::NoMessage,
             };
             if consumer.has_credit() && !is_empty {
                 consumer.is_listed = true;

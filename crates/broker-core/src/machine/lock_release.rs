@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use super::{dead_letter::Disposer, deadline::cost, namespace::Namespace, settle::Addition};
+use super::{dead_letter::Disposer, deadline::cost, namespace::Namespace, settle::PropertyPatch};
 use crate::{
     LockId, Output, QueueId, Timestamp, UnsettledPolicy, call::Cx, open_transactions::Key,
     open_transactions::Settlement, open_transactions::Work, slot::Slot, store::Holders,
@@ -14,13 +14,13 @@ use crate::{
 
 /// Locks that nobody will settle.
 #[derive(Debug, Default)]
-pub(crate) struct Leaving {
-    waiting: VecDeque<Lost>,
+pub(crate) struct LockReleaseQueue {
+    waiting: VecDeque<PendingRelease>,
 }
 
 /// A lock to end.
 #[derive(Clone, Copy, Debug)]
-struct Lost {
+struct PendingRelease {
     queue: QueueId,
     sequence: u64,
     lock: LockId,
@@ -40,14 +40,14 @@ impl<'a> LockReleases<'a> {
     }
 }
 
-impl Leaving {
+impl LockReleaseQueue {
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
     /// A lock ends, as failed or not, as soon as there is room for it.
-    pub(crate) fn lose(&mut self, queue: QueueId, sequence: u64, lock: LockId, fail: bool) {
-        self.waiting.push_back(Lost { queue, sequence, lock, fail });
+    pub(crate) fn push(&mut self, queue: QueueId, sequence: u64, lock: LockId, fail: bool) {
+        self.waiting.push_back(PendingRelease { queue, sequence, lock, fail });
     }
 }
 
@@ -57,21 +57,21 @@ impl LockReleases<'_> {
         let Some(store) = self.state.messages.entities.stores.get_mut(&queue) else { return };
         for (sequence, fail) in store.locked_by(holders) {
             if let Some(lock) = store.slots.get(sequence).map(Slot::lock) {
-                self.state.leaving.lose(queue, sequence, lock, fail);
+                self.state.lock_releases.push(queue, sequence, lock, fail);
             }
         }
-        cx.release_budget = self.work_off_leaving(cx, cx.release_budget);
+        cx.release_budget = self.drain_lock_releases(cx, cx.release_budget);
     }
 
     /// Ends locks that wait for it, until `left` is used up; says how much of that is left.
-    pub(crate) fn work_off_leaving(&mut self, cx: &mut Cx<'_, impl Output>, mut left: u32) -> u32 {
+    pub(crate) fn drain_lock_releases(&mut self, cx: &mut Cx<'_, impl Output>, mut left: u32) -> u32 {
         while left > 0
-            && let Some(lost) = self.state.leaving.waiting.pop_front()
+            && let Some(release) = self.state.lock_releases.waiting.pop_front()
         {
-            let Lost { queue, sequence, lock, fail } = lost;
+            let PendingRelease { queue, sequence, lock, fail } = release;
             if self.state.transactions.holds(queue, sequence, lock) {
                 // Its transaction ends it, one way or the other.
-                self.leave_to_transaction(lost);
+                self.leave_to_transaction(release);
                 left -= 1;
                 continue;
             }
@@ -79,7 +79,13 @@ impl LockReleases<'_> {
             let Some(length) = slot.filter(|s| s.is_locked() && s.lock() == lock).map(|s| s.length) else {
                 continue;
             };
-            Disposer::of(&mut self.state.messages).give_back(cx, queue, sequence, fail, Addition::default());
+            Disposer::of(&mut self.state.messages).return_message(
+                cx,
+                queue,
+                sequence,
+                fail,
+                PropertyPatch::default(),
+            );
             self.state.messages.entities.rearm(queue);
             if let Some(store) =
                 self.state.messages.entities.stores.get_mut(&queue).filter(|store| store.sessions.is_some())
@@ -95,8 +101,8 @@ impl LockReleases<'_> {
 
     /// The holder of a message that a transaction settles is gone. The commit still settles it, unless its session is lost;
     /// a rollback returns it, for nobody holds it.
-    fn leave_to_transaction(&mut self, lost: Lost) {
-        let Lost { queue, sequence, lock, fail } = lost;
+    fn leave_to_transaction(&mut self, release: PendingRelease) {
+        let PendingRelease { queue, sequence, lock, fail } = release;
         let otherwise = if fail { UnsettledPolicy::Fail } else { UnsettledPolicy::Release };
         self.state.transactions.set_otherwise(queue, sequence, lock, otherwise);
     }
@@ -106,18 +112,18 @@ impl LockReleases<'_> {
     /// Nothing of this will be done. The receivers hold what they have not settled; what they have, and what nobody holds
     /// any more, returns, unless it has a lock of Service Bus, which runs on.
     pub(crate) fn undo(&mut self, cx: &mut Cx<'_, impl Output>, work: Vec<Work>) {
-        self.give_up(work);
-        cx.release_budget = self.work_off_leaving(cx, cx.release_budget);
+        self.mark_lock_ends(work);
+        cx.release_budget = self.drain_lock_releases(cx, cx.release_budget);
     }
 
     /// Marks the locks that end with a rollback.
-    pub(crate) fn give_up(&mut self, work: Vec<Work>) {
+    pub(crate) fn mark_lock_ends(&mut self, work: Vec<Work>) {
         for work in work {
             let Work::Settle(Settlement { queue, sequence, lock, otherwise, .. }) = work else { continue };
             match otherwise {
                 UnsettledPolicy::KeepLocks => {}
-                UnsettledPolicy::Release => self.state.leaving.lose(queue, sequence, lock, false),
-                UnsettledPolicy::Fail => self.state.leaving.lose(queue, sequence, lock, true),
+                UnsettledPolicy::Release => self.state.lock_releases.push(queue, sequence, lock, false),
+                UnsettledPolicy::Fail => self.state.lock_releases.push(queue, sequence, lock, true),
             }
         }
     }
@@ -128,7 +134,7 @@ impl LockReleases<'_> {
             && let Some(work) = self.state.transactions.time_out(now)
         {
             left = left.saturating_sub(u32::try_from(work.len()).unwrap_or(u32::MAX).max(1));
-            self.give_up(work);
+            self.mark_lock_ends(work);
         }
         left
     }
