@@ -5,35 +5,36 @@
 
 mod body_refs;
 mod counts;
+mod links;
 mod lock_owners;
 mod locks;
 mod order;
 mod replay;
-mod selecting;
 mod timers;
+mod visible;
 
 pub(crate) use body_refs::BodyRefs;
 pub(crate) use counts::Counts;
-use lock_owners::LockOwners;
+pub(crate) use links::StoreLinks;
 pub(crate) use replay::ReplayedNumbers;
+pub(crate) use timers::Timers;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
 use crate::{
-    ClientId, LinkId, LockLifetime, Position, QueueId, Timestamp,
+    LockLifetime, Position, QueueId, Timestamp,
     activity::Traffic,
-    deadlines::{Deadlines, Run},
     history::History,
     partition::{PartitionId, SequenceCursor},
     record::{BodyRef, Definition},
-    selection::Selectors,
+    selection::Selection,
     sessions::{Session, SessionMessageState, SessionNumber, SessionState, Sessions},
     slot::{ConsumerNumber, Slot, State},
     slots::Slots,
-    store::order::Order,
+    store::{lock_owners::LockOwners, order::Order, visible::Visible},
 };
 
 /// Role of a store within its entity.
@@ -71,10 +72,8 @@ pub(crate) struct Store {
     /// Lifetime of locks that end with their links.
     pub(crate) lock_lifetime: LockLifetime,
     pub(crate) slots: Slots<Slot>,
-    /// Numbers of what is no body, there once a body was: a topic has many bodies, and shows none of them.
-    visible: Option<BTreeSet<u64>>,
-    /// There once a copy of a topic's message was.
-    pub(crate) body_refs: Option<Box<BodyRefs>>,
+    visible: Visible,
+    pub(crate) body_refs: BodyRefs,
     pub(crate) counts: Counts,
     pub(crate) traffic: Traffic,
     /// The numbers that replay saw.
@@ -82,36 +81,16 @@ pub(crate) struct Store {
     order: Order,
     /// Numbers name a partition.
     pub(crate) has_partitions: bool,
-    pub(crate) locks: Deadlines,
-    /// Locks without a timer, at the times at which they began: nothing is due then.
-    untimed: Deadlines,
-    /// Owners of the locks, built when a consumer closes with locks.
-    lock_owners: Option<Box<LockOwners>>,
-    /// Slots that were looked at for that.
+    pub(crate) timers: Timers,
+    lock_owners: LockOwners,
+    /// Slots that were visited to find the locks of consumers.
     #[cfg(test)]
     pub(crate) slots_visited: usize,
-    pub(crate) expiries: Deadlines,
-    pub(crate) schedule: Deadlines,
     /// Key of the entity that gets every message of this store.
     pub(crate) forwards: Option<Box<str>>,
     /// Of an entity that detects duplicates.
     pub(crate) history: Option<Box<History>>,
-    /// The deadline under which the core has this store in its table.
-    armed: Timestamp,
-    /// Consumers with credit, in turn; some of them may be gone.
-    pub(crate) ring: VecDeque<ConsumerNumber>,
-    /// Browsing consumers with credit, in turn; some of them may be gone.
-    pub(crate) browsers: VecDeque<ConsumerNumber>,
-    /// Number of closed ones in both.
-    pub(crate) stale_consumers: usize,
-    /// Consumers that want some of the messages only, where there are any.
-    pub(crate) selectors: Option<Box<Selectors>>,
-    /// Consumers that wait for `Effect::Drained`, each once; some of them may be gone.
-    pub(crate) draining: Vec<ConsumerNumber>,
-    /// All producers and consumers.
-    pub(crate) links: BTreeSet<(ClientId, LinkId)>,
-    /// Number of consumers among them.
-    pub(crate) consumers: u64,
+    pub(crate) links: StoreLinks,
     /// Messages expire only while somebody waits to receive.
     pub(crate) lazy_expiry: bool,
     /// When somebody last sent, received or looked, or a receiver came or went; zero when nobody did since the start.
@@ -131,30 +110,20 @@ impl Store {
             lock_duration,
             lock_lifetime: LockLifetime::default(),
             slots: Slots::default(),
-            visible: None,
-            body_refs: None,
+            visible: Visible::default(),
+            body_refs: BodyRefs::default(),
             counts: Counts::default(),
             traffic: Traffic::default(),
             replayed: ReplayedNumbers::default(),
             order: Order::default(),
             has_partitions: false,
-            locks: Deadlines::default(),
-            untimed: Deadlines::default(),
-            lock_owners: None,
+            timers: Timers::default(),
+            lock_owners: LockOwners::default(),
             #[cfg(test)]
             slots_visited: 0,
-            expiries: Deadlines::default(),
-            schedule: Deadlines::default(),
             forwards: None,
             history: None,
-            armed: Timestamp::MAX,
-            ring: VecDeque::new(),
-            browsers: VecDeque::new(),
-            stale_consumers: 0,
-            selectors: None,
-            draining: Vec::new(),
-            links: BTreeSet::new(),
-            consumers: 0,
+            links: StoreLinks::default(),
             lazy_expiry: false,
             touched_at: Timestamp::default(),
             queued: false,
@@ -170,14 +139,14 @@ impl Store {
     pub(crate) fn insert(&mut self, sequence: u64, slot: Slot) {
         let replaced = self.slots.insert(sequence, slot);
         debug_assert!(replaced.is_none(), "a sequence number is used once");
-        self.note_visible(sequence, slot.state);
-        self.count_in(&slot);
+        self.visible.note(sequence, slot.state, &self.slots);
+        self.counts.add(&slot);
         self.remind(sequence, &slot);
         if slot.is_ready() {
             self.order.put(sequence);
             // Elsewhere what is new comes last.
             if self.is_dead_letter() {
-                self.note_return(sequence);
+                self.links.note_return(sequence);
             }
         }
         self.update_session_state(sequence);
@@ -187,17 +156,15 @@ impl Store {
     /// less, which the caller counts.
     pub(crate) fn remove(&mut self, sequence: u64) -> Option<(Slot, Option<BodyRef>)> {
         let slot = self.slots.remove(sequence)?;
-        self.count_out(&slot);
+        self.counts.subtract(&slot);
         if slot.is_ready() {
             self.order.remove(sequence);
         }
-        if let Some(visible) = &mut self.visible {
-            visible.remove(&sequence);
-        }
+        self.visible.remove(sequence);
         if let Some(sessions) = &mut self.sessions {
             sessions.remove(slot.session(), sequence);
         }
-        Some((slot, self.forget_body(sequence)))
+        Some((slot, self.body_refs.remove(sequence)))
     }
 
     /// The next message of the retrieval order. It stays there until it is taken.
@@ -249,10 +216,7 @@ impl Store {
 
     /// The lowest number at or after `from`, among all messages that can be shown or those of one session.
     pub(crate) fn next_of_session(&self, session: Option<&str>, from: u64) -> Option<u64> {
-        let Some(id) = session else {
-            let Some(visible) = &self.visible else { return self.slots.next(from) };
-            return visible.range(from..).next().copied();
-        };
+        let Some(id) = session else { return self.visible.next(from, &self.slots) };
         let sessions = self.sessions.as_ref()?;
         sessions.get(sessions.find(id)?)?.next(from)
     }
@@ -288,7 +252,7 @@ impl Store {
     pub(crate) fn put_back(&mut self, sequence: u64) {
         if self.slots.get(sequence).is_some_and(Slot::is_ready) {
             self.order.put(sequence);
-            self.note_return(sequence);
+            self.links.note_return(sequence);
         }
         self.update_session_state(sequence);
     }
@@ -299,8 +263,8 @@ impl Store {
         let before = *slot;
         slot.state = state;
         let after = *slot;
-        self.count_out(&before);
-        self.count_in(&after);
+        self.counts.subtract(&before);
+        self.counts.add(&after);
         self.update_session_state(sequence);
     }
 
@@ -324,17 +288,6 @@ impl Store {
         self.update_session_state(sequence);
     }
 
-    /// A consumer that waits in a ring is gone. Its number stays until its turn comes, or until more than half of the
-    /// numbers are such: looking for it each time would cost as much as there are consumers.
-    pub(crate) fn leave_ring(&mut self, is_there: impl Fn(ConsumerNumber) -> bool) {
-        self.stale_consumers += 1;
-        if 2 * self.stale_consumers > self.ring.len() + self.browsers.len() {
-            self.ring.retain(|number| is_there(*number));
-            self.browsers.retain(|number| is_there(*number));
-            self.stale_consumers = 0;
-        }
-    }
-
     /// The sessions, made if there were none; `seed` as for [`Sessions::new`].
     pub(crate) fn sessions(&mut self, seed: u64) -> &mut Sessions {
         self.sessions.get_or_insert_with(|| Box::new(Sessions::new(seed)))
@@ -356,38 +309,75 @@ impl Store {
         matches!(self.role, Role::DeadLetter { .. } | Role::TransferDeadLetter { .. })
     }
 
-    /// Notes what may be shown, once there is something that may not.
+    /// Puts a copy in.
+    pub(crate) fn insert_copy(&mut self, sequence: u64, slot: Slot, body: BodyRef) {
+        self.insert(sequence, slot);
+        self.body_refs.insert(sequence, body);
+    }
+
+    /// One copy more, or one less, refers to a body; gives back one that no copy refers to any more.
+    pub(crate) fn count_reference(&mut self, sequence: u64, more: bool) -> Option<Slot> {
+        let slot = self.slots.get_mut(sequence)?;
+        let references = slot.references();
+        let now = if more { references.saturating_add(1) } else { references.saturating_sub(1) };
+        slot.set_references(now);
+        if slot.state == State::Body && now == 0 { self.remove(sequence).map(|(slot, _)| slot) } else { None }
+    }
+
+    /// Takes a message from the retrieval order, though it need not be the next; it stays in the store.
+    pub(crate) fn take_any(&mut self, sequence: u64) {
+        self.order.remove(sequence);
+    }
+
+    /// Whether a consumer with a selection has looked at all messages that there are.
+    pub(crate) fn was_looked_through(&self, selection: &Selection) -> bool {
+        let selectors = self.links.selectors.as_ref();
+        let has_caught_up = selectors.is_none_or(|selectors| selection.has_caught_up(selectors));
+        has_caught_up && selection.next(self.has_partitions, &self.slots).is_none()
+    }
+
+    /// Sets the timer of a message that is scheduled or may expire.
     #[inline]
-    fn note_visible(&mut self, sequence: u64, state: State) {
-        match (&mut self.visible, state) {
-            (None, State::Body) => {
-                let slots = std::mem::take(&mut self.slots);
-                self.list_visible(&slots);
-                self.slots = slots;
-            }
-            (Some(visible), State::Active | State::Deferred | State::Scheduled) => {
-                visible.insert(sequence);
-            }
-            (None, _) | (Some(_), State::Body) => {}
+    fn remind(&mut self, sequence: u64, slot: &Slot) {
+        if let Some(due) = slot.due() {
+            self.timers.push_due(due, sequence, &self.slots, &self.counts);
+        } else if slot.expires_at != Timestamp::MAX && !self.is_dead_letter() {
+            self.timers.push_expiry(slot.dies_at(), sequence, &self.slots, &self.counts);
         }
     }
 
-    fn list_visible(&mut self, slots: &Slots<Slot>) {
-        let visible = slots.iter().filter(|(_, slot)| slot.state != State::Body);
-        self.visible = Some(visible.map(|(number, _)| number).collect());
-    }
-}
-
-/// Whether any message of a run answers to `test`.
-fn any(slots: &Slots<Slot>, run: Run, test: impl Fn(&Slot) -> bool) -> bool {
-    let mut from = run.first;
-    while let Some(sequence) = slots.next_before(from, run.sequences().end) {
-        if slots.get(sequence).is_some_and(&test) {
-            return true;
+    /// Puts the store under its earliest deadline in the core's table, if that is earlier than its entry there.
+    pub(crate) fn arm(&mut self, table: &mut BTreeSet<(Timestamp, QueueId)>) {
+        let expiries = if self.expires_now() { self.timers.expiries.next() } else { None };
+        let forget = self.history.as_ref().and_then(|history| history.forget_at());
+        let sessions = self.sessions.as_ref().and_then(|sessions| sessions.deadline());
+        // One by one: an array of them would be written in small pieces and read in large ones, for which the processor
+        // waits until all it has written before is out.
+        let mut next = self.timers.armed;
+        for other in [self.timers.locks.next(), expiries, self.timers.schedule.next(), forget, sessions] {
+            next = other.map_or(next, |other| next.min(other));
         }
-        from = sequence + 1;
+        self.timers.arm(self.id, next, table);
     }
-    false
+
+    /// A consumer waits to receive: that may let messages expire.
+    pub(crate) fn arm_for_receivers(&mut self, table: &mut BTreeSet<(Timestamp, QueueId)>) {
+        if self.lazy_expiry {
+            self.arm(table);
+        }
+    }
+
+    /// Takes the store out of the core's table.
+    pub(crate) fn disarm(&mut self, table: &mut BTreeSet<(Timestamp, QueueId)>) {
+        self.timers.disarm(self.id, table);
+    }
+
+    /// Whether expired messages are removed at this time.
+    pub(crate) fn expires_now(&self) -> bool {
+        let in_sessions = self.sessions.is_some() && self.links.consumers > 0;
+        let is_waited_for = !self.links.ring.is_empty() || in_sessions || self.links.selects_now();
+        !self.lazy_expiry || is_waited_for || self.forwards.is_some()
+    }
 }
 
 #[cfg(test)]

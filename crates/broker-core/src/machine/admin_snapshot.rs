@@ -102,7 +102,7 @@ impl<'a> AdminSnapshot<'a> {
             oldest: store.oldest(),
             held_since: all.iter().filter_map(|store| store.oldest_untimed_lock()).min(),
             next_sequence: definition.next_number(),
-            links: all.iter().map(|store| store.links.len() as u64).sum(),
+            links: all.iter().map(|store| store.links.attached.len() as u64).sum(),
             remembered_ids: store.history.as_ref().map_or(0, |history| history.len() as u64),
             traffic: store.traffic,
             dead_lettered: dead_letters.traffic.incoming,
@@ -166,7 +166,7 @@ impl Digest {
             if let Some(session) = store.session(slot.session()) {
                 self.text(session.id());
             }
-            self.number(store.body_of(sequence).map_or(0, |body| body.sequence));
+            self.number(store.body_refs.get(sequence).map_or(0, |body| body.sequence));
         }
         let mut sessions: Vec<&Session> =
             store.sessions.iter().flat_map(|sessions| sessions.iter()).collect();

@@ -64,11 +64,8 @@ impl Agenda {
             self.ready.forward.push_back(store.id);
             return;
         }
-        let somebody_waits = !store.ring.is_empty()
-            || !store.browsers.is_empty()
-            || !store.draining.is_empty()
-            || store.selects_now()
-            || store.sessions.as_ref().is_some_and(|sessions| sessions.has_work());
+        let somebody_waits =
+            store.links.have_work() || store.sessions.as_ref().is_some_and(|sessions| sessions.has_work());
         if somebody_waits {
             store.queued = true;
             self.ready.dispatch.push_back(store.id);

@@ -110,9 +110,9 @@ impl DueWork<'_> {
     fn reminders(&mut self, queue: QueueId, kind: DueKind) -> Option<&mut Deadlines> {
         let store = self.state.store_mut(queue)?;
         Some(match kind {
-            DueKind::Lock => &mut store.locks,
-            DueKind::Expiry => &mut store.expiries,
-            DueKind::Schedule => &mut store.schedule,
+            DueKind::Lock => &mut store.timers.locks,
+            DueKind::Expiry => &mut store.timers.expiries,
+            DueKind::Schedule => &mut store.timers.schedule,
         })
     }
 

@@ -138,7 +138,7 @@ impl ReadRequests<'_> {
             slots.push((sequence, slot.ok_or_else(not_found)?));
         }
         let body = |sequence: &SequenceNumber| {
-            let body = store.body_of(sequence.0)?;
+            let body = store.body_refs.get(sequence.0)?;
             bodies.as_ref()?.slots.get(body.sequence).map(|body| u64::from(body.length))
         };
         let length = |(sequence, slot): &(SequenceNumber, Slot)| {

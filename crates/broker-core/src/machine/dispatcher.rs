@@ -116,7 +116,7 @@ pub(crate) fn with_bodies(
     stores: &mut IdMap<QueueId, Box<Store>>,
     queue: QueueId,
 ) -> Option<(&mut Store, Option<&mut Store>)> {
-    let topic = stores.get(&queue)?.body_refs.as_ref().map(|body_refs| body_refs.topic);
+    let topic = stores.get(&queue)?.body_refs.topic();
     let Some(topic) = topic.filter(|topic| *topic != queue) else {
         return Some((stores.get_mut(&queue)?, None));
     };
@@ -167,7 +167,7 @@ impl DeliveryContext<'_> {
                 self.deliver_one(cx, store, bodies.as_deref_mut(), number, sequence, stored);
             } else {
                 store.set_damaged(sequence);
-                store.ring.push_front(number);
+                store.links.ring.push_front(number);
             }
         }
         StopReason::Budget
@@ -210,7 +210,7 @@ impl DeliveryContext<'_> {
 
     /// Takes the consumer whose turn it is out of the ring. Those that cannot take anything leave it.
     fn next_consumer(&mut self, store: &mut Store) -> Option<ConsumerNumber> {
-        while let Some(number) = store.ring.pop_front() {
+        while let Some(number) = store.links.ring.pop_front() {
             if self.may_take(store, number) {
                 return Some(number);
             }
@@ -221,7 +221,7 @@ impl DeliveryContext<'_> {
     /// Whether a consumer just taken from a ring has credit and budget; if not, notes where it waits instead.
     pub(crate) fn may_take(&mut self, store: &mut Store, number: ConsumerNumber) -> bool {
         let Some(consumer) = self.consumers.get_mut(&number) else {
-            store.stale_consumers = store.stale_consumers.saturating_sub(1);
+            store.links.stale_consumers = store.links.stale_consumers.saturating_sub(1);
             return false;
         };
         consumer.wait_state = WaitState::Idle;
@@ -258,9 +258,9 @@ impl DeliveryContext<'_> {
         }
         let selects = consumer.selects();
         if consumer.session.is_none() && consumer.has_credit() {
-            match &mut store.selectors {
+            match &mut store.links.selectors {
                 Some(selectors) if selects => selectors.ring.push_back(number),
-                _ => store.ring.push_back(number),
+                _ => store.links.ring.push_back(number),
             }
         } else {
             consumer.wait_state = WaitState::Idle;
@@ -313,7 +313,7 @@ impl DeliveryContext<'_> {
 
     /// Answers those whose drain is complete: the credit is used, or there is nothing left to use it for.
     fn answer_drains(&mut self, cx: &mut Cx<'_, impl Output>, store: &mut Store, stop: StopReason) {
-        let waiting = std::mem::take(&mut store.draining);
+        let waiting = std::mem::take(&mut store.links.draining);
         for number in waiting {
             let Some(consumer) = self.consumers.get_mut(&number) else { continue };
             consumer.is_listed = false;
@@ -331,7 +331,7 @@ impl DeliveryContext<'_> {
             };
             if consumer.has_credit() && !is_empty {
                 consumer.is_listed = true;
-                store.draining.push(number);
+                store.links.draining.push(number);
                 continue;
             }
             consumer.drain = false;

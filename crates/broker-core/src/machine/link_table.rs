@@ -62,7 +62,7 @@ impl LinkTable {
     }
 
     pub(crate) fn is_awaited(&self, store: &Store) -> bool {
-        store.links.iter().any(|(client, link)| {
+        store.links.attached.iter().any(|(client, link)| {
             match self.clients.get(client).and_then(|client| client.links.get(link)) {
                 Some(Link::Consumer { number }) => {
                     self.consumers.get(number).is_some_and(Consumer::has_credit)
@@ -96,14 +96,14 @@ impl LinkTable {
         let number = match state {
             Link::Consumer { number } => number,
             Link::Producer { queue } => {
-                entities.stores.get_mut(&queue)?.links.remove(&(client, link));
+                entities.stores.get_mut(&queue)?.links.attached.remove(&(client, link));
                 return None;
             }
             Link::Acceptor { queue, number } => {
                 let store = entities.stores.get_mut(&queue)?;
                 store.touched_at = cx.now;
-                store.links.remove(&(client, link));
-                store.consumers -= 1;
+                store.links.attached.remove(&(client, link));
+                store.links.consumers -= 1;
                 store.sessions.as_mut()?.acceptors.remove(number);
                 return None;
             }
@@ -111,16 +111,16 @@ impl LinkTable {
         let consumer = self.consumers.remove(&number)?;
         let store = entities.stores.get_mut(&consumer.queue)?;
         store.touched_at = cx.now;
-        store.links.remove(&(client, link));
-        store.consumers -= 1;
+        store.links.attached.remove(&(client, link));
+        store.links.consumers -= 1;
         match consumer.wait_state {
             WaitState::Idle => {}
             WaitState::Ring if consumer.selects() => {
-                if let Some(selectors) = &mut store.selectors {
+                if let Some(selectors) = &mut store.links.selectors {
                     selectors.ring.retain(|waiting| *waiting != number);
                 }
             }
-            WaitState::Ring => store.leave_ring(|waiting| self.consumers.contains_key(&waiting)),
+            WaitState::Ring => store.links.leave_ring(|waiting| self.consumers.contains_key(&waiting)),
             WaitState::Blocked => {
                 if let Some(client) = self.clients.get_mut(&client) {
                     client.leave_blocked(|waiting| self.consumers.contains_key(&waiting));
@@ -128,8 +128,8 @@ impl LinkTable {
             }
         }
         if consumer.selects() {
-            store.selectors = store.selectors.take().filter(|selectors| selectors.count > 1);
-            store.selectors.iter_mut().for_each(|selectors| selectors.count -= 1);
+            store.links.selectors = store.links.selectors.take().filter(|selectors| selectors.count > 1);
+            store.links.selectors.iter_mut().for_each(|selectors| selectors.count -= 1);
         }
         if let Some(session) = consumer.session {
             return Some(Left::Session(consumer.queue, session));
@@ -167,7 +167,7 @@ impl LinkTable {
         consumer.limit = limit;
         consumer.drain = drain;
         if drain && !std::mem::replace(&mut consumer.is_listed, true) {
-            store.draining.push(number);
+            store.links.draining.push(number);
         }
         if consumer.has_credit() && consumer.wait_state == WaitState::Idle {
             enter_ring(consumer, number, store);
@@ -218,10 +218,10 @@ fn enter_ring(consumer: &mut Consumer, number: ConsumerNumber, store: &mut Store
     }
     consumer.wait_state = WaitState::Ring;
     if consumer.mode == ReceiveMode::Browse {
-        store.browsers.push_back(number);
-    } else if let Some(selectors) = store.selectors.as_mut().filter(|_| consumer.selects()) {
+        store.links.browsers.push_back(number);
+    } else if let Some(selectors) = store.links.selectors.as_mut().filter(|_| consumer.selects()) {
         selectors.ring.push_back(number);
     } else {
-        store.ring.push_back(number);
+        store.links.ring.push_back(number);
     }
 }

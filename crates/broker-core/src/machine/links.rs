@@ -178,7 +178,7 @@ impl Attachments<'_> {
             if consumer.selects()
                 && let Some(store) = core.state.store_mut(queue)
             {
-                store.selectors.get_or_insert_default().count += 1;
+                store.links.selectors.get_or_insert_default().count += 1;
             }
             core.state.links.consumers.insert(number, consumer);
             Link::Consumer { number }
@@ -218,7 +218,7 @@ impl Attachments<'_> {
             .entities
             .check_use(queue, Use::Receive)
             .map_err(|_| AttachError::Disabled(path.entity.clone()))?;
-        let consumers = self.state.store(queue).map_or(0, |store| store.consumers);
+        let consumers = self.state.store(queue).map_or(0, |store| store.links.consumers);
         let limit = self.state.messages.config.max_consumers_per_entity;
         if consumers >= limit {
             return Err(AttachError::LimitReached { what: "receivers per entity", limit });
@@ -228,7 +228,7 @@ impl Attachments<'_> {
 
     /// Refuses one more consumer that wants some of the messages only: each of them looks at each message.
     fn check_selector(&self, queue: QueueId) -> Result<(), AttachError> {
-        let selectors = self.state.store(queue).and_then(|store| store.selectors.as_ref());
+        let selectors = self.state.store(queue).and_then(|store| store.links.selectors.as_ref());
         let limit = self.state.messages.config.max_selectors_per_entity;
         if selectors.map_or(0, |selectors| selectors.count) >= limit {
             return Err(AttachError::LimitReached { what: "receivers with a selector per entity", limit });
@@ -263,8 +263,8 @@ impl Attachments<'_> {
                     self.state.messages.entities.touch(cx, id);
                 }
                 if let Some(store) = self.state.store_mut(id) {
-                    store.links.insert((client, link));
-                    store.consumers += u64::from(matches!(made, Link::Consumer { .. }));
+                    store.links.attached.insert((client, link));
+                    store.links.consumers += u64::from(matches!(made, Link::Consumer { .. }));
                 }
                 match made {
                     Link::Producer { .. } => Effect::ProducerOpened { producer: link, queue },

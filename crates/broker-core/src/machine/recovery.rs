@@ -52,7 +52,7 @@ impl Recovery<'_> {
                     let end = first.saturating_add(u64::from(count));
                     while let Some(sequence) = store.slots.next_before(first, end) {
                         store.replay_removal(sequence);
-                        store.forget_body(sequence);
+                        store.body_refs.remove(sequence);
                     }
                 }
             }
@@ -139,10 +139,10 @@ impl Recovery<'_> {
             store.replayed.sent_at = store.replayed.sent_at.max(index.enqueued_at);
         }
         if let Some(body) = index.body {
-            if store.body_refs.as_ref().is_some_and(|body_refs| body_refs.topic != body.topic) {
+            if store.body_refs.topic().is_some_and(|topic| topic != body.topic) {
                 return Err(RecordError::Value { field: "body", value: u64::from(body.topic.0) });
             }
-            store.refer(index.sequence, body);
+            store.body_refs.insert(index.sequence, body);
         }
         Ok(())
     }
@@ -195,15 +195,15 @@ impl Recovery<'_> {
             let Some((store, mut bodies)) = with_bodies(&mut self.messages.entities.stores, *queue) else {
                 continue;
             };
-            let Some(body_refs) = store.body_refs.take() else { continue };
-            for (sequence, body) in body_refs.bodies.iter() {
-                let shared = bodies.as_deref_mut().and_then(|bodies| bodies.slots.get_mut(*body));
+            let body_refs = std::mem::take(&mut store.body_refs);
+            for (sequence, body) in body_refs.iter() {
+                let shared = bodies.as_deref_mut().and_then(|bodies| bodies.slots.get_mut(body));
                 match shared.filter(|slot| slot.state == State::Body) {
                     Some(shared) => shared.set_references(shared.references().saturating_add(1)),
                     None => drop(store.slots.get_mut(sequence).map(Slot::set_damaged)),
                 }
             }
-            store.body_refs = Some(body_refs);
+            store.body_refs = body_refs;
         }
         for queue in ids {
             let Some(store) = self.messages.store_mut(*queue) else { continue };

@@ -94,7 +94,7 @@ impl EntityRemoval<'_> {
             self.state.messages.history_len -= (history.len() - history.open_ids()) as u64;
         }
         let name: Box<str> = store.entity().map_or_else(Box::default, |it| it.definition.name.clone());
-        for (client, link) in std::mem::take(&mut store.links) {
+        for (client, link) in std::mem::take(&mut store.links.attached) {
             let mut effect = Effect::EntityDeleted { link };
             if let Some(client) = self.state.links.clients.get_mut(&client) {
                 match client.links.remove(&link) {
@@ -186,7 +186,7 @@ impl EntityRemoval<'_> {
     /// Gives one record of a deleted store back, or the place of a session; false when nothing is left of it.
     fn give_one_back(&mut self, store: &mut Store, out: &mut impl Output) -> bool {
         if let Some(sequence) = store.slots.next(0) {
-            let body = store.forget_body(sequence);
+            let body = store.body_refs.remove(sequence);
             if let Some(slot) = store.slots.remove(sequence) {
                 out.release(slot.position, slot.length);
             }
@@ -208,7 +208,7 @@ impl EntityRemoval<'_> {
 
     /// Deletes a temporary subscription, unless somebody receives from it.
     pub(crate) fn leave_temporary(&mut self, cx: &mut Cx<'_, impl Output>, subscription: QueueId) {
-        let is_free = self.state.store(subscription).is_some_and(|store| store.consumers == 0);
+        let is_free = self.state.store(subscription).is_some_and(|store| store.links.consumers == 0);
         let name = self.state.main_of(subscription).filter(|_| is_free).map(|it| it.definition.name.clone());
         if let Some(name) = name {
             // It is there, so this cannot be refused.
@@ -221,7 +221,7 @@ impl EntityRemoval<'_> {
         let is_own =
             name::split_subscription(subscription).is_some_and(|(_, own)| own.starts_with(name::OWN_PREFIX));
         let id = self.state.messages.entities.names.get(&name::key(subscription)).filter(|_| is_own);
-        let is_free = id.and_then(|id| self.state.store(*id)).is_some_and(|store| store.consumers == 0);
+        let is_free = id.and_then(|id| self.state.store(*id)).is_some_and(|store| store.links.consumers == 0);
         if is_free {
             // It is there, so this cannot be refused.
             let _done = self.delete_entity(cx, subscription, None);

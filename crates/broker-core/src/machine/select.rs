@@ -41,12 +41,14 @@ impl DeliveryContext<'_> {
         mut bodies: Option<&mut Store>,
         budget: &mut DeliveryBudget,
     ) -> bool {
-        if store.selectors.is_none() {
+        if store.links.selectors.is_none() {
             return true;
         }
         let mut content = Vec::new();
         let mut left = EVALUATIONS_MAX;
-        while let Some(number) = store.selectors.as_mut().and_then(|selectors| selectors.ring.pop_front()) {
+        while let Some(number) =
+            store.links.selectors.as_mut().and_then(|selectors| selectors.ring.pop_front())
+        {
             if !self.may_take(store, number) {
                 continue;
             }
@@ -74,7 +76,7 @@ impl DeliveryContext<'_> {
             }
         }
         let is_done = left > 0 && !budget.is_spent();
-        if let Some(selectors) = &mut store.selectors {
+        if let Some(selectors) = &mut store.links.selectors {
             selectors.ring.extend(content);
         }
         is_done
@@ -84,7 +86,7 @@ impl DeliveryContext<'_> {
     fn catch_up(&mut self, number: ConsumerNumber, store: &Store) {
         let consumer = self.consumers.get_mut(&number);
         let selection = consumer.and_then(|consumer| consumer.selection.as_mut());
-        if let Some((selection, selectors)) = selection.zip(store.selectors.as_ref()) {
+        if let Some((selection, selectors)) = selection.zip(store.links.selectors.as_ref()) {
             selection.catch_up(selectors, store.has_partitions);
         }
     }
@@ -133,15 +135,15 @@ impl DeliveryContext<'_> {
         bodies: Option<&Store>,
         budget: &mut DeliveryBudget,
     ) -> bool {
-        for _ in 0..store.browsers.len() {
-            let Some(number) = store.browsers.pop_front() else { break };
+        for _ in 0..store.links.browsers.len() {
+            let Some(number) = store.links.browsers.pop_front() else { break };
             while self.may_take(store, number) {
                 if budget.is_spent() {
-                    store.browsers.push_front(number);
+                    store.links.browsers.push_front(number);
                     return false;
                 }
                 if !self.show_next(cx, store, bodies, number, budget) {
-                    store.browsers.push_back(number);
+                    store.links.browsers.push_back(number);
                     break;
                 }
             }

@@ -126,8 +126,8 @@ impl SessionHolders<'_> {
         store.touched_at = cx.now;
         let Some(sessions) = store.sessions.as_mut() else { return };
         let number = sessions.acceptors.push(acceptor);
-        store.links.insert((client, link));
-        store.consumers += 1;
+        store.links.attached.insert((client, link));
+        store.links.consumers += 1;
         if let Some(client) = self.state.links.clients.get_mut(&client) {
             client.links.insert(link, Link::Acceptor { queue, number });
         }
@@ -152,7 +152,7 @@ impl SessionHolders<'_> {
                 continue;
             }
             let Some(acceptor) = sessions.acceptors.pop_first() else { return };
-            store.consumers -= 1;
+            store.links.consumers -= 1;
             self.grant(cx, queue, number, &acceptor);
         }
         if let Some(store) = self.state.messages.entities.stores.get_mut(&queue) {
@@ -179,10 +179,10 @@ impl SessionHolders<'_> {
         let accepted = sessions.accept(session, Holder { consumer: Some(number), until, since });
         let Some(id) = sessions.get(session).filter(|_| accepted).map(Session::id) else { return };
         let id = Box::from(&**id);
-        store.links.insert((client, link));
-        store.consumers += 1;
+        store.links.attached.insert((client, link));
+        store.links.consumers += 1;
         if drain {
-            store.draining.push(number);
+            store.links.draining.push(number);
         }
         let consumer = Consumer {
             client,
@@ -302,8 +302,8 @@ impl SessionHolders<'_> {
             && let Some(Acceptor { client, link, .. }) = sessions.acceptors.pop_impatient(cx.now)
         {
             store.touched_at = cx.now;
-            store.links.remove(&(client, link));
-            store.consumers -= 1;
+            store.links.attached.remove(&(client, link));
+            store.links.consumers -= 1;
             if let Some(client) = self.state.links.clients.get_mut(&client) {
                 client.links.remove(&link);
             }

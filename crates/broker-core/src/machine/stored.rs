@@ -91,13 +91,13 @@ impl EntityTable {
         let missing = || StorageError { at: crate::Position::default(), reason: "no such message".into() };
         let store = self.stores.get(&queue).ok_or_else(missing)?;
         let slot = store.slots.get(sequence).ok_or_else(missing)?;
-        let bodies = store.body_refs.as_ref().and_then(|body_refs| self.stores.get(&body_refs.topic));
+        let bodies = store.body_refs.topic().and_then(|topic| self.stores.get(&topic));
         read_message(store, sequence, slot, bodies.map(|bodies| &**bodies), out)
     }
 
     /// Bytes that a copy shares with others; 0 for a message that is no copy.
     pub(crate) fn body_length(&self, queue: QueueId, sequence: u64) -> u32 {
-        let body = self.stores.get(&queue).and_then(|store| store.body_of(sequence));
+        let body = self.stores.get(&queue).and_then(|store| store.body_refs.get(sequence));
         let shared = body.and_then(|body| self.stores.get(&body.topic)?.slots.get(body.sequence));
         shared.map_or(0, |slot| slot.length)
     }

@@ -97,7 +97,7 @@ impl Subscribers<'_> {
         let own = own_name(&subscriber.container, &subscriber.name);
         let wanted = name::subscription(topic, &own);
         if let Some(id) = self.state.messages.entities.find_subscription(&own) {
-            let is_used = self.state.store(id).is_some_and(|store| store.consumers > 0);
+            let is_used = self.state.store(id).is_some_and(|store| store.links.consumers > 0);
             let found = self.state.main_of(id).map(|entity| entity.definition.name.clone());
             let is_same = found.as_ref().is_some_and(|name| name::key(name) == name::key(&wanted))
                 && self.filter_of(id) == Some(&subscriber.filter);
@@ -145,7 +145,7 @@ impl Subscribers<'_> {
 
     /// The durable subscriber that shares a subscription with nobody, while it receives: who it is, and its link.
     fn alone_on(&self, subscription: QueueId) -> Option<(&str, ClientId, LinkId)> {
-        let links = &self.state.store(subscription)?.links;
+        let links = &self.state.store(subscription)?.links.attached;
         links.iter().find_map(|(client, link)| {
             let Link::Consumer { number } = self.state.links.clients.get(client)?.links.get(link)? else {
                 return None;

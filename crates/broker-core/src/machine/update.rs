@@ -78,7 +78,7 @@ impl EntityUpdates<'_> {
             else {
                 continue;
             };
-            let links: Vec<_> = store.links.iter().copied().collect();
+            let links: Vec<_> = store.links.attached.iter().copied().collect();
             self.state.messages.entities.agenda.wake(store);
             for (client, link) in links {
                 if self.state.links.is_consumer(client, link) {
@@ -95,7 +95,7 @@ impl EntityUpdates<'_> {
         let (stores, status) = (entity.definition.stores, entity.definition.settings.status);
         let mut forbidden = Vec::new();
         for id in stores.all() {
-            let links = self.state.store(id).into_iter().flat_map(|store| &store.links);
+            let links = self.state.store(id).into_iter().flat_map(|store| &store.links.attached);
             forbidden.extend(links.filter(|(client, link)| {
                 let made = self.state.links.clients.get(client).and_then(|client| client.links.get(link));
                 made.is_some_and(|made| match made {

@@ -1,12 +1,11 @@
 //! Counts of the messages of a store by state, and their bytes.
 //!
-//! Invariant: the counts are the sums over the slots, and over the states of the sessions: whoever changes a slot counts it
-//! out as it was and in as it is.
+//! Invariant: the counts are the sums over the slots, and over the states of the sessions: a slot that changes is
+//! subtracted as it was and added as it is.
 
 use crate::{
     Timestamp,
     slot::{Slot, State},
-    store::Store,
 };
 
 /// Sums over the slots of a store.
@@ -27,26 +26,24 @@ pub(crate) struct Counts {
     pub(crate) bytes: u64,
 }
 
-impl Store {
-    #[inline]
-    pub(super) fn count_in(&mut self, slot: &Slot) {
-        *self.counts.of(slot.state) += 1;
-        self.counts.locked += usize::from(slot.is_locked());
-        self.counts.damaged += usize::from(slot.is_damaged());
-        self.counts.expiring += usize::from(slot.expires_at != Timestamp::MAX);
-        self.counts.bytes += u64::from(slot.length);
-    }
-
-    pub(super) fn count_out(&mut self, slot: &Slot) {
-        *self.counts.of(slot.state) -= 1;
-        self.counts.locked -= usize::from(slot.is_locked());
-        self.counts.damaged -= usize::from(slot.is_damaged());
-        self.counts.expiring -= usize::from(slot.expires_at != Timestamp::MAX);
-        self.counts.bytes -= u64::from(slot.length);
-    }
-}
-
 impl Counts {
+    #[inline]
+    pub(super) fn add(&mut self, slot: &Slot) {
+        *self.of(slot.state) += 1;
+        self.locked += usize::from(slot.is_locked());
+        self.damaged += usize::from(slot.is_damaged());
+        self.expiring += usize::from(slot.expires_at != Timestamp::MAX);
+        self.bytes += u64::from(slot.length);
+    }
+
+    pub(super) fn subtract(&mut self, slot: &Slot) {
+        *self.of(slot.state) -= 1;
+        self.locked -= usize::from(slot.is_locked());
+        self.damaged -= usize::from(slot.is_damaged());
+        self.expiring -= usize::from(slot.expires_at != Timestamp::MAX);
+        self.bytes -= u64::from(slot.length);
+    }
+
     #[inline]
     fn of(&mut self, state: State) -> &mut usize {
         match state {

@@ -10,44 +10,67 @@
 
 use std::collections::BTreeMap;
 
-use crate::slot::ConsumerNumber;
+use crate::{
+    slot::{ConsumerNumber, Slot},
+    slots::Slots,
+    store::timers::Timers,
+};
 
 /// Locks that are noted at least before a list is given up.
 const NOTED_MIN: usize = 64;
 
+/// The list, while there is one.
+#[derive(Debug, Default)]
+pub(super) struct LockOwners(Option<Box<Owners>>);
+
 /// Numbers of messages by the consumer that has locked them.
 #[derive(Debug)]
-pub(crate) struct LockOwners {
+struct Owners {
     by: BTreeMap<ConsumerNumber, Vec<u64>>,
     /// Number of locks that may still be added.
     left: usize,
 }
 
 impl LockOwners {
-    /// A list of `locks`, found in a walk over so many slots.
-    pub(crate) fn of(locks: impl Iterator<Item = (ConsumerNumber, u64)>, walk: usize) -> Self {
-        let mut by: BTreeMap<ConsumerNumber, Vec<u64>> = BTreeMap::new();
-        for (holder, sequence) in locks {
-            by.entry(holder).or_default().push(sequence);
-        }
-        Self { by, left: walk + NOTED_MIN }
+    /// Notes a lock that was granted.
+    pub(super) fn note(&mut self, holder: ConsumerNumber, sequence: u64) {
+        let Some(owners) = &mut self.0 else { return };
+        let Some(left) = owners.left.checked_sub(1) else {
+            self.0 = None;
+            return;
+        };
+        owners.left = left;
+        owners.by.entry(holder).or_default().push(sequence);
     }
 
-    /// Notes a lock that was granted; false when the list is to be given up instead.
-    pub(crate) fn note(&mut self, holder: ConsumerNumber, sequence: u64) -> bool {
-        let Some(left) = self.left.checked_sub(1) else { return false };
-        self.left = left;
-        self.by.entry(holder).or_default().push(sequence);
-        true
+    /// Makes the list, if there is none, from all locks of the store; returns how many slots the walk visited.
+    pub(super) fn list(&mut self, timers: &Timers, slots: &Slots<Slot>) -> usize {
+        if self.0.is_some() {
+            return 0;
+        }
+        let mut by: BTreeMap<ConsumerNumber, Vec<u64>> = BTreeMap::new();
+        let mut visited = 0;
+        for run in timers.lock_runs() {
+            let mut from = run.first;
+            while let Some(sequence) = slots.next_before(from, run.sequences().end) {
+                if let Some(slot) = slots.get(sequence).filter(|slot| slot.is_locked()) {
+                    by.entry(slot.holder()).or_default().push(sequence);
+                }
+                from = sequence + 1;
+                visited += 1;
+            }
+        }
+        self.0 = Some(Box::new(Owners { by, left: visited + NOTED_MIN }));
+        visited
     }
 
     /// Numbers that a closed consumer may have locked.
-    pub(crate) fn take(&mut self, holder: ConsumerNumber) -> Vec<u64> {
-        self.by.remove(&holder).unwrap_or_default()
+    pub(super) fn take(&mut self, holder: ConsumerNumber) -> Vec<u64> {
+        self.0.as_mut().and_then(|owners| owners.by.remove(&holder)).unwrap_or_default()
     }
 
-    /// Whether it names nothing.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.by.is_empty()
+    /// Drops a list that names nothing.
+    pub(super) fn drop_empty(&mut self) {
+        self.0 = self.0.take().filter(|owners| !owners.by.is_empty());
     }
 }

@@ -1,13 +1,12 @@
 //! Locks of the messages of a store.
 //!
-//! Invariant: `counts.locked` is the number of slots that are locked. Each of them is among the runs of `locks` at the end
-//! of its lock, or, where its lock has no timer, among the runs of `untimed` at the time at which it began.
+//! Invariant: `counts.locked` is the number of slots that are locked, and each of them is among the runs of the timers.
 
 use crate::{
     LockId, SettleError, Timestamp,
     sessions::Session,
     slot::ConsumerNumber,
-    store::{Holders, LockOwners, Store, any},
+    store::{Holders, Store},
 };
 
 impl Store {
@@ -15,8 +14,9 @@ impl Store {
     pub(crate) fn lock(&mut self, sequence: u64, lock: LockId, holder: ConsumerNumber, until: Timestamp) {
         let Some(slot) = self.slots.get_mut(sequence) else { return };
         slot.start_lock(lock, holder, until);
-        self.note_lock(holder, sequence);
-        self.push_lock(until, sequence);
+        self.counts.locked += 1;
+        self.lock_owners.note(holder, sequence);
+        self.timers.push_lock(until, sequence, &self.slots, self.counts.locked);
     }
 
     /// Locks a message that was taken, for as long as its holder's link lasts.
@@ -29,21 +29,9 @@ impl Store {
     ) {
         let Some(slot) = self.slots.get_mut(sequence) else { return };
         slot.start_untimed_lock(lock, holder, now);
-        self.note_lock(holder, sequence);
-        self.untimed.push(now, sequence);
-        if self.untimed.is_bloated(self.counts.locked) {
-            let slots = &self.slots;
-            self.untimed.compact(|run| any(slots, *run, |slot| slot.held_since() == Some(run.at)));
-        }
-    }
-
-    fn note_lock(&mut self, holder: ConsumerNumber, sequence: u64) {
         self.counts.locked += 1;
-        if let Some(lock_owners) = &mut self.lock_owners
-            && !lock_owners.note(holder, sequence)
-        {
-            self.lock_owners = None;
-        }
+        self.lock_owners.note(holder, sequence);
+        self.timers.push_untimed(now, sequence, &self.slots, self.counts.locked);
     }
 
     /// Gives a running lock a new end. A lock without a timer stays as it is.
@@ -51,21 +39,13 @@ impl Store {
         let Some(slot) = self.slots.get_mut(sequence) else { return };
         slot.renew_lock(until);
         if slot.held_since().is_none() {
-            self.push_lock(until, sequence);
+            self.timers.push_lock(until, sequence, &self.slots, self.counts.locked);
         }
     }
 
     /// When the oldest of the locks without a timer began.
     pub(crate) fn oldest_untimed_lock(&self) -> Option<Timestamp> {
-        self.untimed.earliest(|run| any(&self.slots, *run, |slot| slot.held_since() == Some(run.at)))
-    }
-
-    fn push_lock(&mut self, until: Timestamp, sequence: u64) {
-        self.locks.push(until, sequence);
-        if self.locks.is_bloated(self.counts.locked) {
-            let slots = &self.slots;
-            self.locks.compact(|run| any(slots, *run, |slot| slot.lock_time() == Some(run.at)));
-        }
+        self.timers.oldest_untimed_lock(&self.slots)
     }
 
     /// Whether `lock` of a message still permits to settle.
@@ -109,10 +89,16 @@ impl Store {
     /// The messages that these consumers have locked, in order, with what is said of the holder. They are gone: they lock no
     /// more.
     pub(crate) fn locked_by(&mut self, holders: &Holders) -> Vec<(u64, bool)> {
-        let mut lock_owners = self.lock_owners.take().unwrap_or_else(|| Box::new(self.list_locks()));
+        let visited = self.lock_owners.list(&self.timers, &self.slots);
+        #[cfg(test)]
+        {
+            self.slots_visited += visited;
+        }
+        #[cfg(not(test))]
+        let _ = visited;
         let mut held = Vec::new();
         for (holder, fail) in holders {
-            for sequence in lock_owners.take(*holder) {
+            for sequence in self.lock_owners.take(*holder) {
                 #[cfg(test)]
                 {
                     self.slots_visited += 1;
@@ -123,30 +109,9 @@ impl Store {
                 }
             }
         }
-        self.lock_owners = Some(lock_owners).filter(|lock_owners| !lock_owners.is_empty());
+        self.lock_owners.drop_empty();
         held.sort_unstable();
         held.dedup();
         held
-    }
-
-    /// All locks, in one walk.
-    fn list_locks(&mut self) -> LockOwners {
-        let mut locks = Vec::with_capacity(self.counts.locked);
-        let mut slots_visited = 0;
-        for run in self.locks.runs().chain(self.untimed.runs()) {
-            let mut from = run.first;
-            while let Some(sequence) = self.slots.next_before(from, run.sequences().end) {
-                if let Some(slot) = self.slots.get(sequence).filter(|slot| slot.is_locked()) {
-                    locks.push((slot.holder(), sequence));
-                }
-                from = sequence + 1;
-                slots_visited += 1;
-            }
-        }
-        #[cfg(test)]
-        {
-            self.slots_visited += slots_visited;
-        }
-        LockOwners::of(locks.into_iter(), slots_visited)
     }
 }

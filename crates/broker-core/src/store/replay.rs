@@ -82,14 +82,14 @@ impl Store {
         let slots = std::mem::take(&mut self.slots);
         let mut due = Vec::new();
         for (sequence, slot) in slots.iter() {
-            self.count_in(slot);
+            self.counts.add(slot);
             if slot.expires_at != Timestamp::MAX || slot.state == State::Scheduled {
                 let dies_at = slot.dies_at();
                 due.push((slot.due().map_or(dies_at, |due| due.min(dies_at)), sequence));
             }
         }
         if self.counts.bodies > 0 {
-            self.list_visible(&slots);
+            self.visible.list(&slots);
         }
         self.slots = slots;
         // In order of time almost all of them go the short way.

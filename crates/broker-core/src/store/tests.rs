@@ -64,7 +64,7 @@ fn lock_reminders_follow_live_locks_and_not_throughput() {
             store.remove(n - 50).unwrap();
         }
     }
-    assert!(store.locks.runs().count() < 1_000, "{}", store.locks.runs().count());
+    assert!(store.timers.locks.runs().count() < 1_000, "{}", store.timers.locks.runs().count());
     assert_eq!(store.locked_by(&Holders::from([(ConsumerNumber(1), true)])).len(), 50);
 }
 
@@ -174,7 +174,7 @@ fn expiry_reminders_follow_the_messages_that_are_there() {
             store.remove(n - 50).unwrap();
         }
     }
-    assert!(store.expiries.runs().count() < 1_000, "{}", store.expiries.runs().count());
+    assert!(store.timers.expiries.runs().count() < 1_000, "{}", store.timers.expiries.runs().count());
 }
 
 #[test]
@@ -194,15 +194,15 @@ fn a_table_entry_is_replaced_by_an_earlier_one_only() {
 #[test]
 fn a_ring_keeps_no_more_closed_consumers_than_waiting_ones() {
     let mut store = store();
-    store.ring.extend((0..10_000).map(ConsumerNumber));
+    store.links.ring.extend((0..10_000).map(ConsumerNumber));
     let mut compactions = 0;
     for gone in 0..10_000 {
-        let before = store.ring.len();
-        store.leave_ring(|number| number.0 > gone);
-        compactions += usize::from(store.ring.len() < before);
+        let before = store.links.ring.len();
+        store.links.leave_ring(|number| number.0 > gone);
+        compactions += usize::from(store.links.ring.len() < before);
         let there = 9_999 - gone as usize;
-        assert!(store.ring.len() <= 2 * there + 1, "{} for {there}", store.ring.len());
+        assert!(store.links.ring.len() <= 2 * there + 1, "{} for {there}", store.links.ring.len());
     }
-    assert!(store.ring.is_empty() && store.stale_consumers == 0);
+    assert!(store.links.ring.is_empty() && store.links.stale_consumers == 0);
     assert!(compactions < 20, "{compactions}");
 }

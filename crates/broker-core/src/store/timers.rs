@@ -1,71 +1,113 @@
-//! When a store wants to be looked at again.
+//! Timers of a store, and its entry in the namespace's table of timers.
 //!
-//! Invariant: in the core's table a store stands once at most, and no later than the first of its locks, messages, ids and
-//! sessions whose time ends.
+//! Invariant: each locked, scheduled or expiring slot is among the runs of its queue at the time that the slot says; a run
+//! may name others too, so the slot decides. In the table a store stands once at most, and no later than the first of its
+//! locks, messages, ids and sessions whose time ends.
 
 use std::collections::BTreeSet;
 
 use crate::{
     QueueId, Timestamp,
+    deadlines::{Deadlines, Run},
     slot::Slot,
-    store::{Store, any},
+    slots::Slots,
+    store::counts::Counts,
 };
 
-impl Store {
-    /// Notes when a message is to become active, or to expire.
-    #[inline]
-    pub(super) fn remind(&mut self, sequence: u64, slot: &Slot) {
-        if let Some(due) = slot.due() {
-            self.schedule.push(due, sequence);
-            if self.schedule.is_bloated(self.counts.scheduled) {
-                let slots = &self.slots;
-                self.schedule.compact(|run| any(slots, *run, |slot| slot.due() == Some(run.at)));
-            }
-        } else if slot.expires_at != Timestamp::MAX && !self.is_dead_letter() {
-            self.expiries.push(slot.dies_at(), sequence);
-            if self.expiries.is_bloated(self.counts.expiring) {
-                let slots = &self.slots;
-                self.expiries.compact(|run| any(slots, *run, |slot| slot.dies_at() == run.at));
-            }
+/// Timers of the messages of one store.
+#[derive(Debug)]
+pub(crate) struct Timers {
+    pub(crate) locks: Deadlines,
+    /// Locks without a timer, at the times at which they began: nothing is due then.
+    untimed: Deadlines,
+    pub(crate) expiries: Deadlines,
+    pub(crate) schedule: Deadlines,
+    /// The deadline under which the table has this store.
+    pub(super) armed: Timestamp,
+}
+
+impl Default for Timers {
+    fn default() -> Self {
+        Self {
+            locks: Deadlines::default(),
+            untimed: Deadlines::default(),
+            expiries: Deadlines::default(),
+            schedule: Deadlines::default(),
+            armed: Timestamp::MAX,
+        }
+    }
+}
+
+impl Timers {
+    /// Notes the end of a lock.
+    pub(super) fn push_lock(&mut self, until: Timestamp, sequence: u64, slots: &Slots<Slot>, locked: usize) {
+        self.locks.push(until, sequence);
+        if self.locks.is_bloated(locked) {
+            self.locks.compact(|run| any(slots, *run, |slot| slot.lock_time() == Some(run.at)));
         }
     }
 
-    /// Puts the store under its earliest deadline in the core's table, if that is earlier than what stands there.
-    pub(crate) fn arm(&mut self, timers: &mut BTreeSet<(Timestamp, QueueId)>) {
-        let expiries = if self.expires_now() { self.expiries.next() } else { None };
-        let forget = self.history.as_ref().and_then(|history| history.forget_at());
-        let sessions = self.sessions.as_ref().and_then(|sessions| sessions.deadline());
-        // One by one: an array of them would be written in small pieces and read in large ones, for which the processor
-        // waits until all it has written before is out.
-        let mut next = self.armed;
-        for other in [self.locks.next(), expiries, self.schedule.next(), forget, sessions] {
-            next = other.map_or(next, |other| next.min(other));
+    /// Notes the begin of a lock without a timer.
+    pub(super) fn push_untimed(&mut self, now: Timestamp, sequence: u64, slots: &Slots<Slot>, locked: usize) {
+        self.untimed.push(now, sequence);
+        if self.untimed.is_bloated(locked) {
+            self.untimed.compact(|run| any(slots, *run, |slot| slot.held_since() == Some(run.at)));
         }
+    }
+
+    /// Notes the time at which a message is due, if it is scheduled.
+    #[inline]
+    pub(super) fn push_due(&mut self, due: Timestamp, sequence: u64, slots: &Slots<Slot>, counts: &Counts) {
+        self.schedule.push(due, sequence);
+        if self.schedule.is_bloated(counts.scheduled) {
+            self.schedule.compact(|run| any(slots, *run, |slot| slot.due() == Some(run.at)));
+        }
+    }
+
+    /// Notes the end of a message's time to live.
+    #[inline]
+    pub(super) fn push_expiry(&mut self, at: Timestamp, sequence: u64, slots: &Slots<Slot>, counts: &Counts) {
+        self.expiries.push(at, sequence);
+        if self.expiries.is_bloated(counts.expiring) {
+            self.expiries.compact(|run| any(slots, *run, |slot| slot.dies_at() == run.at));
+        }
+    }
+
+    /// When the oldest of the locks without a timer began.
+    pub(super) fn oldest_untimed_lock(&self, slots: &Slots<Slot>) -> Option<Timestamp> {
+        self.untimed.earliest(|run| any(slots, *run, |slot| slot.held_since() == Some(run.at)))
+    }
+
+    /// Runs that hold all locked messages, and others too.
+    pub(super) fn lock_runs(&self) -> impl Iterator<Item = Run> {
+        self.locks.runs().chain(self.untimed.runs())
+    }
+
+    /// Moves the store to the time `next` in the table.
+    pub(super) fn arm(&mut self, id: QueueId, next: Timestamp, table: &mut BTreeSet<(Timestamp, QueueId)>) {
         if next == self.armed {
             return;
         }
-        timers.remove(&(self.armed, self.id));
-        timers.insert((next, self.id));
+        table.remove(&(self.armed, id));
+        table.insert((next, id));
         self.armed = next;
     }
 
-    /// Somebody waits to receive: that may let messages expire.
-    pub(crate) fn arm_for_receivers(&mut self, timers: &mut BTreeSet<(Timestamp, QueueId)>) {
-        if self.lazy_expiry {
-            self.arm(timers);
-        }
-    }
-
-    /// Takes the store out of the core's table.
-    pub(crate) fn disarm(&mut self, timers: &mut BTreeSet<(Timestamp, QueueId)>) {
-        timers.remove(&(self.armed, self.id));
+    /// Takes the store out of the table.
+    pub(super) fn disarm(&mut self, id: QueueId, table: &mut BTreeSet<(Timestamp, QueueId)>) {
+        table.remove(&(self.armed, id));
         self.armed = Timestamp::MAX;
     }
+}
 
-    /// Whether messages whose time is over go at this time.
-    pub(crate) fn expires_now(&self) -> bool {
-        let in_sessions = self.sessions.is_some() && self.consumers > 0;
-        let is_waited_for = !self.ring.is_empty() || in_sessions || self.selects_now();
-        !self.lazy_expiry || is_waited_for || self.forwards.is_some()
+/// Whether any message of a run answers to `test`.
+fn any(slots: &Slots<Slot>, run: Run, test: impl Fn(&Slot) -> bool) -> bool {
+    let mut from = run.first;
+    while let Some(sequence) = slots.next_before(from, run.sequences().end) {
+        if slots.get(sequence).is_some_and(&test) {
+            return true;
+        }
+        from = sequence + 1;
     }
+    false
 }
