@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
+use amqp_codec::performative::Error;
 use amqp_codec::raw::RawMap;
+use amqp_codec::text::cut;
 use amqp_codec::types::Symbol;
 
 /// Configuration of a connection. Shared by many connections, so [`Connection::new`] takes it in an
@@ -72,6 +74,17 @@ pub struct Config {
     /// Follows the description of every error that the engine raises itself, such as a reference
     /// that an operator finds in the log. Empty: nothing follows.
     pub error_note: String,
+}
+
+impl Config {
+    /// An error that the engine raises itself, with [`error_note`](Self::error_note) behind it. The text gives way to
+    /// the note, which small frames must not cost.
+    #[cold]
+    pub(crate) fn with_note(&self, error: Error) -> Error {
+        let text = error.description.unwrap_or_default();
+        let front = cut(&text, SHORT_DESCRIPTION.saturating_sub(self.error_note.len()));
+        Error { description: Some(format!("{front}{}", self.error_note)), ..error }
+    }
 }
 
 impl Default for Config {

@@ -1,33 +1,34 @@
 //! One connection: what it is made of, and in which order it is used.
 //!
-//! Invariant: after our close nothing goes out, and after the peer's nothing is told.
+//! Invariant: after our close nothing goes out, and after the peer's no event follows.
 
-mod commands;
-mod frames;
 mod handshake;
-mod links;
-mod sessions;
 mod timers;
-mod writing;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use amqp_codec::performative::{Error, Open};
-use amqp_codec::text::cut;
-use amqp_codec::types::Symbol;
-use bytes::BytesMut;
+use amqp_codec::frame::{FrameError, FrameHeader, FrameKind, write_heartbeat};
+use amqp_codec::performative::{Close, DeliveryState, Error, Performative, SaslCode, decode_prefix};
+use bytes::{Bytes, BytesMut};
 
+use crate::command::{AttachReply, OpenReply};
 use crate::condition;
-use crate::config::{CONTROL_BACKLOG_HIGH, Config, SHORT_DESCRIPTION};
-use crate::delivery::DelayedOutcomes;
+use crate::config::{CONTROL_BACKLOG_HIGH, Config};
+use crate::context::Context;
+use crate::delivery::{DelayedOutcome, OutgoingDelivery, Payload};
+use crate::endpoints::Endpoints;
 use crate::event::{Event, Origin};
+use crate::fault::Failure;
 use crate::framing::FrameReader;
-use crate::ids::Generations;
+use crate::gather::GatherBuffer;
+use crate::ids::{DeliveryId, LinkKey, SessionId};
+use crate::link::LinkEnd;
 use crate::output::Output;
-use crate::sasl::Sasl;
-use sessions::Sessions;
+use crate::session::Session;
+use handshake::{Handshake, Phase, push_failed_open};
+pub use handshake::{Peer, RefusedHandshake};
 use timers::Timers;
 
 /// The server side of one AMQP 1.0 connection, without a socket.
@@ -52,87 +53,26 @@ use timers::Timers;
 #[derive(Debug)]
 pub struct Connection {
     config: Arc<Config>,
-    phase: Phase,
+    handshake: Handshake,
     reader: FrameReader,
+    endpoints: Endpoints,
     events: VecDeque<Event>,
-    sessions: Sessions,
     output: Output,
     timers: Timers,
-    delayed: DelayedOutcomes,
-    generations: Generations,
-    /// Bytes of unfinished deliveries.
-    partial_bytes: usize,
-    /// Links of all sessions.
-    link_count: usize,
-    /// Fields of the peer's open that are needed later.
-    peer: Peer,
 }
 
-/// State of the connection.
-#[derive(Debug)]
-enum Phase {
-    /// The peer's first header is awaited.
-    Header,
-    /// SASL is negotiated.
-    Sasl(Sasl),
-    /// SASL is done; the AMQP header is awaited.
-    AmqpHeader,
-    /// Headers are exchanged; the peer's open is awaited.
-    AwaitOpen,
-    /// The peer's open is here; ours is awaited from the layer above.
-    Opening,
-    /// Both are open.
-    Open,
-    /// Our close is out, the peer's is awaited.
-    Closing,
-    /// Both are closed, or the transport is of no more use.
-    Closed,
-}
-
-/// Properties of the peer.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Peer {
-    pub container_id: String,
-    /// The host it wants to reach.
-    pub hostname: Option<String>,
-    /// The largest frame it accepts, in bytes.
-    pub max_frame_size: u32,
-    /// The highest channel it accepts.
-    pub channel_max: u16,
-    /// The SASL mechanism it has authenticated with.
-    pub sasl_mechanism: Option<Symbol>,
-    /// The reason for which the handshake was given up, if it was.
-    pub refused: Option<RefusedHandshake>,
-    /// It was silent, or did not open, for too long, which has ended the connection.
-    pub has_timed_out: bool,
-}
-
-/// Something that a peer says in the handshake and that ends it without an error of AMQP.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum RefusedHandshake {
-    /// A protocol header of another protocol, or one that is not accepted at that point.
-    Header([u8; 8]),
-    /// A SASL mechanism that is not offered.
-    Mechanism(Symbol),
-}
-
+/// Inputs.
 impl Connection {
     /// A connection on which nothing has been read yet.
     pub fn new(config: impl Into<Arc<Config>>, now: Instant) -> Self {
-        let config = config.into();
         Self {
-            timers: Timers::new(now),
-            config,
-            phase: Phase::Header,
+            config: config.into(),
+            handshake: Handshake::new(),
             reader: FrameReader::default(),
+            endpoints: Endpoints::default(),
             events: VecDeque::new(),
-            sessions: Sessions::default(),
             output: Output::new(),
-            delayed: DelayedOutcomes::default(),
-            generations: Generations::default(),
-            partial_bytes: 0,
-            link_count: 0,
-            peer: Peer::default(),
+            timers: Timers::new(now),
         }
     }
 
@@ -147,30 +87,60 @@ impl Connection {
 
     fn take_input(&mut self, now: Instant, input: BytesMut) {
         self.timers.heard(now);
-        if matches!(self.phase, Phase::Closed) || input.is_empty() {
+        if self.handshake.is_closed() || input.is_empty() {
             return;
         }
         self.reader.push(input);
         let limit = self.config.max_held_input.max(self.config.max_frame_size as usize);
-        if self.waits_for_answer() && self.reader.len() > limit {
+        if self.handshake.awaits_reply() && self.reader.len() > limit {
             let text = format!("more than {limit} bytes sent before the open was answered");
-            self.fail(condition::RESOURCE_LIMIT_EXCEEDED, text);
-            self.phase = Phase::Closed;
+            self.fail(Failure::close(condition::RESOURCE_LIMIT_EXCEEDED, text));
+            self.handshake.set_closed();
         }
     }
 
     /// The peer has closed the socket, or it has failed.
     pub fn handle_eof(&mut self) {
-        if !matches!(self.phase, Phase::Closed | Phase::Closing) {
-            self.return_all_unsent();
+        if !self.handshake.is_closing() {
+            self.endpoints.return_all_unsent(&mut self.events);
             self.events.push_back(Event::Closed { error: None, by: Origin::Transport });
         }
-        self.phase = Phase::Closed;
+        self.handshake.set_closed();
+        self.endpoints.clear();
         self.output = Output::new();
-        self.delayed = DelayedOutcomes::default();
         self.reader.clear();
     }
 
+    /// Does what is due at `now`: delayed outcomes, a heartbeat, or the end of a peer that is too slow.
+    pub fn handle_deadline(&mut self, now: Instant) {
+        match self.handshake.phase() {
+            Phase::Closed => {}
+            Phase::Closing => {
+                if self.timers.close_deadline(&self.config).is_some_and(|at| now >= at) {
+                    self.handshake.set_closed();
+                }
+            }
+            Phase::Open => {
+                let (endpoints, mut context) = self.parts();
+                endpoints.settle_due(&mut context, now);
+                if self.timers.idle_deadline(&self.config).is_some_and(|at| now >= at) {
+                    self.fail_idle();
+                } else if self.heartbeat_deadline().is_some_and(|at| now >= at) {
+                    self.output.request_heartbeat();
+                    self.shrink();
+                }
+            }
+            _ => {
+                if now >= self.timers.open_deadline(&self.config) {
+                    self.fail_handshake();
+                }
+            }
+        }
+    }
+}
+
+/// Events, output and state, to be polled.
+impl Connection {
     /// The next thing that happened. `None`: more input is needed, or an answer to an event.
     #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
@@ -182,16 +152,18 @@ impl Connection {
                 self.fail_backlog();
                 continue;
             }
-            match self.phase {
+            match self.handshake.phase() {
                 Phase::Open => {
                     let frame = self.reader.next_whole_frame(self.config.max_frame_size)?;
-                    if let Some(event) = self.on_frame(frame) {
-                        return Some(event);
+                    match self.on_frame(frame) {
+                        Ok(None) => {}
+                        Ok(event) => return event,
+                        Err(failure) => self.fail(failure),
                     }
                 }
                 Phase::Closed => return None,
                 _ => {
-                    if self.waits_for_answer() || !self.advance_handshake() {
+                    if self.handshake.awaits_reply() || !self.advance_handshake() {
                         return None;
                     }
                 }
@@ -199,12 +171,46 @@ impl Connection {
         }
     }
 
+    /// Appends what waits to `out`: set-up, flow, transfers, dispositions, teardown. Transfers are
+    /// added only while `out` is shorter than `soft_limit` bytes; sessions take turns.
+    pub fn poll_output(&mut self, now: Instant, out: &mut BytesMut, soft_limit: usize) {
+        let mut gathered = GatherBuffer::new(std::mem::take(out), usize::MAX);
+        self.poll_gathered(now, &mut gathered, soft_limit);
+        *out = gathered.into_encoded();
+    }
+
+    /// The same, with the payloads of large transfers left where they lie.
+    #[inline]
+    pub fn poll_gathered(&mut self, now: Instant, gathered: &mut GatherBuffer, soft_limit: usize) {
+        let start = gathered.len();
+        let (endpoints, mut context) = self.parts();
+        context.output.write_setup(gathered.encoded_mut());
+        endpoints.write(&mut context, gathered, soft_limit);
+        context.output.write_teardown(gathered.encoded_mut());
+        if context.output.take_heartbeat() && gathered.len() == start {
+            write_heartbeat(gathered.encoded_mut());
+        }
+        if gathered.len() > start {
+            self.timers.spoke(now);
+        }
+        if matches!(self.handshake.phase(), Phase::Closing) {
+            self.timers.start_closing(now);
+        }
+    }
+
+    /// Prepares deliveries that are not sent for waiting, because of the peer's window or because the socket takes
+    /// nothing. Where a delivery would keep much memory that it shares with what is not here, it gets its own.
+    pub fn compact_queued(&mut self) {
+        self.endpoints.compact_queued(self.output.drain_uncompacted());
+    }
+
     /// Whether the socket should be read. Not while an answer of the layer above is awaited, nor
     /// while the peer does not take what it is told.
     pub fn wants_input(&self) -> bool {
-        !matches!(self.phase, Phase::Closed)
-            && !self.waits_for_answer()
-            && self.output.backlog() + self.disposition_bytes() < CONTROL_BACKLOG_HIGH
+        let dispositions = || self.endpoints.disposition_bytes(self.output.disposing());
+        !self.handshake.is_closed()
+            && !self.handshake.awaits_reply()
+            && self.output.backlog() + dispositions() < CONTROL_BACKLOG_HIGH
     }
 
     /// Whether there is something to write.
@@ -216,27 +222,31 @@ impl Connection {
     /// Whether the socket can be closed: nothing is left to be written, and nothing that could be
     /// read matters.
     pub fn is_closed(&self) -> bool {
-        matches!(self.phase, Phase::Closed) && self.output.is_empty()
+        self.handshake.is_closed() && self.output.is_empty()
     }
 
     /// Whether our close is out or to be written, so that commands no longer have effect.
     pub fn is_closing(&self) -> bool {
-        matches!(self.phase, Phase::Closed | Phase::Closing)
+        self.handshake.is_closing()
     }
 
     /// When [`handle_deadline`](Self::handle_deadline) is to be called, whatever else happens.
     pub fn deadline(&self) -> Option<Instant> {
-        self.next_deadline()
+        match self.handshake.phase() {
+            Phase::Closed => None,
+            Phase::Closing => self.timers.close_deadline(&self.config),
+            Phase::Open => {
+                let idle = self.timers.idle_deadline(&self.config);
+                let own = [idle, self.heartbeat_deadline(), self.endpoints.delayed_deadline()];
+                own.into_iter().flatten().min()
+            }
+            _ => Some(self.timers.open_deadline(&self.config)),
+        }
     }
 
     /// Properties of the peer: all of them after its open, the mechanism before.
     pub const fn peer(&self) -> &Peer {
-        &self.peer
-    }
-
-    /// Deliveries that were handed over on a session and are not sent whole.
-    pub fn unsent_deliveries(&self, session: crate::SessionId) -> usize {
-        self.sessions.get(session).map_or(0, |session| session.queue.len())
+        self.handshake.peer()
     }
 
     /// The control bytes that wait to be written: all but transfers, flows and dispositions.
@@ -244,44 +254,434 @@ impl Connection {
         self.output.backlog()
     }
 
-    /// About the bytes of the dispositions that wait to be written.
-    fn disposition_bytes(&self) -> usize {
-        let sessions = self.output.disposing.iter().filter_map(|&channel| self.sessions.at(channel));
-        sessions.map(|session| session.dispositions.bytes()).sum()
+    /// Deliveries that were handed over on a session and are not sent whole.
+    pub fn unsent_deliveries(&self, session: SessionId) -> usize {
+        self.endpoints.session(session).map_or(0, Session::unsent_count)
     }
 
-    /// Whether the layer above has to speak before input is looked at.
-    const fn waits_for_answer(&self) -> bool {
-        match &self.phase {
-            Phase::Opening => true,
-            Phase::Sasl(sasl) => sasl.is_deciding(),
-            _ => false,
+    /// The credit that is left to the peer on a link that we receive on.
+    pub fn credit_left(&self, link: LinkKey) -> u32 {
+        match self.endpoints.link(link).map(|found| &found.end) {
+            Some(LinkEnd::Receiver(receiver)) => receiver.credit.credit(),
+            _ => 0,
         }
     }
 
-    /// An error that the engine raises itself, with what the configuration adds to those. The text gives way to the
-    /// note, which small frames must not cost.
+    /// Number of deliveries handed over, or given up by a drain, on a link that we send on.
+    #[inline]
+    pub fn handed_over(&self, link: LinkKey) -> u64 {
+        match self.endpoints.link(link).map(|found| &found.end) {
+            Some(LinkEnd::Sender(sender)) => sender.credit.handed(),
+            _ => 0,
+        }
+    }
+
+    /// Activity counters of a link: of one that we receive on the deliveries that have begun and the bytes of the
+    /// unfinished one, of one that we send on the deliveries that were handed over and the peer's limit. Where both
+    /// are what they were, no message has moved on it and no credit was given.
+    pub fn counts(&self, link: LinkKey) -> (u64, u64) {
+        match self.endpoints.link(link).map(|found| &found.end) {
+            Some(LinkEnd::Receiver(receiver)) => {
+                (receiver.credit.count().into(), receiver.partial_len() as u64)
+            }
+            Some(LinkEnd::Sender(sender)) => (sender.credit.handed(), sender.credit.limit()),
+            None => (0, 0),
+        }
+    }
+
+    /// The id that the next delivery of the session will have; `None` when the session is gone.
+    pub fn next_outgoing(&self, session: SessionId) -> Option<DeliveryId> {
+        self.endpoints.session(session).map(Session::next_outgoing)
+    }
+
+    /// The first delivery of the session that was handed over and is not sent to its end; `None` when there is none.
+    pub fn oldest_unsent(&self, session: SessionId) -> Option<DeliveryId> {
+        self.endpoints.session(session)?.oldest_unsent()
+    }
+}
+
+/// Commands. One with the id of something that is gone does nothing.
+impl Connection {
+    /// Ends the SASL exchange that [`Event::SaslInit`] or [`Event::SaslResponse`] asked about.
+    /// Anything but [`SaslCode::Ok`] ends the connection too.
+    pub fn sasl_outcome(&mut self, code: SaslCode) {
+        let result = self.handshake.sasl_outcome(&mut self.output, code);
+        self.fail_on_error(result);
+    }
+
+    /// Answers [`Event::SaslInit`] or [`Event::SaslResponse`] with a challenge.
+    pub fn sasl_challenge(&mut self, challenge: Bytes) {
+        let result = self.handshake.sasl_challenge(&mut self.output, challenge);
+        self.fail_on_error(result);
+    }
+
+    /// Answers [`Event::Opened`] with our own open.
+    pub fn accept_open(&mut self, reply: OpenReply) {
+        let result = self.handshake.accept_open(&self.config, &mut self.output, reply);
+        self.fail_on_error(result);
+    }
+
+    /// Answers [`Event::Opened`] with our own open and a close with `error`.
+    pub fn refuse_open(&mut self, error: Error) {
+        if matches!(self.handshake.phase(), Phase::Opening) {
+            self.open_and_close(error);
+        }
+    }
+
+    /// Closes the connection, after what is already queued except transfers: for those there are
+    /// [`Event::Unsent`]. No other event follows.
+    pub fn close(&mut self, error: Option<Error>) {
+        if self.handshake.is_closing() {
+            return;
+        }
+        self.events.clear();
+        match self.handshake.phase() {
+            Phase::Open => {
+                self.endpoints.return_all_unsent(&mut self.events);
+                self.write_close(error);
+            }
+            Phase::Opening | Phase::AwaitOpen => {
+                let forced = || condition::error(condition::CONNECTION_FORCED, "closed");
+                self.open_and_close(error.unwrap_or_else(forced));
+            }
+            _ => self.handshake.set_closed(),
+        }
+    }
+
+    /// Ends a session. Its links go with it; waiting deliveries are dropped, with an
+    /// [`Event::Unsent`] for each link.
+    pub fn end_session(&mut self, session: SessionId, error: Option<Error>) {
+        let (endpoints, mut context) = self.parts();
+        endpoints.end_session(&mut context, session, error);
+    }
+
+    /// Answers [`Event::LinkAttached`]: the link is attached on our side too.
+    pub fn accept_link(&mut self, link: LinkKey, reply: AttachReply) {
+        let (endpoints, mut context) = self.parts();
+        let result = endpoints.accept_link(&mut context, link, reply);
+        self.fail_on_error(result);
+    }
+
+    /// Answers [`Event::LinkAttached`]: the link is refused, by an attach without termini and a
+    /// detach with `error`.
+    pub fn refuse_link(&mut self, link: LinkKey, error: Error) {
+        self.detach(link, Some(error));
+    }
+
+    /// Detaches a link for good. Its waiting deliveries are dropped, with an [`Event::Unsent`].
+    pub fn detach(&mut self, link: LinkKey, error: Option<Error>) {
+        let (endpoints, mut context) = self.parts();
+        let result = endpoints.detach(&mut context, link, error).map(|_| ());
+        self.fail_on_error(result);
+    }
+
+    /// Lets the peer send `credit` deliveries from here on, on a link that we receive on.
+    pub fn grant_credit(&mut self, link: LinkKey, credit: u32) {
+        if let Some(session) = self.endpoints.session_mut(link.session) {
+            session.grant_credit(&mut self.output, link, credit);
+        }
+    }
+
+    /// Settles a delivery that was received and tells the peer its state. Consecutive deliveries of
+    /// equal state go out as one disposition.
+    ///
+    /// This is the whole settlement, whatever the link's rcv-settle-mode says: publishers of Azure
+    /// Service Bus ask for mode second and wait for a settled answer. On a link that was accepted with
+    /// [`settles_second`](crate::AttachReply::settles_second) a delivery in that mode is told its state as by
+    /// [`propose_incoming`](Self::propose_incoming), and stays unsettled until its peer settles it.
+    #[inline]
+    pub fn settle_incoming(&mut self, session: SessionId, delivery: DeliveryId, state: DeliveryState) {
+        if let Some(session) = self.endpoints.session_mut(session) {
+            session.settle_incoming(&self.config, &mut self.output, delivery, state);
+        }
+    }
+
+    /// The same, at `due`: until then the delivery is unsettled, and [`deadline`](Self::deadline) is no later. What is
+    /// delayed goes out in the order of the calls; what is settled by [`settle_incoming`](Self::settle_incoming) does
+    /// not wait for it.
+    ///
+    /// A peer that detaches the link, ends the session or closes the connection is told before it is answered. When we
+    /// do so, it is not told: it learns of the end of the link that its delivery has no outcome.
+    pub fn settle_incoming_at(
+        &mut self,
+        due: Instant,
+        session: SessionId,
+        delivery: DeliveryId,
+        state: DeliveryState,
+    ) {
+        let (endpoints, mut context) = self.parts();
+        endpoints.delay(&mut context, DelayedOutcome { due, session, delivery, state });
+    }
+
+    /// Tells the peer the state of a delivery that was received, without settling it: the first
+    /// half of a settlement in rcv-settle-mode second. When the peer settles, there is an
+    /// [`Event::SettledByPeer`](crate::Event::SettledByPeer).
+    pub fn propose_incoming(&mut self, session: SessionId, delivery: DeliveryId, state: DeliveryState) {
+        if let Some(session) = self.endpoints.session_mut(session) {
+            session.propose_incoming(&mut self.output, delivery, state);
+        }
+    }
+
+    /// Hands over a delivery to be sent on a link of ours; it is sent as the session's window
+    /// allows. Gives its id, or `None` when the link is gone or not attached: then it is not taken.
+    ///
+    /// The credit of the link is the caller's to respect, see
+    /// [`Event::LinkFlow`](crate::Event::LinkFlow).
+    #[expect(clippy::inline_always, reason = "measured: a delivery is large, and is made where it waits")]
+    #[inline(always)]
+    pub fn send(&mut self, link: LinkKey, delivery: OutgoingDelivery) -> Option<DeliveryId> {
+        self.endpoints.session_mut(link.session)?.send(&mut self.output, link, delivery)
+    }
+
+    /// Settles a delivery that was sent, and tells the peer: the answer to a disposition that did
+    /// not settle. A delivery that has not gone out is not told of.
+    #[inline]
+    pub fn settle_outgoing(
+        &mut self,
+        session: SessionId,
+        delivery: DeliveryId,
+        state: Option<DeliveryState>,
+    ) {
+        self.settle_outgoing_range(session, delivery, delivery, state);
+    }
+
+    /// The same for `first` to `last`, inclusive; all of them must have been sent.
+    pub fn settle_outgoing_range(
+        &mut self,
+        session: SessionId,
+        first: DeliveryId,
+        last: DeliveryId,
+        state: Option<DeliveryState>,
+    ) {
+        if let Some(session) = self.endpoints.session_mut(session) {
+            session.settle_outgoing(&mut self.output, (first, last), state);
+        }
+    }
+
+    /// Tells the peer the state of a delivery that was sent, without settling it: the answer to a disposition that gives
+    /// it an outcome for later, such as that of a transaction. A delivery that has not gone out is not told of.
+    pub fn answer_outgoing(&mut self, session: SessionId, delivery: DeliveryId, state: DeliveryState) {
+        if let Some(session) = self.endpoints.session_mut(session) {
+            session.answer_outgoing(&mut self.output, delivery, state);
+        }
+    }
+
+    /// Deliveries of the session that were handed over before `oldest` will not be settled any more,
+    /// and what the peer says of them does not matter: they are settled, or their links are gone.
+    ///
+    /// Each run of deliveries that came back [`Unsent`](crate::Event::Unsent) costs the session a
+    /// little until the deliveries before it are forgotten, and
+    /// [`MAX_ID_GAPS`](crate::config::MAX_ID_GAPS) of them end it.
+    pub fn forget_outgoing(&mut self, session: SessionId, oldest: DeliveryId) {
+        if let Some(session) = self.endpoints.session_mut(session) {
+            session.forget_outgoing(oldest);
+        }
+    }
+
+    /// Answers a drain: nothing is left to send, and the credit up to `delivery_count` (the
+    /// `limit` of [`Event::LinkFlow`](crate::Event::LinkFlow)) is given up. The answer goes out
+    /// behind what was handed over before.
+    pub fn drained(&mut self, link: LinkKey, delivery_count: u64) {
+        if let Some(session) = self.endpoints.session_mut(link.session) {
+            session.drained(&mut self.output, link, delivery_count);
+        }
+    }
+}
+
+/// Frames, and the ways a connection ends.
+impl Connection {
+    /// The endpoints, and the parts of the connection that they use.
+    #[inline]
+    fn parts(&mut self) -> (&mut Endpoints, Context<'_>) {
+        let context = Context { config: &self.config, output: &mut self.output, events: &mut self.events };
+        (&mut self.endpoints, context)
+    }
+
+    fn advance_handshake(&mut self) -> bool {
+        let mut context =
+            Context { config: &self.config, output: &mut self.output, events: &mut self.events };
+        let result = self.handshake.advance(&mut context, &mut self.reader, &mut self.timers);
+        result.unwrap_or_else(|failure| {
+            self.fail(failure);
+            true
+        })
+    }
+
+    /// A whole frame has come in on an open connection, or bytes that are none. What it tells is returned when it is
+    /// one event, and queued otherwise.
+    #[inline]
+    fn on_frame(
+        &mut self,
+        frame: Result<(FrameHeader, BytesMut), FrameError>,
+    ) -> Result<Option<Event>, Failure> {
+        let (header, frame) = frame.map_err(|problem| Failure::framing(problem.to_string()))?;
+        if header.kind != FrameKind::Amqp || header.channel > self.config.channel_max {
+            return Err(refused_frame(header, self.config.channel_max));
+        }
+        let body = frame.get(header.body_offset()..).unwrap_or_default();
+        if body.is_empty() {
+            return Ok(None);
+        }
+        let whole = body.len();
+        let (endpoints, mut context) = self.parts();
+        // The hot three are looked at where they lie: moving them about costs more than they do.
+        match &mut decode_prefix(body) {
+            Ok((Performative::Transfer(transfer), length)) => {
+                let payload = Payload::new(frame, header.body_offset() + *length);
+                endpoints.on_transfer(&mut context, header.channel, transfer, payload)
+            }
+            Ok((Performative::Disposition(disposition), length)) if *length == whole => {
+                Ok(endpoints.on_disposition(&mut context, header.channel, disposition))
+            }
+            Ok((Performative::Flow(flow), length)) if *length == whole => {
+                endpoints.on_flow(&mut context, header.channel, flow)
+            }
+            Ok((other, length)) => {
+                let has_payload = *length < whole;
+                self.on_cold(header.channel, other, has_payload).map(|()| None)
+            }
+            Err(problem) => Err(Failure::close(condition::DECODE_ERROR, problem.to_string())),
+        }
+    }
+
     #[cold]
-    fn noted(&self, error: Error) -> Error {
-        let note = &self.config.error_note;
-        let text = error.description.unwrap_or_default();
-        let description = cut(&text, SHORT_DESCRIPTION.saturating_sub(note.len())).to_owned() + note;
-        Error { description: Some(description), ..error }
+    fn on_cold(
+        &mut self,
+        channel: u16,
+        performative: &Performative,
+        has_payload: bool,
+    ) -> Result<(), Failure> {
+        if has_payload {
+            let text = format!("{} with a payload", performative.kind());
+            return Err(Failure::close(condition::DECODE_ERROR, text));
+        }
+        let channel_max = self.peer().channel_max;
+        let (endpoints, mut context) = self.parts();
+        match performative {
+            Performative::Begin(begin) => endpoints.on_begin(&mut context, channel, begin, channel_max)?,
+            Performative::Attach(attach) => endpoints.on_attach(&mut context, channel, attach)?,
+            Performative::Detach(detach) => endpoints.on_detach(&mut context, channel, detach)?,
+            Performative::End(end) => endpoints.on_end(&mut context, channel, end),
+            Performative::Close(close) => self.on_close(close),
+            Performative::Open(_) => return Err(Failure::close(condition::ILLEGAL_STATE, "second open")),
+            Performative::Flow(_) | Performative::Transfer(_) | Performative::Disposition(_) => {}
+        }
+        Ok(())
     }
 
-    /// Queues an event of an open connection; behind the close nothing is told.
-    fn push_event(&mut self, event: Event) {
-        if matches!(self.phase, Phase::Open) {
-            self.events.push_back(event);
+    fn on_close(&mut self, close: &Close) {
+        let (endpoints, mut context) = self.parts();
+        endpoints.return_all_unsent(context.events);
+        endpoints.settle_all_delayed(&mut context);
+        self.write_close(None);
+        self.handshake.set_closed();
+        self.reader.clear();
+        self.events.push_back(Event::Closed { error: close.error.clone(), by: Origin::Peer });
+    }
+
+    fn heartbeat_deadline(&self) -> Option<Instant> {
+        if self.output.is_heartbeat_due() { None } else { self.timers.heartbeat_deadline() }
+    }
+
+    fn fail_on_error(&mut self, result: Result<(), Failure>) {
+        if let Err(failure) = result {
+            self.fail(failure);
         }
     }
 
-    /// Remembers what the peer's open said.
-    fn note_peer(&mut self, open: &Open) {
-        self.peer.container_id.clone_from(&open.container_id);
-        self.peer.hostname.clone_from(&open.hostname);
-        self.peer.max_frame_size = open.max_frame_size;
-        self.peer.channel_max = open.channel_max;
-        self.output.max_frame = open.max_frame_size;
+    /// The connection ends because of the peer's mistake; it is told so where that is possible.
+    #[cold]
+    fn fail(&mut self, failure: Failure) {
+        match failure {
+            Failure::Close(error) => self.close_failed(*error),
+            Failure::Framing(error) => {
+                self.close_failed(*error);
+                self.handshake.set_closed();
+                self.reader.clear();
+            }
+            Failure::Drop => {
+                self.handshake.set_closed();
+                self.reader.clear();
+                self.events.push_back(Event::Closed { error: None, by: Origin::Engine });
+            }
+        }
+    }
+
+    fn close_failed(&mut self, error: Error) {
+        self.endpoints.return_all_unsent(&mut self.events);
+        let error = self.config.with_note(error);
+        match self.handshake.phase() {
+            Phase::Closed | Phase::Closing => return,
+            Phase::Open => self.write_close(Some(error.clone())),
+            Phase::AwaitOpen | Phase::Opening => self.open_and_close(error.clone()),
+            _ => self.handshake.set_closed(),
+        }
+        self.events.push_back(Event::Closed { error: Some(error), by: Origin::Engine });
+    }
+
+    /// The peer does not take what it is told, and goes on asking.
+    #[cold]
+    fn fail_backlog(&mut self) {
+        self.output.drop_backlog();
+        let text = "too many answers are not taken by the peer";
+        self.fail(Failure::close(condition::RESOURCE_LIMIT_EXCEEDED, text));
+        self.handshake.set_closed();
+    }
+
+    #[cold]
+    fn fail_idle(&mut self) {
+        self.handshake.note_time_out();
+        let limit = self.config.idle_time_out.unwrap_or_default() * 2;
+        let text = format!("nothing received for {} ms", limit.as_millis());
+        self.fail(Failure::close(condition::RESOURCE_LIMIT_EXCEEDED, text));
+    }
+
+    /// The peer has not come to its open in time.
+    #[cold]
+    fn fail_handshake(&mut self) {
+        self.handshake.note_time_out();
+        let limit = self.config.open_timeout.as_millis();
+        self.fail(match self.handshake.phase() {
+            Phase::AwaitOpen | Phase::Opening => {
+                let text = format!("connection was not opened within {limit} ms");
+                Failure::close(condition::RESOURCE_LIMIT_EXCEEDED, text)
+            }
+            _ => Failure::Drop,
+        });
+    }
+
+    /// Queues an open of ours and a close.
+    fn open_and_close(&mut self, error: Error) {
+        match push_failed_open(&self.config, &mut self.output) {
+            Ok(()) => self.write_close(Some(error)),
+            Err(failure) => self.fail(failure),
+        }
+    }
+
+    /// Queues our close, behind everything else that may still go out.
+    fn write_close(&mut self, error: Option<Error>) {
+        let (endpoints, mut context) = self.parts();
+        endpoints.flush(&mut context);
+        endpoints.clear();
+        self.handshake.push_close(&mut self.output, error);
+    }
+
+    /// Gives back the room that a busy time has left behind. Called when a heartbeat is due, so
+    /// when nothing has been sent for some time.
+    fn shrink(&mut self) {
+        self.events.shrink_to_fit();
+        self.output.shrink();
+        self.endpoints.shrink();
+    }
+}
+
+/// A frame that is none of AMQP, or on a channel above the highest.
+#[cold]
+fn refused_frame(header: FrameHeader, max: u16) -> Failure {
+    let channel = header.channel;
+    if header.kind == FrameKind::Amqp {
+        Failure::framing(format!("frame on channel {channel}, the highest is {max}"))
+    } else {
+        Failure::framing("SASL frame after the AMQP header")
     }
 }

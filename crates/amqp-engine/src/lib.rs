@@ -14,8 +14,11 @@ pub mod config;
 
 mod command;
 mod connection;
+mod context;
 mod delivery;
+mod endpoints;
 mod event;
+mod fault;
 mod framing;
 mod gather;
 mod ids;

@@ -12,10 +12,8 @@
 //! Invariant: the layer above is asked once at a time, and nothing but its outcome ends the
 //! exchange well.
 
-use amqp_codec::frame::{FrameKind, write_frame};
 use amqp_codec::performative::{SaslCode, SaslFrame, SaslMechanisms, SaslOutcome};
 use amqp_codec::types::Symbol;
-use bytes::BytesMut;
 
 use crate::config::MAX_SASL_CHALLENGES;
 use crate::event::Event;
@@ -33,7 +31,7 @@ pub(crate) enum Sasl {
 
 /// Reaction to a frame of the peer.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Step {
+pub(crate) enum Reaction {
     /// The layer above is asked.
     Ask(Event),
     /// The peer is told that it failed, and dropped.
@@ -48,14 +46,14 @@ impl Sasl {
     }
 
     /// A frame of the peer.
-    pub(crate) fn on_frame(&mut self, offered: &[Symbol], frame: SaslFrame) -> Step {
+    pub(crate) fn on_frame(&mut self, offered: &[Symbol], frame: SaslFrame) -> Reaction {
         match (*self, frame) {
             (Self::AwaitInit, SaslFrame::Init(init)) => {
                 if !offered.contains(&init.mechanism) {
-                    return Step::Fail;
+                    return Reaction::Fail;
                 }
                 *self = Self::Deciding { challenges: 0 };
-                Step::Ask(Event::SaslInit {
+                Reaction::Ask(Event::SaslInit {
                     mechanism: init.mechanism,
                     initial_response: init.initial_response,
                     hostname: init.hostname,
@@ -63,10 +61,10 @@ impl Sasl {
             }
             (Self::AwaitResponse { challenges }, SaslFrame::Response(response)) => {
                 *self = Self::Deciding { challenges };
-                Step::Ask(Event::SaslResponse(response.response))
+                Reaction::Ask(Event::SaslResponse(response.response))
             }
             // A frame that only a server sends, or one out of order: the exchange cannot go on (security 5.3.2).
-            _ => Step::Drop,
+            _ => Reaction::Drop,
         }
     }
 
@@ -80,11 +78,6 @@ impl Sasl {
             _ => false,
         }
     }
-}
-
-/// Appends a SASL frame.
-pub(crate) fn write(out: &mut BytesMut, frame: &SaslFrame) {
-    write_frame(out, FrameKind::Sasl, 0, |out| frame.encode(out));
 }
 
 /// The mechanisms we offer.

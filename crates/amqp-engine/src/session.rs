@@ -12,64 +12,51 @@ mod window;
 
 use std::collections::VecDeque;
 
-use amqp_codec::performative::{Begin, Error, Flow};
-use amqp_codec::types::Symbol;
+use amqp_codec::performative::{Begin, Flow};
+use bytes::BytesMut;
 
-pub(crate) use dispositions::Dispositions;
-pub(crate) use incoming::{TransferContext, unattached};
-pub(crate) use links::Links;
-pub(crate) use numbering::Numbering;
-pub(crate) use window::Windows;
-
-use crate::condition::error;
+use crate::condition;
 use crate::config::Config;
+use crate::context::Context;
 use crate::delivery::{Compaction, Queued, Unsettled};
-use crate::ids::SessionId;
-use crate::link::{Link, LinkEnd};
+use crate::event::Event;
+use crate::fault::Fault;
+use crate::ids::{LinkKey, SessionId};
+use crate::link::{Link, LinkEnd, LinkState};
+use crate::output::{FlowDue, Output};
+use dispositions::Dispositions;
+pub(crate) use incoming::TransferContext;
+use links::Links;
+use numbering::Numbering;
+use window::Windows;
 
 /// A session, seen from our side.
 #[derive(Debug)]
 pub(crate) struct Session {
-    pub(crate) id: SessionId,
+    id: SessionId,
     /// The channel the peer sends on.
-    pub(crate) remote_channel: u16,
+    remote_channel: u16,
     /// Whether our end is out; what still comes is ignored until the peer's own.
-    pub(crate) ended: bool,
-    pub(crate) windows: Windows,
-    pub(crate) links: Links,
+    ended: bool,
+    windows: Windows,
+    links: Links,
     /// Deliveries received and not settled.
-    pub(crate) unsettled: Unsettled,
+    unsettled: Unsettled,
     /// Ids of the deliveries we send.
-    pub(crate) numbering: Numbering,
+    numbering: Numbering,
     /// Deliveries to send.
-    pub(crate) queue: VecDeque<Queued>,
+    queue: VecDeque<Queued>,
     /// Largest length since the buffer was last shrunk, as a capacity hint.
-    pub(crate) queue_most: usize,
-    pub(crate) queue_before: usize,
-    /// So many of them, the last, came since it was looked at what waits.
-    pub(crate) uncompacted: usize,
-    pub(crate) compaction: Compaction,
-    pub(crate) dispositions: Dispositions,
+    queue_most: usize,
+    queue_before: usize,
+    /// The last so many deliveries of the queue came since the last compaction.
+    uncompacted: usize,
+    compaction: Compaction,
+    dispositions: Dispositions,
     /// Whether a flow of the session itself is due.
-    pub(crate) flow_due: bool,
+    flow_due: bool,
     /// Whether the session waits for its turn to send.
-    pub(crate) in_send_turn: bool,
-}
-
-/// Consequence of a peer's mistake: the end of its link or session.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Fault {
-    /// The link of this handle of ours.
-    Link(u32, Box<Error>),
-    Session(Box<Error>),
-}
-
-impl Fault {
-    /// One that costs the session.
-    #[cold]
-    pub(crate) fn session(condition: Symbol, description: impl Into<String>) -> Self {
-        Self::Session(Box::new(error(condition, description)))
-    }
+    in_send_turn: bool,
 }
 
 impl Session {
@@ -94,6 +81,37 @@ impl Session {
         }
     }
 
+    #[inline]
+    pub(crate) const fn id(&self) -> SessionId {
+        self.id
+    }
+
+    /// The channel the peer sends on.
+    pub(crate) const fn remote_channel(&self) -> u16 {
+        self.remote_channel
+    }
+
+    /// Whether our end is not yet out.
+    #[inline]
+    pub(crate) const fn is_live(&self) -> bool {
+        !self.ended
+    }
+
+    #[inline]
+    pub(crate) const fn links(&self) -> &Links {
+        &self.links
+    }
+
+    pub(crate) const fn links_mut(&mut self) -> &mut Links {
+        &mut self.links
+    }
+
+    /// The link of a key, unless it is gone or detached.
+    #[inline]
+    pub(crate) fn link_mut(&mut self, key: LinkKey) -> Option<&mut Link> {
+        self.links.get_mut(key.handle).filter(|link| link.key == key && link.is_live())
+    }
+
     /// Our answer to the peer's begin.
     pub(crate) fn begin_answer(&self, config: &Config) -> Begin {
         Begin {
@@ -110,7 +128,7 @@ impl Session {
 
     /// Whether more transfers may be asked for.
     #[inline]
-    pub(crate) fn may_renew_window(&self, config: &Config) -> bool {
+    fn may_renew_window(&self, config: &Config) -> bool {
         self.unsettled.len() < config.max_unsettled
     }
 
@@ -133,10 +151,124 @@ impl Session {
         flow
     }
 
-    /// Whether a transfer can go out now.
+    /// The peer's flow, of the session and perhaps of a link.
+    pub(crate) fn on_flow(
+        &mut self,
+        context: &mut Context<'_>,
+        flow: &mut Flow,
+    ) -> Result<Option<Event>, Fault> {
+        if let Err(problem) = self.windows.on_flow(flow, context.config.strict_ids) {
+            return Err(Fault::session(condition::WINDOW_VIOLATION, problem.to_string()));
+        }
+        let mut event = None;
+        if let Some(remote) = flow.handle {
+            let handle = self.links.local_handle(remote).ok_or_else(|| unattached("flow", remote))?;
+            event = self.on_link_flow(context, handle, flow)?;
+        } else if flow.echo {
+            self.request_flow(context.output);
+        }
+        self.take_send_turn(context.output);
+        Ok(event)
+    }
+
+    /// The link's half of a flow.
+    fn on_link_flow(
+        &mut self,
+        context: &mut Context<'_>,
+        handle: u32,
+        flow: &mut Flow,
+    ) -> Result<Option<Event>, Fault> {
+        let Some(link) = self.links.get_mut(handle).filter(|link| link.is_live()) else { return Ok(None) };
+        let key = link.key;
+        let mut lowered = None;
+        match &mut link.end {
+            LinkEnd::Receiver(receiver) => {
+                if let Some(count) = flow.delivery_count {
+                    receiver.credit.sender_is_at(count);
+                }
+            }
+            LinkEnd::Sender(sender) => {
+                sender.drain = flow.drain;
+                if let Some(credit) = flow.link_credit {
+                    let on_wire = sender.on_wire();
+                    sender.credit.update(on_wire, flow.delivery_count, credit);
+                    lowered = sender.beyond_credit();
+                }
+            }
+        }
+        if flow.echo {
+            self.request_link_flow(context.output, handle);
+        }
+        if let Some(keep) = lowered {
+            self.take_back(context.events, key, keep, false).map_err(Fault::Session)?;
+        }
+        let Some(sender) = self.links.get_mut(handle).and_then(Link::sender_mut) else { return Ok(None) };
+        let event = Event::LinkFlow {
+            link: key,
+            limit: sender.credit.limit(),
+            credit: sender.credit.available(),
+            drain: flow.drain,
+            echo: flow.echo,
+            available: flow.available,
+            properties: flow.properties.take(),
+        };
+        if context.events.is_empty() {
+            return Ok(Some(event));
+        }
+        context.events.push_back(event);
+        Ok(None)
+    }
+
+    /// Makes a flow of the session due.
     #[inline]
-    pub(crate) fn can_send(&self) -> bool {
-        !self.queue.is_empty() && self.windows.outgoing_left() > 0
+    pub(crate) fn request_flow(&mut self, output: &mut Output) {
+        if !std::mem::replace(&mut self.flow_due, true) {
+            output.push_flow(FlowDue { channel: self.id.channel, handle: None });
+        }
+    }
+
+    /// Makes a flow of a link due: now, or once its attach is answered.
+    pub(crate) fn request_link_flow(&mut self, output: &mut Output, handle: u32) {
+        let Some(link) = self.links.get_mut(handle).filter(|link| link.is_live()) else { return };
+        let was_due = std::mem::replace(&mut link.flow_due, true);
+        if !was_due && matches!(link.state, LinkState::Attached) {
+            output.push_flow(FlowDue { channel: self.id.channel, handle: Some(handle) });
+        }
+    }
+
+    /// Whether a flow of the session, or of the link of this handle, still has to go out.
+    pub(crate) fn is_flow_due(&self, handle: Option<u32>) -> bool {
+        let due = match handle {
+            None => self.flow_due,
+            Some(handle) => self.links.get(handle).is_some_and(|link| link.flow_due && link.is_live()),
+        };
+        due && !self.ended
+    }
+
+    /// Makes a flow due when the peer may run out of window soon and it can be renewed.
+    #[inline]
+    pub(crate) fn renew_window(&mut self, config: &Config, output: &mut Output) {
+        if self.windows.incoming_is_low() && self.may_renew_window(config) {
+            self.request_flow(output);
+        }
+    }
+
+    /// Lets the peer send `credit` deliveries from here on, on a link that we receive on.
+    pub(crate) fn grant_credit(&mut self, output: &mut Output, link: LinkKey, credit: u32) {
+        let Some(receiver) = self.link_mut(link).and_then(Link::receiver_mut) else { return };
+        receiver.credit.grant(credit);
+        self.request_link_flow(output, link.handle);
+    }
+
+    /// About the bytes of the dispositions that wait to be written.
+    pub(crate) fn disposition_bytes(&self) -> usize {
+        self.dispositions.bytes()
+    }
+
+    /// Appends the dispositions that wait to `out`, in frames of at most `max_frame` bytes.
+    #[inline]
+    pub(crate) fn write_dispositions(&mut self, max_frame: u32, out: &mut BytesMut) {
+        self.dispositions.write(self.id.channel, max_frame, out);
     }
 
     /// Gives back room that is not in use.
@@ -173,4 +305,11 @@ fn add_link_state(flow: &mut Flow, link: &mut Link) {
             flow.link_credit = Some(receiver.credit.credit());
         }
     }
+}
+
+/// Input for a handle that no link has.
+#[cold]
+fn unattached(performative: &str, handle: u32) -> Fault {
+    let text = format!("{performative} on handle {handle}, which is not attached");
+    Fault::session(condition::UNATTACHED_HANDLE, text)
 }

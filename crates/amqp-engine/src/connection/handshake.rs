@@ -1,4 +1,4 @@
-//! From the first byte to the open, and the ways a connection ends.
+//! Protocol headers, SASL and the exchange of opens and closes.
 //!
 //! Invariant: our open goes out before our close, whoever is at fault.
 
@@ -12,38 +12,153 @@ use amqp_codec::raw::{AnnotationValue, RawMap};
 use amqp_codec::types::Symbol;
 use bytes::Bytes;
 
-use super::{Connection, Phase, RefusedHandshake};
+use super::timers::Timers;
 use crate::command::OpenReply;
-use crate::condition::{self, error};
+use crate::condition;
 use crate::config::{Config, MAX_SASL_FRAME, MIN_PEER_IDLE_TIME_OUT};
-use crate::delivery::DelayedOutcomes;
-use crate::event::{Event, Origin};
-use crate::output::{shorten, write_bounded};
-use crate::sasl::{self, Sasl, Step};
+use crate::context::Context;
+use crate::event::Event;
+use crate::fault::Failure;
+use crate::framing::FrameReader;
+use crate::output::{Output, shorten};
+use crate::sasl::{self, Reaction, Sasl};
 
-impl Connection {
+/// State of a connection between its first byte and its last.
+///
+/// ```text
+///            SASL header        outcome ok          AMQP header
+///   Header ─────────────▶ Sasl ───────────▶ AmqpHeader ────────▶ AwaitOpen
+///     │                                                           ▲     │
+///     └───────── AMQP header, where SASL is not required ─────────┘     │ the peer's open
+///                                                                       ▼
+///            the peer's close, or too late        our close     ours
+///   Closed ◀────────────────────────────── Closing ◀────── Open ◀── Opening
+/// ```
+///
+/// A connection closes from every phase: with our open and close from `AwaitOpen` on, without a word before.
+#[derive(Debug)]
+pub(super) enum Phase {
+    /// The peer's first header is awaited.
+    Header,
+    /// SASL is negotiated.
+    Sasl(Sasl),
+    /// SASL is done; the AMQP header is awaited.
+    AmqpHeader,
+    /// Headers are exchanged; the peer's open is awaited.
+    AwaitOpen,
+    /// The peer's open is here; ours is awaited from the layer above.
+    Opening,
+    /// Both are open.
+    Open,
+    /// Our close is out, the peer's is awaited.
+    Closing,
+    /// Both are closed, or the transport is of no more use.
+    Closed,
+}
+
+/// Properties of the peer.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Peer {
+    pub container_id: String,
+    /// The host it wants to reach.
+    pub hostname: Option<String>,
+    /// The largest frame it accepts, in bytes.
+    pub max_frame_size: u32,
+    /// The highest channel it accepts.
+    pub channel_max: u16,
+    /// The SASL mechanism it has authenticated with.
+    pub sasl_mechanism: Option<Symbol>,
+    /// The reason for which the handshake was given up, if it was.
+    pub refused: Option<RefusedHandshake>,
+    /// It was silent, or did not open, for too long, which has ended the connection.
+    pub has_timed_out: bool,
+}
+
+/// Something that a peer says in the handshake and that ends it without an error of AMQP.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum RefusedHandshake {
+    /// A protocol header of another protocol, or one that is not accepted at that point.
+    Header([u8; 8]),
+    /// A SASL mechanism that is not offered.
+    Mechanism(Symbol),
+}
+
+/// Phase of a connection, and the properties that its peer has stated.
+#[derive(Debug)]
+pub(super) struct Handshake {
+    phase: Phase,
+    peer: Peer,
+}
+
+impl Handshake {
+    pub(super) fn new() -> Self {
+        Self { phase: Phase::Header, peer: Peer::default() }
+    }
+
+    #[inline]
+    pub(super) const fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
+    pub(super) const fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    pub(super) const fn is_closed(&self) -> bool {
+        matches!(self.phase, Phase::Closed)
+    }
+
+    /// Whether our close is out or to be written.
+    pub(super) const fn is_closing(&self) -> bool {
+        matches!(self.phase, Phase::Closed | Phase::Closing)
+    }
+
+    /// Whether the layer above has to speak before input is looked at.
+    pub(super) const fn awaits_reply(&self) -> bool {
+        match &self.phase {
+            Phase::Opening => true,
+            Phase::Sasl(sasl) => sasl.is_deciding(),
+            _ => false,
+        }
+    }
+
+    /// The transport is of no more use.
+    pub(super) const fn set_closed(&mut self) {
+        self.phase = Phase::Closed;
+    }
+
+    pub(super) const fn note_time_out(&mut self) {
+        self.peer.has_timed_out = true;
+    }
+
     /// Looks at the next header or frame of the handshake, or of the time after our close. False
     /// when it has not arrived.
-    pub(super) fn advance_handshake(&mut self) -> bool {
+    pub(super) fn advance(
+        &mut self,
+        context: &mut Context<'_>,
+        reader: &mut FrameReader,
+        timers: &mut Timers,
+    ) -> Result<bool, Failure> {
+        let max_frame_size = context.config.max_frame_size;
         match self.phase {
-            Phase::Header | Phase::AmqpHeader => match self.reader.next_header() {
-                Some(header) => self.on_header(header),
-                None => return false,
+            Phase::Header | Phase::AmqpHeader => match reader.next_header() {
+                Some(header) => self.on_header(context, header)?,
+                None => return Ok(false),
             },
-            Phase::Sasl(_) => match self.reader.next_frame(MAX_SASL_FRAME) {
-                Some(Ok((header, body))) if header.kind == FrameKind::Sasl => self.on_sasl(&body),
-                Some(_) => self.drop_transport(),
-                None => return false,
+            Phase::Sasl(_) => match reader.next_frame(MAX_SASL_FRAME) {
+                Some(Ok((header, body))) if header.kind == FrameKind::Sasl => self.on_sasl(context, &body)?,
+                Some(_) => return Err(Failure::Drop),
+                None => return Ok(false),
             },
-            Phase::AwaitOpen => match self.reader.next_frame(self.config.max_frame_size) {
+            Phase::AwaitOpen => match reader.next_frame(max_frame_size) {
                 Some(Ok((header, body))) if header.kind == FrameKind::Amqp => {
-                    self.on_first_frame(header.channel, &body);
+                    self.on_first_frame(context, timers, header.channel, &body)?;
                 }
-                Some(Ok(_)) => self.fail_framing("SASL frame after the AMQP header"),
-                Some(Err(problem)) => self.fail_framing(problem.to_string()),
-                None => return false,
+                Some(Ok(_)) => return Err(Failure::framing("SASL frame after the AMQP header")),
+                Some(Err(problem)) => return Err(Failure::framing(problem.to_string())),
+                None => return Ok(false),
             },
-            Phase::Closing => match self.reader.next_frame(self.config.max_frame_size) {
+            Phase::Closing => match reader.next_frame(max_frame_size) {
                 // Between our close and the peer's everything is ignored (2.4.6).
                 Some(Ok((_, body))) => {
                     if matches!(performative::decode(&body), Ok((Performative::Close(_), _))) {
@@ -51,249 +166,164 @@ impl Connection {
                     }
                 }
                 Some(Err(_)) => self.phase = Phase::Closed,
-                None => return false,
+                None => return Ok(false),
             },
-            Phase::Opening | Phase::Open | Phase::Closed => return false,
+            Phase::Opening | Phase::Open | Phase::Closed => return Ok(false),
         }
-        true
+        Ok(true)
     }
 
-    fn on_header(&mut self, header: [u8; 8]) {
+    fn on_header(&mut self, context: &mut Context<'_>, header: [u8; 8]) -> Result<(), Failure> {
         let after_sasl = matches!(self.phase, Phase::AmqpHeader);
+        let requires_sasl = context.config.require_sasl && !after_sasl;
         match ProtocolHeader::parse(header) {
             Ok(ProtocolHeader::Sasl) if !after_sasl => {
-                self.write_header(ProtocolHeader::Sasl);
-                sasl::write(&mut self.output.setup, &sasl::mechanisms(&self.config.sasl_mechanisms));
+                context.output.push_header(ProtocolHeader::Sasl);
+                context.output.push_sasl(&sasl::mechanisms(&context.config.sasl_mechanisms));
                 self.phase = Phase::Sasl(Sasl::AwaitInit);
+                Ok(())
             }
-            Ok(ProtocolHeader::Amqp) if after_sasl || !self.config.require_sasl => {
-                self.write_header(ProtocolHeader::Amqp);
+            Ok(ProtocolHeader::Amqp) if !requires_sasl => {
+                context.output.push_header(ProtocolHeader::Amqp);
                 self.phase = Phase::AwaitOpen;
+                Ok(())
             }
             _ => {
                 // The header of what we would accept, and the end (2.2).
-                let sasl_first = self.config.require_sasl && !after_sasl;
-                let ours = if sasl_first { ProtocolHeader::Sasl } else { ProtocolHeader::Amqp };
+                let ours = if requires_sasl { ProtocolHeader::Sasl } else { ProtocolHeader::Amqp };
                 self.peer.refused = Some(RefusedHandshake::Header(header));
-                self.write_header(ours);
-                self.drop_transport();
+                context.output.push_header(ours);
+                Err(Failure::Drop)
             }
         }
     }
 
-    fn write_header(&mut self, header: ProtocolHeader) {
-        self.output.setup.extend_from_slice(&header.to_bytes());
-    }
-
-    fn on_sasl(&mut self, body: &Bytes) {
-        let Phase::Sasl(sasl) = &mut self.phase else { return };
-        let Ok(frame) = decode_sasl(body) else { return self.drop_transport() };
+    fn on_sasl(&mut self, context: &mut Context<'_>, body: &Bytes) -> Result<(), Failure> {
+        let Phase::Sasl(sasl) = &mut self.phase else { return Ok(()) };
+        let Ok(frame) = decode_sasl(body) else { return Err(Failure::Drop) };
         let chosen = if let SaslFrame::Init(init) = &frame { Some(init.mechanism.clone()) } else { None };
-        match sasl.on_frame(&self.config.sasl_mechanisms, frame) {
-            Step::Ask(event) => {
+        match sasl.on_frame(&context.config.sasl_mechanisms, frame) {
+            Reaction::Ask(event) => {
                 if let Event::SaslInit { mechanism, .. } = &event {
                     self.peer.sasl_mechanism = Some(mechanism.clone());
                 }
-                self.events.push_back(event);
+                context.events.push_back(event);
+                Ok(())
             }
-            Step::Fail => {
+            Reaction::Fail => {
                 self.peer.refused = chosen.map(RefusedHandshake::Mechanism);
-                sasl::write(&mut self.output.setup, &sasl::outcome(SaslCode::Auth));
-                self.drop_transport();
+                context.output.push_sasl(&sasl::outcome(SaslCode::Auth));
+                Err(Failure::Drop)
             }
-            Step::Drop => self.drop_transport(),
+            Reaction::Drop => Err(Failure::Drop),
         }
     }
 
-    /// Ends the SASL exchange that [`Event::SaslInit`] or [`Event::SaslResponse`] asked about.
-    /// Anything but [`SaslCode::Ok`] ends the connection too.
-    pub fn sasl_outcome(&mut self, code: SaslCode) {
+    /// Ends the SASL exchange. Anything but [`SaslCode::Ok`] ends the connection too.
+    pub(super) fn sasl_outcome(&mut self, output: &mut Output, code: SaslCode) -> Result<(), Failure> {
         if !matches!(&self.phase, Phase::Sasl(sasl) if sasl.is_deciding()) {
-            return;
+            return Ok(());
         }
-        sasl::write(&mut self.output.setup, &sasl::outcome(code));
-        if code == SaslCode::Ok {
-            self.phase = Phase::AmqpHeader;
-        } else {
-            self.drop_transport();
+        output.push_sasl(&sasl::outcome(code));
+        if code != SaslCode::Ok {
+            return Err(Failure::Drop);
         }
+        self.phase = Phase::AmqpHeader;
+        Ok(())
     }
 
-    /// Answers [`Event::SaslInit`] or [`Event::SaslResponse`] with a challenge.
-    pub fn sasl_challenge(&mut self, challenge: Bytes) {
-        let Phase::Sasl(sasl) = &mut self.phase else { return };
+    /// Challenges the peer, unless it was challenged too often.
+    pub(super) fn sasl_challenge(&mut self, output: &mut Output, challenge: Bytes) -> Result<(), Failure> {
+        let Phase::Sasl(sasl) = &mut self.phase else { return Ok(()) };
         if sasl.challenge() {
-            let frame = SaslFrame::Challenge(SaslChallenge { challenge });
-            sasl::write(&mut self.output.setup, &frame);
+            output.push_sasl(&SaslFrame::Challenge(SaslChallenge { challenge }));
         } else if sasl.is_deciding() {
-            sasl::write(&mut self.output.setup, &sasl::outcome(SaslCode::Auth));
-            self.drop_transport();
+            output.push_sasl(&sasl::outcome(SaslCode::Auth));
+            return Err(Failure::Drop);
         }
+        Ok(())
     }
 
     /// The first frame behind the AMQP header has to be an open on channel 0.
-    fn on_first_frame(&mut self, channel: u16, body: &Bytes) {
+    fn on_first_frame(
+        &mut self,
+        context: &mut Context<'_>,
+        timers: &mut Timers,
+        channel: u16,
+        body: &Bytes,
+    ) -> Result<(), Failure> {
         if body.is_empty() {
-            return;
+            return Ok(());
         }
         let open = match performative::decode(body) {
             Ok((Performative::Open(open), rest)) if rest.is_empty() => open,
-            Ok((Performative::Open(_), _)) => return self.fail_framing("open with a payload"),
+            Ok((Performative::Open(_), _)) => return Err(Failure::framing("open with a payload")),
             Ok((other, _)) => {
                 let text = format!("{} before the open", other.kind());
-                return self.fail(condition::ILLEGAL_STATE, text);
+                return Err(Failure::close(condition::ILLEGAL_STATE, text));
             }
-            Err(problem) => return self.fail(condition::DECODE_ERROR, problem.to_string()),
+            Err(problem) => return Err(Failure::close(condition::DECODE_ERROR, problem.to_string())),
         };
         if channel != 0 {
-            return self.fail_framing(format!("open on channel {channel}"));
+            return Err(Failure::framing(format!("open on channel {channel}")));
         }
         if open.max_frame_size < MIN_MAX_FRAME_SIZE {
             let text = format!("max-frame-size is {}, at least 512 is needed", open.max_frame_size);
-            return self.fail(condition::INVALID_FIELD, text);
+            return Err(Failure::close(condition::INVALID_FIELD, text));
         }
         let idle = open.idle_time_out.filter(|&ms| ms > 0).map(|ms| Duration::from_millis(ms.into()));
         if let Some(idle) = idle.filter(|&idle| idle < MIN_PEER_IDLE_TIME_OUT) {
             let least = MIN_PEER_IDLE_TIME_OUT.as_millis();
             let text = format!("idle-time-out is {} ms, at least {least} are needed", idle.as_millis());
-            return self.fail(condition::NOT_ALLOWED, text);
+            return Err(Failure::close(condition::NOT_ALLOWED, text));
         }
-        self.note_peer(&open);
-        self.timers.promise(self.config.heartbeat_interval, idle);
+        self.peer.container_id.clone_from(&open.container_id);
+        self.peer.hostname.clone_from(&open.hostname);
+        self.peer.max_frame_size = open.max_frame_size;
+        self.peer.channel_max = open.channel_max;
+        context.output.set_max_frame(open.max_frame_size);
+        timers.promise(context.config.heartbeat_interval, idle);
         self.phase = Phase::Opening;
-        self.events.push_back(Event::Opened(open));
+        context.events.push_back(Event::Opened(open));
+        Ok(())
     }
 
-    /// Answers [`Event::Opened`] with our own open.
-    pub fn accept_open(&mut self, reply: OpenReply) {
+    /// Answers the peer's open with ours.
+    pub(super) fn accept_open(
+        &mut self,
+        config: &Config,
+        output: &mut Output,
+        reply: OpenReply,
+    ) -> Result<(), Failure> {
         if matches!(self.phase, Phase::Opening) {
-            let open = our_open(&self.config, reply);
-            if self.write_open(&open) {
-                self.phase = Phase::Open;
-            }
+            push_open(config, output, reply)?;
+            self.phase = Phase::Open;
         }
+        Ok(())
     }
 
-    /// Answers [`Event::Opened`] with our own open and a close with `error`.
-    pub fn refuse_open(&mut self, error: Error) {
-        if matches!(self.phase, Phase::Opening) {
-            self.open_and_close(error);
-        }
-    }
-
-    /// Closes the connection, after what is already queued except transfers: for those there are
-    /// [`Event::Unsent`]. No other event follows.
-    pub fn close(&mut self, error: Option<Error>) {
-        match self.phase {
-            Phase::Closed | Phase::Closing => {}
-            Phase::Open => {
-                self.events.clear();
-                self.return_all_unsent();
-                self.write_close(error);
-            }
-            Phase::Opening | Phase::AwaitOpen => {
-                self.events.clear();
-                let error = error.unwrap_or_else(|| condition::error(condition::CONNECTION_FORCED, "closed"));
-                self.open_and_close(error);
-            }
-            _ => {
-                self.events.clear();
-                self.phase = Phase::Closed;
-            }
-        }
-    }
-
-    /// The connection ends because of the peer's mistake; it is told so.
-    #[cold]
-    pub(super) fn fail(&mut self, condition: Symbol, description: impl Into<String>) {
-        self.return_all_unsent();
-        let error = self.noted(error(condition, description));
-        match self.phase {
-            Phase::Closed | Phase::Closing => return,
-            Phase::Open => self.write_close(Some(error.clone())),
-            Phase::AwaitOpen | Phase::Opening => self.open_and_close(error.clone()),
-            _ => self.phase = Phase::Closed,
-        }
-        self.events.push_back(Event::Closed { error: Some(error), by: Origin::Engine });
-    }
-
-    /// Like [`Self::fail`], when the bytes that follow cannot be told apart any more.
-    #[cold]
-    pub(super) fn fail_framing(&mut self, description: impl Into<String>) {
-        self.fail(condition::FRAMING_ERROR, description);
-        self.phase = Phase::Closed;
-        self.reader.clear();
-    }
-
-    /// The peer does not take what it is told, and goes on asking.
-    #[cold]
-    pub(super) fn fail_backlog(&mut self) {
-        self.output.setup.clear();
-        self.output.teardown.clear();
-        self.fail(condition::RESOURCE_LIMIT_EXCEEDED, "too many answers are not taken by the peer");
-        self.phase = Phase::Closed;
-    }
-
-    /// The connection ends without a word beyond what is already queued.
-    #[cold]
-    pub(super) fn drop_transport(&mut self) {
-        self.phase = Phase::Closed;
-        self.reader.clear();
-        self.events.push_back(Event::Closed { error: None, by: Origin::Engine });
-    }
-
-    /// Writes an open of ours, marked for clients that would take it for success, and a close.
-    fn open_and_close(&mut self, error: Error) {
-        let properties = [("amqp:connection-establishment-failed", AnnotationValue::Bool(true))];
-        let reply =
-            OpenReply { properties: Some(RawMap::with_symbol_keys(&properties)), ..OpenReply::default() };
-        let open = our_open(&self.config, reply);
-        if self.write_open(&open) {
-            self.write_close(Some(error));
-        }
-    }
-
-    /// Queues our open; false, with the connection closed, when the peer's frames are too small.
-    fn write_open(&mut self, open: &Open) -> bool {
-        let bare = Open { properties: None, offered_capabilities: Vec::new(), ..open.clone() };
-        let written = write_bounded(
-            &mut self.output.setup,
-            self.output.max_frame,
-            0,
-            |out| open.encode(out),
-            |out| bare.encode(out),
-        );
-        if !written {
-            self.drop_transport();
-        }
-        written
-    }
-
-    /// Queues our close, behind everything else that may still go out.
-    pub(super) fn write_close(&mut self, error: Option<Error>) {
-        self.flush();
+    /// Queues our close, behind all that is queued; nothing comes behind it.
+    pub(super) fn push_close(&mut self, output: &mut Output, error: Option<Error>) {
         let short = Close { error: error.as_ref().map(shorten) };
         let close = Close { error };
-        write_bounded(
-            &mut self.output.setup,
-            self.output.max_frame,
-            0,
-            |out| close.encode(out),
-            |out| short.encode(out),
-        );
-        self.output.keep_only_setup();
-        self.sessions.clear();
-        self.delayed = DelayedOutcomes::default();
-        self.partial_bytes = 0;
-        self.link_count = 0;
+        output.push_bounded(|out| close.encode(out), |out| short.encode(out));
+        output.keep_only_setup();
         self.phase = Phase::Closing;
     }
 }
 
-/// Our open: what the layer above says, else what the configuration says.
-fn our_open(config: &Config, reply: OpenReply) -> Open {
+/// Queues an open of ours for a connection that closes at once, marked for clients that would take it for success.
+pub(super) fn push_failed_open(config: &Config, output: &mut Output) -> Result<(), Failure> {
+    let properties = [("amqp:connection-establishment-failed", AnnotationValue::Bool(true))];
+    let properties = Some(RawMap::with_symbol_keys(&properties));
+    push_open(config, output, OpenReply { properties, ..OpenReply::default() })
+}
+
+/// Queues our open: what the layer above says, else what the configuration says. It costs the connection when the peer's
+/// frames are too small.
+fn push_open(config: &Config, output: &mut Output, reply: OpenReply) -> Result<(), Failure> {
     let idle = config.idle_time_out.filter(|idle| !idle.is_zero());
-    Open {
+    let open = Open {
         max_frame_size: config.max_frame_size,
         channel_max: config.channel_max,
         idle_time_out: idle.map(|idle| u32::try_from(idle.as_millis()).unwrap_or(u32::MAX)),
@@ -302,5 +332,8 @@ fn our_open(config: &Config, reply: OpenReply) -> Open {
             .unwrap_or_else(|| config.offered_capabilities.clone()),
         properties: reply.properties.or_else(|| config.open_properties.clone()),
         ..Open::new(reply.container_id.unwrap_or_else(|| config.container_id.clone()))
-    }
+    };
+    let bare = Open { properties: None, offered_capabilities: Vec::new(), ..open.clone() };
+    let fits = output.push_bounded(|out| open.encode(out), |out| bare.encode(out));
+    if fits { Ok(()) } else { Err(Failure::Drop) }
 }

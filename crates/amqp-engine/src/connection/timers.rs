@@ -1,12 +1,10 @@
-//! When a connection has to do something on its own.
+//! Deadlines of a connection.
 //!
 //! Invariant: a deadline that is announced is in the future of every deadline that was handled.
 
 use std::time::{Duration, Instant};
 
-use super::{Connection, Phase};
-use crate::condition;
-use crate::session::Session;
+use crate::config::Config;
 
 /// The moments that deadlines are counted from.
 #[derive(Debug)]
@@ -43,102 +41,33 @@ impl Timers {
         let silence = peers.map_or(ours, |peers| ours.min(peers / 2));
         self.silence = (!silence.is_zero()).then_some(silence);
     }
-}
 
-impl Connection {
-    pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let timers = &self.timers;
-        match self.phase {
-            Phase::Closed => None,
-            // Until the close is written, there is output to be polled and nothing to wait for.
-            Phase::Closing => Some(timers.closing? + self.config.close_timeout),
-            Phase::Open => {
-                let own = [self.idle_deadline(), self.heartbeat_deadline(), self.delayed.deadline()];
-                own.into_iter().flatten().min()
-            }
-            _ => Some(timers.started + self.config.open_timeout),
+    /// Counts the wait for the peer's close from now, unless it is counted already.
+    pub(super) const fn start_closing(&mut self, now: Instant) {
+        if self.closing.is_none() {
+            self.closing = Some(now);
         }
     }
 
-    /// When the peer has been silent for too long: twice what it was told, as the allowance for
+    /// End of the time that the peer has for its open.
+    pub(super) fn open_deadline(&self, config: &Config) -> Instant {
+        self.started + config.open_timeout
+    }
+
+    /// End of the wait for the peer's close; `None` until ours is written, because there is output to be polled before.
+    pub(super) fn close_deadline(&self, config: &Config) -> Option<Instant> {
+        Some(self.closing? + config.close_timeout)
+    }
+
+    /// Time from which the peer has been silent for too long: twice what it was told, as the allowance for
     /// delays on the way.
-    fn idle_deadline(&self) -> Option<Instant> {
-        let limit = self.config.idle_time_out.filter(|limit| !limit.is_zero())?;
-        Some(self.timers.heard + limit * 2)
+    pub(super) fn idle_deadline(&self, config: &Config) -> Option<Instant> {
+        let limit = config.idle_time_out.filter(|limit| !limit.is_zero())?;
+        Some(self.heard + limit * 2)
     }
 
-    fn heartbeat_deadline(&self) -> Option<Instant> {
-        if self.output.heartbeat_due {
-            return None;
-        }
-        Some(self.timers.spoke + self.timers.silence?)
-    }
-
-    /// Does what is due at `now`: delayed outcomes, a heartbeat, or the end of a peer that is too slow.
-    pub fn handle_deadline(&mut self, now: Instant) {
-        match self.phase {
-            Phase::Closed => {}
-            Phase::Closing => {
-                if self.next_deadline().is_some_and(|at| now >= at) {
-                    self.phase = Phase::Closed;
-                }
-            }
-            Phase::Open => {
-                while let Some(outcome) = self.delayed.take_due(now) {
-                    self.settle_delayed(outcome);
-                }
-                if self.idle_deadline().is_some_and(|at| now >= at) {
-                    self.fail_idle();
-                } else if self.heartbeat_deadline().is_some_and(|at| now >= at) {
-                    self.output.heartbeat_due = true;
-                    self.shrink();
-                }
-            }
-            _ => {
-                if now >= self.timers.started + self.config.open_timeout {
-                    self.fail_handshake();
-                }
-            }
-        }
-    }
-
-    /// Counts the wait for the peer's close from now.
-    pub(super) fn start_closing(&mut self, now: Instant) {
-        if matches!(self.phase, Phase::Closing) && self.timers.closing.is_none() {
-            self.timers.closing = Some(now);
-        }
-    }
-
-    #[cold]
-    fn fail_idle(&mut self) {
-        self.peer.has_timed_out = true;
-        let limit = self.config.idle_time_out.unwrap_or_default() * 2;
-        self.fail(
-            condition::RESOURCE_LIMIT_EXCEEDED,
-            format!("nothing received for {} ms", limit.as_millis()),
-        );
-    }
-
-    /// The peer has not come to its open in time.
-    #[cold]
-    fn fail_handshake(&mut self) {
-        self.peer.has_timed_out = true;
-        let limit = self.config.open_timeout.as_millis();
-        match self.phase {
-            Phase::AwaitOpen | Phase::Opening => self.fail(
-                condition::RESOURCE_LIMIT_EXCEEDED,
-                format!("connection was not opened within {limit} ms"),
-            ),
-            // Before the AMQP header nothing could carry an error.
-            _ => self.drop_transport(),
-        }
-    }
-
-    /// Gives back the room that a busy time has left behind. Called when a heartbeat is due, so
-    /// when nothing has been sent for some time.
-    fn shrink(&mut self) {
-        self.events.shrink_to_fit();
-        self.output.shrink();
-        self.sessions.iter_mut().for_each(Session::shrink);
+    /// Time at which the peer must hear something from us.
+    pub(super) fn heartbeat_deadline(&self) -> Option<Instant> {
+        Some(self.spoke + self.silence?)
     }
 }

@@ -34,8 +34,8 @@ fn each_state_takes_the_one_frame_that_is_due() {
     ];
     for (state, frame, asks, fails) in cases {
         let mut sasl = state;
-        let step = sasl.on_frame(&offered, frame.clone());
-        let got = (matches!(step, Step::Ask(_)), matches!(step, Step::Fail));
+        let reaction = sasl.on_frame(&offered, frame.clone());
+        let got = (matches!(reaction, Reaction::Ask(_)), matches!(reaction, Reaction::Fail));
         assert_eq!(got, (asks, fails), "{state:?} {frame:?}");
         assert_eq!(sasl.is_deciding(), asks || state.is_deciding());
     }

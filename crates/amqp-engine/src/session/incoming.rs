@@ -2,16 +2,19 @@
 //!
 //! Invariant: each delivery comes out once: whole, or as too large and without its bytes; or not at all.
 
-use amqp_codec::performative::{DeliveryState, Transfer};
-use amqp_codec::types::{DeliveryTag, ReceiverSettleMode, SenderSettleMode};
+use amqp_codec::performative::{DeliveryState, Disposition, Transfer};
+use amqp_codec::types::{DeliveryTag, ReceiverSettleMode, Role, SenderSettleMode};
 
-use super::{Fault, Session};
-use crate::condition::{self, error};
+use super::{Session, unattached};
+use crate::condition;
 use crate::config::Config;
+use crate::context::Context;
 use crate::delivery::{Mismatch, Partial, Payload, UnsettledError};
 use crate::event::{Event, IncomingDelivery};
+use crate::fault::Fault;
 use crate::ids::DeliveryId;
-use crate::link::{Link, LinkState, Receiver};
+use crate::link::{Link, LinkEnd, LinkState, Receiver};
+use crate::output::Output;
 
 /// State of the connection that its sessions use while they handle a transfer.
 pub(crate) struct TransferContext<'a> {
@@ -39,7 +42,11 @@ impl Session {
         }
         let ours = link.key.handle;
         let Some(receiver) = link.receiver_mut() else {
-            return Err(fault(ours, condition::NOT_ALLOWED, "transfer on a link whose receiver sent it"));
+            return Err(Fault::link(
+                ours,
+                condition::NOT_ALLOWED,
+                "transfer on a link whose receiver sent it",
+            ));
         };
         match receiver.partial.take() {
             None => self.begin_delivery(context, ours, transfer, payload),
@@ -173,10 +180,93 @@ impl Session {
         Ok(Some(partial.into_event(key)))
     }
 
+    /// The peer tells the state of deliveries. Late dispositions of a session that has just ended do no harm.
+    #[inline]
+    pub(crate) fn on_disposition(
+        &mut self,
+        context: &mut Context<'_>,
+        disposition: &mut Disposition,
+    ) -> Option<Event> {
+        let Disposition { role, first, last, settled, .. } = *disposition;
+        if self.ended {
+            return Event::work_lost(disposition.state.as_ref().filter(|_| role == Role::Receiver));
+        }
+        let last = last.unwrap_or(first);
+        let state = disposition.state.take();
+        if role == Role::Sender {
+            let runs = self.peer_settles(first, last, settled);
+            let session = self.id;
+            context.events.extend(runs.into_iter().map(|(first, last)| Event::SettledByPeer {
+                session,
+                first,
+                last,
+                settled,
+                state: state.clone(),
+            }));
+            self.renew_window(context.config, context.output);
+            return None;
+        }
+        let (first, last) = self.numbering.sent_part(first, last)?;
+        Some(Event::Disposition {
+            session: self.id,
+            first: DeliveryId(self.numbering.local_of(first)),
+            last: DeliveryId(self.numbering.local_of(last)),
+            settled,
+            state,
+        })
+    }
+
+    /// Settles a delivery that was received and tells the peer its state; one that is left to the peer to settle is
+    /// only told.
+    #[inline]
+    pub(crate) fn settle_incoming(
+        &mut self,
+        config: &Config,
+        output: &mut Output,
+        delivery: DeliveryId,
+        state: DeliveryState,
+    ) {
+        if self.unsettled.is_left_to_peer(delivery.0) {
+            return self.propose_incoming(output, delivery, state);
+        }
+        let Some(wire) = self.settle_received(delivery.0) else { return };
+        self.push_disposition(output, Role::Receiver, (wire, wire), true, Some(state));
+        self.renew_window(config, output);
+    }
+
+    /// Tells the peer the state of a delivery that was received, without settling it.
+    pub(crate) fn propose_incoming(
+        &mut self,
+        output: &mut Output,
+        delivery: DeliveryId,
+        state: DeliveryState,
+    ) {
+        let Some(wire) = self.unsettled.wire_of(delivery.0) else { return };
+        self.push_disposition(output, Role::Receiver, (wire, wire), false, Some(state));
+    }
+
+    /// Whether a delivery that was received is unsettled and came on the link of this handle.
+    pub(crate) fn is_unsettled_on(&self, delivery: DeliveryId, handle: u32) -> bool {
+        self.unsettled.link_of(delivery.0) == Some(handle)
+    }
+
+    /// Forgets what a receiving link holds. Gives the bytes of its unfinished delivery.
+    pub(crate) fn release_link(&mut self, context: &mut Context<'_>, handle: u32) -> usize {
+        let Some(link) = self.links.get_mut(handle) else { return 0 };
+        link.flow_due = false;
+        let LinkEnd::Receiver(receiver) = &mut link.end else { return 0 };
+        let partial = receiver.partial.take().map_or(0, |partial| partial.len());
+        if std::mem::take(&mut receiver.unsettled) > 0 {
+            self.unsettled.forget_link(handle);
+            self.renew_window(context.config, context.output);
+        }
+        partial
+    }
+
     /// Settles a delivery that was received; gives its id for the peer, or nothing when it is unknown or already
     /// settled.
     #[inline]
-    pub(crate) fn settle_received(&mut self, id: u32) -> Option<u32> {
+    fn settle_received(&mut self, id: u32) -> Option<u32> {
         let (handle, wire) = self.unsettled.settle(id)?;
         if let Some(receiver) = self.links.get_mut(handle).and_then(Link::receiver_mut) {
             receiver.unsettled = receiver.unsettled.saturating_sub(1);
@@ -186,12 +276,7 @@ impl Session {
 
     /// The peer tells the state of what it sent itself. Gives the runs of deliveries that were
     /// unsettled; when it has settled they no longer are.
-    pub(crate) fn peer_settles(
-        &mut self,
-        first: u32,
-        last: u32,
-        settled: bool,
-    ) -> Vec<(DeliveryId, DeliveryId)> {
+    fn peer_settles(&mut self, first: u32, last: u32, settled: bool) -> Vec<(DeliveryId, DeliveryId)> {
         let mut runs: Vec<(DeliveryId, DeliveryId)> = Vec::new();
         for id in self.unsettled.range(first, last).map(DeliveryId) {
             match runs.last_mut() {
@@ -221,11 +306,11 @@ fn check_admission(
     transfer: &Transfer,
 ) -> Result<(), Fault> {
     if !receiver.credit.take() && config.strict_credit {
-        return Err(fault(handle, condition::TRANSFER_LIMIT_EXCEEDED, "transfer without link-credit"));
+        return Err(Fault::link(handle, condition::TRANSFER_LIMIT_EXCEEDED, "transfer without link-credit"));
     }
     if receiver.only_resumed && !transfer.resume {
         let text = "new delivery while the unsettled map is incomplete";
-        return Err(fault(handle, condition::ILLEGAL_STATE, text));
+        return Err(Fault::link(handle, condition::ILLEGAL_STATE, text));
     }
     Ok(())
 }
@@ -237,7 +322,7 @@ fn is_too_large(limit: u64, handle: u32, settled: bool, bytes: u64) -> Result<bo
     let too_large = limit != 0 && bytes > limit;
     if too_large && settled {
         let text = format!("message of at least {bytes} bytes, at most {limit} are allowed");
-        return Err(fault(handle, condition::MESSAGE_SIZE_EXCEEDED, text));
+        return Err(Fault::link(handle, condition::MESSAGE_SIZE_EXCEEDED, text));
     }
     Ok(too_large)
 }
@@ -248,7 +333,7 @@ fn effective_mode(link: &Link, transfer: &Transfer) -> Result<ReceiverSettleMode
     let mode = transfer.rcv_settle_mode.unwrap_or(link.rcv_settle_mode);
     if mode == ReceiverSettleMode::Second && link.rcv_settle_mode == ReceiverSettleMode::First {
         let text = "transfer with rcv-settle-mode second on a link with first";
-        return Err(fault(link.key.handle, condition::INVALID_FIELD, text));
+        return Err(Fault::link(link.key.handle, condition::INVALID_FIELD, text));
     }
     Ok(mode)
 }
@@ -261,7 +346,7 @@ fn check_settled(handle: u32, mode: SenderSettleMode, settled: bool) -> Result<(
         (SenderSettleMode::Unsettled, true) => "settled delivery on a link with snd-settle-mode unsettled",
         _ => return Ok(()),
     };
-    Err(fault(handle, condition::INVALID_FIELD, text))
+    Err(Fault::link(handle, condition::INVALID_FIELD, text))
 }
 
 fn reserve_partial(context: &mut TransferContext<'_>, handle: u32, len: usize) -> Result<(), Fault> {
@@ -269,28 +354,17 @@ fn reserve_partial(context: &mut TransferContext<'_>, handle: u32, len: usize) -
     if total > context.config.max_partial_bytes {
         let limit = context.config.max_partial_bytes;
         let text = format!("unfinished deliveries of the connection exceed {limit} bytes");
-        return Err(fault(handle, condition::RESOURCE_LIMIT_EXCEEDED, text));
+        return Err(Fault::link(handle, condition::RESOURCE_LIMIT_EXCEEDED, text));
     }
     *context.partial_bytes = total;
     Ok(())
-}
-
-#[cold]
-fn fault(handle: u32, condition: amqp_codec::types::Symbol, text: impl Into<String>) -> Fault {
-    Fault::Link(handle, Box::new(error(condition, text)))
 }
 
 /// A first transfer that does not say which delivery it begins.
 #[cold]
 fn unnamed(handle: u32, transfer: &Transfer) -> Fault {
     let field = if transfer.delivery_id.is_none() { "delivery-id" } else { "delivery-tag" };
-    fault(handle, condition::INVALID_FIELD, format!("first transfer of a delivery without {field}"))
-}
-
-/// Input for a handle that no link has.
-#[cold]
-pub(crate) fn unattached(what: &str, handle: u32) -> Fault {
-    Fault::session(condition::UNATTACHED_HANDLE, format!("{what} on handle {handle}, which is not attached"))
+    Fault::link(handle, condition::INVALID_FIELD, format!("first transfer of a delivery without {field}"))
 }
 
 #[cold]
@@ -311,7 +385,7 @@ fn tag_fault(handle: u32, tag: DeliveryTag, why: UnsettledError) -> Fault {
         ),
         UnsettledError::DuplicateTag => {
             let text = format!("{tag:?} is that of another unsettled delivery");
-            fault(handle, condition::NOT_ALLOWED, text)
+            Fault::link(handle, condition::NOT_ALLOWED, text)
         }
     }
 }
@@ -324,5 +398,5 @@ fn mismatch_fault(handle: u32, partial: &Partial, mismatch: Mismatch) -> Fault {
         Mismatch::MessageFormat => (condition::INVALID_FIELD, "another message-format"),
     };
     let text = format!("transfer with {what} before the last transfer of delivery {}", partial.id);
-    fault(handle, condition, text)
+    Fault::link(handle, condition, text)
 }

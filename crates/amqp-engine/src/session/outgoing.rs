@@ -10,17 +10,19 @@ use std::{
 };
 
 use amqp_codec::frame::{FrameKind, HEADER_LEN, write_frame, write_frame_front};
-use amqp_codec::performative::Transfer;
+use amqp_codec::performative::{DeliveryState, Error, Transfer};
+use amqp_codec::types::Role;
 use bytes::BytesMut;
 
 use super::Session;
 use super::numbering::TooManyGaps;
-use crate::config::Config;
+use crate::condition::{self, error};
 use crate::delivery::{OutgoingDelivery, Queued};
 use crate::event::Event;
 use crate::gather::GatherBuffer;
-use crate::ids::DeliveryId;
-use crate::link::Link;
+use crate::ids::{DeliveryId, LinkKey, serial_distance};
+use crate::link::{Link, LinkState};
+use crate::output::Output;
 
 /// A transfer without a state is never longer than this, frame header included, in bytes.
 const TRANSFER_OVERHEAD: usize = 96;
@@ -31,11 +33,20 @@ const KEEP_QUEUE: usize = 256;
 const QUEUE_AHEAD_MAX: usize = 1_024;
 
 impl Session {
-    /// Takes a delivery to be sent on a link of ours.
+    /// Takes a delivery to be sent on a link of ours; gives its id, or nothing when the link is not attached.
     #[expect(clippy::inline_always, reason = "as for its caller: the delivery is made where it waits")]
     #[inline(always)]
-    pub(crate) fn enqueue(&mut self, link: u32, delivery: OutgoingDelivery) -> Option<DeliveryId> {
-        let sender = self.links.get_mut(link)?.sender_mut()?;
+    pub(crate) fn send(
+        &mut self,
+        output: &mut Output,
+        key: LinkKey,
+        delivery: OutgoingDelivery,
+    ) -> Option<DeliveryId> {
+        let link = self.links.get_mut(key.handle)?;
+        if link.key != key || !matches!(link.state, LinkState::Attached) {
+            return None;
+        }
+        let sender = link.sender_mut()?;
         sender.credit.take();
         sender.queued += 1;
         self.uncompacted += 1;
@@ -43,9 +54,109 @@ impl Session {
         if self.queue.capacity() == 0 {
             self.queue.reserve(self.queue_before);
         }
-        // It is made in its place.
-        self.queue.extend(iter::once_with(|| Queued { link, id, sent: None, delivery }));
+        // A delivery is large: `push_back` would make it on the stack and move it.
+        self.queue.extend(iter::once_with(|| Queued { link: key.handle, id, sent: None, delivery }));
+        if self.uncompacted == 1 {
+            output.push_uncompacted(self.id.channel);
+        }
+        self.take_send_turn(output);
         Some(DeliveryId(id))
+    }
+
+    /// Whether a transfer can go out now.
+    #[inline]
+    fn can_send(&self) -> bool {
+        !self.queue.is_empty() && self.windows.outgoing_left() > 0
+    }
+
+    /// Queues the session for its turn to send, when it can send and does not wait for it already.
+    #[inline]
+    pub(super) fn take_send_turn(&mut self, output: &mut Output) {
+        if !self.in_send_turn && self.can_send() {
+            self.in_send_turn = true;
+            output.push_sending(self.id.channel);
+        }
+    }
+
+    /// Settles deliveries `first` to `last` that were sent, and tells the peer. Those that have not gone out are not
+    /// told of.
+    pub(crate) fn settle_outgoing(
+        &mut self,
+        output: &mut Output,
+        (first, last): (DeliveryId, DeliveryId),
+        state: Option<DeliveryState>,
+    ) {
+        if !self.numbering.is_sent(first.0) || !self.numbering.is_sent(last.0) {
+            return;
+        }
+        let ids = (self.numbering.wire_of(first.0), self.numbering.wire_of(last.0));
+        if serial_distance(ids.0, ids.1) >= 0 {
+            self.push_disposition(output, Role::Sender, ids, true, state);
+        }
+    }
+
+    /// Tells the peer the state of a delivery that was sent, without settling it.
+    pub(crate) fn answer_outgoing(
+        &mut self,
+        output: &mut Output,
+        delivery: DeliveryId,
+        state: DeliveryState,
+    ) {
+        if self.numbering.is_sent(delivery.0) {
+            let wire = self.numbering.wire_of(delivery.0);
+            self.push_disposition(output, Role::Sender, (wire, wire), false, Some(state));
+        }
+    }
+
+    /// Queues a disposition for deliveries of these ids of the wire.
+    #[inline]
+    pub(super) fn push_disposition(
+        &mut self,
+        output: &mut Output,
+        role: Role,
+        ids: (u32, u32),
+        settled: bool,
+        state: Option<DeliveryState>,
+    ) {
+        if self.dispositions.push(role, ids, settled, state) {
+            output.push_disposing(self.id.channel);
+        }
+    }
+
+    /// The id that the next delivery will have.
+    pub(crate) const fn next_outgoing(&self) -> DeliveryId {
+        DeliveryId(self.numbering.next_local())
+    }
+
+    /// The first delivery that was handed over and is not sent to its end.
+    pub(crate) fn oldest_unsent(&self) -> Option<DeliveryId> {
+        self.queue.front().map(|queued| DeliveryId(queued.id))
+    }
+
+    /// Number of deliveries that were handed over and are not sent whole.
+    pub(crate) fn unsent_count(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Deliveries before `oldest` will not be settled any more, and nothing that the peer says of them matters.
+    pub(crate) fn forget_outgoing(&mut self, oldest: DeliveryId) {
+        self.numbering.forget_before(oldest.0);
+    }
+
+    /// Answers a drain, behind the deliveries that wait.
+    pub(crate) fn drained(&mut self, output: &mut Output, link: LinkKey, delivery_count: u64) {
+        let Some(sender) = self.link_mut(link).and_then(Link::sender_mut) else { return };
+        sender.credit.drain_to(delivery_count);
+        sender.drain_answer_due = sender.queued > 0;
+        if !sender.drain_answer_due {
+            self.request_link_flow(output, link.handle);
+        }
+    }
+
+    /// The last delivery before the answer to a drain is out; true when the answer is due.
+    pub(crate) fn end_drain(&mut self, handle: u32) -> bool {
+        let sender = self.links.get_mut(handle).and_then(Link::sender_mut);
+        sender.map(|sender| sender.drain_answer_due = false).is_some()
     }
 
     /// Writes transfers until the peer's window is full, `out` is longer than `soft_limit`, or
@@ -53,11 +164,13 @@ impl Session {
     #[inline]
     pub(crate) fn write_transfers(
         &mut self,
-        max_frame: u32,
+        output: &mut Output,
         soft_limit: usize,
         out: &mut GatherBuffer,
         drained: &mut Vec<u32>,
     ) {
+        self.in_send_turn = false;
+        let max_frame = output.max_frame();
         self.queue_most = self.queue_most.max(self.queue.len());
         while out.len() < soft_limit && self.windows.outgoing_left() > 0 {
             let Some(front) = self.queue.front_mut() else { break };
@@ -78,6 +191,7 @@ impl Session {
             self.queue = VecDeque::new();
             self.queue_before = std::mem::take(&mut self.queue_most).min(QUEUE_AHEAD_MAX);
         }
+        self.take_send_turn(output);
     }
 
     /// Compacts the deliveries that came since the last call and have to wait: see
@@ -89,21 +203,22 @@ impl Session {
         }
     }
 
-    /// Takes back what `link` has waiting beyond the first `keep` deliveries. Gives their ids. Unless the
-    /// link goes, a delivery of which a frame is out stays, and so does one that goes out settled or is `given`: whoever
-    /// handed it over has given it away, and the peer takes what was on its way when it lowered its credit.
+    /// Takes back the deliveries of `link` that wait beyond the first `keep`, and tells of them. Unless the link goes, a
+    /// delivery of which a frame is out stays, and so does one that goes out settled or is `given`: the layer above has
+    /// given it away, and the peer takes what was on its way when it lowered its credit.
     pub(crate) fn take_back(
         &mut self,
-        link: u32,
+        events: &mut VecDeque<Event>,
+        link: LinkKey,
         mut keep: u32,
         link_goes: bool,
-    ) -> Result<Vec<DeliveryId>, TooManyGaps> {
+    ) -> Result<(), Box<Error>> {
         let mut taken = Vec::new();
         let mut gaps = Ok(());
         let numbering = &mut self.numbering;
         self.queue.retain(|queued| {
             let stays = !link_goes && queued.sent.is_some();
-            if queued.link != link || stays {
+            if queued.link != link.handle || stays {
                 return true;
             }
             if keep > 0 {
@@ -120,10 +235,17 @@ impl Session {
             false
         });
         // With the half-sent one the link goes too, and its counts.
-        if !link_goes && let Some(sender) = self.links.get_mut(link).and_then(Link::sender_mut) {
+        if !link_goes && let Some(sender) = self.links.get_mut(link.handle).and_then(Link::sender_mut) {
             sender.taken_back(u32::try_from(taken.len()).unwrap_or(u32::MAX));
         }
-        gaps.map(|()| taken)
+        if let Err(TooManyGaps) = gaps {
+            let text = "too many deliveries were taken back before they were sent";
+            return Err(Box::new(error(condition::RESOURCE_LIMIT_EXCEEDED, text)));
+        }
+        if !taken.is_empty() {
+            events.push_back(Event::Unsent { link, deliveries: taken });
+        }
+        Ok(())
     }
 
     /// Takes back everything that waits, link by link.
@@ -136,11 +258,6 @@ impl Session {
             Some(Event::Unsent { link: self.links.get(handle)?.key, deliveries })
         });
         events.collect()
-    }
-
-    /// Whether more transfers may be asked for, after a settlement made room.
-    pub(crate) fn window_waits(&self, config: &Config) -> bool {
-        self.windows.incoming_is_low() && self.may_renew_window(config)
     }
 }
 

@@ -1,20 +1,26 @@
-//! The sessions of a connection, by our channel and by the peer's.
+//! Table of the sessions of a connection, by our channel and by the peer's, and the frames that they owe.
 //!
 //! Invariant: a channel of either side names at most one session.
 
+use amqp_codec::frame::{FrameKind, write_frame};
+use bytes::BytesMut;
+
+use crate::config::Config;
+use crate::gather::GatherBuffer;
 use crate::ids::{LinkKey, SessionId};
 use crate::link::Link;
+use crate::output::{FlowDue, Output};
 use crate::session::Session;
 
 /// Sessions by channel. Ours are the lowest free numbers, so they index a short list.
 #[derive(Debug, Default)]
-pub(super) struct Sessions {
+pub(super) struct SessionTable {
     slots: Vec<Option<Box<Session>>>,
     /// The peer's channel and ours, in the order of the peer's.
     by_remote: Vec<(u16, u16)>,
 }
 
-impl Sessions {
+impl SessionTable {
     /// The lowest channel that is free.
     pub(super) fn free_channel(&self) -> Option<u16> {
         let at = self.slots.iter().position(Option::is_none).unwrap_or(self.slots.len());
@@ -23,7 +29,7 @@ impl Sessions {
 
     /// Adds a session under the channel it has, which must be one that [`Self::free_channel`] gave.
     pub(super) fn insert(&mut self, session: Session) {
-        let (ours, theirs) = (session.id.channel, session.remote_channel);
+        let (ours, theirs) = (session.id().channel, session.remote_channel());
         let at = usize::from(ours);
         if at >= self.slots.len() {
             self.slots.resize_with(at + 1, || None);
@@ -39,7 +45,7 @@ impl Sessions {
     /// Removes a session.
     pub(super) fn remove(&mut self, channel: u16) -> Option<Box<Session>> {
         let session = self.slots.get_mut(usize::from(channel))?.take()?;
-        if let Ok(place) = self.place_of(session.remote_channel) {
+        if let Ok(place) = self.place_of(session.remote_channel()) {
             self.by_remote.remove(place);
         }
         while self.slots.last().is_some_and(Option::is_none) {
@@ -71,27 +77,26 @@ impl Sessions {
 
     /// The session of an id, unless it is gone or has ended.
     pub(super) fn get(&self, id: SessionId) -> Option<&Session> {
-        self.at(id.channel).filter(|session| session.id == id && !session.ended)
+        self.at(id.channel).filter(|session| session.id() == id && session.is_live())
     }
 
     /// The session of an id, unless it is gone or has ended.
     #[inline]
     pub(super) fn get_mut(&mut self, id: SessionId) -> Option<&mut Session> {
-        self.at_mut(id.channel).filter(|session| session.id == id && !session.ended)
+        self.at_mut(id.channel).filter(|session| session.id() == id && session.is_live())
     }
 
     /// The link of a key with its session, unless it is gone or detached.
     #[inline]
     pub(super) fn link(&self, key: LinkKey) -> Option<&Link> {
-        let link = self.get(key.session)?.links.get(key.handle)?;
+        let link = self.get(key.session)?.links().get(key.handle)?;
         (link.key == key && link.is_live()).then_some(link)
     }
 
     /// The link of a key, unless it is gone or detached.
     #[inline]
     pub(super) fn link_mut(&mut self, key: LinkKey) -> Option<&mut Link> {
-        let link = self.get_mut(key.session)?.links.get_mut(key.handle)?;
-        (link.key == key && link.is_live()).then_some(link)
+        self.get_mut(key.session)?.link_mut(key)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Session> {
@@ -102,12 +107,73 @@ impl Sessions {
         self.slots.iter_mut().flatten().map(|session| &mut **session)
     }
 
-    pub(super) fn clear(&mut self) {
-        *self = Self::default();
+    /// Writes the flows that are due.
+    pub(super) fn write_flows(&mut self, config: &Config, output: &mut Output, out: &mut BytesMut) {
+        for FlowDue { channel, handle } in output.drain_flows() {
+            // A flow may have gone out for another reason, and the link may be gone.
+            if let Some(session) = self.at_mut(channel).filter(|session| session.is_flow_due(handle)) {
+                write_flow(session, config, handle, out);
+            }
+        }
+    }
+
+    /// Writes transfers while `out` is shorter than `soft_limit`. Sessions take turns.
+    #[inline]
+    pub(super) fn write_transfers(
+        &mut self,
+        config: &Config,
+        output: &mut Output,
+        out: &mut GatherBuffer,
+        soft_limit: usize,
+    ) {
+        let mut drained = Vec::new();
+        for _ in 0..output.sending_count() {
+            if out.len() >= soft_limit {
+                break;
+            }
+            let Some(channel) = output.next_sending() else { break };
+            let Some(session) = self.at_mut(channel) else { continue };
+            session.write_transfers(output, soft_limit, out, &mut drained);
+            for handle in drained.drain(..) {
+                write_drain_answer(session, config, handle, out.encoded_mut());
+            }
+        }
+    }
+
+    /// Writes the dispositions that wait.
+    #[inline]
+    pub(super) fn write_dispositions(&mut self, output: &mut Output, out: &mut BytesMut) {
+        let max_frame = output.max_frame();
+        for channel in output.drain_disposing() {
+            if let Some(session) = self.at_mut(channel) {
+                session.write_dispositions(max_frame, out);
+            }
+        }
+    }
+
+    /// Moves flows, dispositions and teardown that wait behind the set-up frames, so that a frame of set-up that is
+    /// queued next comes behind them.
+    pub(super) fn flush(&mut self, config: &Config, output: &mut Output) {
+        let mut setup = output.take_setup();
+        self.write_flows(config, output, &mut setup);
+        self.write_dispositions(output, &mut setup);
+        output.restore_setup(setup);
     }
 
     #[inline]
     fn place_of(&self, remote: u16) -> Result<usize, usize> {
         self.by_remote.binary_search_by_key(&remote, |&(theirs, _)| theirs)
+    }
+}
+
+fn write_flow(session: &mut Session, config: &Config, handle: Option<u32>, out: &mut BytesMut) {
+    let flow = session.flow(config, handle);
+    write_frame(out, FrameKind::Amqp, session.id().channel, |out| flow.encode(out));
+}
+
+#[cold]
+fn write_drain_answer(session: &mut Session, config: &Config, handle: u32, out: &mut BytesMut) {
+    if session.end_drain(handle) {
+        write_flow(session, config, Some(handle), out);
     }
 }
