@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use amqp_codec::text::cut;
 use broker_core::{ClientId, Timestamp};
+use time::UtcDateTime;
 
 /// Makes tracking ids and message-ids. Not secret, only distinct: a splitmix64 sequence over the
 /// connection's seed.
@@ -87,29 +88,15 @@ fn push_uuid(text: &mut String, id: u128) {
     let _infallible = write!(text, "{first:08x}-{second:04x}-{third:04x}-{fourth:04x}-{last:012x}");
 }
 
-/// Writes `2026-11-21T13:09:00.123Z`.
+/// Writes `2026-11-21T13:09:00.123Z`; later than any date, the last one of which the year has four digits.
 fn push_time(text: &mut String, utc: Timestamp) {
-    let millis = utc.as_millis();
-    let (days, in_day) = (millis / 86_400_000, millis % 86_400_000);
-    let (year, month, day) = civil(days);
-    let (hours, minutes, seconds) = (in_day / 3_600_000, in_day / 60_000 % 60, in_day / 1000 % 60);
-    let _infallible = write!(
-        text,
-        "{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{:03}Z",
-        millis % 1000
-    );
-}
-
-/// The Gregorian date of a day since 1970-01-01. Counts from March, so that the leap day ends the year.
-const fn civil(days: u64) -> (u64, u64, u64) {
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    (era * 400 + year_of_era + (month <= 2) as u64, month, day)
+    const LAST: u64 = 253_402_300_799_999;
+    let nanos = i128::from(utc.as_millis().min(LAST)) * 1_000_000;
+    let at = UtcDateTime::from_unix_timestamp_nanos(nanos).expect("years of four digits are dates");
+    let (year, month, day) = (at.year(), u8::from(at.month()), at.day());
+    let (hour, minute, second, millis) = at.as_hms_milli();
+    let _infallible =
+        write!(text, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z");
 }
 
 #[cfg(test)]

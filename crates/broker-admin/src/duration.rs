@@ -11,12 +11,14 @@ pub(crate) const INFINITE: &str = "P10675199DT2H48M5.4775807S";
 /// Durations of this many days or more mean "never", as in the service: its maximum is `TimeSpan.MaxValue` of .NET.
 const INFINITE_DAYS: u64 = 10_675_199;
 const DAY: u64 = 86_400;
+const DATE: [(char, u64); 3] = [('Y', 365 * DAY), ('M', 30 * DAY), ('D', DAY)];
+const DATE_WITH_WEEKS: [(char, u64); 4] = [('Y', 365 * DAY), ('M', 30 * DAY), ('W', 7 * DAY), ('D', DAY)];
 /// Ticks of a second.
 const TICKS: u64 = 10_000_000;
 
 /// A duration or "never".
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum IsoDuration {
+pub enum IsoDuration {
     /// This long.
     Of(Duration),
     /// Without end.
@@ -25,7 +27,7 @@ pub(crate) enum IsoDuration {
 
 impl IsoDuration {
     /// The duration; `None` without end.
-    pub(crate) fn finite(self) -> Option<Duration> {
+    pub fn finite(self) -> Option<Duration> {
         match self {
             Self::Of(duration) => Some(duration),
             Self::Forever => None,
@@ -35,18 +37,26 @@ impl IsoDuration {
 
 /// Reads a duration. Years count 365 days and months 30, as .NET reads them.
 pub(crate) fn parse(text: &str) -> Option<IsoDuration> {
-    let whole = read(text.trim())?;
-    Some(if whole.as_secs() < INFINITE_DAYS * DAY { IsoDuration::Of(whole) } else { IsoDuration::Forever })
+    read(text.trim(), &DATE).map(of)
+}
+
+/// Reads a duration that a person wrote: in small letters too, and with weeks, which .NET does not know.
+pub fn read_iso_8601(text: &str) -> Option<IsoDuration> {
+    read(&text.to_ascii_uppercase(), &DATE_WITH_WEEKS).map(of)
+}
+
+fn of(whole: Duration) -> IsoDuration {
+    if whole.as_secs() < INFINITE_DAYS * DAY { IsoDuration::Of(whole) } else { IsoDuration::Forever }
 }
 
 /// Reads a value, which may be negative, in ticks of 100 ns; the largest ones stand for what lies beyond them.
 pub(crate) fn parse_ticks(text: &str) -> Option<i64> {
     let (text, sign) = text.trim().strip_prefix('-').map_or((text.trim(), 1), |text| (text, -1));
-    let ticks = i128::try_from(read(text)?.as_nanos() / 100).ok()? * sign;
+    let ticks = i128::try_from(read(text, &DATE)?.as_nanos() / 100).ok()? * sign;
     Some(i64::try_from(ticks).unwrap_or(if sign < 0 { i64::MIN } else { i64::MAX }))
 }
 
-fn read(text: &str) -> Option<Duration> {
+fn read(text: &str, date_units: &[(char, u64)]) -> Option<Duration> {
     let rest = text.strip_prefix('P')?;
     let (date, time) = match rest.split_once('T') {
         Some((_, "")) => return None,
@@ -56,7 +66,7 @@ fn read(text: &str) -> Option<Duration> {
     if date.is_empty() && time.is_empty() {
         return None;
     }
-    let date = units(date, &[('Y', 365 * DAY), ('M', 30 * DAY), ('D', DAY)])?;
+    let date = units(date, date_units)?;
     let time = units(time, &[('H', 3_600), ('M', 60), ('S', 1)])?;
     date.checked_add(time)
 }

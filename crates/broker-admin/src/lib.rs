@@ -23,11 +23,11 @@ mod time;
 mod xml;
 
 pub use condition::Match;
-pub use duration::{iso_8601, iso_8601_ticks};
+pub use duration::{IsoDuration, iso_8601, iso_8601_ticks, read_iso_8601};
 pub use namespace::{Host, Namespace};
 pub use operation::{Method, Pending, Request, Step, begin};
 pub use query::Query;
 pub use response::Answer;
 pub use route::{Route, RouteError};
-pub use time::date_time;
+pub use time::{date_time, rfc_3339_millis};
 pub use xml::XmlError;

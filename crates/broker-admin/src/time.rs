@@ -2,6 +2,7 @@
 //!
 //! Invariant: years have four digits; other instants are written as the first or last one that has.
 
+use ::time::{Date, Month, Time, UtcDateTime};
 use broker_core::Timestamp;
 
 use crate::xml;
@@ -12,7 +13,6 @@ pub(crate) const NEVER: &str = "0001-01-01T00:00:00Z";
 const FIRST: i64 = -62_135_596_800_000;
 /// The last millisecond of the year 9999.
 const LAST: i64 = 253_402_300_799_999;
-const DAY: i64 = 86_400_000;
 
 /// UTC, with milliseconds where there are any.
 pub(crate) fn format(at: Timestamp) -> String {
@@ -34,21 +34,41 @@ pub(crate) fn format_millis(millis: i64) -> String {
 }
 
 fn put_millis(out: &mut String, millis: i64) {
-    let millis = millis.clamp(FIRST, LAST);
-    let (year, month, day) = civil(millis.div_euclid(DAY));
-    let of_day = millis.rem_euclid(DAY);
-    let (hours, minutes, seconds) = (of_day / 3_600_000, of_day / 60_000 % 60, of_day / 1_000 % 60);
-    // None of them is negative: the year 1 is the first.
-    xml::digits(out, year.unsigned_abs(), 4);
-    for (mark, number) in [('-', month), ('-', day), ('T', hours), (':', minutes), (':', seconds)] {
-        out.push(mark);
-        xml::digits(out, number.unsigned_abs(), 2);
-    }
-    if of_day % 1_000 > 0 {
+    let at = utc(millis);
+    put_seconds(out, at);
+    if at.millisecond() > 0 {
         out.push('.');
-        xml::digits(out, (of_day % 1_000).unsigned_abs(), 3);
+        xml::digits(out, at.millisecond().into(), 3);
     }
     out.push('Z');
+}
+
+/// `2026-01-31T23:59:59.123Z` for milliseconds since 1970: always with milliseconds, so that texts sort as instants do.
+pub fn rfc_3339_millis(millis: i64) -> String {
+    let at = utc(millis);
+    let mut out = String::new();
+    put_seconds(&mut out, at);
+    out.push('.');
+    xml::digits(&mut out, at.millisecond().into(), 3);
+    out.push('Z');
+    out
+}
+
+fn put_seconds(out: &mut String, at: UtcDateTime) {
+    // The year 1 is the first, so none is negative.
+    xml::digits(out, at.year().unsigned_abs().into(), 4);
+    let parts =
+        [('-', at.month().into()), ('-', at.day()), ('T', at.hour()), (':', at.minute()), (':', at.second())];
+    for (mark, number) in parts {
+        out.push(mark);
+        xml::digits(out, number.into(), 2);
+    }
+}
+
+/// The instant, or the first or last one of which the year has four digits.
+fn utc(millis: i64) -> UtcDateTime {
+    let nanos = i128::from(millis.clamp(FIRST, LAST)) * 1_000_000;
+    UtcDateTime::from_unix_timestamp_nanos(nanos).expect("years of four digits are dates")
 }
 
 /// The same; zero is never.
@@ -77,14 +97,14 @@ pub(crate) fn parse(text: &str) -> Option<i64> {
     let (hours, minutes, seconds) = (clock.next()??, clock.next()??, clock.next()??);
     digits(fraction, i64::MAX)?;
     let millis = digits(format!("{fraction:0<3}").get(..3)?, 999)?;
-    let in_range = (1..=9_999).contains(&year) && (1..=12).contains(&month) && hours < 24 && minutes < 60;
-    let last = days_before(year, month + 1) - days_before(year, month);
-    if !in_range || day < 1 || day > last || seconds > 59 {
-        return None;
-    }
-    let days = days_before(year, month) + day - 1;
-    let minutes = (days * 24 + hours) * 60 + minutes - offset_minutes;
-    Some((minutes * 60 + seconds) * 1_000 + millis)
+    let small = |number: i64| u8::try_from(number).ok();
+    let month = Month::try_from(small(month)?).ok()?;
+    let date =
+        Date::from_calendar_date(i32::try_from(year).ok().filter(|year| *year > 0)?, month, small(day)?)
+            .ok()?;
+    let time = Time::from_hms(small(hours)?, small(minutes)?, small(seconds)?).ok()?;
+    let seconds = UtcDateTime::new(date, time).unix_timestamp() - offset_minutes * 60;
+    Some(seconds * 1_000 + millis)
 }
 
 /// The time without its offset, and the offset in minutes.
@@ -102,29 +122,6 @@ fn split_offset(time: &str) -> Option<(&str, i64)> {
 fn digits(text: &str, max: i64) -> Option<i64> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|number| is_number && *number <= max)
-}
-
-/// Days from 1970-01-01 to the first of a month; month 13 is the next January.
-fn days_before(year: i64, month: i64) -> i64 {
-    let year = if month == 13 { year + 1 } else { year };
-    let month = if month == 13 { 1 } else { month };
-    // A year that begins in March has its leap day at its end.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let leaps = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
-    year * 365 + leaps + (153 * month + 2) / 5 - 719_468
-}
-
-/// Year, month and day of a day since 1970-01-01. A year is taken to begin in March, so that the day that leap years
-/// add is its last; 400 years always have 146,097 days.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

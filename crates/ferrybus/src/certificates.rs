@@ -8,7 +8,6 @@ use std::{
     io::Write as _,
     net::IpAddr,
     path::{Path, PathBuf},
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 use rcgen::{
@@ -16,8 +15,9 @@ use rcgen::{
     KeyPair, KeyUsagePurpose, date_time_ymd,
 };
 use serde_json::{Value, json};
+use time::{Duration, OffsetDateTime};
 
-use crate::{arguments::CertArguments, calendar::civil, failure::Failure, output};
+use crate::{arguments::CertArguments, failure::Failure, output};
 
 /// Makes the files and says how to use them.
 pub(crate) fn run(arguments: &CertArguments) -> Result<(), Failure> {
@@ -98,12 +98,10 @@ fn params(name: &str, hosts: &[String], years: i32) -> Result<CertificateParams,
     let mut subject = DistinguishedName::new();
     subject.push(DnType::CommonName, name);
     params.distinguished_name = subject;
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     // From yesterday, so that a clock that is a little behind already trusts it.
-    let (year, month, day) = civil(i64::try_from(seconds / 86_400).unwrap_or_default() - 1);
-    let year = i32::try_from(year).map_err(Failure::new)?;
-    params.not_before = date_time_ymd(year, month, day);
-    params.not_after = date_time_ymd(year + years, month, day.min(28));
+    let first = OffsetDateTime::now_utc().saturating_sub(Duration::DAY).date();
+    params.not_before = first.midnight().assume_utc();
+    params.not_after = date_time_ymd(first.year() + years, first.month().into(), first.day().min(28));
     Ok(params)
 }
 

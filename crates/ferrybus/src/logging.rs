@@ -9,12 +9,12 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use broker_admin::rfc_3339_millis;
 use serde_json::{Map, Value};
 use tracing::error;
 use tracing_subscriber::{EnvFilter, reload};
 
 use crate::{
-    calendar::rfc_3339,
     failure::Failure,
     output,
     settings::{LogFormat, LogSettings},
@@ -65,7 +65,7 @@ pub(crate) fn start(settings: &LogSettings) -> Result<LogLevel, Failure> {
 /// A line that looks like those of the log for machines, for what is printed beside it.
 pub(crate) fn json_line(level: &str, message: &str, fields: &[(&str, Value)]) -> String {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let timestamp = rfc_3339(i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX));
+    let timestamp = rfc_3339_millis(i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX));
     let mut line = Map::new();
     let own = [("timestamp", Value::from(timestamp)), ("level", level.into()), ("message", message.into())];
     for (name, value) in own.iter().chain(fields) {

@@ -12,7 +12,6 @@ use crate::{arguments::Arguments, commands::run};
 mod arguments;
 mod banner;
 mod ca_bundle;
-mod calendar;
 mod certificates;
 mod client;
 mod commands;

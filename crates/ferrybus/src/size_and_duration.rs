@@ -131,54 +131,9 @@ fn words(mut text: &str) -> Option<Duration> {
     }
 }
 
-/// `P1DT2H3M4.5S`; a year has 365 days and a month 30, as in .NET. From 10,675,199 days (the largest number of
-/// ticks there) it means for ever.
+/// `P1DT2H3M4.5S`; a year has 365 days and a month 30, as in .NET.
 fn iso_8601(text: &str) -> Option<Span> {
-    let (date, time) = match text.get(1..)?.split_once(['T', 't']) {
-        Some((date, time)) if !time.is_empty() => (date, time),
-        Some(_) => return None,
-        None => (text.get(1..)?, ""),
-    };
-    if date.is_empty() && time.is_empty() {
-        return None;
-    }
-    let days = iso_part(date, &[('Y', 365 * DAY), ('M', 30 * DAY), ('W', 7 * DAY), ('D', DAY)])?;
-    let rest = iso_part(time, &[('H', 3_600 * SECOND), ('M', 60 * SECOND), ('S', SECOND)])?;
-    let nanos = days.checked_add(rest)?;
-    if nanos / DAY >= FOREVER_DAYS {
-        return Some(Span::Forever);
-    }
-    let seconds = u64::try_from(nanos / SECOND).ok()?;
-    Some(Span::Of(Duration::new(seconds, u32::try_from(nanos % SECOND).ok()?)))
-}
-
-/// Numbers each followed by one of the units, in their order; nanoseconds. Only seconds may have a fraction.
-fn iso_part(mut text: &str, units: &[(char, u128)]) -> Option<u128> {
-    let mut sum = 0_u128;
-    let mut units = units.iter();
-    while !text.is_empty() {
-        let (number, rest) = split_number(text)?;
-        let (fraction, rest) = match rest.strip_prefix('.') {
-            Some(rest) => fraction(rest)?,
-            None => (0, rest),
-        };
-        let letter = rest.chars().next()?.to_ascii_uppercase();
-        let &(_, nanos) = units.by_ref().find(|(unit, _)| *unit == letter)?;
-        if fraction != 0 && letter != 'S' {
-            return None;
-        }
-        sum = sum.checked_add(u128::from(number).checked_mul(nanos)?)?.checked_add(fraction)?;
-        text = rest.get(1..)?;
-    }
-    Some(sum)
-}
-
-/// The digits after the point as nanoseconds, and what follows them.
-fn fraction(text: &str) -> Option<(u128, &str)> {
-    let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-    let (digits, rest) = text.split_at_checked(end)?;
-    let nine: String = digits.chars().chain(std::iter::repeat('0')).take(9).collect();
-    (!digits.is_empty()).then_some((nine.parse().ok()?, rest))
+    broker_admin::read_iso_8601(text).map(|span| span.finite().map_or(Span::Forever, Span::Of))
 }
 
 /// The leading decimal digits, and the rest without leading space.
@@ -233,10 +188,6 @@ impl<'de> Deserialize<'de> for Span {
         deserializer.deserialize_any(Visitor)
     }
 }
-
-const SECOND: u128 = 1_000_000_000;
-const DAY: u128 = 86_400 * SECOND;
-const FOREVER_DAYS: u128 = 10_675_199;
 
 #[cfg(test)]
 mod tests;

@@ -55,7 +55,26 @@ fn instants_are_read_with_and_without_an_offset() {
     }
 }
 
+#[test]
+fn instants_with_milliseconds_are_written_as_everybody_writes_them() {
+    let cases = [
+        (0, "1970-01-01T00:00:00.000Z"),
+        (-1, "1969-12-31T23:59:59.999Z"),
+        (1_735_689_599_999, "2024-12-31T23:59:59.999Z"),
+        (1_795_198_930_000, "2026-11-20T18:22:10.000Z"),
+        (i64::MAX, "9999-12-31T23:59:59.999Z"),
+    ];
+    for (millis, expected) in cases {
+        assert_eq!(rfc_3339_millis(millis), expected);
+    }
+}
+
 proptest! {
+    #[test]
+    fn texts_sort_as_their_instants(a in FIRST..=LAST, b in FIRST..=LAST) {
+        prop_assert_eq!(rfc_3339_millis(a).cmp(&rfc_3339_millis(b)), a.cmp(&b));
+    }
+
     #[test]
     fn what_is_written_is_read_back(millis in FIRST..=LAST) {
         prop_assert_eq!(parse(&format_millis(millis)), Some(millis));

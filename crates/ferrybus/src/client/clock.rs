@@ -6,7 +6,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 use super::Target;
-use crate::{calendar, failure::Failure, output, size_and_duration::Span};
+use crate::{failure::Failure, output, size_and_duration::Span};
 
 /// Says what time it is for the broker.
 pub(crate) async fn show_clock(target: Target, as_json: bool) -> Result<(), Failure> {
@@ -31,5 +31,5 @@ fn print(time: &Value, as_json: bool) -> Result<(), Failure> {
         return Err(Failure::new(format_args!("the broker's answer cannot be read: {time}")));
     };
     let ahead = std::time::Duration::from_millis(ahead.unsigned_abs());
-    output::line(format_args!("{}  ahead {ahead:?}", calendar::rfc_3339(now)))
+    output::line(format_args!("{}  ahead {ahead:?}", broker_admin::rfc_3339_millis(now)))
 }

@@ -4,12 +4,12 @@
 
 use std::time::Duration;
 
+use broker_admin::rfc_3339_millis;
 use hyper::{Method, StatusCode};
 use serde_json::Value;
 
 use super::{Target, http::HttpRequest};
 use crate::{
-    calendar::rfc_3339,
     failure::Failure,
     output,
     property::{human_bytes, human_time},
@@ -63,7 +63,7 @@ fn table(all: &[Value]) -> Table {
             text("protocol"),
             user(connection),
             text("container_id"),
-            since.map_or("-".into(), rfc_3339),
+            since.map_or("-".into(), rfc_3339_millis),
             shown("sessions"),
             shown("links"),
             shown("unsettled"),

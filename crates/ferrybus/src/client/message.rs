@@ -3,13 +3,14 @@
 //! Invariant: no bytes of a message reach the terminal unchecked; control characters are escaped.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use broker_admin::rfc_3339_millis;
 use fe2o3_amqp_types::{
     messaging::{Body, Message, MessageId, annotations::OwnedKey},
     primitives::{SimpleValue, Symbol, Value},
 };
 use serde_json::{Map, Value as Json, json};
 
-use crate::{calendar::rfc_3339, output::printable};
+use crate::output::printable;
 
 /// A message as it was received or peeked.
 pub(super) type Received = Message<Body<Value>>;
@@ -69,7 +70,7 @@ pub(super) fn text(message: &Received) -> String {
     let number = sequence_number(message).map_or_else(|| "-".to_owned(), |number| number.to_string());
     let mut facts = Vec::new();
     if let Some(Value::Timestamp(time)) = annotation(message, "x-opt-enqueued-time") {
-        facts.push(format!("enqueued {}", rfc_3339(time.milliseconds())));
+        facts.push(format!("enqueued {}", rfc_3339_millis(time.milliseconds())));
     }
     if let Some(count) =
         message.header.as_ref().map(|header| header.delivery_count).filter(|count| *count > 0)
@@ -158,7 +159,7 @@ fn value_json(value: &Value) -> Json {
         Value::Float(number) => json!(number.0),
         Value::Double(number) => json!(number.0),
         Value::Char(letter) => letter.to_string().into(),
-        Value::Timestamp(time) => rfc_3339(time.milliseconds()).into(),
+        Value::Timestamp(time) => rfc_3339_millis(time.milliseconds()).into(),
         Value::Uuid(uuid) => hex(uuid.as_inner()).into(),
         Value::Binary(bytes) => json!({ "base64": STANDARD.encode(bytes) }),
         Value::String(text) | Value::Symbol(Symbol(text)) => text.as_str().into(),

@@ -3,7 +3,7 @@
 //! Invariant: a filter or action that the broker would not understand is refused here, with its place in the text.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use broker_admin::iso_8601_ticks;
+use broker_admin::{iso_8601_ticks, rfc_3339_millis};
 use broker_core::Rule;
 use broker_filter::{CorrelationFilter, Filter, Parameters, Property, SqlAction, SystemProperty, Value};
 use serde_json::{Map, Value as Json, json};
@@ -15,7 +15,6 @@ use super::{
 };
 use crate::{
     arguments::{RuleArguments, RulePath},
-    calendar::rfc_3339,
     failure::Failure,
     output, rules,
     suggest::suggest,
@@ -191,7 +190,7 @@ fn value_json(value: &Value) -> Json {
         Value::Int(number) => (*number).into(),
         Value::Double(number) if number.is_finite() => json!(number),
         Value::Double(number) => number.to_string().into(),
-        Value::Timestamp(millis) => rfc_3339(*millis).into(),
+        Value::Timestamp(millis) => rfc_3339_millis(*millis).into(),
         Value::Duration(ticks) => iso_8601_ticks(*ticks).into(),
         Value::Uuid(bytes) => message::hex(bytes).into(),
         Value::Binary(bytes) => STANDARD.encode(bytes).into(),
