@@ -9,6 +9,7 @@ use amqp_codec::{
 };
 use broker_core::Message;
 use broker_filter::{PropertySet, SystemProperty, Value};
+use uuid::Uuid;
 
 /// Fields of the properties section that rules know.
 pub(crate) const FIELDS: [(SystemProperty, PropertyField); 8] = [
@@ -61,22 +62,9 @@ fn as_text(value: RawValue<'_>) -> Value {
         return Value::Text(number.to_string().into());
     }
     match value.as_uuid() {
-        Some(uuid) => Value::Text(uuid_text(uuid).into()),
+        Some(uuid) => Value::Text(Uuid::from_bytes(uuid).to_string().into()),
         None => self::value(value),
     }
-}
-
-fn uuid_text(uuid: [u8; 16]) -> String {
-    let bits = u128::from_be_bytes(uuid);
-    let part = |shift: u32, digits: u32| bits >> shift & ((1 << (4 * digits)) - 1);
-    format!(
-        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-        part(96, 8),
-        part(80, 4),
-        part(64, 4),
-        part(48, 4),
-        part(0, 12)
-    )
 }
 
 /// A value as rules know it.

@@ -3,9 +3,9 @@
 //! Invariant: equal ids of one type have equal texts and different ones different texts. An id that a client writes as
 //! a number or UUID equals the text that other clients write for it.
 
-use std::fmt::Write as _;
-
 use amqp_codec::raw::RawValue;
+use data_encoding::HEXLOWER;
+use uuid::Uuid;
 
 /// The canonical text of a message-id (messaging §3.2.4, §3.2.11 to 3.2.14): a string as it is, a number in decimal
 /// digits, a UUID in five groups of lower-case hexadecimal digits, bytes as such digits without groups.
@@ -17,26 +17,9 @@ pub(crate) fn canonical(id: RawValue<'_>) -> Option<Box<str>> {
         return Some(number.to_string().into());
     }
     if let Some(uuid) = id.as_uuid() {
-        return Some(grouped(uuid));
+        return Some(Uuid::from_bytes(uuid).to_string().into());
     }
-    id.as_binary().map(|bytes| digits(bytes, &[]))
-}
-
-fn grouped(uuid: [u8; 16]) -> Box<str> {
-    digits(&uuid, &[4, 6, 8, 10])
-}
-
-/// Hexadecimal digits, with a hyphen before the bytes at these places.
-fn digits(bytes: &[u8], hyphens: &[usize]) -> Box<str> {
-    let mut text = String::with_capacity(2 * bytes.len() + hyphens.len());
-    for (place, byte) in bytes.iter().enumerate() {
-        if hyphens.contains(&place) {
-            text.push('-');
-        }
-        // Writing to a `String` does not fail.
-        let _written = write!(text, "{byte:02x}");
-    }
-    text.into()
+    id.as_binary().map(|bytes| HEXLOWER.encode(bytes).into())
 }
 
 #[cfg(test)]

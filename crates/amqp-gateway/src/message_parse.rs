@@ -12,6 +12,7 @@ use amqp_codec::{
 };
 use broker_core::{EntityKind, Message, QueueInfo, Timestamp};
 use bytes::{Bytes, BytesMut};
+use uuid::Uuid;
 
 use crate::{
     condition::Refusal, filter_properties, message_id, message_limits, settlement_rules::Dialect,
@@ -244,15 +245,9 @@ fn with_message_id(payload: &Bytes, sections: &Sections, id: &str) -> Bytes {
 /// 32 lower-case hexadecimal digits.
 pub(crate) fn hex(id: u128) -> [u8; 32] {
     let mut digits = [0; 32];
-    let mut rest = id;
-    for digit in digits.iter_mut().rev() {
-        *digit = HEX.get((rest & 0xf) as usize).copied().unwrap_or(b'0');
-        rest >>= 4;
-    }
+    Uuid::from_u128(id).simple().encode_lower(&mut digits);
     digits
 }
-
-const HEX: [u8; 16] = *b"0123456789abcdef";
 
 #[cfg(test)]
 mod tests;

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use amqp_codec::text::cut;
 use broker_core::{ClientId, Timestamp};
 use time::UtcDateTime;
+use uuid::Uuid;
 
 /// Makes tracking ids and message-ids. Not secret, only distinct: a splitmix64 sequence over the
 /// connection's seed.
@@ -82,10 +83,7 @@ pub(crate) const fn mix(mut bits: u64) -> u64 {
 }
 
 fn push_uuid(text: &mut String, id: u128) {
-    let field = |low: u32, bits: u32| id >> low & ((1 << bits) - 1);
-    let (first, second, third) = (field(96, 32), field(80, 16), field(64, 16));
-    let (fourth, last) = (field(48, 16), field(0, 48));
-    let _infallible = write!(text, "{first:08x}-{second:04x}-{third:04x}-{fourth:04x}-{last:012x}");
+    let _infallible = write!(text, "{}", Uuid::from_u128(id));
 }
 
 /// Writes `2026-11-21T13:09:00.123Z`; later than any date, the last one of which the year has four digits.

@@ -7,7 +7,9 @@ use broker_core::{Rule, StoredRule};
 use broker_filter::{
     CorrelationFilter, Filter, Parameters, Property, SqlAction, SqlFilter, SystemProperty, Value,
 };
+use data_encoding::HEXLOWER;
 use roxmltree::Node;
+use uuid::Uuid;
 
 use crate::{duration, time, xml};
 
@@ -235,8 +237,8 @@ fn write_value(out: &mut String, value: &Value, written: Option<&str>) {
         Value::Timestamp(millis) => (SCHEMA, "dateTime", time::format_millis(*millis)),
         Value::Duration(ticks) => (SERIALIZATION, "duration", duration::format_ticks(*ticks)),
         // No client can send the rest here, but over AMQP.
-        Value::Uuid(bytes) => (SERIALIZATION, "guid", uuid(bytes)),
-        Value::Binary(bytes) => (SCHEMA, "hexBinary", hex(bytes)),
+        Value::Uuid(bytes) => (SERIALIZATION, "guid", Uuid::from_bytes(*bytes).to_string()),
+        Value::Binary(bytes) => (SCHEMA, "hexBinary", HEXLOWER.encode(bytes)),
         Value::Null => (SCHEMA, "string", String::new()),
     };
     xml::put(out, format_args!("<Value i:type=\"d6p1:{kind}\" xmlns:d6p1=\"{namespace}\">"));
@@ -250,22 +252,6 @@ fn double(number: f64) -> String {
         return if number > 0.0 { "INF" } else { "-INF" }.to_owned();
     }
     number.to_string()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        xml::put(&mut text, format_args!("{byte:02x}"));
-    }
-    text
-}
-
-fn uuid(bytes: &[u8; 16]) -> String {
-    let mut text = hex(bytes);
-    for place in [20, 16, 12, 8] {
-        text.insert(place, '-');
-    }
-    text
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+use uuid::Uuid;
+
 use crate::fold::Hash;
 
 /// The value of a property, a constant or a result.
@@ -130,7 +132,7 @@ impl Value {
             Self::Bool(value) => Some(if *value { "True" } else { "False" }.into()),
             Self::Int(value) => Some(value.to_string().into()),
             Self::Double(value) => Some(value.to_string().into()),
-            Self::Uuid(bytes) => Some(uuid_text(*bytes)),
+            Self::Uuid(bytes) => Some(Uuid::from_bytes(*bytes).to_string().into()),
             Self::Null | Self::Timestamp(_) | Self::Duration(_) | Self::Binary(_) => None,
         }
     }
@@ -172,19 +174,6 @@ fn whole(value: f64) -> Option<i64> {
     // 2^63 is a double; the largest i64 is not.
     let limit = 9_223_372_036_854_775_808.0;
     (value.fract() == 0.0 && (-limit..limit).contains(&value)).then_some(value as i64)
-}
-
-fn uuid_text(bytes: [u8; 16]) -> Box<str> {
-    let bits = u128::from_be_bytes(bytes);
-    format!(
-        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-        bits >> 96,
-        bits >> 80 & 0xffff,
-        bits >> 64 & 0xffff,
-        bits >> 48 & 0xffff,
-        bits & 0xffff_ffff_ffff
-    )
-    .into()
 }
 
 /// Equal in kind and content: an integer and a double differ, a number that is none equals itself.

@@ -4,6 +4,8 @@
 
 use std::io::{self, IsTerminal as _};
 
+use comfy_table::{CellAlignment, ContentArrangement, presets};
+
 use crate::{failure::Failure, output};
 
 /// Lines with columns of one width each.
@@ -39,18 +41,16 @@ impl Table {
     }
 
     fn lines(&self) -> Vec<String> {
-        let titles: Vec<String> = self.titles.iter().map(|title| (*title).to_owned()).collect();
-        let all = || std::iter::once(&titles).chain(&self.rows);
-        let width = |at: usize| all().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max();
-        let widths: Vec<usize> = (0..self.titles.len()).map(|at| width(at).unwrap_or_default()).collect();
-        all().map(|row| self.line(row, &widths)).collect()
-    }
-
-    fn line(&self, row: &[String], widths: &[usize]) -> String {
-        let cells = row.iter().zip(widths).enumerate().map(|(at, (cell, &width))| {
-            if at >= self.numbers_from { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
-        });
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+        let mut table = comfy_table::Table::new();
+        table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+        table.set_header(self.titles).add_rows(&self.rows);
+        for (at, column) in table.column_iter_mut().enumerate() {
+            column.set_padding((0, 2));
+            if at >= self.numbers_from {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        table.lines().map(|line| line.trim_end().to_owned()).collect()
     }
 }
 

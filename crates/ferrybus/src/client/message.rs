@@ -4,6 +4,7 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use broker_admin::rfc_3339_millis;
+use data_encoding::HEXLOWER;
 use fe2o3_amqp_types::{
     messaging::{Body, Message, MessageId, annotations::OwnedKey},
     primitives::{SimpleValue, Symbol, Value},
@@ -127,17 +128,9 @@ pub(super) fn id_text(id: &MessageId) -> String {
     match id {
         MessageId::String(text) => text.clone(),
         MessageId::Ulong(number) => number.to_string(),
-        MessageId::Uuid(uuid) => hex(uuid.as_inner()),
-        MessageId::Binary(bytes) => hex(bytes),
+        MessageId::Uuid(uuid) => HEXLOWER.encode(uuid.as_inner()),
+        MessageId::Binary(bytes) => HEXLOWER.encode(bytes),
     }
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut out, byte| {
-        write!(out, "{byte:02x}").expect("a String takes whatever is written to it");
-        out
-    })
 }
 
 fn simple_json(value: &SimpleValue) -> Json {
@@ -160,7 +153,7 @@ fn value_json(value: &Value) -> Json {
         Value::Double(number) => json!(number.0),
         Value::Char(letter) => letter.to_string().into(),
         Value::Timestamp(time) => rfc_3339_millis(time.milliseconds()).into(),
-        Value::Uuid(uuid) => hex(uuid.as_inner()).into(),
+        Value::Uuid(uuid) => HEXLOWER.encode(uuid.as_inner()).into(),
         Value::Binary(bytes) => json!({ "base64": STANDARD.encode(bytes) }),
         Value::String(text) | Value::Symbol(Symbol(text)) => text.as_str().into(),
         Value::List(items) => items.iter().map(value_json).collect::<Vec<_>>().into(),

@@ -6,12 +6,12 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use broker_admin::{iso_8601_ticks, rfc_3339_millis};
 use broker_core::Rule;
 use broker_filter::{CorrelationFilter, Filter, Parameters, Property, SqlAction, SystemProperty, Value};
+use data_encoding::HEXLOWER;
 use serde_json::{Map, Value as Json, json};
 
 use super::{
     Target,
     management::{EntityRef, State},
-    message,
 };
 use crate::{
     arguments::{RuleArguments, RulePath},
@@ -192,7 +192,7 @@ fn value_json(value: &Value) -> Json {
         Value::Double(number) => number.to_string().into(),
         Value::Timestamp(millis) => rfc_3339_millis(*millis).into(),
         Value::Duration(ticks) => iso_8601_ticks(*ticks).into(),
-        Value::Uuid(bytes) => message::hex(bytes).into(),
+        Value::Uuid(bytes) => HEXLOWER.encode(bytes).into(),
         Value::Binary(bytes) => STANDARD.encode(bytes).into(),
         Value::Null => Json::Null,
     }

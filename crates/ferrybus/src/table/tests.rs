@@ -11,6 +11,14 @@ fn columns_are_as_wide_as_their_widest_cell_and_numbers_end_in_line() {
 }
 
 #[test]
+fn letters_that_take_two_columns_of_a_terminal_count_for_two() {
+    let mut table = Table::new(&["NAME", "ACTIVE"], 1);
+    table.row(["日本".into(), "1".into()]);
+    table.row(["abcde".into(), "2".into()]);
+    assert_eq!(table.lines(), ["NAME   ACTIVE", "日本        1", "abcde       2"]);
+}
+
+#[test]
 fn what_a_terminal_would_act_on_is_escaped() {
     let mut table = Table::new(&["A"], 1);
     table.row(["x\n\u{1b}[2J".into()]);
