@@ -151,3 +151,8 @@ impl<'a, O: Output> Cx<'a, O> {
         mem::take(&mut self.coalescer)
     }
 }
+
+/// Cost of handling a message of `length` bytes, more if it was moved.
+pub(crate) fn cost(moved: bool, length: u32) -> u32 {
+    1 + if moved { length / BYTES_LIKE_A_MESSAGE } else { 0 }
+}

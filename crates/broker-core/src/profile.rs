@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::{
     EntityError, EntityKind, EntitySettings,
-    entity::{EXPRESS, out_of_range},
+    entity::settings::{EXPRESS, out_of_range},
 };
 
 /// Which features there are.

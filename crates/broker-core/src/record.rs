@@ -19,7 +19,8 @@ pub(crate) use properties::{decode_properties, encode_properties};
 pub(crate) use rule::{RuleRecord, encode_rule, encode_rule_gone};
 pub(crate) use session_state::{SessionStateIndex, encode_session_state, session_state_of};
 
-use crate::{QueueId, record::reader::Reader, slot::State};
+use crate::{QueueId, store::slot::State};
+use reader::Reader;
 
 /// Version of the record format, the first byte of every record.
 pub(crate) const VERSION: u8 = 1;

@@ -3,13 +3,24 @@
 //! Invariant: an unlocked active message that can be read is in the retrieval order exactly once; in a store with
 //! sessions it is `Ready` in its session instead.
 
+pub(crate) mod activity;
 mod body_refs;
 mod counts;
+pub(crate) mod deadlines;
+pub(crate) mod history;
 mod links;
+pub(crate) mod load_message;
 mod lock_owners;
 mod locks;
 mod order;
+pub(crate) mod partition;
 mod replay;
+pub(crate) mod selection;
+pub(crate) mod session_id;
+pub(crate) mod sessions;
+pub(crate) mod shared_bodies;
+pub(crate) mod slot;
+pub(crate) mod slots;
 mod timers;
 mod visible;
 
@@ -26,16 +37,18 @@ use std::{
 
 use crate::{
     LockLifetime, Position, QueueId, Timestamp,
-    activity::Traffic,
-    history::History,
-    partition::{PartitionId, SequenceCursor},
     record::{BodyRef, Definition},
-    selection::Selection,
-    sessions::{Session, SessionMessageState, SessionNumber, SessionState, Sessions},
-    slot::{ConsumerNumber, Slot, State},
-    slots::Slots,
-    store::{lock_owners::LockOwners, order::Order, visible::Visible},
 };
+use activity::Traffic;
+use history::History;
+use lock_owners::LockOwners;
+use order::Order;
+use partition::{PartitionId, SequenceCursor};
+use selection::Selection;
+use sessions::{Session, SessionMessageState, SessionNumber, SessionState, Sessions};
+use slot::{ConsumerNumber, Slot, State};
+use slots::Slots;
+use visible::Visible;
 
 /// Role of a store within its entity.
 #[derive(Debug)]

@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-use super::{Reader, RecordError, SEQUENCE_END, VERSION, kind};
+use super::{SEQUENCE_END, VERSION, kind, reader::Reader};
 use crate::{
     AccessRight, AuthorizationRule, EntityKind, EntitySettings, EntityStatus, EntityVersion, KeyText,
-    LockLifetime, QueueId, Timestamp, partition::Counters,
+    LockLifetime, QueueId, RecordError, Timestamp, store::partition::Counters,
 };
 
 /// Stands for `None` where a number would be.

@@ -3,8 +3,8 @@
 //! Invariant: a record is no longer than any other that is all index, and a claimed count is checked before room is
 //! made for it.
 
-use super::{Fact, Reader, RecordError, SEQUENCE_END, VERSION, kind};
-use crate::{QueueId, Timestamp, history::Digest};
+use super::{Fact, SEQUENCE_END, VERSION, kind, reader::Reader};
+use crate::{QueueId, RecordError, Timestamp, store::history::Digest};
 
 /// Most ids in one record: four kilobytes of digests.
 pub(crate) const HISTORY_IDS_MAX: usize = 256;
@@ -47,9 +47,9 @@ pub(crate) fn encode_history<'a>(
 /// That the runs before `kept_from` are gone.
 pub(crate) fn encode_forgotten(queue: QueueId, kept_from: u64) -> [u8; 16] {
     let mut record = [0; 16];
-    super::put(&mut record, 0, &[VERSION, kind::HISTORY, FORGOTTEN, 0]);
-    super::put(&mut record, 4, &queue.0.to_le_bytes());
-    super::put(&mut record, 8, &kept_from.to_le_bytes());
+    crate::record::put(&mut record, 0, &[VERSION, kind::HISTORY, FORGOTTEN, 0]);
+    crate::record::put(&mut record, 4, &queue.0.to_le_bytes());
+    crate::record::put(&mut record, 8, &kept_from.to_le_bytes());
     record
 }
 

@@ -5,9 +5,9 @@
 use bytes::{Buf as _, Bytes};
 
 use super::{
-    Reader, RecordError, SEQUENCE_END, VERSION, decode_properties, decode_state, encode_properties, kind, put,
+    SEQUENCE_END, VERSION, decode_properties, decode_state, encode_properties, kind, put, reader::Reader,
 };
-use crate::{Properties, QueueId, StoredExtras, Timestamp, slot::State};
+use crate::{Properties, QueueId, RecordError, StoredExtras, Timestamp, store::slot::State};
 
 /// The sender asked for durability (`header.durable`).
 pub(crate) const DURABLE: u8 = 1;

@@ -5,10 +5,10 @@
 use bytes::Bytes;
 
 use super::{
-    Reader, RecordError,
+    reader::Reader,
     value::{put_value, take_value},
 };
-use crate::{Properties, PropertyValue};
+use crate::{Properties, PropertyValue, RecordError};
 
 const TEXT: u8 = 0;
 const ENCODED: u8 = 1;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: never reads past the end; says which field was missing.
 
-use super::RecordError;
+use crate::RecordError;
 
 /// Cursor over the bytes that are left to read.
 pub(super) struct Reader<'a>(&'a [u8]);

@@ -5,10 +5,11 @@
 use broker_filter::{CorrelationFilter, Filter, Parameters, Property, SqlAction, SqlFilter, SystemProperty};
 
 use super::{
-    Reader, RecordError, VERSION, kind,
+    VERSION, kind,
+    reader::Reader,
     value::{put_long, put_written, take_text, take_written},
 };
-use crate::{QueueId, Rule, Timestamp};
+use crate::{QueueId, RecordError, Rule, Timestamp};
 
 const PRESENT: u8 = 0;
 const GONE: u8 = 1;

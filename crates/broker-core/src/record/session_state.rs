@@ -4,8 +4,8 @@
 
 use bytes::{Buf as _, Bytes};
 
-use super::{Reader, RecordError, VERSION, kind};
-use crate::{QueueId, Timestamp};
+use super::{VERSION, kind, reader::Reader};
+use crate::{QueueId, RecordError, Timestamp};
 
 /// Bytes before the id.
 const FIXED: usize = 20;

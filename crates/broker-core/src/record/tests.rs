@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     AccessRight, AuthorizationRule, EntityKind, EntitySettings, EntityStatus, KeyText, LockLifetime,
-    Properties, PropertyValue, Rule, StoredExtras, Timestamp, partition::Counters,
+    Properties, PropertyValue, Rule, StoredExtras, Timestamp, store::partition::Counters,
 };
 
 fn state() -> impl Strategy<Value = State> {
@@ -411,7 +411,7 @@ fn the_bytes_of_records_match_the_format_document() {
 
 #[test]
 fn the_bytes_of_a_history_match_the_format_document() {
-    let digests = [crate::history::Digest([7; 16]), crate::history::Digest([8; 16])];
+    let digests = [crate::store::history::Digest([7; 16]), crate::store::history::Digest([8; 16])];
     let at = Timestamp::from_millis(4);
     let drawn: &[&[u8]] = &[
         &[1, 8, 0, 0, 5, 0, 0, 0],

@@ -4,7 +4,8 @@
 
 use broker_filter::Value;
 
-use super::{Reader, RecordError};
+use super::reader::Reader;
+use crate::RecordError;
 
 mod tag {
     pub(super) const NULL: u8 = 0;

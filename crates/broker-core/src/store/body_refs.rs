@@ -3,7 +3,8 @@
 //! Invariant: all copies of a store are of one topic. A body is there as long as a copy refers to it, and its slot counts
 //! the references.
 
-use crate::{QueueId, record::BodyRef, slots::Slots};
+use super::slots::Slots;
+use crate::{QueueId, record::BodyRef};
 
 /// References of the copies in a store. Nothing is allocated before the first copy, for most stores have none.
 #[derive(Debug, Default)]

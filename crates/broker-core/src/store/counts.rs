@@ -3,10 +3,8 @@
 //! Invariant: the counts are the sums over the slots, and over the states of the sessions: a slot that changes is
 //! subtracted as it was and added as it is.
 
-use crate::{
-    Timestamp,
-    slot::{Slot, State},
-};
+use super::slot::{Slot, State};
+use crate::Timestamp;
 
 /// Sums over the slots of a store.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

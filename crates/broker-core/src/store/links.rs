@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use crate::{ClientId, LinkId, selection::Selectors, slot::ConsumerNumber};
+use super::{selection::Selectors, slot::ConsumerNumber};
+use crate::{ClientId, LinkId};
 
 /// Producers and consumers of one store.
 #[derive(Debug, Default)]

@@ -10,10 +10,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::{
+use super::{
     slot::{ConsumerNumber, Slot},
     slots::Slots,
-    store::timers::Timers,
+    timers::Timers,
 };
 
 /// Locks that are noted at least before a list is given up.

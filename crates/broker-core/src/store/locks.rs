@@ -2,12 +2,8 @@
 //!
 //! Invariant: `counts.locked` is the number of slots that are locked, and each of them is among the runs of the timers.
 
-use crate::{
-    LockId, SettleError, Timestamp,
-    sessions::Session,
-    slot::ConsumerNumber,
-    store::{Holders, Store},
-};
+use super::{Holders, Store, sessions::Session, slot::ConsumerNumber};
+use crate::{LockId, SettleError, Timestamp};
 
 impl Store {
     /// Locks a message that was taken.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{partition::PartitionId, slot::Slot, slots::Slots};
+use super::{partition::PartitionId, slot::Slot, slots::Slots};
 
 /// Which numbers are still to be handed out.
 #[derive(Debug, Default)]

@@ -2,13 +2,12 @@
 //!
 //! Invariant: after `rebuild` a store is as if the messages that replay left in it had just come, in order.
 
-use crate::{
-    Timestamp,
+use super::{
+    Counts, Store,
     partition::{Counters, PartitionId},
-    record::Definition,
     slot::{Slot, State},
-    store::{Counts, Store},
 };
+use crate::{Timestamp, record::Definition};
 
 /// The highest numbers that replay saw.
 #[derive(Debug, Default)]

@@ -1,8 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::LockId;
-use crate::Position;
+use crate::{LockId, Position};
 
 fn at(millis: u64) -> Timestamp {
     Timestamp::from_millis(millis)

@@ -6,13 +6,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::{
-    QueueId, Timestamp,
+use super::{
+    counts::Counts,
     deadlines::{Deadlines, Run},
     slot::Slot,
     slots::Slots,
-    store::counts::Counts,
 };
+use crate::{QueueId, Timestamp};
 
 /// Timers of the messages of one store.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{
+use super::{
     slot::{Slot, State},
     slots::Slots,
 };

@@ -1,0 +1,125 @@
+//! Entities change: their properties, and with them what their links may do.
+//!
+//! Invariant: a refused change has changed nothing. No link stands open for what its entity forbids.
+
+use std::time::Duration;
+
+use super::entities::EntityAdmin;
+use crate::{
+    AttachError, Effect, EntityError, EntityKind, EntitySettings, EntityVersion, Output, QueueId,
+    call::Cx,
+    entity::{authorization, name, status::Use},
+    link::{attachments::Attachments, client::Link},
+    namespace::Namespace,
+    record::Definition,
+};
+
+/// Changes entities.
+#[derive(Debug)]
+pub(crate) struct EntityUpdates<'a> {
+    pub(crate) state: &'a mut Namespace,
+}
+
+impl<'a> EntityUpdates<'a> {
+    pub(crate) fn of(state: &'a mut Namespace) -> Self {
+        Self { state }
+    }
+}
+
+impl EntityUpdates<'_> {
+    pub(crate) fn update_entity(
+        &mut self,
+        cx: &mut Cx<'_, impl Output>,
+        name: &str,
+        settings: EntitySettings,
+        expected: Option<EntityVersion>,
+    ) -> Result<(), EntityError> {
+        let missing = || EntityError::NotFound(name.into());
+        let queue = *self.state.messages.entities.names.get(&name::key(name)).ok_or_else(missing)?;
+        let entity = self.state.main_of(queue).ok_or_else(missing)?;
+        if expected.is_some_and(|expected| expected != entity.definition.version()) {
+            return Err(EntityError::Changed(entity.definition.name.clone()));
+        }
+        let mut settings = settings.check()?;
+        self.state.messages.config.profile.check(entity.definition.kind, &mut settings)?;
+        self.state.messages.entities.check_forwards(
+            &entity.definition.name,
+            entity.definition.kind,
+            &mut settings,
+        )?;
+        if entity.definition.kind == EntityKind::Subscription {
+            settings.enable_partitioning = entity.definition.settings.enable_partitioning;
+        }
+        settings.check_update(&entity.definition.settings)?;
+        settings.status.check(entity.definition.kind)?;
+        let before = &entity.definition.settings.authorization;
+        authorization::date(&mut settings.authorization, before, cx.now);
+        let has_other_keys = settings.authorization != *before;
+        let accessed_at = self.state.messages.entities.accessed_at(&entity.definition);
+        // Two updates never have the same time: it is what tells the states of an entity apart.
+        let updated_at = cx.now.max(entity.definition.updated_at.after(Duration::from_millis(1)));
+        let definition = Definition { settings, updated_at, accessed_at, ..entity.definition.clone() };
+        cx.out.release(entity.position, entity.length);
+        EntityAdmin::of(&mut self.state.messages).adopt(definition, cx.out);
+        self.state.messages.entities.mark_used(cx, queue);
+        if has_other_keys {
+            self.state.messages.entities.tell_keys(cx, queue);
+        }
+        self.start_forwarding(cx, queue);
+        // A shorter window may have passed already.
+        self.state.messages.entities.rearm(queue);
+        self.close_forbidden(cx, queue);
+        Ok(())
+    }
+
+    /// The properties of an entity have changed. Whoever receives from a store that forwards now is told so, and what
+    /// waits there is sent on.
+    fn start_forwarding(&mut self, cx: &mut Cx<'_, impl Output>, queue: QueueId) {
+        let Some(entity) = self.state.main_of(queue) else { return };
+        for id in entity.definition.stores.all() {
+            let Some(store) =
+                self.state.messages.entities.stores.get_mut(&id).filter(|store| store.forwards.is_some())
+            else {
+                continue;
+            };
+            let links: Vec<_> = store.links.attached.iter().copied().collect();
+            self.state.messages.entities.agenda.wake(store);
+            for (client, link) in links {
+                if self.state.links.is_consumer(client, link) {
+                    Attachments::of(self.state).close_link(cx, client, link);
+                    cx.tell(client, Effect::EntityForwards { link });
+                }
+            }
+        }
+    }
+
+    /// Closes the links that the status of an entity forbids, and tells them.
+    fn close_forbidden(&mut self, cx: &mut Cx<'_, impl Output>, queue: QueueId) {
+        let Some(entity) = self.state.main_of(queue) else { return };
+        let (stores, status) = (entity.definition.stores, entity.definition.settings.status);
+        let mut forbidden = Vec::new();
+        for id in stores.all() {
+            let links = self.state.store(id).into_iter().flat_map(|store| &store.links.attached);
+            forbidden.extend(links.filter(|(client, link)| {
+                let made = self.state.links.clients.get(client).and_then(|client| client.links.get(link));
+                made.is_some_and(|made| match made {
+                    Link::Producer { .. } => !status.allows(Use::Send),
+                    Link::Consumer { .. } | Link::Acceptor { .. } => !status.allows(Use::Receive),
+                })
+            }));
+        }
+        for (client, link) in forbidden {
+            let made = self.state.links.clients.get(&client).and_then(|client| client.links.get(&link));
+            let effect =
+                if let (Some(Link::Acceptor { .. }), Some(entity)) = (made, self.state.main_of(queue)) {
+                    // It never was open.
+                    let error = AttachError::Disabled(entity.definition.name.clone());
+                    Effect::AttachRefused { link, error }
+                } else {
+                    Effect::EntityDisabled { link }
+                };
+            Attachments::of(self.state).close_link(cx, client, link);
+            cx.tell(client, effect);
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Transactions: their time, their limits, and what is refused.
+
+use std::time::Duration;
+
+use super::{harness::*, transacting::*};
+use crate::{
+    Command, CommitError, Delivery, EntitySettings, LockId, Operation, Outcome, PublishError, PublishTarget,
+    QuotaError, SettleError, TransactionError, TransactionId,
+};
+
+const TWO_MINUTES: u64 = 120_000;
+
+/// Something that is refused.
+type Try = fn(&mut Broker, &Delivery) -> Answered;
+
+#[test]
+fn two_minutes_after_its_first_operation_a_transaction_is_rolled_back() {
+    for (waited, done) in [(TWO_MINUTES - 1, true), (TWO_MINUTES, false)] {
+        let mut broker = Broker::with_queue(EntitySettings::default());
+        broker.declare(TX);
+        // Declaring starts no clock.
+        broker.wait(10 * TWO_MINUTES);
+        broker.send_in(TX, "q", &["first"]);
+        broker.wait(waited / 2);
+        broker.send_in(TX, "q", &["second"]);
+        broker.wait(waited - waited / 2);
+        assert_eq!(broker.core.transactions().1 > 0, done, "{waited}: memory is given back in time");
+        let expected = if done { Answered::Done } else { transaction(TransactionError::TimedOut) };
+        assert_eq!(broker.commit(TX), expected, "{waited}");
+        assert_eq!(broker.active(), if done { 2 } else { 0 }, "{waited}");
+        assert_eq!(broker.commit(TX), transaction(TransactionError::Unknown), "it is discharged in any case");
+    }
+}
+
+#[test]
+fn an_operation_too_late_for_its_transaction_is_refused_with_the_reason() {
+    let mut broker = Broker::with_queue(EntitySettings {
+        lock_duration: Duration::from_secs(300),
+        ..EntitySettings::default()
+    });
+    broker.publish(message("m"));
+    let delivery = broker.lock_one();
+    broker.declare(TX);
+    broker.settle_in(TX, &delivery, Outcome::Complete);
+    broker.wait(TWO_MINUTES);
+    let late = TransactionError::TimedOut;
+    assert_eq!(broker.send_in(TX, "q", &["late"]), Answered::Publish(PublishError::Transaction(late)));
+    let settled = broker.settle_in(TX, &delivery, Outcome::Complete);
+    assert_eq!(settled, Answered::Settle(SettleError::Transaction(late)));
+    assert_eq!(broker.settle(&delivery, Outcome::Complete), Ok(()), "the message is free");
+    assert_eq!(broker.discharge(TX, true), Answered::Done, "it is rolled back, as asked");
+}
+
+/// Timers wait while the journal's queue is long, and sends need not.
+#[test]
+fn an_operation_that_comes_too_late_rolls_its_timed_out_transaction_back() {
+    let late = TransactionError::TimedOut;
+    let in_time = |waited| {
+        let mut broker = Broker::with_queue(EntitySettings::default());
+        broker.publish(message("m"));
+        let delivery = broker.lock_one();
+        broker.declare(TX);
+        broker.settle_in(TX, &delivery, Outcome::Complete);
+        broker.now = broker.now.after(Duration::from_millis(waited));
+        (broker, delivery)
+    };
+    let (mut broker, _) = in_time(TWO_MINUTES);
+    assert_eq!(broker.commit(TX), transaction(late));
+    let (mut broker, delivery) = in_time(TWO_MINUTES);
+    assert_eq!(broker.send_in(TX, "q", &["late"]), Answered::Publish(PublishError::Transaction(late)));
+    assert_eq!(broker.settle(&delivery, Outcome::Complete), Err(SettleError::LockLost), "nothing holds it");
+    let (mut broker, _) = in_time(TWO_MINUTES);
+    assert_eq!(broker.discharge(TX, true), Answered::Done, "it is rolled back, as asked");
+    let (mut broker, _) = in_time(1);
+    assert_eq!(broker.commit(TX), Answered::Done);
+}
+
+#[test]
+fn a_hundred_messages_are_sent_in_one_transaction_and_not_one_more() {
+    let mut broker = Broker::with_queue(EntitySettings::default());
+    broker.declare(TX);
+    for _ in 0..99 {
+        broker.send_in(TX, "q", &["m"]);
+    }
+    assert_eq!(broker.send_in(TX, "q", &["the hundredth"]), Answered::Done);
+    assert_eq!(broker.commit(TX), Answered::Done);
+    assert_eq!(broker.active(), 100);
+    broker.declare(TX);
+    let full = [""; 100];
+    assert_eq!(broker.send_in(TX, "q", &full), Answered::Done, "a batch counts its messages");
+    let Answered::Publish(error) = broker.send_in(TX, "q", &["one more"]) else { panic!() };
+    assert_eq!(error.to_string(), "no more than 100 messages can be sent in a single transaction");
+    assert_eq!(broker.commit(TX), transaction(TransactionError::Failed));
+    assert_eq!(broker.active(), 100);
+}
+
+#[test]
+fn limits_hold_at_their_value_and_not_beyond() {
+    // Open transactions of one client.
+    let mut broker = limited(|config| config.max_transactions_per_client = 2);
+    broker.declare(TransactionId(1));
+    broker.declare(TransactionId(2));
+    let what = "open transactions per connection";
+    let refused = transaction(TransactionError::LimitReached { what, limit: 2 });
+    assert_eq!(broker.declare_by(ME, TransactionId(3)), refused);
+    assert_eq!(broker.declare_by(OTHER, TransactionId(3)), Answered::Done, "others have their own");
+    broker.discharge(TransactionId(1), true);
+    broker.declare(TransactionId(3));
+
+    // Settlements of one transaction.
+    let mut broker = limited(|config| config.max_transaction_settlements = 1);
+    broker.publish_all(&["a", "b"]);
+    let locked = broker.lock(2);
+    broker.declare(TX);
+    assert_eq!(broker.settle_in(TX, &locked[0], Outcome::Complete), Answered::Done);
+    let what = "settlements in a transaction";
+    let refused = SettleError::Transaction(TransactionError::LimitReached { what, limit: 1 });
+    assert_eq!(broker.settle_in(TX, &locked[1], Outcome::Complete), Answered::Settle(refused));
+
+    // Bytes of one client, and of all.
+    let needed = 100 + crate::transaction::enlist::OPERATION_BYTES;
+    for all in [false, true] {
+        for (limit, fits) in [(2 * needed, true), (2 * needed - 1, false)] {
+            let mut broker = limited(|config| {
+                let place = if all {
+                    &mut config.max_all_transactions_bytes
+                } else {
+                    &mut config.max_transaction_bytes
+                };
+                *place = limit;
+            });
+            let text = "x".repeat(100);
+            broker.declare(TransactionId(1));
+            broker.declare(TransactionId(2));
+            assert_eq!(broker.send_in(TransactionId(1), "q", &[&text]), Answered::Done);
+            let second = broker.send_in(TransactionId(2), "q", &[&text]);
+            assert_eq!(second == Answered::Done, fits, "all: {all}, {limit}: {second:?}");
+            broker.commit(TransactionId(1));
+            broker.declare(TransactionId(3));
+            assert_eq!(
+                broker.send_in(TransactionId(3), "q", &[&text]),
+                Answered::Done,
+                "what ended counts no more"
+            );
+        }
+    }
+}
+
+#[test]
+fn bytes_that_an_outcome_rewrites_count_as_well() {
+    for (outcome, fits) in
+        [(Outcome::Complete, true), (Outcome::DeadLetter(properties(&[("DeadLetterReason", "r")])), false)]
+    {
+        let mut broker = limited(|config| config.max_transaction_bytes = 1_000);
+        broker.publish(message(&"x".repeat(1_000)));
+        let delivery = broker.lock_one();
+        broker.declare(TX);
+        assert_eq!(broker.settle_in(TX, &delivery, outcome) == Answered::Done, fits);
+    }
+}
+
+#[test]
+fn an_operation_refused_alone_is_refused_in_a_transaction_and_fails_it() {
+    let full = EntitySettings { max_size_bytes: Some(200), ..EntitySettings::default() };
+    let small = EntitySettings { max_message_bytes: Some(4), ..EntitySettings::default() };
+    let cases: [(&str, Try); 6] = [
+        ("too large", |broker, _| broker.send_in(TX, "small", &["12345"])),
+        ("full", |broker, _| broker.send_in(TX, "full", &["x".repeat(300).as_str()])),
+        ("dead-letter store", |broker, _| {
+            let target = PublishTarget::Queue(broker.core.entity("q").unwrap().dead_letter_queue);
+            let ticket = broker.ticket();
+            let messages = vec![message("m")];
+            broker.enlist(TX, Operation::Publish { target, messages, ticket: Some(ticket) }, ticket)
+        }),
+        ("missing", |broker, _| {
+            let target = PublishTarget::Path { path: main_path("missing"), auto_create: false };
+            let ticket = broker.ticket();
+            let messages = vec![message("m")];
+            broker.enlist(TX, Operation::Publish { target, messages, ticket: Some(ticket) }, ticket)
+        }),
+        ("wrong lock", |broker, delivery| {
+            let mut forged = delivery.clone();
+            forged.lock.as_mut().unwrap().id = LockId(999);
+            broker.settle_in(TX, &forged, Outcome::Complete)
+        }),
+        ("wrong token", |broker, delivery| {
+            let mut lock = delivery.lock.unwrap();
+            lock.token.0 ^= 1;
+            broker.settle_tokens_in(TX, &[delivery.lock.unwrap(), lock], Outcome::Complete)
+        }),
+    ];
+    for (case, attempt) in cases {
+        let mut broker = Broker::with_queue(EntitySettings::default());
+        broker.create("full", full.clone());
+        broker.create("small", small.clone());
+        broker.publish(message("m"));
+        let delivery = broker.lock_one();
+        broker.declare(TX);
+        assert_eq!(broker.send_in(TX, "q", &["never"]), Answered::Done, "{case}");
+        let refused = attempt(&mut broker, &delivery);
+        assert!(matches!(refused, Answered::Publish(_) | Answered::Settle(_)), "{case}: {refused:?}");
+        assert_eq!(broker.core.transactions(), (1, 0), "{case}: nothing is held any more");
+        let after = broker.send_in(TX, "q", &["after"]);
+        assert_eq!(after, Answered::Publish(PublishError::Transaction(TransactionError::Failed)), "{case}");
+        assert_eq!(broker.commit(TX), transaction(TransactionError::Failed), "{case}");
+        assert_eq!(broker.shown("q"), ["m"], "{case}");
+        assert_eq!(broker.settle(&delivery, Outcome::Complete), Ok(()), "{case}");
+    }
+}
+
+#[test]
+fn an_operation_nobody_waits_for_fails_its_transaction_all_the_same() {
+    let mut broker = Broker::with_queue(EntitySettings::default());
+    broker.declare(TX);
+    let target = PublishTarget::Path { path: main_path("missing"), auto_create: false };
+    let operation = Operation::Publish { target, messages: vec![message("m")], ticket: None };
+    let told = broker.tell(ME, Command::Enlist { transaction: TX, operation: Box::new(operation) });
+    assert!(told.is_empty(), "{told:?}");
+    assert_eq!(broker.commit(TX), transaction(TransactionError::Failed));
+}
+
+/// The commit is refused because an entity of a thousand bytes is full.
+fn full(entity: &str, bytes: u64) -> CommitError {
+    PublishError::from(QuotaError::Entity { entity: entity.into(), bytes, limit: 1_000 }).into()
+}
+
+#[test]
+fn an_operation_that_became_impossible_fails_the_commit() {
+    type Change = fn(&mut Broker);
+    let cases: [(&str, Change, CommitError); 3] = [
+        (
+            "the queue is gone",
+            |broker| {
+                let ticket = broker.ticket();
+                broker.tell(ME, Command::DeleteEntity { name: "other".into(), expected: None, ticket });
+            },
+            PublishError::NotFound("queue 4".into()).into(),
+        ),
+        (
+            "the queue is full",
+            |broker| {
+                let ticket = Some(broker.ticket());
+                let (queue, message) = (broker.queue("other"), message(&"x".repeat(900)));
+                broker.tell(ME, Command::Publish { queue, message, ticket });
+            },
+            full("other", 944),
+        ),
+        (
+            "the disk is full",
+            |broker| broker.journal.full = true,
+            PublishError::from(QuotaError::Storage).into(),
+        ),
+    ];
+    for (case, change, error) in cases {
+        let mut broker = Broker::with_queue(EntitySettings::default());
+        broker.create("other", EntitySettings { max_size_bytes: Some(1_000), ..EntitySettings::default() });
+        broker.publish(message("m"));
+        let delivery = broker.lock_one();
+        broker.declare(TX);
+        broker.settle_in(TX, &delivery, Outcome::Complete);
+        assert_eq!(broker.send_in(TX, "other", &["y".repeat(300).as_str()]), Answered::Done, "{case}");
+        change(&mut broker);
+        assert_eq!(broker.commit(TX), Answered::Transaction(error), "{case}");
+        assert_eq!(broker.shown("q"), ["m"], "{case}");
+        broker.journal.full = false;
+        assert_eq!(broker.settle(&delivery, Outcome::Complete), Ok(()), "{case}");
+    }
+}
+
+#[test]
+fn messages_of_a_transaction_must_fit_into_their_queue_together() {
+    let mut broker =
+        Broker::with_queue(EntitySettings { max_size_bytes: Some(1_000), ..EntitySettings::default() });
+    broker.declare(TX);
+    let half = "x".repeat(600);
+    assert_eq!(broker.send_in(TX, "q", &[&half]), Answered::Done);
+    assert_eq!(broker.send_in(TX, "q", &[&half]), Answered::Done, "each alone fits");
+    assert_eq!(broker.commit(TX), Answered::Transaction(full("q", 0)));
+    assert_eq!(broker.active(), 0);
+}
+
+#[test]
+fn a_message_that_cannot_be_read_fails_the_commit() {
+    let mut broker = with_two_queues();
+    broker.publish(message("m"));
+    let delivery = broker.lock_one();
+    broker.declare(TX);
+    broker.send_in(TX, "other", &["never"]);
+    broker.settle_in(TX, &delivery, Outcome::DeadLetter(properties(&[("DeadLetterReason", "r")])));
+    let position = broker.core.live_records().map(|(at, _)| at.0).max().unwrap();
+    broker.journal.broken.push(position);
+    let refused = Answered::Transaction(CommitError::Settle(SettleError::Storage));
+    assert_eq!(broker.commit(TX), refused);
+    assert_eq!(broker.shown("other"), [""; 0]);
+}

@@ -1,0 +1,128 @@
+//! Peek: messages are read without a lock (`docs/features/service-bus.md`, "Management operations").
+//!
+//! Invariant: showing a message changes nothing about it. One pump passes over a bounded number of messages that are not
+//! shown, and goes on there at the next.
+
+use std::time::Duration;
+
+use super::{
+    budget::DeliveryBudget,
+    deferred::DeferredReceiver,
+    pending_read::{PeekRequest, PendingRead, ReadRequest},
+};
+use crate::{
+    Effect, EntityError, Output, Peeked, SequenceNumber, Timestamp,
+    call::Cx,
+    entity::status::Use,
+    namespace::Namespace,
+    record::{MessageIndex, OWN_TTL},
+    store::{
+        load_message::{read_message, stored},
+        shared_bodies::with_bodies,
+        slot::{Slot, State},
+    },
+};
+
+/// Messages that one pump passes over at most for one question.
+const PASSED_MAX: u32 = 10_000;
+
+/// Shows messages, and hands out deferred ones.
+#[derive(Debug)]
+pub(crate) struct ReadRequests<'a> {
+    pub(crate) state: &'a mut Namespace,
+}
+
+impl<'a> ReadRequests<'a> {
+    pub(crate) fn of(state: &'a mut Namespace) -> Self {
+        Self { state }
+    }
+}
+
+impl ReadRequests<'_> {
+    pub(crate) fn answer_reads(&mut self, cx: &mut Cx<'_, impl Output>, budget: &mut DeliveryBudget) {
+        while !budget.is_spent()
+            && let Some(PendingRead { client, ticket, mut request }) = self.state.pending_reads.pop_front()
+        {
+            cx.client = client;
+            let answer = match &mut request {
+                ReadRequest::Peek(request) => self
+                    .peek(cx, request, budget)
+                    .map(|found| found.map(|messages| Effect::Peeked { ticket, messages })),
+                ReadRequest::Fetch(request) => DeferredReceiver::of(self.state)
+                    .fetch(cx, request, budget)
+                    .map(|messages| Some(Effect::Fetched { ticket, messages })),
+            };
+            match answer.unwrap_or_else(|error| Some(Effect::RequestRefused { ticket, error })) {
+                Some(effect) => cx.reply(effect),
+                // It goes on at the next pump; meanwhile others have their turn.
+                None => return self.state.pending_reads.push_front(PendingRead { client, ticket, request }),
+            }
+        }
+    }
+
+    /// `None`: nothing was found yet, and there is more to look at.
+    pub(crate) fn peek(
+        &mut self,
+        cx: &mut Cx<'_, impl Output>,
+        request: &mut PeekRequest,
+        budget: &mut DeliveryBudget,
+    ) -> Result<Option<Vec<Peeked>>, EntityError> {
+        let missing = || EntityError::NotFound(request.path.entity.clone());
+        let queue = self.state.resolve(&request.path).ok_or_else(missing)?;
+        self.state.messages.entities.check_use(queue, Use::Receive)?;
+        self.state.messages.entities.touch(cx, queue);
+        let default =
+            self.state.main_of(queue).and_then(|entity| entity.definition.settings.default_time_to_live);
+        let (store, bodies) =
+            with_bodies(&mut self.state.messages.entities.stores, queue).ok_or_else(missing)?;
+        // A bound of its own: work done for others in this call must not cut the answer short.
+        let mut own = DeliveryBudget::of(&self.state.messages.config);
+        let mut messages = Vec::new();
+        let mut bytes = 0;
+        let mut passed = 0;
+        let session = request.session.as_deref();
+        let mut next = store.next_of_session(session, request.from.0);
+        while let Some(sequence) = next
+            && messages.len() < request.count as usize
+            && !own.is_spent()
+        {
+            if passed >= PASSED_MAX {
+                if messages.is_empty() {
+                    request.from = SequenceNumber(sequence);
+                    return Ok(None);
+                }
+                break;
+            }
+            next = store.next_of_session(session, sequence + 1);
+            let shown = |slot: &Slot| !slot.is_damaged() && slot.state != State::Body;
+            let Some(slot) = store.slots.get(sequence).copied().filter(shown) else {
+                passed += 1;
+                continue;
+            };
+            let read = read_message(store, sequence, &slot, bodies.as_deref(), cx.out)
+                .and_then(|record| Ok((own_expiry(&slot, &record.index, default), stored(&slot, record)?)));
+            let Ok((expires_at, mut stored)) = read else {
+                store.set_damaged(sequence);
+                continue;
+            };
+            bytes += stored.payload.len() as u64;
+            if bytes > request.bytes && !messages.is_empty() {
+                break;
+            }
+            budget.spend(stored.payload.len());
+            own.spend(stored.payload.len());
+            stored.expires_at = expires_at;
+            messages.push(Peeked { sequence: SequenceNumber(sequence), stored });
+        }
+        Ok(Some(messages))
+    }
+}
+
+/// When a message expires that brought a time to live of its own. That of a scheduled one begins when it is due.
+fn own_expiry(slot: &Slot, index: &MessageIndex, default: Option<Duration>) -> Option<Timestamp> {
+    if let (Some(due), Some(own)) = (index.due, index.own_ttl.map(Duration::from_millis)) {
+        let end = due.after(default.map_or(own, |default| own.min(default)));
+        return (end != Timestamp::MAX).then_some(end);
+    }
+    (index.flags & OWN_TTL != 0 && slot.expires_at != Timestamp::MAX).then_some(slot.expires_at)
+}

@@ -1,0 +1,40 @@
+//! Requests to peek or to receive deferred messages that wait for the next `deliver`.
+//!
+//! Invariant: a request is answered exactly once, in the order in which the requests came.
+
+use crate::{ClientId, EntityPath, SequenceNumber, Ticket};
+
+/// A question that waits for the next pump, when all that was recorded can be read.
+#[derive(Debug)]
+pub(crate) struct PendingRead {
+    pub(crate) client: ClientId,
+    pub(crate) ticket: Ticket,
+    pub(crate) request: ReadRequest,
+}
+
+/// Request that is answered at the next `deliver`.
+#[derive(Debug)]
+pub(crate) enum ReadRequest {
+    Peek(PeekRequest),
+    Fetch(FetchRequest),
+}
+
+/// The fields of a `Peek`.
+#[derive(Debug)]
+pub(crate) struct PeekRequest {
+    pub(crate) path: EntityPath,
+    pub(crate) session: Option<Box<str>>,
+    pub(crate) from: SequenceNumber,
+    pub(crate) count: u32,
+    pub(crate) bytes: u64,
+}
+
+/// The fields of a `ReceiveDeferred`.
+#[derive(Debug)]
+pub(crate) struct FetchRequest {
+    pub(crate) path: EntityPath,
+    pub(crate) session: Option<Box<str>>,
+    pub(crate) sequences: Vec<SequenceNumber>,
+    pub(crate) delete: bool,
+    pub(crate) bytes: u64,
+}

@@ -1,0 +1,179 @@
+//! Time passes: locks end, messages expire, schedules come due.
+//!
+//! Invariant: nothing is polled; one table says when to look next, and each look at a store is bounded.
+
+use std::hint::black_box;
+
+use crate::{
+    Output, Position, QueueId, Timestamp,
+    call::{Cx, cost},
+    namespace::Namespace,
+    publish::publisher::Publisher,
+    session::holders::SessionHolders,
+    settle::{dead_letter::DeadLetters, disposer::Disposer, property_patch::PropertyPatch},
+    store::{
+        deadlines::{Deadlines, Run},
+        slot::State,
+        slots::PREFETCH_MAX,
+    },
+};
+
+/// Purpose of a timer.
+#[derive(Clone, Copy, Debug)]
+enum DueKind {
+    Lock,
+    Expiry,
+    Schedule,
+}
+
+/// Does what is due in one store.
+#[derive(Debug)]
+pub(crate) struct DueWork<'a> {
+    pub(crate) state: &'a mut Namespace,
+}
+
+impl<'a> DueWork<'a> {
+    pub(crate) fn of(state: &'a mut Namespace) -> Self {
+        Self { state }
+    }
+}
+
+impl DueWork<'_> {
+    pub(crate) fn handle_due(&mut self, cx: &mut Cx<'_, impl Output>, queue: QueueId, mut left: u32) -> u32 {
+        let Some(store) = self.state.messages.entities.stores.get_mut(&queue) else {
+            self.state.messages.entities.agenda.drop_first_timer();
+            return left;
+        };
+        self.state.messages.entities.agenda.disarm(store);
+        for kind in [DueKind::Lock, DueKind::Expiry, DueKind::Schedule] {
+            while left > 0 {
+                let due = self.pop_due(cx.now, queue, kind, left);
+                if due.is_empty() {
+                    break;
+                }
+                self.prefetch(queue, kind, &due, cx.out);
+                for run in due {
+                    left = left.saturating_sub(1 + self.run(cx, queue, kind, run, left));
+                }
+            }
+        }
+        if left > 0 && self.state.store(queue).is_some_and(|store| store.sessions.is_some()) {
+            left = SessionHolders::of(self.state).run_sessions(cx, queue, left);
+        }
+        self.state.messages.forget_ids(cx, queue, left)
+    }
+
+    /// Some of what is due, at most `left` runs. What is not treated of them is to be put back.
+    fn pop_due(&mut self, now: Timestamp, queue: QueueId, kind: DueKind, left: u32) -> Vec<Run> {
+        let mut due = Vec::new();
+        let waits =
+            matches!(kind, DueKind::Expiry) && self.state.store(queue).is_some_and(|s| !s.expires_now());
+        let Some(reminders) = self.reminders(queue, kind).filter(|_| !waits) else { return due };
+        let most = usize::try_from(left).unwrap_or(usize::MAX).min(PREFETCH_MAX);
+        while due.len() < most
+            && let Some(run) = reminders.pop_due(now)
+        {
+            due.reserve_exact(if due.is_empty() { most } else { 0 });
+            due.push(run);
+        }
+        due
+    }
+
+    /// Looks at the slots of what is due, all at once, and has the records fetched that will be read. Messages come due
+    /// in another order than they came in, so among a million each has memory of its own that is far away: the processor
+    /// waits for several of them side by side hardly longer than for one. How many it takes side by side is limited by
+    /// the steps in between, so first it is found out where they lie, and then they are looked at in a loop without any.
+    fn prefetch(&self, queue: QueueId, kind: DueKind, due: &[Run], out: &mut impl Output) {
+        let Some(store) = self.state.store(queue).filter(|_| due.len() > 1) else {
+            return;
+        };
+        let mut slots = [None; PREFETCH_MAX];
+        store.slots.prefetch(due.iter().map(|run| run.first), &mut slots);
+        let mut records = [(Position::default(), 0); PREFETCH_MAX];
+        // A slot may lie on two lines of memory: its state is on the last.
+        let mut states = 0;
+        for (record, slot) in records.iter_mut().zip(slots.iter().flatten()) {
+            *record = (slot.position, slot.length);
+            states ^= slot.state as u8;
+        }
+        black_box(states);
+        let found = slots.iter().flatten().count();
+        let records = black_box(&records).get(..found).unwrap_or_default();
+        let are_read = match kind {
+            DueKind::Lock => false,
+            DueKind::Expiry => self.state.messages.entities.keeps_expired(queue),
+            DueKind::Schedule => true,
+        };
+        if are_read {
+            out.prefetch(records);
+        }
+    }
+
+    fn reminders(&mut self, queue: QueueId, kind: DueKind) -> Option<&mut Deadlines> {
+        let store = self.state.store_mut(queue)?;
+        Some(match kind {
+            DueKind::Lock => &mut store.timers.locks,
+            DueKind::Expiry => &mut store.timers.expiries,
+            DueKind::Schedule => &mut store.timers.schedule,
+        })
+    }
+
+    /// Treats one run, until `left` is used up; says how much of that it used: one for each message, and more for a
+    /// large one that had to be copied.
+    fn run(
+        &mut self,
+        cx: &mut Cx<'_, impl Output>,
+        queue: QueueId,
+        kind: DueKind,
+        run: Run,
+        left: u32,
+    ) -> u32 {
+        let mut touched: u32 = 0;
+        let mut from = run.first;
+        while let Some(store) = self.state.store(queue)
+            && let Some(sequence) = store.slots.next_before(from, run.sequences().end)
+        {
+            if touched >= left {
+                if let Some(reminders) = self.reminders(queue, kind) {
+                    reminders.put_back(run, sequence);
+                }
+                return touched;
+            }
+            from = sequence + 1;
+            let Some(slot) = store.slots.get(sequence) else { continue };
+            let length = slot.length;
+            match kind {
+                DueKind::Lock if slot.is_lock_over(cx.now) => {
+                    self.state.messages.entities.was_used_until(queue, slot.lock_time().unwrap_or(cx.now));
+                    Disposer::of(&mut self.state.messages).return_message(
+                        cx,
+                        queue,
+                        sequence,
+                        true,
+                        PropertyPatch::default(),
+                    );
+                }
+                DueKind::Expiry
+                    if slot.state == State::Active && !slot.is_locked() && slot.is_expired(cx.now) =>
+                {
+                    DeadLetters::of(&mut self.state.messages).expire(
+                        cx,
+                        queue,
+                        sequence,
+                        PropertyPatch::default(),
+                    );
+                }
+                DueKind::Schedule if slot.due().is_some_and(|due| due <= cx.now) => {
+                    Publisher::of(&mut self.state.messages).activate(cx, queue, sequence);
+                }
+                _ => continue,
+            }
+            let moved = self.state.store(queue).is_none_or(|store| store.slots.get(sequence).is_none());
+            // A topic's message has at most a copy for each rule.
+            let copies = u32::try_from(self.state.messages.rules.count(queue)).unwrap_or(u32::MAX);
+            let copies = copies.saturating_add(cx.changes_cost());
+            touched = touched.saturating_add(cost(moved, length)).saturating_add(copies);
+        }
+        touched
+    }
+}

@@ -1,0 +1,33 @@
+//! Duplicate detection: a message whose id was seen before is dropped (`docs/features/duplicate-detection.md`).
+//!
+//! Invariant: an id is noted in the call that stores its message, and recorded in the same batch of the journal: a
+//! crash loses both or none. An entity that does not detect duplicates has no history and pays nothing.
+
+use crate::{
+    Message, Timestamp,
+    store::{Role, Store, history::Digest},
+};
+
+impl Store {
+    /// Whether the entity has not seen the message's id within its window; notes the id. Always true for a message
+    /// without id, and where duplicates are not looked for. Call it once for each message that is to be stored, in
+    /// order, then [`EntityTable::note_history`](crate::entity::table::EntityTable::note_history).
+    #[inline]
+    pub(crate) fn is_first_copy(&mut self, now: Timestamp, message: &Message) -> bool {
+        let Some(history) = &mut self.history else { return true };
+        let Some(id) = &message.message_id else { return true };
+        // However the message was read: the key counts where there are partitions.
+        let key = match &self.role {
+            Role::Main(entity) if entity.definition.settings.enable_partitioning => {
+                message.key(false).unwrap_or_default()
+            }
+            _ => "",
+        };
+        let id = Digest::of(key, id);
+        if history.has(&id, now) {
+            return false;
+        }
+        history.note(id, now);
+        true
+    }
+}

@@ -1,0 +1,157 @@
+//! Outcomes applied to messages: return, deferral, dead-lettering and removal.
+//!
+//! Invariant: an outcome is applied after everything that could refuse it was checked; a message that returns too often, or
+//! after its time, becomes a dead letter instead.
+
+use super::{dead_letter::DeadLetters, property_patch::PropertyPatch};
+use crate::{
+    Outcome, Output, QueueId, SettleError,
+    call::Cx,
+    messages::Messages,
+    output_coalescer::Removal,
+    record::{OpenRecord, encode_changed},
+    store::slot::State,
+};
+
+/// Moves, returns and rewrites messages that were handed out or whose time is over.
+#[derive(Debug)]
+pub(crate) struct Disposer<'a> {
+    pub(crate) messages: &'a mut Messages,
+}
+
+impl<'a> Disposer<'a> {
+    pub(crate) fn of(messages: &'a mut Messages) -> Self {
+        Self { messages }
+    }
+}
+
+impl Disposer<'_> {
+    /// Reads the record where the outcome has to write it anew, and refuses what cannot be done.
+    pub(crate) fn record_for(
+        &mut self,
+        queue: QueueId,
+        sequence: u64,
+        outcome: &Outcome,
+        out: &mut impl Output,
+    ) -> Result<Option<OpenRecord>, SettleError> {
+        let is_dead = || self.messages.store(queue).is_some_and(crate::store::Store::is_dead_letter);
+        if matches!(outcome, Outcome::DeadLetter(_)) && is_dead() {
+            return Err(SettleError::AlreadyDeadLetter);
+        }
+        if !outcome.writes_anew() {
+            return Ok(None);
+        }
+        let record =
+            self.messages.entities.read_message(queue, sequence, out).map_err(|_| SettleError::Storage)?;
+        record.properties().map_err(|_| SettleError::Storage)?;
+        Ok(Some(record))
+    }
+
+    /// Does what was checked.
+    pub(crate) fn apply(
+        &mut self,
+        cx: &mut Cx<'_, impl Output>,
+        queue: QueueId,
+        sequence: u64,
+        outcome: Outcome,
+        record: Option<OpenRecord>,
+    ) {
+        if outcome != Outcome::Complete {
+            self.messages.entities.touch(cx, queue);
+        }
+        match outcome {
+            Outcome::Complete => self.messages.entities.complete(cx, queue, sequence, Removal::Awaited),
+            Outcome::Release(properties) => {
+                self.return_message(cx, queue, sequence, false, PropertyPatch { properties, record });
+            }
+            Outcome::Abandon(properties) => {
+                self.return_message(cx, queue, sequence, true, PropertyPatch { properties, record });
+            }
+            Outcome::DeadLetter(properties) => {
+                DeadLetters::of(self.messages).dead_letter(
+                    cx,
+                    queue,
+                    sequence,
+                    PropertyPatch { properties, record },
+                );
+            }
+            Outcome::Defer(properties) => {
+                self.defer(cx, queue, sequence, PropertyPatch { properties, record });
+            }
+        }
+    }
+
+    /// A lock ends without a decision: the message returns to its place, unless it was delivered too often or its
+    /// time is over. The limit of deliveries goes first, for it keeps the message.
+    pub(crate) fn return_message(
+        &mut self,
+        cx: &mut Cx<'_, impl Output>,
+        queue: QueueId,
+        sequence: u64,
+        failed: bool,
+        patch: PropertyPatch,
+    ) {
+        let Some(store) = self.messages.store_mut(queue) else { return };
+        let Some(slot) = store.slots.get_mut(sequence) else { return };
+        // A lock that ran cx.out before it was given up counts as failed, whoever comes first.
+        let failed = failed || slot.is_lock_over(cx.now);
+        if failed {
+            slot.delivery_count = slot.delivery_count.saturating_add(1);
+        }
+        let (count, state, expired) = (slot.delivery_count, slot.state, slot.is_expired(cx.now));
+        store.traffic.failed += u64::from(failed);
+        store.unlock(sequence);
+        if let Some(entity) = store.entity() {
+            let limit = entity.definition.settings.max_delivery_count;
+            if failed && count >= limit {
+                return DeadLetters::of(self.messages)
+                    .dead_letter_delivered(cx, queue, sequence, limit, patch);
+            }
+            if expired && state == State::Active {
+                return DeadLetters::of(self.messages).expire(cx, queue, sequence, patch);
+            }
+        }
+        self.store_change(cx, queue, sequence, patch, failed);
+        if let Some(store) = self.messages.entities.stores.get_mut(&queue) {
+            store.put_back(sequence);
+            self.messages.entities.agenda.wake(store);
+        }
+    }
+
+    pub(crate) fn defer(
+        &mut self,
+        cx: &mut Cx<'_, impl Output>,
+        queue: QueueId,
+        sequence: u64,
+        patch: PropertyPatch,
+    ) {
+        let Some(store) = self.messages.store_mut(queue) else { return };
+        store.unlock(sequence);
+        store.set_state(sequence, State::Deferred);
+        self.store_change(cx, queue, sequence, patch, true);
+    }
+
+    /// Records the count and state that a message has now, and its new properties if there are any.
+    fn store_change(
+        &mut self,
+        cx: &mut Cx<'_, impl Output>,
+        queue: QueueId,
+        sequence: u64,
+        patch: PropertyPatch,
+        changed: bool,
+    ) {
+        if let Some(record) = patch.record {
+            return DeadLetters::of(self.messages).rewrite(cx, queue, sequence, patch.properties, &record);
+        }
+        let Some(slot) = self.messages.store(queue).and_then(|store| store.slots.get(sequence)) else {
+            return;
+        };
+        if changed {
+            let (position, length) =
+                cx.out.record(&encode_changed(queue, sequence, slot.delivery_count, slot.state), &[]);
+            // It lies behind its message, which the journal forgets or moves first, with all it says: nobody needs
+            // to carry it.
+            cx.out.release(position, length);
+        }
+    }
+}

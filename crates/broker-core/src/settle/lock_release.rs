@@ -1,0 +1,122 @@
+//! The locks of consumers that are gone end, and those that a transaction gives back.
+//!
+//! Invariant: one call ends a bounded number of them, or leaves them to their transactions, and copies a bounded number of
+//! bytes to dead-letter stores; the others wait for [`Core::handle_deadline`](crate::Core::handle_deadline), which is due as long as some wait. Meanwhile
+//! they are locks like others.
+
+use super::{disposer::Disposer, lock_release_queue::PendingRelease, property_patch::PropertyPatch};
+use crate::{
+    Output, QueueId, Timestamp, UnsettledPolicy,
+    call::{Cx, cost},
+    namespace::Namespace,
+    store::{Holders, slot::Slot},
+    transaction::open::{Key, Settlement, Work},
+};
+
+/// Ends locks that nobody will settle.
+#[derive(Debug)]
+pub(crate) struct LockReleases<'a> {
+    pub(crate) state: &'a mut Namespace,
+}
+
+impl<'a> LockReleases<'a> {
+    pub(crate) fn of(state: &'a mut Namespace) -> Self {
+        Self { state }
+    }
+}
+
+impl LockReleases<'_> {
+    /// Ends the locks of consumers that are gone, in order of number.
+    pub(crate) fn end_locks(&mut self, cx: &mut Cx<'_, impl Output>, queue: QueueId, holders: &Holders) {
+        let Some(store) = self.state.messages.entities.stores.get_mut(&queue) else { return };
+        for (sequence, fail) in store.locked_by(holders) {
+            if let Some(lock) = store.slots.get(sequence).map(Slot::lock) {
+                self.state.lock_releases.push(queue, sequence, lock, fail);
+            }
+        }
+        cx.release_budget = self.drain_lock_releases(cx, cx.release_budget);
+    }
+
+    /// Ends locks that wait for it, until `left` is used up; says how much of that is left.
+    pub(crate) fn drain_lock_releases(&mut self, cx: &mut Cx<'_, impl Output>, mut left: u32) -> u32 {
+        while left > 0
+            && let Some(release) = self.state.lock_releases.waiting.pop_front()
+        {
+            let PendingRelease { queue, sequence, lock, fail } = release;
+            if self.state.transactions.holds(queue, sequence, lock) {
+                // Its transaction ends it, one way or the other.
+                self.leave_to_transaction(release);
+                left -= 1;
+                continue;
+            }
+            let slot = self.state.store(queue).and_then(|store| store.slots.get(sequence));
+            let Some(length) = slot.filter(|s| s.is_locked() && s.lock() == lock).map(|s| s.length) else {
+                continue;
+            };
+            Disposer::of(&mut self.state.messages).return_message(
+                cx,
+                queue,
+                sequence,
+                fail,
+                PropertyPatch::default(),
+            );
+            self.state.messages.entities.rearm(queue);
+            if let Some(store) =
+                self.state.messages.entities.stores.get_mut(&queue).filter(|store| store.sessions.is_some())
+            {
+                // It may have been the last one that kept its session from the next holder.
+                self.state.messages.entities.agenda.wake(store);
+            }
+            let moved = self.state.store(queue).is_none_or(|store| store.slots.get(sequence).is_none());
+            left = left.saturating_sub(cost(moved, length));
+        }
+        left
+    }
+
+    /// The holder of a message that a transaction settles is gone. The commit still settles it, unless its session is lost;
+    /// a rollback returns it, for nobody holds it.
+    fn leave_to_transaction(&mut self, release: PendingRelease) {
+        let PendingRelease { queue, sequence, lock, fail } = release;
+        let otherwise = if fail { UnsettledPolicy::Fail } else { UnsettledPolicy::Release };
+        self.state.transactions.set_otherwise(queue, sequence, lock, otherwise);
+    }
+}
+
+impl LockReleases<'_> {
+    /// Nothing of this will be done. The receivers hold what they have not settled; what they have, and what nobody holds
+    /// any more, returns, unless it has a lock of Service Bus, which runs on.
+    pub(crate) fn undo(&mut self, cx: &mut Cx<'_, impl Output>, work: Vec<Work>) {
+        self.mark_lock_ends(work);
+        cx.release_budget = self.drain_lock_releases(cx, cx.release_budget);
+    }
+
+    /// Marks the locks that end with a rollback.
+    pub(crate) fn mark_lock_ends(&mut self, work: Vec<Work>) {
+        for work in work {
+            let Work::Settle(Settlement { queue, sequence, lock, otherwise, .. }) = work else { continue };
+            match otherwise {
+                UnsettledPolicy::KeepLocks => {}
+                UnsettledPolicy::Release => self.state.lock_releases.push(queue, sequence, lock, false),
+                UnsettledPolicy::Fail => self.state.lock_releases.push(queue, sequence, lock, true),
+            }
+        }
+    }
+
+    /// Rolls back the transactions whose time is over, until `left` is used up; says how much of that is left.
+    pub(crate) fn time_out_transactions(&mut self, now: Timestamp, mut left: u32) -> u32 {
+        while left > 0
+            && let Some(work) = self.state.transactions.time_out(now)
+        {
+            left = left.saturating_sub(u32::try_from(work.len()).unwrap_or(u32::MAX).max(1));
+            self.mark_lock_ends(work);
+        }
+        left
+    }
+
+    /// Rolls a transaction back whose time is over: what time brings may wait for the disk, and its client need not.
+    pub(crate) fn time_out_late(&mut self, cx: &mut Cx<'_, impl Output>, key: Key) {
+        if let Some(work) = self.state.transactions.time_out_of(key, cx.now) {
+            self.undo(cx, work);
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Locks end: settlement, renewal, return.
+//!
+//! Invariant: a refused settlement changes nothing. A lock is checked to the millisecond, whether or not its
+//! deadline has been treated.
+
+use super::disposer::Disposer;
+use crate::{
+    Effect, EntityPath, LockId, LockToken, Outcome, Output, QueueId, Renewed, SequenceNumber, SettleError,
+    Ticket, Timestamp,
+    call::Cx,
+    entity::status::Use,
+    namespace::Namespace,
+    output_coalescer::{Answer, Removal},
+    record::OpenRecord,
+};
+
+/// Settles messages and renews their locks.
+#[derive(Debug)]
+pub(crate) struct Settlements<'a> {
+    pub(crate) state: &'a mut Namespace,
+}
+
+impl<'a> Settlements<'a> {
+    pub(crate) fn of(state: &'a mut Namespace) -> Self {
+        Self { state }
+    }
+}
+
+/// Tokens, the entity whose management node they are given to, and the session that its receiver says they are of.
+pub(crate) type Tokens<'a> = (&'a EntityPath, Option<&'a str>, &'a [LockToken]);
+
+impl Settlements<'_> {
+    pub(crate) fn settle(
+        &mut self,
+        cx: &mut Cx<'_, impl Output>,
+        (queue, sequence, lock): (QueueId, SequenceNumber, LockId),
+        outcome: Outcome,
+        ticket: Option<Ticket>,
+    ) {
+        // Without an answer nobody learns when the message is gone for good.
+        let removal = if ticket.is_some() { Removal::Awaited } else { Removal::Unawaited };
+        let completes = outcome == Outcome::Complete;
+        let done = self.try_settle(cx, (queue, sequence.0, lock), outcome, removal);
+        match (done, ticket) {
+            (Ok(()), Some(ticket)) => cx.answer(Answer::Settled, ticket),
+            (Err(error), Some(ticket)) => {
+                cx.reply(Effect::SettleRefused { ticket, error });
+            }
+            (Err(error), None) if completes => self.completed_too_late(cx, queue, sequence, error),
+            (_, None) => {}
+        }
+    }
+
+    /// The receiver believes that it has completed the message, which is delivered again: an operator has to hear of it.
+    fn completed_too_late(
+        &mut self,
+        cx: &mut Cx<'_, impl Output>,
+        queue: QueueId,
+        sequence: SequenceNumber,
+        error: SettleError,
+    ) {
+        let Some(entity) = self.state.main_of(queue).map(|entity| entity.definition.name.clone()) else {
+            return;
+        };
+        if let Some(store) = self.state.store_mut(queue) {
+            store.traffic.late_completions += 1;
+        }
+        cx.reply(Effect::CompletedTooLate { entity, sequence, error });
+    }
+
+    fn try_settle(
+        &mut self,
+        cx: &mut Cx<'_, impl Output>,
+        (queue, sequence, lock): (QueueId, u64, LockId),
+        outcome: Outcome,
+        removal: Removal,
+    ) -> Result<(), SettleError> {
+        let store = self.state.store(queue).ok_or(SettleError::EntityGone)?;
+        store.check_lock(sequence, lock, cx.now)?;
+        self.state.transactions.check_not_in_use(queue, sequence, lock)?;
+        let record = Disposer::of(&mut self.state.messages).record_for(queue, sequence, &outcome, cx.out)?;
+        if outcome == Outcome::Complete {
+            self.state.messages.entities.complete(cx, queue, sequence, removal);
+        } else {
+            Disposer::of(&mut self.state.messages).apply(cx, queue, sequence, outcome, record);
+        }
+        Ok(())
+    }
+
+    /// All or none.
+    pub(crate) fn settle_by_token(
+        &mut self,
+        cx: &mut Cx<'_, impl Output>,
+        which: Tokens<'_>,
+        outcome: &Outcome,
+        ticket: Ticket,
+    ) {
+        match self.prepare_tokens(cx, which, outcome) {
+            Ok(prepared) => {
+                for (queue, sequence, record) in prepared {
+                    Disposer::of(&mut self.state.messages).apply(
+                        cx,
+                        queue,
+                        sequence,
+                        outcome.clone(),
+                        record,
+                    );
+                }
+                cx.answer(Answer::Settled, ticket);
+            }
+            Err(error) => cx.reply(Effect::SettleRefused { ticket, error }),
+        }
+    }
+
+    /// Checks each token and reads what its outcome needs, so that nothing can fail afterwards.
+    fn prepare_tokens(
+        &mut self,
+        cx: &mut Cx<'_, impl Output>,
+        which: Tokens<'_>,
+        outcome: &Outcome,
+    ) -> Result<Vec<(QueueId, u64, Option<OpenRecord>)>, SettleError> {
+        let mut locks = self.check_tokens(cx.now, which)?;
+        // A token given twice settles once.
+        locks.sort_unstable();
+        locks.dedup();
+        self.check_rewritten(&locks, outcome)?;
+        let mut prepared = Vec::with_capacity(locks.len());
+        for (queue, sequence) in locks {
+            let slot = self.state.store(queue).and_then(|store| store.slots.get(sequence));
+            self.state.transactions.check_not_in_use(
+                queue,
+                sequence,
+                slot.ok_or(SettleError::LockLost)?.lock(),
+            )?;
+            prepared.push((
+                queue,
+                sequence,
+                Disposer::of(&mut self.state.messages).record_for(queue, sequence, outcome, cx.out)?,
+            ));
+        }
+        Ok(prepared)
+    }
+
+    /// All that one request writes anew is written in one step. Messages may be larger than those that are taken today.
+    fn check_rewritten(&self, locks: &[(QueueId, u64)], outcome: &Outcome) -> Result<(), SettleError> {
+        let limit = self.state.messages.config.max_rewritten_bytes;
+        if locks.len() < 2 || *outcome == Outcome::Complete {
+            return Ok(());
+        }
+        let length = |(queue, sequence): &(QueueId, u64)| {
+            let own =
+                self.state.store(*queue).and_then(|store| store.slots.get(*sequence)).map(|slot| slot.length);
+            let length = u64::from(own.unwrap_or_default())
+                + u64::from(self.state.messages.entities.body_length(*queue, *sequence));
+            outcome.writes_at_most(length)
+        };
+        let bytes: u64 = locks.iter().map(length).sum();
+        if bytes > limit { Err(SettleError::TooMuchAtOnce { limit }) } else { Ok(()) }
+    }
+
+    /// The messages that tokens prove the lock of, in the order of the tokens.
+    pub(crate) fn check_tokens(
+        &self,
+        now: Timestamp,
+        (path, session, tokens): Tokens<'_>,
+    ) -> Result<Vec<(QueueId, u64)>, SettleError> {
+        let addressed = self.state.resolve(path).ok_or(SettleError::EntityGone)?;
+        let definition = &self.state.main_of(addressed).ok_or(SettleError::EntityGone)?.definition;
+        if !definition.settings.status.allows(Use::Receive) {
+            return Err(SettleError::EntityDisabled);
+        }
+        let entity = definition.stores.queue;
+        let check = |token: &LockToken| {
+            let (queue, lock, sequence) = self.state.messages.tokens.open(*token);
+            // Clients settle dead letters through the management node of the queue as well.
+            let owner = self.state.main_of(queue).ok_or(SettleError::LockLost)?;
+            if owner.definition.stores.queue != entity {
+                return Err(SettleError::LockLost);
+            }
+            let store = self.state.store(queue).ok_or(SettleError::LockLost)?;
+            store.check_lock(sequence.0, lock, now).map_err(|error| {
+                // Of a message that is gone nobody knows its session but whoever says it.
+                let held = session.is_some_and(|id| store.is_held_since(id, lock, now));
+                let is_gone = store.slots.get(sequence.0).is_none();
+                if is_gone && held { SettleError::LockLost } else { error }
+            })?;
+            Ok((queue, sequence.0))
+        };
+        tokens.iter().map(check).collect()
+    }
+
+    pub(crate) fn renew_locks(
+        &mut self,
+        cx: &mut Cx<'_, impl Output>,
+        path: &EntityPath,
+        tokens: &[LockToken],
+        ticket: Ticket,
+    ) {
+        let effect = match self
+            .check_tokens(cx.now, (path, None, tokens))
+            .and_then(|locks| self.check_own_locks(locks))
+        {
+            Err(error) => Effect::SettleRefused { ticket, error },
+            Ok(locks) => {
+                let until =
+                    locks.into_iter().map(|(queue, sequence)| self.renew(cx.now, queue, sequence)).collect();
+                Effect::Renewed(Renewed { ticket, until })
+            }
+        };
+        cx.reply(effect);
+    }
+
+    /// A message of a session has no lock of its own.
+    fn check_own_locks(&self, locks: Vec<(QueueId, u64)>) -> Result<Vec<(QueueId, u64)>, SettleError> {
+        let in_session = |id: &QueueId| self.state.store(*id).is_some_and(|store| store.sessions.is_some());
+        if locks.iter().any(|(queue, _)| in_session(queue)) {
+            return Err(SettleError::LockedBySession);
+        }
+        Ok(locks)
+    }
+
+    pub(crate) fn renew(&mut self, now: Timestamp, queue: QueueId, sequence: u64) -> Timestamp {
+        let Some(store) = self.state.messages.entities.stores.get_mut(&queue) else { return now };
+        let until = now.after(store.lock_duration);
+        store.touched_at = now;
+        store.renew(sequence, until);
+        self.state.messages.entities.agenda.arm(store);
+        until
+    }
+}

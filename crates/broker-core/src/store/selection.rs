@@ -1,0 +1,104 @@
+//! Consumers that want some of the messages only, and how far each has looked.
+//!
+//! Invariant: a message that is ready lies ahead of where a selecting consumer stands, or in the log that it has not
+//! heard yet, or among what it looks at again, or it was looked at and did not match.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use broker_filter::{Filter, PropertySet};
+
+use super::{partition::SequenceCursor, slot::ConsumerNumber, slots::Slots};
+
+/// Numbers that a store's log, or one consumer, keeps of messages that came back. Past it a consumer looks at all of
+/// the messages again, a bounded part at a time.
+const RETURNED_MAX: usize = 4_096;
+
+/// Selector of one consumer, and the numbers that it has passed.
+#[derive(Debug)]
+pub(crate) struct Selection {
+    filter: Filter,
+    cursor: SequenceCursor,
+    /// Numbers behind that which came back.
+    again: BTreeSet<u64>,
+    /// Number of entries of the store's log that it has processed.
+    log_position: u64,
+}
+
+/// A store's selecting consumers.
+#[derive(Debug, Default)]
+pub(crate) struct Selectors {
+    /// Those with credit, in turn.
+    pub(crate) ring: VecDeque<ConsumerNumber>,
+    /// All of them.
+    pub(crate) count: u64,
+    /// Numbers of messages that became ready behind others, the latest last.
+    log: VecDeque<u64>,
+    /// Number of entries that were dropped from the log.
+    forgotten: u64,
+}
+
+impl Selectors {
+    /// A message is ready again.
+    pub(crate) fn note(&mut self, sequence: u64) {
+        if self.log.len() >= RETURNED_MAX {
+            self.log.pop_front();
+            self.forgotten += 1;
+        }
+        self.log.push_back(sequence);
+    }
+
+    fn end(&self) -> u64 {
+        self.forgotten + self.log.len() as u64
+    }
+}
+
+impl Selection {
+    /// A selection that begins with all messages of the store.
+    pub(crate) fn new(filter: Filter) -> Self {
+        Self { filter, cursor: SequenceCursor::default(), again: BTreeSet::new(), log_position: 0 }
+    }
+
+    /// Takes in what came back meanwhile.
+    pub(crate) fn catch_up(&mut self, selectors: &Selectors, has_partitions: bool) {
+        let end = selectors.end();
+        if self.log_position == end {
+            return;
+        }
+        let news = end - self.log_position.max(selectors.forgotten);
+        if self.log_position < selectors.forgotten || self.again.len() as u64 + news > RETURNED_MAX as u64 {
+            self.cursor = SequenceCursor::default();
+            self.again.clear();
+        } else {
+            let cursor = &self.cursor;
+            let seen = selectors.log.range(selectors.log.len() - usize::try_from(news).unwrap_or(0)..);
+            self.again.extend(seen.filter(|number| cursor.has_passed(has_partitions, **number)));
+        }
+        self.log_position = end;
+    }
+
+    /// Whether it knows all that came back.
+    pub(crate) fn has_caught_up(&self, selectors: &Selectors) -> bool {
+        self.log_position == selectors.end()
+    }
+
+    /// The next message to look at. What is left out of the log is not seen: see [`Self::catch_up`].
+    pub(crate) fn next<T: Copy>(&self, has_partitions: bool, slots: &Slots<T>) -> Option<u64> {
+        let first = self.again.first().copied();
+        first.or_else(|| self.cursor.next(has_partitions, |from, end| slots.next_before(from, end)))
+    }
+
+    /// That one was looked at.
+    pub(crate) fn pass(&mut self, has_partitions: bool, sequence: u64) {
+        if !self.again.remove(&sequence) {
+            self.cursor.pass(has_partitions, sequence);
+        }
+    }
+
+    /// Whether a message with these properties is wanted. What has no answer is not.
+    pub(crate) fn wants(&self, facts: &PropertySet) -> bool {
+        self.filter.matches(facts, &mut || 0).unwrap_or(false)
+    }
+}
+
+#[cfg(test)]
+mod tests;
