@@ -66,7 +66,8 @@ fn at(instant: Instant) -> Timestamp {
     Timestamp::from_millis(CLOCK.read(millis(running), millis(wall)))
 }
 
-fn millis(duration: Duration) -> u64 {
+/// Milliseconds of a duration; 2^64 of them, which no clock reaches, stand for more.
+pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -12,6 +12,7 @@ mod config;
 mod connection;
 mod connection_limit;
 mod connections;
+mod credit_due;
 mod deadline_timer;
 mod disk_space;
 mod disk_thread;

@@ -14,6 +14,7 @@ use tracing::error;
 
 use crate::{
     clock::{self, Clock},
+    credit_due::CreditDue,
     disk_space::DiskSpace,
     disk_thread::DiskThread,
     effect_queue::EffectQueue,
@@ -30,11 +31,7 @@ pub(crate) struct NodeDriver {
     /// `None` for a journal in memory.
     disk: Option<DiskThread>,
     clients: BTreeMap<ClientId, Arc<EffectQueue>>,
-    /// Bytes of handled commands whose credit is still to be released, also of closed connections: all share one account.
-    credit_due: Vec<(ClientId, Arc<EffectQueue>, usize)>,
-    /// Number of entries visited.
-    #[cfg(test)]
-    looked_at: usize,
+    credit_due: CreditDue,
     /// There is more to do at once.
     more: bool,
     stopping: bool,
@@ -79,9 +76,7 @@ impl NodeDriver {
             clock,
             disk,
             clients: BTreeMap::new(),
-            credit_due: Vec::new(),
-            #[cfg(test)]
-            looked_at: 0,
+            credit_due: CreditDue::default(),
             more: false,
             stopping: false,
             warned: false,
@@ -170,15 +165,15 @@ impl NodeDriver {
         match item {
             Item::Batch(batch, weight) => {
                 if let Some(effect_queue) = self.clients.get(&batch.client) {
-                    self.credit_due.push((batch.client, Arc::clone(effect_queue), weight));
+                    self.credit_due.add(batch.client, effect_queue, weight);
                 }
                 if let Some(slow) = &mut self.slow {
                     slow.handles(&batch);
                 }
                 self.node.handle_batch(now, batch);
-                // With many waiting batches, credit is released once, at the end of the step.
-                if !self.node.has_deferred() {
-                    self.release_credit();
+                if !self.node.is_behind() {
+                    let node = &self.node;
+                    self.credit_due.on_handled(node.has_deferred(), |client| node.has_deferred_of(client));
                 }
             }
             Item::Io(done) => self.node.handle_io(done),
@@ -230,18 +225,8 @@ impl NodeDriver {
         if self.node.is_behind() {
             return;
         }
-        #[cfg(test)]
-        {
-            self.looked_at += self.credit_due.len();
-        }
         let node = &self.node;
-        self.credit_due.retain(|(client, effect_queue, weight)| {
-            let waits = node.has_deferred_of(*client);
-            if !waits {
-                effect_queue.processed(*weight);
-            }
-            waits
-        });
+        self.credit_due.release(|client| node.has_deferred_of(client));
     }
 
     /// Tells whether the disk is full, if that has changed; how full it is goes along unasked.

@@ -14,6 +14,8 @@ use broker_core::{Batch, Command, EntityPath, QueueId};
 use broker_log::Position;
 use tracing::warn;
 
+use crate::clock::millis;
+
 /// Turns whose records are not durable yet that are remembered; later ones share the fate of these.
 const STEPS_MAX: usize = 1_024;
 /// Time between two lines.
@@ -124,7 +126,6 @@ impl SlowLog {
 impl SlowOperation {
     /// Writes the line; `entity` is what the place is called.
     pub(crate) fn write(&self, entity: &str) {
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let (took_ms, queued_ms) = (millis(self.took), millis(self.waited));
         let Self { operation, commands, others, .. } = self;
         warn!(target: "ferrybus::slow", operation, entity, took_ms, queued_ms, commands, others, "slow operation");

@@ -71,8 +71,7 @@ impl ConnectionLog {
             (self.from, self.transport.protocol(), short(&about.container_id));
         let keys = about.keys.join(", ");
         let user = if keys.is_empty() { &*about.user } else { short(&keys) };
-        let duration_ms = u64::try_from(clock::instant().saturating_duration_since(self.began).as_millis());
-        let duration_ms = duration_ms.unwrap_or(u64::MAX);
+        let duration_ms = clock::millis(clock::instant().saturating_duration_since(self.began));
         let Carried { bytes_in, bytes_out } = carried;
         let ending = gateway.record().ending();
         let reason = failure.or(ending.map(|ending| ending.reason)).unwrap_or("connection lost");

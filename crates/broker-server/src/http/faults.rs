@@ -16,6 +16,7 @@ use super::{
     answer::{Answer, Refusal, json_answer},
     testing::{admit, audit, only, parse},
 };
+use crate::clock::millis;
 
 /// Most strikes that may be ordered.
 const COUNT_MAX: u64 = 1_000_000;
@@ -147,7 +148,7 @@ fn shown(number: u64, fault: &Fault, now: Timestamp) -> Value {
         "entity": fault.scope.as_str(),
         "count": fault.left,
         "for_ms": left_ms,
-        "delay_ms": delay.map(|delay| u64::try_from(delay.as_millis()).unwrap_or(u64::MAX)),
+        "delay_ms": delay.map(millis),
     })
 }
 

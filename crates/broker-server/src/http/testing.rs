@@ -15,7 +15,11 @@ use super::{
     RequestContext, access,
     answer::{Answer, Refusal, json_answer},
 };
-use crate::{audit::Entry, clock::AHEAD_MAX, executor::Item};
+use crate::{
+    audit::Entry,
+    clock::{AHEAD_MAX, millis},
+    executor::Item,
+};
 
 /// Body of a request to move the clock.
 #[derive(Debug, Deserialize)]
@@ -52,7 +56,7 @@ pub(super) async fn advance(context: &RequestContext, request: Request<Incoming>
 }
 
 fn time_response(context: &RequestContext, now_ms: u64) -> Answer {
-    let ahead_ms = u64::try_from(context.shared.clock.ahead().as_millis()).unwrap_or(u64::MAX);
+    let ahead_ms = millis(context.shared.clock.ahead());
     json_answer(StatusCode::OK, &json!({ "now_ms": now_ms, "ahead_ms": ahead_ms }))
 }
 
