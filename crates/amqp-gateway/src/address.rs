@@ -19,6 +19,45 @@ pub(crate) enum Node {
     Cbs,
 }
 
+/// Name of a node that answers requests.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum NodeName {
+    /// `$cbs`.
+    Cbs,
+    /// `<entity>/$management`.
+    Management(EntityPath),
+}
+
+impl NodeName {
+    /// True for the same node, without regard to ASCII case.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Cbs, Self::Cbs) => true,
+            (Self::Management(one), Self::Management(two)) => {
+                one.sub_queue == two.sub_queue && one.entity.eq_ignore_ascii_case(&two.entity)
+            }
+            _ => false,
+        }
+    }
+
+    /// The entity or node that error texts name.
+    pub(crate) fn entity_name(&self) -> &str {
+        match self {
+            Self::Cbs => "$cbs",
+            Self::Management(path) => &path.entity,
+        }
+    }
+
+    /// True for an address of this node.
+    pub(crate) fn is_named(&self, address: &str) -> bool {
+        match parse(address) {
+            Ok(Node::Cbs) => *self == Self::Cbs,
+            Ok(Node::Management(path)) => self.is(&Self::Management(path)),
+            _ => false,
+        }
+    }
+}
+
 /// Reason why an address names no node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub(crate) enum AddressError {

@@ -11,7 +11,10 @@ use broker_core::{
     TransactionError,
 };
 
-use crate::{address::AddressError, fault_table::FaultKind, refusal_log::Severity, selector::SelectorError};
+use crate::{
+    address::AddressError, fault_injection::table::FaultKind, link::selector::SelectorError,
+    refusal_log::Severity,
+};
 
 /// Reason of a refusal, by the gateway or by the core.
 #[derive(Clone, Debug, Eq, PartialEq)]

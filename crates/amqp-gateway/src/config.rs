@@ -9,7 +9,7 @@ use std::{
 
 use broker_core::Timestamp;
 
-use crate::{fault_table::Faults, refusal_log::RefusalLog};
+use crate::{fault_injection::table::Faults, refusal_log::RefusalLog};
 
 /// The clocks, read together by the shell.
 #[derive(Clone, Copy, Debug)]

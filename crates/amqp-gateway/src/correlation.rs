@@ -18,7 +18,7 @@
 
 use broker_core::Ticket;
 
-use crate::settlement_rules::WireOutcome;
+use crate::disposition::rules::WireOutcome;
 
 /// The gateway's own number of a session, at most [`SessionNumber::MAX`].
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]

@@ -3,15 +3,22 @@
 //! Invariant: without a table of faults nothing here does anything; a settlement that is held up is done later, unless
 //! its peer gives the link up first.
 
+pub(crate) mod table;
+
 use std::time::Instant;
 
 use amqp_codec::performative::DeliveryState;
 use amqp_engine::IncomingDelivery;
-use broker_core::{Command, LinkId, Outcome, Properties, SettleError};
+use broker_core::LinkId;
 
+use self::table::FaultKind;
 use crate::{
-    condition::Refusal, config::Now, correlation::SessionNumber, fault_table::FaultKind, gateway::Gateway,
-    link::LinkRole, outbound::PeerDisposition, settlement_rules::PeerState, unsettled::UnsettledDelivery,
+    condition::Refusal,
+    cx::Cx,
+    disposition::unsettled::UnsettledDelivery,
+    endpoints::Endpoints,
+    link::{Link, LinkKind, Sender, detach::Detacher},
+    transaction::enlisted::SentDelivery,
 };
 
 /// Settlements of one connection that may be held up at the same time; more are done at once.
@@ -26,129 +33,97 @@ pub(crate) struct InjectedFaults {
 
 /// A settlement that is held up.
 #[derive(Debug)]
-struct DelayedSettlement {
+pub(crate) struct DelayedSettlement {
     due: Instant,
-    session: SessionNumber,
-    id: u32,
-    entry: UnsettledDelivery,
-    settled: bool,
-    state: Option<DeliveryState>,
+    pub(crate) delivery: SentDelivery,
+    pub(crate) entry: UnsettledDelivery,
+    pub(crate) settled: bool,
+    pub(crate) state: Option<DeliveryState>,
 }
 
-impl Gateway {
+impl InjectedFaults {
     /// Faults may have been ordered: those strike that need not wait for the client.
-    pub fn handle_faults(&mut self, now: Now) {
-        self.now = now;
-        if self.strike_fault("", |kind| kind == FaultKind::DropConnection).is_some() {
-            self.injected_faults.dropped = true;
+    pub(crate) fn on_ordered(&mut self, cx: &mut Cx, ends: &mut Endpoints) {
+        if strike("", cx, |kind| kind == FaultKind::DropConnection).is_some() {
+            self.dropped = true;
         }
-        let with_entity = self.links.iter().filter(|(_, link)| match &link.role {
-            LinkRole::Producer(producer) => producer.path.is_some(),
-            LinkRole::Consumer(_) => !link.detached_by_broker,
+        let with_entity = ends.links.iter().filter(|(_, link)| match &link.kind {
+            LinkKind::Sender(sender) => sender.path().is_some(),
+            LinkKind::Receiver(_) => !link.detached_by_broker,
             _ => false,
         });
-        let links: Vec<(u32, String)> =
-            with_entity.map(|(number, link)| (number, link.entity_name().to_owned())).collect();
-        for (number, place) in links {
-            match self.strike_fault(&place, is_drop) {
-                Some(FaultKind::DropConnection) => self.injected_faults.dropped = true,
-                Some(kind) => self.detach_link(LinkId(number), &Refusal::Fault(kind)),
+        let links: Vec<(LinkId, String)> =
+            with_entity.map(|(id, link)| (id, link.entity_name().to_owned())).collect();
+        for (id, entity) in links {
+            match strike(&entity, cx, is_drop) {
+                Some(FaultKind::DropConnection) => self.dropped = true,
+                Some(kind) => Detacher::new(cx, ends).detach(id, &Refusal::Fault(kind)),
                 None => {}
             }
         }
     }
 
     /// True if the connection is to end without a word.
-    pub fn is_dropped_by_fault(&self) -> bool {
-        self.injected_faults.dropped
+    pub(crate) const fn drops_connection(&self) -> bool {
+        self.dropped
     }
 
     /// When the first settlement that is held up is to be done.
-    pub(crate) fn delayed_deadline(&self) -> Option<Instant> {
-        self.injected_faults.delayed.iter().map(|delayed| delayed.due).min()
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.delayed.iter().map(|delayed| delayed.due).min()
     }
 
-    /// Does the settlements whose time has come.
-    pub(crate) fn settle_delayed(&mut self) {
-        let now = self.now.instant;
-        let due: Vec<DelayedSettlement> =
-            self.injected_faults.delayed.extract_if(.., |delayed| delayed.due <= now).collect();
-        for DelayedSettlement { session, id, entry, settled, state, .. } in due {
-            let state = state.as_ref();
-            let said = PeerState::of(state);
-            self.settle(session, id, entry, PeerDisposition { settled, said, state, transaction: None });
-        }
+    /// Takes the settlements whose time has come.
+    pub(crate) fn take_due(&mut self, now: Instant) -> Vec<DelayedSettlement> {
+        self.delayed.extract_if(.., |delayed| delayed.due <= now).collect()
+    }
+
+    /// Holds a settlement up.
+    pub(crate) fn delay(
+        &mut self,
+        due: Instant,
+        delivery: SentDelivery,
+        entry: UnsettledDelivery,
+        settled: bool,
+        state: Option<DeliveryState>,
+    ) {
+        self.delayed.push(DelayedSettlement { due, delivery, entry, settled, state });
     }
 
     /// A link to an entity is about to be attached.
-    pub(crate) fn check_attach_fault(&mut self, place: &str) -> Result<(), Refusal> {
-        match self.strike_fault(place, |kind| is_drop(kind) || kind == FaultKind::ServerBusy) {
+    pub(crate) fn check_attach(&mut self, entity: &str, cx: &Cx) -> Result<(), Refusal> {
+        match strike(entity, cx, |kind| is_drop(kind) || kind == FaultKind::ServerBusy) {
             None => Ok(()),
             Some(kind) => {
-                self.injected_faults.dropped |= kind == FaultKind::DropConnection;
+                self.dropped |= kind == FaultKind::DropConnection;
                 Err(Refusal::Fault(kind))
             }
         }
     }
 
-    /// A message has come, for the entity of its link or for the one that it names itself.
-    pub(crate) fn throttle_fault(&self, id: LinkId, delivery: &IncomingDelivery) -> Option<Refusal> {
-        let link = self.links.get(id.0)?;
-        let LinkRole::Producer(producer) = &link.role else { return None };
-        let named = if producer.path.is_none() { self.destination(id, delivery).ok() } else { None };
-        let place = named.as_ref().map_or_else(|| link.entity_name(), |(path, _)| &path.entity);
-        self.strike_fault(place, |kind| kind == FaultKind::ServerBusy).map(Refusal::Fault)
+    /// A delivery of an entity is about to be settled: the fault that strikes it, one that can be done.
+    pub(crate) fn on_settlement(&self, entity: &str, cx: &Cx) -> Option<FaultKind> {
+        let kind = strike(entity, cx, is_about_settlements)?;
+        let is_too_many = matches!(kind, FaultKind::DelaySettlement(_)) && self.delayed.len() >= LATE_MAX;
+        (!is_too_many).then_some(kind)
     }
+}
 
-    /// A delivery is about to be settled; gives it back unless a fault has taken it.
-    pub(crate) fn strike_settlement(
-        &mut self,
-        session: SessionNumber,
-        id: u32,
-        entry: UnsettledDelivery,
-        disposition: &PeerDisposition<'_>,
-    ) -> Option<UnsettledDelivery> {
-        let Some(lock) = entry.lock else { return Some(entry) };
-        let Some(link) = self.links.get(entry.consumer.0) else { return Some(entry) };
-        let in_session = matches!(&link.role, LinkRole::Consumer(consumer) if consumer.in_session);
-        let refusal = match self.strike_fault(link.entity_name(), is_about_settlements) {
-            Some(FaultKind::DelaySettlement(by)) if self.injected_faults.delayed.len() < LATE_MAX => {
-                let (due, state) = (self.now.instant + by, disposition.state.cloned());
-                self.injected_faults.delayed.push(DelayedSettlement {
-                    due,
-                    session,
-                    id,
-                    entry,
-                    settled: disposition.settled,
-                    state,
-                });
-                return None;
-            }
-            Some(FaultKind::LoseLock) => {
-                let (queue, sequence) = (entry.queue, entry.sequence);
-                let outcome = Outcome::Abandon(Properties::default());
-                self.commands.push(Command::Settle { queue, sequence, lock, outcome, ticket: None });
-                let lost = if in_session { SettleError::SessionLockLost } else { SettleError::LockLost };
-                Refusal::Settle(lost)
-            }
-            Some(kind @ FaultKind::RejectSettlement) => Refusal::Fault(kind),
-            _ => return Some(entry),
-        };
-        self.settled_one(entry.consumer);
-        if !disposition.settled {
-            let error = self.error(&refusal, "");
-            self.settle_sent(session, id, DeliveryState::Rejected(Some(Box::new(error))));
-        }
-        if refusal == Refusal::Settle(SettleError::SessionLockLost) {
-            // A session is lost with all its messages.
-            self.on_session_lost(entry.consumer);
-        }
-        None
-    }
+/// A message has come, for the entity of its link or for the one that it names itself: the refusal of a fault that
+/// strikes it.
+pub(crate) fn throttle(
+    link: &Link,
+    sender: &Sender,
+    delivery: &IncomingDelivery,
+    cx: &Cx,
+) -> Option<Refusal> {
+    let named = if sender.path().is_none() { sender.destination(delivery, cx).ok() } else { None };
+    let entity = named.as_ref().map_or_else(|| link.entity_name(), |(path, _)| &path.entity);
+    strike(entity, cx, |kind| kind == FaultKind::ServerBusy).map(Refusal::Fault)
+}
 
-    fn strike_fault(&self, place: &str, wanted: impl Fn(FaultKind) -> bool) -> Option<FaultKind> {
-        self.config.faults.as_ref()?.strike(self.now.utc, place, wanted)
-    }
+fn strike(entity: &str, cx: &Cx, wanted: impl Fn(FaultKind) -> bool) -> Option<FaultKind> {
+    cx.config.faults.as_ref()?.strike(cx.now.utc, entity, wanted)
 }
 
 const fn is_drop(kind: FaultKind) -> bool {

@@ -7,44 +7,43 @@
 //! Invariant: what comes out depends on what went in and on the seed; nothing is sent that the core has not
 //! answered for.
 
-use std::{collections::BTreeMap, sync::Arc, time::Instant};
+use std::{sync::Arc, time::Instant};
 
-use amqp_codec::types::Symbol;
-use amqp_engine::{Connection, Event, GatherBuffer, LinkKey, SessionId};
-use broker_auth::{Authority, Grants, Identity, PeerFacts};
-use broker_core::{ClientId, Command, Effect, Timestamp};
+use amqp_codec::{
+    performative::{DeliveryState, Open},
+    raw::RawMap,
+};
+use amqp_engine::{Connection, Event, GatherBuffer, IncomingDelivery, LinkKey};
+use broker_auth::{Authority, PeerFacts};
+use broker_core::{ClientId, Command, Effect, Ticket, Timestamp};
 use bytes::BytesMut;
 
 use crate::{
-    cbs::Cbs,
-    client_library::ClientLibrary,
     condition::Refusal,
     config::{GatewayConfig, Now},
-    connection_record::ConnectionRecord,
-    coordinator::Transactions,
-    delivery_window::DeliveryWindow,
+    connection::{Client, CoreRegistration, handshake, record::ConnectionRecord},
+    correlation::Correlation,
+    cx::Cx,
+    dialect::Dialect,
+    disposition::settle::Settlements,
+    endpoints::Endpoints,
     fault_injection::InjectedFaults,
-    handshake,
-    key_index::Index,
-    large_replies::LargeReplies,
-    link::{Links, Session, Sessions},
-    link_idle_timeout::IdleLinks,
-    log_spans,
-    otel_spans::Traces,
-    prefetch::AHEAD,
-    requests::Pending,
-    settlement_rules::Dialect,
+    link::{LinkKind, attach::Attacher, detach::Detacher},
+    otel_spans::{MessageSpans, Span},
+    pending::Pending,
+    request::{nodes::Nodes, reply::Replier},
     tracking::Tracking,
+    transaction::coordinator::Coordinator,
+    transfer::{
+        SectionBuffer,
+        incoming::Publisher,
+        outgoing::Deliverer,
+        prefetch::{self, AHEAD},
+    },
 };
 
-/// Size of the new sections of a usual delivery, in bytes.
-const SECTIONS_BYTES: usize = 256;
-/// A delivery on its way counts as at least so many bytes: what is known of it takes as much, however short its message is.
-pub(crate) const DELIVERY_BYTES: u32 = 256;
-/// Below this much room new memory is taken before the next delivery is written, in bytes.
-pub(crate) const SCRATCH_LOW: usize = 512;
-/// Most memory that is taken at once for sections, in bytes: it is freed when its last delivery is sent.
-const SCRATCH_MAX: usize = 16 << 10;
+/// The link state property by which a receiver takes messages inside a transaction (transactions 4.4.4.2).
+const TXN_ID: &str = "txn-id";
 
 /// Most commands that room is made for before they come.
 const COMMANDS_AHEAD_MAX: usize = 1_024;
@@ -73,58 +72,14 @@ pub struct About {
 /// One client's side of the broker.
 #[derive(Debug)]
 pub struct Gateway {
-    pub(crate) config: Arc<GatewayConfig>,
-    pub(crate) authority: Arc<Authority>,
-    pub(crate) peer: PeerFacts,
-    pub(crate) engine: Connection,
-    pub(crate) tracking: Tracking,
-    /// Container id of the peer.
-    pub(crate) container: Box<str>,
-    /// Client library of the peer.
-    pub(crate) library: ClientLibrary,
-    pub(crate) grants: Grants,
-    /// Service Bus once the client has shown that it is one.
-    pub(crate) dialect: Dialect,
-    /// Whether SASL has authenticated the client.
-    pub(crate) authenticated: bool,
-    /// Metric label of the SASL mechanism.
-    pub(crate) log_in: &'static str,
-    /// The mechanism that was asked for its missing initial response.
-    pub(crate) challenged: Option<Symbol>,
-    pub(crate) sessions: Sessions,
-    pub(crate) links: Links,
-    /// From the engine's names of links and sessions to ours.
-    pub(crate) by_key: Index<LinkKey>,
-    pub(crate) by_session: Index<SessionId>,
-    /// Requests that wait for the core, by number.
-    pub(crate) pending: BTreeMap<u64, Pending>,
-    pub(crate) next_request: u64,
-    /// Those of them that bring messages.
-    pub(crate) large_replies: LargeReplies,
-    pub(crate) transactions: Transactions,
-    pub(crate) delivery_window: DeliveryWindow,
-    pub(crate) cbs: Cbs,
-    pub(crate) injected_faults: InjectedFaults,
-    /// Activity counters of the links at the last idle check.
-    pub(crate) idle_links: IdleLinks,
-    /// Spans of the messages that pass; `None`: none are wanted.
-    pub(crate) traces: Option<Box<Traces>>,
-    /// Facts that the log is to have.
-    pub(crate) record: ConnectionRecord,
-    /// When the first claim of a link ends, in seconds since 1970.
-    pub(crate) claims_end: Option<u64>,
-    pub(crate) commands: Vec<Command>,
+    cx: Cx,
+    ends: Endpoints,
+    registration: CoreRegistration,
+    nodes: Nodes,
+    faults: InjectedFaults,
     /// Number of commands that the last input became, as a capacity hint for the next.
     commands_before: usize,
-    /// Whether the core knows the client.
-    pub(crate) connected: bool,
-    /// The connections that the broker takes, where this one is beyond them.
-    pub(crate) over_limit: Option<usize>,
-    /// Buffer for sections of deliveries before the engine takes them.
-    pub(crate) scratch: BytesMut,
-    /// Size of the next buffer, in bytes.
-    pub(crate) scratch_chunk: usize,
-    pub(crate) now: Now,
+    sections: SectionBuffer,
 }
 
 impl Gateway {
@@ -141,153 +96,145 @@ impl Gateway {
         let mut tracking = Tracking::new(seed, client);
         let note = tracking.reference(&config.server_name);
         let engine_config = handshake::engine_config(&config, &authority, &peer, note);
-        let engine = Connection::new(engine_config, now.instant);
-        let delivery_window = DeliveryWindow::new(config.deliver_window_bytes);
-        let traces = config.traces.then(Box::default);
-        Self {
-            config,
-            authority,
-            peer,
-            engine,
-            tracking,
-            container: Box::default(),
-            library: ClientLibrary::default(),
-            grants: Grants::new(Identity::nobody()),
-            dialect: Dialect::Plain,
-            authenticated: false,
-            log_in: "none",
-            challenged: None,
-            sessions: Sessions::new(),
-            links: Links::new(),
-            by_key: Index::new(),
-            by_session: Index::new(),
-            pending: BTreeMap::new(),
-            next_request: 0,
-            large_replies: LargeReplies::default(),
-            transactions: Transactions::default(),
-            delivery_window,
-            cbs: Cbs::default(),
-            injected_faults: InjectedFaults::default(),
-            idle_links: IdleLinks::default(),
-            traces,
-            record: ConnectionRecord::default(),
-            claims_end: None,
-            commands: Vec::new(),
-            commands_before: 0,
-            connected: false,
-            over_limit: None,
-            scratch: BytesMut::new(),
-            scratch_chunk: SCRATCH_LOW,
+        let cx = Cx {
             now,
+            engine: Connection::new(engine_config, now.instant),
+            commands: Vec::new(),
+            client: Client::new(authority, peer),
+            tracking,
+            record: ConnectionRecord::default(),
+            spans: MessageSpans::new(config.traces),
+            config,
+        };
+        Self {
+            registration: CoreRegistration::new(cx.config.deliver_window_bytes),
+            cx,
+            ends: Endpoints::new(),
+            nodes: Nodes::default(),
+            faults: InjectedFaults::default(),
+            commands_before: 0,
+            sections: SectionBuffer::new(),
         }
     }
 
     /// A connection beyond the `limit` of them: the client is told when it opens, and may do nothing.
     #[must_use]
     pub fn refused_over_limit(mut self, limit: usize) -> Self {
-        self.over_limit = Some(limit);
+        self.registration.refuse_over_limit(limit);
         self
     }
 
     /// Takes what was read from the socket.
     pub fn handle_input(&mut self, now: Now, input: impl Into<BytesMut>) {
-        self.now = now;
+        self.cx.now = now;
         // Nothing is kept by a connection that is idle.
-        if self.commands.capacity() == 0 {
-            self.commands.reserve(self.commands_before);
+        if self.cx.commands.capacity() == 0 {
+            self.cx.commands.reserve(self.commands_before);
         }
-        self.engine.handle_input(now.instant, input);
+        self.cx.engine.handle_input(now.instant, input);
         self.handle_events();
-        self.commands_before = self.commands.len().min(COMMANDS_AHEAD_MAX);
+        self.commands_before = self.cx.commands.len().min(COMMANDS_AHEAD_MAX);
     }
 
     /// The peer will send nothing more.
     pub fn handle_eof(&mut self, now: Now) {
-        self.now = now;
-        self.engine.handle_eof();
+        self.cx.now = now;
+        self.cx.engine.handle_eof();
         self.handle_events();
     }
 
     /// Takes what the core says, in order.
     pub fn handle_effects(&mut self, now: Now, effects: Vec<Effect>) {
-        self.now = now;
-        // One piece of memory for the fresh sections of many deliveries, none kept by an idle connection.
-        self.scratch_chunk = effects.len().saturating_mul(SECTIONS_BYTES).clamp(SCRATCH_LOW, SCRATCH_MAX);
-        let mut effects = effects.into_iter();
-        while !effects.as_slice().is_empty() {
-            self.prefetch(effects.as_slice());
-            let mut done = 0;
-            for effect in effects.as_mut_slice().iter_mut().take(AHEAD) {
-                // Those are large, and there are millions of them: they are not taken from where they lie.
-                let Effect::Delivery(delivery) = effect else { break };
-                self.on_delivery(delivery);
-                done += 1;
-            }
-            if let Some(last) = usize::checked_sub(done, 1) {
-                drop(effects.nth(last));
-            } else if let Some(effect) = effects.next() {
+        self.cx.now = now;
+        self.sections.expect(effects.len());
+        let mut effects = effects;
+        for next in effects.chunks_mut(AHEAD) {
+            prefetch::links(next, &self.ends.links, &self.cx.engine);
+            for effect in next {
                 self.handle_effect(effect);
             }
         }
-        self.scratch = BytesMut::new();
-        self.request_next_large_reply();
+        self.sections.release();
+        self.nodes.ask_next(&mut self.cx, &mut self.ends);
         self.raise_delivery_window();
     }
 
     /// The announced deadline has come. Being called early does no harm.
     pub fn handle_deadline(&mut self, now: Now) {
-        self.now = now;
-        self.engine.handle_deadline(now.instant);
+        self.cx.now = now;
+        self.cx.engine.handle_deadline(now.instant);
         self.handle_events();
-        self.drop_expired_claims();
-        self.look_at_tokens();
-        self.settle_delayed();
-        self.detach_idle_links();
+        self.detacher().drop_expired_claims();
+        self.nodes.cbs(&mut self.cx, &mut self.ends).look_at_tokens();
+        self.settlements().settle_delayed();
+        self.detacher().drop_idle();
     }
 
     /// Whether the socket should be read: not while the client does not take what it is told.
     pub fn wants_input(&self) -> bool {
-        self.engine.wants_input()
+        self.cx.engine.wants_input()
     }
 
     /// When [`Gateway::handle_deadline`] wants to be called.
     pub fn deadline(&self) -> Option<Instant> {
-        let claims = [self.claims_deadline(), self.tokens_deadline()];
-        let own = [self.engine.deadline(), self.delayed_deadline(), self.idle_links.next_check()];
-        let deadlines = claims.into_iter().chain(own);
-        deadlines.flatten().min()
+        let links = &self.ends.links;
+        let deadlines = [
+            self.cx.engine.deadline(),
+            links.claims.deadline(self.cx.now),
+            links.idle.next_check(),
+            self.nodes.deadline(),
+            self.faults.deadline(),
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// Keys of entities have changed: links that a key has let in which is gone, or permits less, are detached.
+    pub fn handle_keys_changed(&mut self, now: Now) {
+        self.cx.now = now;
+        self.detacher().drop_lost_claims();
+    }
+
+    /// Faults may have been ordered: those strike that need not wait for the client.
+    pub fn handle_faults(&mut self, now: Now) {
+        self.cx.now = now;
+        self.faults.on_ordered(&mut self.cx, &mut self.ends);
+    }
+
+    /// True if the connection is to end without a word.
+    pub const fn is_dropped_by_fault(&self) -> bool {
+        self.faults.drops_connection()
     }
 
     /// Commands of the client for the core, in order: one batch.
     pub fn take_commands(&mut self) -> Vec<Command> {
-        std::mem::take(&mut self.commands)
+        std::mem::take(&mut self.cx.commands)
     }
 
     /// Appends output to `out`, with deliveries until it has grown past `soft_limit` bytes.
     pub fn poll_output(&mut self, now: Now, out: &mut BytesMut, soft_limit: usize) {
-        self.now = now;
+        self.cx.now = now;
         let before = out.len();
-        self.engine.poll_output(now.instant, out, soft_limit);
-        self.delivery_window.built(out.len() - before);
+        self.cx.engine.poll_output(now.instant, out, soft_limit);
+        self.registration.built(out.len() - before);
     }
 
     /// The same, with the payloads of large deliveries left where they lie.
     pub fn poll_gathered(&mut self, now: Now, out: &mut GatherBuffer, soft_limit: usize) {
-        self.now = now;
+        self.cx.now = now;
         let before = out.len();
-        self.engine.poll_gathered(now.instant, out, soft_limit);
-        self.delivery_window.built(out.len() - before);
+        self.cx.engine.poll_gathered(now.instant, out, soft_limit);
+        self.registration.built(out.len() - before);
     }
 
     /// Nothing can be written for now: deliveries that are left let go of memory that they share.
     pub fn compact_queued(&mut self) {
-        self.engine.compact_queued();
+        self.cx.engine.compact_queued();
     }
 
     /// The transport has taken that many bytes of the output: as many more may be asked of the core.
     pub fn output_written(&mut self, bytes: usize) {
-        self.delivery_window.written(bytes);
-        self.request_next_large_reply();
+        self.registration.written(bytes);
+        self.nodes.ask_next(&mut self.cx, &mut self.ends);
         self.raise_delivery_window();
     }
 
@@ -302,15 +249,9 @@ impl Gateway {
     }
 
     fn close(&mut self, now: Now, why: &Refusal) {
-        self.now = now;
-        self.close_with(why);
+        self.cx.now = now;
+        self.cx.close(why);
         self.handle_events();
-    }
-
-    pub(crate) fn close_with(&mut self, why: &Refusal) {
-        let error = self.error(why, "");
-        self.record.set_closing(why, &error);
-        self.engine.close(Some(error));
     }
 
     /// Ends the connection because the broker has failed: the client is told and may answer.
@@ -321,87 +262,311 @@ impl Gateway {
     /// Summary of the connection, for operators.
     pub fn about(&self) -> About {
         About {
-            container_id: self.engine.peer().container_id.as_str().into(),
-            user: self.grants.identity().name().into(),
-            keys: self.grants.keys().into_iter().map(Box::from).collect(),
-            is_service_bus: self.dialect == Dialect::ServiceBus,
-            sessions: self.sessions.iter().count(),
-            links: self.links.iter().filter(|(_, link)| !link.detached_by_broker).count(),
-            unsettled: self.sessions.iter().map(|(_, session)| session.unsettled.len()).sum(),
-            oldest_unsettled: self.oldest_unsettled(),
+            container_id: self.cx.engine.peer().container_id.as_str().into(),
+            user: self.cx.client.grants().identity().name().into(),
+            keys: self.cx.client.grants().keys().into_iter().map(Box::from).collect(),
+            is_service_bus: self.cx.client.dialect() == Dialect::ServiceBus,
+            sessions: self.ends.sessions.len(),
+            links: self.ends.links.iter().filter(|(_, link)| !link.detached_by_broker).count(),
+            unsettled: self.ends.sessions.unsettled(),
+            oldest_unsettled: self.ends.sessions.oldest_unsettled(),
         }
     }
 
-    fn oldest_unsettled(&self) -> Option<Timestamp> {
-        let seconds =
-            self.sessions.iter().filter_map(|(_, session)| session.unsettled.oldest_since()).min()?;
-        Some(Timestamp::from_millis(u64::from(seconds) * 1_000))
+    /// Authentication of the client so far: `none`, `anonymous`, `plain`, `external` or `token`.
+    pub fn authentication(&self) -> &'static str {
+        self.cx.client.authentication()
+    }
+
+    /// The spans that are over since the last call, and how many could not be made.
+    pub fn take_spans(&mut self) -> (Vec<Span>, u64) {
+        self.cx.spans.take()
     }
 
     /// Facts for the log, to look at and to take.
     pub const fn record(&mut self) -> &mut ConnectionRecord {
-        &mut self.record
+        &mut self.cx.record
     }
 
     /// True when there is nothing more to read or write.
     pub fn is_closed(&self) -> bool {
-        self.engine.is_closed()
+        self.cx.engine.is_closed()
     }
 
     /// The last commands, however the connection ended.
     pub fn disconnected(&mut self) -> Vec<Command> {
-        let mut last = std::mem::take(&mut self.commands);
-        if std::mem::take(&mut self.connected) {
-            last.push(Command::Disconnect);
-        }
+        let mut last = std::mem::take(&mut self.cx.commands);
+        last.extend(self.registration.disconnect());
         last
     }
 
-    /// Whether outcomes other than `accepted` wait before they go out.
-    pub(crate) fn delays_outcomes(&self) -> bool {
-        self.library.overwrites_early_outcomes() && self.dialect == Dialect::ServiceBus
-    }
-
     fn handle_events(&mut self) {
-        while let Some(mut event) = self.engine.poll_event() {
-            // Those are large, and there are millions of them: they are not taken from where they lie.
-            if let Event::Transfer(delivery) = &mut event {
-                self.on_transfer(delivery);
-            } else {
-                self.handle_event(event);
-            }
-        }
-    }
-
-    /// The peer has begun a session.
-    pub(crate) fn on_session(&mut self, id: SessionId) {
-        match self.sessions.insert(Session::new(id)) {
-            Some(number) => {
-                self.by_session.insert(id, number);
-                if let Some(session) = self.sessions.get_mut(number) {
-                    session.span = log_spans::session(number);
+        while let Some(mut event) = self.cx.engine.poll_event() {
+            match event {
+                // Left where it lies: it is large, and there are millions of them.
+                Event::Transfer(ref mut delivery) => self.on_transfer(delivery),
+                Event::Disposition { session, first, last, settled, state } => {
+                    self.settlements().on_disposition(session, (first, last), settled, state.as_ref());
+                }
+                Event::TooLarge { link, delivery_id, tag, state, bytes, limit } => {
+                    self.ends.transactions.on_work_lost(state.as_ref(), &mut self.cx);
+                    if let Some(id) = self.ends.links.find(link) {
+                        let (delivery, refusal) = ((delivery_id, tag), Refusal::TooLarge { bytes, limit });
+                        self.publisher().on_too_large(id, delivery, state.as_ref(), &refusal);
+                    }
+                }
+                Event::WorkLost { txn_id } => {
+                    self.ends.transactions.mark_rollback_only(&txn_id, &mut self.cx);
+                }
+                Event::LinkFlow { link, limit, drain, properties, .. } => {
+                    self.on_flow(link, limit, drain, properties.as_ref());
+                }
+                Event::LinkAttached { link, attach } => {
+                    Attacher::new(&mut self.cx, &mut self.ends).on_attach(link, attach, &mut self.faults);
+                }
+                Event::LinkDetached { link, closed, error, by } => {
+                    self.cx.log_engine_error(by, error.as_ref());
+                    self.detacher().on_detached(link, closed && error.is_none(), by);
+                }
+                Event::DetachAnswered { link } => self.detacher().on_detach_answered(link),
+                Event::SessionBegun { session } => self.ends.sessions.on_begun(session, &mut self.cx.engine),
+                Event::SessionEnded { session, error, by } => {
+                    self.cx.log_engine_error(by, error.as_ref());
+                    self.detacher().on_session_ended(session, by);
+                }
+                Event::SaslInit { mechanism, initial_response, .. } => {
+                    self.cx.on_sasl(mechanism, initial_response.as_ref());
+                }
+                Event::SaslResponse(response) => self.cx.on_sasl_response(&response),
+                Event::Opened(open) => self.on_opened(&open),
+                Event::Unsent { link, deliveries } => self.deliverer().on_unsent(link, &deliveries),
+                // The peer's word on what it sent: it has settled, and needs no answer.
+                Event::SettledByPeer { .. } => {}
+                Event::Closed { error, by } => {
+                    self.cx.on_closed(error.as_ref(), by);
+                    self.detacher().on_closed(by);
                 }
             }
-            // The engine's own limit is lower, so this is not reached.
-            None => self.engine.end_session(id, None),
         }
     }
 
-    /// Bytes of deliveries that the engine has been given and has not sent.
-    fn waiting_bytes(&mut self) -> u64 {
-        self.sessions
-            .iter_mut()
-            .map(|session| session.waiting(self.engine.unsent_deliveries(session.id)))
-            .sum()
+    /// The core says what has become of something. A delivery is not taken from where it lies: it is large, and there are
+    /// millions of them.
+    fn handle_effect(&mut self, effect: &mut Effect) {
+        match effect {
+            Effect::Delivery(delivery) => {
+                let Self { cx, ends, registration, sections, .. } = self;
+                Deliverer::new(cx, ends).on_delivery(delivery, registration, sections);
+            }
+            Effect::Published { first, last } => self.on_published(*first, *last),
+            Effect::PublishRefused { ticket, error } => {
+                self.on_publish_refused(*ticket, &Refusal::Publish(error.clone()));
+            }
+            Effect::Settled { first, last } => self.on_settled(*first, *last),
+            Effect::SettleRefused { ticket, error } => {
+                self.on_settle_refused(*ticket, &Refusal::Settle(*error));
+            }
+            Effect::CompletedTooLate { entity, sequence, error } => {
+                self.cx.log_completed_too_late(entity, *sequence, *error);
+            }
+            Effect::Drained { .. }
+            | Effect::ProducerOpened { .. }
+            | Effect::ConsumerOpened { .. }
+            | Effect::SubscriberFound { .. }
+            | Effect::AttachRefused { .. }
+            | Effect::EntityDisabled { .. }
+            | Effect::LinkStolen { .. }
+            | Effect::EntityDeleted { .. }
+            | Effect::EntityForwards { .. }
+            | Effect::SessionLost { .. } => self.handle_link_effect(effect),
+            Effect::TransactionDone { ticket } => self.coordinator().on_done(*ticket),
+            Effect::TransactionRefused { ticket, error } => {
+                self.coordinator().on_refused(*ticket, error.clone());
+            }
+            Effect::Renewed(_)
+            | Effect::Peeked { .. }
+            | Effect::Scheduled { .. }
+            | Effect::Fetched { .. }
+            | Effect::Deleted { .. }
+            | Effect::SessionRenewed { .. }
+            | Effect::SessionState { .. }
+            | Effect::SessionList { .. }
+            | Effect::SessionRefused { .. }
+            | Effect::Rules { .. }
+            | Effect::RequestRefused { .. }
+            | Effect::EntityDone { .. } => {
+                self.nodes.handle_effect(effect, &mut self.cx, &mut self.ends);
+            }
+            // Nothing of ours asks what there is, or for keys.
+            Effect::Described { .. } | Effect::KeysChanged { .. } => {}
+        }
     }
 
-    pub(crate) fn raise_delivery_window(&mut self) {
-        if !self.connected {
-            return;
+    /// The core says what has become of a link.
+    fn handle_link_effect(&mut self, effect: &mut Effect) {
+        match effect {
+            Effect::Drained { consumer, count } => {
+                if let Some(link) = self.ends.links.get_mut(*consumer)
+                    && let LinkKind::Receiver(receiver) = &mut link.kind
+                {
+                    receiver.on_drained(link.key, *count, &mut self.cx);
+                }
+            }
+            Effect::ProducerOpened { producer, queue } => self.attacher().on_sender_opened(*producer, queue),
+            Effect::ConsumerOpened { consumer, queue, session } => {
+                self.attacher().on_receiver_opened(*consumer, queue, session.as_ref());
+            }
+            Effect::SubscriberFound { link, subscription, topic } => {
+                self.attacher().on_subscriber_found(*link, std::mem::take(subscription), topic);
+            }
+            Effect::AttachRefused { link, error } => self.attacher().on_refused(*link, error.clone()),
+            Effect::EntityDisabled { link } => self.detacher().on_entity_disabled(*link),
+            Effect::LinkStolen { link } => self.detacher().detach(*link, &Refusal::Stolen),
+            Effect::EntityDeleted { link } => self.detacher().on_entity_deleted(*link),
+            Effect::EntityForwards { link } => self.detacher().on_entity_forwards(*link),
+            Effect::SessionLost { consumer } => self.detacher().on_session_lost(*consumer),
+            _ => {}
         }
-        let waiting = self.waiting_bytes();
-        if let Some(limit) = self.delivery_window.raise(waiting) {
-            self.commands.push(Command::ByteBudget { limit, min_bytes: DELIVERY_BYTES });
+    }
+
+    fn on_opened(&mut self, open: &Open) {
+        self.cx.record.set_opened();
+        self.cx.client.on_opened(open);
+        self.registration.on_opened(&mut self.cx);
+        self.raise_delivery_window();
+    }
+
+    fn raise_delivery_window(&mut self) {
+        let sessions = &mut self.ends.sessions;
+        self.registration.raise_window(|cx| sessions.unsent_bytes(&cx.engine), &mut self.cx);
+    }
+
+    /// A whole delivery has come; its payload is taken.
+    #[inline]
+    fn on_transfer(&mut self, delivery: &mut IncomingDelivery) {
+        let id = self.ends.links.find(delivery.link);
+        let Some((id, link)) = id.and_then(|id| Some((id, self.ends.links.get(id)?))) else {
+            // It was detached when this had come already.
+            return self.ends.transactions.on_work_lost(delivery.state.as_ref(), &mut self.cx);
+        };
+        match &link.kind {
+            LinkKind::Sender(_) => self.publisher().on_transfer(id, delivery),
+            LinkKind::Request(_) => self.nodes.on_transfer(id, delivery, &mut self.cx, &mut self.ends),
+            LinkKind::Coordinator { .. } => self.coordinator().on_transfer(id, delivery),
+            // The engine lets nobody send on a link that receives.
+            LinkKind::Receiver(_) | LinkKind::Reply(_) | LinkKind::SubscriptionLookup(_) => {}
         }
+    }
+
+    /// The peer says how many deliveries it wants.
+    fn on_flow(&mut self, key: LinkKey, limit: u64, drain: bool, properties: Option<&RawMap>) {
+        let Some(id) = self.ends.links.find(key) else { return };
+        if properties.is_some_and(|properties| properties.get(TXN_ID).is_some()) {
+            return self.detacher().detach(id, &Refusal::TransactedReceive);
+        }
+        let Some(link) = self.ends.links.get_mut(id) else { return };
+        match &mut link.kind {
+            LinkKind::Receiver(receiver) => receiver.on_flow(id, limit, drain, &mut self.cx),
+            LinkKind::Reply(replies) => {
+                let session = self.ends.sessions.get_mut(link.session);
+                replies.on_flow(key, limit, drain, session, &mut self.cx);
+            }
+            LinkKind::Sender(_)
+            | LinkKind::Request(_)
+            | LinkKind::SubscriptionLookup(_)
+            | LinkKind::Coordinator { .. } => {}
+        }
+    }
+
+    /// Messages are stored.
+    fn on_published(&mut self, first: Ticket, last: Ticket) {
+        match (Correlation::unpack(first), Correlation::unpack(last)) {
+            (Some(Correlation::Received(session, from)), Some(Correlation::Received(_, to))) => {
+                self.ends.sessions.accept_received(&mut self.cx, session, (from, to));
+            }
+            (Some(Correlation::Request(from)), Some(Correlation::Request(to))) => {
+                for number in from..=to {
+                    if let Some(Pending::Publish(tracked)) = self.ends.pending.take(number) {
+                        self.publisher().on_published(&tracked);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A message is refused by the core.
+    fn on_publish_refused(&mut self, ticket: Ticket, refusal: &Refusal) {
+        match Correlation::unpack(ticket) {
+            Some(Correlation::Received(session, delivery)) => {
+                let error = self.cx.error(refusal, "");
+                let state = DeliveryState::Rejected(Some(Box::new(error)));
+                self.ends.sessions.settle_received(&mut self.cx, session, delivery, state);
+            }
+            Some(Correlation::Request(number)) => match self.ends.pending.take(number) {
+                Some(Pending::Publish(tracked)) => self.publisher().on_refused(&tracked, refusal),
+                Some(Pending::Request(caller, _)) => {
+                    Replier::new(&mut self.cx, &mut self.ends).refuse(&caller, refusal);
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    /// A settlement under each of these tickets is done.
+    fn on_settled(&mut self, first: Ticket, last: Ticket) {
+        match (Correlation::unpack(first), Correlation::unpack(last)) {
+            (Some(Correlation::Sent(session, from, outcome)), Some(Correlation::Sent(_, to, _))) => {
+                self.settlements().on_settled(session, (from, to), outcome);
+            }
+            (Some(Correlation::Request(from)), Some(Correlation::Request(to))) => {
+                for number in from..=to {
+                    match self.ends.pending.take_settlement(number) {
+                        Some(settlement) => self.settlements().on_enlisted(settlement),
+                        None => self.nodes.management(&mut self.cx, &mut self.ends).on_done(number),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The settlement under this ticket changed nothing.
+    fn on_settle_refused(&mut self, ticket: Ticket, refusal: &Refusal) {
+        match Correlation::unpack(ticket) {
+            Some(Correlation::Sent(session, delivery, _)) => {
+                self.settlements().on_refused(session, delivery, refusal);
+            }
+            Some(Correlation::Request(number)) => match self.ends.pending.take_settlement(number) {
+                Some(settlement) => self.settlements().on_enlisting_refused(settlement, refusal),
+                None => self.nodes.management(&mut self.cx, &mut self.ends).on_refused(ticket, refusal),
+            },
+            _ => {}
+        }
+    }
+
+    const fn attacher(&mut self) -> Attacher<'_> {
+        Attacher::new(&mut self.cx, &mut self.ends)
+    }
+
+    const fn detacher(&mut self) -> Detacher<'_> {
+        Detacher::new(&mut self.cx, &mut self.ends)
+    }
+
+    const fn publisher(&mut self) -> Publisher<'_> {
+        Publisher::new(&mut self.cx, &mut self.ends)
+    }
+
+    const fn deliverer(&mut self) -> Deliverer<'_> {
+        Deliverer::new(&mut self.cx, &mut self.ends)
+    }
+
+    const fn settlements(&mut self) -> Settlements<'_> {
+        Settlements::new(&mut self.cx, &mut self.ends, &mut self.faults)
+    }
+
+    const fn coordinator(&mut self) -> Coordinator<'_> {
+        Coordinator::new(&mut self.cx, &mut self.ends, &mut self.faults)
     }
 }

@@ -6,87 +6,55 @@
 //!
 //! | question | module |
 //! |---|---|
-//! | Who handles what comes in? | `dispatch` |
-//! | What does a settlement do to a message? | `settlement`, `outcome`, `settled` |
-//! | What does an address name? | `address` |
-//! | Which client library is it? | `client_library` |
-//! | What is a refusal called, and what does the log say of it? | `condition`, `telling`, `tracking`; `refusal_log`, `rate_limit` |
-//! | Which log-ins were refused, and how did a connection end? | `connection_record` |
-//! | How is a link opened? | `wanted`, `attach`, `claims`, `sessions`; from a topic: `plain_subscription`, `selector` |
-//! | How does a message come in, how does it go out? | `options`, `quota`, `inbound`; `delivery`, `outbound` |
-//! | What does a transaction need? | `coordinator`, `transacted` |
-//! | What goes wrong because a test ordered it? | `faults`, `injected_faults` |
-//! | How are the nodes asked? | `requests`, `cbs`, `management`; what is not read of their answers: `answers` |
+//! | Where does each event and effect go? | `gateway` |
+//! | What may each handler use, and what state do links share? | `cx`, `endpoints`, `session`, `pending` |
+//! | Who is the client, and how did its connection begin and end? | `connection` |
+//! | How is a link opened, what credit has it, how does it end? | `link` |
+//! | How does a message come in, how does it go out? | `transfer` |
+//! | What does a settlement do to a message? | `disposition` |
+//! | What does a transaction need? | `transaction` |
+//! | How are the nodes asked, and how do they answer? | `request` |
+//! | What does an address name, and which dialect is spoken? | `address`, `dialect` |
+//! | What is a refusal called, and what does the log say of it? | `condition`, `tracking`; `refusal_log`, `rate_limit` |
+//! | What goes wrong because a test ordered it? | `fault_injection` |
 //!
 //! Invariant: the only crate that names both a performative and a queue outcome. It reads no clock, no socket and
 //! no file, and never decides durability: what it tells a client, the core has told it.
 
 mod address;
-mod attach;
-mod attach_request;
-mod audit_events;
-mod cbs;
-mod claims;
-mod client_library;
 mod condition;
 mod config;
-mod connection_record;
-mod coordinator;
+mod connection;
 mod correlation;
-mod delivery;
-mod delivery_window;
-mod detach;
-mod dispatch;
-mod early_outcomes;
-mod enlist;
-mod enlisted;
-mod enlisting;
-mod error_reply;
+mod cx;
+mod dialect;
+mod disposition;
+mod endpoints;
 mod fault_injection;
-mod fault_table;
-mod filter_properties;
 mod gateway;
-mod given_up;
-mod handshake;
-mod inbound;
 mod key_index;
-mod large_replies;
 mod link;
-mod link_idle_timeout;
 mod log_spans;
-mod management;
-mod message_id;
-mod message_limits;
-mod message_parse;
 mod otel_spans;
-mod outbound;
-mod outcome;
-mod plain_subscription;
-mod prefetch;
+mod pending;
 mod rate_limit;
 mod refusal_log;
-mod reply_backpressure;
-mod requested_kind;
-mod requests;
-mod selector;
-mod sessions;
-mod settlement_replies;
-mod settlement_rules;
-mod settlement_watermark;
+mod request;
+mod session;
 mod slab;
 mod tracking;
-mod unsettled;
+mod transaction;
+mod transfer;
 
-pub use audit_events::AuditEvent;
 /// Facts that the transport knows of the peer.
 pub use broker_auth::PeerFacts as Peer;
-pub use claims::entity_rules;
 pub use config::{GatewayConfig, Now};
-pub use connection_record::{ConnectionRecord, Ending, LoginRecord};
-pub use fault_table::{FAULTS_MAX, Fault, FaultKind, Faults, TooManyFaults};
+pub use connection::record::{AuditEvent, ConnectionRecord, Ending, LoginRecord};
+pub use fault_injection::table::{FAULTS_MAX, Fault, FaultKind, Faults, TooManyFaults};
 pub use gateway::{About, Gateway};
-pub use message_parse::describe;
+pub use link::entity_rules;
 pub use otel_spans::{Span, SpanId, SpanKind, TraceContext};
 pub use rate_limit::{Admission, RateLimit};
 pub use refusal_log::{REFUSALS_PER_MINUTE, RefusalLog, Severity};
 pub use tracking::http_trail;
+pub use transfer::message_parse::describe;

@@ -4,26 +4,12 @@
 
 use tracing::{Span, debug_span};
 
-use crate::link::LinkRole;
-
 /// Of a session that has begun, below its connection.
 pub(crate) fn session(number: u32) -> Span {
     debug_span!("session", number)
 }
 
 /// Of a link that was asked for, below its session.
-pub(crate) fn link(session: &Span, name: &str, role: &LinkRole, address: &str) -> Span {
-    debug_span!(parent: session, "link", name, role = of(role), address)
-}
-
-/// Label of a link's role.
-const fn of(role: &LinkRole) -> &'static str {
-    match role {
-        LinkRole::Producer(_) => "sender",
-        LinkRole::Consumer(_) => "receiver",
-        LinkRole::Requests(_) => "requests",
-        LinkRole::Replies(_) => "replies",
-        LinkRole::Coordinator { .. } => "coordinator",
-        LinkRole::SubscriptionLookup(_) => "lookup",
-    }
+pub(crate) fn link(session: &Span, name: &str, role: &str, address: &str) -> Span {
+    debug_span!(parent: session, "link", name, role, address)
 }

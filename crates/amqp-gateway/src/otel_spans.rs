@@ -7,7 +7,7 @@
 //! Invariant: nothing is read, kept or made unless traces are wanted; what is kept is bounded by [`OPEN_MAX`], and a span
 //! beyond that is counted and not made.
 
-use std::{collections::BTreeMap, time::Instant};
+use std::{collections::BTreeMap, mem, time::Instant};
 
 use amqp_codec::{
     message::{BATCH_FORMAT, batch_messages},
@@ -15,10 +15,10 @@ use amqp_codec::{
     sections::Sections,
 };
 use amqp_engine::IncomingDelivery;
-use broker_core::{Delivery, LinkId, Timestamp};
+use broker_core::{Stored, Timestamp};
 use bytes::Bytes;
 
-use crate::{correlation::SessionNumber, gateway::Gateway, tracking::Tracking};
+use crate::{config::Now, correlation::SessionNumber, tracking::Tracking};
 
 mod context;
 
@@ -72,9 +72,12 @@ struct Open {
 /// A delivery of a session, ours or the peer's.
 type DeliveryKey = (SessionNumber, u32);
 
-/// The spans of one connection.
+/// Spans of the messages of one connection; none where none are wanted.
+#[derive(Debug)]
+pub(crate) struct MessageSpans(Option<Box<OpenSpans>>);
+
 #[derive(Debug, Default)]
-pub(crate) struct Traces {
+struct OpenSpans {
     received: BTreeMap<DeliveryKey, Open>,
     /// Handed out, and not settled.
     sent: BTreeMap<DeliveryKey, (TraceContext, Box<str>)>,
@@ -83,7 +86,7 @@ pub(crate) struct Traces {
     lost: u64,
 }
 
-impl Traces {
+impl OpenSpans {
     fn len(&self) -> usize {
         self.received.len() + self.sent.len() + self.settling.len()
     }
@@ -104,18 +107,30 @@ impl Open {
     }
 }
 
-impl Gateway {
+impl MessageSpans {
+    /// Makes spans if they are wanted.
+    pub(crate) fn new(wanted: bool) -> Self {
+        Self(wanted.then(Box::default))
+    }
+
     /// The spans that are over since the last call, and how many could not be made.
-    pub fn take_spans(&mut self) -> (Vec<Span>, u64) {
-        match &mut self.traces {
-            Some(traces) => (std::mem::take(&mut traces.done), std::mem::take(&mut traces.lost)),
+    pub(crate) fn take(&mut self) -> (Vec<Span>, u64) {
+        match &mut self.0 {
+            Some(spans) => (mem::take(&mut spans.done), mem::take(&mut spans.lost)),
             None => (Vec::new(), 0),
         }
     }
 
-    /// A message has come.
-    pub(crate) fn trace_publish(&mut self, id: LinkId, session: SessionNumber, delivery: &IncomingDelivery) {
-        let Some(traces) = &mut self.traces else { return };
+    /// A message for `entity` has come.
+    pub(crate) fn on_transfer(
+        &mut self,
+        session: SessionNumber,
+        delivery: &IncomingDelivery,
+        entity: &str,
+        now: Now,
+        ids: &mut Tracking,
+    ) {
+        let Some(spans) = &mut self.0 else { return };
         let is_batch = delivery.message_format == BATCH_FORMAT;
         let messages =
             if is_batch { batch_messages(&delivery.payload).unwrap_or_default() } else { Vec::new() };
@@ -125,86 +140,101 @@ impl Gateway {
         };
         let Some(parent) = found.next() else { return };
         let links = found.take(LINKS_MAX).collect();
-        let entity = self.links.get(id.0).map(|link| link.entity_name().into()).unwrap_or_default();
         let span = Span {
             links,
             messages: messages.len().max(1),
-            ..span(SpanKind::Publish, parent, entity, self.now.wall, &mut self.tracking)
+            ..span(SpanKind::Publish, parent, entity.into(), now.wall, ids)
         };
-        let open = Open { span, since: self.now.instant };
+        let open = Open { span, since: now.instant };
         if delivery.settled {
-            traces.done.push(open.end(self.now.instant, false));
-        } else if traces.has_room() {
-            traces.received.insert((session, delivery.delivery_id.0), open);
+            spans.done.push(open.end(now.instant, false));
+        } else if spans.has_room() {
+            spans.received.insert((session, delivery.delivery_id.0), open);
         }
     }
 
     /// Messages that came are answered.
-    pub(crate) fn trace_answered(&mut self, session: SessionNumber, (from, to): (u32, u32), failed: bool) {
-        let Some(traces) = &mut self.traces else { return };
-        // Numbers wrap, and a run is never longer than what is open.
-        let mut delivery = from;
-        while !traces.received.is_empty() {
-            if let Some(open) = traces.received.remove(&(session, delivery)) {
-                traces.done.push(open.end(self.now.instant, failed));
-            }
-            if delivery == to {
-                break;
-            }
-            delivery = delivery.wrapping_add(1);
+    pub(crate) fn answered(&mut self, session: SessionNumber, range: (u32, u32), failed: bool, now: Now) {
+        if let Some(OpenSpans { received, done, .. }) = self.0.as_deref_mut() {
+            end_all(received, session, range, failed, now, done);
         }
     }
 
-    /// A message was handed out.
-    pub(crate) fn trace_delivery(&mut self, delivery_key: DeliveryKey, delivery: &Delivery, settled: bool) {
-        let Some(traces) = &mut self.traces else { return };
-        let Some(parent) = context(&delivery.stored.payload) else { return };
-        let link = self.links.get(delivery.consumer.0);
-        let entity: Box<str> = link.map(|link| link.entity_name().into()).unwrap_or_default();
-        let began = delivery.stored.enqueued_at;
-        let mut span = span(SpanKind::Deliver, parent.clone(), entity.clone(), began, &mut self.tracking);
-        span.ended = span.began.max(nanos(self.now.utc));
-        traces.done.push(span);
-        if !settled && traces.has_room() {
-            traces.sent.insert(delivery_key, (parent, entity));
+    /// A message of `entity` was handed out.
+    pub(crate) fn on_delivery(
+        &mut self,
+        delivery_key: DeliveryKey,
+        stored: &Stored,
+        settled: bool,
+        entity: &str,
+        now: Now,
+        ids: &mut Tracking,
+    ) {
+        let Some(spans) = &mut self.0 else { return };
+        let Some(parent) = context(&stored.payload) else { return };
+        let mut span = span(SpanKind::Deliver, parent.clone(), entity.into(), stored.enqueued_at, ids);
+        span.ended = span.began.max(nanos(now.utc));
+        spans.done.push(span);
+        if !settled && spans.has_room() {
+            spans.sent.insert(delivery_key, (parent, entity.into()));
         }
     }
 
     /// A receiver has said what becomes of a message. Without `waits` that is all there is to it.
-    pub(crate) fn trace_settle(&mut self, delivery_key: DeliveryKey, waits: bool) {
-        let Some(traces) = &mut self.traces else { return };
-        let Some((parent, entity)) = traces.sent.remove(&delivery_key) else { return };
-        let span = span(SpanKind::Settle, parent, entity, self.now.wall, &mut self.tracking);
-        let open = Open { span, since: self.now.instant };
+    pub(crate) fn on_disposition(
+        &mut self,
+        delivery_key: DeliveryKey,
+        waits: bool,
+        now: Now,
+        ids: &mut Tracking,
+    ) {
+        let Some(spans) = &mut self.0 else { return };
+        let Some((parent, entity)) = spans.sent.remove(&delivery_key) else { return };
+        let span = span(SpanKind::Settle, parent, entity, now.wall, ids);
+        let open = Open { span, since: now.instant };
         if waits {
-            traces.settling.insert(delivery_key, open);
+            spans.settling.insert(delivery_key, open);
         } else {
-            traces.done.push(open.end(self.now.instant, false));
+            spans.done.push(open.end(now.instant, false));
         }
     }
 
     /// Settlements are done, or refused.
-    pub(crate) fn trace_settled(&mut self, session: SessionNumber, (from, to): (u32, u32), failed: bool) {
-        let Some(traces) = &mut self.traces else { return };
-        let mut delivery = from;
-        while !traces.settling.is_empty() {
-            if let Some(open) = traces.settling.remove(&(session, delivery)) {
-                traces.done.push(open.end(self.now.instant, failed));
-            }
-            if delivery == to {
-                break;
-            }
-            delivery = delivery.wrapping_add(1);
+    pub(crate) fn settled(&mut self, session: SessionNumber, range: (u32, u32), failed: bool, now: Now) {
+        if let Some(OpenSpans { settling, done, .. }) = self.0.as_deref_mut() {
+            end_all(settling, session, range, failed, now, done);
         }
     }
 
     /// A session is over: nothing more is said of its deliveries, and its number may be used again.
-    pub(crate) fn trace_session_ended(&mut self, session: SessionNumber) {
-        if let Some(traces) = &mut self.traces {
-            traces.received.retain(|(of, _), _| *of != session);
-            traces.sent.retain(|(of, _), _| *of != session);
-            traces.settling.retain(|(of, _), _| *of != session);
+    pub(crate) fn on_session_ended(&mut self, session: SessionNumber) {
+        if let Some(spans) = &mut self.0 {
+            spans.received.retain(|(of, _), _| *of != session);
+            spans.sent.retain(|(of, _), _| *of != session);
+            spans.settling.retain(|(of, _), _| *of != session);
         }
+    }
+}
+
+/// Ends the spans of a run of deliveries.
+fn end_all(
+    open: &mut BTreeMap<DeliveryKey, Open>,
+    session: SessionNumber,
+    (first, last): (u32, u32),
+    failed: bool,
+    now: Now,
+    done: &mut Vec<Span>,
+) {
+    // Numbers wrap, and a run is never longer than what is open.
+    let mut delivery = first;
+    while !open.is_empty() {
+        if let Some(open) = open.remove(&(session, delivery)) {
+            done.push(open.end(now.instant, failed));
+        }
+        if delivery == last {
+            break;
+        }
+        delivery = delivery.wrapping_add(1);
     }
 }
 

@@ -82,6 +82,14 @@ pub(crate) const fn mix(mut bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
+/// First half of the message-ids that the broker makes: the same for an entity and its sub-queues, however its name is written: FNV-1a, then mixed.
+pub(crate) fn message_id_base(entity: &str) -> u64 {
+    let hash = entity.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte.to_ascii_lowercase())).wrapping_mul(0x0100_0000_01b3)
+    });
+    mix(hash)
+}
+
 fn push_uuid(text: &mut String, id: u128) {
     let _infallible = write!(text, "{}", Uuid::from_u128(id));
 }

@@ -1,0 +1,13 @@
+//! One connection: its client, its open, the bytes that may be on their way to it, and facts for the log.
+//!
+//! Invariant: nothing here knows a link.
+
+mod client;
+mod client_library;
+mod delivery_window;
+pub(crate) mod handshake;
+pub(crate) mod record;
+mod registration;
+
+pub(crate) use client::Client;
+pub(crate) use registration::{CoreRegistration, DELIVERY_BYTES};

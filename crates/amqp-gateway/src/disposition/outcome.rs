@@ -1,0 +1,108 @@
+//! The data of an outcome: reasons and properties, from the wire to the queue.
+//!
+//! Invariant: what a client sent keeps its encoding; only reasons and descriptions become texts, of bounded
+//! length.
+
+use amqp_codec::{
+    performative::{DeliveryState, Error},
+    raw::{RawMap, RawValue},
+};
+use broker_core::{Outcome, Properties, PropertyValue, SYSTEM};
+use bytes::Bytes;
+
+use crate::{dialect::Dialect, disposition::rules::QueueAction};
+
+/// Application property that says why a message was dead-lettered.
+pub(crate) const REASON: &str = "DeadLetterReason";
+/// Application property that explains it.
+pub(crate) const DESCRIPTION: &str = "DeadLetterErrorDescription";
+/// Longest reason or description, in characters.
+const TEXT_CHARS_MAX: usize = 4096;
+/// First character of a stored name that is a message annotation and no application property. No client can
+/// send it as part of either, for it is taken off what they send.
+pub(crate) const ANNOTATION: char = '\u{1}';
+
+/// Outcome for the core of an action.
+pub(crate) fn of(action: QueueAction, dialect: Dialect, state: Option<&DeliveryState>) -> Outcome {
+    match action {
+        QueueAction::Complete => Outcome::Complete,
+        QueueAction::Nothing => Outcome::Release(Properties::default()),
+        QueueAction::Release => Outcome::Release(modified(dialect, state)),
+        QueueAction::Abandon => Outcome::Abandon(modified(dialect, state)),
+        QueueAction::Defer => Outcome::Defer(modified(dialect, state)),
+        QueueAction::DeadLetter => Outcome::DeadLetter(match state {
+            Some(DeliveryState::Rejected(error)) => {
+                error.as_deref().map_or_else(Properties::default, rejected)
+            }
+            _ => reasons(
+                "UndeliverableHere",
+                "The receiver declared that the message cannot be delivered to it.",
+            ),
+        }),
+    }
+}
+
+/// Dead-letter reason of a message that is larger than its receiver takes.
+pub(crate) fn too_large() -> Properties {
+    reasons("MessageSizeExceeded", "The message is larger than the receiver accepts.")
+}
+
+fn reasons(reason: &str, description: &str) -> Properties {
+    Properties(vec![text(REASON, reason), text(DESCRIPTION, description)])
+}
+
+/// The properties of `modified`: Service Bus means application properties by what AMQP calls annotations.
+fn modified(dialect: Dialect, state: Option<&DeliveryState>) -> Properties {
+    let Some(DeliveryState::Modified(modified)) = state else { return Properties::default() };
+    let annotations = modified.message_annotations.as_ref();
+    annotations.map_or_else(Properties::default, |map| properties(map, dialect))
+}
+
+/// Reason, description and properties of `rejected`. A condition of the client's own is the reason where
+/// `info` has none.
+fn rejected(error: &Error) -> Properties {
+    let mut found = error.info.as_ref().map(|info| properties(info, Dialect::ServiceBus)).unwrap_or_default();
+    let has = |found: &Properties, name: &str| found.0.iter().any(|(known, _)| &**known == name);
+    if !has(&found, REASON) && error.condition != DEAD_LETTER {
+        found.0.push(text(REASON, &error.condition));
+    }
+    if !has(&found, DESCRIPTION)
+        && let Some(description) = &error.description
+    {
+        found.0.push(text(DESCRIPTION, description));
+    }
+    found
+}
+
+/// The entries of a map as properties. A reason or description that is null is none.
+pub(crate) fn properties(map: &RawMap, dialect: Dialect) -> Properties {
+    let entries = map.iter().filter_map(|(name, value)| {
+        let name = name.as_str()?.trim_start_matches([ANNOTATION, SYSTEM]);
+        Some(match (name, dialect) {
+            (REASON | DESCRIPTION, _) if value.is_null() => return None,
+            (REASON | DESCRIPTION, _) if value.as_str().is_some() => text(name, value.as_str()?),
+            (_, Dialect::ServiceBus) => (name.into(), encoded(value)),
+            (_, Dialect::Plain) => (format!("{ANNOTATION}{name}").into(), encoded(value)),
+        })
+    });
+    Properties(entries.collect())
+}
+
+fn encoded(value: RawValue<'_>) -> PropertyValue {
+    PropertyValue::Encoded(Bytes::copy_from_slice(value.bytes()))
+}
+
+/// A text of bounded length.
+pub(crate) fn text(name: &str, value: &str) -> (Box<str>, PropertyValue) {
+    let value = match value.char_indices().nth(TEXT_CHARS_MAX) {
+        Some((end, _)) => value.get(..end).unwrap_or_default(),
+        None => value,
+    };
+    (name.into(), PropertyValue::Text(value.into()))
+}
+
+/// The condition by which Service Bus clients say that they mean dead-lettering.
+const DEAD_LETTER: &str = "com.microsoft:dead-letter";
+
+#[cfg(test)]
+mod tests;

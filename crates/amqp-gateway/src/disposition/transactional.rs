@@ -1,0 +1,272 @@
+//! What receivers say of deliveries while transactions are open, and what becomes of those at the end of one.
+//!
+//! Invariant: a delivery that its receiver has not settled stays open until a settlement of it is done, in a transaction
+//! that commits or in none; a transaction that loses one of its settlements is not committed.
+
+use amqp_codec::performative::DeliveryState;
+use amqp_engine::DeliveryId;
+use broker_core::{Command, Operation, Outcome, Properties, SettleError};
+
+use super::{
+    outcome,
+    rules::{PeerState, QueueAction, WireOutcome},
+    settle::{PeerDisposition, Settlements},
+    unsettled::{DeliveryIdRange, UnsettledDelivery},
+};
+use crate::{
+    condition::Refusal,
+    correlation::SessionNumber,
+    dialect::Dialect,
+    link::LinkKind,
+    pending::{Pending, TrackedSettlement},
+    transaction::{enlisted::SentDelivery, inside, read_name, wire_name},
+};
+
+impl Settlements<'_> {
+    /// What is said names a transaction, or deliveries wait for one.
+    pub(super) fn settle_amid_transactions(
+        &mut self,
+        session: SessionNumber,
+        (first, last): (u32, u32),
+        word: PeerDisposition<'_>,
+    ) {
+        let mut range = DeliveryIdRange::new(first, last);
+        while let Some(found) = self.ends.sessions.get(session)
+            && let Some((id, entry)) = found.unsettled.next(&mut range)
+        {
+            if word.settled {
+                self.settled_amid_transactions((session, id), entry, word);
+            } else {
+                self.answered_amid_transactions((session, id), entry, word);
+            }
+        }
+        if let Some(name) = word.transaction
+            && self.ends.sessions.get(session).is_some_and(|found| found.unsettled.gave_up(first, last))
+        {
+            // It was given up with its link before this came: nothing can be done with it, and the discharge says so.
+            self.ends.transactions.mark_rollback_only(name, self.cx);
+        }
+    }
+
+    /// A receiver has settled a delivery: whatever the state says, it holds it no more.
+    fn settled_amid_transactions(
+        &mut self,
+        delivery: SentDelivery,
+        entry: UnsettledDelivery,
+        word: PeerDisposition<'_>,
+    ) {
+        let named = word.transaction.and_then(read_name);
+        if let Some(name) = named
+            && word.transaction.is_some_and(|name| !self.ends.transactions.knows(name))
+            && self.ends.transactions.enlisted.settle(name, delivery)
+        {
+            // That one is discharged, and its end says what becomes of the delivery.
+            return;
+        }
+        // The receiver's last word is this one. A transaction that had another is not done.
+        let others = self.ends.transactions.enlisted.transactions_of(delivery).to_vec();
+        for other in others.into_iter().filter(|other| Some(*other) != named) {
+            self.ends.transactions.mark_named_rollback_only(other, self.cx);
+        }
+        self.take_and_settle(delivery, entry, word);
+    }
+
+    /// A receiver has not settled a delivery, and waits for an answer.
+    fn answered_amid_transactions(
+        &mut self,
+        delivery: SentDelivery,
+        entry: UnsettledDelivery,
+        word: PeerDisposition<'_>,
+    ) {
+        if matches!(word.said, PeerState::Nothing | PeerState::Received) {
+            let unknown = word.transaction.is_some_and(|name| !self.ends.transactions.knows(name));
+            if !unknown {
+                return;
+            }
+        }
+        let waits = !self.ends.transactions.enlisted.transactions_of(delivery).is_empty();
+        let (Some(outcome), Some(_)) = (word.said.outcome(), entry.lock) else {
+            return self.take_and_settle(delivery, entry, word);
+        };
+        match word.transaction {
+            Some(name) if self.ends.transactions.knows(name) => {
+                self.enlist_delivery(delivery, entry, outcome, word);
+            }
+            None if waits => self.settle_waiting(delivery, entry, outcome, word),
+            Some(_) if waits => self.answer_refused(delivery, &Refusal::NoTransaction),
+            _ => self.take_and_settle(delivery, entry, word),
+        }
+    }
+
+    fn take_and_settle(
+        &mut self,
+        (session, id): SentDelivery,
+        entry: UnsettledDelivery,
+        word: PeerDisposition<'_>,
+    ) {
+        if let Some(session) = self.ends.sessions.get_mut(session) {
+            session.unsettled.take(id);
+        }
+        self.settle_taken((session, id), entry, word);
+    }
+
+    /// What is done to a delivery, and whether its link is one whose peer may still say so.
+    fn outcome_of(
+        &mut self,
+        delivery: SentDelivery,
+        entry: UnsettledDelivery,
+        word: &PeerDisposition<'_>,
+    ) -> Option<Outcome> {
+        let link = self.ends.links.get(entry.consumer)?;
+        let LinkKind::Receiver(receiver) = &link.kind else { return None };
+        let rule = receiver.rule(link.dialect, false, word.said);
+        let (dialect, detached_by_broker) = (link.dialect, link.detached_by_broker);
+        if detached_by_broker && !self.may_settle_after_detach(delivery, entry.consumer, true) {
+            self.close_delivery(delivery);
+            return None;
+        }
+        (rule.action != QueueAction::Nothing).then(|| outcome::of(rule.action, dialect, word.state))
+    }
+
+    /// An outcome joins a transaction.
+    fn enlist_delivery(
+        &mut self,
+        delivery: SentDelivery,
+        entry: UnsettledDelivery,
+        wire: WireOutcome,
+        word: PeerDisposition<'_>,
+    ) {
+        let (Some(txn_id), Some(lock)) = (word.transaction, entry.lock) else { return };
+        let Some(name) = read_name(txn_id) else { return };
+        let Some(outcome) = self.outcome_of(delivery, entry, &word) else {
+            return self.ends.transactions.mark_rollback_only(txn_id, self.cx);
+        };
+        let Some(link) = self.ends.links.get(entry.consumer) else { return };
+        let joined = self.ends.transactions.join(txn_id, link, link.entity_name(), self.cx);
+        let transaction = match joined {
+            Ok(transaction) => transaction,
+            Err(refusal) => {
+                self.ends.transactions.mark_rollback_only(txn_id, self.cx);
+                return self.answer_refused(delivery, &refusal);
+            }
+        };
+        self.ends.transactions.enlisted.add(name, delivery, wire);
+        let (session, id) = delivery;
+        let tracked = TrackedSettlement { session, delivery: id, outcome: wire, transaction: Some(name) };
+        let ticket = Some(self.ends.pending.add(Pending::Settle(tracked)));
+        let (queue, sequence) = (entry.queue, entry.sequence);
+        let operation = Operation::Settle { queue, sequence, lock, outcome, settled: false, ticket };
+        self.cx.commands.push(Command::Enlist { transaction, operation: Box::new(operation) });
+    }
+
+    /// A delivery that a transaction has, or had, is to be settled outside of one: the core knows whether it still has it.
+    fn settle_waiting(
+        &mut self,
+        delivery: SentDelivery,
+        entry: UnsettledDelivery,
+        wire: WireOutcome,
+        word: PeerDisposition<'_>,
+    ) {
+        let Some(lock) = entry.lock else { return };
+        let Some(outcome) = self.outcome_of(delivery, entry, &word) else { return };
+        let (session, id) = delivery;
+        let tracked = TrackedSettlement { session, delivery: id, outcome: wire, transaction: None };
+        let ticket = Some(self.ends.pending.add(Pending::Settle(tracked)));
+        let (queue, sequence) = (entry.queue, entry.sequence);
+        self.cx.commands.push(Command::Settle { queue, sequence, lock, outcome, ticket });
+    }
+
+    /// The core has taken a settlement whose delivery is open until then.
+    pub(crate) fn on_enlisted(&mut self, settlement: TrackedSettlement) {
+        let TrackedSettlement { session, delivery, outcome, transaction } = settlement;
+        match transaction {
+            Some(name) if self.is_open((session, delivery)) => {
+                self.answer_unsettled((session, delivery), inside(&wire_name(name), outcome.state()));
+            }
+            None if self.close_delivery((session, delivery)).is_some() => {
+                self.ends.sessions.settle_sent(self.cx, session, delivery, outcome.state());
+            }
+            _ => {}
+        }
+    }
+
+    /// The core has refused it. Where the lock goes on, the receiver still has the delivery.
+    pub(crate) fn on_enlisting_refused(&mut self, settlement: TrackedSettlement, refusal: &Refusal) {
+        let TrackedSettlement { session, delivery, transaction, .. } = settlement;
+        if let Some(name) = transaction {
+            self.ends.transactions.enlisted.refuse(name, (session, delivery));
+        }
+        let is_lost = matches!(
+            refusal,
+            Refusal::Settle(SettleError::LockLost | SettleError::SessionLockLost | SettleError::EntityGone)
+        );
+        if !is_lost {
+            self.answer_refused((session, delivery), refusal);
+        } else if self.close_delivery((session, delivery)).is_some() {
+            let error = self.cx.error(refusal, "");
+            self.ends.sessions.settle_sent(
+                self.cx,
+                session,
+                delivery,
+                DeliveryState::Rejected(Some(Box::new(error))),
+            );
+        }
+    }
+
+    /// A transaction is committed: its deliveries are settled.
+    pub(crate) fn settle_enlisted(&mut self, name: u128) {
+        let txn_id = wire_name(name);
+        for (delivery, enlisted) in self.ends.transactions.enlisted.end(name) {
+            if self.close_delivery(delivery).is_some() && !enlisted.settled {
+                let (session, id) = delivery;
+                self.ends.sessions.settle_sent(
+                    self.cx,
+                    session,
+                    id,
+                    inside(&txn_id, enlisted.outcome.state()),
+                );
+            }
+        }
+    }
+
+    /// A transaction is not done: its deliveries are as they were. One that its receiver has settled meanwhile returns to
+    /// the queue and counts as failed, unless a lock of Service Bus runs on.
+    pub(crate) fn leave_enlisted(&mut self, name: u128) {
+        for (delivery, enlisted) in self.ends.transactions.enlisted.end(name) {
+            if !enlisted.settled {
+                continue;
+            }
+            let Some(entry) = self.close_delivery(delivery) else { continue };
+            let dialect = self.ends.links.get(entry.consumer).map(|link| link.dialect);
+            if let (Some(lock), Some(Dialect::Plain)) = (entry.lock, dialect) {
+                let outcome = Outcome::Abandon(Properties::default());
+                self.cx.settle_unanswered(entry.queue, entry.sequence, lock, outcome);
+            }
+        }
+    }
+
+    fn is_open(&self, (session, id): SentDelivery) -> bool {
+        self.ends.sessions.get(session).is_some_and(|session| session.unsettled.get(id).is_some())
+    }
+
+    /// A delivery is no longer open; says what was behind it.
+    fn close_delivery(&mut self, (session, id): SentDelivery) -> Option<UnsettledDelivery> {
+        let entry = self.ends.sessions.get_mut(session)?.unsettled.take(id)?;
+        self.on_settled_one(entry.consumer);
+        Some(entry)
+    }
+
+    /// Refuses an outcome of a delivery that its receiver still has.
+    fn answer_refused(&mut self, delivery: SentDelivery, refusal: &Refusal) {
+        if self.is_open(delivery) {
+            let error = self.cx.error(refusal, "");
+            self.answer_unsettled(delivery, DeliveryState::Rejected(Some(Box::new(error))));
+        }
+    }
+
+    fn answer_unsettled(&mut self, (session, id): SentDelivery, state: DeliveryState) {
+        if let Some(session) = self.ends.sessions.get(session) {
+            self.cx.engine.answer_outgoing(session.id, DeliveryId(id), state);
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Attach of links: a request of the peer, answered when the core has answered.
+//!
+//! Invariant: each attach is answered once, or refused with an error.
+
+use amqp_codec::{
+    performative::{Attach, Target},
+    types::{Role, Symbol},
+};
+use amqp_engine::{AttachReply, LinkKey};
+use broker_auth::{Right, Scope};
+use broker_core::{Command, EntityPath, LinkId};
+use tracing::Span;
+
+use super::{
+    Link, LinkKind, Receiver, ReplyLink, Sender, SubscriptionLookup,
+    attach_reply::reply_to,
+    attach_request::{
+        LinkTarget, has_service_bus_property, receive_mode, requested_source, requested_target,
+        takes_rejected, transfer_destination, unsettled_policy,
+    },
+    plain_subscription,
+    requested_kind::{self, asking},
+    session_filter,
+};
+use crate::{
+    address::NodeName, condition::Refusal, cx::Cx, dialect::Dialect, disposition::rules::WireOutcome,
+    endpoints::Endpoints, fault_injection::InjectedFaults, log_spans,
+};
+
+/// Requests a node takes before the next top-up at half.
+pub(crate) const REQUEST_CREDIT: u32 = 100;
+/// Largest request to `$cbs`, in bytes: tokens are a few kilobytes.
+const NODE_MESSAGE_BYTES: u64 = 65_536;
+/// Capabilities of the coordinator (transactions 4.5.1).
+const COORDINATOR_CAPABILITIES: [&str; 3] =
+    ["amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn"];
+
+/// Opens the links of one connection.
+#[derive(Debug)]
+pub(crate) struct Attacher<'a> {
+    pub(super) cx: &'a mut Cx,
+    pub(super) ends: &'a mut Endpoints,
+}
+
+impl<'a> Attacher<'a> {
+    pub(crate) const fn new(cx: &'a mut Cx, ends: &'a mut Endpoints) -> Self {
+        Self { cx, ends }
+    }
+
+    /// The peer attaches a link.
+    pub(crate) fn on_attach(&mut self, key: LinkKey, attach: Box<Attach>, faults: &mut InjectedFaults) {
+        if let Err(refusal) = self.attach(key, attach, faults) {
+            let error = self.cx.error(&refusal, "");
+            self.cx.engine.refuse_link(key, error);
+        }
+    }
+
+    fn attach(
+        &mut self,
+        key: LinkKey,
+        attach: Box<Attach>,
+        faults: &mut InjectedFaults,
+    ) -> Result<(), Refusal> {
+        let limit = self.cx.config.max_links as usize;
+        if self.ends.links.len() >= limit {
+            return Err(Refusal::TooManyLinks { limit });
+        }
+        let requested = match attach.role {
+            Role::Sender => requested_target(&attach)?,
+            Role::Receiver => requested_source(&attach)?,
+        };
+        if matches!(&requested, LinkTarget::Request(NodeName::Cbs) | LinkTarget::Reply(NodeName::Cbs)) {
+            // Only Service Bus clients put tokens.
+            self.cx.client.is_of_service_bus();
+        }
+        let is_of_service_bus = has_service_bus_property(&attach);
+        let dialect = if is_of_service_bus { Dialect::ServiceBus } else { self.cx.client.dialect() };
+        if let LinkTarget::Send(Some(path)) | LinkTarget::Receive(path) = &requested {
+            faults.check_attach(&path.entity, self.cx)?;
+        }
+        match requested {
+            LinkTarget::Send(path) => self.attach_sender(key, attach, dialect, path),
+            LinkTarget::Receive(path) => self.attach_receiver(key, attach, dialect, path),
+            LinkTarget::Coordinate => self.attach_coordinator(key, &attach, dialect),
+            LinkTarget::SubscriptionLookup => self.attach_lookup(key, attach),
+            LinkTarget::Request(node) => {
+                self.attach_node(key, &attach, &node, LinkKind::Request(Box::new(node.clone())))?;
+                self.cx.engine.grant_credit(key, REQUEST_CREDIT);
+                Ok(())
+            }
+            LinkTarget::Reply(node) => {
+                let replies = ReplyLink::new(&attach, node.clone());
+                self.attach_node(key, &attach, &node, LinkKind::Reply(Box::new(replies)))
+            }
+        }
+    }
+
+    fn attach_sender(
+        &mut self,
+        key: LinkKey,
+        attach: Box<Attach>,
+        dialect: Dialect,
+        path: Option<EntityPath>,
+    ) -> Result<(), Refusal> {
+        let mut via = None;
+        let mut path = path;
+        if let Some(destination) = transfer_destination(&attach)? {
+            via = path.replace(destination);
+        }
+        let claim = path.as_ref().map(|path| self.cx.claim(path, false, Right::Send)).transpose()?;
+        via.as_ref().map(|via| self.cx.claim(via, false, Right::Send)).transpose()?;
+        let kind = requested_kind::of_attach(&attach, true)?;
+        let name = attach.name.as_str().into();
+        let most = self.cx.config.max_message_bytes;
+        let sender = Sender::new(attach, path.clone(), via.clone(), kind, most);
+        let producer = self.add(key, name, dialect, claim, LinkKind::Sender(Box::new(sender)))?;
+        let auto_create = self.cx.config.auto_create;
+        match (path, via) {
+            (Some(path), Some(via)) => {
+                let open = Command::OpenProducerVia { producer, path, via, auto_create };
+                self.cx.commands.push(open);
+            }
+            (Some(path), None) => {
+                let open = Command::OpenProducer { producer, path, auto_create };
+                self.cx.commands.push(asking(kind, open));
+            }
+            (None, _) => self.accept_sender(producer),
+        }
+        Ok(())
+    }
+
+    fn attach_receiver(
+        &mut self,
+        key: LinkKey,
+        attach: Box<Attach>,
+        dialect: Dialect,
+        path: EntityPath,
+    ) -> Result<(), Refusal> {
+        let claim = self.cx.claim(&path, false, Right::Listen)?;
+        let source = attach.source.as_ref();
+        let kind = requested_kind::of_attach(&attach, false)?;
+        let session = session_filter::requested(&attach)?;
+        let default_outcome = source.and_then(|source| source.default_outcome.as_ref());
+        let default_outcome = default_outcome.and_then(WireOutcome::of);
+        let mode = receive_mode(attach.snd_settle_mode.unwrap_or_default(), source);
+        let subscriber = if session.is_none() {
+            plain_subscription::subscriber(self.cx, &attach, dialect, &path)?
+        } else {
+            None
+        };
+        let (subscriber, plain_subscription) = subscriber.unzip();
+        let name = attach.name.as_str().into();
+        let receiver = Receiver::new(attach, path.clone(), dialect, default_outcome, plain_subscription);
+        let consumer = self.add(key, name, dialect, Some(claim), LinkKind::Receiver(Box::new(receiver)))?;
+        let unsettled = unsettled_policy(dialect, default_outcome);
+        let auto_create = self.cx.config.auto_create;
+        let open = match subscriber {
+            None => Command::OpenConsumer { consumer, path, mode, unsettled, session, auto_create },
+            Some(subscriber) => {
+                let subscriber = Box::new(subscriber);
+                Command::OpenSubscriber { consumer, path, mode, unsettled, subscriber, auto_create }
+            }
+        };
+        self.cx.commands.push(asking(kind, open));
+        Ok(())
+    }
+
+    /// Any client may attach to the coordinator: what it does in a transaction needs the same rights as outside of one.
+    fn attach_coordinator(&mut self, key: LinkKey, attach: &Attach, dialect: Dialect) -> Result<(), Refusal> {
+        let kind = LinkKind::Coordinator { takes_rejected: takes_rejected(attach) };
+        self.add(key, attach.name.as_str().into(), dialect, None, kind)?;
+        let capabilities = COORDINATOR_CAPABILITIES.map(Symbol::from_static).to_vec();
+        let reply = AttachReply {
+            source: attach.source.clone(),
+            target: Some(Target::Coordinator { capabilities }),
+            max_message_size: Some(NODE_MESSAGE_BYTES),
+            settles_second: dialect == Dialect::Plain,
+            ..AttachReply::default()
+        };
+        self.cx.engine.accept_link(key, reply);
+        self.cx.engine.grant_credit(key, REQUEST_CREDIT);
+        Ok(())
+    }
+
+    /// A receiver without source asks whether there is a subscription of its name.
+    fn attach_lookup(&mut self, key: LinkKey, attach: Box<Attach>) -> Result<(), Refusal> {
+        let capabilities = &attach.desired_capabilities;
+        let (container, name) = plain_subscription::identity(self.cx, &attach, capabilities);
+        let link_name = attach.name.as_str().into();
+        let kind = LinkKind::SubscriptionLookup(Box::new(SubscriptionLookup::new(attach)));
+        let link = self.add(key, link_name, Dialect::Plain, None, kind)?;
+        self.cx.commands.push(Command::FindSubscriber { link, container, name });
+        Ok(())
+    }
+
+    fn attach_node(
+        &mut self,
+        key: LinkKey,
+        attach: &Attach,
+        node: &NodeName,
+        kind: LinkKind,
+    ) -> Result<(), Refusal> {
+        let claim = match node {
+            NodeName::Cbs => None,
+            // Any right on the entity opens its management node; each operation checks its own right.
+            NodeName::Management(path) => Some(
+                self.cx
+                    .claim(path, true, Right::Listen)
+                    .or_else(|refusal| self.cx.claim(path, true, Right::Send).map_err(|_| refusal))?,
+            ),
+        };
+        self.add(key, attach.name.as_str().into(), Dialect::ServiceBus, claim, kind)?;
+        let limit = match node {
+            NodeName::Cbs => NODE_MESSAGE_BYTES,
+            NodeName::Management(_) => self.cx.config.max_message_bytes.saturating_add(NODE_MESSAGE_BYTES),
+        };
+        self.cx.engine.accept_link(key, reply_to(attach, limit, Dialect::ServiceBus));
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        key: LinkKey,
+        name: Box<str>,
+        dialect: Dialect,
+        claim: Option<(Scope, Right)>,
+        kind: LinkKind,
+    ) -> Result<LinkId, Refusal> {
+        let session = self.ends.sessions.find(key.session()).ok_or(Refusal::Unexpected)?;
+        let mut link =
+            Link { key, session, name, dialect, claim, kind, detached_by_broker: false, span: Span::none() };
+        if let Some(session) = self.ends.sessions.get(session) {
+            link.span = log_spans::link(session.span(), &link.name, link.label(), link.entity_name());
+        }
+        let limit = self.cx.config.max_links as usize;
+        let id = self.ends.links.insert(link, &self.cx.client).ok_or(Refusal::TooManyLinks { limit })?;
+        if let Some(time_out) = self.cx.config.link_idle_time_out {
+            self.ends.links.idle.arm(time_out, self.cx.now.instant);
+        }
+        Ok(id)
+    }
+}

@@ -1,0 +1,78 @@
+//! Claims of links: the rights that they live by, and their end.
+//!
+//! Invariant: no link to an entity is open without a claim that holds; a claim that ends takes its links along.
+
+use std::time::{Duration, Instant};
+
+use broker_auth::{EntityRule, Right, Rights, Secret};
+use broker_core::{AccessRight, AuthorizationRule, LinkId};
+
+use super::{Link, LinkTable};
+use crate::{condition::Refusal, config::Now, connection::Client};
+
+/// When the first claim of a link ends, in seconds since 1970.
+#[derive(Debug, Default)]
+pub(crate) struct ClaimExpiry(Option<u64>);
+
+impl ClaimExpiry {
+    /// Notes when the claim of a new link ends. A token that extends a claim later leaves the note as it is: it
+    /// is looked at again when its time has come.
+    pub(crate) fn note(&mut self, link: &Link, client: &Client) {
+        self.0 = self.0.into_iter().chain(client.first_end(link.claims())).min();
+    }
+
+    /// When the first claim ends, on the monotonic clock.
+    pub(crate) fn deadline(&self, now: Now) -> Option<Instant> {
+        let end_millis = self.0?.saturating_mul(1000);
+        let left = end_millis.saturating_sub(now.wall.as_millis());
+        // An hour at most: clocks drift, and looking once more costs nothing.
+        now.instant.checked_add(Duration::from_millis(left.min(3_600_000)))
+    }
+
+    /// Whether a claim may have ended.
+    pub(crate) fn is_due(&self, now: Now) -> bool {
+        self.0.is_some_and(|end| now.unix_seconds() >= end)
+    }
+}
+
+impl LinkTable {
+    /// The open links whose claim does not hold any more, with the reason.
+    pub(super) fn lost_claims(&self, client: &Client, now: Now) -> Vec<(LinkId, Refusal)> {
+        let lost = self.open().filter_map(|(id, link)| {
+            let mut claims = link.claims();
+            let lost =
+                claims.find_map(|(scope, right)| client.lost_claim(&scope, right, now.unix_seconds()))?;
+            Some((id, lost))
+        });
+        lost.collect()
+    }
+
+    /// Finds when the first claim of the open links ends.
+    pub(super) fn find_first_claim_end(&mut self, client: &Client) {
+        self.claims.0 = self.open().filter_map(|(_, link)| client.first_end(link.claims())).min();
+    }
+
+    fn open(&self) -> impl Iterator<Item = (LinkId, &Link)> {
+        self.iter().filter(|(_, link)| !link.detached_by_broker)
+    }
+}
+
+/// The authorization rules of an entity, as whoever judges tokens wants them.
+pub fn entity_rules(rules: &[AuthorizationRule]) -> Vec<EntityRule> {
+    let rule = |rule: &AuthorizationRule| EntityRule {
+        name: rule.name.clone(),
+        primary: Secret::new(rule.primary.reveal()),
+        secondary: rule.secondary.as_ref().map(|key| Secret::new(key.reveal())),
+        rights: rights(&rule.rights),
+    };
+    rules.iter().map(rule).collect()
+}
+
+fn rights(rights: &[AccessRight]) -> Rights {
+    let right = |right: &AccessRight| match right {
+        AccessRight::Manage => Right::Manage,
+        AccessRight::Send => Right::Send,
+        AccessRight::Listen => Right::Listen,
+    };
+    rights.iter().map(right).collect()
+}

@@ -1,0 +1,308 @@
+//! Encoding of a stored message for a receiver: a new header and annotations in front of the bare message.
+//!
+//! Invariant: properties, application properties, body and footer go out as the bytes they came, but for what
+//! the broker was told to add and what Service Bus stamps; and keys of annotations and footers are symbols for Service Bus.
+
+mod changes;
+
+use std::ops::Range;
+
+use amqp_codec::{
+    message::{
+        AnnotationValue, PropertyChanges, application_properties_changed, properties_with, with_symbol_keys,
+        write_delivery_annotations, write_header, write_lock_token_annotations, write_message_annotations,
+    },
+    raw::RawValue,
+    sections::{Header, PropertyField, Section, Sections},
+};
+use broker_core::{Lock, LockToken, Properties, PropertyValue, SYSTEM, SequenceNumber, Stored, Timestamp};
+use bytes::{Bytes, BytesMut};
+
+pub(crate) use changes::write_value;
+
+use crate::{dialect::Dialect, disposition::outcome::ANNOTATION, transfer::message_parse::hex};
+
+/// For whom a message is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Recipient {
+    pub(crate) dialect: Dialect,
+    /// First half of the message-ids made for messages without one.
+    pub(crate) id_base: u64,
+}
+
+/// Appends the sections that differ from what is stored, and returns the rest of the stored bytes.
+pub(crate) fn write(
+    out: &mut BytesMut,
+    stored: &Stored,
+    sequence: SequenceNumber,
+    lock: Option<&Lock>,
+    recipient: &Recipient,
+) -> Bytes {
+    stored.payload.slice(write_front(out, stored, sequence, lock, recipient))
+}
+
+/// The same, and says where the rest of the stored bytes lies in the payload.
+pub(crate) fn write_front(
+    out: &mut BytesMut,
+    stored: &Stored,
+    sequence: SequenceNumber,
+    lock: Option<&Lock>,
+    recipient: &Recipient,
+) -> Range<usize> {
+    let payload = &stored.payload;
+    // Only checked messages are stored. Should one be unreadable all the same, it goes out as it is.
+    let Ok(sections) = Sections::scan(payload) else { return 0..payload.len() };
+    let rest = write_sections(out, stored, &sections, sequence, lock, recipient);
+    if recipient.dialect == Dialect::Plain || sections.footer.is_empty() {
+        return rest;
+    }
+    let footer = sections.footer.range();
+    let Some(symbols) = symbol_keys(Section::Footer, payload.get(footer.clone()).unwrap_or_default()) else {
+        return rest;
+    };
+    out.extend_from_slice(payload.get(rest.start..footer.start).unwrap_or_default());
+    out.extend_from_slice(&symbols);
+    payload.len()..payload.len()
+}
+
+/// A section with symbols as keys, where it has others. The SDKs for Service Bus read symbols only: the one for Java ends
+/// its receiver on a string.
+fn symbol_keys(section: Section, bytes: &[u8]) -> Option<Bytes> {
+    // A section that is no map goes out unchanged.
+    with_symbol_keys(section, bytes).ok().flatten()
+}
+
+/// Appends the sections in front of the body that differ from what is stored, and says where the rest lies.
+fn write_sections(
+    out: &mut BytesMut,
+    stored: &Stored,
+    sections: &Sections,
+    sequence: SequenceNumber,
+    lock: Option<&Lock>,
+    recipient: &Recipient,
+) -> Range<usize> {
+    let payload = &stored.payload;
+    let service_bus = recipient.dialect == Dialect::ServiceBus;
+    let original = sections.read_header(payload).unwrap_or_default();
+    let start = lives_from(stored, sections);
+    write_header(out, &header(original, stored, start, service_bus));
+    if service_bus {
+        write_own_annotations(out, sections.delivery_annotations.of(payload), lock);
+    }
+    let annotations = sections.message_annotations.of(payload);
+    let symbols = if service_bus { symbol_keys(Section::MessageAnnotations, annotations) } else { None };
+    let annotations = symbols.as_deref().unwrap_or(annotations);
+    let changed = changes::encoded(&stored.properties, sections.application_properties_view(payload));
+    write_annotations(out, annotations, stored, &changed, sequence, lock, service_bus);
+    let stamps = service_bus && {
+        let expires = stored.expires_at.is_some();
+        expires || sections.properties_view(payload).get(PropertyField::MessageId).is_none()
+    };
+    let additions = changed.0.iter().any(|(name, _)| is_application_property(name));
+    let fields = changes::fields(&changed);
+    if !stamps && !additions && fields.is_empty() {
+        return sections.bare().range();
+    }
+    let properties = sections.properties.of(payload);
+    if stamps {
+        let start = (start, sequence);
+        write_properties(out, properties, stored, &fields, start, recipient.id_base);
+    } else {
+        let own = PropertyChanges { others: &fields, ..PropertyChanges::default() };
+        write_changed_properties(out, properties, &own);
+    }
+    let application_properties = sections.application_properties.of(payload);
+    if additions {
+        write_application_properties(out, application_properties, &changed);
+    } else {
+        out.extend_from_slice(application_properties);
+    }
+    let rest = Sections { body: sections.body, footer: sections.footer, ..Sections::default() };
+    rest.bare().range()
+}
+
+/// The 16 bytes of a delivery-tag: the token as .NET writes a GUID, the first three fields little-endian.
+#[expect(clippy::cast_possible_truncation, reason = "each cast takes a field out of the token")]
+pub(crate) const fn guid_order(token: LockToken) -> [u8; 16] {
+    // Swap the bytes of the fields of 4, 2 and 2 bytes in the upper half; the lower half stays.
+    let (high, low) = ((token.0 >> 64) as u64, token.0 as u64);
+    let first = ((high >> 32) as u32).swap_bytes();
+    let second = ((high >> 16) as u16).swap_bytes();
+    let third = (high as u16).swap_bytes();
+    let swapped = (first as u64) << 32 | (second as u64) << 16 | third as u64;
+    ((swapped as u128) << 64 | low as u128).to_be_bytes()
+}
+
+/// The tag of a delivery without a lock.
+pub(crate) fn plain_tag(sequence: SequenceNumber, count: u64) -> [u8; 16] {
+    (u128::from(count) << 64 | u128::from(sequence.0)).to_be_bytes()
+}
+
+/// When the message begins to age: a scheduled one does when it is due.
+fn lives_from(stored: &Stored, sections: &Sections) -> Timestamp {
+    if stored.state != SCHEDULED || stored.expires_at.is_none() {
+        return stored.enqueued_at;
+    }
+    let annotations = sections.message_annotations_view(&stored.payload);
+    let due = annotations.get("x-opt-scheduled-enqueue-time").and_then(RawValue::as_timestamp);
+    due.and_then(|due| u64::try_from(due).ok()).map_or(stored.enqueued_at, Timestamp::from_millis)
+}
+
+const LOCK_TOKEN: &str = "x-opt-lock-token";
+
+/// `Stored::state` of a scheduled message.
+const SCHEDULED: u8 = 2;
+
+fn header(original: Header, stored: &Stored, start: Timestamp, service_bus: bool) -> Header {
+    let lifetime = stored.expires_at.map(|end| end.as_millis().saturating_sub(start.as_millis()));
+    Header {
+        durable: original.durable,
+        priority: original.priority,
+        // A lifetime that does not fit is told by absolute-expiry-time alone.
+        ttl: lifetime.and_then(|millis| u32::try_from(millis).ok()),
+        first_acquirer: !service_bus && !stored.acquired_before,
+        delivery_count: stored.delivery_count,
+    }
+}
+
+/// The delivery annotations of a Service Bus client: its lock token, beside what the sender has written there, which
+/// Azure Service Bus passes on.
+fn write_own_annotations(out: &mut BytesMut, original: &[u8], lock: Option<&Lock>) {
+    let token = lock.map(|lock| lock.token.0.to_be_bytes());
+    if original.is_empty() {
+        if let Some(token) = token {
+            write_lock_token_annotations(out, token);
+        }
+        return;
+    }
+    let ours = token.map(|token| (LOCK_TOKEN, AnnotationValue::Uuid(token)));
+    let symbols = symbol_keys(Section::DeliveryAnnotations, original);
+    let original = symbols.as_deref().unwrap_or(original);
+    // A message that was received and sent on may bring the token of a lock that is long over.
+    if write_delivery_annotations(out, Some(original), ours.as_slice(), &[LOCK_TOKEN]).is_err()
+        && let Some(token) = token
+    {
+        // The sender's cannot be read; the broker's own go out all the same.
+        write_lock_token_annotations(out, token);
+    }
+}
+
+fn write_annotations(
+    out: &mut BytesMut,
+    original: &[u8],
+    stored: &Stored,
+    changed: &Properties,
+    sequence: SequenceNumber,
+    lock: Option<&Lock>,
+    service_bus: bool,
+) {
+    let long = |number: u64| AnnotationValue::Long(i64::try_from(number).unwrap_or(i64::MAX));
+    let number = long(sequence.0);
+    let extras = stored.extras.as_deref();
+    let first = extras.and_then(|extras| extras.enqueued_sequence).map_or(number, long);
+    let source = extras.and_then(|extras| extras.dead_letter_source.as_deref()).filter(|_| service_bus);
+    let enqueued = ("x-opt-enqueued-time", timestamp(stored.enqueued_at));
+    let locked = ("x-opt-locked-until", timestamp(lock.map(|lock| lock.until).unwrap_or_default()));
+    let ours = [
+        ("x-opt-sequence-number", number),
+        enqueued,
+        ("x-opt-enqueue-sequence-number", first),
+        ("x-opt-message-state", AnnotationValue::Int(stored.state.into())),
+        locked,
+    ];
+    let plain = [ours[0], enqueued, locked];
+    let all: &[_] = if service_bus { &ours } else { &plain };
+    // A lock without a timer has no end to tell.
+    let is_timed = lock.is_some_and(|lock| lock.until != Timestamp::MAX);
+    let all = if is_timed { all } else { all.split_last().map_or(all, |(_, rest)| rest) };
+    let original = Some(original).filter(|section| !section.is_empty());
+    let partition = sequence.partition().filter(|_| service_bus);
+    if source.is_some()
+        || partition.is_some()
+        || changed.0.iter().any(|(name, _)| !is_application_property(name))
+    {
+        let modified = changed
+            .0
+            .iter()
+            .filter_map(|(name, value)| Some((name.strip_prefix(ANNOTATION)?, annotation(value)?)));
+        let source = source.map(|source| ("x-opt-deadletter-source", AnnotationValue::Str(source)));
+        let partition = partition.and_then(|id| i16::try_from(id).ok());
+        let partition = partition.map(|id| ("x-opt-partition-id", AnnotationValue::Short(id)));
+        let ours = all.iter().copied().chain(source).chain(partition);
+        let merged: Vec<_> = modified.chain(changes::annotations(changed)).chain(ours).collect();
+        // The stored annotations were checked when they came in.
+        let _checked = write_message_annotations(out, original, &merged);
+        return;
+    }
+    let _checked = write_message_annotations(out, original, all);
+}
+
+fn write_properties(
+    out: &mut BytesMut,
+    original: &[u8],
+    stored: &Stored,
+    fields: &[(PropertyField, AnnotationValue<'_>)],
+    (start, sequence): (Timestamp, SequenceNumber),
+    id_base: u64,
+) {
+    let view = amqp_codec::sections::PropertiesView::new(original);
+    let has_id = view.is_ok_and(|view| view.get(PropertyField::MessageId).is_some());
+    let digits = hex(u128::from(id_base) << 64 | u128::from(sequence.0));
+    let made = AnnotationValue::Str(std::str::from_utf8(&digits).unwrap_or_default());
+    let changes = PropertyChanges {
+        message_id: (!has_id).then_some(made),
+        creation_time: stored.expires_at.map(|_| millis(start)),
+        absolute_expiry_time: stored.expires_at.map(millis),
+        others: fields,
+    };
+    write_changed_properties(out, original, &changes);
+}
+
+fn write_changed_properties(out: &mut BytesMut, original: &[u8], changes: &PropertyChanges<'_>) {
+    if properties_with(out, Some(original), changes).is_err() {
+        out.extend_from_slice(original);
+    }
+}
+
+fn write_application_properties(out: &mut BytesMut, original: &[u8], additions: &Properties) {
+    let ours = additions.0.iter().filter(|(name, _)| is_application_property(name));
+    // The latest of several values for one name counts.
+    let mut latest: Vec<(&str, AnnotationValue<'_>)> = Vec::new();
+    let mut removed: Vec<&str> = Vec::new();
+    for (name, value) in ours {
+        latest.retain(|(known, _)| *known != &**name);
+        removed.retain(|known| *known != &**name);
+        match annotation(value) {
+            Some(value) => latest.push((name, value)),
+            None => removed.push(name),
+        }
+    }
+    if application_properties_changed(out, Some(original), &latest, &removed).is_err() {
+        out.extend_from_slice(original);
+    }
+}
+
+/// Neither an annotation nor a fixed field.
+fn is_application_property(name: &str) -> bool {
+    !name.starts_with([ANNOTATION, SYSTEM])
+}
+
+/// A value to write; `None` for a property that is gone. Values of rules were encoded before.
+fn annotation(value: &PropertyValue) -> Option<AnnotationValue<'_>> {
+    match value {
+        PropertyValue::Text(text) => Some(AnnotationValue::Str(text)),
+        PropertyValue::Encoded(bytes) => RawValue::first(bytes).ok().map(AnnotationValue::Raw),
+        PropertyValue::Value(_) | PropertyValue::Removed => None,
+    }
+}
+
+fn timestamp(at: Timestamp) -> AnnotationValue<'static> {
+    AnnotationValue::Timestamp(millis(at))
+}
+
+fn millis(at: Timestamp) -> i64 {
+    i64::try_from(at.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests;
