@@ -11,16 +11,6 @@ use crate::{EntitySettings, Message, Profile, Timestamp};
 /// Reads what a stored payload says of its message, as if it arrived at that time.
 pub type Describe = fn(Timestamp, &Bytes) -> Message;
 
-/// Time at which an expired message is removed (`docs/features/queues.md`, "Time to live"). None is ever delivered.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Expiry {
-    /// At once, whether or not anybody receives.
-    #[default]
-    Prompt,
-    /// When a consumer waits for messages; until then peeks and counts show it.
-    Lazy,
-}
-
 /// Limits and the token key.
 #[derive(Clone, Debug)]
 pub struct CoreConfig {
@@ -52,8 +42,6 @@ pub struct CoreConfig {
     pub max_links_per_client: u64,
     /// Most consumers of one entity's store. Default 100,000.
     pub max_consumers_per_entity: u64,
-    /// When messages whose time is over go. Default [`Expiry::Prompt`].
-    pub expiry: Expiry,
     /// Most bytes of broker-added properties of one message. Default 64 KiB.
     pub max_properties_bytes: usize,
     /// Most messages that one call of `deliver` delivers or shows, and that one call of `handle_deadline` treats.
@@ -116,7 +104,6 @@ impl Default for CoreConfig {
             max_rewritten_bytes: 256 << 20,
             max_links_per_client: 5_000,
             max_consumers_per_entity: 100_000,
-            expiry: Expiry::default(),
             max_properties_bytes: 64 << 10,
             deliver_messages_max: 1_024,
             deliver_bytes_max: 1 << 20,

@@ -66,9 +66,7 @@ impl DueWork<'_> {
     /// Some of what is due, at most `left` runs. What is not treated of them is to be put back.
     fn pop_due(&mut self, now: Timestamp, queue: QueueId, kind: DueKind, left: u32) -> Vec<Run> {
         let mut due = Vec::new();
-        let waits =
-            matches!(kind, DueKind::Expiry) && self.state.store(queue).is_some_and(|s| !s.expires_now());
-        let Some(reminders) = self.reminders(queue, kind).filter(|_| !waits) else { return due };
+        let Some(reminders) = self.reminders(queue, kind) else { return due };
         let most = usize::try_from(left).unwrap_or(usize::MAX).min(PREFETCH_MAX);
         while due.len() < most
             && let Some(run) = reminders.pop_due(now)

@@ -35,7 +35,7 @@ pub use self::core::Core;
 pub use admin::snapshot::EntityView;
 pub use batch::Batch;
 pub use command::Command;
-pub use config::{CoreConfig, Describe, Expiry};
+pub use config::{CoreConfig, Describe};
 pub use deliver::delivery::{Delivery, Fetched, Lock, Peeked, Renewed, Stored};
 pub use deliver::receiving::{ReceiveMode, SessionWanted, Subscriber, UnsettledPolicy};
 pub use effect::{Effect, QueueInfo, SessionGrant};

@@ -104,8 +104,6 @@ pub(crate) struct Store {
     /// Of an entity that detects duplicates.
     pub(crate) history: Option<Box<History>>,
     pub(crate) links: StoreLinks,
-    /// Messages expire only while somebody waits to receive.
-    pub(crate) lazy_expiry: bool,
     /// When somebody last sent, received or looked, or a receiver came or went; zero when nobody did since the start.
     pub(crate) touched_at: Timestamp,
     /// It is in the core's list of stores to pump.
@@ -137,7 +135,6 @@ impl Store {
             forwards: None,
             history: None,
             links: StoreLinks::default(),
-            lazy_expiry: false,
             touched_at: Timestamp::default(),
             queued: false,
             sessions: None,
@@ -361,7 +358,7 @@ impl Store {
 
     /// Puts the store under its earliest deadline in the core's table, if that is earlier than its entry there.
     pub(crate) fn arm(&mut self, table: &mut BTreeSet<(Timestamp, QueueId)>) {
-        let expiries = if self.expires_now() { self.timers.expiries.next() } else { None };
+        let expiries = self.timers.expiries.next();
         let forget = self.history.as_ref().and_then(|history| history.forget_at());
         let sessions = self.sessions.as_ref().and_then(|sessions| sessions.deadline());
         // One by one: an array of them would be written in small pieces and read in large ones, for which the processor
@@ -373,23 +370,9 @@ impl Store {
         self.timers.arm(self.id, next, table);
     }
 
-    /// A consumer waits to receive: that may let messages expire.
-    pub(crate) fn arm_for_receivers(&mut self, table: &mut BTreeSet<(Timestamp, QueueId)>) {
-        if self.lazy_expiry {
-            self.arm(table);
-        }
-    }
-
     /// Takes the store out of the core's table.
     pub(crate) fn disarm(&mut self, table: &mut BTreeSet<(Timestamp, QueueId)>) {
         self.timers.disarm(self.id, table);
-    }
-
-    /// Whether expired messages are removed at this time.
-    pub(crate) fn expires_now(&self) -> bool {
-        let in_sessions = self.sessions.is_some() && self.links.consumers > 0;
-        let is_waited_for = !self.links.ring.is_empty() || in_sessions || self.links.selects_now();
-        !self.lazy_expiry || is_waited_for || self.forwards.is_some()
     }
 }
 

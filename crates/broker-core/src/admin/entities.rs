@@ -5,7 +5,7 @@
 
 use super::rules::RuleAdmin;
 use crate::{
-    EntityError, EntityKind, EntityPath, EntitySettings, Expiry, Output, Position, QueueId, Rule,
+    EntityError, EntityKind, EntityPath, EntitySettings, Output, Position, QueueId, Rule,
     SUBSCRIPTIONS_PER_TOPIC, Timestamp,
     call::Cx,
     entity::{authorization, name},
@@ -159,7 +159,6 @@ impl EntityAdmin<'_> {
             if has_partitions {
                 store.set_partitions();
             }
-            store.lazy_expiry = self.messages.config.expiry == Expiry::Lazy;
             store.lock_duration = lock_duration;
             store.lock_lifetime = hold;
             store.forwards = forwards;

@@ -44,11 +44,6 @@ impl Agenda {
         store.arm(&mut self.timers);
     }
 
-    /// Somebody waits to receive from a store: that may let messages expire.
-    pub(crate) fn arm_for_receivers(&mut self, store: &mut Store) {
-        store.arm_for_receivers(&mut self.timers);
-    }
-
     /// Takes away the deadline of a store.
     pub(crate) fn disarm(&mut self, store: &mut Store) {
         store.disarm(&mut self.timers);

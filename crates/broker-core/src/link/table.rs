@@ -173,7 +173,6 @@ impl LinkTable {
         }
         if consumer.has_credit() && consumer.wait_state == WaitState::Idle {
             enter_ring(consumer, number, store);
-            entities.agenda.arm_for_receivers(store);
         }
         entities.agenda.wake(store);
     }
@@ -197,7 +196,6 @@ impl LinkTable {
                 && let Some(store) = entities.stores.get_mut(&consumer.queue)
             {
                 enter_ring(consumer, number, store);
-                entities.agenda.arm_for_receivers(store);
                 entities.agenda.wake(store);
             }
         }

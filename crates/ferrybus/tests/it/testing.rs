@@ -35,33 +35,6 @@ fn the_clock_is_shown_and_moved_from_the_command_line() {
 }
 
 #[test]
-fn what_has_expired_lies_until_somebody_receives_where_expiry_is_lazy() {
-    for (expiry, left) in [("prompt", 0), ("lazy", 1)] {
-        let folder = Folder::new(&format!("expiry-{expiry}"));
-        folder.write("ferrybus.toml", &format!("expiry = \"{expiry}\"\n\n[[queue]]\nname = \"orders\"\n"));
-        let line =
-            ["--config", "ferrybus.toml", "--listen", "127.0.0.1:0", "--durability", "none", "--testing"];
-        let broker = Broker::start(&folder.0, &line);
-        let ask = |line: &[&str]| {
-            let mut line = line.to_vec();
-            line.extend(["--connection-string", &broker.connection_string]);
-            let output = ferrybus(&folder.0, &line);
-            assert_eq!(code(&output), 0, "{expiry}: {line:?}: {}", stderr(&output));
-            stdout(&output)
-        };
-        let active = || {
-            let shown: Value = serde_json::from_str(&ask(&["queue", "show", "orders", "--json"])).unwrap();
-            shown["messages"]["active"].as_u64().unwrap()
-        };
-        ask(&["send", "orders", "--body", "tea", "--ttl", "1h"]);
-        ask(&["clock", "advance", "2h"]);
-        assert_eq!(active(), left, "{expiry}: nobody waits for it");
-        assert_eq!(ask(&["receive", "orders", "--timeout", "500ms"]), "", "{expiry}: it is never delivered");
-        assert_eq!(active(), 0, "{expiry}: somebody came");
-    }
-}
-
-#[test]
 fn no_clock_is_moved_and_no_fault_ordered_by_who_may_not_or_where_it_may_not() {
     let folder = Folder::new("clock-refused");
     let broker = Broker::start(&folder.0, &serve(&[]));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::harness::*;
 use crate::{
-    Command, CoreConfig, Effect, EntityPath, EntitySettings, EntityStatus, Expiry, Message, Outcome,
+    Command, Effect, EntityPath, EntitySettings, EntityStatus, Message, Outcome,
     ReceiveMode, SubQueue, Timestamp,
 };
 
@@ -258,52 +258,6 @@ fn a_scheduled_message_is_shown_with_the_end_that_its_own_ttl_gives_it() {
         let shown = broker.peek(main_path("q"), 0, 1).pop().unwrap().stored.expires_at;
         assert_eq!(shown, lives.map(|lives| due.after(Duration::from_millis(lives))), "{case:?}");
     }
-}
-
-fn lazy(dead_letter: bool) -> Broker {
-    let config = CoreConfig { expiry: Expiry::Lazy, ..CoreConfig::default() };
-    let mut broker = Broker::with(config);
-    broker.create("q", settings(None, dead_letter));
-    broker
-}
-
-#[test]
-fn lazy_expiry_waits_for_a_receiver_but_hands_nothing_out_too_late() {
-    for dead_letter in [false, true] {
-        let mut broker = lazy(dead_letter);
-        broker.publish(message_for("a", 1_000));
-        broker.publish(message_for("b", 1_000));
-        broker.publish(message("c"));
-        broker.wait(100_000);
-        assert_eq!(broker.active(), 3, "counted");
-        assert_eq!(broker.peek(main_path("q"), 0, 9).len(), 3, "shown");
-        assert_eq!(broker.core.deadline(), None, "and no call is wasted on them");
-        broker.restart();
-        broker.wait(1);
-        assert_eq!(broker.active(), 3);
-        broker.open(ME, 1, main_path("q"), ReceiveMode::PeekLock);
-        assert_eq!(texts(&broker.credit(ME, 1, 2)), ["c"]);
-        broker.run_deadlines();
-        assert_eq!(broker.active(), 1);
-        assert_eq!(broker.dead(), if dead_letter { vec![expired("a"), expired("b")] } else { vec![] });
-        broker.check_liveness();
-    }
-}
-
-#[test]
-fn lazy_expiry_goes_on_while_somebody_waits() {
-    let mut broker = lazy(true);
-    broker.open(ME, 1, main_path("q"), ReceiveMode::PeekLock);
-    broker.credit(ME, 1, 1);
-    let due = Some(broker.now.after(Duration::from_secs(1)));
-    broker.publish(Message { scheduled_enqueue_time: due, ..message_for("a", 0) });
-    broker.publish(message("first"));
-    assert_eq!(texts(&broker.received(ME)), ["first"]);
-    broker.wait(10_000);
-    assert_eq!(broker.active(), 2, "nobody waits: the credit is used up");
-    broker.credit(ME, 1, 2);
-    broker.wait(1);
-    assert_eq!(broker.dead(), [expired("a")]);
 }
 
 #[test]

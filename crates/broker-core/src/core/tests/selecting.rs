@@ -260,18 +260,6 @@ fn receivers_with_a_selector_are_limited_for_each_entity() {
     assert_eq!(refused, Err(limit));
 }
 
-#[test]
-fn a_receiver_with_a_selector_makes_lazy_messages_expire() {
-    let mut broker = broker_with(EntitySettings::default(), |config| config.expiry = crate::Expiry::Lazy);
-    broker.publish(message_for("blue", 10));
-    broker.wait(20);
-    assert_eq!(broker.active(), 1);
-    open_red(&mut broker, 1, ReceiveMode::PeekLock);
-    broker.credit(ME, 1, 1);
-    broker.wait(1);
-    assert_eq!(broker.active(), 0);
-}
-
 /// Demands that no receiver with a selector waits for what it could have.
 fn check_nobody_waits_in_vain(broker: &Broker) {
     let (core, id) = (&broker.core, broker.queue("q"));
