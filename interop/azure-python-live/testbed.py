@@ -69,7 +69,7 @@ class LocalBroker(Broker):
         super().__init__({}, tls=False, **settings)
         self.address = address
         self.ca = str(FOLDER / "ca.pem")
-        self._command += ["--tls-cert", str(FOLDER / "server.pem"), "--tls-key", str(FOLDER / "server-key.pem")]
+        self._command += ["--tls-certificate", str(FOLDER / "server.pem"), "--tls-key", str(FOLDER / "server-key.pem")]
         for port in (5671, 443):
             self._command += ["--listen-tls", f"{address}:{port}"]
 

@@ -106,12 +106,12 @@ class Broker {
     broker.arguments = [
       "serve",
       ...["--listen", `127.0.0.1:${broker.port}`],
-      ...["--data", path.join(broker.directory, "data")],
+      ...["--data-dir", path.join(broker.directory, "data")],
       ...["--durability", options.durability ?? "os"],
       ...["--config", config],
       "--testing",
       ...(options.anonymous ? ["--anonymous", "allow"] : []),
-      ...["--tls-cert", tls.certificate, "--tls-key", tls.key],
+      ...["--tls-certificate", tls.certificate, "--tls-key", tls.key],
       ...["--listen-tls", `127.0.0.1:${broker.tlsPort}`],
     ];
     brokers.add(broker);

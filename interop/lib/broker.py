@@ -122,7 +122,7 @@ class Broker:
         self._command = [
             broker_binary(), "serve",
             "--listen", f"127.0.0.1:{self.port}",
-            "--data", str(self.directory / "data"),
+            "--data-dir", str(self.directory / "data"),
             "--durability", durability,
             "--config", str(config),
             "--testing",
@@ -136,7 +136,7 @@ class Broker:
             made = Certificate(self.directory / "tls")
             self.ca = str(made.ca)
             self._command += [
-                "--tls-cert", str(made.certificate),
+                "--tls-certificate", str(made.certificate),
                 "--tls-key", str(made.key),
                 "--listen-tls", f"127.0.0.1:{self.tls_port}",
             ]  # fmt: skip

@@ -296,7 +296,7 @@ fn writes_until_refused(stream: &TcpStream, mut next: impl FnMut(u32) -> Option<
 #[test]
 fn a_million_attaches_end_at_the_limit_of_links() {
     const LIMIT: u32 = 100;
-    let broker = Broker::with(|config| config.max_links_per_connection = LIMIT);
+    let broker = Broker::with(|config| config.core.max_links_per_client = u64::from(LIMIT));
     let mut innocent = broker.innocent();
     let mut client = broker.plain();
     writes_until_refused(client.wire.stream(), |handle| {
@@ -322,7 +322,7 @@ fn a_million_attaches_end_at_the_limit_of_links() {
 #[test]
 fn links_beyond_the_limit_of_a_connection_are_refused_one_by_one() {
     const LIMIT: u32 = 10;
-    let broker = Broker::with(|config| config.max_links_per_connection = LIMIT);
+    let broker = Broker::with(|config| config.core.max_links_per_client = u64::from(LIMIT));
     let mut client = broker.plain();
     for handle in 0..LIMIT {
         client.sender(handle, QUEUE);
@@ -336,6 +336,17 @@ fn links_beyond_the_limit_of_a_connection_are_refused_one_by_one() {
     client.wire.script.detach(1, 0, true).detach(0, 3, true);
     client.wire.detached().unwrap();
     client.attach(1, attach);
+}
+
+/// The core counts links too, and its default is less than an operator may set.
+#[test]
+fn a_connection_may_have_as_many_links_as_the_operator_says() {
+    const LIMIT: u32 = 5_002;
+    let broker = Broker::with(|config| config.core.max_links_per_client = u64::from(LIMIT));
+    let mut client = broker.plain();
+    for handle in 0..LIMIT {
+        client.sender(handle, QUEUE);
+    }
 }
 
 #[test]
@@ -447,7 +458,7 @@ fn more(id: u32, more: bool) -> Transfer {
 
 #[test]
 fn a_message_above_the_limit_is_refused_in_one_frame_and_in_many() {
-    let broker = Broker::with(|config| config.max_message_bytes = 4096);
+    let broker = Broker::with(|config| config.core.max_message_bytes = 4096);
     let mut innocent = broker.innocent();
     let large = message(&"x".repeat(5000));
     let mut client = broker.plain();

@@ -9,9 +9,9 @@ use std::{
 };
 
 use broker_auth::{Anonymous, Authority, Credentials};
-use broker_core::EntitySettings;
-use broker_log::Durability;
-use broker_server::{EntityPlan, MissingRight, Outcome, ReloadableConfig, Server, ServerConfig};
+use broker_core::{CoreConfig, EntitySettings};
+use broker_log::{Durability, JournalConfig};
+use broker_server::{EntityPlan, Outcome, ReloadableConfig, Server, ServerConfig};
 
 use crate::client::Client;
 
@@ -114,43 +114,32 @@ impl Innocent {
 pub(crate) fn config() -> ServerConfig {
     ServerConfig {
         listen: vec!["127.0.0.1:0".parse().unwrap()],
-        listen_tls: Vec::new(),
         listen_http: vec!["127.0.0.1:0".parse().unwrap()],
-        tls: None,
-        data_dir: PathBuf::new(),
-        durability: Durability::None,
-        segment_bytes: 1 << 20,
-        cache_bytes: 64 << 20,
-        disk_reserve_bytes: 0,
+        journal: JournalConfig {
+            durability: Durability::None,
+            segment_bytes: 1 << 20,
+            cache_bytes: 64 << 20,
+            reserve_bytes: 0,
+            ..JournalConfig::default()
+        },
+        core: CoreConfig { max_links_per_client: 4096, max_history_ids: 100_000, ..CoreConfig::default() },
         entities: [QUEUE, "innocent"].map(|name| EntityPlan::queue(name, EntitySettings::default())).to_vec(),
         auto_create: true,
-        expiry: broker_core::Expiry::Prompt,
         authority: authority(Anonymous::Deny),
-        key_sources: Vec::new(),
         max_connections: 1000,
-        max_links_per_connection: 4096,
-        max_remembered_ids: 100_000,
-        quotas: broker_server::Quotas::default(),
-        max_message_bytes: 1 << 20,
-        max_frame_bytes: 65_536,
-        idle_time_out: Duration::from_secs(120),
-        link_idle_time_out: None,
-        max_in_flight_bytes: 256 << 20,
-        http_write_time_out: Duration::from_secs(30),
         handshake_time_out: Duration::from_secs(60),
-        tcp_max_segment: None,
         shutdown_time_out: Duration::from_secs(2),
         io_threads: 2,
-        missing_right: MissingRight::Forbidden,
         testing: true,
-        observe: broker_server::ObservabilityConfig::default(),
-        container_id: "ferrybus".to_owned(),
+        ..ServerConfig::default()
     }
 }
 
 /// Durable in `dir`.
 pub(crate) fn durable(dir: &Path) -> ServerConfig {
-    ServerConfig { durability: Durability::Fsync, data_dir: dir.to_path_buf(), ..config() }
+    let mut config = ServerConfig { data_dir: dir.to_path_buf(), ..config() };
+    config.journal.durability = Durability::Fsync;
+    config
 }
 
 /// The development key.

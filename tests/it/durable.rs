@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf};
 
 use amqp_codec::types::ReceiverSettleMode;
-use broker_server::{Outcome, Server, ServerConfig};
+use broker_server::{Outcome, Server};
 
 use crate::{
     broker::{Broker, Folder, QUEUE, durable},
@@ -86,7 +86,8 @@ fn a_restart_ends_all_locks() {
 fn a_queue_larger_than_the_cache_is_served_from_disk() {
     const MESSAGES: usize = 2000;
     let folder = Folder::new();
-    let config = ServerConfig { cache_bytes: 64 << 10, segment_bytes: 256 << 10, ..durable(&folder.0) };
+    let mut config = durable(&folder.0);
+    (config.journal.cache_bytes, config.journal.segment_bytes) = (64 << 10, 256 << 10);
     let broker = Broker::of(&config);
     let mut client = broker.plain();
     client.sender(1, QUEUE);

@@ -18,7 +18,7 @@ use crate::{
 fn broker(profile: Profile) -> Broker {
     Broker::with(|config| {
         (config.entities, config.auto_create) = (Vec::new(), false);
-        config.quotas.profile = profile;
+        config.core.profile = profile;
     })
 }
 

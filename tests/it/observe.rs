@@ -162,7 +162,7 @@ fn a_broker_with_a_full_disk_is_ready_for_receivers_and_not_for_senders() {
     let folder = Folder::new();
     let mut config = durable(&folder.0);
     config.entities.clear();
-    config.disk_reserve_bytes = 1 << 60;
+    config.journal.reserve_bytes = 1 << 60;
     let broker = Broker::of(&config);
     let said =
         |status: &str| format!(r#"{{"reason":"the disk is full, sends are refused","status":"{status}"}}"#);

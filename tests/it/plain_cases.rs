@@ -180,7 +180,7 @@ pub(crate) fn is_refused_with_a_wrong_key(sdk: &PlainSdk) {
 
 /// A message that is too large is rejected with the error for it, and the link goes on.
 pub(crate) fn is_told_of_a_size(sdk: &PlainSdk) {
-    let broker = Broker::with(|config| config.max_message_bytes = 4096);
+    let broker = Broker::with(|config| config.core.max_message_bytes = 4096);
     let mut peer = Peer::connect(&broker, sdk);
     let answer = peer.attach(OUT, (sdk.sender)("out", QUEUE));
     assert_eq!(answer.max_message_size, Some(4096));

@@ -74,7 +74,7 @@ fn dotnet_counts_to_the_dead_letters() {
 #[test]
 fn dotnet_is_told_of_a_refusal_no_sooner_than_a_millisecond_after_its_send() {
     // Its library overwrites an outcome that comes before its send call has returned.
-    let broker = Broker::with(|config| config.max_message_bytes = 4096);
+    let broker = Broker::with(|config| config.core.max_message_bytes = 4096);
     let mut sdk = Sdk::connect(&broker, &DOTNET);
     sdk.authorize(QUEUE);
     let channel = sdk.sender(QUEUE);

@@ -106,7 +106,7 @@ pub(crate) fn loses_a_lock(dialect: &Dialect) {
 
 /// A message that is too large is rejected with the error for it, and the link goes on.
 pub(crate) fn is_told_of_a_size(dialect: &Dialect) {
-    let broker = Broker::with(|config| config.max_message_bytes = 4096);
+    let broker = Broker::with(|config| config.core.max_message_bytes = 4096);
     let mut sdk = Sdk::connect(&broker, dialect);
     let channel = sdk.sender(QUEUE);
     let Some(DeliveryState::Rejected(Some(error))) = sdk.offer(channel, 0, &message(&"x".repeat(5000)))

@@ -56,8 +56,8 @@ fn a_send_may_bring_what_the_configuration_says() {
     for (most, fits) in [(8 << 10, false), (1 << 20, true)] {
         let broker = Broker::with(|config| {
             // One message alone fits whatever the limit, with all that may be stored beside it.
-            config.max_message_bytes = 48 << 10;
-            config.quotas.max_send_bytes = most;
+            config.core.max_message_bytes = 48 << 10;
+            config.core.max_send_bytes = most;
         });
         let mut client = broker.plain();
         client.sender(1, QUEUE);
@@ -92,7 +92,7 @@ fn a_send_has_as_many_copies_as_the_configuration_says() {
                 plan("t/Subscriptions/a", EntityKind::Subscription),
                 plan("t/Subscriptions/b", EntityKind::Subscription),
             ];
-            config.quotas.max_copies_per_send = most;
+            config.core.max_copies_per_send = most;
         });
         let mut client = broker.plain();
         client.sender(1, "t");

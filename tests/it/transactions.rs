@@ -101,7 +101,7 @@ fn refusal_within(txn_id: &TxnId, state: Option<DeliveryState>) -> Error {
 #[test]
 fn a_transaction_holds_as_many_bytes_as_the_configuration_says() {
     for (most, fits) in [(200, false), (1 << 20, true)] {
-        let broker = Broker::with(|config| config.quotas.max_transaction_bytes = most);
+        let broker = Broker::with(|config| config.core.max_transaction_bytes = most);
         let mut client = broker.plain();
         coordinate(&mut client, 0, Source::new("me"));
         client.sender(1, QUEUE);

@@ -168,7 +168,7 @@ impl Broker {
             Kind::Ferrybus { binary, configuration } => {
                 let mut command = Command::new(binary);
                 command.arg("serve").arg("--listen").arg(format!("127.0.0.1:{}", self.port));
-                command.arg("--data").arg(folder.join("data")).arg("--auto-create");
+                command.arg("--data-dir").arg(folder.join("data")).arg("--auto-create");
                 command.args(["--anonymous", "allow"]);
                 command.args(["--durability", if durable { "fsync" } else { "none" }]);
                 if let Some(text) = configuration {

@@ -2,62 +2,13 @@
 //!
 //! Invariant: plain data; the components (disk, clock, randomness) are not part of it.
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{net::SocketAddr, num::NonZero, path::PathBuf, sync::Arc, thread, time::Duration};
 
-use broker_auth::Authority;
-use broker_core::{CoreConfig, EntityKind, EntitySettings, Expiry, Profile, Rule};
-use broker_log::Durability;
+use broker_auth::{Authority, Credentials};
+use broker_core::{CoreConfig, EntityKind, EntitySettings, Rule};
+use broker_log::JournalConfig;
 
 use crate::{jwks_refresh::KeySource, observability::ObservabilityConfig, tls::TlsFiles};
-
-/// Limits of the broker and of its entities. The defaults are the core's.
-#[derive(Clone, Copy, Debug)]
-pub struct Quotas {
-    /// Service tier, with its bounds for entities.
-    pub profile: Profile,
-    /// Most entities: queues, topics and subscriptions.
-    pub max_entities: u64,
-    /// Most rules of all subscriptions of a topic.
-    pub max_rules_per_topic: u64,
-    /// Most receivers of one entity.
-    pub max_receivers_per_entity: u64,
-    /// Most subscriptions of one topic that receivers from the topic itself were given.
-    pub max_subscribers_per_topic: u64,
-    /// Most receivers of one entity that have a selector.
-    pub max_selectors_per_entity: u64,
-    /// Most messages sent in one transaction.
-    pub max_transaction_messages: u64,
-    /// Most bytes that one send, or one transaction by what it sends, may bring.
-    pub max_send_bytes: u64,
-    /// Most bytes of messages that one settlement by tokens may write anew.
-    pub max_rewritten_bytes: u64,
-    /// Most bytes that the open transactions of one connection may hold.
-    pub max_transaction_bytes: u64,
-    /// Most copies that the messages of one send to a topic may have.
-    pub max_copies_per_send: u64,
-    /// Time from the first operation of a transaction until it is rolled back.
-    pub transaction_time_out: Duration,
-}
-
-impl Default for Quotas {
-    fn default() -> Self {
-        let core = CoreConfig::default();
-        Self {
-            profile: core.profile,
-            max_entities: core.max_entities,
-            max_rules_per_topic: core.max_rules_per_topic,
-            max_receivers_per_entity: core.max_consumers_per_entity,
-            max_subscribers_per_topic: core.max_subscribers_per_topic,
-            max_selectors_per_entity: core.max_selectors_per_entity,
-            max_transaction_messages: core.max_transaction_messages,
-            max_send_bytes: core.max_send_bytes,
-            max_rewritten_bytes: core.max_rewritten_bytes,
-            max_transaction_bytes: core.max_transaction_bytes,
-            max_copies_per_send: core.max_copies_per_send,
-            transaction_time_out: core.transaction_time_out,
-        }
-    }
-}
 
 /// An entity to create.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,7 +28,7 @@ impl EntityPlan {
     }
 }
 
-/// Everything `Server::start` needs.
+/// Everything `Server::start` needs. The default listens nowhere and lets nobody do anything.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
     /// Addresses for AMQP. TLS clients are told apart by their first byte when `tls` is set.
@@ -89,35 +40,22 @@ pub struct ServerConfig {
     pub listen_http: Vec<SocketAddr>,
     /// Certificate and key, in PEM files.
     pub tls: Option<TlsFiles>,
-    /// Directory of the journal. Unused with `Durability::None`.
+    /// Directory of the journal. Unused with [`broker_log::Durability::None`].
     pub data_dir: PathBuf,
-    /// Durability of acknowledged messages.
-    pub durability: Durability,
-    /// Size of a journal segment in bytes.
-    pub segment_bytes: u64,
-    /// Memory for recently written message bodies, in bytes.
-    pub cache_bytes: u64,
-    /// Free disk space below which sends are refused, in bytes.
-    pub disk_reserve_bytes: u64,
+    /// The journal. The server draws its salt at each start.
+    pub journal: JournalConfig,
+    /// The core, with the limits of entities. The server draws its token key at each start and tells it how payloads are read.
+    pub core: CoreConfig,
     /// Entities to create at start when they do not exist, topics before their subscriptions.
     pub entities: Vec<EntityPlan>,
     /// Create a queue when a client attaches to a missing one.
     pub auto_create: bool,
-    /// When messages whose time is over go.
-    pub expiry: Expiry,
     /// Credentials and their rights.
     pub authority: Arc<Authority>,
     /// Key sources of its issuers whose keys are not in files.
     pub key_sources: Vec<KeySource>,
     /// Connections at the same time; one more is closed at once.
     pub max_connections: usize,
-    pub max_links_per_connection: u32,
-    /// Message ids that all entities together remember to detect duplicates.
-    pub max_remembered_ids: u64,
-    /// Other limits.
-    pub quotas: Quotas,
-    /// Largest message in bytes, where the queue does not say otherwise.
-    pub max_message_bytes: u64,
     /// Largest frame we accept, in bytes.
     pub max_frame_bytes: u32,
     /// Bytes of commands that all connections together may have waiting for the node; beyond that no socket is read.
@@ -128,7 +66,7 @@ pub struct ServerConfig {
     pub link_idle_time_out: Option<Duration>,
     /// Time a client has for the TLS handshake, SASL and open.
     pub handshake_time_out: Duration,
-    /// Time in which an HTTP peer must take some of its answer.
+    /// Time in which an HTTP peer must take some of its answer. Tests shorten it.
     pub http_write_time_out: Duration,
     /// Largest segment of TCP in bytes, 88 to 32,767; `None`: what the interface allows.
     pub tcp_max_segment: Option<u16>,
@@ -144,6 +82,38 @@ pub struct ServerConfig {
     pub observe: ObservabilityConfig,
     /// `open.container-id`.
     pub container_id: String,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            listen: Vec::new(),
+            listen_tls: Vec::new(),
+            listen_http: Vec::new(),
+            tls: None,
+            data_dir: PathBuf::new(),
+            journal: JournalConfig::default(),
+            core: CoreConfig::default(),
+            entities: Vec::new(),
+            auto_create: false,
+            authority: Arc::new(Authority::new(Credentials::default())),
+            key_sources: Vec::new(),
+            max_connections: 10_000,
+            max_frame_bytes: 64 << 10,
+            max_in_flight_bytes: 256 << 20,
+            idle_time_out: Duration::from_secs(120),
+            link_idle_time_out: None,
+            handshake_time_out: Duration::from_secs(30),
+            http_write_time_out: Duration::from_secs(30),
+            tcp_max_segment: None,
+            shutdown_time_out: Duration::from_secs(5),
+            io_threads: thread::available_parallelism().map_or(2, NonZero::get),
+            missing_right: MissingRight::default(),
+            testing: false,
+            observe: ObservabilityConfig::default(),
+            container_id: "ferrybus".to_owned(),
+        }
+    }
 }
 
 /// Response of the management API to an authenticated client without the right to manage.

@@ -47,7 +47,7 @@ mod websocket;
 mod write_timeout;
 mod wrong_protocol;
 
-pub use config::{EntityPlan, MissingRight, Quotas, ServerConfig};
+pub use config::{EntityPlan, MissingRight, ServerConfig};
 pub use jwks_refresh::KeySource;
 pub use observability::ObservabilityConfig;
 pub use otlp::TelemetryConfig;

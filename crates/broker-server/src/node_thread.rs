@@ -87,35 +87,9 @@ fn recover(
     clock: &Arc<Clock>,
     executor: &Arc<Executor>,
 ) -> Result<NodeDriver, StartError> {
-    let journal = JournalConfig {
-        segment_bytes: config.segment_bytes,
-        cache_bytes: config.cache_bytes,
-        durability: config.durability,
-        reserve_bytes: config.disk_reserve_bytes,
-        salt: u64::from_be_bytes(random()?),
-        ..JournalConfig::default()
-    };
-    let core = CoreConfig {
-        token_key: random()?,
-        max_message_bytes: config.max_message_bytes,
-        expiry: config.expiry,
-        max_history_ids: config.max_remembered_ids,
-        profile: config.quotas.profile,
-        max_entities: config.quotas.max_entities,
-        max_rules_per_topic: config.quotas.max_rules_per_topic,
-        max_consumers_per_entity: config.quotas.max_receivers_per_entity,
-        max_subscribers_per_topic: config.quotas.max_subscribers_per_topic,
-        max_selectors_per_entity: config.quotas.max_selectors_per_entity,
-        max_transaction_messages: config.quotas.max_transaction_messages,
-        max_send_bytes: config.quotas.max_send_bytes,
-        max_rewritten_bytes: config.quotas.max_rewritten_bytes,
-        max_transaction_bytes: config.quotas.max_transaction_bytes,
-        max_copies_per_send: config.quotas.max_copies_per_send,
-        transaction_time_out: config.quotas.transaction_time_out,
-        describe: amqp_gateway::describe,
-        ..CoreConfig::default()
-    };
-    let (node, disk) = match config.durability {
+    let journal = JournalConfig { salt: u64::from_be_bytes(random()?), ..config.journal };
+    let core = CoreConfig { token_key: random()?, describe: amqp_gateway::describe, ..config.core.clone() };
+    let (node, disk) = match journal.durability {
         Durability::None => (broker_node::in_memory(journal, core), None),
         Durability::Fsync | Durability::Os => {
             let disk = Arc::new(RealDisk::open(&config.data_dir)?);

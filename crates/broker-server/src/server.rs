@@ -132,7 +132,7 @@ impl Server {
         let entity_key_cache = EntityKeyCache::new(Arc::clone(&config.authority), lost_keys.clone());
         let (space, news) = watch::channel(DiskSpace::default());
         let node = NodeThread::start(config, &clock, &executor, entity_key_cache, space, stop.clone())?;
-        let volume = Volume { path: config.data_dir.clone(), reserve_bytes: config.disk_reserve_bytes };
+        let volume = Volume { path: config.data_dir.clone(), reserve_bytes: config.journal.reserve_bytes };
         let asked = Arc::clone(&executor);
         let measure = move || asked.push(Item::View(oneshot::channel().0));
         drop(runtime.spawn(log_disk_space(volume, news, measure)));
@@ -146,8 +146,8 @@ impl Server {
         let shared = Arc::new(Shared {
             gateway: Arc::new(gateway_config(config)),
             authority: Arc::clone(&config.authority),
-            namespace: Namespace { tier: config.quotas.profile.tier(), created_at: clock.utc() },
-            profile: config.quotas.profile,
+            namespace: Namespace { tier: config.core.profile.tier(), created_at: clock.utc() },
+            profile: config.core.profile,
             clock,
             executor: Arc::clone(&executor),
             tls,
@@ -343,9 +343,9 @@ fn start_exporter(
 fn gateway_config(config: &ServerConfig) -> GatewayConfig {
     GatewayConfig {
         container_id: config.container_id.clone(),
-        max_message_bytes: config.max_message_bytes,
+        max_message_bytes: config.core.max_message_bytes,
         max_frame_bytes: config.max_frame_bytes,
-        max_links: config.max_links_per_connection,
+        max_links: u32::try_from(config.core.max_links_per_client).unwrap_or(u32::MAX),
         idle_time_out: config.idle_time_out,
         link_idle_time_out: config.link_idle_time_out,
         open_time_out: config.handshake_time_out,

@@ -4,11 +4,13 @@
 
 use std::{net::IpAddr, path::PathBuf};
 
+use broker_log::Durability;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::{
-    settings::{Anonymous, Durability, LogFormat, OnDifference},
+    settings::{Anonymous, LogFormat, OnDifference},
     size_and_duration::{Bytes, Span},
+    words,
 };
 
 mod entities;
@@ -128,9 +130,12 @@ pub(crate) struct ServeArguments {
     pub(crate) listen_http: Vec<String>,
     /// Folder of the journal [default: ./ferrybus-data]
     #[arg(long, value_name = "FOLDER")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Earlier name of `--data-dir`
+    #[arg(long, value_name = "FOLDER", hide = true, conflicts_with = "data_dir")]
     pub(crate) data: Option<PathBuf>,
     /// What accepted messages survive [default: fsync]
-    #[arg(long)]
+    #[arg(long, value_parser = words::of_argument::<Durability>())]
     pub(crate) durability: Option<Durability>,
     /// Create a queue when a client attaches to a missing one
     #[arg(long)]
@@ -142,13 +147,22 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) queue: Vec<String>,
     /// Certificate chain for TLS, PEM
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    #[arg(long, value_name = "FILE", requires = "tls_key", group = "tls_certificate_of_any_name")]
+    pub(crate) tls_certificate: Option<PathBuf>,
+    /// Earlier name of `--tls-certificate`
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_key",
+        group = "tls_certificate_of_any_name",
+        hide = true
+    )]
     pub(crate) tls_cert: Option<PathBuf>,
     /// Private key of the certificate, PEM
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, value_name = "FILE", requires = "tls_certificate_of_any_name")]
     pub(crate) tls_key: Option<PathBuf>,
     /// Authorities whose client certificates are trusted, PEM
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, value_name = "FILE", requires = "tls_certificate_of_any_name")]
     pub(crate) tls_client_ca: Option<PathBuf>,
     /// For tests against the broker: let `ferrybus clock` move its time, and `ferrybus fault` order faults
     #[arg(long, visible_alias = "test-clock")]
@@ -161,6 +175,9 @@ pub(crate) struct ServeArguments {
     pub(crate) on_difference: Option<OnDifference>,
     /// What to log, such as `info` or `broker_server=debug` [default: `$FERRYBUS_LOG`, else the file's, else info]
     #[arg(long, value_name = "FILTER")]
+    pub(crate) log_level: Option<String>,
+    /// Earlier name of `--log-level`
+    #[arg(long, value_name = "FILTER", hide = true, conflicts_with = "log_level")]
     pub(crate) log: Option<String>,
     /// How log lines look [default: text]
     #[arg(long, value_name = "FORMAT")]

@@ -183,7 +183,7 @@ fn explain(folder: &Path, hosts: &[String], clients: &[String]) -> Result<(), Fa
     let address = hosts.iter().find(|host| host.parse::<IpAddr>().is_err()).or(hosts.first());
     let ca = absolute(&folder.join("ca.pem"));
     output::note(format_args!(
-        "\nstart the broker   ferrybus --tls-cert {} --tls-key {}\n\
+        "\nstart the broker   ferrybus --tls-certificate {} --tls-key {}\n\
          trust in Python    connection_verify=\"{ca}\" (Azure SDK), else SSL_CERT_FILE={ca}\n\
          trust in Node.js   NODE_EXTRA_CA_CERTS={ca}\n\
          trust here         ferrybus send orders --body hello --ca {ca} \\\n                     \

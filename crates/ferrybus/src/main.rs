@@ -31,6 +31,7 @@ mod settings;
 mod size_and_duration;
 mod suggest;
 mod table;
+mod words;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();

@@ -32,7 +32,7 @@ impl Provision {
         Self {
             declared: limits.declared.clone(),
             on_difference: limits.on_difference,
-            limits: limits::Limits::new(limits.bounds.quotas.profile, limits.bounds.max_message_bytes),
+            limits: limits::Limits::new(limits.server.core.profile, limits.server.core.max_message_bytes),
         }
     }
 

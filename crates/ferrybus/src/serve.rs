@@ -2,9 +2,10 @@
 //!
 //! Invariant: nothing is opened before everything has been checked; an argument overrides its key in the file.
 
-use std::{io, path::Path, sync::Arc, time::Instant};
+use std::{io, path::Path, time::Instant};
 
-use broker_server::{EntityPlan, Outcome, ReloadableConfig, Server, ServerConfig, Signals, StartError};
+use broker_log::Durability;
+use broker_server::{Outcome, Server, Signals, StartError};
 use tracing::{info, warn};
 
 use crate::{
@@ -13,7 +14,7 @@ use crate::{
     failure::Failure,
     journal, logging,
     provision::Provision,
-    settings::{Durability, Expiry, Limits, LogFormat, MissingRight, targets_first},
+    settings::{Limits, LogFormat},
 };
 
 /// Serves until a signal or a failure.
@@ -35,14 +36,14 @@ fn serve(arguments: &ServeArguments, log_format: &mut LogFormat) -> Result<(), F
     for notice in &limits.notices {
         warn!("{notice}");
     }
-    if limits.durability == Durability::None {
+    if limits.server.journal.durability == Durability::None {
         warn!("durability is `none`: every message is gone when this process ends");
     }
-    if limits.testing {
+    if limits.server.testing {
         warn!("started for testing: whoever may manage the namespace can move the clock and order faults");
     }
     let banner = Banner::new(&limits, *log_format);
-    let data_dir = limits.data_dir.clone();
+    let data_dir = limits.server.data_dir.clone();
     let server = start(limits)?;
     info!(version = env!("CARGO_PKG_VERSION"), after = ?began.elapsed(), "serving");
     signals.watch_shutdown();
@@ -61,70 +62,13 @@ fn serve(arguments: &ServeArguments, log_format: &mut LogFormat) -> Result<(), F
 
 /// Reads the journal, makes the entities as they are declared, and listens.
 fn start(limits: Limits) -> Result<Server, Failure> {
-    let data_dir = limits.data_dir.clone();
+    let data_dir = limits.server.data_dir.clone();
     let provision = Provision::new(&limits);
-    let config = config(limits);
+    let config = limits.into_config();
     let not_started = |error| not_started(error, &data_dir);
     let mut prepared = Server::prepare(&config).map_err(not_started)?;
     provision.run(&mut prepared, &config.entities)?;
     prepared.listen().map_err(not_started)
-}
-
-/// The one place that knows what the server calls things.
-fn config(limits: Limits) -> ServerConfig {
-    let bounds = limits.bounds;
-    let ReloadableConfig { tls, authority, key_sources } = limits.reloadable.into_config();
-    ServerConfig {
-        listen: limits.listen,
-        listen_tls: limits.listen_tls,
-        listen_http: limits.listen_http,
-        tls,
-        data_dir: limits.data_dir,
-        durability: match limits.durability {
-            Durability::Fsync => broker_log::Durability::Fsync,
-            Durability::Os => broker_log::Durability::Os,
-            Durability::None => broker_log::Durability::None,
-        },
-        segment_bytes: bounds.segment_bytes,
-        cache_bytes: bounds.cache_bytes,
-        disk_reserve_bytes: bounds.disk_reserve_bytes,
-        entities: targets_first(
-            limits
-                .queues
-                .into_iter()
-                .map(|(name, settings)| EntityPlan::queue(name, settings))
-                .chain(limits.topics)
-                .collect(),
-        ),
-        auto_create: limits.auto_create,
-        expiry: match limits.expiry {
-            Expiry::Prompt => broker_core::Expiry::Prompt,
-            Expiry::Lazy => broker_core::Expiry::Lazy,
-        },
-        max_connections: bounds.max_connections,
-        max_links_per_connection: bounds.max_links_per_connection,
-        max_remembered_ids: bounds.max_remembered_ids,
-        quotas: bounds.quotas,
-        max_message_bytes: bounds.max_message_bytes,
-        max_frame_bytes: bounds.max_frame_bytes,
-        idle_time_out: bounds.idle_time_out,
-        link_idle_time_out: bounds.link_idle_time_out,
-        max_in_flight_bytes: bounds.max_in_flight_bytes,
-        http_write_time_out: bounds.http_write_time_out,
-        handshake_time_out: bounds.handshake_time_out,
-        shutdown_time_out: bounds.shutdown_time_out,
-        tcp_max_segment: bounds.tcp_max_segment,
-        io_threads: bounds.io_threads,
-        authority: Arc::new(authority),
-        key_sources,
-        missing_right: match limits.missing_right {
-            MissingRight::Forbidden => broker_server::MissingRight::Forbidden,
-            MissingRight::Unauthorized => broker_server::MissingRight::Unauthorized,
-        },
-        testing: limits.testing,
-        observe: limits.observe,
-        container_id: format!("ferrybus-{}", std::process::id()),
-    }
 }
 
 fn not_started(error: StartError, data_dir: &Path) -> Failure {

@@ -8,14 +8,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde::Deserialize;
+use broker_core::Profile;
+use broker_log::Durability;
+use broker_server::MissingRight;
+use serde::{Deserialize, de::IgnoredAny};
 
-use crate::{
-    emulator::Variables,
-    failure::Failure,
-    size_and_duration::{Bytes, Span},
-    suggest::suggest,
-};
+use crate::{emulator::Variables, failure::Failure, size_and_duration::Span, suggest::suggest, words};
 
 mod bounds;
 mod check;
@@ -24,18 +22,19 @@ mod credentials;
 mod declared;
 mod entries;
 mod issuers;
+mod limit;
 mod observe;
 mod order;
 mod probe;
-mod quotas;
 mod reloadable;
 mod topics;
 
-pub(crate) use bounds::{Bounds, check_name};
+pub(crate) use bounds::check_name;
 pub(crate) use check::{Entities, Limits};
 pub(crate) use config_file::ConfigFile;
 pub(crate) use declared::{Declarations, Declared, OnDifference, Source};
 pub(crate) use entries::{QueueEntry, RuleEntry, SubscriptionEntry, TopicEntry};
+use limit::{Given, JournalTable, LimitsTable, REMOVED};
 pub(crate) use order::targets_first;
 pub(crate) use probe::{ProbeAddress, configuration_file, probe_address};
 pub(crate) use reloadable::Reloadable;
@@ -55,18 +54,21 @@ pub(crate) struct Settings {
     /// Directory of the journal.
     pub(crate) data_dir: Option<PathBuf>,
     /// Durability of acknowledged messages.
+    #[serde(deserialize_with = "words::of_file")]
     pub(crate) durability: Option<Durability>,
     /// Create a queue when a client attaches to a missing one.
     pub(crate) auto_create: Option<bool>,
-    /// When messages whose time is over go.
-    pub(crate) expiry: Option<Expiry>,
+    /// Without effect ([`limit::REMOVED`]).
+    expiry: Option<IgnoredAny>,
     /// The tier of the service that the broker behaves as.
-    pub(crate) profile: Option<Tier>,
+    #[serde(deserialize_with = "words::of_file")]
+    pub(crate) profile: Option<Profile>,
     /// Access of clients without credentials.
     pub(crate) anonymous: Option<Anonymous>,
     /// Offer PLAIN on unencrypted connections from other machines.
     pub(crate) plain_without_tls: Option<bool>,
     /// Response of the management API to an authenticated client without the right to manage.
+    #[serde(deserialize_with = "words::of_file")]
     pub(crate) missing_right: Option<MissingRight>,
     /// For tests against the broker: its clock can be moved.
     pub(crate) testing: Option<bool>,
@@ -80,12 +82,13 @@ pub(crate) struct Settings {
     /// Environment variables of the Azure emulator; never in the file.
     #[serde(skip)]
     pub(crate) variables: Variables,
+    /// Notices about arguments, logged at start; never in the file.
+    #[serde(skip)]
+    pub(crate) notices: Vec<String>,
     /// Certificate and key.
     pub(crate) tls: Option<Tls>,
-    /// Bounds.
-    pub(crate) limits: LimitSettings,
-    /// The journal.
-    pub(crate) journal: JournalSettings,
+    pub(crate) limits: Given<LimitsTable>,
+    pub(crate) journal: Given<JournalTable>,
     /// Log level and format.
     pub(crate) log: LogSettings,
     /// Metrics.
@@ -104,56 +107,6 @@ pub(crate) struct Settings {
     pub(crate) issuer: Vec<IssuerEntry>,
     /// Client certificates for SASL EXTERNAL.
     pub(crate) certificate: Vec<CertificateEntry>,
-}
-
-/// Durability of acknowledged messages.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Durability {
-    /// Accepted messages survive a power loss.
-    #[default]
-    Fsync,
-    /// Accepted messages survive a killed process, not a power loss.
-    Os,
-    /// Memory only: everything is gone when the process ends.
-    None,
-}
-
-/// When a message whose time is over goes. None is ever handed out.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Expiry {
-    /// At once.
-    #[default]
-    Prompt,
-    /// When somebody waits to receive.
-    Lazy,
-}
-
-/// Response of the management API to an authenticated client without the right to manage.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum MissingRight {
-    /// 403, so that it is told apart from a log-in that is no good.
-    #[default]
-    Forbidden,
-    /// 401, as Azure Service Bus.
-    Unauthorized,
-}
-
-/// A tier of the service.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Tier {
-    /// Everything there is.
-    #[default]
-    Standard,
-    /// The same without the sizes of the Premium tier.
-    StandardOnly,
-    /// Plain queues only.
-    Basic,
-    /// The numbers of the emulator.
-    Emulator,
 }
 
 /// Status of an entity.
@@ -192,46 +145,6 @@ pub(crate) struct Tls {
     pub(crate) check_interval: Option<Span>,
 }
 
-/// `[limits]`
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct LimitSettings {
-    pub(crate) max_connections: Option<usize>,
-    pub(crate) max_links_per_connection: Option<u32>,
-    pub(crate) max_remembered_ids: Option<u64>,
-    pub(crate) max_entities: Option<u64>,
-    pub(crate) max_rules_per_topic: Option<u64>,
-    pub(crate) max_receivers_per_entity: Option<u64>,
-    pub(crate) max_subscribers_per_topic: Option<u64>,
-    pub(crate) max_selectors_per_entity: Option<u64>,
-    pub(crate) max_transaction_messages: Option<u64>,
-    pub(crate) max_send_bytes: Option<Bytes>,
-    pub(crate) max_rewritten_bytes: Option<Bytes>,
-    pub(crate) max_transaction_bytes: Option<Bytes>,
-    pub(crate) max_copies_per_send: Option<u64>,
-    pub(crate) transaction_time_out: Option<Span>,
-    pub(crate) max_message_bytes: Option<Bytes>,
-    pub(crate) max_frame_bytes: Option<Bytes>,
-    pub(crate) max_in_flight_bytes: Option<Bytes>,
-    pub(crate) idle_time_out: Option<Span>,
-    pub(crate) link_idle_time_out: Option<Span>,
-    pub(crate) handshake_time_out: Option<Span>,
-    pub(crate) http_write_time_out: Option<Span>,
-    pub(crate) shutdown_time_out: Option<Span>,
-    pub(crate) tcp_max_segment: Option<u16>,
-    pub(crate) io_threads: Option<usize>,
-}
-
-/// `[journal]`
-#[expect(clippy::struct_field_names, reason = "they are the keys of the file, which name their unit")]
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct JournalSettings {
-    pub(crate) segment_bytes: Option<Bytes>,
-    pub(crate) cache_bytes: Option<Bytes>,
-    pub(crate) disk_reserve_bytes: Option<Bytes>,
-}
-
 /// `[log]`
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -239,8 +152,8 @@ pub(crate) struct LogSettings {
     pub(crate) level: Option<String>,
     pub(crate) format: Option<LogFormat>,
     pub(crate) slow_operation: Option<Span>,
-    pub(crate) refused_attempts_per_minute: Option<u32>,
-    pub(crate) refusals_per_minute: Option<u32>,
+    pub(crate) refused_attempts_per_minute: Option<u64>,
+    pub(crate) refusals_per_minute: Option<u64>,
     pub(crate) connections: Option<bool>,
 }
 
@@ -338,6 +251,12 @@ impl Settings {
         toml::from_str(text).map_err(|error| bad_toml(&error, text, name))
     }
 
+    /// The keys of the file that have no effect any more.
+    fn removed(&self) -> impl Iterator<Item = &'static str> {
+        let expiry = self.expiry.map(|_| "expiry");
+        expiry.into_iter().chain(self.limits.removed()).chain(self.journal.removed())
+    }
+
     fn resolve(&mut self, folder: &Path) {
         let tls =
             self.tls.iter_mut().flat_map(|tls| [&mut tls.certificate, &mut tls.key, &mut tls.client_ca]);
@@ -377,7 +296,7 @@ fn bad_toml(error: &toml::de::Error, text: &str, name: &str) -> Failure {
 fn unknown_key(message: &str) -> Option<(&str, Vec<&str>)> {
     let rest = message.strip_prefix("unknown field ")?;
     let mut quoted = rest.split('`').skip(1).step_by(2);
-    Some((quoted.next()?, quoted.collect()))
+    Some((quoted.next()?, quoted.filter(|key| !REMOVED.contains(key)).collect()))
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ fn a_port_is_taken_at_once_and_refuses_connections_until_the_broker_is_ready() {
     // Another broker learns of it before it reads its journal.
     let mut other = config();
     other.listen = vec![address];
-    other.durability = broker_log::Durability::Fsync;
+    other.journal.durability = broker_log::Durability::Fsync;
     // Not a folder: reading the journal would fail, with another error.
     other.data_dir = "/dev/null".into();
     let error = Server::prepare(&other).unwrap_err();

@@ -1,7 +1,6 @@
 use std::{
     io::{self, Read as _, Write as _},
     net::TcpStream,
-    path::PathBuf,
     sync::{
         Mutex,
         atomic::{AtomicBool, Ordering},
@@ -12,49 +11,32 @@ use std::{
 
 use broker_auth::{Anonymous, Authority, Credentials, DEVELOPMENT_KEY, DEVELOPMENT_KEY_NAME};
 use broker_core::{
-    Batch, ClientId, Command, CoreConfig, EntityKind, EntityPath, EntitySettings, Expiry, Message, SubQueue,
-    Ticket, Timestamp,
+    Batch, ClientId, Command, CoreConfig, EntityKind, EntityPath, EntitySettings, Message, SubQueue, Ticket,
+    Timestamp,
 };
 use broker_log::{DiskCall, DiskWorker, Durability, Faults, FaultyDisk, IoDone, JournalConfig};
 use testkit::Wire;
 
 use super::*;
-use crate::{config::MissingRight, executor::Item, node_driver::NodeDriver};
+use crate::{executor::Item, node_driver::NodeDriver};
 
 pub(crate) fn config() -> ServerConfig {
     ServerConfig {
         listen: vec!["127.0.0.1:0".parse().unwrap()],
-        listen_tls: Vec::new(),
-        listen_http: Vec::new(),
-        tls: None,
-        data_dir: PathBuf::new(),
-        durability: Durability::None,
-        segment_bytes: 1 << 20,
-        cache_bytes: 1 << 20,
-        disk_reserve_bytes: 0,
-        entities: Vec::new(),
-        auto_create: false,
-        expiry: Expiry::Prompt,
+        journal: JournalConfig {
+            durability: Durability::None,
+            segment_bytes: 1 << 20,
+            cache_bytes: 1 << 20,
+            reserve_bytes: 0,
+            ..JournalConfig::default()
+        },
+        core: CoreConfig { max_links_per_client: 10, max_history_ids: 10, ..CoreConfig::default() },
         authority: Arc::new(Authority::new(Credentials::development(Anonymous::Deny))),
-        key_sources: Vec::new(),
         max_connections: 10,
-        max_links_per_connection: 10,
-        max_remembered_ids: 10,
-        quotas: crate::Quotas::default(),
-        max_message_bytes: 1 << 20,
-        max_frame_bytes: 65_536,
-        idle_time_out: Duration::from_secs(120),
-        link_idle_time_out: None,
-        max_in_flight_bytes: 256 << 20,
-        http_write_time_out: Duration::from_secs(30),
         handshake_time_out: Duration::from_secs(60),
-        tcp_max_segment: None,
         shutdown_time_out: Duration::from_secs(60),
         io_threads: 2,
-        missing_right: MissingRight::Forbidden,
-        testing: false,
-        observe: crate::ObservabilityConfig::default(),
-        container_id: "ferrybus".to_owned(),
+        ..ServerConfig::default()
     }
 }
 

@@ -29,11 +29,13 @@ pub(super) fn settings_of(file: Option<&Path>, arguments: &ServeArguments) -> Re
 pub(super) fn override_with(settings: &mut Settings, arguments: &ServeArguments) {
     let list = |texts: &Vec<String>| (!texts.is_empty()).then(|| texts.clone());
     let ServeArguments {
+        data_dir,
         data,
         durability,
         anonymous,
         emulator_config,
         on_difference,
+        log_level,
         log,
         log_format,
         log_connections,
@@ -42,12 +44,13 @@ pub(super) fn override_with(settings: &mut Settings, arguments: &ServeArguments)
     settings.listen = list(&arguments.listen).or(settings.listen.take());
     settings.listen_tls = list(&arguments.listen_tls).or(settings.listen_tls.take());
     settings.listen_http = list(&arguments.listen_http).or(settings.listen_http.take());
-    settings.data_dir = data.clone().or(settings.data_dir.take());
+    let tls_certificate = arguments.tls_certificate.as_ref().or(arguments.tls_cert.as_ref());
+    settings.data_dir = data_dir.as_ref().or(data.as_ref()).cloned().or(settings.data_dir.take());
     settings.durability = durability.or(settings.durability);
     settings.anonymous = anonymous.or(settings.anonymous);
     settings.emulator_config = emulator_config.clone().or(settings.emulator_config.take());
     settings.on_difference = on_difference.or(settings.on_difference);
-    settings.log.level = log.clone().or(settings.log.level.take());
+    settings.log.level = log_level.as_ref().or(log.as_ref()).cloned().or(settings.log.level.take());
     settings.log.format = log_format.or(settings.log.format);
     settings.log.connections = log_connections.or(settings.log.connections);
     if arguments.auto_create {
@@ -56,18 +59,30 @@ pub(super) fn override_with(settings: &mut Settings, arguments: &ServeArguments)
     if arguments.testing {
         settings.testing = Some(true);
     }
-    if arguments.tls_cert.is_some() {
+    if tls_certificate.is_some() {
         settings.tls = Some(Tls {
-            certificate: arguments.tls_cert.clone(),
+            certificate: tls_certificate.cloned(),
             key: arguments.tls_key.clone(),
             client_ca: arguments.tls_client_ca.clone(),
             check_interval: settings.tls.take().and_then(|tls| tls.check_interval),
         });
     }
+    settings.notices.extend(renamed(arguments));
     for name in &arguments.queue {
         // A queue of that name in the file says more than the argument does.
         if !settings.queue.iter().any(|queue| queue.name.eq_ignore_ascii_case(name)) {
             settings.queue.push(QueueEntry { name: name.clone(), ..QueueEntry::default() });
         }
     }
+}
+
+/// Notices about arguments that were given under their earlier names: their names are those of the keys now.
+fn renamed(arguments: &ServeArguments) -> impl Iterator<Item = String> {
+    let earlier = [
+        (arguments.data.is_some(), "--data", "--data-dir"),
+        (arguments.tls_cert.is_some(), "--tls-cert", "--tls-certificate"),
+        (arguments.log.is_some(), "--log", "--log-level"),
+    ];
+    let given = earlier.into_iter().filter(|(is_given, ..)| *is_given);
+    given.map(|(_, earlier, now)| format!("`{earlier}` is the earlier name of `{now}` (docs/renamed.md)"))
 }

@@ -1,4 +1,6 @@
 use super::{overrides::override_with, *};
+use broker_log::Durability;
+
 use crate::settings::Settings;
 
 #[test]
@@ -27,4 +29,39 @@ fn silent_arguments_leave_the_file_alone() {
     assert_eq!(settings.listen.as_deref(), Some(&["10.0.0.1".to_owned()][..]));
     assert_eq!((settings.auto_create, settings.log.level.as_deref()), (Some(true), Some("debug")));
     assert_eq!(settings.anonymous, Some(crate::settings::Anonymous::Allow));
+}
+
+#[test]
+fn arguments_under_their_earlier_names_are_taken_with_a_notice_each() {
+    let mut settings = Settings::default();
+    let earlier = ServeArguments {
+        data: Some("d".into()),
+        tls_cert: Some("c".into()),
+        tls_key: Some("k".into()),
+        log: Some("debug".into()),
+        ..ServeArguments::default()
+    };
+    override_with(&mut settings, &earlier);
+    assert_eq!(settings.data_dir.as_deref(), Some(Path::new("d")));
+    assert_eq!(settings.tls.as_ref().and_then(|tls| tls.certificate.as_deref()), Some(Path::new("c")));
+    assert_eq!(settings.log.level.as_deref(), Some("debug"));
+    let list = include_str!("../../../../docs/renamed.md");
+    for (earlier, now) in
+        [("--data", "--data-dir"), ("--tls-cert", "--tls-certificate"), ("--log", "--log-level")]
+    {
+        let notice = format!("`{earlier}` is the earlier name of `{now}` (docs/renamed.md)");
+        assert!(settings.notices.contains(&notice), "{:?}", settings.notices);
+        assert!(list.contains(&format!("| `{earlier}` | `{now}` |")));
+    }
+    let mut settings = Settings::default();
+    let now = ServeArguments {
+        data_dir: Some("d".into()),
+        tls_certificate: Some("c".into()),
+        tls_key: Some("k".into()),
+        log_level: Some("debug".into()),
+        ..ServeArguments::default()
+    };
+    override_with(&mut settings, &now);
+    assert_eq!(settings.data_dir.as_deref(), Some(Path::new("d")));
+    assert!(settings.notices.is_empty(), "{:?}", settings.notices);
 }

@@ -1,118 +1,13 @@
-//! Numbers and names within their bounds.
+//! Properties and names of entities within their bounds.
 //!
 //! Invariant: a value outside its bounds is named with its key, what it is, and what was expected.
 
 use std::time::Duration;
 
 use broker_core::{EntitySettings, EntityStatus};
-use broker_server::Quotas;
 
-use super::{JournalSettings, LimitSettings, QueueEntry, Status, Tier, quotas::quotas};
-use crate::{
-    failure::Failure,
-    size_and_duration::{Bytes, Span},
-};
-
-/// The numbers the broker runs on.
-#[derive(Debug)]
-pub(crate) struct Bounds {
-    pub(crate) segment_bytes: u64,
-    pub(crate) cache_bytes: u64,
-    pub(crate) disk_reserve_bytes: u64,
-    pub(crate) max_connections: usize,
-    pub(crate) max_links_per_connection: u32,
-    pub(crate) max_remembered_ids: u64,
-    pub(crate) quotas: Quotas,
-    pub(crate) max_message_bytes: u64,
-    pub(crate) max_frame_bytes: u32,
-    pub(crate) max_in_flight_bytes: usize,
-    pub(crate) idle_time_out: Duration,
-    pub(crate) link_idle_time_out: Option<Duration>,
-    pub(crate) handshake_time_out: Duration,
-    pub(crate) http_write_time_out: Duration,
-    pub(crate) shutdown_time_out: Duration,
-    pub(crate) tcp_max_segment: Option<u16>,
-    pub(crate) io_threads: usize,
-}
-
-impl Bounds {
-    pub(super) fn new(
-        limits: &LimitSettings,
-        journal: &JournalSettings,
-        tier: Tier,
-    ) -> Result<Self, Failure> {
-        let emulator = tier == Tier::Emulator;
-        let has_small_messages = emulator || tier == Tier::StandardOnly;
-        let size = |key: &str, value: Option<Bytes>, default, min, max| {
-            within(key, value.map(|bytes| bytes.0), default, min, max, "bytes")
-        };
-        Ok(Self {
-            segment_bytes: size("journal.segment_bytes", journal.segment_bytes, 16 << 20, 1 << 20, 4 << 30)?,
-            cache_bytes: size("journal.cache_bytes", journal.cache_bytes, 256 << 20, 1 << 20, 1 << 44)?,
-            disk_reserve_bytes: size(
-                "journal.disk_reserve_bytes",
-                journal.disk_reserve_bytes,
-                256 << 20,
-                0,
-                1 << 44,
-            )?,
-            max_connections: within(
-                "limits.max_connections",
-                limits.max_connections,
-                if emulator { 10 } else { 10_000 },
-                1,
-                1_000_000,
-                "connections",
-            )?,
-            max_remembered_ids: within(
-                "limits.max_remembered_ids",
-                limits.max_remembered_ids,
-                10_000_000,
-                0,
-                1 << 40,
-                "message ids",
-            )?,
-            quotas: quotas(limits, tier)?,
-            max_links_per_connection: within(
-                "limits.max_links_per_connection",
-                limits.max_links_per_connection,
-                5_000,
-                2,
-                65_536,
-                "links",
-            )?,
-            max_message_bytes: message_bytes(
-                "limits.max_message_bytes",
-                limits.max_message_bytes.map(|bytes| bytes.0).or(has_small_messages.then_some(256 << 10)),
-            )?,
-            max_frame_bytes: frame_bytes(limits.max_frame_bytes.map(|bytes| bytes.0))?,
-            max_in_flight_bytes: usize::try_from(size(
-                "limits.max_in_flight_bytes",
-                limits.max_in_flight_bytes,
-                256 << 20,
-                1 << 20,
-                1 << 44,
-            )?)
-            .unwrap_or(usize::MAX),
-            idle_time_out: time("limits.idle_time_out", limits.idle_time_out, 120, 5, 86_400)?,
-            link_idle_time_out: match limits.link_idle_time_out {
-                given @ Some(Span::Of(_)) => Some(time("limits.link_idle_time_out", given, 600, 1, 86_400)?),
-                Some(Span::Forever) | None => None,
-            },
-            handshake_time_out: time("limits.handshake_time_out", limits.handshake_time_out, 30, 1, 3_600)?,
-            http_write_time_out: time(
-                "limits.http_write_time_out",
-                limits.http_write_time_out,
-                30,
-                1,
-                3_600,
-            )?,
-            shutdown_time_out: time("limits.shutdown_time_out", limits.shutdown_time_out, 5, 0, 3_600)?,
-            tcp_max_segment: limits.tcp_max_segment.map(segment_bytes).transpose()?,
-            io_threads: threads(limits.io_threads)?,
-        })
-    }
-}
+use super::{QueueEntry, Status};
+use crate::{failure::Failure, size_and_duration::Span};
 
 /// One `[[queue]]`.
 pub(super) fn queue(entry: &QueueEntry) -> Result<(String, EntitySettings), Failure> {
@@ -240,17 +135,6 @@ fn message_bytes(key: &str, value: Option<u64>) -> Result<u64, Failure> {
     within(key, value, 1 << 20, 1 << 10, 100 << 20, "bytes")
 }
 
-/// The protocol's minimum is 512; more than 16 MiB would let one frame hold up every other link.
-fn frame_bytes(value: Option<u64>) -> Result<u32, Failure> {
-    let bytes = within("limits.max_frame_bytes", value, 1 << 16, 512, 16 << 20, "bytes")?;
-    Ok(u32::try_from(bytes).expect("16 MiB fits 32 bits"))
-}
-
-/// Linux takes no others.
-fn segment_bytes(value: u16) -> Result<u16, Failure> {
-    within("limits.tcp_max_segment", Some(value), value, 88, 32_767, "bytes")
-}
-
 pub(super) fn time(
     key: &str,
     value: Option<Span>,
@@ -268,11 +152,6 @@ pub(super) fn time(
             Err(Failure::misuse(format_args!("{key} is {value}, expected {min:?} to {max:?}")))
         }
     }
-}
-
-fn threads(value: Option<usize>) -> Result<usize, Failure> {
-    let default = std::thread::available_parallelism().map_or(2, |threads| threads.get().min(1_024));
-    within("limits.io_threads", value, default, 1, 1_024, "threads")
 }
 
 const NAME_BYTES_MAX: usize = 260;

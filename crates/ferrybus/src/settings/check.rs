@@ -1,48 +1,42 @@
 //! Makes what the broker runs on out of what the operator wrote.
 //!
-//! Invariant: every value of [`Limits`] lies within its bounds, and every complaint names the key, the value and what
+//! Invariant: every value of [`Limits`] lies within its range, and every complaint names the key, the value and what
 //! was expected.
 
 use std::{
     net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs},
     path::PathBuf,
+    sync::Arc,
 };
 
 use broker_auth::split_authority;
-use broker_core::EntitySettings;
-use broker_server::{EntityPlan, ObservabilityConfig};
+use broker_core::{EntitySettings, Profile};
+use broker_server::{EntityPlan, ReloadableConfig, ServerConfig};
 
-use super::{
-    Bounds, Declarations, Durability, Expiry, MissingRight, OnDifference, Reloadable, Settings,
-    bounds::queue, topics,
-};
+use super::{Declarations, OnDifference, Reloadable, Settings, bounds::queue, targets_first, topics};
 use crate::{emulator, failure::Failure};
 
 /// Checked configuration of the broker.
 #[derive(Debug)]
 pub(crate) struct Limits {
-    pub(crate) listen: Vec<SocketAddr>,
-    pub(crate) listen_tls: Vec<SocketAddr>,
-    pub(crate) listen_http: Vec<SocketAddr>,
-    /// Only this machine can reach these addresses.
+    /// What the server runs on, but for what a reload replaces.
+    pub(crate) server: ServerConfig,
+    /// Only this machine can reach its addresses.
     pub(crate) loopback: bool,
     pub(crate) reloadable: Reloadable,
-    pub(crate) data_dir: PathBuf,
-    pub(crate) durability: Durability,
-    pub(crate) queues: Vec<(String, EntitySettings)>,
-    /// Topics, each before its subscriptions.
-    pub(crate) topics: Vec<EntityPlan>,
-    /// Which file says what of them.
+    /// Which file says what of the entities.
     pub(crate) declared: Declarations,
     pub(crate) on_difference: OnDifference,
-    pub(crate) auto_create: bool,
-    pub(crate) expiry: Expiry,
-    pub(crate) bounds: Bounds,
-    pub(crate) missing_right: MissingRight,
-    pub(crate) testing: bool,
-    pub(crate) observe: ObservabilityConfig,
     /// Notices about settings without effect, logged at start.
     pub(crate) notices: Vec<String>,
+}
+
+impl Limits {
+    /// The whole configuration of the server.
+    pub(crate) fn into_config(self) -> ServerConfig {
+        let ReloadableConfig { tls, authority, key_sources } = self.reloadable.into_config();
+        ServerConfig { tls, authority: Arc::new(authority), key_sources, ..self.server }
+    }
 }
 
 /// The entities of a file.
@@ -83,29 +77,32 @@ impl Settings {
         let loopback =
             listen.iter().chain(&listen_tls).chain(&listen_http).all(|address| is_loopback(address.ip()));
         let reloadable = Reloadable::new(&self, loopback)?;
-        let Entities { queues, topics, declared, notices } = self.entities()?;
+        let Entities { queues, topics, declared, mut notices } = self.entities()?;
         let usual = if declared.has_emulator() { OnDifference::Apply } else { OnDifference::Keep };
-        let observe = self.observe()?;
-        Ok(Limits {
-            observe,
+        notices.extend(self.removed().map(|key| {
+            format!("`{key}` in the configuration has no effect: it is no setting any more (docs/renamed.md)")
+        }));
+        notices.extend(self.notices.iter().cloned());
+        let queues = queues.into_iter().map(|(name, settings)| EntityPlan::queue(name, settings));
+        let mut server = ServerConfig {
             listen,
             listen_tls,
             listen_http,
-            loopback,
-            reloadable,
-            bounds: Bounds::new(&self.limits, &self.journal, self.profile.unwrap_or_default())?,
-            data_dir: self.data_dir.unwrap_or_else(|| PathBuf::from("ferrybus-data")),
-            durability: self.durability.unwrap_or_default(),
-            queues,
-            topics,
-            declared,
-            on_difference: self.on_difference.unwrap_or(usual),
+            entities: targets_first(queues.chain(topics).collect()),
             auto_create: self.auto_create.unwrap_or_default(),
-            expiry: self.expiry.unwrap_or_default(),
             missing_right: self.missing_right.unwrap_or_default(),
             testing: self.testing.unwrap_or_default(),
-            notices,
-        })
+            container_id: format!("ferrybus-{}", std::process::id()),
+            ..ServerConfig::default()
+        };
+        server.core.profile = self.profile.unwrap_or(Profile::STANDARD);
+        server.journal.durability = self.durability.unwrap_or_default();
+        self.limits.apply(&mut server)?;
+        self.journal.apply(&mut server)?;
+        self.observe(&mut server)?;
+        server.data_dir = self.data_dir.unwrap_or_else(|| PathBuf::from("ferrybus-data"));
+        let on_difference = self.on_difference.unwrap_or(usual);
+        Ok(Limits { server, loopback, reloadable, declared, on_difference, notices })
     }
 
     /// The names in `hostnames` and those of addresses to listen on.

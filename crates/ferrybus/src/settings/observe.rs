@@ -4,18 +4,21 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use broker_server::{ObservabilityConfig, TelemetryConfig};
+use broker_server::{ServerConfig, TelemetryConfig};
 use serde::Deserialize;
 
-use super::{Settings, bounds::within};
-use crate::{ca_bundle, failure::Failure};
+use super::{
+    Settings,
+    limit::{Amount, METRICS_ENTITIES, REFUSALS, REFUSED_ATTEMPTS},
+};
+use crate::{ca_bundle, failure::Failure, size_and_duration::Span};
 
 /// `[metrics]`
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct MetricsSettings {
     pub(crate) anonymous: Option<bool>,
-    pub(crate) max_entities: Option<usize>,
+    pub(crate) max_entities: Option<u64>,
 }
 
 /// `[telemetry]`
@@ -38,46 +41,19 @@ impl std::fmt::Debug for TelemetrySettings {
 }
 
 impl Settings {
-    /// Configuration of metrics, logs and traces.
-    pub(super) fn observe(&self) -> Result<ObservabilityConfig, Failure> {
-        let default = ObservabilityConfig::default();
-        let MetricsSettings { anonymous, max_entities } = self.metrics;
-        let slow_operation = match self.log.slow_operation {
-            Some(span) => span.finite(),
-            None => default.slow_operation,
-        };
-        Ok(ObservabilityConfig {
-            anonymous_metrics: anonymous.unwrap_or(default.anonymous_metrics),
-            max_entities: within(
-                "metrics.max_entities",
-                max_entities,
-                default.max_entities,
-                0,
-                1_000_000,
-                "entities",
-            )?,
-            slow_operation,
-            refused_attempts_per_minute: within(
-                "log.refused_attempts_per_minute",
-                self.log.refused_attempts_per_minute,
-                default.refused_attempts_per_minute,
-                0,
-                60_000,
-                "lines",
-            )?,
-            refusals_per_minute: within(
-                "log.refusals_per_minute",
-                self.log.refusals_per_minute,
-                default.refusals_per_minute,
-                0,
-                60_000,
-                "lines",
-            )?,
-            log_connections: self.log.connections.unwrap_or(default.log_connections),
-            telemetry: telemetry(&self.telemetry, &|name| {
-                std::env::var(name).ok().filter(|value| !value.is_empty())
-            })?,
-        })
+    /// Sets the configuration of metrics, logs and traces.
+    pub(super) fn observe(&self, config: &mut ServerConfig) -> Result<(), Failure> {
+        let given = |number: Option<u64>| number.map(Amount::Number);
+        REFUSED_ATTEMPTS.apply(given(self.log.refused_attempts_per_minute), config)?;
+        REFUSALS.apply(given(self.log.refusals_per_minute), config)?;
+        METRICS_ENTITIES.apply(given(self.metrics.max_entities), config)?;
+        let environment = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let observe = &mut config.observe;
+        observe.anonymous_metrics = self.metrics.anonymous.unwrap_or(observe.anonymous_metrics);
+        observe.slow_operation = self.log.slow_operation.map_or(observe.slow_operation, Span::finite);
+        observe.log_connections = self.log.connections.unwrap_or(observe.log_connections);
+        observe.telemetry = telemetry(&self.telemetry, &environment)?;
+        Ok(())
     }
 }
 

@@ -2,10 +2,18 @@
 //!
 //! Invariant: a start and a reload make it in the same way.
 
+use std::time::Duration;
+
 use broker_auth::{Authority, Credentials, Issuer};
+use broker_core::Profile;
 use broker_server::{KeySource, ReloadableConfig, TlsFiles};
 
-use super::{Settings, Tls, bounds::time, credentials::credentials, issuers::issuers};
+use super::{
+    Settings, Tls,
+    credentials::credentials,
+    issuers::issuers,
+    limit::{Amount, TLS_CHECK_INTERVAL},
+};
 use crate::failure::Failure;
 
 /// The state that a reload replaces.
@@ -47,10 +55,11 @@ fn tls_files(tls: &Tls) -> Result<TlsFiles, Failure> {
         Failure::misuse(format_args!("`tls.{key}` is missing, TLS needs a certificate and its key"))
             .hint("`ferrybus cert dev` makes a pair for development")
     };
+    let check_every = TLS_CHECK_INTERVAL.resolve(tls.check_interval.map(Amount::from), Profile::STANDARD)?;
     Ok(TlsFiles {
         certificate: tls.certificate.clone().ok_or_else(|| missing("certificate"))?,
         key: tls.key.clone().ok_or_else(|| missing("key"))?,
         client_authorities: tls.client_ca.clone(),
-        check_every: time("tls.check_interval", tls.check_interval, 10, 1, 3_600)?,
+        check_every: Duration::from_millis(check_every.unwrap_or_default()),
     })
 }

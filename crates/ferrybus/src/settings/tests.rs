@@ -37,7 +37,10 @@ fn unknown_keys_are_refused_with_the_nearest_name() {
 #[test]
 fn wrong_values_are_named_with_their_line() {
     let cases = [
-        ("expiry = \"never\"", "line 1: unknown variant `never`, expected `prompt` or `lazy`"),
+        (
+            "missing_right = \"never\"",
+            "line 1: unknown variant `never`, expected `forbidden` or `unauthorized`",
+        ),
         ("auto_create = \"yes\"", "line 1: invalid type: string \"yes\", expected a boolean"),
         ("durability = \"never\"", "line 1: unknown variant `never`, expected one of `fsync`, `os`, `none`"),
         (

@@ -163,7 +163,7 @@ fn a_folder_and_an_address_serve_one_broker() {
     let broker = Broker::start(&folder.0, &LOCAL);
     let same_folder = ferrybus(&folder.0, &LOCAL);
     assert_eq!(code(&same_folder), 1, "{}", stderr(&same_folder));
-    let line = ["--listen", &broker.addresses[0], "--data", "elsewhere"];
+    let line = ["--listen", &broker.addresses[0], "--data-dir", "elsewhere"];
     let same_address = ferrybus(&folder.0, &line);
     assert_eq!(code(&same_address), 1);
     let text = stderr(&same_address);
@@ -178,7 +178,7 @@ fn tls_clients_are_served_with_a_development_certificate() {
     line.extend([
         "--listen-tls",
         "127.0.0.1:0",
-        "--tls-cert",
+        "--tls-certificate",
         "certs/server.pem",
         "--tls-key",
         "certs/server-key.pem",

@@ -40,7 +40,7 @@ fn misuse_exits_with_2_and_says_what_was_expected() {
             &["--listen", "0.0.0.0:5672"],
             "no keys or users are configured\nhint: add a `[[key]]` or `[[user]]`",
         ),
-        (&["--log", "a=b=c"], "is not a log filter"),
+        (&["--log-level", "a=b=c"], "is not a log filter"),
         (
             &["send", "orders", "--body", "x", "--connection-string", "Endpoin=sb://x"],
             "unknown key `Endpoin`\nhint: did you mean `Endpoint`?",

@@ -78,7 +78,7 @@ fn differences(example: &Example, block: &Block) -> Vec<String> {
     };
     let folder = folder(example);
     let broker = serve.map(|serve| {
-        let always = ["--listen", "127.0.0.1:0", "--durability", "none", "--data", "beside"];
+        let always = ["--listen", "127.0.0.1:0", "--durability", "none", "--data-dir", "beside"];
         Broker::start(&folder.0, &[&always, serve].concat())
     });
     let mut lines: Vec<String> = before.iter().map(|&line| line.to_owned()).collect();
@@ -122,7 +122,7 @@ fn starts(example: &Example, block: &Block) -> Vec<String> {
     assert!(["ferrybus", "cargo"].contains(&program), "{program}");
     let mut words: Vec<&str> = arguments.split(' ').collect();
     words.extend(["--listen", "127.0.0.1:0"]);
-    if words.contains(&"--tls-cert") {
+    if words.contains(&"--tls-certificate") {
         words.extend(["--listen-tls", "127.0.0.1:0"]);
     }
     let broker = Broker::start(&folder.0, &words);

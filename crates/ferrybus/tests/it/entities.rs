@@ -219,7 +219,7 @@ fn more_entities_than_one_page_holds_are_listed() {
     it.folder.write("many.toml", &queues.concat());
     let many = Broker::start(
         &it.folder.0,
-        &["--config", "many.toml", "--listen", "127.0.0.1:0", "--data", "many", "--durability", "none"],
+        &["--config", "many.toml", "--listen", "127.0.0.1:0", "--data-dir", "many", "--durability", "none"],
     );
     let output = ferrybus(&it.folder.0, &["queue", "list", "--connection-string", &many.connection_string]);
     assert_eq!(stdout(&output).lines().count(), 206, "{}", stderr(&output));
@@ -232,7 +232,8 @@ fn an_update_leaves_sizes_alone_that_only_a_file_can_set() {
         "odd.toml",
         "[[queue]]\nname = \"odd\"\nmax_size_bytes = \"5 MiB\"\n[[queue]]\nname = \"free\"\n",
     );
-    let line = ["--config", "odd.toml", "--listen", "127.0.0.1:0", "--data", "odd", "--durability", "none"];
+    let line =
+        ["--config", "odd.toml", "--listen", "127.0.0.1:0", "--data-dir", "odd", "--durability", "none"];
     let it = Setting { broker: Broker::start(&it.folder.0, &line), ..it };
     for (name, bytes) in [("odd", 5_242_880_u64), ("free", 85_899_345_920)] {
         it.done(&format!("queue update {name} --max-delivery-count 3"));

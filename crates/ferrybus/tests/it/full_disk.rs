@@ -102,7 +102,7 @@ impl SmallDisk {
 
     fn broker(&self, folder: &Folder) -> Broker {
         let data = self.data();
-        let line = ["--data", data.to_str().unwrap(), "--log", "info"];
+        let line = ["--data-dir", data.to_str().unwrap(), "--log-level", "info"];
         Broker::logged(&folder.0, &line, &folder.0.join("log"))
     }
 }
@@ -235,7 +235,7 @@ fn a_disk_that_is_full_without_a_reserve_ends_the_process_with_1_and_loses_nothi
     // A supervisor starts it again and again: that leaves nothing behind.
     let files = disk.files();
     for _ in 0..3 {
-        let failed = ferrybus(&folder.0, &["--data", disk.data().to_str().unwrap()]);
+        let failed = ferrybus(&folder.0, &["--data-dir", disk.data().to_str().unwrap()]);
         assert_eq!(code(&failed), 1, "{}", stderr(&failed));
         assert_eq!(disk.files(), files);
     }

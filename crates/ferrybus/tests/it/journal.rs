@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::support::{Broker, Folder, code, ferrybus, stderr, stdout};
 
 /// With `fsync`: the journal can tell damage from a torn end only where the disk has confirmed what follows.
-const SERVE: [&str; 6] = ["--listen", "127.0.0.1:0", "--queue", "orders", "--data", "data"];
+const SERVE: [&str; 6] = ["--listen", "127.0.0.1:0", "--queue", "orders", "--data-dir", "data"];
 
 /// A broker's journal with messages `tea 1.`, `tea 2.` and so on, each in a batch of its own, as a kill leaves it.
 fn written(name: &str, messages: u32) -> Folder {

@@ -42,7 +42,7 @@ impl Scene {
     fn in_folder(folder: Folder, config: &str, arguments: &[&str]) -> Self {
         let config = format!("durability = \"none\"\nlisten = [\"127.0.0.1:0\"]\n{config}");
         folder.write("broker.toml", &config);
-        let always = ["--config", "broker.toml", "--log", "info", "--log-format", "json"];
+        let always = ["--config", "broker.toml", "--log-level", "info", "--log-format", "json"];
         let broker = Broker::logged(&folder.0, &[&always[..], arguments].concat(), &folder.0.join("log"));
         Self { folder, broker }
     }

@@ -25,8 +25,11 @@ fn changes_are_in_the_audit_log_and_long_operations_in_the_log() {
     let config = folder.write("ferrybus.toml", "[log]\nslow_operation = \"0s\"\n");
     let config = config.to_str().unwrap();
     let serve = ["--config", config, "--listen", "127.0.0.1:0", "--durability", "none"];
-    let broker =
-        Broker::logged(&folder.0, &[&serve[..], &["--log", "info", "--log-format", "json"]].concat(), &log);
+    let broker = Broker::logged(
+        &folder.0,
+        &[&serve[..], &["--log-level", "info", "--log-format", "json"]].concat(),
+        &log,
+    );
     let run = |words: &[&str], connection_string: &str| {
         let words: Vec<&str> =
             words.iter().copied().chain(["--connection-string", connection_string]).collect();
@@ -88,7 +91,7 @@ fn each_thing_that_an_administrator_does_is_in_the_audit_log() {
     let folder = Folder::new("audit-actions");
     let log = folder.0.join("log");
     let empty = folder.write("empty.toml", "");
-    let serve = ["--testing", "--listen", "127.0.0.1:0", "--durability", "none", "--log", "info"];
+    let serve = ["--testing", "--listen", "127.0.0.1:0", "--durability", "none", "--log-level", "info"];
     let broker = Broker::logged(&folder.0, &[&serve[..], &["--log-format", "json"]].concat(), &log);
     let wrong = broker.connection_string.replace("SAS_KEY_VALUE", "another");
     let apply = format!("config apply {}", empty.to_str().unwrap());
@@ -174,8 +177,11 @@ fn who_keeps_on_trying_does_not_fill_the_audit_log_and_hides_nothing() {
          [[key]]\nname = \"till\"\nkey = \"SAS_KEY_VALUE\"\nrights = [\"send\"]\n";
     let config = folder.write("ferrybus.toml", config);
     let serve = ["--config", config.to_str().unwrap(), "--listen", "127.0.0.1:0", "--durability", "none"];
-    let broker =
-        Broker::logged(&folder.0, &[&serve[..], &["--log", "info", "--log-format", "json"]].concat(), &log);
+    let broker = Broker::logged(
+        &folder.0,
+        &[&serve[..], &["--log-level", "info", "--log-format", "json"]].concat(),
+        &log,
+    );
     let begun = std::time::Instant::now();
     let address = &broker.addresses[0];
     // Nobody who is known, and `till:SAS_KEY_VALUE`, who may not.
@@ -232,7 +238,7 @@ fn health_says_whether_the_broker_can_be_used() {
     let data = folder.0.join("data");
     let data = data.to_str().unwrap();
     let config = folder.write("ferrybus.toml", "[journal]\ndisk_reserve_bytes = 17592186044416\n");
-    let serve = ["--listen", "127.0.0.1:0", "--data", data];
+    let serve = ["--listen", "127.0.0.1:0", "--data-dir", data];
     let broker = Broker::start(&folder.0, &[&serve[..], &["--config", "/dev/null"]].concat());
     let address = broker.addresses[0].clone();
     let output = ferrybus(&folder.0, &["health", "--server", &address]);

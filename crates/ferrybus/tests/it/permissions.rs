@@ -34,7 +34,7 @@ fn log_of_start(folder: &Folder, more: &[&str]) -> String {
 #[test]
 fn a_fresh_start_makes_a_journal_that_its_owner_alone_can_read() {
     let folder = Folder::new("fresh-permissions");
-    let log = log_of_start(&folder, &["--data", "above/journal"]);
+    let log = log_of_start(&folder, &["--data-dir", "above/journal"]);
     assert_eq!(log, "", "nothing to warn of");
     let journal = folder.0.join("above/journal");
     assert_eq!((mode(&folder.0.join("above")), mode(&journal)), (0o700, 0o700));
@@ -72,7 +72,7 @@ fn a_journal_that_others_can_read_is_a_warning_and_stays_as_it_is() {
 fn a_private_key_that_others_can_read_is_a_warning() {
     let folder = Folder::new("open-key");
     assert_eq!(code(&ferrybus(&folder.0, &["cert", "dev", "--out", "certs"])), 0);
-    let tls = ["--tls-cert", "certs/server.pem", "--tls-key", "certs/server-key.pem"];
+    let tls = ["--tls-certificate", "certs/server.pem", "--tls-key", "certs/server-key.pem"];
     let line = [&tls[..], &["--listen-tls", "127.0.0.1:0"]].concat();
     assert_eq!(log_of_start(&folder, &line), "");
     open_up(&folder.0.join("certs/server-key.pem"), 0o644);

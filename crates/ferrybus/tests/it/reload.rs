@@ -389,7 +389,7 @@ fn a_log_level_of_the_command_line_or_the_environment_wins_over_the_files() {
         command.env("FERRYBUS_LOG", "info");
         command
     };
-    let cases: [(&[&str], Make); 2] = [(&["--log", "info"], detached), (&[], in_environment)];
+    let cases: [(&[&str], Make); 2] = [(&["--log-level", "info"], detached), (&[], in_environment)];
     for (arguments, make) in cases {
         let folder = Folder::new("reload-level");
         folder.write("ferrybus.toml", &configuration("error"));

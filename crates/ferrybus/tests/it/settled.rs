@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// With `fsync`, so that what waits for the disk waits for a sync.
-const SERVE: [&str; 6] = ["--listen", "127.0.0.1:0", "--queue", "orders", "--data", "data"];
+const SERVE: [&str; 6] = ["--listen", "127.0.0.1:0", "--queue", "orders", "--data-dir", "data"];
 const FIRST: Option<ReceiverSettleMode> = Some(ReceiverSettleMode::First);
 /// `RootManageSharedAccessKey:SAS_KEY_VALUE`.
 const LOGIN: &str = "Authorization: Basic Um9vdE1hbmFnZVNoYXJlZEFjY2Vzc0tleTpTQVNfS0VZX1ZBTFVF\r\n";

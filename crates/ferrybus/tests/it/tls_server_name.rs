@@ -49,7 +49,8 @@ fn a_server_name_with_a_port_is_refused_and_the_log_says_how_to_mend_it() {
     let folder = Folder::new("tls-server-name");
     let log = folder.0.join("log");
     assert_eq!(code(&ferrybus(&folder.0, &["cert", "dev", "--out", "."])), 0);
-    let tls = ["--tls-cert", "server.pem", "--tls-key", "server-key.pem", "--listen-tls", "127.0.0.1:0"];
+    let tls =
+        ["--tls-certificate", "server.pem", "--tls-key", "server-key.pem", "--listen-tls", "127.0.0.1:0"];
     let serve = ["--listen", "127.0.0.1:0", "--durability", "none"];
     let broker = Broker::logged(&folder.0, &[&serve[..], &tls[..]].concat(), &log);
     let mut first = [0];

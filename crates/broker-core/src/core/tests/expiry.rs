@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::harness::*;
 use crate::{
-    Command, Effect, EntityPath, EntitySettings, EntityStatus, Message, Outcome,
-    ReceiveMode, SubQueue, Timestamp,
+    Command, Effect, EntityPath, EntitySettings, EntityStatus, Message, Outcome, ReceiveMode, SubQueue,
+    Timestamp,
 };
 
 fn settings(default_ttl: Option<u64>, dead_letter: bool) -> EntitySettings {

@@ -2,6 +2,8 @@ use std::time::Duration;
 
 use broker_auth::Anonymous;
 use broker_core::EntitySettings;
+use broker_log::Durability;
+use broker_server::MissingRight;
 
 use super::*;
 use crate::{emulator::Variables, settings::check_name};
@@ -17,17 +19,17 @@ fn limits(text: &str) -> Limits {
 #[test]
 fn the_default_listens_on_loopback_with_the_development_key() {
     let limits = limits("");
-    assert_eq!(limits.listen[0], "127.0.0.1:5672".parse().unwrap());
-    assert!(limits.listen.iter().all(|address| address.ip().is_loopback() && address.port() == 5672));
-    assert!(limits.listen_tls.is_empty() && limits.reloadable.tls.is_none());
+    assert_eq!(limits.server.listen[0], "127.0.0.1:5672".parse().unwrap());
+    assert!(limits.server.listen.iter().all(|address| address.ip().is_loopback() && address.port() == 5672));
+    assert!(limits.server.listen_tls.is_empty() && limits.reloadable.tls.is_none());
     assert!(limits.reloadable.development);
     assert_eq!(limits.reloadable.credentials.keys[0].name, "RootManageSharedAccessKey");
     assert_eq!(limits.reloadable.credentials.anonymous, Anonymous::Deny);
-    assert_eq!(limits.expiry, Expiry::Prompt);
-    assert_eq!(limits.missing_right, MissingRight::Forbidden);
-    assert_eq!((limits.bounds.max_message_bytes, limits.bounds.max_frame_bytes), (1_048_576, 65_536));
-    assert_eq!(limits.durability, Durability::Fsync);
-    assert_eq!(limits.data_dir, PathBuf::from("ferrybus-data"));
+    let server = limits.server;
+    assert_eq!(server.missing_right, MissingRight::Forbidden);
+    assert_eq!((server.core.max_message_bytes, server.max_frame_bytes), (1_048_576, 65_536));
+    assert_eq!(server.journal.durability, Durability::Fsync);
+    assert_eq!(server.data_dir, PathBuf::from("ferrybus-data"));
 }
 
 #[test]
@@ -73,7 +75,6 @@ fn values_outside_their_bounds_are_named() {
             "[limits]\nmax_in_flight_bytes = 17592186044417",
             "`limits.max_in_flight_bytes` is 17592186044417, expected 1048576 to 17592186044416 bytes",
         ),
-        ("[limits]\nhttp_write_time_out = \"999ms\"", "`limits.http_write_time_out`"),
         (
             "[limits]\nmax_frame_bytes = 256",
             "`limits.max_frame_bytes` is 256, expected 512 to 16777216 bytes",
@@ -161,8 +162,8 @@ fn values_at_their_bounds_are_accepted() {
         "[limits]\nidle_time_out = \"5s\"\nshutdown_time_out = \"0s\"",
         "[limits]\nlink_idle_time_out = \"1s\"",
         "[limits]\nlink_idle_time_out = \"1 day\"",
-        "[limits]\nmax_in_flight_bytes = \"1 MiB\"\nhttp_write_time_out = \"1s\"",
-        "[limits]\nmax_in_flight_bytes = 17592186044416\nhttp_write_time_out = \"1h\"",
+        "[limits]\nmax_in_flight_bytes = \"1 MiB\"",
+        "[limits]\nmax_in_flight_bytes = 17592186044416",
         "[[queue]]\nname = \"q\"\nlock_duration = \"5m\"\nmax_delivery_count = 2147483647\nrequires_session = true",
     ] {
         assert!(check(text).is_ok(), "{text}: {:?}", check(text));
@@ -177,7 +178,7 @@ fn an_idle_link_stays_unless_a_time_is_given() {
     let cases = [("", None), ("\"P10675199D\"", None), ("\"10m\"", Some(Duration::from_secs(600)))];
     for (text, expected) in cases {
         let line = if text.is_empty() { String::new() } else { format!("link_idle_time_out = {text}") };
-        assert_eq!(limits(&format!("[limits]\n{line}")).bounds.link_idle_time_out, expected, "{text}");
+        assert_eq!(limits(&format!("[limits]\n{line}")).server.link_idle_time_out, expected, "{text}");
     }
     for (text, found) in [("999ms", "999ms"), ("25h", "90000s")] {
         let complaint = check(&format!("[limits]\nlink_idle_time_out = \"{text}\"")).unwrap_err();
@@ -205,15 +206,15 @@ fn queues_get_what_is_configured_and_defaults_for_the_rest() {
         max_size_bytes: Some(1 << 30),
         ..EntitySettings::default()
     };
-    assert_eq!(limits.queues, [("q".to_owned(), expected)]);
+    assert_eq!(limits.server.entities, [EntityPlan::queue("q", expected)]);
 }
 
 #[test]
 fn a_certificate_opens_the_tls_port_of_the_same_hosts() {
     let text = "listen = [\"127.0.0.1:7000\", \"127.0.0.1:7001\"]\n[tls]\ncertificate = \"c\"\nkey = \"k\"";
-    assert_eq!(limits(text).listen_tls, ["127.0.0.1:5671".parse().unwrap()]);
+    assert_eq!(limits(text).server.listen_tls, ["127.0.0.1:5671".parse().unwrap()]);
     let other = limits(&format!("listen_tls = [\"127.0.0.2:7\"]\n{text}"));
-    assert_eq!(other.listen_tls, ["127.0.0.2:7".parse().unwrap()]);
+    assert_eq!(other.server.listen_tls, ["127.0.0.2:7".parse().unwrap()]);
 }
 
 #[test]
@@ -231,9 +232,9 @@ fn http_has_port_5300_unless_another_is_asked_for() {
     ];
     for (text, expected) in cases {
         let expected: Vec<SocketAddr> = expected.iter().map(|address| address.parse().unwrap()).collect();
-        assert_eq!(limits(text).listen_http, expected, "{text}");
+        assert_eq!(limits(text).server.listen_http, expected, "{text}");
     }
-    let default = limits("").listen_http;
+    let default = limits("").server.listen_http;
     assert!(default.contains(&"127.0.0.1:5300".parse().unwrap()), "{default:?}");
     assert!(
         default.iter().all(|address| address.ip().is_loopback() && address.port() == 5300),
@@ -243,7 +244,7 @@ fn http_has_port_5300_unless_another_is_asked_for() {
 
 #[test]
 fn an_address_given_twice_is_listened_on_once() {
-    assert_eq!(limits("listen = [\"127.0.0.1\", \"127.0.0.1:5672\"]").listen.len(), 1);
+    assert_eq!(limits("listen = [\"127.0.0.1\", \"127.0.0.1:5672\"]").server.listen.len(), 1);
 }
 
 #[test]
@@ -259,7 +260,7 @@ fn the_emulators_variable_stands_in_for_the_usual_port_of_http() {
         let mut settings = Settings::parse(text, "f").unwrap();
         settings.variables = Variables { http_port: Some(8080), notices: vec!["n".into()] };
         let limits = settings.check().unwrap();
-        assert_eq!(limits.listen_http[0], expected.parse().unwrap(), "{text}");
+        assert_eq!(limits.server.listen_http[0], expected.parse().unwrap(), "{text}");
         // Nobody brought the emulator's configuration.
         assert!(limits.notices.is_empty(), "{:?}", limits.notices);
     }
@@ -270,7 +271,7 @@ fn a_missing_right_is_answered_as_the_operator_says() {
     for (word, expected) in
         [("forbidden", MissingRight::Forbidden), ("unauthorized", MissingRight::Unauthorized)]
     {
-        assert_eq!(limits(&format!("missing_right = \"{word}\"")).missing_right, expected);
+        assert_eq!(limits(&format!("missing_right = \"{word}\"")).server.missing_right, expected);
     }
     let unknown = Settings::parse("missing_right = \"401\"", "f").unwrap_err().to_string();
     assert!(unknown.contains("expected `forbidden` or `unauthorized`"), "{unknown}");

@@ -38,7 +38,7 @@ const fn beside(serve: &'static [&'static str], before: &'static [&'static str])
 
 /// A journal as a kill leaves it.
 const WRITTEN: &[&str] = &[
-    "ferrybus --listen 127.0.0.1:0 --data ferrybus-data --queue orders > ready & broker=$!",
+    "ferrybus --listen 127.0.0.1:0 --data-dir ferrybus-data --queue orders > ready & broker=$!",
     "until grep -q Endpoint ready; do :; done",
     "export FERRYBUS_CONNECTION_STRING=\"$(grep Endpoint ready | tr -d ' ')\"",
     "for n in 1 2 3 4 5; do ferrybus send orders --body \"tea $n.\" || exit; done",

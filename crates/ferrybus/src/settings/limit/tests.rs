@@ -1,5 +1,8 @@
+use std::{collections::BTreeSet, fs, path::Path};
+
 use broker_core::{EntityStatus, Profile};
 
+use super::*;
 use crate::settings::{Limits, Settings};
 
 fn check(text: &str) -> Result<Limits, String> {
@@ -23,14 +26,6 @@ fn quotas_and_entities_outside_their_bounds_are_named_with_their_place() {
             "`limits.max_receivers_per_entity` is 0, expected 1 to 1000000 receivers",
         ),
         (
-            "[limits]\nmax_subscribers_per_topic = 100001",
-            "`limits.max_subscribers_per_topic` is 100001, expected 1 to 100000 subscribers",
-        ),
-        (
-            "[limits]\nmax_selectors_per_entity = 0",
-            "`limits.max_selectors_per_entity` is 0, expected 1 to 100000 receivers",
-        ),
-        (
             "[limits]\nmax_transaction_messages = 10001",
             "`limits.max_transaction_messages` is 10001, expected 1 to 10000 messages",
         ),
@@ -39,20 +34,8 @@ fn quotas_and_entities_outside_their_bounds_are_named_with_their_place() {
             "`limits.max_send_bytes` is 16777215, expected 16777216 to 1073741824 bytes",
         ),
         (
-            "[limits]\nmax_rewritten_bytes = \"1025 MiB\"",
-            "`limits.max_rewritten_bytes` is 1074790400, expected 16777216 to 1073741824 bytes",
-        ),
-        (
             "[limits]\nmax_transaction_bytes = \"15 MiB\"",
             "`limits.max_transaction_bytes` is 15728640, expected 16777216 to 1073741824 bytes",
-        ),
-        (
-            "[limits]\nmax_copies_per_send = 0",
-            "`limits.max_copies_per_send` is 0, expected 1 to 10000000 copies",
-        ),
-        (
-            "[limits]\nmax_copies_per_send = 10000001",
-            "`limits.max_copies_per_send` is 10000001, expected 1 to 10000000 copies",
         ),
         (
             "[limits]\ntransaction_time_out = \"2h\"",
@@ -92,39 +75,22 @@ fn each_tier_has_its_profile_and_defaults() {
         ("profile = \"emulator\"\n[limits]\nmax_entities = 60", Profile::EMULATOR, 60, 10, 256 << 10),
     ];
     for (text, profile, entities, connections, message_bytes) in cases {
-        let bounds = limits(text).bounds;
-        assert_eq!(bounds.quotas.profile, profile, "{text}");
-        let found = (bounds.quotas.max_entities, bounds.max_connections, bounds.max_message_bytes);
+        let server = limits(text).server;
+        assert_eq!(server.core.profile, profile, "{text}");
+        let found = (server.core.max_entities, server.max_connections, server.core.max_message_bytes);
         assert_eq!(found, (entities, connections, message_bytes), "{text}");
     }
 }
 
 #[test]
-fn subscribers_and_receivers_with_selectors_are_limited_as_the_operator_says() {
-    let most = |text: &str| {
-        let quotas = limits(text).bounds.quotas;
-        (quotas.max_subscribers_per_topic, quotas.max_selectors_per_entity)
-    };
-    assert_eq!(most(""), (1_000, 1_000));
-    assert_eq!(
-        most("[limits]\nmax_subscribers_per_topic = 1\nmax_selectors_per_entity = 100000"),
-        (1, 100_000)
-    );
-}
-
-#[test]
 fn what_is_done_at_once_is_bounded_as_the_operator_says() {
     let most = |text: &str| {
-        let quotas = limits(text).bounds.quotas;
-        (quotas.max_send_bytes, quotas.max_rewritten_bytes, quotas.max_transaction_bytes)
+        let core = limits(text).server.core;
+        (core.max_send_bytes, core.max_transaction_bytes)
     };
-    assert_eq!(most(""), (128 << 20, 256 << 20, 128 << 20));
-    let text = "[limits]\nmax_send_bytes = \"16 MiB\"\nmax_rewritten_bytes = \"1 GiB\"\n\
-                max_transaction_bytes = \"17 MiB\"";
-    assert_eq!(most(text), (16 << 20, 1 << 30, 17 << 20));
-    let copies = |text: &str| limits(text).bounds.quotas.max_copies_per_send;
-    assert_eq!(copies(""), 1_000_000);
-    assert_eq!(copies("[limits]\nmax_copies_per_send = 10000000"), 10_000_000);
+    assert_eq!(most(""), (128 << 20, 128 << 20));
+    let text = "[limits]\nmax_send_bytes = \"16 MiB\"\nmax_transaction_bytes = \"17 MiB\"";
+    assert_eq!(most(text), (16 << 20, 17 << 20));
 }
 
 /// The parts of a batch that grow with the configuration, each as large as may be.
@@ -133,18 +99,15 @@ fn a_batch_of_the_journal_holds_the_most_that_can_be_allowed() {
     const MOST: &str = r#"
         [limits]
         max_send_bytes = "1 GiB"
-        max_rewritten_bytes = "1 GiB"
         max_transaction_bytes = "1 GiB"
         max_rules_per_topic = 1000000
         max_message_bytes = "100 MiB"
     "#;
-    let bounds = limits(MOST).bounds;
+    let core = limits(MOST).server.core;
     let (round, open_batch, tokens) = (4 << 20, 8 << 20, 4_096);
-    let due_at_a_topic =
-        bounds.quotas.max_send_bytes + bounds.quotas.max_rules_per_topic * 1_536 + bounds.max_message_bytes;
-    let commit =
-        bounds.quotas.max_send_bytes + bounds.quotas.max_transaction_bytes + bounds.max_message_bytes;
-    let by_tokens = bounds.quotas.max_rewritten_bytes + tokens * 1_536 + bounds.max_message_bytes;
+    let due_at_a_topic = core.max_send_bytes + core.max_rules_per_topic * 1_536 + core.max_message_bytes;
+    let commit = core.max_send_bytes + core.max_transaction_bytes + core.max_message_bytes;
+    let by_tokens = core.max_rewritten_bytes + tokens * 1_536 + core.max_message_bytes;
     for most in [due_at_a_topic, commit, by_tokens] {
         assert!(open_batch + round + most < u64::from(u32::MAX), "{most}");
     }
@@ -158,7 +121,7 @@ fn a_queue_holds_messages_as_it_is_told_and_by_the_link_unless_told() {
         ("hold = \"link\"", broker_core::LockLifetime::Link),
         ("hold = \"lock\"", broker_core::LockLifetime::Lock),
     ] {
-        assert_eq!(limits(&queue(line)).queues[0].1.hold, expected, "{line}");
+        assert_eq!(limits(&queue(line)).server.entities[0].settings.hold, expected, "{line}");
     }
     let unknown = Settings::parse(&queue("hold = \"timer\""), "f").unwrap_err().to_string();
     assert!(unknown.contains("line 3: unknown variant `timer`, expected `link` or `lock`"), "{unknown}");
@@ -175,7 +138,7 @@ fn entities_have_the_status_and_note_that_they_are_given() {
     ];
     for (word, status) in all {
         let text = format!("[[queue]]\nname = \"q\"\nstatus = \"{word}\"\nuser_metadata = \"{note}\"");
-        let settings = limits(&text).queues[0].1.clone();
+        let settings = limits(&text).server.entities[0].settings.clone();
         assert_eq!(
             (settings.status, settings.user_metadata.as_deref()),
             (status, Some(note.as_str())),
@@ -190,4 +153,98 @@ fn entities_have_the_status_and_note_that_they_are_given() {
         unknown.contains("line 3: unknown variant `off`, expected one of `active`, `disabled`"),
         "{unknown}"
     );
+}
+
+#[test]
+fn each_limit_has_its_own_key_and_a_default_within_its_range() {
+    let keys: BTreeSet<&str> = LIMITS.iter().map(|limit| limit.key).collect();
+    assert_eq!(keys.len(), LIMITS.len());
+    for limit in &LIMITS {
+        for profile in [Profile::STANDARD, Profile::STANDARD_ONLY, Profile::BASIC, Profile::EMULATOR] {
+            if let Some(number) = limit.default(profile) {
+                assert_eq!(limit.check(number).map_err(|it| it.to_string()), Ok(number), "{}", limit.key);
+            }
+        }
+        assert!(!REMOVED.contains(&limit.key));
+    }
+}
+
+#[test]
+fn each_limit_sets_its_own_field_at_both_ends_of_its_range() {
+    for limit in &LIMITS {
+        let alone = limit.key == TLS_CHECK_INTERVAL.key;
+        for number in [limit.range.0, limit.range.1] {
+            let mut config = ServerConfig::default();
+            limit.apply(Some(Amount::Number(number)), &mut config).unwrap();
+            assert!(alone || (limit.field.get)(&config) == Some(number), "{}", limit.key);
+            let others = LIMITS.iter().filter(|other| other.key != limit.key);
+            for other in others {
+                let default = (other.field.get)(&ServerConfig::default());
+                assert_eq!((other.field.get)(&config), default, "{} sets {}", limit.key, other.key);
+            }
+        }
+        let beyond = limit.apply(Some(Amount::Number(limit.range.1 + 1)), &mut ServerConfig::default());
+        assert!(beyond.unwrap_err().to_string().contains(limit.key));
+    }
+}
+
+/// The part of the reference file about this table of limits.
+fn reference_of(table: &str) -> String {
+    let limits = LIMITS.iter().filter(|limit| limit.path().0 == table);
+    limits.map(Limit::reference).collect()
+}
+
+/// With `FERRYBUS_WRITE_REFERENCE=1` the tables of the file are written anew.
+#[test]
+fn the_reference_file_has_each_limit_as_the_table_has_it() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/ferrybus.reference.toml");
+    let mut file = fs::read_to_string(&path).unwrap();
+    for table in ["limits", "journal"] {
+        let (_, text) = file.split_once(&format!("[{table}]\n")).unwrap();
+        let text = text.split_once("\n\n").map_or(text, |(text, _)| text).to_owned();
+        let expected = reference_of(table);
+        if std::env::var_os("FERRYBUS_WRITE_REFERENCE").is_some() {
+            file = file.replace(&text, expected.trim_end());
+            fs::write(&path, &file).unwrap();
+        } else {
+            assert_eq!(text.trim_end(), expected.trim_end(), "[{table}]");
+        }
+    }
+    for limit in [REFUSED_ATTEMPTS, REFUSALS, METRICS_ENTITIES, TLS_CHECK_INTERVAL] {
+        let text = limit.reference();
+        assert!(file.contains(&text), "{text}");
+    }
+}
+
+#[test]
+fn keys_of_earlier_versions_are_ignored_with_a_notice_each() {
+    let text = "expiry = \"lazy\"\n[limits]\nmax_copies_per_send = 5\nmax_rewritten_bytes = \"1 GiB\"\n\
+                max_selectors_per_entity = 0\nmax_subscribers_per_topic = 1\nhttp_write_time_out = \"1s\"\n";
+    let notices = limits(text).notices;
+    assert_eq!(notices.len(), REMOVED.len(), "{notices:?}");
+    let list =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/renamed.md")).unwrap();
+    for removed in REMOVED {
+        let notice = format!(
+            "`{removed}` in the configuration has no effect: it is no setting any more (docs/renamed.md)"
+        );
+        assert!(notices.contains(&notice), "{removed}: {notices:?}");
+        assert!(list.contains(&format!("`{removed}`")), "{removed} is not in the list");
+    }
+    assert!(limits("").notices.is_empty());
+}
+
+/// Each key that was documented before the first one was removed.
+#[test]
+fn the_configuration_of_0_1_0_is_still_read() {
+    const EARLIER: &str = include_str!("ferrybus-0.1.0.toml");
+    let settings = Settings::parse(EARLIER, "ferrybus-0.1.0.toml").unwrap();
+    let removed: BTreeSet<&str> = settings.removed().collect();
+    assert_eq!(removed, BTreeSet::from(REMOVED));
+    let mut config = ServerConfig::default();
+    settings.limits.apply(&mut config).unwrap();
+    settings.journal.apply(&mut config).unwrap();
+    settings.observe(&mut config).unwrap();
+    let declared = (settings.queue.len(), settings.topic.len(), settings.topic[0].subscription.len());
+    assert_eq!(declared, (1, 1, 1));
 }
