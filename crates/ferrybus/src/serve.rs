@@ -33,7 +33,7 @@ fn serve(arguments: &ServeArguments, log_format: &mut LogFormat) -> Result<(), F
     let file = settings.file.clone();
     let limits = settings.check()?;
     let mut reload = Reload::new(arguments, file, &limits, level);
-    for notice in &limits.notices {
+    for notice in renamed(arguments).chain(limits.notices.iter().cloned()) {
         warn!("{notice}");
     }
     if limits.server.journal.durability == Durability::None {
@@ -94,7 +94,7 @@ fn not_started(error: StartError, data_dir: &Path) -> Failure {
 mod overrides;
 mod reload;
 
-use overrides::settings;
+use overrides::{renamed, settings};
 use reload::Reload;
 
 #[cfg(test)]

@@ -82,9 +82,6 @@ pub(crate) struct Settings {
     /// Environment variables of the Azure emulator; never in the file.
     #[serde(skip)]
     pub(crate) variables: Variables,
-    /// Notices about arguments, logged at start; never in the file.
-    #[serde(skip)]
-    pub(crate) notices: Vec<String>,
     /// Certificate and key.
     pub(crate) tls: Option<Tls>,
     pub(crate) limits: Given<LimitsTable>,

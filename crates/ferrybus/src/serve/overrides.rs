@@ -67,7 +67,6 @@ pub(super) fn override_with(settings: &mut Settings, arguments: &ServeArguments)
             check_interval: settings.tls.take().and_then(|tls| tls.check_interval),
         });
     }
-    settings.notices.extend(renamed(arguments));
     for name in &arguments.queue {
         // A queue of that name in the file says more than the argument does.
         if !settings.queue.iter().any(|queue| queue.name.eq_ignore_ascii_case(name)) {
@@ -77,7 +76,7 @@ pub(super) fn override_with(settings: &mut Settings, arguments: &ServeArguments)
 }
 
 /// Notices about arguments that were given under their earlier names: their names are those of the keys now.
-fn renamed(arguments: &ServeArguments) -> impl Iterator<Item = String> {
+pub(super) fn renamed(arguments: &ServeArguments) -> impl Iterator<Item = String> {
     let earlier = [
         (arguments.data.is_some(), "--data", "--data-dir"),
         (arguments.tls_cert.is_some(), "--tls-cert", "--tls-certificate"),

@@ -19,7 +19,7 @@ use crate::{emulator, failure::Failure};
 /// Checked configuration of the broker.
 #[derive(Debug)]
 pub(crate) struct Limits {
-    /// What the server runs on, but for what a reload replaces.
+    /// Configuration of the server, but for the part that a reload replaces.
     pub(crate) server: ServerConfig,
     /// Only this machine can reach its addresses.
     pub(crate) loopback: bool,
@@ -82,7 +82,6 @@ impl Settings {
         notices.extend(self.removed().map(|key| {
             format!("`{key}` in the configuration has no effect: it is no setting any more (docs/renamed.md)")
         }));
-        notices.extend(self.notices.iter().cloned());
         let queues = queues.into_iter().map(|(name, settings)| EntityPlan::queue(name, settings));
         let mut server = ServerConfig {
             listen,
