@@ -11,8 +11,11 @@
 use bytes::Bytes;
 
 use crate::{
-    Position, ReadError,
-    scan::{Records, Scanner},
+    Disk, JournalConfig, Position, ReadError,
+    format::{BatchKind, HEADER, HEADER_LEN, RECORD_HEADER, SegmentHeader},
+    scan::{Records, ScanEnd, Scanner},
+    segments::{FIRST_RECORD, Segment, Segments},
+    write_cache::WriteCache,
 };
 
 /// Next step of compaction for the caller, from [`crate::Journal::poll_compaction`].
@@ -28,9 +31,24 @@ pub enum CompactionStep {
     },
 }
 
+/// Chooses when to compact, walks through the oldest segment, and frees it.
+#[derive(Debug, Default)]
+pub(crate) struct Compactor {
+    state: State,
+    pass: Option<Pass>,
+    /// Bytes of records released so far, those that compaction moved among them.
+    released: u64,
+    /// Compaction that copies rests until so much is released.
+    rest_until: u64,
+    /// Segments freed since the start.
+    segments_freed: u64,
+    /// Bytes of records walked through since the start.
+    compacted_bytes: u64,
+}
+
 /// State of compaction.
 #[derive(Debug, Default)]
-pub(crate) enum Compaction {
+enum State {
     /// Nothing to do.
     #[default]
     Idle,
@@ -46,22 +64,257 @@ pub(crate) enum Compaction {
 
 /// Progress of the walk through a segment.
 #[derive(Debug)]
-pub(crate) struct Walk {
+struct Walk {
     /// Records before this position are done.
-    pub at: u64,
+    at: u64,
     /// End of the segment.
-    pub end: u64,
+    end: u64,
     /// Reads from disk, once the records are no longer in memory.
-    pub scanner: Option<Scanner>,
+    scanner: Option<Scanner>,
     /// Records already read and not yet handed out.
-    pub ready: Option<Records>,
+    ready: Option<Records>,
 }
 
 /// Compaction on its way once through the journal.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pass {
+struct Pass {
     /// End of the journal when the pass began.
-    pub end: u64,
+    end: u64,
     /// Bytes that the journal used when the pass began.
-    pub used: u64,
+    used: u64,
 }
+
+/// Parts of the journal that compaction looks at.
+#[derive(Clone, Copy)]
+pub(crate) struct CompactionContext<'a> {
+    pub config: &'a JournalConfig,
+    /// `None`: the journal lives in memory.
+    pub disk: Option<&'a dyn Disk>,
+    pub segments: &'a Segments,
+    pub write_cache: &'a WriteCache,
+    /// Position behind the last record.
+    pub end: u64,
+    /// Everything before it is durable.
+    pub durable: u64,
+    /// The disk's reserve is in use.
+    pub is_full: bool,
+}
+
+impl Compactor {
+    /// The next step, if the journal is larger than it should be: at most about `max_bytes` of the oldest segment's
+    /// records.
+    pub(crate) fn poll(
+        &mut self,
+        context: CompactionContext<'_>,
+        max_bytes: usize,
+    ) -> Option<CompactionStep> {
+        if matches!(self.state, State::Idle) && self.is_wanted(context) {
+            self.begin(context);
+        }
+        let State::Walking(_) = self.state else { return None };
+        let State::Walking(mut walk) = std::mem::replace(&mut self.state, State::Asked) else { return None };
+        match walk.next_records(context, max_bytes) {
+            Err(error) => {
+                self.state = State::Stopped(error);
+                None
+            }
+            Ok(records) if records.is_empty() => {
+                Some(CompactionStep::SegmentDone { up_to: Position(walk.end) })
+            }
+            Ok(records) => {
+                self.compacted_bytes += records.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>();
+                self.state = State::Walking(walk);
+                Some(CompactionStep::Records(records))
+            }
+        }
+    }
+
+    /// Records of so many bytes were released.
+    pub(crate) fn on_released(&mut self, bytes: u64) {
+        self.released += bytes;
+    }
+
+    /// Whether [`CompactionStep::SegmentDone`] was handed out and waits for its caller.
+    pub(crate) fn is_asked(&self) -> bool {
+        matches!(self.state, State::Asked)
+    }
+
+    /// The caller has done its part: the segment goes when everything up to `until` is durable.
+    pub(crate) fn wait_for(&mut self, until: u64) {
+        self.state = State::Waiting { until };
+    }
+
+    /// Takes the segment whose replacement is durable out of use, if there is one.
+    pub(crate) fn free_segment(
+        &mut self,
+        config: &JournalConfig,
+        segments: &mut Segments,
+        durable: u64,
+    ) -> Option<Segment> {
+        let State::Waiting { until } = self.state else { return None };
+        if durable < until {
+            return None;
+        }
+        self.state = State::Idle;
+        let oldest = segments.oldest_full()?;
+        assert!(oldest.live == 0, "{} live bytes in a segment that was cleaned", oldest.live);
+        let freed = segments.pop_oldest()?;
+        self.segments_freed += 1;
+        self.throttle(config, segments);
+        Some(freed)
+    }
+
+    /// Reason why compaction has stopped.
+    pub(crate) fn stopped(&self) -> Option<&ReadError> {
+        match &self.state {
+            State::Stopped(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn segments_freed(&self) -> u64 {
+        self.segments_freed
+    }
+
+    pub(crate) fn compacted_bytes(&self) -> u64 {
+        self.compacted_bytes
+    }
+
+    fn is_wanted(&self, context: CompactionContext<'_>) -> bool {
+        let (used, live) = (context.segments.used(), context.segments.live());
+        let allowed = if context.is_full {
+            live + live / 8
+        } else {
+            live.saturating_mul(u64::from(context.config.space_factor))
+        };
+        let Some(oldest) = context.segments.oldest_full() else { return false };
+        // Its end may not be written yet; what has left memory by then could not be read.
+        if context.disk.is_some() && oldest.end > context.durable {
+            return false;
+        }
+        if context.is_nearly_dead(oldest) {
+            return true;
+        }
+        let worthwhile = oldest.live == 0 || self.released >= self.rest_until;
+        let slack = if context.disk.is_some() { SLACK_SEGMENTS } else { SLACK_SEGMENTS_IN_MEMORY };
+        worthwhile && used > allowed.max(live + slack * context.config.segment_bytes)
+    }
+
+    /// A pass over the whole journal that gained less than a segment has found everything alive: the next begins
+    /// when a segment's worth has died, or what lives would be copied round and round.
+    fn throttle(&mut self, config: &JournalConfig, segments: &Segments) {
+        let Some(pass) = self.pass.take_if(|pass| pass.end <= segments.tail()) else { return };
+        if pass.used.saturating_sub(segments.used()) < config.segment_bytes {
+            self.rest_until = self.released + config.segment_bytes;
+        }
+    }
+
+    fn begin(&mut self, context: CompactionContext<'_>) {
+        let Some(oldest) = context.segments.oldest_full() else { return };
+        self.pass.get_or_insert(Pass { end: context.end, used: context.segments.used() });
+        let mut walk = Walk { at: context.first_record(oldest), end: oldest.end, scanner: None, ready: None };
+        if oldest.live == 0 {
+            walk.at = walk.end;
+        }
+        self.state = State::Walking(Box::new(walk));
+    }
+}
+
+impl CompactionContext<'_> {
+    /// Whether freeing a segment costs next to nothing: its file is better used again at once than after another one
+    /// was written ahead, for its pages are still in memory.
+    fn is_nearly_dead(&self, oldest: &Segment) -> bool {
+        oldest.live == 0
+            || (oldest.live <= self.config.segment_bytes / FEW_LIVE_SHARE
+                && self.write_cache.is_held(self.first_record(oldest)))
+    }
+
+    /// Earliest position of the first record of a segment. In memory there are no batches.
+    fn first_record(&self, segment: &Segment) -> u64 {
+        segment.base + if self.disk.is_some() { FIRST_RECORD } else { HEADER }
+    }
+}
+
+impl Walk {
+    /// Up to about `max_bytes` of records from where the walk is; none when it is at its end.
+    fn next_records(
+        &mut self,
+        context: CompactionContext<'_>,
+        max_bytes: usize,
+    ) -> Result<Vec<(Position, Bytes)>, ReadError> {
+        let (mut records, mut bytes) = (Vec::new(), 0);
+        while bytes < max_bytes.max(1) {
+            let Some(stored) = self.ready.as_mut().and_then(Iterator::next) else {
+                if self.refill(context)? {
+                    continue;
+                }
+                break;
+            };
+            let wanted = stored.at >= self.at && stored.at < self.end && !stored.header.is_lost();
+            if wanted {
+                self.at = stored.at + RECORD_HEADER + u64::from(stored.header.length);
+                bytes += stored.bytes.len();
+                records.push((Position(stored.at), stored.bytes));
+            }
+        }
+        Ok(records)
+    }
+
+    /// Reads on, from memory or disk. False: the segment is at its end.
+    fn refill(&mut self, context: CompactionContext<'_>) -> Result<bool, ReadError> {
+        if self.at >= self.end {
+            return Ok(false);
+        }
+        if self.scanner.is_some() || !context.write_cache.is_held(self.at) {
+            return self.refill_from_disk(context);
+        }
+        let piece = context.write_cache.piece_at_or_after(self.at).filter(|piece| piece.start < self.end);
+        self.ready = piece.map(|piece| Records::new(piece.bytes.clone(), piece.start));
+        if self.ready.is_none() {
+            // The rest of the segment is dead.
+            self.at = self.end;
+        }
+        Ok(self.ready.is_some())
+    }
+
+    fn refill_from_disk(&mut self, context: CompactionContext<'_>) -> Result<bool, ReadError> {
+        let (Some(disk), Some(segment)) = (context.disk, context.segments.oldest_full()) else {
+            return Ok(false);
+        };
+        if self.scanner.is_none() {
+            self.scanner = Some(scanner(disk, segment)?);
+        }
+        let Some(scanner) = &mut self.scanner else { return Ok(false) };
+        if scanner.position() >= self.end {
+            self.at = self.end;
+            return Ok(false);
+        }
+        let batch = scanner.next(disk).map_err(|scan_end| stopped(scan_end, segment, scanner.position()))?;
+        self.ready = (batch.header.kind == BatchKind::Data).then(|| batch.all_records());
+        Ok(true)
+    }
+}
+
+fn scanner(disk: &dyn Disk, segment: &Segment) -> Result<Scanner, ReadError> {
+    let mut header = [0; HEADER_LEN];
+    disk.read_at(segment.file, 0, &mut header)
+        .map_err(|error| stopped(ScanEnd::Io(error), segment, segment.base))?;
+    let header = SegmentHeader::decode(&header).ok().filter(|header| header.base == segment.base);
+    let corrupt = ReadError::Corrupt { at: Position(segment.base), file: segment.file, offset: 0 };
+    Ok(Scanner::new(segment.file, &header.ok_or(corrupt)?, segment.end - segment.base))
+}
+
+fn stopped(scan_end: ScanEnd, segment: &Segment, position: u64) -> ReadError {
+    let (at, file, offset) = (Position(position), segment.file, position - segment.base);
+    match scan_end {
+        ScanEnd::Io(error) => ReadError::Disk { at, file, offset, message: error.to_string().into() },
+        ScanEnd::Bad(_) => ReadError::Corrupt { at, file, offset },
+    }
+}
+
+/// Live bytes up to this share of a segment are moved early, as long as that takes no reading.
+const FEW_LIVE_SHARE: u64 = 64;
+/// So many segments are no reason to clean.
+const SLACK_SEGMENTS: u64 = 3;
+/// In memory they are small, and hold what is live in each of several queues that are read at different paces.
+const SLACK_SEGMENTS_IN_MEMORY: u64 = 8;

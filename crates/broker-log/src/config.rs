@@ -2,7 +2,7 @@
 //!
 //! Invariant: no setting changes what is on disk in a way that another setting could not read.
 
-/// When a record counts as durable.
+/// Step after which a record counts as durable.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Durability {
     /// After `fdatasync`: survives loss of power.
@@ -21,7 +21,7 @@ pub struct JournalConfig {
     pub segment_bytes: u64,
     /// Bytes of recent records that stay in the write cache for reading.
     pub cache_bytes: u64,
-    /// When a record counts as durable.
+    /// Step after which a record counts as durable.
     pub durability: Durability,
     /// Number of spare segments, preallocated and filled with zeros.
     pub spare_segments: u32,

@@ -5,27 +5,26 @@
 //!
 //! Invariant: [`Journal::durable`] never goes back and never passes what the disk has confirmed.
 
-mod compaction;
 mod io;
 mod read;
-mod roll;
 mod stats;
 
-use std::cell::Cell;
-
-pub(crate) use roll::incarnation;
 pub use stats::JournalStats;
 
 use crate::{
-    Disk, Durability, FileId, JournalConfig, PoisonReason, Position,
-    compaction::{Compaction, Pass},
-    format::{HEADER, RECORD_HEADER, RECORD_HEADER_LEN, RecordHeader, Seed},
+    CompactionStep, Disk, Durability, FileId, JournalConfig, PoisonReason, Position, ReadError,
+    appender::{AppendContext, Appender},
+    background_io::BackgroundIo,
+    compaction::{CompactionContext, Compactor},
+    disk_space::DiskSpace,
+    format::RECORD_HEADER,
     read_ahead::ReadAhead,
     segment_pool::SegmentPool,
     segments::{Segment, Segments},
     summary::SummaryBuilder,
     write_cache::WriteCache,
-    writer::{Watermarks, Writer},
+    write_progress::WriteProgress,
+    writer::Writer,
 };
 
 /// The journal of one shard.
@@ -35,42 +34,16 @@ pub struct Journal {
     /// For reading back; `None` in memory.
     disk: Option<Box<dyn Disk>>,
     segments: Segments,
-    /// Segments that are dead, oldest first; the disk does not know yet.
-    retired: Vec<Segment>,
-    writer: Writer,
+    segment_pool: SegmentPool,
+    appender: Appender,
     write_cache: WriteCache,
     read_ahead: ReadAhead,
-    summary: SummaryBuilder,
-    segment_pool: SegmentPool,
-    cleaning: Compaction,
-    /// Records were appended since the last commit.
-    in_unit: bool,
-    /// Position behind the last committed record.
-    committed: u64,
-    durable: u64,
-    /// Confirmed by a sync: what batches claim.
-    synced: u64,
-    /// The disk knows that replay begins here.
-    tail_known: u64,
-    /// Somebody waits for everything before this position.
-    urgent: u64,
-    pass: Option<Pass>,
-    /// Bytes of records released so far, those that cleaning moved among them.
-    released: u64,
-    /// Compaction that copies rests until so much is released.
-    rest_until: u64,
+    progress: WriteProgress,
+    compactor: Compactor,
+    background: BackgroundIo,
+    space: DiskSpace,
     closing: Closing,
-    /// A request other than a write is outstanding.
-    in_background: bool,
-    /// Nothing was written since the opening or [`Journal::notice_idle`]: there is time to prepare.
-    is_idle: bool,
-    /// Size of the last write.
-    write_bytes: u64,
     poison: Option<PoisonReason>,
-    free_bytes: Option<u64>,
-    /// Somebody was told that the disk is full since it was last measured.
-    full_told: Cell<bool>,
-    counters: stats::Counters,
 }
 
 /// Progress of a clean shutdown.
@@ -98,16 +71,7 @@ impl Journal {
         let config = JournalConfig { durability: Durability::None, ..config }.bounded();
         let mut writer = Writer::new(0, 0);
         writer.skip_header();
-        let first = Segment {
-            number: 0,
-            file: FileId(0),
-            base: 0,
-            end: HEADER,
-            file_bytes: 0,
-            incarnation: 0,
-            seed: Seed::default(),
-            live: 0,
-        };
+        let first = Segment::begin(0, FileId(0), 0, config.salt);
         let found = RecoveredState {
             segments: Segments::new([].into(), first),
             writer,
@@ -121,33 +85,19 @@ impl Journal {
     pub(crate) fn new(config: JournalConfig, disk: Option<Box<dyn Disk>>, found: RecoveredState) -> Self {
         let end = found.writer.end;
         Self {
+            space: DiskSpace::new(&config, found.free_bytes),
+            progress: WriteProgress::new(end, found.segments.tail()),
             config,
             disk,
-            tail_known: found.segments.tail(),
             segments: found.segments,
-            retired: Vec::new(),
-            writer: found.writer,
+            segment_pool: found.segment_pool,
+            appender: Appender::new(found.writer, found.summary),
             write_cache: WriteCache::new(end),
             read_ahead: ReadAhead::default(),
-            summary: found.summary,
-            segment_pool: found.segment_pool,
-            cleaning: Compaction::default(),
-            in_unit: false,
-            committed: end,
-            durable: end,
-            synced: end,
-            urgent: 0,
-            pass: None,
-            released: 0,
-            rest_until: 0,
+            compactor: Compactor::default(),
+            background: BackgroundIo::new(),
             closing: Closing::No,
-            in_background: false,
-            is_idle: true,
-            write_bytes: 0,
             poison: None,
-            free_bytes: found.free_bytes,
-            full_told: Cell::new(false),
-            counters: stats::Counters::default(),
         }
     }
 
@@ -156,73 +106,54 @@ impl Journal {
     /// is what [`Journal::read`] and [`Journal::release`] want. It counts as live.
     ///
     /// # Panics
-    /// When the record is longer than [`JournalConfig::max_record_bytes`]: the caller checks before.
+    /// A record longer than [`JournalConfig::max_record_bytes`] panics: the caller checks before.
     pub fn append(&mut self, index: &[u8], rest: &[&[u8]]) -> (Position, u32) {
         let bytes = rest.iter().fold(index.len(), |sum, part| sum.saturating_add(part.len()));
         let length = u32::try_from(bytes).unwrap_or(u32::MAX);
         assert!(length <= self.config.max_record_bytes, "a record of {bytes} bytes: the caller limits them");
-        let stored = RECORD_HEADER + u64::from(length);
-        if !self.in_unit {
-            self.begin_unit(stored, index.len() as u64);
-        }
-        let (at, header) = if self.disk.is_some() {
-            let newest = self.segments.newest();
-            (self.writer.next_record(newest), RecordHeader::of(newest.seed, length, index, rest))
-        } else {
-            (self.writer.end, RecordHeader::unchecked(length, index))
-        };
-        let stored_bytes = RECORD_HEADER_LEN + bytes;
-        if !self.write_cache.continues(at, stored_bytes) {
-            self.freeze();
-            self.write_cache.begin(at, at - self.segments.newest().base, stored_bytes);
-        }
-        self.write_cache.push(header.encode(), index, rest);
-        self.writer.add_record(&header);
-        self.summary.add(at, length, index);
-        self.segments.grow(self.writer.end, stored);
-        (Position(at), length)
+        let (appender, mut context) = self.appending();
+        (Position(appender.append(&mut context, length, index, rest)), length)
     }
 
     /// Ends an atomic unit: after a crash, either all records appended since the last commit are there or none.
     /// Returns the position behind them: they are durable when [`Journal::durable`] has reached it.
     pub fn commit(&mut self) -> Position {
-        if self.in_unit {
-            self.in_unit = false;
-            self.committed = self.writer.end;
+        if self.appender.end_unit() {
+            self.progress.commit(self.appender.end());
             if self.disk.is_none() {
-                self.durable = self.committed;
-                self.write_cache.note_written(self.durable);
-                self.free_waiting();
+                self.progress.confirm_committed();
+                self.write_cache.note_written(self.progress.durable());
+                self.free_segment();
             }
         }
-        Position(self.committed)
+        self.committed()
     }
 
     /// The position behind the last unit that ended: what lies before it can be read.
     pub fn committed(&self) -> Position {
-        Position(self.committed)
+        Position(self.progress.committed())
     }
 
     /// The position behind the last record, committed or not.
     pub fn end(&self) -> Position {
-        Position(self.writer.end)
+        Position(self.appender.end())
     }
 
     /// Everything before this position is durable.
     pub fn durable(&self) -> Position {
-        Position(self.durable)
+        Position(self.progress.durable())
     }
 
-    /// Somebody waits for everything before `up_to`, a position that [`Journal::commit`] returned. Without it
-    /// records wait for company.
+    /// A caller waits for everything before `up_to`, a position that [`Journal::commit`] returned. Without a request,
+    /// records wait until they are a group that is worth a write.
     pub fn request_sync(&mut self, up_to: Position) {
-        self.urgent = self.urgent.max(up_to.0);
+        self.progress.request(up_to.0);
     }
 
     /// Nothing has happened for a while: a good time to prepare segments to the full. Without this hint they are
     /// prepared as fast as they are used up.
     pub fn notice_idle(&mut self) {
-        self.is_idle = true;
+        self.background.on_idle();
     }
 
     /// Begins a clean shutdown: everything committed is written, then a closing mark, which tells the next
@@ -236,10 +167,10 @@ impl Journal {
 
     /// Whether the shutdown is complete: nothing is outstanding. True as well when the journal is poisoned.
     pub fn is_closed(&self) -> bool {
-        let marked = self.closing == Closing::Marked && !self.writer.has_pending();
+        let marked = self.closing == Closing::Marked && !self.appender.has_pending();
         (self.disk.is_none() && self.closing != Closing::No)
             || self.poison.is_some()
-            || (marked && !self.writer.is_writing() && !self.in_background)
+            || (marked && !self.appender.is_writing() && !self.background.is_outstanding())
     }
 
     /// Reason why nothing becomes durable any more; `None`: the journal works.
@@ -250,13 +181,13 @@ impl Journal {
     /// Bytes of committed records that are not durable yet. They are in memory: a caller that bounds memory
     /// takes no more commands while there are too many.
     pub fn unwritten_bytes(&self) -> u64 {
-        self.committed.saturating_sub(self.durable)
+        self.progress.unwritten_bytes()
     }
 
     /// The record at `at` is dead: nobody will read it, and recovery does without it.
     pub fn release(&mut self, at: Position, length: u32) {
         let bytes = RECORD_HEADER + u64::from(length);
-        self.released += bytes;
+        self.compactor.on_released(bytes);
         self.segments.release(at, bytes);
         self.write_cache.release(at.0, bytes);
     }
@@ -270,17 +201,97 @@ impl Journal {
         }
     }
 
-    /// Makes the open records readable and hands them to the writer.
-    fn freeze(&mut self) {
-        if let Some(part) = self.write_cache.freeze()
-            && self.disk.is_some()
-        {
-            self.writer.add_part(part);
+    /// The next step of compaction, if the journal is larger than it should be: at most about `max_bytes` of the
+    /// oldest segment's records. A caller that asks for twice the bytes it appends keeps up under any load.
+    pub fn poll_compaction(&mut self, max_bytes: usize) -> Option<CompactionStep> {
+        if self.poison.is_some() || self.closing != Closing::No {
+            return None;
+        }
+        let context = CompactionContext {
+            config: &self.config,
+            disk: self.disk.as_deref(),
+            segments: &self.segments,
+            write_cache: &self.write_cache,
+            end: self.appender.end(),
+            durable: self.progress.durable(),
+            is_full: self.space.is_full(self.segments.used()),
+        };
+        self.compactor.poll(context, max_bytes)
+    }
+
+    /// The caller has done what [`CompactionStep::SegmentDone`] asks for. The segment goes as soon as everything
+    /// appended so far is durable.
+    pub fn segment_compacted(&mut self) {
+        if self.compactor.is_asked() {
+            let until = self.commit().0;
+            self.compactor.wait_for(until);
+            self.progress.request(until);
+            self.free_segment();
         }
     }
 
-    fn watermarks(&self) -> Watermarks {
-        Watermarks { synced: self.synced, tail: self.segments.tail() }
+    /// Reason why compaction has stopped: a record of the oldest segment cannot be read. The segment stays until an
+    /// operator acts; everything else goes on.
+    pub fn compaction_stopped(&self) -> Option<&ReadError> {
+        self.compactor.stopped()
+    }
+
+    /// True while the disk's reserve is in use: nothing that grows the journal should be begun; what frees
+    /// space (settlements) goes on. The disk is measured again, so that a freed disk is noticed.
+    pub fn storage_full(&self) -> bool {
+        self.space.report_full(self.segments.used())
+    }
+
+    /// The same without having the disk measured again.
+    pub fn is_full(&self) -> bool {
+        self.space.is_full(self.segments.used())
+    }
+
+    /// Figures of now.
+    pub fn stats(&self) -> JournalStats {
+        JournalStats {
+            tail: Position(self.segments.tail()),
+            end: self.end(),
+            durable: self.durable(),
+            segments: self.segments.count() as u64,
+            spares: self.segment_pool.spares() as u64,
+            used_bytes: self.segments.used(),
+            live_bytes: self.segments.live(),
+            cache_bytes: self.write_cache.bytes(),
+            unwritten_bytes: self.unwritten_bytes(),
+            free_bytes: self.space.free_bytes(),
+            writes: self.progress.writes(),
+            syncs: self.progress.syncs(),
+            disk_reads: self.read_ahead.reads(),
+            segments_freed: self.compactor.segments_freed(),
+            compacted_bytes: self.compactor.compacted_bytes(),
+            failed_deletes: self.segment_pool.failed_deletes(),
+        }
+    }
+
+    /// Frees the compacted segment whose replacement is durable, if there is one.
+    fn free_segment(&mut self) {
+        let durable = self.progress.durable();
+        let freed = self.compactor.free_segment(&self.config, &mut self.segments, durable);
+        let Some(segment) = freed else { return };
+        // Memory that served once is better than fresh memory, so dead records leave even a cache with room.
+        self.write_cache.forget_before(self.segments.tail());
+        if self.disk.is_some() {
+            self.segment_pool.retire(segment);
+        }
+    }
+
+    fn appending(&mut self) -> (&mut Appender, AppendContext<'_>) {
+        let context = AppendContext {
+            config: &self.config,
+            segments: &mut self.segments,
+            segment_pool: &mut self.segment_pool,
+            write_cache: &mut self.write_cache,
+            synced: self.progress.synced(),
+            writes_are_small: self.background.writes_are_small(),
+            on_disk: self.disk.is_some(),
+        };
+        (&mut self.appender, context)
     }
 }
 

@@ -8,12 +8,15 @@
 //! Invariant: what [`Journal::durable`] has passed is found by every later recovery, whole and in order, until its
 //! segment is compacted; damage to it is reported, never skipped. The journal does not interpret records.
 
+mod appender;
+mod background_io;
 mod batch_repair;
 mod check;
 mod compaction;
 mod config;
 mod crc;
 mod disk;
+mod disk_space;
 mod error;
 mod file_inventory;
 mod format;
@@ -31,6 +34,7 @@ mod summary;
 mod verify;
 mod work;
 mod write_cache;
+mod write_progress;
 mod writer;
 
 pub use check::{Loss, Report, SegmentReport, check};

@@ -8,7 +8,11 @@ use std::io;
 
 use bytes::Bytes;
 
-use crate::{Disk, segments::Segment};
+use crate::{
+    Disk, Position, ReadError,
+    format::{RECORD_HEADER, RECORD_HEADER_LEN, RecordHeader},
+    segments::Segment,
+};
 
 /// Stretches of the journal that were read from disk.
 #[derive(Debug, Default)]
@@ -65,6 +69,40 @@ impl Window {
 }
 
 impl ReadAhead {
+    /// Reads since the start, from windows or the disk.
+    pub(crate) fn reads(&self) -> u64 {
+        self.reads
+    }
+
+    /// The record at `at`, `length` bytes long, of `segment`; everything before `readable` is on disk and final.
+    pub(crate) fn record(
+        &mut self,
+        disk: &dyn Disk,
+        segment: &Segment,
+        (at, length): (Position, u32),
+        readable: u64,
+    ) -> Result<Bytes, ReadError> {
+        let (file, offset) = (segment.file, at.0 - segment.base);
+        let stored = RECORD_HEADER + u64::from(length);
+        let bytes = self.read(disk, segment, at.0, stored, readable).map_err(|error| ReadError::Disk {
+            at,
+            file,
+            offset,
+            message: error.to_string().into(),
+        })?;
+        let corrupt = ReadError::Corrupt { at, file, offset };
+        let bytes = bytes.ok_or_else(|| corrupt.clone())?;
+        let header = RecordHeader::decode(&bytes).ok_or_else(|| corrupt.clone())?;
+        if header.is_lost() {
+            return Err(corrupt);
+        }
+        if header.length != length {
+            return Err(ReadError::OtherLength { at, asked: length, found: header.length });
+        }
+        let bytes = bytes.slice(RECORD_HEADER_LEN..);
+        if header.matches(segment.seed, &bytes) { Ok(bytes) } else { Err(corrupt) }
+    }
+
     /// `length` bytes at `at` in `segment`, of which everything before `readable` is on disk and final.
     /// `None`: the file ends before.
     pub(crate) fn read(

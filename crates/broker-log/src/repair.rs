@@ -11,7 +11,7 @@ use crate::{
     format::{
         BatchHeader, BatchKind, HEADER, RecordsChecksum, Seed, SegmentHeader, encode_resume, spare_header,
     },
-    journal::incarnation,
+    segments::incarnation,
     verify::{Hole, Segment, VerifiedJournal, verify_journal},
     work,
 };

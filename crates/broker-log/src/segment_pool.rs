@@ -1,12 +1,12 @@
-//! Pool of segment files beside those in use: ready spares, the one in preparation, and files to delete.
+//! Pool of segment files beside those in use: retired ones, ready spares, the one in preparation, and files to delete.
 //!
-//! Invariant: a file is in one place only: in use, spare, in preparation, or to be deleted; preparation touches no
-//! file in use, so it may run beside the writing; and a file that held a segment comes here only when the disk knows
-//! that the segment is dead.
+//! Invariant: a file is in one place only: in use, retired, spare, in preparation, or to be deleted; preparation touches
+//! no file in use, so it may run beside the writing; and a file that held a segment is given out or deleted only when
+//! the disk knows that the segment is dead.
 
 use std::collections::VecDeque;
 
-use crate::{FileId, work::Prepare};
+use crate::{FileId, segments::Segment, work::Prepare};
 
 /// The pool of files that hold no records.
 #[derive(Debug)]
@@ -17,7 +17,11 @@ pub(crate) struct SegmentPool {
     preparing: Option<Preparing>,
     /// Bytes of the newest segment's file that are preallocated or written.
     current_bytes: u64,
+    /// Segments that are dead, oldest first; the disk does not know yet.
+    retired: Vec<Segment>,
     files_to_delete: Vec<FileId>,
+    /// Files that could not be deleted since the start.
+    failed_deletes: u64,
     next: u32,
     /// A preparation ran out of space when the disk had this many bytes free: none is begun before there are more.
     full_at_bytes: Option<u64>,
@@ -68,7 +72,9 @@ impl SegmentPool {
             ready: VecDeque::new(),
             preparing: None,
             current_bytes,
+            retired: Vec::new(),
             files_to_delete: Vec::new(),
+            failed_deletes: 0,
             next,
             full_at_bytes: None,
         };
@@ -99,6 +105,21 @@ impl SegmentPool {
             self.preparing = Some(Preparing { file, create: false, done: length });
         } else {
             self.files_to_delete.push(file);
+        }
+    }
+
+    /// A segment is dead. Its file is of use as soon as the disk knows that.
+    pub(crate) fn retire(&mut self, segment: Segment) {
+        self.retired.push(segment);
+    }
+
+    /// Takes in the files of retired segments that end at or before `tail`: the disk knows that replay begins there.
+    pub(crate) fn recycle_retired(&mut self, tail: u64) {
+        while let Some(oldest) = self.retired.first()
+            && oldest.end <= tail
+        {
+            let segment = self.retired.remove(0);
+            self.add(segment.file, segment.file_bytes);
         }
     }
 
@@ -184,6 +205,20 @@ impl SegmentPool {
     /// A file to delete.
     pub(crate) fn pop_file_to_delete(&mut self) -> Option<FileId> {
         self.files_to_delete.pop()
+    }
+
+    /// A file could not be deleted. It holds no live record, and the next recovery finds it again.
+    pub(crate) fn on_delete_failed(&mut self) {
+        self.failed_deletes += 1;
+    }
+
+    pub(crate) fn failed_deletes(&self) -> u64 {
+        self.failed_deletes
+    }
+
+    /// Spares, and the retired segments that may become spares.
+    pub(crate) fn files(&self) -> usize {
+        self.retired.len() + self.spares()
     }
 
     /// Spares, ready or in preparation.

@@ -5,7 +5,10 @@
 
 use std::collections::VecDeque;
 
-use crate::{FileId, Position, format::Seed};
+use crate::{
+    FileId, Position,
+    format::{HEADER, Seed},
+};
 
 /// One segment in use.
 #[derive(Clone, Debug)]
@@ -25,6 +28,33 @@ pub(crate) struct Segment {
     pub file_bytes: u64,
     /// Bytes of its records, headers included, that were not released.
     pub live: u64,
+}
+
+impl Segment {
+    /// An empty segment at `base`.
+    pub(crate) fn begin(number: u64, file: FileId, base: u64, salt: u64) -> Self {
+        let incarnation = incarnation(base, salt);
+        Self {
+            number,
+            file,
+            base,
+            end: base + HEADER,
+            incarnation,
+            seed: Seed::of(incarnation),
+            file_bytes: 0,
+            live: 0,
+        }
+    }
+}
+
+/// Seeds the checksums of the segment at `base`. No two segments of a journal begin at the same position, so no
+/// two have the same; the salt keeps it from being guessed.
+pub(crate) fn incarnation(base: u64, salt: u64) -> u64 {
+    // The finalizer of SplitMix64, a bijection: different bases stay different.
+    let mut mixed = base ^ salt;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
 }
 
 /// The segments in use. There is always one that grows.
@@ -136,6 +166,10 @@ impl Segments {
         self.newest.end - self.tail()
     }
 }
+
+/// Offset of the first record of a segment at the least: behind the segment's header and a batch's, or the mark of an
+/// opening.
+pub(crate) const FIRST_RECORD: u64 = 2 * HEADER;
 
 #[cfg(test)]
 mod tests;

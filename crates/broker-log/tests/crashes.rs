@@ -374,7 +374,7 @@ proptest! {
     /// What `docs/operations.md` says of the folder: twice what lives, or three segments more; one that is being filled;
     /// and each a quarter longer than it should be.
     #[test]
-    fn space_comes_back_in_whatever_order_things_go(
+    fn space_is_reclaimed_whatever_the_order_of_releases(
         sizes in prop::collection::vec(prop_oneof![4 => 0_usize..300, 1 => 300_usize..3000], 20..200),
         order in prop::collection::vec(any::<usize>(), 200),
         kept in 0_usize..20,

@@ -28,7 +28,7 @@ fn the_examples_of_rfc_3720_come_out() {
 proptest! {
     /// Lengths on both sides of every size at which the library takes other instructions.
     #[test]
-    fn every_length_and_split_gives_what_the_polynomial_says(
+    fn every_length_and_split_gives_the_checksum_of_the_polynomial(
         bytes in prop::collection::vec(any::<u8>(), 0..3_000),
         before in any::<u32>(),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..4),

@@ -14,7 +14,7 @@ impl Journal {
     /// what follows when the reader goes on in order. The bytes share memory with up to 256 KiB of others.
     pub fn read(&mut self, at: Position, length: u32) -> Result<Bytes, ReadError> {
         if self.write_cache.is_open_at(at.0) {
-            self.freeze();
+            self.appender.freeze(&mut self.write_cache, self.disk.is_some());
         }
         match self.write_cache.holding(at.0) {
             Some((bytes, place)) => {
@@ -32,32 +32,16 @@ impl Journal {
 
     fn read_from_disk(&mut self, at: Position, length: u32) -> Result<Bytes, ReadError> {
         let stored = RECORD_HEADER + u64::from(length);
-        let whole = at.0.checked_add(stored).is_some_and(|end| end <= self.durable);
+        let durable = self.progress.durable();
+        let whole = at.0.checked_add(stored).is_some_and(|end| end <= durable);
         let (Some(disk), Some(segment), true) = (&self.disk, self.segments.at(at.0), whole) else {
             return Err(self.not_found(at));
         };
-        self.counters.disk_reads += 1;
-        let (file, offset) = (segment.file, at.0 - segment.base);
-        let readable = segment.end.min(self.durable);
-        let bytes = self
-            .read_ahead
-            .read(&**disk, segment, at.0, stored, readable)
-            .map_err(|error| ReadError::Disk { at, file, offset, message: error.to_string().into() })?;
-        let corrupt = ReadError::Corrupt { at, file, offset };
-        let bytes = bytes.ok_or_else(|| corrupt.clone())?;
-        let header = RecordHeader::decode(&bytes).ok_or_else(|| corrupt.clone())?;
-        if header.is_lost() {
-            return Err(corrupt);
-        }
-        if header.length != length {
-            return Err(ReadError::OtherLength { at, asked: length, found: header.length });
-        }
-        let bytes = bytes.slice(RECORD_HEADER_LEN..);
-        if header.matches(segment.seed, &bytes) { Ok(bytes) } else { Err(corrupt) }
+        self.read_ahead.record(&**disk, segment, (at, length), segment.end.min(durable))
     }
 
     fn not_found(&self, at: Position) -> ReadError {
-        ReadError::NotFound { at, tail: Position(self.segments.tail()), end: Position(self.writer.end) }
+        ReadError::NotFound { at, tail: Position(self.segments.tail()), end: self.end() }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Invariant: reading it changes nothing.
 
-use crate::{Journal, Position};
+use crate::Position;
 
 /// Figures of a journal, for metrics and operators.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -39,39 +39,4 @@ pub struct JournalStats {
     pub compacted_bytes: u64,
     /// Files that could not be deleted since the start; they hold nothing.
     pub failed_deletes: u64,
-}
-
-/// Counters since the start.
-#[derive(Debug, Default)]
-pub(super) struct Counters {
-    pub(super) writes: u64,
-    pub(super) syncs: u64,
-    pub(super) disk_reads: u64,
-    pub(super) segments_freed: u64,
-    pub(super) compacted_bytes: u64,
-    pub(super) failed_deletes: u64,
-}
-
-impl Journal {
-    /// Figures of now.
-    pub fn stats(&self) -> JournalStats {
-        JournalStats {
-            tail: Position(self.segments.tail()),
-            end: Position(self.writer.end),
-            durable: Position(self.durable),
-            segments: self.segments.count() as u64,
-            spares: self.segment_pool.spares() as u64,
-            used_bytes: self.segments.used(),
-            live_bytes: self.segments.live(),
-            cache_bytes: self.write_cache.bytes(),
-            unwritten_bytes: self.unwritten_bytes(),
-            free_bytes: self.free_bytes,
-            writes: self.counters.writes,
-            syncs: self.counters.syncs,
-            disk_reads: self.counters.disk_reads,
-            segments_freed: self.counters.segments_freed,
-            compacted_bytes: self.counters.compacted_bytes,
-            failed_deletes: self.counters.failed_deletes,
-        }
-    }
 }

@@ -35,7 +35,7 @@ fn reopened(disk: &MemDisk, config: &JournalConfig) -> (Journal, Vec<Record>) {
 }
 
 #[test]
-fn what_was_appended_is_read_back_before_and_after_it_is_written() {
+fn records_are_read_back_before_and_after_they_are_written() {
     let disk = MemDisk::new();
     let (mut journal, _) = reopened(&disk, &small());
     let mut worker = DiskWorker::new(disk);
@@ -228,7 +228,7 @@ fn commit_and_drive(journal: &mut Journal, worker: &mut Option<DiskWorker<MemDis
 }
 
 #[test]
-fn memory_of_what_is_dead_is_used_again_while_its_segment_stands() {
+fn memory_of_dead_records_is_used_again_while_their_segment_stands() {
     for on_disk in [false, true] {
         let (mut journal, mut worker) = journal_with(4 << 20, on_disk);
         let mut waiting = VecDeque::new();
@@ -247,7 +247,7 @@ fn memory_of_what_is_dead_is_used_again_while_its_segment_stands() {
 }
 
 #[test]
-fn cleaning_passes_over_what_is_dead_and_has_left_memory() {
+fn compaction_skips_dead_records_that_have_left_memory() {
     // A segment of four chunks; the one that lives lies in each of them once.
     for (on_disk, lives) in
         [false, true].into_iter().flat_map(|on_disk| [1, 300, 600, 900].map(|n| (on_disk, n)))

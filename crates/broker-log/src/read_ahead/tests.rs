@@ -90,7 +90,7 @@ fn read_all(ahead: &mut ReadAhead, apart: usize, length: u64, count: usize) -> (
     (records, reads.load(Ordering::Relaxed))
 }
 
-/// How many of them share memory with a window that is held.
+/// Number of those that share memory with a window that is held.
 fn shared(ahead: &ReadAhead, records: &[Bytes]) -> usize {
     let shares = |record: &&Bytes| {
         ahead.windows.iter().any(|window| window.bytes.as_ptr_range().contains(&record.as_ptr()))
@@ -99,7 +99,7 @@ fn shared(ahead: &ReadAhead, records: &[Bytes]) -> usize {
 }
 
 #[test]
-fn a_reader_that_skips_reads_little_and_its_records_keep_nothing_of_what_lies_between() {
+fn a_reader_that_skips_reads_little_and_its_records_keep_no_other_bytes() {
     for apart in [17_000, 50_000, 200_000] {
         let mut ahead = ReadAhead::default();
         let (records, _) = read_all(&mut ahead, apart, 100, 20);
@@ -119,7 +119,7 @@ fn a_reader_of_few_records_in_each_window_reads_much_at_once_and_keeps_none_of_i
 }
 
 #[test]
-fn a_reader_in_order_shares_what_it_reads() {
+fn a_reader_in_order_shares_the_windows_memory() {
     let mut ahead = ReadAhead::default();
     let (records, _) = read_all(&mut ahead, 1_050, 1_000, 200);
     assert!(records.iter().skip(10).all(|record| !record.is_unique()));
@@ -137,7 +137,7 @@ fn records_longer_than_the_first_window_are_read_several_at_once_too() {
 }
 
 #[test]
-fn one_who_went_on_and_skips_now_shares_no_more() {
+fn a_reader_that_begins_to_skip_shares_no_more_memory() {
     let mut ahead = ReadAhead::default();
     let (disk, _, segment) = disk();
     for at in (BASE..).step_by(1_000).take(500) {

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use crate::{
     Disk, FileId, JournalConfig, RecoveryError,
     file_inventory::FileInventory,
-    format::{BatchKind, HEADER, Seed, spare_header},
-    journal::{RecoveredState, incarnation},
+    format::{BatchKind, spare_header},
+    journal::RecoveredState,
     recovery::replay::Replay,
     segment_pool::{SegmentPool, longest_spare},
     segments::{Segment, Segments},
@@ -84,7 +84,7 @@ impl Opening<'_> {
                 let number = last.as_ref().map_or(0, |last| last.number + 1);
                 segments.extend(last);
                 let (file, length) = self.file_for_segment()?;
-                new_segment(number, file, length, end, self.config.salt)
+                Segment { file_bytes: length, ..Segment::begin(number, file, end, self.config.salt) }
             }
         };
         let tail = segments.front().unwrap_or(&newest).base;
@@ -137,20 +137,6 @@ impl Opening<'_> {
             .and_then(|()| work::write_zeros(self.disk, file, 0, length))
             .map_err(RecoveryError::from)?;
         Ok((file, length))
-    }
-}
-
-fn new_segment(number: u64, file: FileId, length: u64, base: u64, salt: u64) -> Segment {
-    let incarnation = incarnation(base, salt);
-    Segment {
-        number,
-        file,
-        base,
-        end: base + HEADER,
-        file_bytes: length,
-        incarnation,
-        seed: Seed::of(incarnation),
-        live: 0,
     }
 }
 

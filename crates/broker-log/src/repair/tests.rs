@@ -223,7 +223,7 @@ fn a_damaged_summary_is_not_needed() {
 }
 
 #[test]
-fn cutting_leaves_exactly_what_was_before_the_damage() {
+fn cutting_leaves_exactly_the_records_before_the_damage() {
     for victim in [10_usize, 63, 115] {
         let (disk, records) = filled();
         let (file, offset) = place(&disk, records[victim].0);
@@ -248,7 +248,7 @@ fn cutting_leaves_exactly_what_was_before_the_damage() {
 }
 
 #[test]
-fn what_was_cut_is_kept_beside_the_journal() {
+fn cut_bytes_are_kept_beside_the_journal() {
     let (disk, records) = filled();
     let (file, offset) = place(&disk, records[115].0);
     flip(&disk, file, offset + 40);

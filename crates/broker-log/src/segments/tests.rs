@@ -40,7 +40,7 @@ fn live_bytes_are_counted_where_they_are() {
 }
 
 #[test]
-fn what_is_no_longer_there_is_released_without_effect() {
+fn releasing_a_record_of_a_freed_segment_has_no_effect() {
     let mut segments = three();
     segments.add_live_at(Position(120), 10);
     assert_eq!(segments.pop_oldest().unwrap().base, 0);

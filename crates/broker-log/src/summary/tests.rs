@@ -4,7 +4,7 @@ use super::*;
 
 proptest! {
     #[test]
-    fn a_summary_lists_what_was_added(
+    fn a_summary_lists_the_added_records(
         records in prop::collection::vec((0_u64..100, 0_u32..5000, prop::collection::vec(any::<u8>(), 0..30)), 1..50),
     ) {
         let mut builder = SummaryBuilder::new(1000, 1 << 20);

@@ -146,7 +146,7 @@ fn fill_chunk(recent: &mut WriteCache, at: u64) -> (Vec<u64>, u64) {
 }
 
 #[test]
-fn what_is_dead_and_written_gives_its_memory_back_before_it_is_forgotten() {
+fn dead_written_records_give_their_memory_back_before_they_are_forgotten() {
     const RECORD: u64 = (CHUNK_BYTES / 8) as u64;
     let mut recent = WriteCache::new(0);
     let (first, end) = fill_chunk(&mut recent, 0);
@@ -199,7 +199,7 @@ fn a_record_larger_than_a_chunk_gets_its_own_and_is_not_kept_for_use_again() {
 }
 
 #[test]
-fn what_lies_between_batches_counts_as_memory() {
+fn bytes_between_batches_count_as_memory() {
     let mut recent = WriteCache::new(0);
     let mut at = 128;
     for number in 0..1_000_u64 {

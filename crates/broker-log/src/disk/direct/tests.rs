@@ -30,7 +30,7 @@ impl Scratch {
     }
 
     fn append(&self, direct: &mut Direct, id: u32, offset: usize, parts: &[IoSlice<'_>]) {
-        // What matters here does not depend on O_DIRECT, which not every file system has.
+        // The cases of this test do not depend on O_DIRECT, which not every file system has.
         let open = || OpenOptions::new().write(true).open(&self.0);
         let read = |offset, buffer: &mut [u8]| File::open(&self.0)?.read_at(buffer, offset);
         direct.append(FileId(id), offset as u64, parts, open, read).unwrap();
@@ -59,7 +59,7 @@ enum Between {
 
 proptest! {
     #[test]
-    fn a_file_has_what_was_appended_and_zeros_to_the_end_of_a_block(
+    fn a_file_has_the_appended_bytes_and_zeros_to_the_end_of_a_block(
         offset in 0..2 * BLOCK_BYTES,
         writes in prop::collection::vec(
             (

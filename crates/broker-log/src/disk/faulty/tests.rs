@@ -28,7 +28,7 @@ fn disk() -> FaultyDisk {
 }
 
 #[test]
-fn what_was_synced_survives_and_what_was_not_is_torn() {
+fn synced_bytes_survive_and_others_are_torn() {
     let disk = disk();
     disk.write_at(FILE, 0, &[IoSlice::new(&[1; 2048])]).unwrap();
     disk.sync_data(FILE).unwrap();
@@ -51,7 +51,7 @@ fn a_file_whose_entry_was_not_synced_is_gone() {
 }
 
 #[test]
-fn after_a_failed_sync_the_process_sees_what_the_platter_lacks() {
+fn after_a_failed_sync_the_process_reads_bytes_that_the_platter_lacks() {
     struct FailingSync;
     impl Faults for FailingSync {
         fn fails(&mut self, call: DiskCall) -> Option<io::ErrorKind> {

@@ -49,7 +49,7 @@ fn a_directory_that_cannot_be_made_is_named() {
 }
 
 #[test]
-fn what_is_written_in_parts_is_read_in_one() {
+fn bytes_written_in_parts_are_read_in_one() {
     let scratch = Scratch::new();
     let disk = RealDisk::open(&scratch.0).unwrap();
     disk.create(FILE, 1 << 16).unwrap();
@@ -83,7 +83,7 @@ fn only_segment_files_are_listed() {
 }
 
 #[test]
-fn what_is_set_aside_is_never_overwritten() {
+fn a_file_set_aside_is_never_overwritten() {
     let scratch = Scratch::new();
     let disk = RealDisk::open(&scratch.0).unwrap();
     disk.set_aside("a.cut", b"first").unwrap();
@@ -133,7 +133,7 @@ fn large_writes_past_the_page_cache_say_the_same_as_others() {
 }
 
 #[test]
-fn what_is_appended_says_the_same_past_the_page_cache_and_through_it() {
+fn appended_bytes_are_the_same_past_the_page_cache_and_through_it() {
     let scratch = Scratch::new();
     let disk = RealDisk::open(&scratch.0).unwrap();
     let body = vec![7; 3 * BLOCK_BYTES];
@@ -188,7 +188,7 @@ fn moved_aside() -> (Scratch, RealDisk, [PathBuf; 2]) {
 }
 
 #[test]
-fn what_cannot_be_opened_once_more_is_appended_through_the_open_file() {
+fn a_file_that_cannot_be_reopened_is_appended_through_the_open_handle() {
     let (_scratch, disk, [path, aside]) = moved_aside();
     disk.append(FILE, 0, &[IoSlice::new(b"one ")]).unwrap();
     assert!(!disk.direct().is_disabled());
@@ -219,7 +219,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn what_is_made_can_be_read_by_its_owner_only() {
+fn created_files_can_be_read_by_their_owner_only() {
     let scratch = Scratch::new();
     let folder = scratch.0.join("a/b");
     let disk = RealDisk::open(&folder).unwrap();
@@ -235,7 +235,7 @@ fn what_is_made_can_be_read_by_its_owner_only() {
 }
 
 #[test]
-fn what_more_than_the_owner_can_read_is_counted_and_stays_as_it_is() {
+fn files_that_others_can_read_are_counted_and_stay_as_they_are() {
     let cases = [
         // folder, its only file, folder is exposed, files are exposed
         (0o700, 0o600, false, false),

@@ -84,7 +84,7 @@ fn everything_committed_meanwhile_goes_into_the_next_write() {
 }
 
 #[test]
-fn an_open_unit_is_not_written_and_does_not_hold_up_what_is_finished() {
+fn an_open_unit_is_not_written_and_does_not_hold_up_finished_units() {
     let disk = MemDisk::new();
     let mut journal = open(disk.clone(), config());
     let mut worker = DiskWorker::new(disk.clone());
@@ -150,7 +150,7 @@ fn a_disk_without_space_for_the_next_segment_says_so() {
         drive(&mut journal, &mut worker);
     }
     assert!(matches!(journal.poisoned(), Some(PoisonReason::DiskFull(_))));
-    // What was acknowledged is there, as soon as there is space for one more segment.
+    // Acknowledged records are there, as soon as there is space for one more segment.
     disk.set_capacity(60 << 10);
     let durable = journal.durable();
     drop(journal);
@@ -261,7 +261,7 @@ fn preparation_touches_no_file_in_use() {
             if let Request::Prepare(step) = &request.0 {
                 preparations += 1;
                 let used = journal.segments.newest().file == step.file
-                    || (0..journal.writer.end)
+                    || (0..journal.appender.end())
                         .step_by(4096)
                         .any(|at| journal.segments.at(at).is_some_and(|segment| segment.file == step.file));
                 assert!(!used, "{round}: {step:?}");
