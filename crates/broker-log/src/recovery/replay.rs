@@ -10,7 +10,7 @@ use crate::{
     error::DamageKind,
     file_inventory::SegmentFile,
     format::{BatchKind, HEADER, RECORD_HEADER, RECORD_HEADER_LEN, Seed, SegmentHeader},
-    recovery::{Live, Tip, damaged},
+    recovery::live::{Live, Tip, damaged},
     scan::{Batch, ScanEnd, Scanner},
     segments::Segment,
     summary::{self, SummaryBuilder},
