@@ -142,7 +142,7 @@ impl ProtocolHeader {
 /// Writes one frame: its header, then what `body` writes, then its size into the header.
 ///
 /// # Panics
-/// When `body` writes more than 4 GiB, which only our own bug can do.
+/// If `body` writes more than 4 GiB, which only our own bug can do.
 #[inline]
 pub fn write_frame(out: &mut BytesMut, kind: FrameKind, channel: u16, body: impl FnOnce(&mut BytesMut)) {
     let start = out.len();
@@ -155,7 +155,7 @@ pub fn write_frame(out: &mut BytesMut, kind: FrameKind, channel: u16, body: impl
 /// Writes the front of a frame whose last `apart` bytes are sent behind it from elsewhere.
 ///
 /// # Panics
-/// When the frame is longer than 4 GiB, which only our own bug can do.
+/// If the frame is longer than 4 GiB, which only our own bug can do.
 #[inline]
 pub fn write_frame_front(
     out: &mut BytesMut,

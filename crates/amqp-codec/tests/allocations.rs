@@ -1,4 +1,4 @@
-//! What the hot path asks of the allocator: nothing. Each case was warmed up once, and is then counted.
+//! The hot path allocates nothing. Each case is warmed up once, and is then counted.
 
 use allocation_counter::measure;
 use amqp_codec::{
@@ -14,7 +14,7 @@ use amqp_codec::{
 };
 use bytes::{Bytes, BytesMut};
 
-/// How many allocations `work` makes when it is done for the second time.
+/// Number of allocations of the second run of `work`.
 fn allocations(mut work: impl FnMut()) -> u64 {
     work();
     measure(work).count_total
@@ -108,7 +108,7 @@ fn looking_through_a_message_allocates_nothing() {
 }
 
 #[test]
-fn writing_what_goes_in_front_of_a_delivery_allocates_nothing() {
+fn writing_the_sections_in_front_of_a_delivery_allocates_nothing() {
     let message = message();
     let sections = Sections::scan(&message).expect("a message");
     let ours = [

@@ -1,4 +1,4 @@
-//! What the fuzz targets demand, of their stored corpora.
+//! Checks of the fuzz targets, run over their stored corpora.
 
 #[cfg(test)]
 #[path = "../fuzz/checks/frame.rs"]

@@ -108,7 +108,7 @@ impl Broker {
         read().ok_or_else(|| format!("`{text}` is not `NAME=START COMMAND,PORT,ADDRESS`").into())
     }
 
-    /// What a reader must know to repeat the run.
+    /// Settings that a reader needs to repeat the run.
     pub(super) fn settings(&self) -> String {
         match &self.kind {
             Kind::Ferrybus { .. } => {
@@ -235,7 +235,7 @@ fn rabbitmq_definitions() -> String {
 }
 
 impl Running {
-    /// Where it listens.
+    /// Port on which it listens.
     pub(super) fn port(&self) -> u16 {
         self.port
     }

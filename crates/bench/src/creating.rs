@@ -1,4 +1,4 @@
-//! How fast entities are created through the management API: one client, one connection, one request after the other.
+//! Rate of entity creation through the management API: one client, one connection, one request after the other.
 //!
 //! Invariant: the broker is durable and what was created is counted, so nothing is measured that did not happen.
 
@@ -11,7 +11,7 @@ use super::measure::short;
 use crate::Fallible;
 use crate::table::{self, thousands};
 
-/// How `--scenario` calls it.
+/// Name for `--scenario`.
 pub(super) const NAME: &str = "creating";
 
 /// Queues that are created.
@@ -23,7 +23,7 @@ const PAGE: u64 = 100;
 
 const ENTRY: &str = r#"<entry xmlns="http://www.w3.org/2005/Atom"><content type="application/xml"><QueueDescription xmlns="http://schemas.microsoft.com/netservices/2010/10/servicebus/connect"><LockDuration>PT30S</LockDuration></QueueDescription></content></entry>"#;
 
-/// What it took.
+/// Time of the creation of all entities.
 pub(super) struct Created(Fallible<Times>);
 
 struct Times {

@@ -1,6 +1,6 @@
-//! What a message costs the broker, and how that grows with the number of subscriptions, sessions or waiting messages.
+//! CPU cost of a message, and its growth with the number of subscriptions, sessions or waiting messages.
 //!
-//! The client here is our own, for the load generator knows no sessions, schedules and rules. What is measured is the
+//! The client here is our own, for the load generator knows no sessions, schedules and rules. The measured value is the
 //! broker's CPU, so the client's own speed does not show.
 //!
 //! Invariant: the sizes of one family differ in nothing but the number that the family is about.
@@ -21,7 +21,7 @@ use super::measure::short;
 use crate::Fallible;
 use crate::table::{self, thousands};
 
-/// How long one size is measured, after what has to be there was made.
+/// Time for which one size is measured, after its entities and messages were made.
 const MEASURED: Duration = Duration::from_millis(1_500);
 
 /// One line of the table: the same work at several sizes.
@@ -30,21 +30,21 @@ pub(super) struct Family {
     title: &'static str,
     /// Few first.
     sizes: &'static [u64],
-    /// What a message may cost more at the last size than at the first one.
+    /// Largest allowed ratio of a message's cost at the last size to that at the first one.
     goal: Option<f64>,
     /// The broker's configuration for a size.
     configuration: fn(u64) -> String,
     measure: fn(&Running, u64) -> Fallible<Cost>,
 }
 
-/// What some messages cost.
+/// CPU time of some messages.
 #[derive(Clone, Copy, Debug)]
 struct Cost {
     messages: u64,
     cpu: Duration,
 }
 
-/// What a message costs at one size, in microseconds.
+/// Cost of a message at one size, in microseconds.
 #[derive(Clone, Copy, Debug)]
 struct AtSize {
     size: u64,
@@ -53,7 +53,7 @@ struct AtSize {
     least: f64,
 }
 
-/// What a message of a family costs at each size.
+/// Cost of a message of a family at each size.
 #[derive(Debug)]
 pub(super) struct Grown {
     title: &'static str,
@@ -181,7 +181,7 @@ impl Grown {
         self.error.is_some()
     }
 
-    /// What a message costs more at the last size than at the first one.
+    /// Ratio of a message's cost at the last size to that at the first one.
     fn growth(&self, of: fn(&AtSize) -> f64) -> Option<f64> {
         let (first, last) = (of(self.costs.first()?), of(self.costs.last()?));
         (first > 0.0).then(|| last / first)

@@ -1,4 +1,4 @@
-//! What the machine itself allows: its disk, loopback TCP, messages at a pace through a bare thread, wakes of idle cores.
+//! Limits of the machine itself: its disk, loopback TCP, messages at a pace through a bare thread, wakes of idle cores.
 //!
 //! Invariant: each is measured in the same run as the brokers, on the disk that they use.
 
@@ -35,7 +35,7 @@ pub(super) struct Limits {
     pub(super) wake_us: f64,
 }
 
-/// How long each loop is measured.
+/// Time for which each loop is measured.
 const SPELL: Duration = Duration::from_secs(1);
 /// Bytes of a record that is appended, of a small one into preallocated space, and of large ones.
 const APPENDED: usize = 4 << 10;

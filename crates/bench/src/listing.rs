@@ -1,11 +1,11 @@
-//! What those who send notice of somebody who looks: who lists all queues page by page, or scrapes the metrics.
+//! Effect on a sender of a client that lists all queues page by page, or scrapes the metrics.
 //!
 //! One connection of our own client sends at a steady pace, first alone and then beside the one who looks, over and over
 //! in one run, because a host is uneven. Both clients and the broker share the machine's cores. Spells are short and many,
 //! and the times of all spells of a kind are pooled: a disk that stands still for some milliseconds now and then would
 //! otherwise decide which of two spells is the slower one.
 //!
-//! Invariant: who sends alone and who sends beside somebody take turns, on the same broker.
+//! Invariant: sending alone and sending beside another client take turns, on the same broker.
 
 mod onlooker;
 
@@ -25,18 +25,18 @@ use crate::Fallible;
 use crate::table::{self, thousands};
 use onlooker::{Looked, Onlooker};
 
-/// How `--scenario` calls it.
+/// Name for `--scenario`.
 pub(super) const NAME: &str = "listing";
 
 /// Queues that are listed, the one that is sent to among them.
 pub(super) const QUEUES: u64 = 10_000;
 /// Messages a second.
 const RATE: u32 = 1_000;
-/// How long the sender is measured at a time.
+/// Time for which the sender is measured at once.
 const SPELL: Duration = Duration::from_secs(1);
 /// Spells of each kind for each repetition that is asked for.
 const SPELLS: usize = 8;
-/// How much later a send may be acknowledged in 99 of 100 cases while somebody looks.
+/// Largest ratio of a send's 99th percentile beside another client to that of a sender alone.
 const GOAL: f64 = 2.0;
 /// Between two pages where there is a pause: less than what the SDK for Python takes to read one of 100 queues.
 const PAUSE: Duration = Duration::from_millis(15);
@@ -47,7 +47,7 @@ const MEMORY: &str = "/dev/shm";
 /// The queue that is sent to.
 const SENT: &str = "sent";
 
-/// What goes on beside the sender.
+/// Requests that run beside the sender.
 struct Beside {
     what: &'static str,
     scrapes: bool,
@@ -63,7 +63,7 @@ const BESIDE: [Beside; 4] = [
     Beside { what: "scrapes of all, 1 s between", scrapes: true, elsewhere: false, pause: SCRAPE_PAUSE },
 ];
 
-/// Where the broker keeps what it accepts.
+/// Store of the broker's accepted messages.
 struct Store {
     word: &'static str,
     durable: bool,
@@ -78,7 +78,7 @@ const STORES: [Store; 3] = [
     Store { word: "durable, the folder in memory", durable: true, in_memory: true },
 ];
 
-/// What was measured of one of them.
+/// Measurements beside one of them.
 pub(super) struct Listed {
     what: String,
     /// Of all spells; or why there are none.

@@ -35,7 +35,7 @@ pub(crate) struct Peer {
     pub(crate) pid: Option<u32>,
 }
 
-/// How long a run is measured, and in what.
+/// Length of a measured run, in time or in messages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Extent {
     /// A measured time after a time that is not measured.
@@ -44,7 +44,7 @@ pub(crate) enum Extent {
     Messages(u64),
 }
 
-/// When a message is sent.
+/// Condition under which the next message is sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Loop {
     /// While fewer than `window` messages of the connection are unacknowledged, and fewer than `max_backlog` of all are

@@ -16,9 +16,9 @@ use crate::relay::Floor;
 use crate::scenario::{Scenario, Work};
 use crate::table::thousands;
 
-/// What the run was told.
+/// Arguments of the run.
 pub(super) struct Bench {
-    /// Where brokers keep their files.
+    /// Folder of the brokers' files.
     pub(super) folder: PathBuf,
     /// Runs of each timed scenario; the median is reported.
     pub(super) reps: usize,

@@ -1,4 +1,4 @@
-//! What a message at a steady pace costs the machine alone: a sender, a thread that passes on what it reads, a receiver.
+//! Latency of a message at a steady pace without a broker: a sender, a thread that relays the bytes it reads, a receiver.
 //!
 //! No broker can be faster than that here, for it does what every broker must: one connection in, one out. A durable one
 //! has to write and sync what it passes on first: what came meanwhile goes with the next sync, as in any group commit.
@@ -119,7 +119,7 @@ pub(super) fn measure(rate: u32, messages: usize, folder: Option<&Path>) -> Fall
     })
 }
 
-/// When the message of this number is to be sent.
+/// Time at which the message of this number is to be sent.
 fn due(number: usize, rate: u32) -> Duration {
     Duration::from_secs(1).saturating_mul(u32::try_from(number).unwrap_or(u32::MAX)) / rate
 }

@@ -44,7 +44,7 @@ fn fixed_cells(row: &Measured) -> Vec<String> {
     cells
 }
 
-/// How many times better than the peer, in the value and in CPU.
+/// Factor by which the row is better than the peer's, in the value and in CPU.
 fn advantage(row: &Measured, rows: &[Measured], peer: &str) -> String {
     let Some(other) = rows.iter().find(|other| other.broker == peer && other.title == row.title) else {
         return String::new();

@@ -9,11 +9,11 @@ pub(super) struct Scenario {
     pub(super) title: &'static str,
     pub(super) durable: bool,
     pub(super) work: Work,
-    /// What Ferrybus shall reach on two cores shared with the generator.
+    /// Goal for Ferrybus on two cores shared with the generator.
     pub(super) goal: &'static str,
 }
 
-/// What the generator does.
+/// Work of the generator.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Work {
     /// As many messages as fit, `connections` senders and as many receivers, a queue for each pair.

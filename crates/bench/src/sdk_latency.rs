@@ -1,4 +1,4 @@
-//! How long single steps of clients take, as multiples of a bare request and its answer: where one side waits for a timer of
+//! Latency of single steps of clients, as multiples of a bare request and its answer: where one side waits for a timer of
 //! TCP, the multiple is large.
 //!
 //! Invariant: the bare request is measured in the same run and on the same broker.
@@ -17,7 +17,7 @@ use crate::table;
 use connection::Connection;
 use times::{Step, Times};
 
-/// How `--scenario` calls it.
+/// Name for `--scenario`.
 pub(super) const NAME: &str = "sdk-latency";
 /// Repetitions of a step for each that is asked for.
 const ROUNDS: usize = 10;
@@ -26,13 +26,13 @@ const BARE_REQUESTS: usize = 100;
 /// The step of a message that arrives at a waiting receiver, and how long it may take in memory.
 const ARRIVAL: &str = "a message arrives at a waiting receiver";
 const ARRIVAL_GOAL_MS: f64 = 2.0;
-/// How long 200 KiB may take through buffers of 8 KiB.
+/// Longest time for 200 KiB through buffers of 8 KiB.
 const SMALL_BUFFERS_GOAL_MS: f64 = 5.0;
-/// How many times what Go takes for a step others may take, and which.
+/// Multiple of Go's time for a step that these clients may take.
 const GO_GOAL: f64 = 3.0;
 const AS_FAST_AS_GO: [&str; 2] = ["Java", "Node.js"];
 
-/// What was measured with one kind of store.
+/// Measurements with one kind of store.
 pub(super) struct Latencies {
     store: &'static str,
     in_memory: bool,
@@ -90,7 +90,7 @@ impl Latencies {
         rows
     }
 
-    /// What a step may take, and whether it is over.
+    /// Goal of a step, and whether the step misses it.
     fn goal(&self, client: &str, step: &Step) -> String {
         let said = |limit: f64, text: String| {
             if step.times.p50_ms > limit { format!("{text}: missed") } else { text }

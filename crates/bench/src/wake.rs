@@ -1,4 +1,4 @@
-//! What it takes until a thread runs that was woken on a core with nothing to do.
+//! Latency of waking a thread on an idle core.
 //!
 //! A broker whose clients wait for acknowledgements pays that several times for each round. In a virtual machine an idle
 //! core may have been given back to the host, and to get it again takes far longer than to switch between threads.
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::Fallible;
 
-/// How long the core is left with nothing to do before each wake: as long as under a load that comes in rounds. A kernel may
+/// Idle time of the core before each wake: as long as under a load that comes in rounds. A kernel may
 /// wait actively for some time before it gives the core away.
 const PAUSE: Duration = Duration::from_micros(50);
 

@@ -106,7 +106,7 @@ impl Journal {
     /// is what [`Journal::read`] and [`Journal::release`] want. It counts as live.
     ///
     /// # Panics
-    /// A record longer than [`JournalConfig::max_record_bytes`] panics: the caller checks before.
+    /// If the record is longer than [`JournalConfig::max_record_bytes`]: the caller checks before.
     pub fn append(&mut self, index: &[u8], rest: &[&[u8]]) -> (Position, u32) {
         let bytes = rest.iter().fold(index.len(), |sum, part| sum.saturating_add(part.len()));
         let length = u32::try_from(bytes).unwrap_or(u32::MAX);

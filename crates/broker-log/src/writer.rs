@@ -113,7 +113,7 @@ impl Writer {
     /// Counts a record at the place that [`Writer::next_record`] gave out.
     ///
     /// # Panics
-    /// A batch of more than [`UNIT_BYTES_MAX`] bytes panics. Batches are ended between units long before, so that
+    /// If the batch has more than [`UNIT_BYTES_MAX`] bytes. Batches are ended between units long before, so that
     /// is one unit, which can neither be split nor be written: a header could not say its length.
     pub(crate) fn add_record(&mut self, header: &RecordHeader) {
         if let Some(open) = &mut self.open {

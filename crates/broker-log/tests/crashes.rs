@@ -22,7 +22,7 @@ use broker_log::{
 };
 use proptest::prelude::*;
 
-/// What goes wrong, shared with the disk.
+/// Faults of the disk, shared between the disk and the test.
 #[derive(Clone, Debug)]
 struct Plan(Arc<Mutex<PlanState>>);
 
@@ -254,7 +254,7 @@ impl World {
         self.values_are_readable();
     }
 
-    /// How many units make what was recovered, at least `must`.
+    /// Number of units, at least `must`, that make up the recovered records.
     fn matching_prefix(&self, must: usize) -> usize {
         let found: BTreeMap<u32, Vec<u8>> =
             self.values.iter().map(|(id, (_, body))| (*id, body.clone())).collect();
@@ -371,8 +371,8 @@ proptest! {
 }
 
 proptest! {
-    /// What `docs/operations.md` says of the folder: twice what lives, or three segments more; one that is being filled;
-    /// and each a quarter longer than it should be.
+    /// The bound of `docs/operations.md` on the folder: twice the live bytes, or three segments more; one that is being
+    /// filled; and each a quarter longer than it should be.
     #[test]
     fn space_is_reclaimed_whatever_the_order_of_releases(
         sizes in prop::collection::vec(prop_oneof![4 => 0_usize..300, 1 => 300_usize..3000], 20..200),

@@ -356,7 +356,7 @@ impl Node {
         self.deferred.has(client)
     }
 
-    /// When [`Self::work`] has something to do by itself. While the node is behind, only the disk brings what is due.
+    /// Time at which [`Self::work`] has timed work to do; none while the node is behind: due work then waits for the disk.
     pub fn deadline(&self) -> Option<Timestamp> {
         let due = self.core.deadline().filter(|_| !self.is_behind());
         match (due, self.flush.map(|(_, at)| at)) {

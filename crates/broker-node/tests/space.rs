@@ -235,7 +235,7 @@ impl World {
         let view = self.node.core().entity("orders").expect("the queue");
         let left = [view.active, view.deferred, view.dead_letter].iter().sum::<u64>();
         assert_eq!(left, kept as u64, "{view:?}");
-        // What nobody waits for is written after a while.
+        // Unawaited records are written after a while.
         self.now += 1_000;
         self.turns();
     }
@@ -309,7 +309,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn space_comes_back_in_whatever_order_messages_are_settled(
+    fn space_is_reclaimed_in_any_order_of_settlements(
         steps in prop::collection::vec(step(), 0..120),
         order in order(),
         stay in 0_usize..3,

@@ -266,7 +266,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         }
     }
 
-    /// When a peer that takes nothing will have taken nothing for too long; an error once it has. Nothing else would
+    /// Deadline of a peer that takes no output; an error once it has passed. Nothing else would
     /// end such a connection: its heartbeats may come, and the close that it is told never leaves.
     fn cut_off(&mut self) -> io::Result<Option<Instant>> {
         let Some(patience) = self.patience.filter(|_| !self.outgoing.is_empty()) else {

@@ -22,7 +22,7 @@ pub(crate) type Label = (&'static str, &'static str);
 /// The instruments of one server.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    /// When the process began to serve, in seconds since 1970.
+    /// Start of service, in seconds since 1970.
     pub(crate) started_at: f64,
     /// Wait of the first item of each step of the node, in seconds.
     pub(crate) queue_time: Histogram,

@@ -156,7 +156,7 @@ impl NodeDriver {
         self.more
     }
 
-    /// When a turn has something to do by itself.
+    /// Time at which the node has timed work to do.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
         self.node.deadline()
     }

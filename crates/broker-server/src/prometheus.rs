@@ -27,7 +27,7 @@ pub(crate) struct MetricsSnapshot {
     pub(crate) metrics: Arc<Metrics>,
     /// Connections of any protocol.
     pub(crate) sockets: usize,
-    /// When the TLS certificate expires, in seconds since 1970; `None` without TLS.
+    /// Expiry of the TLS certificate, in seconds since 1970; `None` without TLS.
     pub(crate) certificate_expires_at: Option<u64>,
     pub(crate) node: NodeView,
     pub(crate) entities: Vec<ShownEntity>,

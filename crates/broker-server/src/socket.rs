@@ -41,7 +41,7 @@ enum Window {
 }
 
 impl Window {
-    /// What the segment size of a connection says when it begins.
+    /// Window class that the segment size of a connection shows when it begins.
     ///
     /// Linux makes no segment larger than half of the largest window that the peer has offered. A peer's first window
     /// is 64 KiB at most and normally about that, so the segments of loopback have 32 KiB at first.
@@ -53,8 +53,8 @@ impl Window {
         }
     }
 
-    /// What the segment size says later. A peer whose receive buffer is small offers its first window again and
-    /// never a larger one. All others offer one after little data, for Linux adapts their buffers.
+    /// Window class that the segment size shows later. A peer whose receive buffer is small offers its first window
+    /// again and never a larger one. All others offer one after little data, for Linux adapts their buffers.
     const fn later(self, segment_bytes: u32) -> Self {
         if segment_bytes > FIRST_SEGMENT_MAX { Self::Large } else { self }
     }

@@ -80,7 +80,7 @@ where
     F: Future<Output = Result<(), Failure>>,
 {
     run(arguments, async |target: Target| match command(target.clone()).await {
-        Err(failure) if failure.is_of_what_is_missing() => Err(target.explain_missing(names, failure).await),
+        Err(failure) if failure.is_not_found() => Err(target.explain_missing(names, failure).await),
         done => done,
     })
 }

@@ -71,7 +71,7 @@ impl Failure {
     }
 
     /// Whether the broker has said over AMQP that something is not there: its condition or status is part of the text.
-    pub(crate) fn is_of_what_is_missing(&self) -> bool {
+    pub(crate) fn is_not_found(&self) -> bool {
         let sentence = self.sentence();
         ["(amqp:not-found)", "(status 404)"].iter().any(|said| sentence.ends_with(said))
     }

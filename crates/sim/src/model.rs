@@ -154,9 +154,9 @@ pub(crate) struct ObservedDelivery {
     pub(crate) by_number: bool,
     /// It is said to be dead because its time was over.
     pub(crate) expired: bool,
-    /// When the broker took it in, in milliseconds.
+    /// Time of acceptance by the broker, in milliseconds.
     pub(crate) enqueued: u64,
-    /// When the broker handed it out, where that is known, in milliseconds.
+    /// Time of delivery by the broker, if it is known, in milliseconds.
     pub(crate) handed_out: Option<u64>,
     pub(crate) session: Option<Session>,
     pub(crate) sequence: u64,

@@ -72,7 +72,7 @@ impl Process {
         self.node.as_ref().is_some_and(|node| node.fault().is_some())
     }
 
-    /// When the node wants to be woken, in milliseconds.
+    /// Time of the node's next wake-up, in milliseconds.
     pub(crate) fn deadline(&self) -> Option<u64> {
         self.node.as_ref().and_then(Node::deadline).map(Timestamp::as_millis)
     }

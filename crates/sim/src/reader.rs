@@ -32,7 +32,7 @@ pub(crate) struct Letter {
     pub(crate) key: Key,
     /// Time to live in milliseconds.
     pub(crate) ttl: Option<u64>,
-    /// When it shall be enqueued, in milliseconds.
+    /// Time at which it is to be enqueued, in milliseconds.
     pub(crate) due: Option<u64>,
     /// Bytes of the body, beside the name.
     pub(crate) length: u64,

@@ -1,4 +1,4 @@
-//! What messages cost the allocator on their whole way: frames of a sender, gateway, core, journal, gateway, frames of a
+//! Allocations of messages on their whole way: frames of a sender, gateway, core, journal, gateway, frames of a
 //! receiver, its settlement, and both answers. Everything is real but the sockets.
 //!
 //! Nothing is allocated for a message. What is allocated belongs to a batch: the commands of a read, the effects of a

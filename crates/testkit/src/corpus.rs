@@ -6,7 +6,7 @@ use std::path::Path;
 /// stored for it.
 ///
 /// # Panics
-/// When the target does, or its corpus is missing.
+/// If the target panics, or its corpus is missing.
 pub fn replay(crate_folder: &str, target: &str, demand: fn(&[u8])) {
     let folder = Path::new(crate_folder).join("fuzz/corpus").join(target);
     let files = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));

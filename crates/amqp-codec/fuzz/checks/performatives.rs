@@ -1,4 +1,4 @@
-//! What is read can be written, and what was written reads the same.
+//! A decoded performative can be encoded, and its encoding decodes to the same one.
 
 use amqp_codec::performative::{self, Declare, DeliveryState, Discharge, Source, Target};
 use bytes::{Bytes, BytesMut};

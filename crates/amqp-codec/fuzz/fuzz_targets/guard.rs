@@ -1,4 +1,4 @@
-//! What the guard passes becomes a tree, and the tree in bytes becomes the same tree.
+//! Bytes that the guard passes decode to a value, and the encoded value decodes to the same one.
 #![no_main]
 
 #[path = "../checks/guard.rs"]

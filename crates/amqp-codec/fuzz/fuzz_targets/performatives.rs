@@ -1,4 +1,4 @@
-//! What is read can be written, and what was written reads the same.
+//! A decoded performative can be encoded, and its encoding decodes to the same one.
 #![no_main]
 
 #[path = "../checks/performatives.rs"]

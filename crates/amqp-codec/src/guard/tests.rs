@@ -158,7 +158,7 @@ fn the_error_says_where() {
 
 proptest! {
     #[test]
-    fn what_passes_is_as_long_as_what_is_passed_over(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn a_guarded_value_is_as_long_as_the_skipped_one(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         if let Ok(len) = check_value(&bytes) {
             prop_assert_eq!(Reader::new(&bytes).value().map(<[u8]>::len), Ok(len));
         }

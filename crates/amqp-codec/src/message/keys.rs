@@ -15,7 +15,7 @@ use crate::types::{TypeKind, code, wire_len, write_counted};
 /// are no text, which the specification reserves, are left out with their values.
 ///
 /// # Errors
-/// When `section` (descriptor included) is no map with whole entries.
+/// If `section` (descriptor included) is no map with whole entries.
 pub fn with_symbol_keys(section: Section, bytes: &[u8]) -> Result<Option<Bytes>, SectionError> {
     let malformed = |problem| SectionError::Malformed { section, problem };
     let map = MapView::of_section(bytes).map_err(malformed)?;

@@ -303,7 +303,7 @@ fn the_error_of_a_section_names_it() {
 
 proptest! {
     #[test]
-    fn merging_keeps_what_is_not_replaced(
+    fn merging_keeps_entries_that_are_not_replaced(
         original in proptest::collection::vec(("[a-f]{1,2}", any::<i32>()), 0..20),
         broker in proptest::collection::btree_map("[a-f]{1,2}", any::<i32>(), 0..20),
     ) {

@@ -22,7 +22,7 @@ pub struct Attach {
     pub role: Role,
     /// Absent means mixed.
     pub snd_settle_mode: Option<SenderSettleMode>,
-    /// When the receiver settles; absent means first.
+    /// Settlement mode of the receiver; absent means first.
     pub rcv_settle_mode: Option<ReceiverSettleMode>,
     /// Null from a sender that refuses the link.
     pub source: Option<Source>,

@@ -66,7 +66,7 @@ pub struct Source {
     pub address: Option<Address>,
     /// Terminus durability: 0 none, 1 configuration, 2 unsettled state (messaging 3.5.5).
     pub durable: u32,
-    /// When the terminus begins to expire; absent means at the end of the session.
+    /// Event at which the expiry timer of the terminus starts; absent means the end of the session.
     pub expiry_policy: Option<Symbol>,
     /// Time until the terminus expires, in seconds.
     pub timeout: u32,
@@ -210,7 +210,7 @@ pub struct TargetTerminus {
     pub address: Option<Address>,
     /// Terminus durability: 0 none, 1 configuration, 2 unsettled state (messaging 3.5.5).
     pub durable: u32,
-    /// When the terminus begins to expire; absent means at the end of the session.
+    /// Event at which the expiry timer of the terminus starts; absent means the end of the session.
     pub expiry_policy: Option<Symbol>,
     /// Time until the terminus expires, in seconds.
     pub timeout: u32,

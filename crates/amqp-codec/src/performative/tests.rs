@@ -56,7 +56,7 @@ fn an_outgoing_disposition_has_exactly_these_bytes() {
 }
 
 #[test]
-fn what_follows_a_transfer_is_its_payload() {
+fn the_bytes_behind_a_transfer_are_its_payload() {
     let mut out = BytesMut::new();
     Transfer::default().encode(&mut out);
     out.put_slice(b"payload");
@@ -359,7 +359,7 @@ proptest! {
     }
 
     #[test]
-    fn a_source_is_echoed_whatever_it_says(source in any::source()) {
+    fn any_source_is_echoed(source in any::source()) {
         let bytes = encoded(|out| source.encode(out));
         let read = Source::decode(&bytes).unwrap();
         prop_assert_eq!(&read, &source);

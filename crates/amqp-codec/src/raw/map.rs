@@ -228,7 +228,7 @@ impl std::fmt::Debug for RawMap {
 /// A key of ours, as a symbol.
 ///
 /// # Panics
-/// When it is not ASCII, which only our own source can cause.
+/// If it is not ASCII, which only our own source can cause.
 fn write_symbol_key(out: &mut BytesMut, key: &str) {
     match Symbol::new(key) {
         Ok(key) => types::write_symbol(out, &key),

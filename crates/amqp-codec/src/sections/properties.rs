@@ -186,12 +186,12 @@ impl<'a> PropertiesView<'a> {
         self.get(PropertyField::ContentEncoding)?.as_str()
     }
 
-    /// When it is without use, in milliseconds since 1970 UTC.
+    /// Expiry of the message, in milliseconds since 1970 UTC.
     pub fn absolute_expiry_time(&self) -> Option<i64> {
         self.get(PropertyField::AbsoluteExpiryTime)?.as_timestamp()
     }
 
-    /// When it was made, in milliseconds since 1970 UTC.
+    /// Creation of the message, in milliseconds since 1970 UTC.
     pub fn creation_time(&self) -> Option<i64> {
         self.get(PropertyField::CreationTime)?.as_timestamp()
     }

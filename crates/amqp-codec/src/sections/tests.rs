@@ -102,7 +102,7 @@ fn each_section_must_be_of_its_type() {
 }
 
 #[test]
-fn what_is_no_section_is_refused_with_its_place() {
+fn bytes_that_are_no_section_are_refused_with_their_offset() {
     let cases: &[(&[u8], Malformed)] = &[
         (&[0x00, 0x53, 0x24, 0x45], Malformed::UnexpectedDescriptor),
         (&[0x00, 0x53, 0x79, 0x45], Malformed::UnexpectedDescriptor),
@@ -271,7 +271,7 @@ fn part() -> impl Strategy<Value = &'static [u8]> {
 
 proptest! {
     #[test]
-    fn what_was_scanned_covers_the_payload_in_order(parts in proptest::collection::vec(part(), 0..7)) {
+    fn scanned_sections_cover_the_payload_in_order(parts in proptest::collection::vec(part(), 0..7)) {
         let payload = parts.concat();
         if let Ok(it) = Sections::scan(&payload) {
             let spans = [

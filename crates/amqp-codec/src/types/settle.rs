@@ -68,7 +68,7 @@ impl SenderSettleMode {
     }
 }
 
-/// When the receiver settles (transport 2.8.3).
+/// Settlement mode of a receiver (transport 2.8.3).
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum ReceiverSettleMode {
     /// 0: at once. The default.

@@ -13,7 +13,7 @@ impl Symbol {
     /// A word of ours.
     ///
     /// # Panics
-    /// When `word` is not ASCII, which only a mistake in our own source can cause.
+    /// If `word` is not ASCII, which only a mistake in our own source can cause.
     pub const fn from_static(word: &'static str) -> Self {
         assert!(word.is_ascii(), "a symbol of ours is ASCII");
         Self(Cow::Borrowed(word))

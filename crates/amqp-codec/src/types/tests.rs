@@ -129,7 +129,7 @@ fn a_list_that_lies_about_its_size_is_refused() {
 }
 
 #[test]
-fn what_is_left_in_a_list_is_refused() {
+fn trailing_fields_of_a_list_are_refused() {
     let mut more = Reader::new(&[0xc0, 3, 2, 0x43, 0x43]).list().unwrap();
     assert_eq!(more.uint(), Ok(Some(0)));
     assert_eq!(more.finish(), Err(Malformed::TooManyFields(2)));

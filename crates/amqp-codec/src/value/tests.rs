@@ -85,7 +85,7 @@ fn every_primitive_encoding_of_the_specification_is_read() {
     ];
     for (bytes, expected) in cases {
         assert_eq!(decode_value(bytes).as_ref(), Ok(&expected), "{bytes:02x?}");
-        // What is written reads back, whatever form was read.
+        // The canonical encoding reads back, whatever form was read.
         assert_eq!(decode_value(&encoded(&expected)).as_ref(), Ok(&expected), "{bytes:02x?}");
     }
 }
@@ -235,13 +235,13 @@ proptest! {
     }
 
     #[test]
-    fn the_oracle_reads_what_we_write(value in tree()) {
+    fn the_oracle_reads_our_encoding(value in tree()) {
         let read: Value = serde_amqp::from_slice(&encoded(&value)).unwrap();
         prop_assert_eq!(read, value);
     }
 
     #[test]
-    fn we_read_what_the_oracle_writes(value in tree()) {
+    fn we_read_the_encoding_of_the_oracle(value in tree()) {
         let bytes = serde_amqp::to_vec(&value).unwrap();
         prop_assert_eq!(decode_value(&bytes), Ok(value));
     }

@@ -276,7 +276,7 @@ impl Client {
 /// The patience that [`Wire::connect`] gives a socket.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What the broker uses while it is measured.
+/// CPU time that the broker uses while it is measured.
 pub(super) struct Meter {
     pid: u32,
     begin: Instant,
@@ -292,7 +292,7 @@ impl Meter {
         self.begin.elapsed()
     }
 
-    /// What so many messages have cost since the start.
+    /// CPU time since the start, as the cost of so many messages.
     pub(super) fn cost(&self, messages: u64) -> Fallible<Cost> {
         Ok(Cost { messages, cpu: cpu(self.pid)?.saturating_sub(self.before) })
     }

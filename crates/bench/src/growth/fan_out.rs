@@ -54,12 +54,12 @@ fn rule(filter: &str) -> String {
     format!("[[topic.subscription.rule]]\nname = \"r\"\n{filter}\n")
 }
 
-/// What a message costs.
+/// Cost of a message.
 pub(super) fn measure(running: &Running, _: u64) -> Fallible<Cost> {
     send(running, BATCH, u64::MAX)
 }
 
-/// What a filter costs that is tried, or a copy that is made.
+/// Cost of a filter that is evaluated, or of a copy that is made.
 pub(super) fn measure_each(running: &Running, subscriptions: u64) -> Fallible<Cost> {
     let together = (TOGETHER / subscriptions).clamp(TOGETHER_MIN, u64::from(BATCH));
     let Cost { messages, cpu } = send(running, u32::try_from(together)?, COPIES_MAX / subscriptions)?;

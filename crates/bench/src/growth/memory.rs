@@ -1,4 +1,4 @@
-//! How far memory is on this machine: what grows with the size of a working set, whoever works on it.
+//! Memory latency of this machine: it grows with the size of the working set of any program.
 //!
 //! Invariant: each read depends on the one before, and no line is read twice before all others were.
 

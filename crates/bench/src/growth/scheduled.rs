@@ -75,12 +75,12 @@ pub(super) fn measure(running: &Running, waiting: u64) -> Fallible<Cost> {
         missing -= count;
     }
     use_memory(&template, (&mut sender, &mut receiver))?;
-    // Where filling is slow, some of them are gone by now.
+    // After a slow filling, some of them are gone by now.
     if now()? > start + moments.window / 20 {
         return Err("filling took too long".into());
     }
     thread::sleep(Duration::from_millis(start.saturating_sub(now()?)));
-    // What came due meanwhile, if filling was slow: from here on as many come as are sent.
+    // Messages that came due during a slow filling: from here on as many come as are sent.
     while receiver.take_for(PAUSE)? > 2 * RATE * TICK {}
     steady(running, &template, (&mut sender, &mut receiver), &mut moments)
 }

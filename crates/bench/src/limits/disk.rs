@@ -13,7 +13,7 @@ use crate::Fallible;
 const SPACE: u64 = 256 << 20;
 const PIECE: usize = 1 << 20;
 
-/// Where writes go.
+/// Position of the writes in their file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Place {
     /// Behind the end of the file, so that each sync writes its new length too.

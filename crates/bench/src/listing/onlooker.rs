@@ -16,14 +16,14 @@ const PAGE: u64 = 100;
 const HEAD_BYTES: usize = 2_048;
 const METRICS: &str = "/metrics";
 
-/// Who looks, how, and how long they rest between two requests.
+/// A client that lists queues or scrapes metrics, with a pause between two requests.
 pub(super) struct Onlooker {
     pub(super) port: u16,
     pub(super) scrapes: bool,
     pub(super) pause: Duration,
 }
 
-/// What there was to see.
+/// Figures of the requests of one onlooker.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Looked {
     /// Pages a second, pauses included.

@@ -1,4 +1,4 @@
-//! What the threads of a run tell each other: counts, whether to measure, when to stop, and failures.
+//! State shared by the threads of a run: counts, whether to measure, when to stop, and failures.
 //!
 //! Invariant: every wait ends: by what was waited for, by its limit, or by the failure of a thread.
 

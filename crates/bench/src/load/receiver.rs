@@ -25,7 +25,7 @@ pub(super) struct Receivers<'a> {
     checks: Checks,
 }
 
-/// What every message is compared with.
+/// Expected contents of every message.
 #[derive(Debug)]
 struct Checks {
     /// All of a body but its stamp.

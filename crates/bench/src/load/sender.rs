@@ -32,7 +32,7 @@ pub(super) struct Senders<'a> {
     latencies: Latencies,
     /// Messages that were begun, of all senders.
     begun: u64,
-    /// When an open loop began, in nanoseconds since the epoch.
+    /// Start of an open loop, in nanoseconds since the epoch.
     began_at: u64,
 }
 

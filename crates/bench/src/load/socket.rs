@@ -97,7 +97,7 @@ impl Input {
         self.end = bytes.len();
     }
 
-    /// Where the next read goes: a part of a frame is moved to the front first.
+    /// Buffer space of the next read: a part of a frame is moved to the front first.
     fn space(&mut self) -> &mut [u8] {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;

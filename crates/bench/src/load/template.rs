@@ -11,7 +11,7 @@ use bytes::{BufMut as _, BytesMut};
 
 use crate::Fallible;
 
-/// What a receiver finds in a message.
+/// Stamp and body that a receiver finds in a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Stamp {
     pub(super) sender: u32,

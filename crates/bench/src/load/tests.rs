@@ -14,7 +14,7 @@ use testkit::{Incoming, Received, Script};
 
 use super::{Extent, Load, Loop, Outcome, Peer};
 
-/// What a peer of the tests does with a message.
+/// Reaction of a peer of the tests to a message.
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     None,
@@ -157,7 +157,7 @@ fn load(pace: Loop) -> Load {
 const CLOSED: Loop = Loop::Closed { window: 50, max_backlog: Some(200) };
 
 #[test]
-fn a_closed_loop_counts_what_was_sent_acknowledged_and_received() {
+fn a_closed_loop_counts_sent_acknowledged_and_received_messages() {
     let outcome = load(CLOSED).run(&peer(Fault::None)).unwrap();
     assert!(outcome.sent > 0 && outcome.acknowledged > 0 && outcome.received > 0);
     assert!(outcome.acknowledgement.is_some() && outcome.end_to_end.is_some());

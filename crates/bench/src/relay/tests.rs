@@ -7,7 +7,7 @@ fn every_message_is_passed_on_and_timed() {
 }
 
 #[test]
-fn what_is_passed_on_is_kept_first_and_nothing_stays() {
+fn a_relayed_message_is_stored_first_and_nothing_stays() {
     let folder = std::env::temp_dir().join(format!("ferrybus-relay-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let floor = measure(100_000, 500, Some(&folder)).unwrap();

@@ -20,7 +20,7 @@ name = \"latency-sessions\"
 requires_session = true
 ";
 
-/// How long one program may take.
+/// Longest run of one program.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
 /// Between two looks at whether it has ended.
 const LOOK: Duration = Duration::from_millis(20);
@@ -38,7 +38,7 @@ struct Entry {
     words: Vec<PathBuf>,
 }
 
-/// What a Java program is started with, as in the suites.
+/// Command that starts a Java program, as in the suites.
 const JAVA: [&str; 5] = [
     "java",
     "-XX:+UseSerialGC",
@@ -86,7 +86,7 @@ fn entries(root: &Path) -> [Entry; 5] {
 fn java(client: &'static str, suite: &'static str, interop: &Path) -> Entry {
     let build = interop.join(suite).join("build");
     let classes = build.join("classes");
-    // Where it is missing, so is the program.
+    // Without this file the program is missing too.
     let libraries = std::fs::read_to_string(build.join("classpath")).unwrap_or_default();
     let class_path = format!("{}:{}", classes.display(), libraries.trim());
     let words = JAVA.into_iter().map(PathBuf::from);

@@ -9,7 +9,7 @@ use super::connection::{self, Connection};
 use super::times::{Step, Times};
 use crate::Fallible;
 
-/// How the report calls it.
+/// Name in the report.
 pub(super) const CLIENT: &str = "ours, buffers of 8 KiB";
 const SIZES_KIB: [usize; 4] = [1, 16, 64, 200];
 const PREFETCHES: [u32; 3] = [0, 100, 1_000];

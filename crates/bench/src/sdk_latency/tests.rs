@@ -12,7 +12,7 @@ fn percentiles_are_times_that_were_measured() {
 }
 
 #[test]
-fn what_a_program_tells_is_read_and_what_an_sdk_prints_beside_it_is_not() {
+fn lines_of_the_measuring_program_are_read_and_log_lines_of_an_sdk_are_not() {
     let said = "warning: something\npeek\t1.5\nschedule\t2\npeek\t2.5\npeek\tfast\npeek\t-1\n";
     let found = programs::steps(said);
     assert_eq!(found.iter().map(|step| step.name.as_str()).collect::<Vec<_>>(), ["peek", "schedule"]);
@@ -20,7 +20,7 @@ fn what_a_program_tells_is_read_and_what_an_sdk_prints_beside_it_is_not() {
 }
 
 #[test]
-fn a_client_that_is_not_installed_says_what_installs_it() {
+fn a_client_that_is_not_installed_names_the_command_that_installs_it() {
     for (client, program) in programs::installed(Path::new("/nowhere")) {
         let error = program.err().unwrap().to_string();
         assert!(error.contains("cargo xtask test --only "), "{client}: {error}");

@@ -69,13 +69,13 @@ fn batches() -> impl Strategy<Value = Vec<Vec<Vec<u8>>>> {
 
 proptest! {
     #[test]
-    fn what_was_written_is_read(base in 0_u64..1 << 40, batches in batches()) {
+    fn written_batches_are_read_back(base in 0_u64..1 << 40, batches in batches()) {
         let (bytes, header) = written(base / 64 * 64, &batches);
         prop_assert_eq!(read(&bytes, &header), (batches, DamageKind::NoBatch));
     }
 
     #[test]
-    fn after_any_damage_what_is_read_is_a_prefix(
+    fn after_any_damage_the_read_batches_are_a_prefix(
         batches in batches(),
         bits in prop::collection::vec(any::<prop::sample::Index>(), 1..4),
         cut: Option<prop::sample::Index>,
@@ -115,7 +115,7 @@ proptest! {
 }
 
 #[test]
-fn intact_batches_behind_damage_say_what_was_durable() {
+fn intact_batches_behind_damage_state_the_durable_position() {
     let batches: Vec<_> = (0..4_u8).map(|n| vec![vec![n; 100]]).collect();
     let (mut bytes, header) = written(0, &batches);
     bytes[64 + 80] ^= 1;

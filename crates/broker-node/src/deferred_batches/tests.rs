@@ -31,7 +31,7 @@ fn clients_take_turns_and_each_keeps_its_order() {
 }
 
 #[test]
-fn what_is_put_back_comes_before_what_its_client_brought_later() {
+fn a_batch_that_is_put_back_comes_before_later_ones_of_its_client() {
     let mut waiting = DeferredBatches::default();
     waiting.push(batch(1, [10, 11]));
     waiting.push(batch(1, [12]));

@@ -172,7 +172,7 @@ fn after_a_failed_sync_nothing_is_shown_any_more() {
 }
 
 #[test]
-fn what_was_not_synced_is_not_there_after_a_crash_and_was_not_accepted() {
+fn messages_that_were_not_synced_are_gone_after_a_crash_and_were_not_accepted() {
     let mut bench = Bench::new();
     bench.handle(vec![publish(Some(5))]);
     bench.crash();
@@ -181,7 +181,7 @@ fn what_was_not_synced_is_not_there_after_a_crash_and_was_not_accepted() {
 }
 
 #[test]
-fn closing_makes_durable_what_nobody_waits_for() {
+fn closing_makes_unawaited_records_durable() {
     let mut bench = Bench::new();
     bench.handle(vec![publish(None)]);
     bench.node.close();
@@ -194,7 +194,7 @@ fn closing_makes_durable_what_nobody_waits_for() {
 }
 
 #[test]
-fn what_nobody_waits_for_is_written_soon_all_the_same() {
+fn unawaited_records_are_written_soon_all_the_same() {
     let mut bench = Bench::new();
     bench.handle(vec![publish(None)]);
     let due = bench.node.deadline().expect("the record waits for its time");
@@ -210,7 +210,7 @@ fn what_nobody_waits_for_is_written_soon_all_the_same() {
 }
 
 #[test]
-fn what_a_sync_for_others_took_along_asks_for_no_sync_of_its_own() {
+fn unawaited_records_of_a_sync_for_others_need_no_sync_of_their_own() {
     let mut bench = Bench::new();
     let later = |millis| NOW.after(Duration::from_millis(millis));
     bench.handle(vec![publish(None)]);
@@ -251,9 +251,9 @@ fn a_wide_dead_lettering_goes_to_the_journal_in_several_units() {
 }
 
 #[test]
-fn no_segment_is_cleaned_before_what_deleted_entities_held_is_given_back() {
+fn no_segment_is_compacted_before_the_records_of_deleted_entities_are_released() {
     let mut bench = Bench::new();
-    // What lies in the oldest segments is given back last.
+    // Messages in the oldest segments are released last.
     for (name, count) in [("old", 6_000), ("new", 12_000)] {
         let path = EntityPath { entity: name.into(), sub_queue: SubQueue::Main };
         let send = Command::PublishTo {

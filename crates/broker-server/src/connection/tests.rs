@@ -29,7 +29,7 @@ struct Socket(Arc<Mutex<Network>>);
 #[derive(Debug, Default)]
 struct Network {
     input: VecDeque<u8>,
-    /// What the broker has sent.
+    /// Bytes that the broker has sent.
     output: Vec<u8>,
     /// Nothing is taken from the broker.
     full: bool,
@@ -123,7 +123,7 @@ fn publish(executor: &Executor, count: usize) {
     submit_item(executor, vec![Command::PublishTo { path: q(), messages, auto_create: false, ticket: None }]);
 }
 
-/// What the other gets of what is in `q`.
+/// Deliveries that the other client gets from `q`.
 fn received(executor: &Executor, effect_queue: &EffectQueue) -> Vec<Delivery> {
     let consumer = LinkId(1);
     let open = Command::OpenConsumer {
@@ -145,7 +145,7 @@ fn received(executor: &Executor, effect_queue: &EffectQueue) -> Vec<Delivery> {
         .collect()
 }
 
-/// How many messages the other gets, and how often at most they were delivered before.
+/// Number of messages that the other client gets, and their largest delivery count.
 fn left(executor: &Executor, effect_queue: &EffectQueue) -> (usize, u32) {
     let deliveries = received(executor, effect_queue);
     let counts = deliveries.iter().map(|delivery| delivery.stored.delivery_count);
@@ -196,7 +196,7 @@ fn poll(running: &mut Running) -> Poll<io::Result<()>> {
 }
 
 #[test]
-fn what_did_not_leave_before_a_connection_ended_is_there_for_others_at_once() {
+fn unsent_deliveries_of_an_ended_connection_are_there_for_others_at_once() {
     type Happening = fn(&Executor, &Socket, Running);
     let cases: [(&str, Happening, usize); 5] = [
         (
@@ -334,7 +334,7 @@ fn while_the_node_is_busy_all_connections_together_hand_over_so_much_and_nothing
 }
 
 #[test]
-fn those_who_look_learn_that_a_connection_is_at_work_from_what_it_hands_over() {
+fn submitted_batches_count_as_traffic_for_the_scrape_throttle() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let _context = runtime.enter();
     let (clock, socket, stop) = (Arc::default(), Socket::default(), watch::Sender::new(Shutdown::No));
@@ -353,7 +353,7 @@ fn those_who_look_learn_that_a_connection_is_at_work_from_what_it_hands_over() {
     socket.network().input.extend(script.take_output());
     assert!(poll(&mut running).is_pending());
     assert!(executor.traffic() > attached);
-    // What somebody brings who is no connection of AMQP is not counted.
+    // Batches of clients that are no AMQP connection are not counted.
     let sent = executor.traffic();
     assert_eq!(received(&executor, &other).len(), 1);
     assert_eq!(executor.traffic(), sent);

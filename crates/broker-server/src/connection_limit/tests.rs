@@ -9,7 +9,7 @@ fn within(connection_limit: &ConnectionLimit) -> CountGuard {
 }
 
 #[test]
-fn a_place_goes_to_the_next_who_asks_though_the_refused_are_still_there() {
+fn a_freed_place_goes_to_the_next_connection_though_refused_ones_are_still_open() {
     let connection_limit = ConnectionLimit::new(2);
     let _first = within(&connection_limit);
     let second = within(&connection_limit);

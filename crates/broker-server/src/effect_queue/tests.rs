@@ -43,7 +43,7 @@ fn a_connection_reads_below_each_limit_and_not_at_it() {
 }
 
 #[test]
-fn all_who_wait_are_woken_once_there_is_room_and_each_time_anew() {
+fn all_waiting_tasks_are_woken_each_time_there_is_room() {
     let of_all = Arc::new(IngressCredit::new(100));
     let busy = EffectQueue::new(Arc::clone(&of_all));
     let bell = Arc::<Bell>::default();

@@ -87,7 +87,7 @@ fn wait(effect_queue: &EffectQueue) -> Vec<Effect> {
 }
 
 #[test]
-fn who_brings_work_while_nobody_runs_the_node_has_the_answer_at_once() {
+fn a_batch_submitted_to_an_idle_node_is_answered_at_once() {
     let executor = begun();
     let effect_queue = client(&executor, ClientId(1), Duration::from_secs(60));
     submit_item(&executor, ClientId(1), vec![publish(1)]);
@@ -95,7 +95,7 @@ fn who_brings_work_while_nobody_runs_the_node_has_the_answer_at_once() {
 }
 
 #[test]
-fn what_many_bring_at_the_same_time_is_all_answered() {
+fn batches_submitted_at_the_same_time_are_all_answered() {
     const CLIENTS: u64 = 4;
     const BATCHES: u64 = 500;
     let executor = begun();
@@ -152,7 +152,7 @@ fn after_a_panic_the_node_has_ended_for_everybody() {
     let create =
         Command::CreateEntity { name: "q".into(), kind: EntityKind::Topic, settings, ticket: Ticket(0) };
     submit_item(&executor, ClientId(1), vec![Command::Connect, create]);
-    // Who brings what makes it panic goes on.
+    // The client whose batch makes the node panic goes on.
     submit_item(&executor, ClientId(1), vec![publish(1)]);
     assert_eq!(executor.run_housekeeper(), Ended::Panicked);
     let effect_queue = client(&executor, ClientId(1), Duration::from_secs(60));
@@ -200,7 +200,7 @@ fn a_housekeeper_that_sleeps_is_called_when_the_clock_moves() {
 }
 
 #[test]
-fn a_clock_is_not_moved_too_far_and_who_asked_is_told() {
+fn a_clock_is_not_moved_too_far_and_the_client_is_told() {
     let executor = begun();
     let advance = |by: Duration| {
         let (tell, told) = oneshot::channel();

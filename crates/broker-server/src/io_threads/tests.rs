@@ -26,7 +26,7 @@ fn futures_spread_over_the_threads() {
 }
 
 #[test]
-fn what_is_served_ends_with_the_threads() {
+fn served_connections_end_with_the_threads() {
     let threads = Threads::start(1).unwrap();
     let spawner = threads.spawner();
     let told = probe(&spawner);

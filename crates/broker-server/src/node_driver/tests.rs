@@ -60,7 +60,7 @@ fn forget(node_driver: &mut NodeDriver) {
 }
 
 #[test]
-fn what_a_mailbox_holds_when_its_connection_ends_is_given_back() {
+fn deliveries_in_the_effect_queue_of_an_ended_connection_are_released() {
     let (mut node_driver, _mailbox) = delivering();
     assert!(!node_driver.release());
     forget(&mut node_driver);
@@ -68,7 +68,7 @@ fn what_a_mailbox_holds_when_its_connection_ends_is_given_back() {
 }
 
 #[test]
-fn what_becomes_durable_after_its_connection_has_ended_is_given_back() {
+fn deliveries_that_become_durable_after_their_connection_ended_are_released() {
     let (mut node_driver, _mailbox) = delivering();
     forget(&mut node_driver);
     assert_eq!(locked(&node_driver), 1);
@@ -77,7 +77,7 @@ fn what_becomes_durable_after_its_connection_has_ended_is_given_back() {
 }
 
 #[test]
-fn what_a_connection_took_stays_locked() {
+fn deliveries_that_a_connection_took_stay_locked() {
     let (mut node_driver, effect_queue) = delivering();
     node_driver.release();
     assert_eq!(effect_queue.take().iter().filter(|e| matches!(e, Effect::Delivery(_))).count(), 1);
@@ -166,7 +166,7 @@ fn many_clients_whose_batches_are_deferred_get_their_credit_back() {
 }
 
 #[test]
-fn what_waits_is_handled_before_the_end() {
+fn waiting_batches_are_handled_before_the_end() {
     let (mut node_driver, _mailbox) = one_by_one();
     assert_eq!(steps(&mut node_driver, vec![three_messages(), Item::Shutdown]), Some(Ended::Stopped));
     assert_eq!(stored(&node_driver), 3);

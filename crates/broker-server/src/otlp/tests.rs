@@ -40,7 +40,7 @@ fn exporter(endpoint: &str) -> (Spans, Exporter, Arc<Metrics>) {
 }
 
 #[test]
-fn so_many_spans_wait_for_the_collector_and_what_is_beyond_is_counted() {
+fn spans_beyond_the_limit_of_the_export_queue_are_dropped_and_counted() {
     for (brought, lost, expected) in [(WAITING_MAX, 0, 0), (WAITING_MAX + 1, 0, 1), (WAITING_MAX + 20, 7, 27)]
     {
         let (way, exporter, metrics) = exporter("http://localhost:1/v1/traces");

@@ -90,7 +90,7 @@ fn every_figure_of_an_entity_has_its_name() {
 }
 
 #[test]
-fn what_the_server_measured_is_shown() {
+fn measurements_of_the_server_are_shown() {
     let shown = snapshot(Vec::new());
     let metrics = Arc::clone(&shown.metrics);
     let here = "127.0.0.1:1".parse().unwrap();

@@ -20,7 +20,7 @@ async fn no_more_is_read_than_the_limit_and_one_read() {
 }
 
 #[tokio::test]
-async fn what_is_lifted_has_no_limit() {
+async fn a_lifted_limit_bounds_nothing() {
     let mut stream = ReadLimit::new(&b"0123456789"[..], 4);
     assert_eq!(read(&mut stream, 3).await.unwrap(), b"012");
     stream.lift();

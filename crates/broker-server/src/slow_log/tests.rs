@@ -83,7 +83,7 @@ fn one_line_in_a_second_tells_of_the_slowest_and_counts_the_others() {
 }
 
 #[test]
-fn what_nobody_waits_for_is_not_watched() {
+fn unawaited_commands_are_not_timed() {
     let mut slow = SlowLog::new(millis(0));
     let credit = Command::Credit { consumer: LinkId(1), limit: 1, drain: false };
     slow.handles(&batch(vec![Command::Connect, credit, Command::Disconnect]));
@@ -101,7 +101,7 @@ fn what_nobody_waits_for_is_not_watched() {
 
 proptest! {
     #[test]
-    fn what_is_remembered_is_bounded(steps in 0usize..3_000) {
+    fn the_remembered_commands_are_bounded(steps in 0usize..3_000) {
         let start = crate::clock::instant();
         let mut slow = SlowLog::new(millis(1));
         for number in 0..steps {

@@ -51,7 +51,7 @@ fn with_peer<T: Send + 'static, F: Future>(
     (served, peer.join().unwrap())
 }
 
-/// What each byte of a long output is.
+/// The bytes of a long output, each of which depends on its place.
 fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| u8::try_from(at % 251).unwrap()).collect()
 }
@@ -126,7 +126,7 @@ async fn acknowledges(socket: &mut Socket, answer_is_due: bool) -> bool {
 }
 
 #[test]
-fn what_was_read_is_left_to_an_answer_that_is_due() {
+fn the_acknowledgement_of_read_bytes_is_left_to_an_answer_that_is_due() {
     let peer = |mut stream: net::TcpStream| {
         for _ in 0..2 {
             stream.write_all(b"1").unwrap();
@@ -147,7 +147,7 @@ fn what_was_read_is_left_to_an_answer_that_is_due() {
 }
 
 #[test]
-fn what_was_read_is_acknowledged_at_once_where_nothing_is_answered() {
+fn read_bytes_are_acknowledged_at_once_where_no_answer_is_due() {
     // The peer keeps its second byte back until the first is acknowledged. 40 ms each time would be 8 seconds.
     const ROUNDS: usize = 200;
     let peer = |mut stream: net::TcpStream| {

@@ -58,7 +58,7 @@ impl TlsEndpoint {
         self.shown().map(|shown| shown.acceptor)
     }
 
-    /// When the certificate expires, in seconds since 1970.
+    /// Expiry of the certificate, in seconds since 1970.
     pub(crate) fn expires_at(&self) -> Option<u64> {
         self.shown()?.expires_at
     }

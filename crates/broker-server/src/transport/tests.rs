@@ -73,7 +73,7 @@ fn fill(outgoing: &mut Outgoing, stream: &mut Stream, bytes: &[u8]) {
 }
 
 #[test]
-fn what_the_stream_took_and_did_not_flush_is_not_forgotten() {
+fn bytes_that_the_stream_took_and_did_not_flush_are_flushed_later() {
     let mut stream = Stream { room: 100, ..Stream::default() };
     let mut outgoing = Outgoing::default();
     fill(&mut outgoing, &mut stream, b"the last deliveries");
@@ -88,7 +88,7 @@ fn what_the_stream_took_and_did_not_flush_is_not_forgotten() {
 }
 
 #[test]
-fn what_the_stream_did_not_take_goes_out_later_in_order() {
+fn bytes_that_the_stream_did_not_take_go_out_later_in_order() {
     let mut stream = Stream { room: 3, clear: true, ..Stream::default() };
     let mut outgoing = Outgoing::default();
     fill(&mut outgoing, &mut stream, b"abcdef");
@@ -121,7 +121,7 @@ fn the_buffer_of_a_thread_is_used_again() {
     assert!(connection_limit.windows(2).all(|two| two[0] == two[1]));
 }
 
-/// What the broker writes: copied, and payloads that stay where they lie if they are large and the stream takes pieces.
+/// Output of the broker: copied bytes, and large payloads by reference if the stream takes vectored writes.
 fn put_all(out: &mut GatherBuffer, parts: &[Bytes]) {
     for part in parts {
         if out.gathers(part.len()) { out.place(part.clone()) } else { out.put(part) }
@@ -221,7 +221,7 @@ fn read_all(memory: &mut ReadMemory) -> Bytes {
 }
 
 #[test]
-fn memory_that_was_read_into_is_used_again_once_nobody_holds_what_was_read() {
+fn a_read_buffer_is_used_again_once_no_payload_shares_it() {
     let mut memory = ReadMemory::default();
     // Nothing is held: it is the same memory each time.
     let connection_limit = [(); 3].map(|()| read_all(&mut memory).as_ptr());

@@ -235,7 +235,7 @@ const COUNTS: [(&str, &str); 4] = [
     ("dead_letter", "DeadLetterMessageCount"),
     ("transfer_dead_letter", "TransferDeadLetterMessageCount"),
 ];
-/// When it happened; `None` for never.
+/// Time of the event; `None` for never.
 fn time<'e>(entity: &'e Described, element: &str) -> Option<&'e str> {
     entity.text(element).filter(|time| !time.starts_with(NEVER))
 }

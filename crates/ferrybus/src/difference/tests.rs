@@ -77,7 +77,7 @@ fn each_property_that_a_file_can_have_is_compared_and_set() {
 }
 
 #[test]
-fn what_a_file_does_not_name_is_no_difference() {
+fn a_property_that_the_file_does_not_name_is_no_difference() {
     let found = report(EntityKind::Queue, other());
     let nothing = Named::Only(Vec::new());
     assert_eq!(changes(Some(&found), EntityKind::Queue, &EntitySettings::default(), &nothing), []);

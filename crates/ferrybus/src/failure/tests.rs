@@ -31,7 +31,7 @@ fn a_sentence_goes_down_to_the_first_cause_and_says_nothing_twice() {
 }
 
 #[test]
-fn what_is_missing_is_known_by_the_end_of_the_sentence() {
+fn a_not_found_failure_is_known_by_the_end_of_its_text() {
     let cases = [
         ("no such queue (amqp:not-found)", true),
         ("the answer was refused (status 404)", true),
@@ -39,8 +39,8 @@ fn what_is_missing_is_known_by_the_end_of_the_sentence() {
         ("no such queue", false),
     ];
     for (text, missing) in cases {
-        assert_eq!(Failure::new(text).is_of_what_is_missing(), missing, "{text}");
+        assert_eq!(Failure::new(text).is_not_found(), missing, "{text}");
         let with_cause = Failure::of(anyhow::Error::msg(text).context("cannot look"));
-        assert_eq!(with_cause.is_of_what_is_missing(), missing, "{text}");
+        assert_eq!(with_cause.is_not_found(), missing, "{text}");
     }
 }

@@ -14,7 +14,7 @@ fn loss(records: Option<u64>, savable: u64) -> Loss {
 }
 
 #[test]
-fn what_is_lost_is_said_as_exactly_as_it_is_known() {
+fn losses_are_reported_as_exactly_as_they_are_known() {
     let cases = [
         (Some(0), 0, "0 records lost"),
         (Some(1), 0, "1 record lost"),

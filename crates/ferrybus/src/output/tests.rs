@@ -10,6 +10,6 @@ fn progress_shows_a_bar_where_the_end_is_known() {
 }
 
 #[test]
-fn what_a_terminal_would_act_on_is_escaped() {
+fn control_characters_for_a_terminal_are_escaped() {
     assert_eq!(printable("a\nb\u{1b}[2J é"), "a\\nb\\u{1b}[2J é");
 }

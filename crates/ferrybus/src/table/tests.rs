@@ -19,7 +19,7 @@ fn letters_that_take_two_columns_of_a_terminal_count_for_two() {
 }
 
 #[test]
-fn what_a_terminal_would_act_on_is_escaped() {
+fn control_characters_for_a_terminal_are_escaped() {
     let mut table = Table::new(&["A"], 1);
     table.row(["x\n\u{1b}[2J".into()]);
     assert_eq!(table.lines(), ["A", "x\\n\\u{1b}[2J"]);

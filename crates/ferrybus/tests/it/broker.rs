@@ -48,7 +48,7 @@ fn messages_are_sent_peeked_received_and_gone() {
 }
 
 #[test]
-fn what_is_given_back_is_received_again_and_dead_letters_keep_their_reason() {
+fn abandoned_messages_are_received_again_and_dead_letters_keep_their_reason() {
     let folder = Folder::new("settle");
     let broker = Broker::start(&folder.0, &LOCAL);
     done(&folder, &broker, &["send", "orders", "--body", "tea", "--count", "2"]);
@@ -138,7 +138,7 @@ fn clients_make_queues_where_the_operator_lets_them_and_nowhere_else() {
     let made = send(&broker, "made-by-a-client");
     assert_eq!(code(&made), 0, "{}", stderr(&made));
     assert!(broker.stop().success());
-    // What was made stays, and nothing more is.
+    // Created entities stay, and no others appear.
     let broker = Broker::start(&folder.0, &LOCAL);
     assert_eq!(code(&send(&broker, "made-by-a-client")), 0);
     assert_eq!(code(&send(&broker, "another")), 1);

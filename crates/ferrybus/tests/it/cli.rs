@@ -15,7 +15,7 @@ fn help_and_version_are_done() {
 }
 
 #[test]
-fn misuse_exits_with_2_and_says_what_was_expected() {
+fn misuse_exits_with_2_and_names_the_expected_arguments() {
     let folder = Folder::new("misuse");
     folder.write("bad.toml", "listen = [\"127.0.0.1\"]\n\n[limits]\nmax_frame_byte = 512\n");
     folder.write("small.toml", "[limits]\nmax_frame_bytes = 256\n");

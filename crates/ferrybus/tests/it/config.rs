@@ -94,7 +94,7 @@ plan: 3 create, 1 update, 2 delete, 0 refused, 3 unchanged
 }
 
 #[test]
-fn what_another_made_stays_without_prune_and_what_is_fixed_is_refused() {
+fn entities_of_others_stay_without_prune_and_changes_of_fixed_properties_are_refused() {
     let it = Setting::new("apply-refused");
     it.folder.write("fixed.toml", "[[queue]]\nname = \"orders\"\nrequires_session = true\nlock_duration = \"5s\"\n[[queue]]\nname = \"new\"\n");
     let (exit, plan, complaint) = it.run("config apply fixed.toml");
@@ -163,7 +163,7 @@ fn the_emulators_file_is_applied_as_it_is() {
 }
 
 #[test]
-fn what_was_applied_once_is_no_difference_in_any_profile() {
+fn an_applied_file_is_no_difference_in_any_profile() {
     const PLAIN: &str = "[[queue]]\nname = \"plain\"\n[[queue]]\nname = \"full\"\nlock_duration = \"30s\"\n\
         max_delivery_count = 3\ndefault_time_to_live = \"30m\"\ndead_letter_on_expiration = true\n\
         max_message_bytes = \"64 MiB\"\nuser_metadata = \"till 7 & till 8\"\nstatus = \"send-disabled\"\n";
@@ -200,7 +200,7 @@ fn what_was_applied_once_is_no_difference_in_any_profile() {
                 assert!(!applied.contains(" 0 create"), "{profile}: {applied}");
             }
             assert_eq!(apply(), nothing, "{profile} {start}");
-            // What somebody has changed by hand is a difference, in this profile too, and then none any more.
+            // A change by hand is a difference, in this profile too, until the file is applied again.
             let hand = ["queue", "update", "plain", "--default-time-to-live", "5m"];
             let line = [&hand[..], &["--connection-string", &broker.connection_string]].concat();
             assert_eq!(code(&ferrybus(&folder.0, &line)), 0);
@@ -224,7 +224,7 @@ fn a_file_that_cannot_be_used_is_a_failure_and_no_difference() {
     assert_eq!(it.run("config apply none.toml").0, 1);
 }
 
-/// What a broker shows of a queue, as JSON.
+/// Description of a queue by the broker, as JSON.
 pub(crate) fn queue(folder: &Folder, broker: &Broker, name: &str) -> Value {
     let line = ["queue", "show", name, "--json", "--connection-string", &broker.connection_string];
     let output = ferrybus(&folder.0, &line);
@@ -233,7 +233,7 @@ pub(crate) fn queue(folder: &Folder, broker: &Broker, name: &str) -> Value {
 }
 
 #[test]
-fn a_restart_with_the_same_file_changes_nothing_back_and_makes_what_was_deleted() {
+fn a_restart_with_the_same_file_reverts_nothing_and_creates_deleted_entities() {
     let toml = "[[queue]]\nname = \"changed\"\nmax_delivery_count = 10\n[[queue]]\nname = \"deleted\"\n\
         [[topic]]\nname = \"events\"\n[[topic.subscription]]\nname = \"audit\"\n";
     let folder = Folder::new("not-reset");
@@ -281,7 +281,7 @@ fn every_entry_of_the_emulators_file_is_made() {
         stdout(&output)
     };
     let show = |what: &str| -> Value { serde_json::from_str(&run(&format!("{what} --json"))).unwrap() };
-    // What the file leaves out is the emulator's default, where that is another than the service's.
+    // An omitted property has the emulator's default, where that is another than the service's.
     let rows = [
         (
             "queue show orders",

@@ -38,7 +38,7 @@ fn typed(folder: &Path, lines: &[String], broker: Option<&Broker>) -> Vec<(Vec<S
         shell.arg("typed.sh").current_dir(folder).env("PATH", path).stderr(Stdio::null()).output().unwrap();
     let mut said = vec![(Vec::new(), 0)];
     for line in String::from_utf8(output.stdout).unwrap().lines() {
-        // What a command leaves without an end of line stands before the mark.
+        // Output without an end of line stands before the mark.
         let (text, exit) = line.split_once(MARK).map_or((line, None), |(text, exit)| (text, Some(exit)));
         let (lines, code) = said.last_mut().unwrap();
         if exit.is_none() || !text.is_empty() {
@@ -133,7 +133,7 @@ fn starts(example: &Example, block: &Block) -> Vec<String> {
 }
 
 #[test]
-fn each_console_example_of_the_documentation_does_what_it_shows() {
+fn each_console_example_of_the_documentation_has_the_output_it_shows() {
     let blocks: BTreeMap<String, Block> =
         blocks(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).into_iter().collect();
     let mut wrong: Vec<String> = Vec::new();

@@ -96,7 +96,7 @@ fn a_queue_is_created_changed_shown_listed_and_deleted() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_the_nearest_right_thing() {
+fn a_misspelt_word_is_answered_with_the_nearest_right_one() {
     let it = Setting::new("wrong");
     it.done("queue create orders");
     it.done("topic create events");
@@ -156,7 +156,7 @@ fn each_command_about_messages_says_which_entity_was_probably_meant() {
     it.done("send orders --body tea");
     it.done("receive orders --settle dead-letter");
     it.refused("dead-letter resubmit orders --to step", 1, "did you mean `steps`?");
-    // What is there is told without a guess.
+    // An existing entity is shown without a suggestion.
     let output = it.run("session list orders");
     assert!(code(&output) == 1 && !stderr(&output).contains("hint:"), "{}", stderr(&output));
 }
@@ -286,7 +286,7 @@ fn topics_are_changed_and_listed() {
 }
 
 #[test]
-fn what_was_made_changed_and_deleted_is_told_as_json() {
+fn created_changed_and_deleted_entities_are_told_as_json() {
     let it = Setting::new("json");
     let cases = [
         ("queue", "orders", "--max-delivery-count 3", "max_delivery_count", json!(3)),
@@ -327,7 +327,7 @@ fn the_connection_string_may_come_from_the_environment() {
     };
     let output = run(string, None);
     assert!(code(&output) == 0 && stdout(&output).contains("\"orders\""), "{}", stderr(&output));
-    // What is written goes before what is set.
+    // The command line goes before the environment.
     assert_eq!(code(&run(&wrong, Some(string))), 0);
     assert!(stderr(&run(string, Some(&wrong))).contains("(401, SubCode 40103)"));
     let output = run("nonsense", None);

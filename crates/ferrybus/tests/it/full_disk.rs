@@ -38,7 +38,7 @@ const FULL: &str = "the disk is full: sends are refused";
 const ROOM: &str = "the disk has room again: sends are accepted";
 /// More messages than the file system has room for.
 const MOST: u32 = 400;
-/// How often a client asks whether there is room again.
+/// Number of attempts of a client to send again.
 const ATTEMPTS: u32 = 20_000;
 
 /// A file system that lasts until it is dropped, whoever is killed meanwhile.
@@ -81,7 +81,7 @@ impl SmallDisk {
         assert_eq!(error.kind(), ErrorKind::StorageFull);
     }
 
-    /// What was taken is given back.
+    /// Gives back the disk space that was taken.
     fn relieve(&self) {
         fs::remove_file(self.others()).unwrap();
     }
@@ -90,7 +90,7 @@ impl SmallDisk {
         self.root.join("of-somebody-else")
     }
 
-    /// Where the journal is.
+    /// Folder of the journal.
     fn data(&self) -> PathBuf {
         self.root.join("data")
     }
@@ -195,7 +195,7 @@ fn a_full_disk_refuses_sends_and_loses_nothing() {
     wire.sender(1, "in", "orders").unwrap();
     assert!(!is_accepted(&mut wire, 0, stored));
     complete(&broker, 10..stored);
-    // What was completed has made room, though the other file is still there.
+    // Completed messages have made room, though the other file is still there.
     let id = (1..ATTEMPTS).find(|id| is_accepted(&mut wire, *id, stored)).expect("sends are taken again");
     assert!(is_accepted(&mut wire, id + 1, stored + 1));
     until(|| log().contains(ROOM));

@@ -27,7 +27,7 @@ fn written(name: &str, messages: u32) -> Folder {
     folder
 }
 
-/// Where the journal has `text`.
+/// File and offset of `text` in the journal.
 fn find(folder: &Path, text: &str) -> (PathBuf, u64) {
     for entry in fs::read_dir(folder.join("data")).unwrap() {
         let path = entry.unwrap().path();
@@ -43,7 +43,7 @@ fn overwrite(path: &Path, offset: u64, bytes: &[u8]) {
     OpenOptions::new().write(true).open(path).unwrap().write_all_at(bytes, offset).unwrap();
 }
 
-/// What `journal` says as JSON, after a look at its exit code.
+/// JSON output of `journal`, after a check of its exit code.
 fn json(folder: &Folder, line: &[&str], expected: i32) -> Value {
     let output = ferrybus(&folder.0, &[&["journal"], line, &["data", "--json"]].concat());
     assert_eq!(code(&output), expected, "{line:?}: {}", stderr(&output));

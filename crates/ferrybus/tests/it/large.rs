@@ -159,7 +159,7 @@ fn a_message_of_a_hundred_mebibytes_goes_in_and_out_whole_and_survives_a_kill() 
     // In: the frames of the message, the message in one piece, and in the journal's hand; out: likewise.
     let bound = ALLOWANCE + 400 * MIB;
     assert!(sent < bound && received < bound, "{} and {} KiB", sent / KIB, received / KIB);
-    // What was completed is cleaned away; the definition of the queue, which lay before it, is kept.
+    // Completed messages are compacted away; the definition of the queue, which lay before them, is kept.
     send(&mut client(&broker), 0, &large);
     assert!(receive(&mut wire).ends_with(&large));
     shrinks_to(&folder, &broker, 150 * MIB);
@@ -180,7 +180,7 @@ fn peek() -> Bytes {
 }
 
 #[test]
-fn large_answers_are_read_one_after_another_by_whoever_reads_them() {
+fn large_answers_are_read_one_after_another_by_each_reader() {
     const PEEKS: u32 = 24;
     const BODY: usize = 20 << 20;
     let folder = Folder::new("large-answers");

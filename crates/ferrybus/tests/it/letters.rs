@@ -71,7 +71,7 @@ impl Setting {
 }
 
 #[test]
-fn dead_letters_are_listed_resubmitted_and_purged_by_what_they_say() {
+fn dead_letters_are_listed_resubmitted_and_purged_by_reason() {
     let it = Setting::new("letters");
     it.dead_letter(
         "--body tea --count 3 --subject hot --message-id tea --property colour=red --ttl 1h",
@@ -131,7 +131,7 @@ fn more_dead_letters_than_one_transaction_takes_go_back_in_order() {
 }
 
 #[test]
-fn what_would_lose_or_double_dead_letters_is_refused() {
+fn a_command_that_would_lose_or_double_dead_letters_is_refused() {
     let it = Setting::new("refused-letters");
     it.dead_letter("--body tea", "cold");
     it.refused("dead-letter resubmit orders --to careful", 1, "hint: `--new-id`");

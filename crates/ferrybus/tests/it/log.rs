@@ -24,7 +24,7 @@ use testkit::{Script, Wire};
 
 use crate::support::{Broker, Folder, code, command, ferrybus, put, stderr, stranger, swallow, until};
 
-/// What no line of the log may have.
+/// Secret that no line of the log may have.
 const SECRET: &str = "pa55word-of-nobody";
 const KEY: &str = "RootManageSharedAccessKey";
 

@@ -23,8 +23,8 @@ use crate::support::{Broker, Folder, put, stranger, swallow};
 pub(crate) const KIB: u64 = 1 << 10;
 pub(crate) const MIB: u64 = 1 << 20;
 
-/// What does not depend on the attack: read and write buffers of two threads, what the journal has in hand, the body
-/// cache of the configuration, and what the allocator keeps of it all.
+/// Memory that does not depend on the attack: read and write buffers of two threads, the journal's buffers, the body
+/// cache of the configuration, and the allocator's slack.
 pub(crate) const ALLOWANCE: u64 = 12 * MIB;
 /// `limits.max_message_bytes`, `limits.max_links_per_connection` and `journal.cache_bytes` of these brokers.
 const MESSAGE: u64 = MIB;
@@ -33,7 +33,7 @@ const CONFIGURATION: &str = "durability = \"os\"\nlisten = [\"127.0.0.1:0\"]\n\
     [limits]\nmax_message_bytes = \"1 MiB\"\nmax_links_per_connection = 1000\nio_threads = 2\nshutdown_time_out = \"0s\"\n\
     [journal]\ncache_bytes = \"1 MiB\"\n\
     [[queue]]\nname = \"orders\"\n[[queue]]\nname = \"innocent\"\n";
-/// What a connection may cost before it has said anything of interest, in this build with its large futures.
+/// Memory bound of a connection before its open, in this build with its large futures.
 pub(crate) const IDLE: u64 = 32 * KIB;
 
 /// A broker under attack, and somebody who has nothing to do with it.
@@ -173,7 +173,7 @@ fn endless_log_ins_cost_a_frame_each() {
 }
 
 #[test]
-fn half_open_connections_cost_what_idle_ones_cost() {
+fn half_open_connections_cost_as_much_as_idle_ones() {
     const CONNECTIONS: usize = 300;
     let mut scene = Scene::new("memory-half-open");
     let said: [&[u8]; 6] = [
@@ -342,7 +342,7 @@ fn unfinished_messages_over_many_links_cost_two_messages_for_each_connection() {
 }
 
 #[test]
-fn answers_that_are_not_read_cost_what_a_client_may_leave_unread() {
+fn answers_that_are_not_read_cost_no_more_than_the_limit_of_unread_bytes() {
     const REQUESTS: u32 = 3_000;
     let mut scene = Scene::new("memory-answers");
     let mut wire = stranger(scene.address());
@@ -361,7 +361,7 @@ fn answers_that_are_not_read_cost_what_a_client_may_leave_unread() {
 }
 
 #[test]
-fn endless_tokens_cost_what_a_connection_may_hold() {
+fn endless_tokens_cost_no_more_than_a_connection_may_hold() {
     const REQUESTS: u32 = 20_000;
     let mut scene = Scene::new("memory-tokens");
     let mut wire = stranger(scene.address());

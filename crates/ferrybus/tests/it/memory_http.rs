@@ -126,7 +126,7 @@ fn heads_that_do_not_end_cost_the_largest_head_each() {
 }
 
 #[test]
-fn who_reads_no_answers_costs_one_answer() {
+fn a_client_that_reads_no_answers_costs_one_answer() {
     const CLIENTS: u64 = 20;
     let queues = (0..500).map(|number| format!("[[queue]]\nname = \"q{number:03}\"\n"));
     let queues = queues.collect::<Vec<_>>().concat();

@@ -6,11 +6,11 @@ use testkit::Wire;
 use crate::memory::{MIB, Scene, log_in};
 
 const MESSAGES: u32 = 400;
-/// What lies between two of them: less than the journal reads at once for one who goes on.
+/// Records between two of them: less than the journal's read-ahead of a sequential reader.
 const BETWEEN: u32 = 4;
 const BETWEEN_BYTES: usize = 50_000;
 
-/// What the client wants of the link 1, and how much its session may bring.
+/// Sends a flow: credit of link 1, and the incoming window of its session.
 fn wants(wire: &mut Wire, window: u32) {
     wants_so_many(wire, MESSAGES, window);
 }
@@ -60,7 +60,7 @@ fn await_nothing_left(scene: &Scene) {
 }
 
 #[test]
-fn small_messages_that_wait_for_a_client_keep_nothing_of_what_lies_between_them() {
+fn small_messages_that_wait_for_a_client_keep_none_of_the_bytes_between_them() {
     let mut scene = Scene::with("memory-sparse", "[[queue]]\nname = \"others\"\n");
     fill(&scene);
     scene.measure();

@@ -18,7 +18,7 @@ use crate::{
     support::{Folder, code, ferrybus},
 };
 
-/// What a TLS connection may cost before it is finished, with a hello of usual length: what it is read into, and its state.
+/// Memory bound of an unfinished TLS handshake with a hello of usual length: its read buffer and its state.
 const HALF_OPEN: u64 = IDLE;
 /// `HANDSHAKE_BYTES_MAX` of the broker.
 const HANDSHAKE: usize = 16 << 10;
@@ -100,7 +100,7 @@ fn half_open_tls_connections_cost_a_bounded_hello_each() {
 }
 
 #[test]
-fn the_longest_hello_that_is_taken_costs_what_it_has() {
+fn the_longest_hello_that_is_taken_costs_its_length() {
     const CONNECTIONS: u64 = 1500;
     make_room(CONNECTIONS + 200);
     let (mut scene, _) = scene("memory-tls-longest");

@@ -1,4 +1,4 @@
-//! What the broker writes for those who watch it, and whether it is well.
+//! Logs, metrics and health of the broker, for operators.
 
 use std::{
     fs,
@@ -41,7 +41,7 @@ fn changes_are_in_the_audit_log_and_long_operations_in_the_log() {
     assert_eq!(code(&run(&["queue", "create", "another"], &wrong)), 1);
     assert_eq!(code(&run(&["send", "orders", "--body", "a secret"], &broker.connection_string)), 0);
     assert_eq!(code(&run(&["queue", "delete", "orders"], &broker.connection_string)), 0);
-    // Who is not let in is told of, also when he only looks.
+    // Refused clients are logged, also when they only read.
     assert_eq!(code(&run(&["queue", "show", "orders"], &wrong)), 1);
     let mut client = TcpStream::connect(&broker.addresses[0]).unwrap();
     client.write_all(b"AMQP\x03\x01\x00\x00").unwrap();
@@ -169,7 +169,7 @@ fn keep_on_trying(address: &str, login: &str) {
 }
 
 #[test]
-fn who_keeps_on_trying_does_not_fill_the_audit_log_and_hides_nothing() {
+fn repeated_refused_attempts_do_not_fill_the_audit_log_and_hide_nothing() {
     let folder = Folder::new("audit-flood");
     let log = folder.0.join("log");
     let config = "[log]\nrefused_attempts_per_minute = 5\n[metrics]\nanonymous = true\n\
@@ -302,7 +302,7 @@ fn health_asks_the_broker_that_the_configuration_names() {
         // Beside it, as `serve` finds it.
         folder.write("ferrybus.toml", &text);
         assert_eq!(code(&ferrybus(&folder.0, &["health"])), 0);
-        // Whoever names another broker means that.
+        // A named broker goes before the configured one.
         let mut other = command(&folder.0, &["health"]);
         let other = other.env("FERRYBUS_CONNECTION_STRING", "Endpoint=amqp://127.0.0.1:1").output().unwrap();
         assert_eq!(code(&other), 1);

@@ -1,4 +1,4 @@
-//! Who besides the broker's own user can read its files.
+//! Access rights of the broker's files: only its own user can read them.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
 

@@ -95,7 +95,7 @@ fn the_emulators_file_is_the_truth_at_each_start() {
         "{log}"
     );
 
-    // What somebody changes by hand is changed back, but for what the schema has no word for.
+    // A change by hand is reverted, but for properties that the schema has no word for.
     run(
         &folder,
         &broker,
@@ -114,7 +114,7 @@ fn the_emulators_file_is_the_truth_at_each_start() {
 }
 
 #[test]
-fn what_cannot_be_changed_ends_the_start_and_nothing_is_changed() {
+fn a_property_that_cannot_be_changed_ends_the_start_and_nothing_is_changed() {
     let before = json!([{ "Name": "a" }, { "Name": "orders" }]);
     let topic = json!([{ "Name": "events" }]);
     let session = json!({ "RequiresSession": true });
@@ -171,7 +171,7 @@ fn what_cannot_be_changed_ends_the_start_and_nothing_is_changed() {
 fn on_difference_keeps_applies_or_refuses() {
     let folder = Folder::new("provision-ways");
     let before = "[[queue]]\nname = \"orders\"\nmax_delivery_count = 3\nlock_duration = \"30s\"\n[[queue]]\nname = \"same\"\n";
-    // What it does not name any more (the lock's duration) is no difference.
+    // A property that it does not name any more (the lock's duration) is no difference.
     let after = "[[queue]]\nname = \"orders\"\nmax_delivery_count = 7\n[[queue]]\nname = \"same\"\n[[queue]]\nname = \"new\"\n";
     folder.write("ferrybus.toml", before);
     assert!(start(&folder, &OWN).0.stop().success());

@@ -1,4 +1,4 @@
-//! What the real process writes for receivers that settle, and what a kill leaves of it.
+//! Records that the real process writes for receivers that settle, and those that survive a kill.
 
 use std::{
     collections::BTreeSet,
@@ -23,7 +23,7 @@ const SERVE: [&str; 6] = ["--listen", "127.0.0.1:0", "--queue", "orders", "--dat
 const FIRST: Option<ReceiverSettleMode> = Some(ReceiverSettleMode::First);
 /// `RootManageSharedAccessKey:SAS_KEY_VALUE`.
 const LOGIN: &str = "Authorization: Basic Um9vdE1hbmFnZVNoYXJlZEFjY2Vzc0tleTpTQVNfS0VZX1ZBTFVF\r\n";
-/// What is not awaited waits so long at most, in milliseconds.
+/// Longest wait of an unawaited completion, in milliseconds.
 const FLUSH_MS: u128 = 10;
 
 /// So many syncs the journal has made.

@@ -81,7 +81,7 @@ pub(crate) fn stdout(output: &Output) -> String {
 /// A broker that runs until it is told to stop, or the test ends.
 pub(crate) struct Broker {
     process: Child,
-    /// What it printed as its connection string.
+    /// Connection string that it printed.
     pub(crate) connection_string: String,
     /// The addresses it printed, plain and TLS.
     pub(crate) addresses: Vec<String>,

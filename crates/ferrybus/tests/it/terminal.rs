@@ -1,4 +1,4 @@
-//! What people see: the commands on a pseudo-terminal.
+//! Interactive output: the commands on a pseudo-terminal.
 
 use std::{
     fs::{File, OpenOptions},
@@ -167,7 +167,7 @@ fn top_draws_sorts_filters_follows_the_size_and_leaves_the_terminal_as_it_was() 
     terminal.press("/aud");
     terminal.see("filter:");
     terminal.press("\r");
-    // What the last line says again; from here on only the clock draws.
+    // The last line shows the keys again; from here on only the clock draws.
     terminal.see("q quit");
     terminal.resize(60, 12);
     terminal.see("\x1b[12;1H");
@@ -203,7 +203,7 @@ fn top_prints_one_sample_where_there_is_no_terminal() {
 }
 
 #[test]
-fn top_reads_what_the_broker_counts() {
+fn top_reads_the_counters_of_the_broker() {
     let folder = Folder::new("top-real");
     let line = ["--listen", "127.0.0.1:0", "--durability", "none", "--queue", "orders", "--queue", "audit"];
     let broker = Broker::start(&folder.0, &line);

@@ -136,7 +136,7 @@ fn an_update_overwrites_nothing_that_it_has_not_read() {
 }
 
 #[test]
-fn force_writes_over_what_another_has_changed() {
+fn force_writes_over_the_changes_of_another_operator() {
     let it = Setting::new("two-operators-force");
     it.run("queue create orders");
     let (exit, complaint) = it.beside(
@@ -206,7 +206,7 @@ fn a_file_deletes_nothing_that_another_has_changed() {
     assert_eq!(exit, 1, "{complaint}");
     assert!(complaint.contains(&format!("cannot delete queue `orders`: {CHANGED}")), "{complaint}");
     assert_eq!(it.shown("queue show orders")["max_delivery_count"], 7);
-    // Who deletes it by its name means it as it is.
+    // A deletion by name takes the entity as it is.
     let (exit, complaint) =
         it.beside("DELETE", "queue update orders --max-delivery-count 8", "queue delete orders");
     assert_eq!(exit, 0, "{complaint}");

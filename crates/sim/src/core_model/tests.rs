@@ -62,7 +62,7 @@ fn a_second_copy_and_one_after_the_end_are_noticed() {
 }
 
 #[test]
-fn what_was_refused_or_cancelled_and_what_comes_early_is_noticed() {
+fn refused_cancelled_and_early_deliveries_are_noticed() {
     let mut groups = CoreModel::default();
     let refused = groups.new_send_group();
     let id = groups.put(refused, &[1], NOW);

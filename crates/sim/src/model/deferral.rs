@@ -19,7 +19,7 @@ pub(super) enum Deferral {
 /// Time to live of a message, and its fate afterwards.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Lifetime {
-    /// When it was sent, in milliseconds; the broker counts from when it came.
+    /// Time of sending, in milliseconds; the broker counts from the arrival.
     pub(crate) since: u64,
     /// Its time to live, in milliseconds.
     pub(crate) ttl: u64,

@@ -179,7 +179,7 @@ impl Model {
                 lost.push(group);
             }
         }
-        // What was told to commit before may have done so.
+        // A transaction whose commit was requested before may have committed.
         for group in lost.into_iter().filter(|group| !self.is_ending(*group)).collect::<Vec<_>>() {
             self.count("transactions that lost an entity");
             self.undone(group)?;

@@ -20,7 +20,7 @@ pub(super) enum Sent {
     Refused,
 }
 
-/// What a rollback leaves of a lock to the client that has a message completed in a transaction.
+/// State of a lock after a rollback, for the client that completed its message in the transaction.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum RollbackEffect {
     /// Nothing, as soon as the transaction is undone: a plain client has settled.

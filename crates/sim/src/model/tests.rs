@@ -5,7 +5,7 @@ use RollbackEffect::{Held, Returned, Uncertain};
 
 pub(super) const NOW: u64 = 1_000;
 
-/// What a receiver sees of the only copy of a message.
+/// Delivery of the only copy of a message, as a receiver sees it.
 pub(super) fn observed(id: Id, entity: EntityIndex) -> ObservedDelivery {
     ObservedDelivery {
         id,
@@ -159,7 +159,7 @@ fn a_message_that_comes_again_behind_later_ones_is_noticed() {
 }
 
 #[test]
-fn a_session_goes_on_where_it_was_when_what_came_before_is_settled() {
+fn a_session_goes_on_where_it_was_when_its_earlier_messages_are_settled() {
     let mut model = session_of(3);
     assert_eq!(model.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
     assert_eq!(model.delivered(in_session(1, 1)), Ok(true));
@@ -190,7 +190,7 @@ fn a_lost_session_state_is_noticed() {
 }
 
 #[test]
-fn who_gets_a_message_whose_lock_was_renewed_is_noticed() {
+fn a_delivery_of_a_message_with_a_renewed_lock_is_noticed() {
     let mut model = Model::default();
     let id = sent(&mut model, &[0]);
     assert_eq!(model.delivered(observed(id, 0)), Ok(true));
@@ -203,7 +203,7 @@ fn who_gets_a_message_whose_lock_was_renewed_is_noticed() {
 }
 
 #[test]
-fn who_gets_a_session_whose_lock_was_renewed_is_noticed() {
+fn a_grant_of_a_session_with_a_renewed_lock_is_noticed() {
     let mut model = session_of(1);
     assert_eq!(model.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
     model.session_renewed((0, 0), 2, NOW + 900);
@@ -233,7 +233,7 @@ fn a_message_that_came_too_late_is_not_new_when_it_comes_again() {
 }
 
 #[test]
-fn who_was_shown_a_message_too_late_may_have_the_next_one_of_its_session() {
+fn a_receiver_whose_delivery_came_too_late_may_have_the_next_one_of_its_session() {
     for came_again in [true, false] {
         let mut model = session_of(2);
         assert_eq!(model.granted((0, 0), 1, NOW + 100, NOW), Ok(()));
@@ -315,17 +315,17 @@ fn half_of_a_transaction_whose_end_nobody_saw_is_noticed() {
     let (_, [first, ..]) = transaction(&mut model);
     taken(&mut model, first, 1);
     assert_broken(model.check_drained(NOW), "an accepted message survives");
-    // A message arrived, and what was completed is there.
+    // A sent message arrived, and the completed one is there.
     let mut model = Model::default();
     let (_, [first, _, done]) = transaction(&mut model);
     taken(&mut model, first, 1);
     assert_broken(model.delivered(observed(done, 0)), "settled stays settled");
-    // What was completed is there, and a message arrived.
+    // The completed message is there, and a sent one arrived.
     let mut model = Model::default();
     let (_, [first, _, done]) = transaction(&mut model);
     taken(&mut model, done, 0);
     assert_broken(model.delivered(observed(first, 1)), "refused, rolled back or cancelled");
-    // What was completed is gone, and no message arrived.
+    // The completed message is gone, and no sent one arrived.
     let mut model = Model::default();
     transaction(&mut model);
     assert_broken(model.check_drained(NOW), "has completed nothing");
@@ -348,7 +348,7 @@ fn a_transaction_whose_message_may_have_expired_can_have_committed() {
 }
 
 #[test]
-fn who_got_a_message_keeps_it_when_the_transaction_ends_that_had_it() {
+fn a_receiver_keeps_its_message_when_the_transaction_ends_that_had_it() {
     let mut model = Model::default();
     let done = sent(&mut model, &[0]);
     assert_eq!(model.delivered(observed(done, 0)), Ok(true));
@@ -374,7 +374,7 @@ fn a_commit_without_the_lock_is_noticed() {
 
 /// An operation that is refused later undoes all before it: whose messages are free then, and who loses them.
 #[test]
-fn what_a_transaction_holds_may_come_again_and_then_it_does_not_commit() {
+fn messages_in_a_transaction_may_come_again_and_then_it_does_not_commit() {
     for rollback in [Returned, Uncertain, Held] {
         let mut model = Model::default();
         let done = sent(&mut model, &[0]);
@@ -411,7 +411,7 @@ fn a_rollback_that_takes_a_message_from_the_client_that_has_not_settled_it_is_no
 }
 
 #[test]
-fn what_a_rollback_leaves_is_settled_like_anything_else() {
+fn messages_that_a_rollback_leaves_are_settled_like_any_other() {
     let mut model = Model::default();
     let done = sent(&mut model, &[0]);
     assert_eq!(model.delivered(observed(done, 0)), Ok(true));
@@ -457,7 +457,7 @@ fn a_cancelled_schedule_that_fires_is_noticed() {
 }
 
 #[test]
-fn cancelling_what_has_fired_is_noticed_and_so_is_half_a_cancellation() {
+fn cancelling_a_message_that_has_fired_is_noticed_and_so_is_half_a_cancellation() {
     let mut model = Model::default();
     let (group, [first, _]) = schedule(&mut model);
     assert_eq!(model.accepted(group), Ok(()));
@@ -631,7 +631,7 @@ fn a_dead_letter_that_was_forwarded_and_is_not_there_is_missed() {
 }
 
 #[test]
-fn a_dead_letter_is_told_apart_from_what_was_sent_to_the_same_place() {
+fn a_dead_letter_is_told_apart_from_messages_sent_to_the_same_entity() {
     let mut model = with_grave();
     let [own, forwarded] = [2, 1].map(|entity| sent(&mut model, &[entity]));
     assert_eq!(model.home(own, 2), (2, Location::Home));

@@ -44,7 +44,7 @@ fn a_broker_without_durability_is_caught() {
 }
 
 #[test]
-fn a_broker_that_keeps_what_it_should_forward_is_caught() {
+fn a_broker_that_keeps_messages_it_should_forward_is_caught() {
     assert!(
         is_caught(PlantedFault::NoForwarding, "keeps nothing for itself"),
         "queues that forward kept their messages, and no oracle noticed"
@@ -52,7 +52,7 @@ fn a_broker_that_keeps_what_it_should_forward_is_caught() {
 }
 
 #[test]
-fn a_broker_that_keeps_what_it_should_delete_is_caught() {
+fn a_broker_that_keeps_messages_it_should_delete_is_caught() {
     let mut unseen = vec!["nothing of a deleted entity comes again", "a link goes with its entity"];
     for seed in 1..200 {
         let mut plan = Plan::from_seed(seed);
@@ -102,7 +102,7 @@ fn a_broker_that_remembers_no_ids_is_caught() {
 }
 
 #[test]
-fn a_broker_that_loses_what_a_start_in_vain_has_left_is_caught() {
+fn a_broker_that_loses_the_remains_of_a_failed_start_is_caught() {
     assert!(
         is_caught(PlantedFault::FailedStartsForget, "survives"),
         "starts began anew, and no oracle noticed"
@@ -138,7 +138,7 @@ fn a_broker_that_confirms_completions_too_early_is_caught() {
 }
 
 #[test]
-fn a_broker_that_hands_out_what_is_not_surely_gone_is_caught() {
+fn a_broker_that_hands_out_messages_before_their_completion_is_durable_is_caught() {
     assert!(
         is_caught(PlantedFault::EarlyDelivery, "settled stays settled"),
         "what was received and deleted came again, and no oracle noticed"

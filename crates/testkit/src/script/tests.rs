@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn what_one_script_sends_another_reads_however_it_is_cut() {
+fn a_script_reads_the_frames_of_another_however_they_are_cut() {
     let mut sender = Script::new();
     sender.sasl("ANONYMOUS", None).open("me").begin(3).attach_sender(3, 0, "link", Some("orders"));
     sender.transfer(3, 0, 7, false, b"payload").heartbeat().close(None);

@@ -26,7 +26,7 @@ fn a_file_is_put_with_its_mode_and_counted() {
 }
 
 #[test]
-fn the_unit_starts_what_the_package_installs() {
+fn the_unit_starts_the_installed_binary() {
     let workspace = Workspace::find().unwrap();
     let unit = workspace.read(format!("{FILES}/ferrybus.service")).unwrap();
     assert!(unit.contains(&format!("ExecStart=/usr/bin/ferrybus serve --config {}", CONFFILES[0])), "{unit}");

@@ -3,7 +3,7 @@ use std::path::Path;
 use super::packages_for;
 
 #[test]
-fn what_a_suite_needs_follows_from_its_files_commands_and_words() {
+fn the_needs_of_a_suite_follow_from_its_files_commands_and_words() {
     let nowhere = Path::new("/nonexistent");
     let cases = [
         // commands, more, one package that follows

@@ -1,4 +1,4 @@
-//! What must be refused, and how the refusal is told.
+//! Performatives that must be refused, and the errors that say so.
 
 use super::*;
 
@@ -76,7 +76,7 @@ fn values_out_of_their_range_are_refused() {
 }
 
 #[test]
-fn what_is_no_performative_is_refused() {
+fn bytes_that_are_no_performative_are_refused() {
     let cases: [(&'static [u8], Malformed); 7] = [
         (b"", Malformed::Truncated),
         (b"\x00", Malformed::Truncated),

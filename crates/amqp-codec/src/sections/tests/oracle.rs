@@ -145,12 +145,12 @@ fn message() -> impl Strategy<Value = Message> {
     )
 }
 
-/// What they read in a section that we have found.
+/// A section that we have found, as the oracle reads it.
 fn read<T: DeserializeOwned>(span: ByteRange, payload: &[u8]) -> Option<T> {
     (!span.is_empty()).then(|| from_slice(span.of(payload)).unwrap())
 }
 
-/// What we read in a section of annotations.
+/// A section of annotations, as we read it.
 fn entries(view: MapView<'_>) -> m::Annotations {
     let mut map = OrderedMap::new();
     for (key, value) in view {
@@ -180,7 +180,7 @@ fn id_of(value: RawValue<'_>) -> m::MessageId {
     }
 }
 
-/// What we read in the properties.
+/// The properties, as we read them.
 fn fields(view: &PropertiesView<'_>) -> m::Properties {
     let text = |value: Option<&str>| value.map(str::to_owned);
     let word = |value: Option<&str>| value.map(|it| Symbol::from(it.to_owned()));
@@ -203,7 +203,7 @@ fn fields(view: &PropertiesView<'_>) -> m::Properties {
 
 proptest! {
     #[test]
-    fn what_they_write_is_found_and_read_section_by_section(message in message()) {
+    fn sections_of_the_oracle_are_found_and_read_one_by_one(message in message()) {
         let payload = to_vec(&Serializable(&message)).unwrap();
         let found = Sections::scan(&payload).unwrap();
         prop_assert_eq!(found.check_contents(&payload), Ok(()));
@@ -244,7 +244,7 @@ proptest! {
     }
 
     #[test]
-    fn they_read_what_we_write_anew_for_a_delivery(
+    fn the_oracle_reads_sections_rewritten_for_a_delivery(
         message in message(),
         header in header(),
         token: [u8; 16],
@@ -275,7 +275,7 @@ proptest! {
     }
 
     #[test]
-    fn they_read_what_we_build(
+    fn the_oracle_reads_the_messages_that_we_build(
         header in header(),
         entries in vec((word(), any::<i64>()), 0..8),
         subject in "\\PC{0,300}",

@@ -32,7 +32,7 @@ fn a_message_may_be_cut_into_two_frames_anywhere() {
         let mut assembly = Assembly::default();
         let begun = assembly.take(&transfer(true), front, &filler()).unwrap();
         assert_eq!(begun, None, "{cut}");
-        // Where the cut is in front of the body, what follows is more than the body.
+        // A cut in front of the body leaves more than the body.
         let whole = assembly.take(&transfer(false), rest, &filler());
         if cut >= 5 {
             assert_eq!(whole.unwrap(), Some((7, STAMP)), "{cut}");

@@ -1,4 +1,4 @@
-//! What effects wait for, and what they do not: completions that nobody asked an answer for.
+//! Records that effects wait for, and records that they do not: completions whose client asked for no answer.
 
 use broker_core::{Output as _, SessionWanted};
 use proptest::prelude::*;
@@ -83,7 +83,7 @@ fn deliveries_behind_a_completion_without_an_answer_are_shown_at_once() {
 }
 
 #[test]
-fn what_effects_do_wait_for_holds_them_back() {
+fn awaited_records_hold_effects_back() {
     type Case = (&'static str, fn(Lock) -> Vec<Command>, usize);
     let cases: [Case; 4] = [
         ("an answer to a completion", |lock| vec![complete(lock, Some(5)), credit(LINK, 3)], 2),
@@ -102,7 +102,7 @@ fn what_effects_do_wait_for_holds_them_back() {
 }
 
 #[test]
-fn what_is_not_awaited_is_written_in_time_all_the_same() {
+fn unawaited_completions_are_written_in_time_all_the_same() {
     let (mut bench, locks) = Bench::with_two_locked(3);
     bench.handle(vec![complete(locks[0], None), credit(LINK, 3)]);
     assert_eq!(bench.effects().len(), 1);
@@ -143,7 +143,7 @@ fn a_sync_for_others_leaves_no_timer_behind() {
 }
 
 #[test]
-fn what_comes_while_a_sync_for_others_is_under_way_is_written_in_time() {
+fn completions_during_a_sync_for_others_are_written_in_time() {
     let (mut bench, locks) = Bench::with_two_locked(4);
     bench.handle(vec![publish(Some(5))]);
     let write = bench.node.poll_io().filter(IoRequest::is_write).expect("it is asked for");
@@ -172,7 +172,7 @@ fn effects_stay_in_order_behind_a_round_that_is_held() {
 }
 
 #[test]
-fn a_clean_end_keeps_what_is_not_awaited() {
+fn a_clean_shutdown_keeps_unawaited_completions() {
     let (mut bench, locks) = Bench::with_two_locked(3);
     bench.handle(vec![complete(locks[0], None)]);
     bench.node.close();
@@ -182,7 +182,7 @@ fn a_clean_end_keeps_what_is_not_awaited() {
 }
 
 #[test]
-fn after_a_failed_sync_of_what_is_not_awaited_nothing_more_is_shown() {
+fn after_a_failed_sync_of_unawaited_completions_no_effect_is_shown() {
     let (mut bench, locks) = Bench::with_two_locked(4);
     bench.handle(vec![complete(locks[0], None)]);
     bench.faults.0.store(true, Ordering::Relaxed);
@@ -234,7 +234,7 @@ fn the_state_of_a_session_never_outlives_a_completion_before_it() {
     assert_eq!(bench.node.core().entity("steps").map(|queue| queue.active), Some(0));
 }
 
-/// What may happen to a node.
+/// One event in the life of a node.
 #[derive(Clone, Debug)]
 enum Event {
     /// The core writes a record that effects wait for, or one that they do not.
@@ -263,14 +263,14 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// What the node should do, in the simplest words.
+/// Model of the node: the effects that it owes, and the position that each waits for.
 #[derive(Default)]
 struct Model {
-    /// Where the last awaited record ends.
+    /// End of the last awaited record.
     awaited: u64,
     /// Effects of this round.
     round: Vec<u64>,
-    /// What is to be shown, and how far everything must be durable before.
+    /// Effects to be shown, each with the position up to which everything must be durable before.
     owed: VecDeque<(u64, u64)>,
     next: u64,
 }

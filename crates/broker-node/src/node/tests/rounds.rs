@@ -1,4 +1,4 @@
-//! What one round may bring, counted in bytes of records and answers.
+//! Bound of one round, counted in bytes of records and answers.
 
 use broker_core::{Rule, SessionWanted};
 
@@ -111,7 +111,7 @@ fn a_batch_to_many_subscriptions_is_worked_off_in_rounds_and_others_come_between
 }
 
 #[test]
-fn what_the_disk_has_not_written_bounds_what_is_handled() {
+fn unwritten_bytes_bound_the_commands_that_are_handled() {
     let mut bench = with_topic(NodeLimits { unwritten_bytes_max: ROUND, ..NodeLimits::default() });
     let one = bytes_of_one(&mut bench);
     // Nobody waits for an answer: the node itself has to ask for the writing.
@@ -133,7 +133,7 @@ fn what_the_disk_has_not_written_bounds_what_is_handled() {
 }
 
 #[test]
-fn what_time_brings_waits_for_the_disk_as_well() {
+fn timed_work_waits_for_the_disk_as_well() {
     const LATE: u64 = 200;
     let mut bench = Bench::new();
     bench.finish_io();
@@ -181,7 +181,7 @@ fn what_time_brings_waits_for_the_disk_as_well() {
 }
 
 #[test]
-fn what_a_client_brings_later_waits_behind_what_it_brought_before() {
+fn later_batches_of_a_client_wait_behind_its_earlier_ones() {
     let mut bench = with_topic(NodeLimits { round_bytes_max: ROUND, ..NodeLimits::default() });
     let commands = to_topic((1..=MESSAGES).map(Some));
     bench.node.handle_batch(NOW, Batch { client: CLIENT, commands });

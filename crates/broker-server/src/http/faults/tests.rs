@@ -9,7 +9,7 @@ fn order(body: &str) -> Result<Value, String> {
 }
 
 #[test]
-fn an_order_says_what_where_and_until_when() {
+fn a_fault_order_names_fault_entity_and_end() {
     let cases = [
         (
             r#"{"kind":"server-busy","entity":"Orders","count":3}"#,

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What is left of these bytes, cut like this, and what is wrong with them.
+/// The bytes that pass the check when they arrive cut like this, and the fault found in them.
 fn examined(bytes: &[u8], pieces: &[usize]) -> (Vec<u8>, Option<Fault>) {
     let mut framing = Framing::default();
     let mut out = bytes.to_vec();
@@ -89,7 +89,7 @@ fn each_fault_of_a_request_is_found_and_the_rest_made_unreadable() {
 }
 
 #[test]
-fn bodies_are_passed_over_whatever_is_in_them_and_the_next_request_is_looked_at() {
+fn bodies_are_skipped_unread_and_the_next_request_is_checked() {
     let bodies = [
         "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 20\r\n\r\nGET / HTTP/1.1\n\n\n\nab",
         "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n\n\n\n\n\n\r\n0a;x=y\r\n0123456789\r\n0\r\n\r\n",
@@ -105,7 +105,7 @@ fn bodies_are_passed_over_whatever_is_in_them_and_the_next_request_is_looked_at(
 }
 
 #[test]
-fn what_may_be_another_protocol_is_not_touched() {
+fn bytes_that_may_be_another_protocol_are_not_touched() {
     for head in
         ["GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\n\r\n", "CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n"]
     {

@@ -32,7 +32,7 @@ fn others_are_at_work_until_nothing_has_come_for_a_while() {
 }
 
 #[test]
-fn while_others_are_at_work_the_pauses_of_all_who_look_follow_each_other() {
+fn under_traffic_the_pauses_of_all_scrapers_follow_each_other() {
     let (scrape_throttle, executor) = (ScrapeThrottle::default(), Executor::default());
     let look = || scrape_throttle.yield_to_traffic(&executor);
     executor.note_traffic();
@@ -51,7 +51,7 @@ fn while_nobody_else_is_at_work_only_a_turn_is_given() {
 }
 
 #[test]
-fn who_goes_away_in_a_pause_holds_nobody_up() {
+fn a_scraper_that_leaves_in_a_pause_delays_no_other() {
     let (scrape_throttle, executor) = (ScrapeThrottle::default(), Executor::default());
     executor.note_traffic();
     runtime().block_on(async {

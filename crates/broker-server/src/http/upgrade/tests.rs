@@ -4,7 +4,7 @@ fn headers(list: &[(HeaderName, &str)]) -> HeaderMap {
     list.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect()
 }
 
-/// What every client sends, with some of it changed; empty is absent.
+/// Headers that every client sends, with some of them changed; empty is absent.
 fn asked(changed: &[(HeaderName, &'static str)]) -> HeaderMap {
     let mut all = headers(&[
         (UPGRADE, "websocket"),

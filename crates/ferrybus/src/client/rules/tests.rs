@@ -59,7 +59,7 @@ fn values_of_every_type_are_told_as_people_write_them() {
 }
 
 #[test]
-fn what_is_no_filter_is_refused_with_the_reason() {
+fn text_that_is_no_filter_is_refused_with_the_reason() {
     let cases: [(&[&str], &str); 5] = [
         (&["--sql", "amount >"], "the filter `amount >` cannot be read at"),
         (&["--correlation", "label"], "expected `name=text`"),

@@ -68,7 +68,7 @@ fn the_marked_line_stays_within_the_table() {
 }
 
 #[test]
-fn what_was_seen_stays_while_the_broker_is_away() {
+fn the_last_figures_stay_while_the_broker_is_away() {
     let mut app = app();
     app.on_sample(Err(Failure::new("cannot ask there:1: connection refused").hint("is it running?")));
     assert_eq!(app.view.error.as_deref(), Some("cannot ask there:1: connection refused"));

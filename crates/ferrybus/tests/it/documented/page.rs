@@ -57,7 +57,7 @@ fn block(part: &str) -> Block {
     Block { commands }
 }
 
-/// What may differ between a page and a run.
+/// Parts of an output that may differ between a page and a run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Figures {
     /// Times, ids, addresses and the width of columns.
@@ -128,7 +128,7 @@ fn without_figures(word: &str) -> String {
 }
 
 #[test]
-fn what_may_differ_is_told_from_what_may_not() {
+fn allowed_differences_are_told_from_others() {
     let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
     let id = "6f6d0f5f3bb24c6f9f9a1f0d4c3b2a19";
     let shown = format!("  1  tea\n  at 2026-11-21T14:10:07.512Z · id {id}");

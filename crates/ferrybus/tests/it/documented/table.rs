@@ -1,4 +1,4 @@
-//! What each example needs to be played.
+//! Setup of each example.
 
 use super::page::Figures;
 
@@ -10,12 +10,12 @@ pub(super) struct Example {
     pub(super) play: Play,
     /// Files that are there before.
     pub(super) files: &'static [(&'static str, &'static str)],
-    /// What is typed in place of what is shown, where the place would be the machine's own.
+    /// Text typed in place of the shown one, where the shown path would be the machine's own.
     pub(super) instead: &'static [(&'static str, &'static str)],
     pub(super) figures: Figures,
 }
 
-/// How a block is played.
+/// Way in which a block is played.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Play {
     /// Beside a broker with these arguments, after these commands.

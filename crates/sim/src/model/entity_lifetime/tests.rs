@@ -28,7 +28,7 @@ fn replace(model: &mut Model, entity: EntityIndex) {
 }
 
 #[test]
-fn what_comes_out_of_the_entity_that_was_made_after_its_own_is_noticed() {
+fn a_message_that_comes_out_of_the_successor_of_its_entity_is_noticed() {
     let mut model = Model::default();
     let id = sent(&mut model, &[0]);
     model.deleting(0);
@@ -40,7 +40,7 @@ fn what_comes_out_of_the_entity_that_was_made_after_its_own_is_noticed() {
 }
 
 #[test]
-fn only_what_came_after_the_last_deletion_has_to_be_there() {
+fn only_messages_sent_after_the_last_deletion_have_to_be_there() {
     let mut model = Model::default();
     sent(&mut model, &[0]);
     model.deleting(0);
@@ -170,7 +170,7 @@ fn a_copy_for_a_subscription_is_missed_unless_there_was_none() {
 }
 
 #[test]
-fn what_is_forwarded_to_a_deleted_entity_is_kept_in_one_place() {
+fn a_message_forwarded_to_a_deleted_entity_is_kept_in_one_place() {
     for kept in [true, false] {
         let mut model = Model::default();
         model.deleting(0);
@@ -196,7 +196,7 @@ fn what_is_forwarded_to_a_deleted_entity_is_kept_in_one_place() {
 }
 
 #[test]
-fn what_was_kept_back_is_not_deleted_with_where_it_was_to_go() {
+fn a_message_kept_back_is_not_deleted_with_its_destination() {
     let mut model = Model::default();
     let group = model.new_send_group();
     let id = model.sending(group, &[(0, None, None)], SendPath { late: true, ..SendPath::default() });

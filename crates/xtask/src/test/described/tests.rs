@@ -20,7 +20,7 @@ fn differences(suite: &str, cases: &[(&str, Status)]) -> Vec<String> {
 }
 
 #[test]
-fn a_page_that_shows_what_the_suites_report_is_right() {
+fn a_page_that_shows_the_reports_of_the_suites_is_right() {
     use Status::{Failed, Passed, Skipped};
     let python =
         [("plain/sync/send", Passed), ("tls/async/send", Failed), ("plain/sync/topics/peek", Passed)];

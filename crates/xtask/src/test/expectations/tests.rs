@@ -5,7 +5,7 @@ fn case(name: &str, status: Status) -> Case {
 }
 
 #[test]
-fn what_is_listed_may_fail_and_nothing_else_may() {
+fn listed_cases_may_fail_and_no_others() {
     let cases = [
         // status, listed, expected counts as passed, failed, skipped
         (Status::Passed, false, (1, 0, 0)),

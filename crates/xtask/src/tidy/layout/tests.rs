@@ -22,7 +22,7 @@ fn a_stranger_at_the_top_is_found() {
 }
 
 #[test]
-fn whatever_the_top_has_lost_is_found() {
+fn missing_files_of_the_top_folder_are_found() {
     assert_eq!(found(&tree("")), [""; 0]);
     for name in TOP.iter().chain(&BESIDES) {
         assert_eq!(found(&tree(name)), [*name]);

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn each_profile_has_defaults_of_its_own_and_leaves_what_it_refuses() {
+fn each_profile_has_defaults_of_its_own_and_leaves_refused_properties() {
     let hour = Some(Duration::from_secs(3_600));
     let days = |days: u64| Some(Duration::from_secs(days * 86_400));
     let cases = [
@@ -43,7 +43,7 @@ fn the_brokers_largest_message_caps_those_of_entities() {
 }
 
 #[test]
-fn what_forwards_is_never_idle() {
+fn a_forwarding_entity_is_never_idle() {
     let settings = EntitySettings {
         forward_to: Some("other".into()),
         auto_delete_on_idle: Some(Duration::from_secs(3_600)),

@@ -45,7 +45,7 @@ fn a_broker_that_is_as_the_file_says_needs_nothing() {
 }
 
 #[test]
-fn each_difference_is_a_step_with_what_changes() {
+fn each_difference_is_a_step_with_its_changes() {
     let after = "[[queue]]\nname = \"Orders\"\nlock_duration = \"30s\"\nforward_to = \"new\"\n\
         [[queue]]\nname = \"new\"\n[[topic]]\nname = \"events\"\n[[topic.subscription]]\nname = \"audit\"\n\
         [[topic.subscription.rule]]\nname = \"big\"\nsql = \"n > 5\"\n";
@@ -89,7 +89,7 @@ fn a_status_and_a_note_stay_unless_the_file_has_them() {
 }
 
 #[test]
-fn what_is_fixed_at_creation_is_refused_with_old_and_new() {
+fn a_property_fixed_at_creation_is_refused_with_old_and_new_value() {
     let found = broker(&file(BEFORE));
     let plan = planned(&file("[[queue]]\nname = \"orders\"\nrequires_session = true\n"), &found, false);
     assert!(plan.has(PlannedAction::Refused));

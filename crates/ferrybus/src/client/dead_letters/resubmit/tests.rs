@@ -47,7 +47,7 @@ fn dead() -> Received {
 }
 
 #[test]
-fn a_message_goes_again_as_it_was_but_for_what_it_has_been_through() {
+fn a_resubmitted_message_is_as_it_was_but_for_its_delivery_state() {
     let before = dead();
     let after = again(&before, false);
     let header = after.header.unwrap();
